@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many producers, one of them at a time at work for all: a lockless list and the right to drain it.
+//!
+//! Linux's transmit path puts an `llist` in front of a qdisc's lock: who finds the list empty takes the
+//! lock for all others; it still waits while the holder before it is at work. Here whoever pushes and
+//! finds somebody at work goes away at once, since who is at work looks at the list again after it has
+//! given the right back; so nobody ever waits (flat combining, Hendler et al., SPAA 2010, with a queue
+//! in place of a slot a thread).
+//!
+//! ```
+//! # use weir_sync::{combine::Combiner, list::Entry};
+//! let (combiner, mut sum) = (Combiner::new(), 0);
+//! if combiner.push_all([1, 2].map(Entry::new)) {
+//!     loop {
+//!         sum += combiner.take_all().map(Entry::into_inner).sum::<i32>();
+//!         if combiner.leave() {
+//!             break;
+//!         }
+//!     }
+//! }
+//! assert_eq!(sum, 3);
+//! ```
+//!
+//! The right is one word: nobody, somebody, or somebody who was asked to look again ([`Combiner::ask`],
+//! for work that is not in the list: a timer, a change). A push is a compare-exchange of the list's head,
+//! a fence, and a load of that word; to leave is a store of it, a fence, and a load of the head. The
+//! two fences forbid that both sides miss each other. What one holder has written is seen by the next.
+
+use crate::list::{Linked, LocklessList, Taken};
+use crate::primitive::atomic::{AtomicU32, Ordering};
+use crate::primitive::full_fence;
+use core::fmt;
+
+/// Nobody is at work.
+const IDLE: u32 = 0;
+/// Somebody is.
+const BUSY: u32 = 1;
+/// Somebody is, and has to look again.
+const ASKED: u32 = 2;
+
+/// See the module.
+pub struct Combiner<L: Linked> {
+    list: LocklessList<L>,
+    right: AtomicU32,
+    /// Elements pushed to a list that was not empty since it was last taken; about right.
+    waiting: AtomicU32,
+}
+
+impl<L: Linked> Combiner<L> {
+    /// Empty, and nobody at work.
+    pub fn new() -> Self {
+        Self {
+            list: LocklessList::new(),
+            right: AtomicU32::new(IDLE),
+            waiting: AtomicU32::new(0),
+        }
+    }
+
+    /// Whether `count` more may wait where at most `most` do. Free while nobody waits; of those that
+    /// push at the same moment some may be let in beyond `most`.
+    #[inline]
+    pub fn admit(&self, count: u32, most: u32) -> bool {
+        self.list.is_empty()
+            || self
+                .waiting
+                .fetch_add(count, Ordering::Relaxed)
+                .saturating_add(count)
+                <= most
+    }
+
+    /// Adds all, in order and together. True: the caller is now the one at work, and has to take all
+    /// and then [`leave`](Self::leave).
+    #[inline]
+    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
+        self.list.push_all(elements);
+        full_fence();
+        self.right.load(Ordering::Relaxed) == IDLE && self.begin()
+    }
+
+    fn begin(&self) -> bool {
+        self.right
+            .compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// There may be work that is not in the list. True: the caller is now the one at work. False: who
+    /// is at work will look again.
+    pub fn ask(&self) -> bool {
+        loop {
+            if self.begin() {
+                return true;
+            }
+            let asked =
+                self.right
+                    .compare_exchange(BUSY, ASKED, Ordering::Release, Ordering::Relaxed);
+            match asked {
+                Err(IDLE) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Takes all that has come, oldest first; by the one at work.
+    #[inline]
+    pub fn take_all(&self) -> Taken<L> {
+        let taken = self.list.take_all();
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            self.waiting.store(0, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Whether something has come.
+    #[inline]
+    pub fn has_some(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// Gives the right back. False: something has come meanwhile, and the caller is at work still.
+    #[inline]
+    pub fn leave(&self) -> bool {
+        let idle = self
+            .right
+            .compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed);
+        if idle.is_err() {
+            // Asked: what the asker has written is to be seen.
+            self.right.swap(BUSY, Ordering::Acquire);
+            return false;
+        }
+        full_fence();
+        self.list.is_empty() || !self.begin()
+    }
+
+    /// Gives the right back though something may have come; the caller sees to it that somebody asks for
+    /// it. False: somebody has asked already, and the caller is at work still.
+    pub fn abandon(&self) -> bool {
+        let idle = self
+            .right
+            .compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed);
+        if idle.is_err() {
+            self.right.swap(BUSY, Ordering::Acquire);
+        }
+        idle.is_ok()
+    }
+}
+
+impl<L: Linked> Default for Combiner<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: Linked> fmt::Debug for Combiner<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Combiner")
+            .field("list", &self.list)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The combiner against a queue, and under threads.
+
+use super::*;
+use crate::list::Entry;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Push(Vec<u8>),
+    Ask,
+    Take,
+    Leave,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..5).prop_map(Push),
+        Just(Ask),
+        Just(Take),
+        Just(Leave),
+    ]
+}
+
+proptest! {
+    #![proptest_config(crate::cases(128))]
+
+    #[test]
+    fn agrees_with_the_oracle(operations in prop::collection::vec(operation(), 1..100)) {
+        let combiner = Combiner::new();
+        let (mut queue, mut busy, mut asked) = (VecDeque::new(), false, false);
+        for operation in operations {
+            match operation {
+                Operation::Push(values) => {
+                    queue.extend(&values);
+                    let mine = combiner.push_all(values.into_iter().map(Entry::new));
+                    prop_assert_eq!(mine, !busy);
+                    busy = true;
+                }
+                Operation::Ask => {
+                    prop_assert_eq!(combiner.ask(), !busy);
+                    asked |= busy;
+                    busy = true;
+                }
+                Operation::Take => {
+                    let taken: Vec<_> = combiner.take_all().map(Entry::into_inner).collect();
+                    prop_assert_eq!(taken, queue.drain(..).collect::<Vec<_>>());
+                }
+                Operation::Leave if busy => {
+                    busy = asked || !queue.is_empty();
+                    prop_assert_eq!(combiner.leave(), !busy);
+                    asked = false;
+                }
+                Operation::Leave => {}
+            }
+            prop_assert_eq!(combiner.has_some(), !queue.is_empty());
+        }
+    }
+}
+
+#[test]
+fn admits_up_to_the_limit_behind_the_first() {
+    let combiner = Combiner::new();
+    assert!(combiner.admit(5, 2), "nobody waits");
+    assert!(combiner.push_all([Entry::new(0)]));
+    assert!(combiner.admit(2, 2));
+    assert!(!combiner.admit(1, 2));
+    drop(combiner.take_all());
+    assert!(combiner.admit(1, 2));
+}
+
+/// Eight threads push numbers of their own; whoever is at work writes them down without a lock.
+#[test]
+fn nothing_is_lost_or_reordered_under_threads() {
+    const THREADS: usize = 8;
+    const EACH: usize = if cfg!(miri) { 50 } else { 20_000 };
+    struct Shared {
+        combiner: Combiner<Entry<(usize, usize)>>,
+        /// Contended would be a fault: only the one at work takes it.
+        seen: std::sync::Mutex<Vec<(usize, usize)>>,
+    }
+    let shared = Shared {
+        combiner: Combiner::new(),
+        seen: std::sync::Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let shared = &shared;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    if !shared.combiner.push_all([Entry::new((thread, number))]) {
+                        continue;
+                    }
+                    loop {
+                        let mut seen = shared.seen.try_lock().expect("two at work");
+                        seen.extend(shared.combiner.take_all().map(Entry::into_inner));
+                        drop(seen);
+                        if shared.combiner.leave() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let seen = shared.seen.into_inner().unwrap();
+    assert_eq!(seen.len(), THREADS * EACH);
+    for thread in 0..THREADS {
+        let own = seen.iter().filter(|(who, _)| *who == thread);
+        assert!(own.map(|&(_, number)| number).eq(0..EACH));
+    }
+}

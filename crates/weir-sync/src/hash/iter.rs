@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Iteration in the order of hashes, and its cursor. Why it is exact is told at the head of
+//! [`crate::hash`].
+
+use super::hasher::hash_of;
+use super::map::RcuHash;
+use super::table::{Node, Table};
+use crate::rcu::Guard;
+use core::hash::Hash;
+
+/// Homes looked at in one go.
+const WINDOW: usize = 32;
+
+/// A place in the order of hashes; the default is the beginning. Plain data: keep it as long as you
+/// like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The least hash that is still to come.
+    hash: u64,
+    /// Of the entries with just that hash, those at this address or below have been seen. Zero unless
+    /// several keys share the hash.
+    after: usize,
+    /// Nothing is to come.
+    end: bool,
+}
+
+impl Cursor {
+    /// Has everything been seen?
+    pub fn is_end(&self) -> bool {
+        self.end
+    }
+
+    /// The place just before `hash`; none: the end.
+    fn at(hash: Option<u64>) -> Self {
+        Self {
+            hash: hash.unwrap_or(0),
+            after: 0,
+            end: hash.is_none(),
+        }
+    }
+}
+
+/// Yields keys and values in the order of hashes; made by [`RcuHash::iter`].
+pub struct Iter<'g, K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    hash: &'g RcuHash<K, V>,
+    guard: &'g Guard,
+    /// Found and sorted, the next one last.
+    found: Vec<(u64, &'g Node<K, V>)>,
+    /// Where the next window begins.
+    next: Cursor,
+    /// Where to resume after what was yielded last.
+    resume: Cursor,
+}
+
+fn address<T>(node: &T) -> usize {
+    core::ptr::from_ref(node).addr()
+}
+
+impl<'g, K, V> Iter<'g, K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    pub(super) fn new(hash: &'g RcuHash<K, V>, cursor: Cursor, guard: &'g Guard) -> Self {
+        Self {
+            hash,
+            guard,
+            found: Vec::new(),
+            next: cursor,
+            resume: cursor,
+        }
+    }
+
+    /// Where [`RcuHash::iter_from`] goes on: after what was yielded last. Take it before `next` to be
+    /// able to repeat an entry that did not fit.
+    pub fn cursor(&self) -> Cursor {
+        self.resume
+    }
+
+    /// Looks at the next window: its entries to `found`, its end to `next`.
+    fn refill(&mut self) {
+        let from = self.next;
+        let Some(root) = self.hash.root(self.guard) else {
+            self.next = Cursor::at(None);
+            return;
+        };
+        let index = root.index(from.hash);
+        // The first hash of the next shard, if there is one.
+        let beyond = ((index as u64 + 1) as u128) << (64 - root.bits);
+        let beyond = u64::try_from(beyond).ok();
+        let Some(table) = root.shards[index].table() else {
+            self.next = Cursor::at(beyond);
+            return;
+        };
+        let start = table.home(from.hash << root.bits);
+        let end = start + WINDOW;
+        let limit = if end < table.len() {
+            let prefix = (index as u64).checked_shl(64 - root.bits).unwrap_or(0);
+            let rest = (u128::from(table.first_of(end)).div_ceil(1 << root.bits)) as u64;
+            // Past the shard's last hash if rounding went so far.
+            prefix.checked_add(rest)
+        } else {
+            beyond
+        };
+        self.collect(table, start, from, limit);
+        self.next = Cursor::at(limit);
+    }
+
+    /// Gathers the entries between `from` and `limit`: from slot `start` on to the first empty slot
+    /// past the window.
+    fn collect(&mut self, table: Table<'g, K, V>, start: usize, from: Cursor, limit: Option<u64>) {
+        for step in 0..table.len() {
+            let at = start + step;
+            let at = if at < table.len() {
+                at
+            } else {
+                at - table.len()
+            };
+            let node = match table.node(at) {
+                Ok(Some(node)) => node,
+                Ok(None) => continue,
+                Err(()) if step < WINDOW => continue,
+                Err(()) => break,
+            };
+            let hash = hash_of(&node.key);
+            let seen = hash < from.hash || (hash == from.hash && address(node) <= from.after);
+            if !seen && limit.is_none_or(|limit| hash < limit) {
+                self.found.push((hash, node));
+            }
+        }
+        self.found
+            .sort_unstable_by_key(|(hash, node)| core::cmp::Reverse((*hash, address(*node))));
+        // A key removed and inserted again while we looked is met twice.
+        self.found.dedup_by(|a, b| a.0 == b.0 && a.1.key == b.1.key);
+    }
+}
+
+impl<'g, K, V> Iterator for Iter<'g, K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    type Item = (&'g K, &'g V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.found.is_empty() {
+            if self.next.end {
+                self.resume = self.next;
+                return None;
+            }
+            self.refill();
+        }
+        let (hash, node) = self.found.pop()?;
+        self.resume = match self.found.last() {
+            Some((next, _)) if *next == hash => Cursor {
+                hash,
+                after: address(node),
+                end: false,
+            },
+            _ => Cursor::at(hash.checked_add(1)),
+        };
+        Some((&node.key, &node.value))
+    }
+}

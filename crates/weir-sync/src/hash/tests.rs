@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table against an oracle, cursors across growth, and readers racing with writers.
+
+use super::*;
+use crate::rcu::Domain;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A key whose hash keeps few bits, so that runs, tags and whole hashes collide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Clumsy(u16);
+
+impl core::hash::Hash for Clumsy {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (self.0 / 3).hash(state);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Insert(u16, u32),
+    InsertIfAbsent(u16, u32),
+    Remove(u16),
+    Get(u16),
+    Bump(u16),
+    RetainEven,
+    Clear,
+    Poll,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let key = prop_oneof![0u16..24, 0u16..6000];
+    prop_oneof![
+        8 => (key.clone(), any::<u32>()).prop_map(|(k, v)| Insert(k, v)),
+        4 => (key.clone(), any::<u32>()).prop_map(|(k, v)| InsertIfAbsent(k, v)),
+        6 => key.clone().prop_map(Remove),
+        4 => key.clone().prop_map(Get),
+        2 => key.prop_map(Bump),
+        1 => Just(RetainEven),
+        1 => Just(Clear),
+        2 => Just(Poll),
+    ]
+}
+
+/// Runs the operations on table and oracle, comparing every answer.
+fn run(operations: &[Operation], preload: u16) {
+    let domain = Domain::default();
+    let table = RcuHash::<Clumsy, u32>::new(&domain);
+    let mut oracle = BTreeMap::new();
+    for key in 0..preload {
+        table.insert(Clumsy(key), 0, &domain.pin());
+        oracle.insert(key, 0);
+    }
+    for operation in operations {
+        let guard = domain.pin();
+        let before = table.generation(&guard);
+        let mut changes = true;
+        match *operation {
+            Operation::Insert(key, value) => {
+                let old = table.insert(Clumsy(key), value, &guard).copied();
+                assert_eq!(old, oracle.insert(key, value));
+            }
+            Operation::InsertIfAbsent(key, value) => {
+                let result = table.insert_if_absent(Clumsy(key), value, &guard);
+                let expected = oracle.get(&key).copied();
+                changes = expected.is_none();
+                assert_eq!(
+                    result.copied().map_err(|v| *v),
+                    expected.map_or(Ok(value), Err)
+                );
+                oracle.entry(key).or_insert(value);
+            }
+            Operation::Remove(key) => {
+                let expected = oracle.remove(&key);
+                changes = expected.is_some();
+                assert_eq!(table.remove(&Clumsy(key), &guard).copied(), expected);
+            }
+            Operation::Get(key) => {
+                changes = false;
+                assert_eq!(table.get(&Clumsy(key), &guard), oracle.get(&key));
+            }
+            Operation::Bump(key) => {
+                let bump = |old: Option<&u32>| match old {
+                    Some(v) if *v > 1 << 31 => Change::Remove,
+                    Some(v) => Change::Put(v * 2 + 1),
+                    None => Change::Keep,
+                };
+                let (old, new) = table.compute(Clumsy(key), &guard, bump);
+                changes = old.is_some();
+                assert_eq!(old, oracle.get(&key));
+                match bump(oracle.get(&key)) {
+                    Change::Put(v) => drop(oracle.insert(key, v)),
+                    Change::Remove => drop(oracle.remove(&key)),
+                    Change::Keep => {}
+                }
+                assert_eq!(new, oracle.get(&key));
+            }
+            Operation::RetainEven => {
+                let before = oracle.len();
+                table.retain(&guard, |_, v| v % 2 == 0);
+                oracle.retain(|_, v| *v % 2 == 0);
+                changes = oracle.len() != before;
+            }
+            Operation::Clear => {
+                table.clear(&guard);
+                oracle.clear();
+                continue;
+            }
+            Operation::Poll => {
+                drop(guard);
+                domain.poll_all();
+                continue;
+            }
+        }
+        assert_eq!(table.generation(&guard) != before, changes, "{operation:?}");
+        assert_eq!(table.len(&guard), oracle.len());
+    }
+    let guard = domain.pin();
+    let mut all: Vec<_> = table.iter(&guard).map(|(k, v)| (k.0, *v)).collect();
+    assert!(all.is_sorted_by_key(|(k, _)| hash_of(&Clumsy(*k))));
+    all.sort_unstable();
+    assert_eq!(all, oracle.into_iter().collect::<Vec<_>>());
+}
+
+proptest! {
+    #![proptest_config(crate::cases(64))]
+
+    #[test]
+    fn agrees_with_the_oracle(operations in prop::collection::vec(operation(), 1..400)) {
+        run(&operations, 0);
+    }
+
+    #[test]
+    fn agrees_with_the_oracle_when_large(operations in prop::collection::vec(operation(), 1..200)) {
+        run(&operations, 2040);
+    }
+
+    /// A dump in pieces, with the table growing, shrinking and splitting between them.
+    #[test]
+    fn a_cursor_sees_what_stays_exactly_once(
+        stay in prop::collection::btree_set(0u32..100_000, 0..300),
+        batches in prop::collection::vec((0usize..3000, any::<bool>(), 1usize..60), 1..12),
+    ) {
+        let domain = Domain::default();
+        let table = RcuHash::<u32, u32>::new(&domain);
+        for key in &stay {
+            table.insert(*key, 0, &domain.pin());
+        }
+        let mut seen = BTreeMap::<u32, u32>::new();
+        let mut cursor = Cursor::default();
+        let mut batches = batches.into_iter().cycle();
+        let mut extra = 0;
+        while !cursor.is_end() {
+            let (noise, add, take) = batches.next().unwrap();
+            let guard = domain.pin();
+            // Take at least one in a hundred, or the test takes long.
+            let mut iter = table.iter_from(cursor, &guard);
+            for (key, _) in iter.by_ref().take(take + table.len(&guard) / 8) {
+                *seen.entry(*key).or_default() += 1;
+            }
+            cursor = iter.cursor();
+            for n in 0..noise as u32 {
+                if add {
+                    table.insert(1_000_000 + extra + n, 0, &guard);
+                } else {
+                    table.remove(&(1_000_000 + extra.saturating_sub(n)), &guard);
+                }
+            }
+            extra = if add { extra + noise as u32 } else { extra.saturating_sub(noise as u32) };
+            for key in stay.iter().step_by(3) {
+                table.insert(*key, noise as u32, &guard);
+            }
+        }
+        prop_assert!(seen.values().all(|times| *times == 1));
+        prop_assert!(stay.iter().all(|key| seen.contains_key(key)));
+    }
+}
+
+#[test]
+fn finds_many() {
+    let domain = Domain::default();
+    let table = RcuHash::<u64, u64>::new(&domain);
+    let guard = domain.pin();
+    for key in 0..10_000 {
+        table.insert(key * 2, key, &guard);
+    }
+    let keys: Vec<u64> = (0..100).collect();
+    let mut found = vec![None; keys.len()];
+    table.get_many(&keys, &guard, &mut found);
+    for (key, found) in keys.iter().zip(found) {
+        assert_eq!(found.copied(), (key % 2 == 0).then_some(key / 2));
+    }
+}
+
+/// Counts itself.
+struct Counted(Arc<AtomicUsize>);
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn every_value_is_dropped_once() {
+    let alive = Arc::new(AtomicUsize::new(0));
+    let domain = Domain::default();
+    let table = RcuHash::<u32, Counted>::new(&domain);
+    let make = || {
+        alive.fetch_add(1, Ordering::SeqCst);
+        Counted(alive.clone())
+    };
+    for round in 0..3 {
+        let guard = domain.pin();
+        for key in 0..5000 {
+            table.insert(key, make(), &guard);
+        }
+        for key in (0..5000).step_by(2 + round) {
+            table.remove(&key, &guard);
+        }
+        if round == 1 {
+            table.clear(&guard);
+        }
+    }
+    domain.barrier();
+    assert_eq!(alive.load(Ordering::SeqCst), table.len(&domain.pin()));
+    drop(table);
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn is_small() {
+    let domain = Domain::default();
+    let table = RcuHash::<u32, Arc<u32>>::new(&domain);
+    let guard = domain.pin();
+    assert!(size_of_val(&table) + table.memory(&guard) <= 16);
+    let value = Arc::new(0);
+    for key in 0..3 {
+        table.insert(key, value.clone(), &guard);
+    }
+    assert!(table.memory(&guard) < 256);
+    for key in 0..100_000u32 {
+        table.insert(key, value.clone(), &guard);
+        if key > 10_000 && key % 97 == 0 {
+            let each = table.memory(&guard) as f64 / f64::from(key + 1);
+            assert!(each < 16.5, "{each} bytes of slots at {key} entries");
+        }
+    }
+    for key in 0..100_000 {
+        table.remove(&key, &guard);
+    }
+    assert!(table.memory(&guard) < 4096 + 256);
+}
+
+/// Readers look for keys that are always there while writers grow, churn and shrink the table.
+#[test]
+fn stress_readers_never_miss_what_is_there() {
+    const STAY: u32 = 500;
+    let domain = Domain::default();
+    let table = RcuHash::<u32, Box<u32>>::new(&domain);
+    for key in 0..STAY {
+        table.insert(key, Box::new(key), &domain.pin());
+    }
+    let done = AtomicBool::new(false);
+    let rounds: u32 = if cfg!(miri) { 2 } else { 40 };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let reader = domain.reader();
+                while !done.load(Ordering::Relaxed) {
+                    let guard = reader.pin();
+                    for key in 0..STAY {
+                        let value = table.get(&key, &guard).expect("it is always there");
+                        assert_eq!(**value % 1000, key);
+                    }
+                    let seen = table.iter(&guard).filter(|(key, _)| **key < STAY).count();
+                    assert_eq!(seen, STAY as usize);
+                }
+            });
+        }
+        let writers: Vec<_> = (1..3u32)
+            .map(|writer| {
+                let (domain, table) = (&domain, &table);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let size = if round % 8 == 0 { 3000 } else { 100 };
+                        for n in 0..size {
+                            let guard = domain.pin();
+                            table.insert(writer * 100_000 + n, Box::new(n), &guard);
+                            let stay = (n * 7 + writer) % STAY;
+                            table.insert(stay, Box::new(round * 1000 + stay), &guard);
+                        }
+                        for n in 0..size {
+                            let key = writer * 100_000 + n;
+                            assert!(table.remove(&key, &domain.pin()).is_some());
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(table.len(&domain.pin()), STAY as usize);
+}

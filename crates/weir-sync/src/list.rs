@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A list that many producers add to and a consumer takes as a whole, in order. No locks.
+//!
+//! Linux's `llist`, as its transmit path uses it in front of a qdisc's lock: who finds the list empty
+//! becomes the consumer, takes the lock, then takes all that has come meanwhile; everybody else adds
+//! and goes. So a contended lock is taken once for many packets, and producers do not wait.
+//!
+//! ```
+//! # use weir_sync::{list::{Entry, LocklessList}, spin::SpinLock};
+//! let (list, qdisc) = (LocklessList::new(), SpinLock::new(Vec::new()));
+//! if list.push(Entry::new("packet")) {
+//!     let mut queue = qdisc.lock();
+//!     queue.extend(list.take_all().map(Entry::into_inner));
+//! }
+//! assert_eq!(*qdisc.lock(), ["packet"]);
+//! ```
+//!
+//! Elements carry their link themselves ([`Linked`]), so nothing is allocated; [`Entry`] is a boxed
+//! element for whatever has no link. A producer exchanges the head, one atomic instruction for one
+//! element or a whole batch; the consumer takes the head and reverses the chain. The list is never
+//! popped one by one, so there is no ABA problem and no reclamation.
+//!
+//! Any thread may do either at any time. Ordering: taking acquires what adding released. Elements come
+//! out in the order in which they were added; those of a batch stay together.
+#![allow(unsafe_code)] // an intrusive list of raw nodes
+
+use crate::primitive::atomic::{AtomicPtr, Ordering};
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::{NonNull, null_mut};
+
+/// The link in an element: only the list touches it, and only while the element is in one.
+pub struct Link<N>(AtomicPtr<N>);
+
+impl<N> Link<N> {
+    /// A link of an element in no list.
+    pub fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()))
+    }
+}
+
+impl<N> Default for Link<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<N> fmt::Debug for Link<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+/// An owning handle whose object has a [`Link`] in it.
+///
+/// # Safety
+/// `into_node` gives up ownership of a node that stays where it is, valid and unaliased, until
+/// `from_node` takes it back; `link` returns the same link for a node every time, and no other node's.
+pub unsafe trait Linked: Sized {
+    /// The object in the list.
+    type Node;
+
+    /// Gives the object up.
+    fn into_node(self) -> NonNull<Self::Node>;
+
+    /// Takes the object back.
+    ///
+    /// # Safety
+    /// `node` came from `into_node`, and this is the only call for it.
+    unsafe fn from_node(node: NonNull<Self::Node>) -> Self;
+
+    /// The link of an object.
+    ///
+    /// # Safety
+    /// `node` came from `into_node` and has not been taken back.
+    unsafe fn link<'a>(node: NonNull<Self::Node>) -> &'a Link<Self::Node>;
+}
+
+/// See the module.
+pub struct LocklessList<L: Linked> {
+    /// The newest; each links to the one added before it.
+    head: AtomicPtr<L::Node>,
+    owns: PhantomData<L>,
+}
+
+// SAFETY: elements only move through the list, from thread to thread.
+unsafe impl<L: Linked + Send> Sync for LocklessList<L> {}
+// SAFETY: it owns its elements.
+unsafe impl<L: Linked + Send> Send for LocklessList<L> {}
+
+fn set_next<L: Linked>(node: NonNull<L::Node>, next: *mut L::Node) {
+    // SAFETY: called for nodes between `into_node` and `from_node` only.
+    unsafe { L::link(node) }.0.store(next, Ordering::Relaxed);
+}
+
+fn next<L: Linked>(node: NonNull<L::Node>) -> *mut L::Node {
+    // SAFETY: as in `set_next`.
+    unsafe { L::link(node) }.0.load(Ordering::Relaxed)
+}
+
+impl<L: Linked> LocklessList<L> {
+    /// An empty list.
+    pub fn new() -> Self {
+        Self {
+            head: AtomicPtr::new(null_mut()),
+            owns: PhantomData,
+        }
+    }
+
+    /// Adds one. True if the list was empty: then it is on the caller to see that it is taken.
+    pub fn push(&self, element: L) -> bool {
+        let node = element.into_node();
+        self.splice(node, node)
+    }
+
+    /// Adds all, in order, with one atomic instruction, so that they stay together. True if there were
+    /// any and the list was empty.
+    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
+        let mut nodes = elements.into_iter().map(L::into_node);
+        let Some(oldest) = nodes.next() else {
+            return false;
+        };
+        let newest = nodes.fold(oldest, |newest, node| {
+            set_next::<L>(node, newest.as_ptr());
+            node
+        });
+        self.splice(newest, oldest)
+    }
+
+    fn splice(&self, newest: NonNull<L::Node>, oldest: NonNull<L::Node>) -> bool {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            set_next::<L>(oldest, head);
+            let newest = newest.as_ptr();
+            match self.head.compare_exchange_weak(
+                head,
+                newest,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return head.is_null(),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Is it empty? The answer may be old when it arrives.
+    pub fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes all, oldest first. From here on the list is empty, and the next producer is told so.
+    pub fn take_all(&self) -> Taken<L> {
+        if self.is_empty() {
+            return Taken {
+                oldest: None,
+                owns: PhantomData,
+            };
+        }
+        let mut node = NonNull::new(self.head.swap(null_mut(), Ordering::Acquire));
+        let mut oldest = None;
+        while let Some(this) = node {
+            node = NonNull::new(next::<L>(this));
+            set_next::<L>(this, oldest.map_or(null_mut(), NonNull::as_ptr));
+            oldest = Some(this);
+        }
+        Taken {
+            oldest,
+            owns: PhantomData,
+        }
+    }
+}
+
+impl<L: Linked> Default for LocklessList<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: Linked> Drop for LocklessList<L> {
+    fn drop(&mut self) {
+        drop(self.take_all());
+    }
+}
+
+impl<L: Linked> fmt::Debug for LocklessList<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocklessList")
+            .field("empty", &self.is_empty())
+            .finish()
+    }
+}
+
+/// What was taken from a list, oldest first. Dropping it drops the rest.
+pub struct Taken<L: Linked> {
+    oldest: Option<NonNull<L::Node>>,
+    owns: PhantomData<L>,
+}
+
+// SAFETY: it owns its elements.
+unsafe impl<L: Linked + Send> Send for Taken<L> {}
+
+impl<L: Linked> Iterator for Taken<L> {
+    type Item = L;
+
+    fn next(&mut self) -> Option<L> {
+        let node = self.oldest?;
+        self.oldest = NonNull::new(next::<L>(node));
+        // SAFETY: from `into_node`, and out of the chain now.
+        Some(unsafe { L::from_node(node) })
+    }
+}
+
+impl<L: Linked> Drop for Taken<L> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<L: Linked> fmt::Debug for Taken<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Taken")
+            .field("empty", &self.oldest.is_none())
+            .finish()
+    }
+}
+
+/// A boxed element for values without a link of their own.
+#[derive(Debug)]
+pub struct Entry<T>(Box<Linkage<T>>);
+
+/// A value with a link.
+#[derive(Debug)]
+pub struct Linkage<T> {
+    link: Link<Linkage<T>>,
+    value: T,
+}
+
+impl<T> Entry<T> {
+    /// Boxes a value.
+    pub fn new(value: T) -> Self {
+        Self(Box::new(Linkage {
+            link: Link::new(),
+            value,
+        }))
+    }
+
+    /// Unboxes it.
+    pub fn into_inner(self) -> T {
+        self.0.value
+    }
+}
+
+impl<T> core::ops::Deref for Entry<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T> core::ops::DerefMut for Entry<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0.value
+    }
+}
+
+// SAFETY: the node is the box's contents, given up by `into_raw` and taken back by `from_raw`.
+unsafe impl<T> Linked for Entry<T> {
+    type Node = Linkage<T>;
+
+    fn into_node(self) -> NonNull<Linkage<T>> {
+        // SAFETY: a box is not null.
+        unsafe { NonNull::new_unchecked(Box::into_raw(self.0)) }
+    }
+
+    unsafe fn from_node(node: NonNull<Linkage<T>>) -> Self {
+        // SAFETY: by contract.
+        Self(unsafe { Box::from_raw(node.as_ptr()) })
+    }
+
+    unsafe fn link<'a>(node: NonNull<Linkage<T>>) -> &'a Link<Linkage<T>> {
+        // SAFETY: by contract it is valid; the caller uses the link only while that is so.
+        unsafe { &(*node.as_ptr()).link }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::models::{Tracked, check};
+    use crate::primitive::Arc;
+
+    fn drain(list: &LocklessList<Entry<Tracked>>) -> Vec<usize> {
+        list.take_all()
+            .map(|entry| entry.into_inner().read())
+            .collect()
+    }
+
+    #[test]
+    fn whoever_is_told_so_drains_all() {
+        check(3, || {
+            let list = Arc::new(LocklessList::new());
+            let produce = |list: &LocklessList<Entry<Tracked>>, base: usize| {
+                let batch = [base, base + 1].map(|value| Entry::new(Tracked::new(value)));
+                if list.push_all(batch) {
+                    drain(list)
+                } else {
+                    Vec::new()
+                }
+            };
+            let other = {
+                let list = list.clone();
+                loom::thread::spawn(move || produce(&list, 1))
+            };
+            let mine = produce(&list, 11);
+            let other = other.join().unwrap();
+            assert!(list.is_empty());
+            let seen = match (&mine[..], &other[..]) {
+                ([], all) | (all, []) => all.to_vec(),
+                (mine, other) => [mine, other].concat(),
+            };
+            assert!([[1, 2, 11, 12], [11, 12, 1, 2]].contains(&seen[..].try_into().unwrap()));
+        });
+    }
+
+    #[test]
+    fn a_list_that_is_dropped_drops_its_elements() {
+        check(2, || {
+            let list = Arc::new(LocklessList::new());
+            let other = {
+                let list = list.clone();
+                loom::thread::spawn(move || list.push(Entry::new(Tracked::new(1))))
+            };
+            let first = list.push(Entry::new(Tracked::new(2)));
+            assert!(first != other.join().unwrap());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The list against a queue, and the transmit path in small.
+
+use super::*;
+use crate::spin::SpinLock;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Push(u8),
+    PushAll(Vec<u8>),
+    TakeAll,
+    TakeSome(usize),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    prop_oneof![
+        any::<u8>().prop_map(Push),
+        prop::collection::vec(any::<u8>(), 0..5).prop_map(PushAll),
+        Just(TakeAll),
+        (0usize..4).prop_map(TakeSome),
+    ]
+}
+
+proptest! {
+    #![proptest_config(crate::cases(128))]
+
+    #[test]
+    fn agrees_with_the_oracle(operations in prop::collection::vec(operation(), 1..100)) {
+        let list = LocklessList::new();
+        let mut oracle = VecDeque::new();
+        for operation in operations {
+            let empty = oracle.is_empty();
+            match operation {
+                Operation::Push(value) => {
+                    oracle.push_back(value);
+                    prop_assert_eq!(list.push(Entry::new(value)), empty);
+                }
+                Operation::PushAll(values) => {
+                    oracle.extend(&values);
+                    let some = !values.is_empty();
+                    let first = list.push_all(values.into_iter().map(Entry::new));
+                    prop_assert_eq!(first, empty && some);
+                }
+                Operation::TakeAll => {
+                    let taken: Vec<_> = list.take_all().map(Entry::into_inner).collect();
+                    prop_assert_eq!(taken, oracle.drain(..).collect::<Vec<_>>());
+                }
+                Operation::TakeSome(some) => {
+                    let taken: Vec<_> = list.take_all().take(some).map(Entry::into_inner).collect();
+                    prop_assert_eq!(taken, oracle.drain(..).take(some).collect::<Vec<_>>());
+                }
+            }
+            prop_assert_eq!(list.is_empty(), oracle.is_empty());
+        }
+    }
+}
+
+/// The transmit path in small: nothing is lost, nothing stays behind, each producer's order holds.
+#[test]
+fn stress_who_finds_it_empty_drains_it() {
+    const THREADS: usize = 4;
+    let rounds: usize = if cfg!(miri) { 50 } else { 20_000 };
+    let list = LocklessList::new();
+    let queue = SpinLock::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (list, queue) = (&list, &queue);
+            scope.spawn(move || {
+                for n in 0..rounds {
+                    let batch = (0..n % 3 + 1).map(|k| Entry::new((thread, n, k)));
+                    if list.push_all(batch) {
+                        let mut queue = queue.lock();
+                        queue.extend(list.take_all().map(Entry::into_inner));
+                    }
+                }
+            });
+        }
+    });
+    assert!(list.is_empty());
+    // Under the lock, which thread sanitizer understands, as it does not a scope's end.
+    let queue = queue.lock();
+    for thread in 0..THREADS {
+        let mine = queue
+            .iter()
+            .filter(|(of, ..)| *of == thread)
+            .map(|(_, n, k)| (*n, *k));
+        let expected = (0..rounds).flat_map(|n| (0..n % 3 + 1).map(move |k| (n, k)));
+        assert!(mine.eq(expected));
+    }
+}

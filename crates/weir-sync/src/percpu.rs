@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Stack CPUs and per-CPU data.
+//!
+//! A *stack CPU* is a worker thread of a stack, numbered from 0; the number says nothing of the
+//! processor it runs on. A worker calls [`bind`] once when it starts. A thread that never did (control
+//! connections, tests) counts as CPU 0; structures that many such threads share spread them by
+//! [`thread_token`] instead.
+//!
+//! [`PerCpu<T>`] holds one `T` a CPU, made on first use: an unused one is 72 bytes and nothing else.
+//! Slots come in blocks (CPU 0; 1; 2-3; 4-7; ...), so a slot is found with one load, never moves, and
+//! lies on cache lines of its own. Several threads may reach the same slot (unbound threads, readers
+//! that add up), hence `T: Sync`; use relaxed atomics for counters. [`Counters`] is for counters of very
+//! many objects.
+#![allow(unsafe_code)] // lazily made blocks behind atomic pointers
+
+mod counters;
+
+pub use counters::Counters;
+
+use crate::primitive::CachePadded;
+use crate::primitive::atomic::{AtomicPtr, Ordering};
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+
+/// The number of stack CPUs there can be: a number is 0 to 255.
+pub const MAX_CPUS: usize = 256;
+
+/// One block for CPU 0, then one for each power of two.
+const BLOCKS: usize = MAX_CPUS.trailing_zeros() as usize + 1;
+
+/// What `BOUND` holds in a thread that never called `bind`.
+const UNBOUND: u32 = u32::MAX;
+
+#[cfg(not(loom))]
+thread_local! {
+    static BOUND: Cell<u32> = const { Cell::new(UNBOUND) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static BOUND: Cell<u32> = Cell::new(UNBOUND);
+}
+
+/// Makes the calling thread stack CPU `cpu` (modulo [`MAX_CPUS`]) from now on.
+///
+/// Two threads may carry the same number: data stays right, only its cache lines are shared.
+pub fn bind(cpu: usize) {
+    let cpu = (cpu % MAX_CPUS) as u32;
+    BOUND.with(|bound| bound.set(cpu));
+}
+
+/// Undoes [`bind`].
+pub fn unbind() {
+    BOUND.with(|bound| bound.set(UNBOUND));
+}
+
+/// The calling thread's CPU number, if it has one.
+#[inline]
+pub fn bound() -> Option<usize> {
+    let cpu = BOUND.with(Cell::get);
+    (cpu != UNBOUND).then_some(cpu as usize)
+}
+
+/// The calling thread's CPU number; 0 for a thread that has none.
+#[inline]
+pub fn current() -> usize {
+    bound().unwrap_or(0)
+}
+
+/// A number that differs between threads alive at the same time. It differs from run to run: use it
+/// only to spread load, never where an order can be seen.
+#[inline]
+pub fn thread_token() -> usize {
+    BOUND.with(|bound| core::ptr::from_ref(bound).addr())
+}
+
+/// One `T` for each stack CPU; see the module.
+pub struct PerCpu<T> {
+    blocks: [AtomicPtr<CachePadded<T>>; BLOCKS],
+}
+
+// SAFETY: the blocks own their values; `get` and `iter` hand out `&T` on any thread (Sync), and
+// dropping drops the values on whichever thread it happens on (Send).
+unsafe impl<T: Send + Sync> Sync for PerCpu<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for PerCpu<T> {}
+
+/// Block of a CPU, and where in it.
+#[inline(always)]
+fn place(cpu: usize) -> (usize, usize) {
+    let block = (usize::BITS - cpu.leading_zeros()) as usize;
+    (block, cpu - block_start(block))
+}
+
+/// First CPU of a block.
+#[inline(always)]
+fn block_start(block: usize) -> usize {
+    if block == 0 { 0 } else { 1 << (block - 1) }
+}
+
+/// CPUs in a block.
+fn block_len(block: usize) -> usize {
+    block_start(block).max(1)
+}
+
+impl<T: Default> PerCpu<T> {
+    /// No slot exists yet.
+    pub fn new() -> Self {
+        Self {
+            blocks: core::array::from_fn(|_| AtomicPtr::new(core::ptr::null_mut())),
+        }
+    }
+
+    /// The slot of `cpu` (modulo [`MAX_CPUS`]), made with `T::default()` if need be. Any thread.
+    #[inline]
+    pub fn get(&self, cpu: usize) -> &T {
+        let (block, offset) = place(cpu % MAX_CPUS);
+        let start = self.blocks[block].load(Ordering::Acquire);
+        let start = match NonNull::new(start) {
+            Some(start) => start,
+            None => self.make(block),
+        };
+        // SAFETY: a block, once published, stays until `self` is dropped, and `offset` lies in it.
+        unsafe { &start.add(offset).as_ref().0 }
+    }
+
+    /// The slot of the calling thread's CPU.
+    #[inline]
+    pub fn local(&self) -> &T {
+        self.get(current())
+    }
+
+    #[cold]
+    fn make(&self, block: usize) -> NonNull<CachePadded<T>> {
+        let fresh: Box<[CachePadded<T>]> = (0..block_len(block))
+            .map(|_| CachePadded(T::default()))
+            .collect();
+        let fresh = Box::into_raw(fresh);
+        let null = core::ptr::null_mut();
+        let slot = &self.blocks[block];
+        match slot.compare_exchange(null, fresh.cast(), Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: `fresh` came from a box, so it is not null.
+            Ok(_) => unsafe { NonNull::new_unchecked(fresh.cast()) },
+            Err(winner) => {
+                // SAFETY: nobody else saw `fresh`; `winner` is not null as the exchange failed on it.
+                unsafe {
+                    drop(Box::from_raw(fresh));
+                    NonNull::new_unchecked(winner)
+                }
+            }
+        }
+    }
+}
+
+impl<T> PerCpu<T> {
+    /// The slots that exist, with their CPU, in the order of CPUs. (Slots are made in blocks, so some
+    /// may exist that were never asked for.)
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.blocks.iter().enumerate().flat_map(|(block, start)| {
+            let start = start.load(Ordering::Acquire);
+            let len = if start.is_null() { 0 } else { block_len(block) };
+            (0..len).map(move |offset| {
+                // SAFETY: a published block stays until `self` is dropped, and has `len` slots.
+                let slot = unsafe { &(*start.add(offset)).0 };
+                (block_start(block) + offset, slot)
+            })
+        })
+    }
+}
+
+impl<T: Default> Default for PerCpu<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for PerCpu<T> {
+    fn drop(&mut self) {
+        for (block, start) in self.blocks.iter().enumerate() {
+            let start = start.load(Ordering::Acquire);
+            if !start.is_null() {
+                let slots = core::ptr::slice_from_raw_parts_mut(start, block_len(block));
+                // SAFETY: made by `make` from a box of this length; exclusive borrow.
+                drop(unsafe { Box::from_raw(slots) });
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PerCpu<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::models::check;
+    use crate::primitive::Arc;
+    use crate::primitive::atomic::AtomicUsize;
+
+    #[test]
+    fn two_makers_agree_on_one_slot() {
+        check(3, || {
+            let data = Arc::new(PerCpu::<AtomicUsize>::new());
+            let other = {
+                let data = data.clone();
+                loom::thread::spawn(move || data.get(2).fetch_add(1, Ordering::Relaxed))
+            };
+            data.get(2).fetch_add(1, Ordering::Relaxed);
+            other.join().unwrap();
+            assert_eq!(data.get(2).load(Ordering::Relaxed), 2);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn every_cpu_has_a_slot_of_its_own() {
+        let data = PerCpu::<AtomicUsize>::new();
+        assert_eq!((size_of_val(&data), data.iter().count()), (72, 0));
+        for cpu in (0..MAX_CPUS).rev() {
+            data.get(cpu).store(cpu, Ordering::Relaxed);
+        }
+        assert!(
+            data.iter()
+                .all(|(cpu, value)| value.load(Ordering::Relaxed) == cpu)
+        );
+        assert_eq!(data.iter().count(), MAX_CPUS);
+    }
+
+    #[test]
+    fn a_thread_is_the_cpu_it_is_bound_to() {
+        assert_eq!((bound(), current()), (None, 0));
+        bind(MAX_CPUS + 3);
+        assert_eq!((bound(), current()), (Some(3), 3));
+        assert_eq!(std::thread::spawn(bound).join().unwrap(), None);
+        unbind();
+        assert_eq!(bound(), None);
+    }
+
+    #[test]
+    fn stress_slots_are_made_once() {
+        for _ in 0..if cfg!(miri) { 5 } else { 200 } {
+            let data = PerCpu::<AtomicUsize>::new();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        (0..8).for_each(|cpu| {
+                            assert!(data.get(cpu).fetch_add(1, Ordering::Relaxed) < 4)
+                        })
+                    });
+                }
+            });
+            assert!(
+                data.iter()
+                    .all(|(_, value)| value.load(Ordering::Relaxed) == 4)
+            );
+        }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Per-CPU counters for very many objects: a slot in each CPU's chunks.
+//!
+//! Linux allocates per-CPU counters of an action from a common area under one lock, which at 24 CPUs is
+//! most of the cost of inserting a rule. Here an object takes a number (an [`IndexAllocator`], no lock),
+//! and each CPU that counts for it finds its set of `N` words under that number in blocks of its own,
+//! made when it first counts there. An object that is never hit costs its number; one that is, `N` words
+//! a CPU. Blocks double in size, so a set is found with two loads and never moves; their memory comes
+//! from the system zeroed, page by page as it is touched, and stays until the drop.
+//!
+//! [`Counters::add`] is for the CPU's own thread: two CPUs never write the same set, so it loads and
+//! stores. A thread that only poses as a CPU uses [`Counters::set`] and atomic additions.
+#![allow(unsafe_code)] // blocks behind atomic pointers
+
+use super::{MAX_CPUS, PerCpu};
+use crate::index::IndexAllocator;
+use crate::primitive::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::fmt;
+use core::ptr::null_mut;
+#[cfg(not(loom))]
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+/// Sets in the first block.
+const FIRST: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Blocks, each twice as large as the one before: enough for 32-bit numbers.
+const BLOCKS: usize = (u32::MAX / FIRST).ilog2() as usize + 1;
+
+/// The counters of one object on one CPU.
+type Set<const N: usize> = [AtomicU64; N];
+
+/// The blocks of one CPU.
+struct Blocks<const N: usize>([AtomicPtr<Set<N>>; BLOCKS]);
+
+impl<const N: usize> Default for Blocks<N> {
+    fn default() -> Self {
+        Self(core::array::from_fn(|_| AtomicPtr::new(null_mut())))
+    }
+}
+
+/// Block of a slot, and where in it.
+#[inline(always)]
+fn place(slot: u32) -> (usize, usize) {
+    let block = (slot / FIRST + 1).ilog2();
+    (block as usize, (slot - FIRST * ((1 << block) - 1)) as usize)
+}
+
+fn block_len(block: usize) -> usize {
+    (FIRST as usize) << block
+}
+
+#[cfg(not(loom))]
+fn zeroed<const N: usize>(len: usize) -> *mut Set<N> {
+    const { assert!(N > 0, "a set has counters") };
+    let layout = Layout::array::<Set<N>>(len).expect("a block is far below the address space");
+    // SAFETY: the size is not zero; and an atomic word of zeros is one.
+    let sets = unsafe { alloc_zeroed(layout) };
+    if sets.is_null() {
+        handle_alloc_error(layout)
+    }
+    sets.cast()
+}
+
+#[cfg(loom)]
+fn zeroed<const N: usize>(len: usize) -> *mut Set<N> {
+    let set = || core::array::from_fn(|_| AtomicU64::new(0));
+    Box::into_raw((0..len).map(|_| set()).collect::<Box<[Set<N>]>>()).cast()
+}
+
+/// # Safety
+/// `sets` came from `zeroed(len)` and is not freed again.
+unsafe fn free<const N: usize>(sets: *mut Set<N>, len: usize) {
+    // SAFETY: by contract.
+    drop(unsafe { Box::from_raw(core::ptr::slice_from_raw_parts_mut(sets, len)) });
+}
+
+impl<const N: usize> Blocks<N> {
+    #[inline]
+    fn get(&self, slot: u32) -> Option<&Set<N>> {
+        let (block, offset) = place(slot);
+        let sets = self.0[block].load(Ordering::Acquire);
+        // SAFETY: a block, once published, stays until the drop, and `offset` lies in it.
+        (!sets.is_null()).then(|| unsafe { &*sets.add(offset) })
+    }
+
+    #[cold]
+    fn make(&self, slot: u32) -> &Set<N> {
+        let (block, offset) = place(slot);
+        let fresh = zeroed(block_len(block));
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        let sets = match self.0[block].compare_exchange(null_mut(), fresh, success, failure) {
+            Ok(_) => fresh,
+            Err(winner) => {
+                // SAFETY: nobody saw it.
+                unsafe { free(fresh, block_len(block)) };
+                winner
+            }
+        };
+        // SAFETY: as in `get`.
+        unsafe { &*sets.add(offset) }
+    }
+}
+
+impl<const N: usize> Drop for Blocks<N> {
+    fn drop(&mut self) {
+        for (block, sets) in self.0.iter().enumerate() {
+            let sets = sets.load(Ordering::Acquire);
+            if !sets.is_null() {
+                // SAFETY: made by `make` with this length; exclusive borrow.
+                unsafe { free(sets, block_len(block)) };
+            }
+        }
+    }
+}
+
+/// Sets of `N` counters by slot and CPU; see the module's head.
+pub struct Counters<const N: usize> {
+    slots: IndexAllocator,
+    cpus: PerCpu<Blocks<N>>,
+}
+
+impl<const N: usize> Counters<N> {
+    /// No slots and no memory yet.
+    pub fn new() -> Self {
+        // The last block would be cut short.
+        let last = FIRST * ((1 << (BLOCKS - 1)) - 1) - 1;
+        Self {
+            slots: IndexAllocator::new(0..=last),
+            cpus: PerCpu::new(),
+        }
+    }
+
+    /// Takes a slot, whose counters are zero. Any thread. `None`: about four thousand million are taken.
+    pub fn allocate(&self) -> Option<u32> {
+        self.slots.allocate()
+    }
+
+    /// Gives a slot back: once nobody counts or reads there any more, so usually in a callback after
+    /// a grace period.
+    pub fn free(&self, slot: u32) {
+        for (_, blocks) in self.cpus.iter() {
+            for counter in blocks.get(slot).into_iter().flatten() {
+                counter.store(0, Ordering::Relaxed);
+            }
+        }
+        self.slots.free(slot);
+    }
+
+    /// The set of a CPU (modulo [`MAX_CPUS`]), made if need be.
+    #[inline]
+    pub fn set(&self, cpu: usize, slot: u32) -> &[AtomicU64; N] {
+        let blocks = self.cpus.get(cpu % MAX_CPUS);
+        match blocks.get(slot) {
+            Some(set) => set,
+            None => blocks.make(slot),
+        }
+    }
+
+    /// Adds to the set of the CPU that the calling thread is.
+    #[inline]
+    pub fn add(&self, cpu: usize, slot: u32, by: [u64; N]) {
+        for (counter, by) in self.set(cpu, slot).iter().zip(by) {
+            counter.store(
+                counter.load(Ordering::Relaxed).wrapping_add(by),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// The sums over all CPUs. Any thread; each counter is one that was true at some time.
+    pub fn sum(&self, slot: u32) -> [u64; N] {
+        let mut sums = [0u64; N];
+        for set in self.cpus.iter().filter_map(|(_, blocks)| blocks.get(slot)) {
+            for (sum, counter) in sums.iter_mut().zip(set) {
+                *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
+            }
+        }
+        sums
+    }
+}
+
+impl<const N: usize> Default for Counters<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> fmt::Debug for Counters<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sums = self.slots.iter().map(|slot| (slot, self.sum(slot)));
+        f.debug_map().entries(sums).finish()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::models::check;
+    use crate::primitive::Arc;
+
+    /// Two threads that both pose as CPU 1 meet in a block that does not exist yet.
+    #[test]
+    fn a_block_is_made_once() {
+        check(3, || {
+            let counters = Arc::new(Counters::<1>::new());
+            let slot = counters.allocate().expect("the first");
+            let count = move |counters: &Counters<1>| {
+                counters.set(1, slot)[0].fetch_add(1, Ordering::Relaxed);
+            };
+            let other = {
+                let counters = counters.clone();
+                loom::thread::spawn(move || count(&counters))
+            };
+            count(&counters);
+            other.join().unwrap();
+            assert_eq!(counters.sum(slot), [2]);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Operation {
+        Allocate,
+        Free(usize),
+        Add(usize, usize, [u64; 2]),
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            3 => Just(Operation::Allocate),
+            1 => any::<usize>().prop_map(Operation::Free),
+            6 => (any::<usize>(), 0usize..5, any::<[u64; 2]>())
+                .prop_map(|(nth, cpu, by)| Operation::Add(nth, cpu, by)),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(crate::cases(64))]
+
+        #[test]
+        fn agrees_with_the_oracle(operations in prop::collection::vec(operation(), 1..600)) {
+            let counters = Counters::<2>::new();
+            let mut oracle = BTreeMap::<u32, [u64; 2]>::new();
+            let nth = |oracle: &BTreeMap<u32, _>, nth: usize| {
+                oracle.keys().nth(nth % oracle.len().max(1)).copied()
+            };
+            for operation in operations {
+                match operation {
+                    Operation::Allocate => {
+                        let slot = counters.allocate().unwrap();
+                        prop_assert_eq!(oracle.insert(slot, [0, 0]), None);
+                        prop_assert_eq!(counters.sum(slot), [0, 0]);
+                    }
+                    Operation::Free(which) => if let Some(slot) = nth(&oracle, which) {
+                        oracle.remove(&slot);
+                        counters.free(slot);
+                    }
+                    Operation::Add(which, cpu, by) => if let Some(slot) = nth(&oracle, which) {
+                        counters.add(cpu, slot, by);
+                        let sums = oracle.get_mut(&slot).unwrap();
+                        *sums = core::array::from_fn(|n| sums[n].wrapping_add(by[n]));
+                    }
+                }
+            }
+            for (slot, sums) in oracle {
+                prop_assert_eq!(counters.sum(slot), sums);
+            }
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for slot in 0..100_000 {
+            assert_eq!(place(slot), expected);
+            expected.1 += 1;
+            if expected.1 == block_len(expected.0) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let last = FIRST * ((1 << (BLOCKS - 1)) - 1) - 1;
+        assert_eq!(place(last), (BLOCKS - 2, block_len(BLOCKS - 2) - 1));
+    }
+
+    #[test]
+    fn stress_sums_are_exact() {
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let counters = Counters::<2>::new();
+        let slots: Vec<_> = (0..200).map(|_| counters.allocate().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for cpu in 0..4 {
+                let (counters, slots) = (&counters, &slots);
+                scope.spawn(move || {
+                    for n in 0..rounds {
+                        counters.add(cpu, slots[n % slots.len()], [1, n as u64]);
+                    }
+                });
+            }
+        });
+        let total = slots.iter().map(|slot| counters.sum(*slot)[0]).sum::<u64>();
+        assert_eq!(total, 4 * rounds as u64);
+    }
+}
