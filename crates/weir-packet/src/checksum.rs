@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The internet checksum (RFC 1071), pseudo headers and incremental updates (RFC 1624).
+//!
+//! [`Sum`] accumulates; [`Sum::finish`] gives the 16-bit value to store in a
+//! header (as a number whose big-endian bytes are written). A block verifies when
+//! the sum over it, checksum field included, finishes to 0.
+//!
+//! [`crc32c`] is SCTP's.
+//!
+//! UDP: a computed 0 is sent as 0xffff ([`Sum::finish_udp`]); over IPv4 a stored
+//! 0 means "none" and verifies.
+
+/// A running ones-complement sum of 16-bit big-endian words.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sum {
+    // In native byte order: RFC 1071's byte order independence; swapped once at the end.
+    acc: u64,
+}
+
+#[inline]
+fn fold(mut acc: u64) -> u16 {
+    acc = (acc & 0xffff_ffff) + (acc >> 32);
+    acc = (acc & 0xffff_ffff) + (acc >> 32);
+    let mut acc = acc as u32;
+    acc = (acc & 0xffff) + (acc >> 16);
+    acc = (acc & 0xffff) + (acc >> 16);
+    acc as u16
+}
+
+#[inline]
+fn add_carry(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
+}
+
+impl Sum {
+    /// Zero.
+    #[inline]
+    pub const fn new() -> Sum {
+        Sum { acc: 0 }
+    }
+
+    /// Adds bytes. An odd last byte counts as followed by a zero, so only the last block may be odd.
+    #[inline]
+    pub fn add(&mut self, bytes: &[u8]) -> &mut Sum {
+        let mut acc = self.acc;
+        let (blocks, rest) = bytes.as_chunks::<32>();
+        let mut high = 0u64;
+        for block in blocks {
+            // 32-bit words in a 64-bit sum: no carry to carry, and the compiler can use vectors.
+            let (words, _) = block.as_chunks::<4>();
+            let mut part = 0u64;
+            for w in words {
+                part += u64::from(u32::from_ne_bytes(*w));
+            }
+            high += part;
+        }
+        acc = add_carry(acc, high);
+        let (words, rest) = rest.as_chunks::<8>();
+        for w in words {
+            acc = add_carry(acc, u64::from_ne_bytes(*w));
+        }
+        let (words, rest) = rest.as_chunks::<4>();
+        let mut low = 0u64;
+        for w in words {
+            low += u64::from(u32::from_ne_bytes(*w));
+        }
+        let (halves, rest) = rest.as_chunks::<2>();
+        for h in halves {
+            low += u64::from(u16::from_ne_bytes(*h));
+        }
+        if let [last] = rest {
+            low += u64::from(u16::from_ne_bytes([*last, 0]));
+        }
+        self.acc = add_carry(acc, low);
+        self
+    }
+
+    /// Adds a 16-bit number (host order).
+    #[inline]
+    pub fn add_u16(&mut self, v: u16) -> &mut Sum {
+        self.acc = add_carry(self.acc, u64::from(v.to_be()));
+        self
+    }
+
+    /// Adds a 32-bit number (host order).
+    #[inline]
+    pub fn add_u32(&mut self, v: u32) -> &mut Sum {
+        self.acc = add_carry(self.acc, u64::from(v.to_be()));
+        self
+    }
+
+    /// Adds the IPv4 pseudo header (RFC 793): addresses, protocol, transport length in bytes.
+    #[inline]
+    pub fn add_pseudo_v4(&mut self, src: [u8; 4], dst: [u8; 4], proto: u8, len: u16) -> &mut Sum {
+        self.add(&src)
+            .add(&dst)
+            .add_u16(u16::from(proto))
+            .add_u16(len)
+    }
+
+    /// Adds the IPv6 pseudo header (RFC 8200, 8.1): addresses, next header, transport length in bytes.
+    #[inline]
+    pub fn add_pseudo_v6(&mut self, src: [u8; 16], dst: [u8; 16], proto: u8, len: u32) -> &mut Sum {
+        self.add(&src)
+            .add(&dst)
+            .add_u32(len)
+            .add_u16(u16::from(proto))
+    }
+
+    /// The folded sum, not complemented.
+    #[inline]
+    pub fn folded(&self) -> u16 {
+        u16::from_be(fold(self.acc))
+    }
+
+    /// The checksum: the complement of the folded sum.
+    #[inline]
+    pub fn finish(&self) -> u16 {
+        !self.folded()
+    }
+
+    /// The checksum for UDP: never 0.
+    #[inline]
+    pub fn finish_udp(&self) -> u16 {
+        match self.finish() {
+            0 => 0xffff,
+            c => c,
+        }
+    }
+}
+
+/// The checksum of one block.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::new().add(bytes).finish()
+}
+
+/// Whether a block with its checksum inside sums up.
+#[inline]
+pub fn verify(bytes: &[u8]) -> bool {
+    checksum(bytes) == 0
+}
+
+/// Transport checksum over IPv4 (TCP, UDP, ...), the field itself being 0 in `segment`.
+#[inline]
+pub fn transport_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> u16 {
+    let mut sum = Sum::new();
+    sum.add_pseudo_v4(src, dst, proto, segment.len() as u16)
+        .add(segment);
+    if proto == 17 {
+        sum.finish_udp()
+    } else {
+        sum.finish()
+    }
+}
+
+/// Transport checksum over IPv6 (TCP, UDP, ICMPv6, ...), the field itself being 0 in `segment`.
+#[inline]
+pub fn transport_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> u16 {
+    let mut sum = Sum::new();
+    sum.add_pseudo_v6(src, dst, proto, segment.len() as u32)
+        .add(segment);
+    if proto == 17 {
+        sum.finish_udp()
+    } else {
+        sum.finish()
+    }
+}
+
+/// Whether a transport segment over IPv4 sums up. A UDP checksum of 0 means none and is accepted.
+#[inline]
+pub fn verify_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> bool {
+    if proto == 17 && segment.get(6..8) == Some(&[0, 0]) {
+        return true;
+    }
+    Sum::new()
+        .add_pseudo_v4(src, dst, proto, segment.len() as u16)
+        .add(segment)
+        .finish()
+        == 0
+}
+
+/// Whether a transport segment over IPv6 sums up. A UDP checksum of 0 is refused (RFC 8200, 8.1).
+#[inline]
+pub fn verify_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> bool {
+    if proto == 17 && segment.get(6..8) == Some(&[0, 0]) {
+        return false;
+    }
+    Sum::new()
+        .add_pseudo_v6(src, dst, proto, segment.len() as u32)
+        .add(segment)
+        .finish()
+        == 0
+}
+
+/// The checksum after a 16-bit word of the block changed (RFC 1624, equation 3).
+#[inline]
+pub const fn update_u16(check: u16, old: u16, new: u16) -> u16 {
+    let mut sum = !check as u32 + !old as u32 + new as u32;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+/// The checksum after a 32-bit word of the block changed.
+#[inline]
+pub const fn update_u32(check: u16, old: u32, new: u32) -> u16 {
+    let check = update_u16(check, (old >> 16) as u16, (new >> 16) as u16);
+    update_u16(check, old as u16, new as u16)
+}
+
+/// The checksum after bytes at an even offset of the block changed. Blocks of unequal length are
+/// compared up to the shorter one's end.
+pub fn update_bytes(mut check: u16, old: &[u8], new: &[u8]) -> u16 {
+    let n = old.len().min(new.len());
+    let (Some(old), Some(new)) = (old.get(..n), new.get(..n)) else {
+        return check;
+    };
+    for (o, n) in old.chunks(2).zip(new.chunks(2)) {
+        let word = |b: &[u8]| match b {
+            [a, b] => u16::from_be_bytes([*a, *b]),
+            [a] => u16::from_be_bytes([*a, 0]),
+            _ => 0,
+        };
+        check = update_u16(check, word(o), word(n));
+    }
+    check
+}
+
+/// The checksum after a 32-bit word of the block changed, as Linux computes it (`csum_replace4`): unlike
+/// [`update_u32`] it never stores 0xffff.
+#[inline]
+pub const fn replace_u32(check: u16, old: u32, new: u32) -> u16 {
+    let mut sum = 0xffff + !check as u32;
+    sum += (!old >> 16) + (!old & 0xffff);
+    sum += (new >> 16) + (new & 0xffff);
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}
+
+/// The CRC of SCTP (RFC 9260, appendix A); it is stored with its lowest byte first.
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let (mut crc, mut bit) = (i as u32, 0);
+            while bit < 8 {
+                crc = crc >> 1 ^ if crc & 1 != 0 { 0x82f6_3b78 } else { 0 };
+                bit += 1;
+            }
+            table[i] = crc;
+            i += 1;
+        }
+        table
+    };
+    let step = |crc: u32, byte: &u8| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)];
+    !bytes.iter().fold(u32::MAX, step)
+}

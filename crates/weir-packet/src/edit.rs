@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Edits of headers: VLAN tags, Ethernet headers, MPLS labels, TTL and hop limit, ECN.
+//!
+//! VLAN edits mirror `skb_vlan_push`, `skb_vlan_pop` and `__skb_vlan_pop`
+//! (net/core/skbuff.c): the outermost tag stands in the metadata; a further push
+//! moves it into the data first, and a pop takes it from the metadata first and
+//! then lifts the next one out of the data. `eth_push` and `eth_pop` mirror
+//! `skb_eth_push` and `skb_eth_pop`, `mpls_push` and `mpls_pop` likewise.
+//!
+//! The MAC header must be set; the data may begin at the MAC header, where they stay, or behind it:
+//! then they begin at the network header afterwards, as at ingress. The network header stays where it
+//! is, so that what is pushed is part of the MAC header (`skb->mac_len` grows).
+
+use crate::Packet;
+use crate::checksum;
+use crate::header::ethernet::{ethernet, is_vlan, protocol};
+use crate::header::{Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Vlan};
+use crate::packet::VlanTag;
+
+/// Why a header was not pushed or popped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EditError {
+    /// No room in front for another tag (-ENOMEM).
+    NoRoom,
+    /// The frame is too short, has no MAC header or is not one this edit is for (-EINVAL, -EPROTO).
+    Malformed,
+}
+
+/// Runs an edit with the data at the MAC header.
+pub fn at_mac<R>(
+    packet: &mut Packet,
+    edit: impl FnOnce(&mut Packet) -> Result<R, EditError>,
+) -> Result<R, EditError> {
+    let behind = packet.pulled_from_mac().ok_or(EditError::Malformed)?;
+    if !packet.data_to_mac() {
+        return Err(EditError::Malformed);
+    }
+    let result = edit(packet);
+    // Of a frame that ends before its network header nothing is left.
+    if behind > 0 && !packet.data_to_network() {
+        let emptied = packet.pull(packet.len());
+        debug_assert!(emptied, "as much as there is");
+    }
+    result
+}
+
+/// Moves the tag in the metadata, if any, into the data, behind the MAC addresses
+/// (`__vlan_insert_tag`).
+pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
+    let Some(tag) = packet.vlan() else {
+        return Ok(());
+    };
+    at_mac(packet, |packet| {
+        if packet.len() < Ethernet::LEN {
+            return Err(EditError::Malformed);
+        }
+        packet.push(Vlan::LEN).ok_or(EditError::NoRoom)?;
+        // Open a gap behind the addresses by moving them forward.
+        let data = packet.data_mut();
+        data.copy_within(4..16, 0);
+        if let Some(gap) = data.get_mut(12..16) {
+            let ([a, b], [c, d]) = (tag.proto.to_be_bytes(), tag.tci.to_be_bytes());
+            gap.copy_from_slice(&[a, b, c, d]);
+        }
+        packet.shift_mac(-4);
+        packet.protocol = tag.proto;
+        packet.set_vlan(None);
+        Ok(())
+    })
+}
+
+/// Pushes a VLAN tag (`skb_vlan_push`): into the metadata, after what was there went into the data.
+pub fn vlan_push(packet: &mut Packet, proto: u16, tci: u16) -> Result<(), EditError> {
+    vlan_to_data(packet)?;
+    packet.set_vlan(Some(VlanTag { proto, tci }));
+    Ok(())
+}
+
+/// Takes the tag out of the metadata or else the outermost one out of the data; `None` if the packet's
+/// protocol is not that of a tag.
+pub fn vlan_take(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
+    let proto = packet.protocol;
+    if let Some(tag) = packet.vlan() {
+        packet.set_vlan(None);
+        return Ok(Some(tag));
+    }
+    if !is_vlan(proto) {
+        return Ok(None);
+    }
+    let tci = at_mac(packet, lift)?;
+    Ok(Some(VlanTag { proto, tci }))
+}
+
+/// Pops the outermost VLAN tag (`skb_vlan_pop`) and returns it; `None` if the frame has none. The
+/// next tag, if there is one, is lifted from the data into the metadata; if that one is cut off the
+/// first is gone all the same.
+pub fn vlan_pop(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
+    let Some(first) = vlan_take(packet)? else {
+        return Ok(None);
+    };
+    let next = vlan_take(packet)?;
+    packet.set_vlan(next);
+    Ok(Some(first))
+}
+
+/// Takes the outer tag of a received frame into the metadata (`skb_vlan_untag`), sets the protocol to
+/// what the tag encloses and returns that. Does nothing if there is a tag in the metadata already or
+/// the frame's ethertype is not that of a tag; `None` if the frame is cut off. The data begin at the
+/// MAC header.
+pub fn untag(packet: &mut Packet) -> Option<u16> {
+    let proto = Ethernet::new(packet.mac())?.ethertype();
+    if packet.vlan().is_some() || !is_vlan(proto) {
+        return Some(packet.protocol);
+    }
+    packet.set_network(Ethernet::LEN);
+    let tci = at_mac(packet, lift).ok()?;
+    packet.set_vlan(Some(VlanTag { proto, tci }));
+    Some(packet.protocol)
+}
+
+/// Takes the outermost tag out of the data, which begin at the MAC header (`__skb_vlan_pop`).
+fn lift(packet: &mut Packet) -> Result<u16, EditError> {
+    let tag = packet.data().get(12..18).and_then(|b| b.first_chunk());
+    let [_, _, t0, t1, n0, n1] = *tag.ok_or(EditError::Malformed)?;
+    packet.data_mut().copy_within(0..12, 4);
+    let moved = packet.pull(4);
+    debug_assert!(moved, "18 bytes are there");
+    packet.shift_mac(4);
+    let payload = packet.data().get(Ethernet::LEN..).unwrap_or_default();
+    packet.protocol = protocol(u16::from_be_bytes([n0, n1]), payload);
+    if packet.network_offset().is_none_or(|at| at < Ethernet::LEN) {
+        packet.set_network(Ethernet::LEN);
+    }
+    Ok(u16::from_be_bytes([t0, t1]))
+}
+
+/// Drops the Ethernet header of a frame without tags (`skb_eth_pop`): the MAC header is empty then.
+pub fn eth_pop(packet: &mut Packet) -> Result<(), EditError> {
+    at_mac(packet, |packet| {
+        let tagged = packet.vlan().is_some() || is_vlan(packet.protocol);
+        let whole = packet.network_offset() >= Some(Ethernet::LEN);
+        if tagged || !whole || !packet.pull(Ethernet::LEN) {
+            return Err(EditError::Malformed);
+        }
+        packet.reset_mac();
+        Ok(())
+    })
+}
+
+/// Puts an Ethernet header in front of a packet without one (`skb_eth_push`).
+pub fn eth_push(packet: &mut Packet, dst: [u8; 6], src: [u8; 6]) -> Result<(), EditError> {
+    at_mac(packet, |packet| {
+        if packet.network_offset() != Some(0) || packet.vlan().is_some() {
+            return Err(EditError::Malformed);
+        }
+        let header = ethernet(dst, src, packet.protocol);
+        let room = packet.push(Ethernet::LEN).ok_or(EditError::NoRoom)?;
+        room.copy_from_slice(&header);
+        packet.reset_mac();
+        Ok(())
+    })
+}
+
+/// Whether an ethertype is that of MPLS (`eth_p_mpls`).
+#[inline]
+pub const fn is_mpls(ethertype: u16) -> bool {
+    matches!(ethertype, 0x8847 | 0x8848)
+}
+
+/// Puts a label stack entry behind the first `mac_len` octets of the frame, which is the network header
+/// from then on, and with it the ethertype, where there is one (`skb_mpls_push`).
+pub fn mpls_push(
+    packet: &mut Packet,
+    entry: u32,
+    ethertype: u16,
+    mac_len: usize,
+    ethernet: bool,
+) -> Result<(), EditError> {
+    at_mac(packet, |packet| {
+        if !is_mpls(ethertype) || mac_len > packet.len() {
+            return Err(EditError::Malformed);
+        }
+        packet.push(4).ok_or(EditError::NoRoom)?;
+        let data = packet.data_mut();
+        data.copy_within(4..4 + mac_len, 0);
+        if let Some(to) = data.get_mut(mac_len..mac_len + 4) {
+            to.copy_from_slice(&entry.to_be_bytes());
+        }
+        packet.reset_mac();
+        packet.set_network(mac_len);
+        if ethernet && mac_len >= Ethernet::LEN {
+            set_ethertype(packet, 12, ethertype);
+        }
+        packet.protocol = ethertype;
+        Ok(())
+    })
+}
+
+/// Takes the label stack entry behind the first `mac_len` octets of the frame away and puts the
+/// ethertype of what follows in front of it (`skb_mpls_pop`). Does nothing to a packet of another
+/// protocol.
+pub fn mpls_pop(
+    packet: &mut Packet,
+    ethertype: u16,
+    mac_len: usize,
+    ethernet: bool,
+) -> Result<(), EditError> {
+    if !is_mpls(packet.protocol) {
+        return Ok(());
+    }
+    at_mac(packet, |packet| {
+        if mac_len + 4 > packet.len() {
+            return Err(EditError::Malformed);
+        }
+        packet.data_mut().copy_within(0..mac_len, 4);
+        let pulled = packet.pull(4);
+        debug_assert!(pulled, "the entry was there");
+        packet.reset_mac();
+        packet.set_network(mac_len);
+        if ethernet && mac_len >= Ethernet::LEN {
+            set_ethertype(packet, mac_len - 2, ethertype);
+        }
+        packet.protocol = ethertype;
+        Ok(())
+    })
+}
+
+fn set_ethertype(packet: &mut Packet, at: usize, ethertype: u16) {
+    if let Some(to) = packet.data_mut().get_mut(at..at + 2) {
+        to.copy_from_slice(&ethertype.to_be_bytes());
+    }
+}
+
+/// Marks an IPv4 packet that may be marked as having met congestion, correcting the checksum
+/// (`IP_ECN_set_ce`); whether it is marked now.
+pub fn ipv4_set_ce(header: &mut [u8]) -> bool {
+    let Some(mut h) = Ipv4Mut::new(header) else {
+        return false;
+    };
+    let v: Ipv4<'_> = h.view();
+    let (tos, check) = (v.tos(), v.check());
+    let ecn = tos.wrapping_add(1) & 3;
+    if ecn & 2 == 0 {
+        return ecn == 0;
+    }
+    let (sum, carry) = check.overflowing_add(0xfffb + u16::from(ecn));
+    h.set_tos(tos | 3).set_check(sum + u16::from(carry));
+    true
+}
+
+/// Marks an IPv6 packet that may be marked as having met congestion (`IP6_ECN_set_ce`); whether it is
+/// marked now.
+pub fn ipv6_set_ce(header: &mut [u8]) -> bool {
+    let Some([_, low]) = header.first_chunk_mut::<2>() else {
+        return false;
+    };
+    let may = *low & 0x30 != 0;
+    if may {
+        *low |= 0x30;
+    }
+    may
+}
+
+/// Decrements the TTL of an IPv4 header, correcting the checksum (`ip_decrease_ttl`), and returns
+/// the new value; `None` and unchanged if there is no header or the TTL is 0 already.
+#[inline]
+pub fn ipv4_decrement_ttl(header: &mut [u8]) -> Option<u8> {
+    let mut h = Ipv4Mut::new(header)?;
+    let v: Ipv4<'_> = h.view();
+    let (ttl, proto, check) = (v.ttl(), v.protocol(), v.check());
+    let new = ttl.checked_sub(1)?;
+    let word = |ttl: u8| u16::from(ttl) << 8 | u16::from(proto);
+    h.set_ttl(new)
+        .set_check(checksum::update_u16(check, word(ttl), word(new)));
+    Some(new)
+}
+
+/// Decrements the hop limit of an IPv6 header and returns the new value; `None` and unchanged if
+/// there is no header or the hop limit is 0 already.
+#[inline]
+pub fn ipv6_decrement_hop_limit(header: &mut [u8]) -> Option<u8> {
+    let mut h = Ipv6Mut::new(header)?;
+    let v: Ipv6<'_> = h.view();
+    let new = v.hop_limit().checked_sub(1)?;
+    h.set_hop_limit(new);
+    Some(new)
+}
+
+#[cfg(test)]
+mod tests;

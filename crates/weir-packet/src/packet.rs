@@ -1,0 +1,826 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `Packet`: an owned 8-byte handle to one cache line of metadata and one frame.
+//!
+//! Mirrors `struct sk_buff` in what it tells, not in how: the metadata is 64
+//! bytes in all, written where needed and never cleared as a whole. Its first 16
+//! bytes (lengths, offsets, VLAN tag, packet type) are reached through methods,
+//! which keep them inside the frame; the rest is [`Meta`], plain public fields
+//! reached through `Deref`.
+//!
+//! Layout of a frame, offsets in bytes from its start:
+//! ```text
+//! 0          data             data+len      2048 (or 69632)
+//! | headroom | bytes of packet | tailroom    |
+//! ```
+//! Offsets `mac`, `network` and `transport` count from the start of the frame, so
+//! that [`Packet::push`] and [`Packet::pull`] leave them valid.
+//!
+//! A packet with tunnel metadata ([`crate::tunnel`]) keeps its reference to it in the first 8 bytes of
+//! its frame, and a bit in the layout says so: others pay for a test of that bit when they end. No
+//! header of such a packet begins in those bytes.
+//!
+//! A packet can wait in a [`weir_sync::list::LocklessList`]: its link takes the place
+//! of `chain` and `cb`, which are 0 when it comes out.
+//!
+//! What an allocation initialises: `Pool::alloc`, `Cache::alloc` and
+//! `Packet::copy` all fields; `alloc_bulk` all but `time`, `dev` and `iif`, which
+//! receive writes. The bytes of the frame are what its last user left.
+#![allow(unsafe_code)] // the handle is a raw pointer into the arena
+
+pub use crate::meta::{Flags, Meta, PacketType, VlanTag};
+
+use crate::arena::{Class, FRAME, FRAME_FIRST, JUMBO, PAGE, RECORD};
+use crate::pool::{self, Cache};
+use crate::tunnel::Tunnel;
+use std::mem::offset_of;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use weir_sync::list::{Link, Linked};
+use weir_sync::primitive::prefetch;
+
+/// Headroom of a new packet, bytes.
+pub const HEADROOM: usize = 256;
+/// Most bytes a new packet of the frame class can hold.
+pub const FRAME_DATA: usize = FRAME - HEADROOM;
+/// Most bytes a new packet of the jumbo class can hold.
+pub const JUMBO_DATA: usize = JUMBO - HEADROOM;
+
+const UNSET: u16 = u16::MAX;
+
+/// Bit of [`Layout::marks`]: the frame begins with a reference to tunnel metadata.
+const TUNNEL: u8 = 0x80;
+/// Bits of [`Layout::marks`]: protocol of the VLAN tag.
+const VLAN: u8 = 0x03;
+/// Bytes of the reference.
+const TUNNEL_LEN: u16 = 8;
+const _: () = assert!(size_of::<Arc<Tunnel>>() <= TUNNEL_LEN as usize);
+
+/// Where things are in the frame. Only the methods of `Packet` write it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Layout {
+    len: u32,
+    data: u16,
+    mac: u16,
+    network: u16,
+    transport: u16,
+    vlan_tci: u16,
+    marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL
+    pkt_type: PacketType,
+}
+
+impl Layout {
+    /// Bytes at the start of the frame that are not headroom.
+    #[inline]
+    fn reserved(&self) -> u16 {
+        u16::from(self.marks & TUNNEL) * TUNNEL_LEN / TUNNEL as u16
+    }
+}
+
+/// One cache line: what a `Packet` points to. Opaque.
+#[repr(C, align(64))]
+pub struct Record {
+    layout: Layout,
+    meta: Meta,
+}
+
+const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == RECORD);
+const _: () = assert!(size_of::<Option<Packet>>() == 8);
+
+/// The words of a record that an allocation writes: all in front of `time`.
+const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
+const _: () = assert!(INIT_WORDS == 6);
+
+/// What it writes there.
+const TEMPLATE: [u64; INIT_WORDS] = {
+    let record = Record {
+        layout: Layout {
+            len: 0,
+            data: HEADROOM as u16,
+            mac: UNSET,
+            network: UNSET,
+            transport: UNSET,
+            vlan_tci: 0,
+            marks: 0,
+            pkt_type: PacketType::Host,
+        },
+        meta: Meta {
+            mark: 0,
+            priority: 0,
+            trace: 0,
+            hash: 0,
+            tc_index: 0,
+            flags: Flags::NONE,
+            nest: 0,
+            protocol: 0,
+            queue: 0,
+            chain: 0,
+            cb: 0,
+            time: 0,
+            dev: 0,
+            iif: 0,
+        },
+    };
+    // SAFETY: a record is 64 bytes of integers without padding, so it is eight initialised words.
+    let words: [u64; 8] = unsafe { std::mem::transmute(record) };
+    let [a, b, c, d, e, f, ..] = words;
+    [a, b, c, d, e, f]
+};
+
+/// An owned packet. Dropping it returns its memory to its pool, from any thread.
+#[repr(transparent)]
+pub struct Packet(NonNull<Record>);
+
+// SAFETY: a packet is the only owner of its record and frame; its pool may be reached from any
+// thread (atomics and a lock).
+unsafe impl Send for Packet {}
+// SAFETY: `&Packet` only reads.
+unsafe impl Sync for Packet {}
+
+impl Deref for Packet {
+    type Target = Meta;
+    #[inline]
+    fn deref(&self) -> &Meta {
+        &self.record().meta
+    }
+}
+
+impl DerefMut for Packet {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Meta {
+        &mut self.record_mut().meta
+    }
+}
+
+impl Drop for Packet {
+    #[inline]
+    fn drop(&mut self) {
+        self.drop_tunnel();
+        // SAFETY: the packet owned the record and is not used again.
+        unsafe { pool::give_back(self.0, self.0) };
+    }
+}
+
+impl Packet {
+    /// Takes ownership of a record and initialises it as an empty packet, all but `time`, `dev` and `iif`.
+    ///
+    /// # Safety
+    /// `record` is a record of a live arena that nobody else owns.
+    #[inline]
+    pub(crate) unsafe fn init(record: NonNull<Record>) -> Packet {
+        // SAFETY: by contract we own the record. Only the words up to `time` are written; the line as
+        // a whole is never cleared.
+        unsafe { record.cast::<[u64; INIT_WORDS]>().write(TEMPLATE) };
+        Packet(record)
+    }
+
+    /// A packet whose `len` bytes of data begin `start` bytes behind the start of the frame; `None`
+    /// (and the packet dropped) if that is outside.
+    #[inline]
+    pub(crate) fn with_data(mut self, start: usize, len: usize) -> Option<Packet> {
+        let end = start.checked_add(len)?;
+        if start >= UNSET as usize || end > self.capacity() {
+            return None;
+        }
+        (self.layout_mut().data, self.layout_mut().len) = (start as u16, len as u32);
+        Some(self)
+    }
+
+    /// Completes a packet that someone asked for by its length, which the frame holds.
+    #[inline]
+    pub(crate) fn with_len(mut self, len: usize) -> Packet {
+        debug_assert!(len <= self.tailroom());
+        self.layout_mut().len = len as u32;
+        let meta = &mut self.record_mut().meta;
+        (meta.time, meta.dev, meta.iif) = (0, 0, 0);
+        self
+    }
+
+    /// Gives up ownership of a packet that ends.
+    #[inline]
+    pub(crate) fn into_record(mut self) -> NonNull<Record> {
+        self.drop_tunnel();
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    /// The record's address, for prefetching and range checks.
+    #[inline]
+    pub(crate) fn as_record(&self) -> NonNull<Record> {
+        self.0
+    }
+
+    #[inline]
+    fn record(&self) -> &Record {
+        // SAFETY: the packet owns a live, initialised record.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    fn record_mut(&mut self) -> &mut Record {
+        // SAFETY: the packet owns a live, initialised record, and `self` is borrowed mutably.
+        unsafe { self.0.as_mut() }
+    }
+
+    #[inline]
+    fn layout(&self) -> &Layout {
+        &self.record().layout
+    }
+
+    #[inline]
+    fn layout_mut(&mut self) -> &mut Layout {
+        &mut self.record_mut().layout
+    }
+
+    /// Class of the frame, told by the record's place in its page.
+    #[inline]
+    pub(crate) fn class(&self) -> Class {
+        class_of(self.0)
+    }
+
+    /// Start of the frame.
+    #[inline]
+    fn frame(&self) -> NonNull<u8> {
+        let at = self.0.addr().get() & (PAGE - 1);
+        let offset = if at < FRAME_FIRST * RECORD {
+            at / RECORD * JUMBO
+        } else {
+            at / RECORD * FRAME
+        };
+        let base = page_of(self.0);
+        // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
+        unsafe { base.add(offset) }
+    }
+
+    /// Bytes of the frame: headroom, data and tailroom together.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.class().size()
+    }
+
+    /// Length of the data, bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.layout().len as usize
+    }
+
+    /// Whether there is no data.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.layout().len == 0
+    }
+
+    /// Free bytes in front of the data.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        let l = self.layout();
+        usize::from(l.data - l.reserved())
+    }
+
+    /// Free bytes behind the data.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        self.capacity() - self.layout().data as usize - self.len()
+    }
+
+    /// The data.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        let l = self.layout();
+        // SAFETY: `data + len <= capacity` always holds (every writer of the layout checks it), and
+        // the frame belongs to this packet; its bytes were zeroed when the page was committed.
+        unsafe {
+            std::slice::from_raw_parts(self.frame().add(l.data as usize).as_ptr(), l.len as usize)
+        }
+    }
+
+    /// The data, writable.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let (data, len) = (self.layout().data as usize, self.len());
+        // SAFETY: as in `data`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.frame().add(data).as_ptr(), len) }
+    }
+
+    /// The bytes of the frame from `start` to the end of the data; empty if that is past the end.
+    #[inline]
+    fn rest_of(&self, start: u16) -> &[u8] {
+        let l = self.layout();
+        let end = l.data as usize + l.len as usize;
+        let start = (start as usize).min(end);
+        // SAFETY: `start <= end <= capacity`; as in `data`.
+        unsafe { std::slice::from_raw_parts(self.frame().add(start).as_ptr(), end - start) }
+    }
+
+    #[inline]
+    fn rest_of_mut(&mut self, start: u16) -> &mut [u8] {
+        let end = self.layout().data as usize + self.len();
+        let start = (start as usize).min(end);
+        // SAFETY: as in `rest_of`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.frame().add(start).as_ptr(), end - start) }
+    }
+
+    /// Grows the data by `n` bytes in front (`skb_push`) and returns them; `None` without room.
+    #[inline]
+    pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
+        let l = self.layout_mut();
+        if n > usize::from(l.data - l.reserved()) {
+            return None;
+        }
+        l.data -= n as u16;
+        l.len += n as u32;
+        self.data_mut().get_mut(..n)
+    }
+
+    /// Shrinks the data by `n` bytes in front (`skb_pull`); false and unchanged if it is shorter.
+    #[inline]
+    #[must_use]
+    pub fn pull(&mut self, n: usize) -> bool {
+        let l = self.layout_mut();
+        if n > l.len as usize || l.data as usize + n >= UNSET as usize {
+            return false;
+        }
+        l.data += n as u16;
+        l.len -= n as u32;
+        true
+    }
+
+    /// Grows the data by `n` bytes behind (`skb_put`) and returns them; `None` without room.
+    #[inline]
+    pub fn put(&mut self, n: usize) -> Option<&mut [u8]> {
+        if n > self.tailroom() {
+            return None;
+        }
+        let len = self.len();
+        self.layout_mut().len = (len + n) as u32;
+        self.data_mut().get_mut(len..)
+    }
+
+    /// Cuts the data to at most `len` bytes (`skb_trim`).
+    #[inline]
+    pub fn trim(&mut self, len: usize) {
+        let l = self.layout_mut();
+        l.len = l.len.min(len.min(u32::MAX as usize) as u32);
+    }
+
+    /// Appends bytes; false and unchanged without room.
+    #[must_use]
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        match self.put(bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes the packet empty again with the headroom of a new one; other metadata stays.
+    pub fn rewind(&mut self) {
+        let l = self.layout_mut();
+        (l.data, l.len) = (HEADROOM as u16, 0);
+        (l.mac, l.network, l.transport) = (UNSET, UNSET, UNSET);
+    }
+
+    /// An offset `at` bytes behind the start of the data, or unset where it can't be held.
+    #[inline]
+    fn offset(&self, at: usize) -> u16 {
+        let l = self.layout();
+        u16::try_from(l.data as usize + at.min(PAGE)).unwrap_or(UNSET)
+    }
+
+    /// The MAC header begins where the data begins now.
+    #[inline]
+    pub fn reset_mac(&mut self) {
+        self.layout_mut().mac = self.layout().data;
+    }
+
+    /// The network header begins `at` bytes behind the start of the data.
+    #[inline]
+    pub fn set_network(&mut self, at: usize) {
+        self.layout_mut().network = self.offset(at);
+    }
+
+    /// The transport header begins `at` bytes behind the start of the data.
+    #[inline]
+    pub fn set_transport(&mut self, at: usize) {
+        self.layout_mut().transport = self.offset(at);
+    }
+
+    /// From the MAC header to the end; empty if not set.
+    #[inline]
+    pub fn mac(&self) -> &[u8] {
+        self.rest_of(self.layout().mac)
+    }
+
+    /// From the MAC header to the end, writable.
+    #[inline]
+    pub fn mac_mut(&mut self) -> &mut [u8] {
+        self.rest_of_mut(self.layout().mac)
+    }
+
+    /// From the network header to the end; empty if not set.
+    #[inline]
+    pub fn network(&self) -> &[u8] {
+        self.rest_of(self.layout().network)
+    }
+
+    /// From the network header to the end, writable.
+    #[inline]
+    pub fn network_mut(&mut self) -> &mut [u8] {
+        self.rest_of_mut(self.layout().network)
+    }
+
+    /// From the transport header to the end; empty if not set.
+    #[inline]
+    pub fn transport(&self) -> &[u8] {
+        self.rest_of(self.layout().transport)
+    }
+
+    /// From the transport header to the end, writable.
+    #[inline]
+    pub fn transport_mut(&mut self) -> &mut [u8] {
+        self.rest_of_mut(self.layout().transport)
+    }
+
+    /// Whether the MAC header is set.
+    #[inline]
+    pub fn has_mac(&self) -> bool {
+        self.layout().mac != UNSET
+    }
+
+    /// Whether the network header is set.
+    #[inline]
+    pub fn has_network(&self) -> bool {
+        self.layout().network != UNSET
+    }
+
+    /// Whether the transport header is set.
+    #[inline]
+    pub fn has_transport(&self) -> bool {
+        self.layout().transport != UNSET
+    }
+
+    /// Forgets the MAC header (a device without one).
+    pub fn unset_mac(&mut self) {
+        self.layout_mut().mac = UNSET;
+    }
+
+    /// Forgets the transport header.
+    pub fn unset_transport(&mut self) {
+        self.layout_mut().transport = UNSET;
+    }
+
+    /// Bytes from the MAC header to the network header (`skb->mac_len`); 0 if either is unset.
+    #[inline]
+    pub fn mac_len(&self) -> usize {
+        let l = self.layout();
+        if l.mac == UNSET || l.network == UNSET {
+            return 0;
+        }
+        l.network.saturating_sub(l.mac) as usize
+    }
+
+    /// Where the network header begins, counted from the data; `None` if unset or in front of it.
+    #[inline]
+    pub fn network_offset(&self) -> Option<usize> {
+        relative(self.layout().network, self.layout().data)
+    }
+
+    /// Where the transport header begins, counted from the data; `None` if unset or in front of it.
+    #[inline]
+    pub fn transport_offset(&self) -> Option<usize> {
+        relative(self.layout().transport, self.layout().data)
+    }
+
+    /// Moves the start of the data to the network header; false if unset or outside.
+    #[must_use]
+    pub fn data_to_network(&mut self) -> bool {
+        self.data_to(self.layout().network)
+    }
+
+    /// Moves the start of the data to the MAC header; false if unset or outside.
+    #[must_use]
+    pub fn data_to_mac(&mut self) -> bool {
+        self.data_to(self.layout().mac)
+    }
+
+    #[inline]
+    fn data_to(&mut self, to: u16) -> bool {
+        let l = self.layout_mut();
+        let end = l.data as usize + l.len as usize;
+        if to == UNSET || to as usize > end {
+            return false;
+        }
+        l.data = to;
+        l.len = (end - to as usize) as u32;
+        true
+    }
+
+    /// Bytes between the MAC header and the start of the data; `None` if the MAC header is unset or
+    /// behind the start of the data.
+    #[inline]
+    pub fn pulled_from_mac(&self) -> Option<usize> {
+        let l = self.layout();
+        if l.mac == UNSET {
+            return None;
+        }
+        l.data.checked_sub(l.mac).map(usize::from)
+    }
+
+    /// The headers move `by` bytes towards the start of the frame (VLAN push) or away from it.
+    pub(crate) fn shift_mac(&mut self, by: isize) {
+        let l = self.layout_mut();
+        if l.mac != UNSET {
+            l.mac = l.mac.saturating_add_signed(by as i16).max(l.reserved());
+        }
+    }
+
+    /// Whom the link-layer address names.
+    #[inline]
+    pub fn pkt_type(&self) -> PacketType {
+        self.layout().pkt_type
+    }
+
+    /// Sets whom the link-layer address names.
+    #[inline]
+    pub fn set_pkt_type(&mut self, to: PacketType) {
+        self.layout_mut().pkt_type = to;
+    }
+
+    /// The outer VLAN tag when it stands in the metadata (`skb_vlan_tag_present`).
+    #[inline]
+    pub fn vlan(&self) -> Option<VlanTag> {
+        let l = self.layout();
+        let proto = match l.marks & VLAN {
+            0 => return None,
+            1 => 0x8100,
+            _ => 0x88a8,
+        };
+        Some(VlanTag {
+            proto,
+            tci: l.vlan_tci,
+        })
+    }
+
+    /// Puts a VLAN tag into the metadata (`__vlan_hwaccel_put_tag`) or takes it away.
+    /// A protocol other than 802.1ad counts as 802.1Q.
+    #[inline]
+    pub fn set_vlan(&mut self, tag: Option<VlanTag>) {
+        let l = self.layout_mut();
+        let (mark, tci) = match tag {
+            None => (0, 0),
+            Some(t) => (1 + u8::from(t.proto == 0x88a8), t.tci),
+        };
+        (l.marks, l.vlan_tci) = (l.marks & !VLAN | mark, tci);
+    }
+
+    /// The tunnel metadata (`skb_tunnel_info`).
+    #[inline]
+    pub fn tunnel(&self) -> Option<&Arc<Tunnel>> {
+        if self.layout().marks & TUNNEL == 0 {
+            return None;
+        }
+        // SAFETY: the mark says that `set_tunnel` or a copy wrote a reference there, and no method
+        // gives out or moves headers into these bytes while it stands.
+        Some(unsafe { self.frame().cast::<Arc<Tunnel>>().as_ref() })
+    }
+
+    /// Sets the tunnel metadata, or takes it away (`skb_dst_set`, `skb_dst_drop`); `false`, and none
+    /// set, when the headers begin in the first 8 bytes of the frame.
+    #[inline]
+    pub fn set_tunnel(&mut self, to: Option<Arc<Tunnel>>) -> bool {
+        self.drop_tunnel();
+        let Some(to) = to else {
+            return true;
+        };
+        let l = self.layout_mut();
+        if l.data.min(l.mac).min(l.network).min(l.transport) < TUNNEL_LEN {
+            return false;
+        }
+        l.marks |= TUNNEL;
+        // SAFETY: the first bytes of the frame are ours, aligned as the frame, and no header is there.
+        unsafe { self.frame().cast::<Arc<Tunnel>>().write(to) };
+        true
+    }
+
+    /// Takes the tunnel metadata away.
+    #[inline]
+    pub(crate) fn drop_tunnel(&mut self) {
+        let l = self.layout_mut();
+        if l.marks & TUNNEL != 0 {
+            l.marks &= !TUNNEL;
+            // SAFETY: as in `tunnel`; the mark is gone, so it is read out once.
+            drop(unsafe { self.frame().cast::<Arc<Tunnel>>().read() });
+        }
+    }
+
+    /// Gives a copy the tunnel metadata of its original, whose layout it has already.
+    #[inline]
+    fn share_tunnel(&self, to: &mut Packet) {
+        if let Some(tunnel) = self.tunnel() {
+            // SAFETY: no header of the original is in the first bytes of its frame, so none of the
+            // copy's is, where they are at the same place or further behind; the frame is the copy's.
+            unsafe { to.frame().cast::<Arc<Tunnel>>().write(tunnel.clone()) };
+        }
+    }
+
+    /// A deep copy, metadata and data, in memory of the same pool; `None` if its budget is spent.
+    pub fn copy(&self) -> Option<Packet> {
+        let class = if self.end() <= FRAME {
+            Class::Frame
+        } else {
+            Class::Jumbo
+        };
+        // SAFETY: our record is live.
+        let record = unsafe { pool::alloc_beside(self.0, class)? };
+        // SAFETY: the pool gave us sole ownership of the record.
+        Some(self.copy_to(unsafe { Packet::init(record) }))
+    }
+
+    /// As [`copy`](Self::copy), in memory of a CPU's cache, which most often needs no lock.
+    pub fn copy_from(&self, cache: &mut Cache) -> Option<Packet> {
+        let to = if self.end() <= FRAME {
+            cache.alloc(0)
+        } else {
+            cache.pool().alloc(FRAME_DATA + 1)
+        };
+        Some(self.copy_to(to?))
+    }
+
+    /// Where the data end in the frame.
+    fn end(&self) -> usize {
+        let l = self.layout();
+        l.data as usize + l.len as usize
+    }
+
+    /// Fills a new packet, whose frame must be large enough.
+    fn copy_to(&self, mut to: Packet) -> Packet {
+        let from = *self.layout();
+        let end = self.end();
+        assert!(end <= to.capacity());
+        let record = to.record_mut();
+        record.layout = from;
+        record.meta = self.record().meta;
+        // What was pulled off in front, up to the MAC header, is copied too.
+        let start = (from.mac.min(from.network).min(from.data)) as usize;
+        // SAFETY: `start <= end`, `end` is within both frames (asserted above), and the frames are
+        // different ones.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.frame().add(start).as_ptr(),
+                to.frame().add(start).as_ptr(),
+                end - start,
+            );
+        }
+        self.share_tunnel(&mut to);
+        to
+    }
+
+    /// A deep copy with at least `headroom` bytes in front of the headers (`skb_copy_expand`): for
+    /// what doesn't fit in front any more. `None` if the budget is spent or no frame is that large.
+    pub fn copy_with_headroom(&self, headroom: usize) -> Option<Packet> {
+        let from = *self.layout();
+        let start = usize::from(from.mac.min(from.network).min(from.data));
+        let data = usize::from(from.data);
+        let shift = headroom.saturating_sub(start);
+        if shift > UNSET as usize || data + shift >= UNSET as usize {
+            return None;
+        }
+        let class = match data + shift + from.len as usize {
+            0..=FRAME => Class::Frame,
+            end if end <= JUMBO => Class::Jumbo,
+            _ => return None,
+        };
+        // SAFETY: our record is live.
+        let record = unsafe { pool::alloc_beside(self.0, class)? };
+        // SAFETY: the pool gave us sole ownership of the record.
+        let mut to = unsafe { Packet::init(record) };
+        let move_by = |offset: u16| match offset {
+            UNSET => UNSET,
+            o => o.saturating_add(shift as u16),
+        };
+        let record = to.record_mut();
+        record.meta = self.record().meta;
+        record.layout = Layout {
+            data: (data + shift) as u16,
+            mac: move_by(from.mac),
+            network: move_by(from.network),
+            transport: move_by(from.transport),
+            ..from
+        };
+        let bytes = data + from.len as usize - start;
+        // SAFETY: `start` and `start + shift` plus `bytes` are within the two frames, as computed
+        // above, and the frames are different ones.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.frame().add(start).as_ptr(),
+                to.frame().add(start + shift).as_ptr(),
+                bytes,
+            );
+        }
+        self.share_tunnel(&mut to);
+        Some(to)
+    }
+
+    /// Where the data begins, bytes from the start of the pool's memory ([`crate::Pool::region`]):
+    /// its address in an AF_XDP UMEM.
+    #[inline]
+    pub fn umem_address(&self) -> u64 {
+        // SAFETY: our record is live.
+        let base = unsafe { pool::base_of(self.0) };
+        (self.frame().addr().get() - base + self.layout().data as usize) as u64
+    }
+
+    /// Lends the frame to a device (the fill or transmit ring of AF_XDP) and returns
+    /// [`umem_address`](Self::umem_address). Until [`crate::Pool::take_back`] the frame counts as in
+    /// use; a frame never taken back keeps its pool's memory for ever.
+    #[inline]
+    pub fn lend(self) -> u64 {
+        let address = self.umem_address();
+        let _ = self.into_record();
+        address
+    }
+
+    /// Fetches the metadata and the first bytes of the data into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self.0.as_ptr());
+        // SAFETY: the usual start of the data lies inside the frame.
+        prefetch(unsafe { self.frame().add(HEADROOM).as_ptr() });
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packet")
+            .field("len", &self.len())
+            .field("headroom", &self.headroom())
+            .field("network", &self.network_offset())
+            .field("transport", &self.transport_offset())
+            .field("pkt_type", &self.pkt_type())
+            .field("vlan", &self.vlan())
+            .field("meta", &self.record().meta)
+            .finish()
+    }
+}
+
+#[inline]
+fn relative(offset: u16, data: u16) -> Option<usize> {
+    if offset == UNSET {
+        return None;
+    }
+    offset.checked_sub(data).map(usize::from)
+}
+
+/// Base of the page a record lies in.
+#[inline]
+pub(crate) fn page_of(record: NonNull<Record>) -> NonNull<u8> {
+    let p = record.as_ptr().map_addr(|a| a & !(PAGE - 1));
+    // SAFETY: a record never lies in page 0 of the address space, so the base is not null.
+    unsafe { NonNull::new_unchecked(p.cast()) }
+}
+
+/// Class of a record's frame.
+#[inline]
+pub(crate) fn class_of(record: NonNull<Record>) -> Class {
+    if record.addr().get() & (PAGE - 1) < FRAME_FIRST * RECORD {
+        Class::Jumbo
+    } else {
+        Class::Frame
+    }
+}
+
+// SAFETY: a packet owns its record, which stays where it is; the link takes the place of `chain` and
+// `cb`, which belong to the holder of a packet only.
+unsafe impl Linked for Packet {
+    type Node = Record;
+
+    #[inline]
+    fn into_node(self) -> NonNull<Record> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    #[inline]
+    unsafe fn from_node(node: NonNull<Record>) -> Packet {
+        let mut packet = Packet(node);
+        (packet.chain, packet.cb) = (0, 0);
+        packet
+    }
+
+    #[inline]
+    unsafe fn link<'a>(node: NonNull<Record>) -> &'a Link<Record> {
+        // SAFETY: the two fields are 8 bytes, aligned as a pointer (asserted below), in a live record
+        // that only the list reaches.
+        unsafe { &*(&raw const (*node.as_ptr()).meta.chain).cast() }
+    }
+}
+
+const _: () = {
+    let at = offset_of!(Record, meta) + offset_of!(Meta, chain);
+    assert!(at.is_multiple_of(align_of::<Link<Record>>()) && size_of::<Link<Record>>() == 8);
+    assert!(offset_of!(Meta, cb) == offset_of!(Meta, chain) + 4);
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packet memory: `Pool` (shared) and `Cache` (one CPU's magazine in front of it).
+//!
+//! ```text
+//! Cache (a CPU)   magazine of up to 512 free frames; no lock, no atomics
+//!    │  refill and flush, 256 at a time, under the lock
+//! depot           arrays of free frames by class, and the arena that makes new ones
+//!    ▲  taken as a whole when the depot is short
+//! returned        lock-free stack: packets dropped where no Cache is at hand
+//! ```
+//! A packet may be dropped anywhere, on any thread; it goes to `returned` with one
+//! compare-and-swap. A stage that ends many packets hands them to
+//! [`Cache::free_bulk`] instead, which costs a copy of pointers.
+//!
+//! The memory lives as long as a `Pool`, a `Cache` or a `Packet` of it does.
+//! Budget: [`PoolConfig::limit`]; past it `alloc` returns `None`. Frames lying in
+//! the magazines of other CPUs don't count as free.
+//!
+//! How the last one out is found without a counter on the fast path: see `returned`.
+//!
+//! Locks: the depot's spinlock, alone.
+#![allow(unsafe_code)] // raw records, and the pool's own lifetime
+
+use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
+use crate::batch::Batch;
+use crate::packet::{FRAME_DATA, JUMBO_DATA, Packet, Record, class_of, page_of};
+use crate::returned::{self, Link, Returned};
+use std::ptr::NonNull;
+use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+use weir_sync::spin::{LockStats, SpinLock};
+
+/// Most frames in a magazine.
+const MAGAZINE: usize = 512;
+/// Frames moved between magazine and depot at once.
+const MOVE: usize = MAGAZINE / 2;
+
+/// What a pool may use.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// Bytes of packet memory at most, rounded up to 2 MiB. Default 256 MiB.
+    pub limit: usize,
+    /// Bytes to make usable at once, rounded up to 2 MiB. Default 0: on demand.
+    pub prealloc: usize,
+    /// Use huge pages where the machine gives them. Default true.
+    pub huge_pages: bool,
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig {
+            limit: 256 << 20,
+            prealloc: 0,
+            huge_pages: true,
+        }
+    }
+}
+
+/// How a pool's memory is used; a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Bytes made usable.
+    pub committed: usize,
+    /// Bytes allowed.
+    pub limit: usize,
+    /// Frames of 2048 B that exist.
+    pub frames: usize,
+    /// Those free in the depot (not counting magazines).
+    pub frames_free: usize,
+    /// Jumbo frames that exist.
+    pub jumbos: usize,
+    /// Those free in the depot.
+    pub jumbos_free: usize,
+    /// Frames refused because the budget was spent.
+    pub refused: u64,
+    /// What the depot's lock has counted.
+    pub lock: LockStats,
+}
+
+/// Stands at the base of each page.
+#[repr(C)]
+struct PageHeader {
+    shared: *const Shared,
+}
+
+struct Shared {
+    /// Packets dropped without a cache.
+    returned: Returned,
+    handles: AtomicUsize,
+    refused: AtomicU64,
+    /// First address and length of the arena: whose is this packet?
+    base: usize,
+    bytes: usize,
+    depot: SpinLock<Depot>,
+}
+
+struct Depot {
+    arena: Arena,
+    /// Where all of this stands: for the headers of new pages, and for freeing it.
+    shared: *const Shared,
+    /// Free records by class. Capacity for all of them is kept, so that giving back never allocates.
+    free: [Vec<NonNull<Record>>; 2],
+    total: [usize; 2],
+    closed: bool,
+}
+
+// SAFETY: the records in `free` are owned by the depot; nothing is bound to a thread.
+unsafe impl Send for Depot {}
+
+impl Shared {
+    /// Moves what was dropped elsewhere into the depot.
+    fn collect(&self, depot: &mut Depot) {
+        if !self.returned.is_empty() && !depot.closed {
+            depot.absorb(self.returned.take());
+        }
+    }
+
+    /// A free record; grows the arena if need be.
+    fn take(&self, class: Class) -> Option<NonNull<Record>> {
+        let mut depot = self.depot.lock();
+        if depot.closed {
+            return None;
+        }
+        self.ensure(&mut depot, class, 1);
+        let got = depot.free[class as usize].pop();
+        if got.is_none() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        got
+    }
+
+    /// Tries to have `n` free records of a class.
+    fn ensure(&self, depot: &mut Depot, class: Class, n: usize) {
+        if depot.free[class as usize].len() >= n {
+            return;
+        }
+        self.collect(depot);
+        while depot.free[class as usize].len() < n && !depot.closed {
+            if !depot.grow(class) {
+                return;
+            }
+        }
+    }
+
+    #[inline]
+    fn owns(&self, record: NonNull<Record>) -> bool {
+        record.addr().get().wrapping_sub(self.base) < self.bytes
+    }
+}
+
+impl Depot {
+    /// Takes in a chain of free records.
+    fn absorb(&mut self, mut chain: Option<NonNull<Link>>) {
+        while let Some(link) = chain {
+            // SAFETY: the chain was taken as a whole, so it is ours.
+            chain = unsafe { returned::next(link) };
+            let record = link.cast();
+            self.free[class_of(record) as usize].push(record);
+        }
+    }
+
+    /// Makes one page of a class; false at the limit.
+    fn grow(&mut self, class: Class) -> bool {
+        let Some(page) = self.arena.commit() else {
+            return false;
+        };
+        let shared = self.shared;
+        // SAFETY: the page is new, zeroed and ours; the header stands in its first 64 bytes, which
+        // belong to no record of either class.
+        unsafe { page.cast::<PageHeader>().write(PageHeader { shared }) };
+        let frames = class.frames();
+        let free = &mut self.free[class as usize];
+        self.total[class as usize] += frames.len();
+        free.reserve(self.total[class as usize] - free.len());
+        for i in frames.rev() {
+            // SAFETY: record `i` lies in the page.
+            free.push(unsafe { page.add(i * size_of::<Record>()).cast() });
+        }
+        true
+    }
+}
+
+/// Gives a chain of records (linked `first` to `last`) back to their pool.
+///
+/// # Safety
+/// The caller owns the records, all of one pool, and does not use them again.
+#[inline]
+pub(crate) unsafe fn give_back(first: NonNull<Record>, last: NonNull<Record>) {
+    // SAFETY: a record lies in a page with a header; the pool lives as long as the record is out.
+    unsafe {
+        let shared = shared_of(first);
+        if (*shared).returned.push(first.cast(), last.cast()) {
+            free_shared(shared);
+        }
+    }
+}
+
+/// Gives all packets of a batch back, a run of one pool at a time.
+pub(crate) fn give_back_batch(batch: &mut Batch) {
+    let mut run: Option<(NonNull<Record>, NonNull<Record>)> = None;
+    while let Some(packet) = batch.pop() {
+        let record = packet.into_record();
+        run = Some(match run {
+            // SAFETY: we own both records, and so their pools live.
+            Some((head, last)) if unsafe { shared_of(head) == shared_of(record) } => {
+                // SAFETY: the record is ours; it becomes the new head of the chain.
+                unsafe { returned::link(record.cast(), head.cast()) };
+                (record, last)
+            }
+            run => {
+                if let Some((head, last)) = run {
+                    // SAFETY: the chain is ours and of one pool.
+                    unsafe { give_back(head, last) };
+                }
+                (record, record)
+            }
+        });
+    }
+    if let Some((head, last)) = run {
+        // SAFETY: the chain is ours and of one pool.
+        unsafe { give_back(head, last) };
+    }
+}
+
+/// A free record of the pool that `record` is of.
+///
+/// # Safety
+/// The caller owns `record`.
+pub(crate) unsafe fn alloc_beside(
+    record: NonNull<Record>,
+    class: Class,
+) -> Option<NonNull<Record>> {
+    // SAFETY: the caller's record keeps the pool alive during the call.
+    let shared = unsafe { &*shared_of(record) };
+    shared.take(class)
+}
+
+/// Address of the first page of the pool that `record` is of.
+///
+/// # Safety
+/// The caller owns `record`.
+pub(crate) unsafe fn base_of(record: NonNull<Record>) -> usize {
+    // SAFETY: the caller's record keeps the pool alive during the call.
+    unsafe { (*shared_of(record)).base }
+}
+
+/// # Safety
+/// `record` is a record of a live arena.
+#[inline]
+unsafe fn shared_of(record: NonNull<Record>) -> *const Shared {
+    // SAFETY: each committed page begins with its header.
+    unsafe { page_of(record).cast::<PageHeader>().as_ref().shared }
+}
+
+/// # Safety
+/// Nobody else can reach the pool.
+unsafe fn free_shared(shared: *const Shared) {
+    // SAFETY: made by `Box::leak` in `Pool::new`, freed once.
+    drop(unsafe { Box::from_raw(shared.cast_mut()) });
+}
+
+/// A shared handle to packet memory; cloning it is cheap.
+pub struct Pool(NonNull<Shared>);
+
+// SAFETY: all of `Shared` is atomics and a lock.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Reserves address space for the limit; memory is taken as needed. Where address space is
+    /// short the limit is halved until it fits ([`Stats::limit`] tells).
+    pub fn new(config: PoolConfig) -> Pool {
+        let mut pages = config.limit.div_ceil(PAGE).max(1);
+        let arena = loop {
+            match Arena::reserve(pages, config.huge_pages) {
+                Ok(arena) => break arena,
+                Err(_) => pages /= 2,
+            }
+        };
+        let shared = NonNull::from(Box::leak(Box::new(Shared {
+            returned: Returned::new(),
+            handles: AtomicUsize::new(1),
+            refused: AtomicU64::new(0),
+            base: arena.base().addr().get(),
+            bytes: arena.pages() * PAGE,
+            depot: SpinLock::new(Depot {
+                arena,
+                shared: std::ptr::null(),
+                free: [Vec::new(), Vec::new()],
+                total: [0; 2],
+                closed: false,
+            }),
+        })));
+        let pool = Pool(shared);
+        {
+            let mut depot = pool.shared().depot.lock();
+            depot.shared = shared.as_ptr();
+            for _ in 0..config.prealloc.div_ceil(PAGE) {
+                if !depot.grow(Class::Frame) {
+                    break;
+                }
+            }
+        }
+        pool
+    }
+
+    #[inline]
+    fn shared(&self) -> &Shared {
+        // SAFETY: a handle keeps the pool alive.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// A packet of `len` bytes (their content is unspecified), headroom 256, all metadata
+    /// initialised. `None` if `len` is more than a jumbo frame holds or the budget is spent.
+    pub fn alloc(&self, len: usize) -> Option<Packet> {
+        let class = class_for(len)?;
+        let record = self.shared().take(class)?;
+        // SAFETY: the pool gave us sole ownership of the record.
+        Some(unsafe { Packet::init(record) }.with_len(len))
+    }
+
+    /// A packet with these bytes.
+    pub fn packet(&self, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = self.alloc(bytes.len())?;
+        packet.data_mut().copy_from_slice(bytes);
+        Some(packet)
+    }
+
+    /// A magazine in front of this pool, for one CPU.
+    pub fn cache(&self) -> Cache {
+        Cache {
+            pool: self.clone(),
+            free: Vec::with_capacity(MAGAZINE),
+        }
+    }
+
+    /// The pool's memory so far: address and bytes. It grows at the end only, up to the limit, which
+    /// is reserved at once. As an AF_XDP UMEM register it with 2048-byte chunks and no headroom of its
+    /// own; frames of the jumbo class and the first 32 chunks of each page never go to a ring.
+    pub fn region(&self) -> (NonNull<u8>, usize) {
+        let depot = self.shared().depot.lock();
+        (depot.arena.base(), depot.arena.committed() * PAGE)
+    }
+
+    /// Takes a lent frame back: `address` as the ring gives it (anywhere in the frame), where `len`
+    /// bytes of data begin. All metadata as after `alloc_bulk`. `None` if the data does not fit in
+    /// the frame, or `address` is not in one of the frame class; in the latter case nothing is taken.
+    ///
+    /// # Safety
+    /// The frame was lent by [`Packet::lend`] and not taken back since, and the device is done with it.
+    pub unsafe fn take_back(&self, address: u64, len: usize) -> Option<Packet> {
+        let address = usize::try_from(address).ok()?;
+        let (page, at) = (address / PAGE, address % PAGE);
+        let (frame, start) = (at / FRAME, at % FRAME);
+        let shared = self.shared();
+        if address >= shared.bytes || !Class::Frame.frames().contains(&frame) {
+            return None;
+        }
+        let record = {
+            let depot = shared.depot.lock();
+            if page >= depot.arena.committed() {
+                return None;
+            }
+            // SAFETY: the record lies in a committed page of the arena.
+            unsafe { depot.arena.base().add(page * PAGE + frame * RECORD) }
+        };
+        // SAFETY: by contract the frame was lent, so nobody else owns its record.
+        unsafe { Packet::init(record.cast()) }.with_data(start, len)
+    }
+
+    /// Whether the packet is of this pool.
+    pub fn owns(&self, packet: &Packet) -> bool {
+        self.shared().owns(packet.as_record())
+    }
+
+    /// How the memory is used.
+    pub fn stats(&self) -> Stats {
+        let shared = self.shared();
+        let mut depot = shared.depot.lock();
+        shared.collect(&mut depot);
+        Stats {
+            committed: depot.arena.committed() * PAGE,
+            limit: depot.arena.pages() * PAGE,
+            frames: depot.total[Class::Frame as usize],
+            frames_free: depot.free[Class::Frame as usize].len(),
+            jumbos: depot.total[Class::Jumbo as usize],
+            jumbos_free: depot.free[Class::Jumbo as usize].len(),
+            refused: shared.refused.load(Ordering::Relaxed),
+            lock: shared.depot.stats(),
+        }
+    }
+}
+
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        self.shared().handles.fetch_add(1, Ordering::Relaxed);
+        Pool(self.0)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let shared = self.shared();
+        if shared.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let live = {
+            let mut depot = shared.depot.lock();
+            depot.closed = true;
+            depot.absorb(shared.returned.close());
+            let free: usize = depot.free.iter().map(Vec::len).sum();
+            depot.total.iter().sum::<usize>() - free
+        };
+        if shared.returned.settle(live) {
+            // SAFETY: no handle is left, and all packets have come back.
+            unsafe { free_shared(self.0.as_ptr()) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Pool").field(&self.stats()).finish()
+    }
+}
+
+/// One CPU's magazine: takes and gives frames without a lock. Dropping it returns what it holds.
+pub struct Cache {
+    pool: Pool,
+    free: Vec<NonNull<Record>>,
+}
+
+// SAFETY: the records in the magazine are owned by it; nothing is bound to a thread.
+unsafe impl Send for Cache {}
+
+impl Cache {
+    /// The pool behind it.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// As [`Pool::alloc`], without a lock as long as the magazine has frames.
+    #[inline]
+    pub fn alloc(&mut self, len: usize) -> Option<Packet> {
+        if len > FRAME_DATA {
+            return self.pool.alloc(len);
+        }
+        if self.free.is_empty() {
+            self.refill(1);
+        }
+        let record = self.free.pop()?;
+        // SAFETY: the magazine owned the record.
+        Some(unsafe { Packet::init(record) }.with_len(len))
+    }
+
+    /// As [`Pool::packet`].
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
+        let mut packet = self.alloc(bytes.len())?;
+        packet.data_mut().copy_from_slice(bytes);
+        Some(packet)
+    }
+
+    /// Appends up to `n` empty packets of the frame class to a batch (no more than fit) and returns
+    /// how many. Their `time`, `dev` and `iif` are not initialised.
+    #[inline]
+    pub fn alloc_bulk(&mut self, batch: &mut Batch, n: usize) -> usize {
+        let want = n.min(batch.room());
+        if self.free.len() < want {
+            self.refill(want);
+        }
+        let n = want.min(self.free.len());
+        let rest = self.free.len() - n;
+        if let Some(records) = self.free.get(rest..) {
+            // SAFETY: the magazine owned the records; there is room for all, and they are forgotten
+            // here just below.
+            unsafe { batch.extend_from_records(records) };
+        }
+        self.free.truncate(rest);
+        n
+    }
+
+    /// Takes all packets of a batch back into the magazine. Packets of another pool, and jumbo
+    /// ones, return to where they belong.
+    #[inline]
+    pub fn free_bulk(&mut self, batch: &mut Batch) {
+        if self.free.len() + batch.len() > MAGAZINE {
+            self.flush(MOVE);
+        }
+        // Packets are forgotten below; this is what else ends with them.
+        batch.iter_mut().for_each(Packet::drop_tunnel);
+        let (free, shared) = (&mut self.free, self.pool.shared());
+        batch.forget_if(|records| {
+            let ours = |r: &NonNull<Record>| shared.owns(*r) & (class_of(*r) == Class::Frame);
+            let all = records.iter().fold(true, |all, r| all & ours(r));
+            if all {
+                free.extend_from_slice(records);
+            }
+            all
+        });
+        for packet in batch.drain() {
+            self.put(packet);
+        }
+    }
+
+    /// Takes one packet back.
+    #[inline]
+    pub fn free(&mut self, packet: Packet) {
+        if self.free.len() == MAGAZINE {
+            self.flush(MOVE);
+        }
+        self.put(packet);
+    }
+
+    #[inline]
+    fn put(&mut self, packet: Packet) {
+        let record = packet.as_record();
+        if self.pool.shared().owns(record) && class_of(record) == Class::Frame {
+            self.free.push(packet.into_record());
+        }
+    }
+
+    #[cold]
+    fn refill(&mut self, want: usize) {
+        let shared = self.pool.shared();
+        let mut depot = shared.depot.lock();
+        shared.ensure(&mut depot, Class::Frame, want.max(MOVE));
+        let free = &mut depot.free[Class::Frame as usize];
+        let n = free
+            .len()
+            .min(MOVE.max(want))
+            .min(MAGAZINE - self.free.len());
+        let from = free.len() - n;
+        self.free.extend(free.drain(from..));
+        if self.free.len() < want {
+            let short = (want - self.free.len()) as u64;
+            shared.refused.fetch_add(short, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the `n` coldest frames to the depot.
+    #[cold]
+    fn flush(&mut self, n: usize) {
+        let mut depot = self.pool.shared().depot.lock();
+        let n = n.min(self.free.len());
+        depot.free[Class::Frame as usize].extend(self.free.drain(..n));
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.flush(MAGAZINE);
+    }
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache")
+            .field("free", &self.free.len())
+            .finish()
+    }
+}
+
+#[inline]
+fn class_for(len: usize) -> Option<Class> {
+    if len <= FRAME_DATA {
+        Some(Class::Frame)
+    } else if len <= JUMBO_DATA {
+        Some(Class::Jumbo)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `generator`: makes UDP or TCP-like frames, the same ones for the same parameters.
+//!
+//! Written as `key=value` pairs parted by commas, all optional, for example
+//! `rate=10000,size=64,flows=100,count=1000`:
+//!
+//! | key | meaning | unit | default |
+//! |---|---|---|---|
+//! | `proto` | `udp`, or `tcp`: SYN first, then segments with running sequence numbers | | `udp` |
+//! | `rate` | frames a second; bursts are this far apart times their length | 1/s | 1000 |
+//! | `burst` | frames with the same stamp | frames | 1 |
+//! | `count` | frames in all, 0 for no end | frames | 1000 |
+//! | `start` | stamp of the first | ns since 1970 | 0 |
+//! | `size` | length without check sequence; short ones are raised to what the headers need | bytes | 60 |
+//! | `flows` | flows the frames are spread over, by chance | | 1 |
+//! | `seed` | of that chance | | 0 |
+//! | `eth_src`, `eth_dst` | Ethernet addresses | | `02:00:00:00:00:01`, `02:00:00:00:00:02` |
+//! | `src`, `dst` | IPv4 or IPv6 addresses of the first flow | | `10.1.0.2`, `10.2.0.2` |
+//! | `sport`, `dport` | ports of the first flow | | 1024, 5001 |
+//! | `ttl` | time to live, hop limit | hops | 64 |
+//!
+//! Flow n has the source port `sport + n`; where ports run out at 65535 it goes on at `sport` with
+//! the next source address. Checksums are right. Not implemented: VLAN tags, IPv4 options,
+//! fragments, answers of the other side.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::{Error, Frame, Result, Source};
+
+/// What the frames carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// UDP datagrams.
+    Udp,
+    /// TCP segments of one side, nobody answering.
+    Tcp,
+}
+
+/// What to make; the head of this file tells units and defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above explains each")]
+pub struct Parameters {
+    pub proto: Protocol,
+    pub rate: u64,
+    pub burst: u64,
+    pub count: u64,
+    pub start: u64,
+    pub size: u16,
+    pub flows: u32,
+    pub seed: u64,
+    pub eth_src: [u8; 6],
+    pub eth_dst: [u8; 6],
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    pub sport: u16,
+    pub dport: u16,
+    pub ttl: u8,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters {
+            proto: Protocol::Udp,
+            rate: 1_000,
+            burst: 1,
+            count: 1_000,
+            start: 0,
+            size: 60,
+            flows: 1,
+            seed: 0,
+            eth_src: [2, 0, 0, 0, 0, 1],
+            eth_dst: [2, 0, 0, 0, 0, 2],
+            src: IpAddr::from([10, 1, 0, 2]),
+            dst: IpAddr::from([10, 2, 0, 2]),
+            sport: 1_024,
+            dport: 5_001,
+            ttl: 64,
+        }
+    }
+}
+
+/// The name errors use.
+const NAME: &str = "generator";
+
+/// A TCP-like generator keeps four bytes a flow.
+const MAX_FLOWS: u32 = 16_777_216;
+
+fn value<T: FromStr>(key: &str, text: &str) -> Result<T> {
+    text.parse()
+        .map_err(|_| Error::new(NAME, format!("{key}={text} is no value for {key}")))
+}
+
+fn ethernet(key: &str, text: &str) -> Result<[u8; 6]> {
+    let wrong = || Error::new(NAME, format!("{key}={text} is no Ethernet address"));
+    let mut bytes = text.split(':').map(|part| match part.len() {
+        1 | 2 => u8::from_str_radix(part, 16).map_err(|_| wrong()),
+        _ => Err(wrong()),
+    });
+    let mut address = [0; 6];
+    for byte in &mut address {
+        *byte = bytes.next().ok_or_else(wrong)??;
+    }
+    if bytes.next().is_some() {
+        Err(wrong())
+    } else {
+        Ok(address)
+    }
+}
+
+impl FromStr for Parameters {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Parameters> {
+        let mut parameters = Parameters::default();
+        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let (key, text) = pair
+                .split_once('=')
+                .ok_or_else(|| Error::new(NAME, format!("{pair} has no value")))?;
+            let p = &mut parameters;
+            match key {
+                "proto" => {
+                    p.proto = match text {
+                        "udp" => Protocol::Udp,
+                        "tcp" => Protocol::Tcp,
+                        _ => {
+                            let what = format!("proto={text} is neither udp nor tcp");
+                            return Err(Error::new(NAME, what));
+                        }
+                    }
+                }
+                "rate" => p.rate = value(key, text)?,
+                "burst" => p.burst = value(key, text)?,
+                "count" => p.count = value(key, text)?,
+                "start" => p.start = value(key, text)?,
+                "size" => p.size = value(key, text)?,
+                "flows" => p.flows = value(key, text)?,
+                "seed" => p.seed = value(key, text)?,
+                "eth_src" => p.eth_src = ethernet(key, text)?,
+                "eth_dst" => p.eth_dst = ethernet(key, text)?,
+                "src" => p.src = value(key, text)?,
+                "dst" => p.dst = value(key, text)?,
+                "sport" => p.sport = value(key, text)?,
+                "dport" => p.dport = value(key, text)?,
+                "ttl" => p.ttl = value(key, text)?,
+                _ => return Err(Error::new(NAME, format!("{key} is no parameter"))),
+            }
+        }
+        Ok(parameters)
+    }
+}
+
+/// The source that makes frames.
+#[derive(Debug)]
+pub struct Generator {
+    parameters: Parameters,
+    frames: u64,
+    random: u64,
+    /// TCP: the next sequence number of each flow; 0 before the SYN.
+    sequence: Vec<u32>,
+}
+
+impl Generator {
+    /// Checks `parameters` and makes the source.
+    pub fn new(parameters: Parameters) -> Result<Generator> {
+        let wrong = |what: &'static str| Err(Error::new(NAME, what));
+        if parameters.rate == 0 || parameters.burst == 0 {
+            return wrong("rate and burst must be 1 or more");
+        }
+        if !(1..=MAX_FLOWS).contains(&parameters.flows) {
+            return wrong("flows must be from 1 to 16777216");
+        }
+        if parameters.src.is_ipv4() != parameters.dst.is_ipv4() {
+            return wrong("src and dst must be of one family");
+        }
+        let flows = match parameters.proto {
+            Protocol::Udp => 0,
+            Protocol::Tcp => parameters.flows as usize,
+        };
+        let random = parameters.seed;
+        Ok(Generator {
+            parameters,
+            frames: 0,
+            random,
+            sequence: vec![0; flows],
+        })
+    }
+
+    /// The next number of the seeded sequence (SplitMix64).
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// The stamp of frame `n`, `None` past the year 2554.
+    fn stamp(&self, n: u64) -> Option<u64> {
+        let Parameters {
+            rate, burst, start, ..
+        } = self.parameters;
+        let elapsed = u128::from(n - n % burst) * 1_000_000_000 / u128::from(rate);
+        start.checked_add(u64::try_from(elapsed).ok()?)
+    }
+
+    /// Builds the frame of `flow`.
+    fn build(&mut self, flow: u32, data: &mut Vec<u8>) {
+        let p = &self.parameters;
+        let ports = 65_536 - u32::from(p.sport);
+        // Below 65,536 by the remainder.
+        let sport = p.sport + (flow % ports) as u16;
+        let source = next_address(p.src, flow / ports);
+
+        data.clear();
+        data.extend_from_slice(&p.eth_dst);
+        data.extend_from_slice(&p.eth_src);
+        let (ether_type, network_len): (u16, usize) = match p.src {
+            IpAddr::V4(_) => (0x0800, 20),
+            IpAddr::V6(_) => (0x86dd, 40),
+        };
+        data.extend_from_slice(&ether_type.to_be_bytes());
+        let (number, header_len) = match p.proto {
+            Protocol::Udp => (17, 8),
+            Protocol::Tcp => (6, 20),
+        };
+        let network = data.len();
+        let transport = network + network_len;
+        // The SYN carries nothing.
+        let syn = p.proto == Protocol::Tcp && self.sequence[flow as usize] == 0;
+        let shortest = transport + header_len;
+        let size = if syn {
+            shortest
+        } else {
+            usize::from(p.size).max(shortest)
+        };
+        // `size` came from 16 bits, or is the few bytes of the headers.
+        let transport_len = (size - transport) as u16;
+        match source {
+            IpAddr::V4(_) => {
+                data.extend_from_slice(&[0x45, 0]);
+                data.extend_from_slice(&((size - network) as u16).to_be_bytes());
+                data.extend_from_slice(&(self.frames as u16).to_be_bytes());
+                data.extend_from_slice(&[0x40, 0, p.ttl, number, 0, 0]);
+            }
+            IpAddr::V6(_) => {
+                data.extend_from_slice(&[0x60, 0, 0, 0]);
+                data.extend_from_slice(&transport_len.to_be_bytes());
+                data.extend_from_slice(&[number, p.ttl]);
+            }
+        }
+        let addresses = data.len();
+        for address in [source, p.dst] {
+            match address {
+                IpAddr::V4(address) => data.extend_from_slice(&address.octets()),
+                IpAddr::V6(address) => data.extend_from_slice(&address.octets()),
+            }
+        }
+        let address_sum = sum(&data[addresses..]);
+        if source.is_ipv4() {
+            let checksum = fold(sum(&data[network..]));
+            data[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
+        }
+
+        data.extend_from_slice(&sport.to_be_bytes());
+        data.extend_from_slice(&p.dport.to_be_bytes());
+        let checksum_at = match p.proto {
+            Protocol::Udp => {
+                data.extend_from_slice(&transport_len.to_be_bytes());
+                data.extend_from_slice(&[0, 0]);
+                transport + 6
+            }
+            Protocol::Tcp => {
+                let sequence = &mut self.sequence[flow as usize];
+                let (flags, acknowledged): (u8, u32) = if syn { (0x02, 0) } else { (0x18, 1) };
+                data.extend_from_slice(&sequence.to_be_bytes());
+                data.extend_from_slice(&acknowledged.to_be_bytes());
+                data.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+                // The SYN counts one; 0 is kept for "not begun".
+                let step = if syn {
+                    1
+                } else {
+                    u32::from(transport_len) - 20
+                };
+                *sequence = sequence.wrapping_add(step).max(1);
+                transport + 16
+            }
+        };
+        data.resize(size, 0);
+        let pseudo = address_sum + u64::from(number) + (size - transport) as u64;
+        let checksum = match fold(pseudo + sum(&data[transport..])) {
+            0 if p.proto == Protocol::Udp => 0xffff,
+            checksum => checksum,
+        };
+        data[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// The address `step` places after `address`, around the end of the address space.
+fn next_address(address: IpAddr, step: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => IpAddr::V4(address.to_bits().wrapping_add(step).into()),
+        IpAddr::V6(address) => IpAddr::V6(address.to_bits().wrapping_add(step.into()).into()),
+    }
+}
+
+/// The sum of 16-bit words of the internet checksum (RFC 1071), not folded.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let sum: u64 = words
+        .iter()
+        .map(|word| u64::from(u16::from_be_bytes(*word)))
+        .sum();
+    sum + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
+}
+
+/// The checksum of a sum.
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
+}
+
+impl Source for Generator {
+    fn read(&mut self, frame: &mut Frame) -> Result<bool> {
+        if self.parameters.count != 0 && self.frames == self.parameters.count {
+            return Ok(false);
+        }
+        let Some(time_ns) = self.stamp(self.frames) else {
+            return Ok(false);
+        };
+        // Below `flows` by the remainder.
+        let flow = (self.random() % u64::from(self.parameters.flows)) as u32;
+        self.build(flow, &mut frame.data);
+        frame.time_ns = time_ns;
+        frame.orig_len = frame.data.len() as u32;
+        frame.interface = 0;
+        frame.direction = crate::Direction::Unknown;
+        frame.comment = None;
+        self.frames += 1;
+        Ok(true)
+    }
+
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The writer of capture files.
+//!
+//! pcapng: a section header, an interface description per device with its name and nanosecond
+//! stamps, then an enhanced packet block per frame, with its direction and comment. pcap:
+//! nanosecond stamps; interfaces, directions and comments have no place there and are left out.
+//! Always little-endian, so that every machine writes the same bytes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd;
+use std::{fmt, mem};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::{ETHERNET, MAGIC_NANOS, MAX_CAPTURED, SECTION_HEADER, SECTION_ORDER};
+use crate::{Direction, Error, Frame, Result, Sink, Summary};
+
+const BUFFER: usize = 64 * 1024;
+
+/// How a capture file is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// The classic format instead of pcapng.
+    pub classic: bool,
+    /// Compressed with gzip.
+    pub gzip: bool,
+}
+
+impl Format {
+    /// What a file name asks for: `.pcap` the classic format, anything else pcapng; `.gz` after it
+    /// compresses; `-` is plain pcapng.
+    pub fn of(name: &str) -> Format {
+        let (stem, gzip) = match name.strip_suffix(".gz") {
+            Some(stem) => (stem, true),
+            None => (name, false),
+        };
+        Format {
+            classic: stem.ends_with(".pcap"),
+            gzip,
+        }
+    }
+}
+
+/// Writes frames into a capture file; see the head of this file for what goes in.
+pub struct Writer {
+    output: Output,
+    file: String,
+    format: Format,
+    interfaces: u32,
+    block: Vec<u8>,
+    summary: Summary,
+    state: State,
+}
+
+enum Output {
+    Plain(BufWriter<Box<dyn Write + Send>>),
+    Gzip(GzEncoder<BufWriter<Box<dyn Write + Send>>>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// A write failed and the caller was told.
+    Failed,
+    Finished,
+}
+
+impl Writer {
+    /// Makes the file `name`, or empties it if it is there; `-` is standard output. The name
+    /// picks the [`Format`].
+    pub fn create(name: &str) -> Result<Writer> {
+        let format = Format::of(name);
+        if name == "-" {
+            let file = "standard output";
+            // Not `std::io::stdout`: that one flushes at every newline byte, and takes a closed
+            // descriptor for success.
+            let output = io::stdout()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|cause| Error::io(file, "cannot be opened", cause))?;
+            return Writer::new(file, format, File::from(output));
+        }
+        let output =
+            File::create(name).map_err(|cause| Error::io(name, "cannot be made", cause))?;
+        Writer::new(name, format, output)
+    }
+
+    /// Writes to `output`, which errors call `name`.
+    pub fn new(name: &str, format: Format, output: impl Write + Send + 'static) -> Result<Writer> {
+        let output = BufWriter::with_capacity(BUFFER, Box::new(output) as Box<dyn Write + Send>);
+        let mut writer = Writer {
+            output: match format.gzip {
+                false => Output::Plain(output),
+                true => Output::Gzip(GzEncoder::new(output, Compression::default())),
+            },
+            file: name.to_owned(),
+            format,
+            interfaces: 0,
+            block: Vec::new(),
+            summary: Summary::default(),
+            state: State::Open,
+        };
+        if format.classic {
+            let header = &mut writer.block;
+            word(header, MAGIC_NANOS);
+            half(header, 2);
+            half(header, 4);
+            word(header, 0);
+            word(header, 0);
+            word(header, MAX_CAPTURED);
+            word(header, u32::from(ETHERNET));
+        } else {
+            block(&mut writer.block, SECTION_HEADER, |body| {
+                word(body, SECTION_ORDER);
+                half(body, 1);
+                half(body, 0);
+                // The section's length is not known in advance.
+                body.extend_from_slice(&[0xff; 8]);
+                option(body, 4, b"weir");
+                word(body, 0);
+            });
+        }
+        writer.put()?;
+        Ok(writer)
+    }
+
+    /// The name errors use.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// What was written until now.
+    pub fn summary(&self) -> Summary {
+        self.summary
+    }
+
+    /// Writes the block built.
+    fn put(&mut self) -> Result<()> {
+        let block = mem::take(&mut self.block);
+        let done = match &mut self.output {
+            Output::Plain(output) => output.write_all(&block),
+            Output::Gzip(output) => output.write_all(&block),
+        };
+        self.block = block;
+        self.block.clear();
+        self.check(done)
+    }
+
+    /// Turns the first failure into an error and remembers it.
+    fn check(&mut self, done: io::Result<()>) -> Result<()> {
+        done.map_err(|cause| {
+            self.state = State::Failed;
+            Error::io(&self.file, "cannot be written", cause)
+        })
+    }
+}
+
+impl Sink for Writer {
+    fn interface(&mut self, name: &str) -> Result<u32> {
+        let number = self.interfaces;
+        self.interfaces += 1;
+        if self.state != State::Open || self.format.classic {
+            return Ok(number);
+        }
+        block(&mut self.block, 1, |body| {
+            half(body, ETHERNET);
+            half(body, 0);
+            word(body, 0);
+            option(body, 2, name.as_bytes());
+            option(body, 9, &[9]);
+            word(body, 0);
+        });
+        self.put()?;
+        Ok(number)
+    }
+
+    fn write(&mut self, frame: &Frame) -> Result<()> {
+        if self.state != State::Open {
+            self.summary.lost += 1;
+            return Ok(());
+        }
+        if frame.interface >= self.interfaces && !self.format.classic {
+            self.summary.lost += 1;
+            let what = format!(
+                "a frame of interface {}, which has no name yet",
+                frame.interface
+            );
+            return Err(Error::new(&self.file, what));
+        }
+        let data = &frame.data[..frame.data.len().min(MAX_CAPTURED as usize)];
+        // At most `MAX_CAPTURED`.
+        let captured = data.len() as u32;
+        let whole = frame
+            .orig_len
+            .max(u32::try_from(frame.data.len()).unwrap_or(u32::MAX));
+        if self.format.classic {
+            let record = &mut self.block;
+            // The format ends in 2106, and the stamp with it.
+            word(
+                record,
+                u32::try_from(frame.time_ns / 1_000_000_000).unwrap_or(u32::MAX),
+            );
+            word(record, (frame.time_ns % 1_000_000_000) as u32);
+            word(record, captured);
+            word(record, whole);
+            record.extend_from_slice(data);
+        } else {
+            block(&mut self.block, 6, |body| {
+                word(body, frame.interface);
+                word(body, (frame.time_ns >> 32) as u32);
+                word(body, frame.time_ns as u32);
+                word(body, captured);
+                word(body, whole);
+                body.extend_from_slice(data);
+                pad(body, data.len());
+                let direction: u32 = match frame.direction {
+                    Direction::Unknown => 0,
+                    Direction::In => 1,
+                    Direction::Out => 2,
+                };
+                if direction != 0 {
+                    option(body, 2, &direction.to_le_bytes());
+                }
+                if let Some(comment) = &frame.comment {
+                    option(body, 1, whole_characters(comment, 65_535).as_bytes());
+                }
+                if direction != 0 || frame.comment.is_some() {
+                    word(body, 0);
+                }
+            });
+        }
+        match self.put() {
+            Ok(()) => {
+                self.summary.frames += 1;
+                self.summary.bytes += u64::from(captured);
+                Ok(())
+            }
+            Err(error) => {
+                self.summary.lost += 1;
+                Err(error)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.state != State::Open {
+            return Ok(());
+        }
+        let done = match &mut self.output {
+            Output::Plain(output) => output.flush(),
+            Output::Gzip(output) => output.flush(),
+        };
+        self.check(done)
+    }
+
+    fn finish(&mut self) -> Result<Summary> {
+        if self.state == State::Open {
+            let done = match &mut self.output {
+                Output::Plain(output) => output.flush(),
+                Output::Gzip(output) => output.try_finish().and_then(|()| output.get_mut().flush()),
+            };
+            self.check(done)?;
+            self.state = State::Finished;
+        }
+        Ok(self.summary)
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("file", &self.file)
+            .field("format", &self.format)
+            .field("summary", &self.summary)
+            .finish_non_exhaustive()
+    }
+}
+
+fn half(bytes: &mut Vec<u8>, value: u16) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn word(bytes: &mut Vec<u8>, value: u32) {
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Fills a field of `len` bytes up to a multiple of four.
+fn pad(bytes: &mut Vec<u8>, len: usize) {
+    bytes.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
+}
+
+/// Appends an option; what does not fit its length field is cut off.
+fn option(bytes: &mut Vec<u8>, code: u16, value: &[u8]) {
+    let value = &value[..value.len().min(65_535)];
+    half(bytes, code);
+    half(bytes, value.len() as u16);
+    bytes.extend_from_slice(value);
+    pad(bytes, value.len());
+}
+
+/// As much of `text` as fits into `limit` bytes without cutting a character.
+fn whole_characters(text: &str, limit: usize) -> &str {
+    let end = (0..=text.len().min(limit))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Appends a block, with its length before and behind what `fill` puts in.
+fn block(bytes: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = bytes.len();
+    word(bytes, kind);
+    word(bytes, 0);
+    fill(bytes);
+    // Bounded by the longest frame and a few options.
+    let total = (bytes.len() - start + 4) as u32;
+    bytes[start + 4..start + 8].copy_from_slice(&total.to_le_bytes());
+    word(bytes, total);
+}

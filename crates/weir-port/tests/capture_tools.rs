@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! tcpdump and tshark read our files; skipped with a note where they are not installed.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use weir_port::generator::{Generator, Parameters};
+use weir_port::pcap::{Reader, Writer};
+use weir_port::{Direction, Frame, Sink, Source};
+
+/// Standard output of `tool`, `None` if it is not installed.
+fn output(tool: &str, arguments: &[&str]) -> Option<String> {
+    let output = match Command::new(tool)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+    {
+        Ok(output) => output,
+        Err(error) => {
+            let all = std::env::var("WEIR_REQUIRE_ALL").as_deref() == Ok("1");
+            assert!(!all, "{tool}: {error}, and WEIR_REQUIRE_ALL is set");
+            // Not captured by the test runner, unlike `eprintln!`.
+            let _ = writeln!(std::io::stderr(), "weir tests: SKIPPED: {tool}: {error}");
+            return None;
+        }
+    };
+    assert!(
+        output.status.success(),
+        "{tool}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+fn directory(name: &str) -> std::path::PathBuf {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Writes `count` generated frames into `name` and returns them.
+fn generate(name: &str, parameters: &str) -> Vec<Frame> {
+    let mut generator = Generator::new(parameters.parse::<Parameters>().unwrap()).unwrap();
+    let mut writer = Writer::create(name).unwrap();
+    let device = writer.interface("edge/lan0").unwrap();
+    let mut frames = Vec::new();
+    let mut frame = Frame::default();
+    while generator.read(&mut frame).unwrap() {
+        frame.interface = device;
+        frame.direction = Direction::Out;
+        frame.comment = Some(format!("frame {}", frames.len()));
+        writer.write(&frame).unwrap();
+        frames.push(frame.clone());
+    }
+    writer.finish().unwrap();
+    frames
+}
+
+#[test]
+fn they_read_every_format() {
+    let directory = directory("formats");
+    for name in ["a.pcap", "a.pcapng", "b.pcapng.gz", "b.pcap.gz"] {
+        let path = directory.join(name);
+        let path = path.to_str().unwrap();
+        let frames = generate(
+            path,
+            "count=3,rate=2,start=1700000000123456789,flows=2,size=100,proto=udp",
+        );
+        let read: Vec<_> = Reader::open(path).unwrap().map(Result::unwrap).collect();
+        assert_eq!(read.len(), frames.len());
+        // tcpdump does not decompress, and its libpcap 1.10 gives nanoseconds of plain files.
+        if !name.ends_with(".gz")
+            && let Some(text) = output("tcpdump", &["-nn", "-tt", "--nano", "-r", path])
+        {
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), 3, "{text}");
+            assert!(
+                lines[1].starts_with("1700000000.623456789 IP 10.1.0.2.10"),
+                "{text}"
+            );
+            assert!(
+                lines[1].ends_with(" > 10.2.0.2.5001: UDP, length 58"),
+                "{text}"
+            );
+        }
+        let fields = [
+            "frame.time_epoch",
+            "frame.len",
+            "ip.checksum.status",
+            "udp.checksum.status",
+        ];
+        let mut arguments = vec!["-n", "-r", path, "-T", "fields"];
+        arguments.extend([
+            "-o",
+            "ip.check_checksum:TRUE",
+            "-o",
+            "udp.check_checksum:TRUE",
+        ]);
+        fields
+            .iter()
+            .for_each(|field| arguments.extend(["-e", field]));
+        if let Some(text) = output("tshark", &arguments) {
+            let lines: Vec<_> = text.lines().collect();
+            assert_eq!(lines.len(), 3, "{text}");
+            assert_eq!(lines[2], "1700000001.123456789\t100\t1\t1");
+        }
+    }
+}
+
+#[test]
+fn tshark_sees_names_directions_and_comments() {
+    let path = directory("options").join("a.pcapng");
+    let path = path.to_str().unwrap();
+    generate(
+        path,
+        "count=2,proto=tcp,src=2001:db8:1::2,dst=2001:db8:2::2",
+    );
+    let fields = [
+        "frame.interface_name",
+        "frame.packet_flags_direction",
+        "frame.comment",
+        "tcp.flags.syn",
+        "tcp.checksum.status",
+    ];
+    let mut arguments = vec![
+        "-n",
+        "-r",
+        path,
+        "-T",
+        "fields",
+        "-o",
+        "tcp.check_checksum:TRUE",
+    ];
+    fields
+        .iter()
+        .for_each(|field| arguments.extend(["-e", field]));
+    let Some(text) = output("tshark", &arguments) else {
+        return;
+    };
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| line.replace("0x00000002", "2"))
+        .collect();
+    assert_eq!(
+        lines,
+        ["edge/lan0\t2\tframe 0\t1\t1", "edge/lan0\t2\tframe 1\t0\t1"]
+    );
+}
+
+#[test]
+fn we_read_what_tcpdump_writes() {
+    let directory = directory("tcpdump");
+    let ours = directory.join("ours.pcapng");
+    let theirs = directory.join("theirs.pcap");
+    let (ours, theirs) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
+    let frames = generate(ours, "count=10,flows=3,seed=4");
+    if output("tcpdump", &["-r", ours, "-w", theirs]).is_some() {
+        let read: Vec<_> = Reader::open(theirs).unwrap().map(Result::unwrap).collect();
+        assert!(
+            read.iter()
+                .map(|frame| &frame.data)
+                .eq(frames.iter().map(|frame| &frame.data))
+        );
+    }
+}
