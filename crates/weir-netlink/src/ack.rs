@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Acknowledgements, errors and the end of a dump.
+//!
+//! Mirrors `netlink_ack` with `netlink_ack_tlv_fill`, and `netlink_dump_done`
+//! (`net/netlink/af_netlink.c`).
+
+use crate::consts::nlm;
+use crate::error::Error;
+use crate::message::{HEADER_LEN, Message};
+use crate::writer::{Full, Writer};
+
+/// What the client's socket asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AckOptions {
+    /// `NETLINK_CAP_ACK`: errors do not echo the request.
+    pub cap: bool,
+    /// `NETLINK_EXT_ACK`: sentence, offset and the rest are wanted.
+    pub ext: bool,
+}
+
+/// Answers a request with an `NLMSG_ERROR`: success for `None`, success with a warning for an
+/// error number 0, an error otherwise. `pid` is the port id of the client.
+///
+/// A success is 36 bytes with `NLM_F_CAPPED`; an error echoes the whole request unless
+/// [`AckOptions::cap`]; with [`AckOptions::ext`] the attributes follow under `NLM_F_ACK_TLVS`.
+pub fn write_ack(
+    w: &mut Writer,
+    request: &Message<'_>,
+    pid: u32,
+    error: Option<&Error>,
+    options: AckOptions,
+) -> Result<(), Full> {
+    let errno = error.map_or(0, |e| e.errno);
+    let echo = errno != 0 && !options.cap;
+    let flags = if echo { 0 } else { nlm::F_CAPPED };
+    let mark = w.message(nlm::ERROR, flags, request.header.seq, pid);
+    w.raw(&errno.wrapping_neg().to_ne_bytes());
+    match request.bytes.get(..HEADER_LEN) {
+        Some(header) if !echo => w.raw(header),
+        _ => w.raw(request.bytes),
+    }
+    w.pad();
+    if let Some(error) = error.filter(|_| options.ext) {
+        let start = w.len();
+        write_tlvs(w, error, request.bytes.len());
+        if w.len() > start {
+            w.add_flags(mark, nlm::F_ACK_TLVS);
+        }
+    }
+    w.finish(mark)
+}
+
+/// `netlink_ack_tlv_fill`.
+fn write_tlvs(w: &mut Writer, error: &Error, request_len: usize) {
+    use nlm::err;
+    if let Some(text) = &error.message {
+        w.put_str(err::MSG, text);
+    }
+    if let Some(cookie) = &error.cookie {
+        w.put(err::COOKIE, cookie);
+    }
+    if error.errno == 0 {
+        return;
+    }
+    let inside = |at: &u32| (*at as usize) < request_len;
+    if let Some(offset) = error.offset.filter(inside) {
+        w.put_u32(err::OFFS, offset);
+    }
+    if let Some(rule) = error.policy {
+        rule.describe(w, err::POLICY);
+    }
+    if let Some(ty) = error.miss_type {
+        w.put_u32(err::MISS_TYPE, ty);
+    }
+    if let Some(nest) = error.miss_nest.filter(inside) {
+        w.put_u32(err::MISS_NEST, nest);
+    }
+}
+
+/// Ends a dump with an `NLMSG_DONE`: `flags` are added to `NLM_F_MULTI` (`NLM_F_DUMP_INTR`,
+/// `NLM_F_DUMP_FILTERED`), an error ends it early. With `ext` its sentence goes along.
+pub fn write_done(
+    w: &mut Writer,
+    flags: u16,
+    seq: u32,
+    pid: u32,
+    error: Option<&Error>,
+    ext: bool,
+) -> Result<(), Full> {
+    let mark = w.message(nlm::DONE, nlm::F_MULTI | flags, seq, pid);
+    let errno = error.map_or(0, |e| e.errno);
+    w.raw(&errno.wrapping_neg().to_ne_bytes());
+    if let Some(text) = error.and_then(|e| e.message.as_deref()).filter(|_| ext) {
+        w.add_flags(mark, nlm::F_ACK_TLVS);
+        w.put_str(nlm::err::MSG, text);
+    }
+    w.finish(mark)
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Attributes: one type-length-value, and the walk over a run of them.
+//!
+//! Mirrors `nla_for_each_attr`, `nla_ok`, `nla_next` and the `nla_get_*` family of
+//! `net/netlink.h`. Nothing is copied and nothing allocates. An attribute knows the offset of its
+//! header from the start of the message it came in, so that an [`Error`] can name it
+//! (`NLMSGERR_ATTR_OFFS`).
+//!
+//! Getters read as the kernel's do: the first bytes of a payload that is long enough, whatever
+//! follows. A payload that is too short is ERANGE, "Attribute failed policy validation", which is
+//! what Linux answers after checking the same attribute against its policy.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::consts::errno::{EINVAL, ERANGE};
+use crate::consts::nlm::nla;
+use crate::error::Error;
+
+/// Length of an attribute header (`NLA_HDRLEN`).
+pub const HEADER_LEN: usize = 4;
+
+/// Rounds up to the alignment of attributes and messages, 4.
+pub const fn align(len: usize) -> usize {
+    (len + 3) & !3
+}
+
+/// One attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr<'a> {
+    /// Type without the two flag bits (`nla_type`).
+    pub ty: u16,
+    /// `NLA_F_NESTED` was set.
+    pub nested: bool,
+    /// `NLA_F_NET_BYTEORDER` was set.
+    pub net_byteorder: bool,
+    /// Offset of the header from the start of the message, in bytes.
+    pub offset: u32,
+    /// The value, without padding.
+    pub payload: &'a [u8],
+}
+
+/// The walk over a run of attributes; see [`attrs`].
+#[derive(Clone, Copy, Debug)]
+pub struct Attrs<'a> {
+    rest: &'a [u8],
+    offset: u32,
+}
+
+/// Walks `bytes` as attributes, with offsets counted from the start of `bytes`.
+pub fn attrs(bytes: &[u8]) -> Attrs<'_> {
+    Attrs::new(bytes, 0)
+}
+
+impl<'a> Attrs<'a> {
+    /// Walks `bytes`, which begin `offset` bytes into their message.
+    pub fn new(bytes: &'a [u8], offset: u32) -> Self {
+        Attrs {
+            rest: bytes,
+            offset,
+        }
+    }
+
+    /// What is not walked yet; after the end, the leftover that is no attribute.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Offset of [`rest`](Self::rest) from the start of the message.
+    pub fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// The first attribute of that type (`nla_find`).
+    pub fn find_type(mut self, ty: u16) -> Option<Attr<'a>> {
+        self.find(|a| a.ty == ty)
+    }
+}
+
+impl<'a> Iterator for Attrs<'a> {
+    type Item = Attr<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Attr<'a>> {
+        let rest = self.rest;
+        let header = rest.first_chunk::<HEADER_LEN>()?;
+        // One load: compilers don't join loads of single bytes here.
+        let word = u32::from_ne_bytes(*header);
+        let (len, ty) = if cfg!(target_endian = "little") {
+            (word as u16, (word >> 16) as u16)
+        } else {
+            ((word >> 16) as u16, word as u16)
+        };
+        let len = usize::from(len);
+        let payload = rest.get(HEADER_LEN..len)?;
+        let attr = Attr {
+            ty: ty & nla::TYPE_MASK,
+            nested: ty & nla::F_NESTED != 0,
+            net_byteorder: ty & nla::F_NET_BYTEORDER != 0,
+            offset: self.offset,
+            payload,
+        };
+        let step = align(len).min(rest.len());
+        self.rest = &rest[step..];
+        self.offset = self.offset.wrapping_add(step as u32);
+        Some(attr)
+    }
+}
+
+impl<'a> Attr<'a> {
+    /// The attributes inside.
+    pub fn attrs(&self) -> Attrs<'a> {
+        Attrs::new(self.payload, self.offset.wrapping_add(HEADER_LEN as u32))
+    }
+
+    /// The attributes behind a fixed part of `len` bytes (`NLA_NESTED_COMPAT` style).
+    pub fn attrs_after(&self, len: usize) -> Attrs<'a> {
+        let skip = align(len).min(self.payload.len());
+        Attrs::new(
+            &self.payload[skip..],
+            self.offset.wrapping_add((HEADER_LEN + skip) as u32),
+        )
+    }
+
+    /// Length of the payload (`nla_len`).
+    pub fn len(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// True when there is no payload.
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_empty()
+    }
+
+    /// EINVAL and a sentence, at this attribute.
+    pub fn invalid(&self, text: &'static str) -> Error {
+        Error::msg(EINVAL, text).at(self)
+    }
+
+    #[cold]
+    fn short(&self) -> Error {
+        Error::msg(ERANGE, crate::policy::FAILED).at(self)
+    }
+
+    /// The first `N` bytes.
+    #[inline]
+    pub fn array<const N: usize>(&self) -> Result<[u8; N], Error> {
+        match self.payload.first_chunk::<N>() {
+            Some(bytes) => Ok(*bytes),
+            None => Err(self.short()),
+        }
+    }
+
+    /// `N` bytes, and no more: ERANGE otherwise.
+    #[inline]
+    pub fn exact<const N: usize>(&self) -> Result<[u8; N], Error> {
+        match <[u8; N]>::try_from(self.payload) {
+            Ok(bytes) => Ok(bytes),
+            Err(_) => Err(self.short()),
+        }
+    }
+
+    /// `nla_get_u8`.
+    #[inline]
+    pub fn u8(&self) -> Result<u8, Error> {
+        self.array::<1>().map(|[b]| b)
+    }
+
+    /// `nla_get_u16`.
+    #[inline]
+    pub fn u16(&self) -> Result<u16, Error> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    /// `nla_get_u32`.
+    #[inline]
+    pub fn u32(&self) -> Result<u32, Error> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    /// `nla_get_u64`.
+    #[inline]
+    pub fn u64(&self) -> Result<u64, Error> {
+        self.array().map(u64::from_ne_bytes)
+    }
+
+    /// `nla_get_s32`.
+    #[inline]
+    pub fn i32(&self) -> Result<i32, Error> {
+        self.array().map(i32::from_ne_bytes)
+    }
+
+    /// `nla_get_s64`.
+    #[inline]
+    pub fn i64(&self) -> Result<i64, Error> {
+        self.array().map(i64::from_ne_bytes)
+    }
+
+    /// `nla_get_be16`, in host order.
+    #[inline]
+    pub fn be16(&self) -> Result<u16, Error> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// `nla_get_be32`, in host order.
+    #[inline]
+    pub fn be32(&self) -> Result<u32, Error> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// `nla_get_be64`, in host order.
+    #[inline]
+    pub fn be64(&self) -> Result<u64, Error> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A link address of 6 bytes.
+    pub fn mac(&self) -> Result<[u8; 6], Error> {
+        self.array()
+    }
+
+    /// `nla_get_in_addr`.
+    pub fn ipv4(&self) -> Result<Ipv4Addr, Error> {
+        self.array::<4>().map(Ipv4Addr::from)
+    }
+
+    /// `nla_get_in6_addr`.
+    pub fn ipv6(&self) -> Result<Ipv6Addr, Error> {
+        self.array::<16>().map(Ipv6Addr::from)
+    }
+
+    /// An address of whichever family the length says; EINVAL for any other length.
+    pub fn ip(&self) -> Result<IpAddr, Error> {
+        match self.payload.len() {
+            4 => self.ipv4().map(IpAddr::V4),
+            16 => self.ipv6().map(IpAddr::V6),
+            _ => Err(Error::msg(EINVAL, "Invalid address length").at(self)),
+        }
+    }
+
+    /// `nla_get_bitfield32`: value and selector.
+    pub fn bitfield32(&self) -> Result<(u32, u32), Error> {
+        let b = self.array::<8>()?;
+        Ok((
+            u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
+            u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+        ))
+    }
+
+    /// The string as C sees it after `nla_strscpy`: up to the first NUL, or the whole payload.
+    pub fn c_str(&self) -> &'a [u8] {
+        let end = self.payload.iter().position(|&b| b == 0);
+        &self.payload[..end.unwrap_or(self.payload.len())]
+    }
+
+    /// [`c_str`](Self::c_str) as text. Linux takes any bytes; what is no UTF-8 is EINVAL here.
+    pub fn str(&self) -> Result<&'a str, Error> {
+        match std::str::from_utf8(self.c_str()) {
+            Ok(text) => Ok(text),
+            Err(_) => Err(self.invalid("String is not UTF-8")),
+        }
+    }
+}

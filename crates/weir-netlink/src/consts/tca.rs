@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Common attributes of `tcmsg` messages.
+//!
+//! Names and values are those of Linux 6.1 (`linux/rtnetlink.h`) without their prefix.
+#![allow(missing_docs)] // The names are Linux's.
+
+pub const UNSPEC: u16 = 0;
+pub const KIND: u16 = 1;
+pub const OPTIONS: u16 = 2;
+pub const STATS: u16 = 3;
+pub const XSTATS: u16 = 4;
+pub const RATE: u16 = 5;
+pub const FCNT: u16 = 6;
+pub const STATS2: u16 = 7;
+pub const STAB: u16 = 8;
+pub const PAD: u16 = 9;
+pub const DUMP_INVISIBLE: u16 = 10;
+pub const CHAIN: u16 = 11;
+pub const HW_OFFLOAD: u16 = 12;
+pub const INGRESS_BLOCK: u16 = 13;
+pub const EGRESS_BLOCK: u16 = 14;
+pub const DUMP_FLAGS: u16 = 15;
+pub const EXT_WARN_MSG: u16 = 16;
+pub const MAX: u16 = 16;
+
+// `TCA_DUMP_FLAGS` bits.
+pub const DUMP_FLAGS_TERSE: u32 = 0x1;
+pub mod act;
+pub mod atm;
+pub mod basic;
+pub mod bpf;
+pub mod cake;
+pub mod cbq;
+pub mod cbs;
+pub mod cgroup;
+pub mod choke;
+pub mod cls_flags;
+pub mod codel;
+pub mod connmark;
+pub mod csum;
+pub mod ct;
+pub mod ctinfo;
+pub mod drr;
+pub mod dsmark;
+pub mod em_meta;
+pub mod ematch;
+pub mod etf;
+pub mod ets;
+pub mod flow;
+pub mod flower;
+pub mod fq;
+pub mod fq_codel;
+pub mod fq_pie;
+pub mod fw;
+pub mod gact;
+pub mod gate;
+pub mod gred;
+pub mod h;
+pub mod hfsc;
+pub mod hhf;
+pub mod htb;
+pub mod id;
+pub mod ife;
+pub mod linklayer;
+pub mod matchall;
+pub mod mirred;
+pub mod mpls;
+pub mod mqprio;
+pub mod nat;
+pub mod netem;
+pub mod pedit;
+pub mod pie;
+pub mod plug;
+pub mod police;
+pub mod prio;
+pub mod qfq;
+pub mod red;
+pub mod root;
+pub mod route4;
+pub mod sample;
+pub mod sfb;
+pub mod simple;
+pub mod skbedit;
+pub mod skbmod;
+pub mod stab;
+pub mod stats;
+pub mod taprio;
+pub mod tbf;
+pub mod tc_act;
+pub mod tc_act_ext;
+pub mod tunnel_key;
+pub mod u32;
+pub mod vlan;

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Classifier `cgroup`.
+//!
+//! Names and values are those of Linux 6.1 (`linux/pkt_cls.h`) without their prefix.
+#![allow(missing_docs)] // The names are Linux's.
+
+pub const UNSPEC: u16 = 0;
+pub const ACT: u16 = 1;
+pub const POLICE: u16 = 2;
+pub const EMATCHES: u16 = 3;
+pub const MAX: u16 = 3;

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Classifier `route`.
+//!
+//! Names and values are those of Linux 6.1 (`linux/pkt_cls.h`) without their prefix.
+#![allow(missing_docs)] // The names are Linux's.
+
+pub const UNSPEC: u16 = 0;
+pub const CLASSID: u16 = 1;
+pub const TO: u16 = 2;
+pub const FROM: u16 = 3;
+pub const IIF: u16 = 4;
+pub const POLICE: u16 = 5;
+pub const ACT: u16 = 6;
+pub const MAX: u16 = 6;

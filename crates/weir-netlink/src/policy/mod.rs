@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Policies: what attributes may look like, as static data, and the one parser that checks them.
+//!
+//! Mirrors `struct nla_policy` and `__nla_validate_parse` with `validate_nla` (`lib/nlattr.c`) of
+//! Linux 6.1: order of the checks, errno and sentences are the same. A [`Table`] is the kernel's
+//! `tb[]`: of several attributes of one type the last one counts.
+//!
+//! Not implemented: the kernel's warnings to its own log.
+
+mod parse;
+mod table;
+
+pub use parse::{Strictness, index, parse, parse_at, validate};
+pub use table::{TABLE_SIZE, Table};
+
+use crate::attr::Attr;
+use crate::consts::nlm;
+use crate::error::Error;
+use crate::writer::Writer;
+
+pub(crate) const FAILED: &str = "Attribute failed policy validation";
+
+/// Type of an attribute (`NLA_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The names are Linux's.
+pub enum Kind {
+    Unspec,
+    U8,
+    U16,
+    U32,
+    U64,
+    String,
+    Flag,
+    Msecs,
+    Nested,
+    NestedArray,
+    NulString,
+    Binary,
+    S8,
+    S16,
+    S32,
+    S64,
+    Bitfield32,
+    Reject,
+    Be16,
+    Be32,
+}
+
+impl Kind {
+    /// `nla_attr_len`: the one right length of an integer, 0 for everything else.
+    pub(super) const fn width(self) -> usize {
+        match self {
+            Kind::U8 | Kind::S8 => 1,
+            Kind::U16 | Kind::S16 | Kind::Be16 => 2,
+            Kind::U32 | Kind::S32 | Kind::Be32 => 4,
+            Kind::U64 | Kind::S64 => 8,
+            _ => 0,
+        }
+    }
+}
+
+/// What is checked of a value beside its type (`NLA_VALIDATE_*`).
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// Nothing.
+    None,
+    /// Smallest and largest value; of [`Kind::Binary`] the length.
+    Range(u64, u64),
+    /// As [`Check::Range`], but a binary that is too long is refused under strict checks only.
+    RangeWarnTooLong(u64, u64),
+    /// Smallest value.
+    Min(u64),
+    /// Largest value.
+    Max(u64),
+    /// Smallest and largest value of a signed kind.
+    Signed(i64, i64),
+    /// Bits that may be set.
+    Mask(u64),
+    /// A check of its own.
+    Function(fn(&Attr<'_>) -> Result<(), Error>),
+}
+
+/// A range of lengths that holds none.
+const NEVER: (u16, u16) = (1, 0);
+
+/// What one attribute may look like (`struct nla_policy`).
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Type.
+    pub kind: Kind,
+    /// Strings and binaries: longest value. Unspecified and integers: shortest. 0 is no bound.
+    pub len: u16,
+    /// Further checks.
+    pub check: Check,
+    /// Policy of the attributes inside.
+    pub inside: Option<&'static Policy>,
+    /// [`Kind::Reject`]: the sentence.
+    pub reject: Option<&'static str>,
+    /// [`Kind::Bitfield32`]: bits that may be selected.
+    pub bits: u32,
+    /// Lengths that pass outside strict checks with nothing else to look at; see
+    /// [`sealed`](Self::sealed).
+    passes: (u16, u16),
+}
+
+impl Rule {
+    /// A rule of that kind with no bound.
+    pub const fn new(kind: Kind) -> Self {
+        Rule {
+            kind,
+            len: 0,
+            check: Check::None,
+            inside: None,
+            reject: None,
+            bits: 0,
+            passes: NEVER,
+        }
+    }
+
+    /// Works out the lengths that pass without a further look, for the parser's short way. The
+    /// macro [`policy!`](crate::policy!) does it for every rule.
+    #[must_use]
+    pub const fn sealed(mut self) -> Self {
+        const LONGEST: u16 = u16::MAX;
+        let (len, width) = (self.len, self.kind.width() as u16);
+        self.passes = match (self.kind, self.check) {
+            (Kind::Unspec, Check::None) => (len, LONGEST),
+            (Kind::Binary, Check::None) => (0, if len == 0 { LONGEST } else { len }),
+            (Kind::String, Check::None) => (1, if len == 0 { LONGEST } else { len }),
+            (Kind::Nested, Check::None) if self.inside.is_none() => (4, LONGEST),
+            (_, Check::None) if width != 0 => (if len == 0 { width } else { len }, LONGEST),
+            _ => NEVER,
+        };
+        self
+    }
+    /// Anything of at least `len` bytes; refused under strict checks ("Unsupported attribute").
+    pub const fn unspec(len: u16) -> Self {
+        Rule::new(Kind::Unspec).len(len)
+    }
+    /// `NLA_U8`.
+    pub const fn u8() -> Self {
+        Rule::new(Kind::U8)
+    }
+    /// `NLA_U16`.
+    pub const fn u16() -> Self {
+        Rule::new(Kind::U16)
+    }
+    /// `NLA_U32`.
+    pub const fn u32() -> Self {
+        Rule::new(Kind::U32)
+    }
+    /// `NLA_U64`.
+    pub const fn u64() -> Self {
+        Rule::new(Kind::U64)
+    }
+    /// `NLA_S8`.
+    pub const fn s8() -> Self {
+        Rule::new(Kind::S8)
+    }
+    /// `NLA_S16`.
+    pub const fn s16() -> Self {
+        Rule::new(Kind::S16)
+    }
+    /// `NLA_S32`.
+    pub const fn s32() -> Self {
+        Rule::new(Kind::S32)
+    }
+    /// `NLA_S64`.
+    pub const fn s64() -> Self {
+        Rule::new(Kind::S64)
+    }
+    /// `NLA_BE16`.
+    pub const fn be16() -> Self {
+        Rule::new(Kind::Be16)
+    }
+    /// `NLA_BE32`.
+    pub const fn be32() -> Self {
+        Rule::new(Kind::Be32)
+    }
+    /// `NLA_MSECS`.
+    pub const fn msecs() -> Self {
+        Rule::new(Kind::Msecs)
+    }
+    /// `NLA_FLAG`.
+    pub const fn flag() -> Self {
+        Rule::new(Kind::Flag)
+    }
+    /// `NLA_STRING` of at most `max` bytes without its NUL; 0 is no bound.
+    pub const fn string(max: u16) -> Self {
+        Rule::new(Kind::String).len(max)
+    }
+    /// `NLA_NUL_STRING` of at most `max` bytes without its NUL; 0 is no bound.
+    pub const fn nul_string(max: u16) -> Self {
+        Rule::new(Kind::NulString).len(max)
+    }
+    /// `NLA_BINARY` of at most `max` bytes; 0 is no bound.
+    pub const fn binary(max: u16) -> Self {
+        Rule::new(Kind::Binary).len(max)
+    }
+    /// `NLA_POLICY_EXACT_LEN`.
+    pub const fn exact(len: u16) -> Self {
+        Rule::new(Kind::Binary).range(len as u64, len as u64)
+    }
+    /// `NLA_POLICY_EXACT_LEN_WARN`: too long passes outside strict checks.
+    pub const fn exact_warn(len: u16) -> Self {
+        let mut rule = Rule::new(Kind::Binary);
+        rule.check = Check::RangeWarnTooLong(len as u64, len as u64);
+        rule
+    }
+    /// `NLA_POLICY_MIN_LEN`.
+    pub const fn min_len(len: u16) -> Self {
+        Rule::new(Kind::Binary).min(len as u64)
+    }
+    /// `NLA_POLICY_ETH_ADDR`: 6 bytes.
+    pub const fn eth_addr() -> Self {
+        Rule::exact(6)
+    }
+    /// `NLA_NESTED` without a policy: its reader parses it.
+    pub const fn nested_any() -> Self {
+        Rule::new(Kind::Nested)
+    }
+    /// `NLA_POLICY_NESTED`.
+    pub const fn nested(policy: &'static Policy) -> Self {
+        let mut rule = Rule::new(Kind::Nested);
+        rule.inside = Some(policy);
+        rule
+    }
+    /// `NLA_POLICY_NESTED_ARRAY`: a run of attributes of any type, each a nest.
+    pub const fn nested_array(policy: &'static Policy) -> Self {
+        let mut rule = Rule::new(Kind::NestedArray);
+        rule.inside = Some(policy);
+        rule
+    }
+    /// `NLA_POLICY_BITFIELD32`.
+    pub const fn bitfield32(bits: u32) -> Self {
+        let mut rule = Rule::new(Kind::Bitfield32);
+        rule.bits = bits;
+        rule
+    }
+    /// `NLA_REJECT` with its sentence.
+    pub const fn reject(text: &'static str) -> Self {
+        let mut rule = Rule::new(Kind::Reject);
+        rule.reject = Some(text);
+        rule
+    }
+    /// Sets [`Rule::len`].
+    pub const fn len(mut self, len: u16) -> Self {
+        self.len = len;
+        self
+    }
+    /// `NLA_POLICY_RANGE` of an unsigned kind.
+    pub const fn range(mut self, min: u64, max: u64) -> Self {
+        self.check = Check::Range(min, max);
+        self
+    }
+    /// `NLA_POLICY_RANGE` of a signed kind.
+    pub const fn signed(mut self, min: i64, max: i64) -> Self {
+        self.check = Check::Signed(min, max);
+        self
+    }
+    /// `NLA_POLICY_MIN`.
+    pub const fn min(mut self, min: u64) -> Self {
+        self.check = Check::Min(min);
+        self
+    }
+    /// `NLA_POLICY_MAX`.
+    pub const fn max(mut self, max: u64) -> Self {
+        self.check = Check::Max(max);
+        self
+    }
+    /// `NLA_POLICY_MASK`.
+    pub const fn mask(mut self, mask: u64) -> Self {
+        self.check = Check::Mask(mask);
+        self
+    }
+    /// `NLA_POLICY_VALIDATE_FN`.
+    pub const fn check(mut self, check: fn(&Attr<'_>) -> Result<(), Error>) -> Self {
+        self.check = Check::Function(check);
+        self
+    }
+
+    /// `nla_get_range_unsigned`.
+    pub(super) fn bounds(&self) -> (u64, u64) {
+        let most = match self.kind {
+            Kind::U8 => u64::from(u8::MAX),
+            Kind::U16 | Kind::Be16 | Kind::Binary => u64::from(u16::MAX),
+            Kind::U32 | Kind::Be32 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        };
+        match self.check {
+            Check::Range(min, max) | Check::RangeWarnTooLong(min, max) => (min, max),
+            Check::Min(min) => (min, most),
+            Check::Max(max) => (0, max),
+            _ => (0, most),
+        }
+    }
+
+    /// `nla_get_range_signed`.
+    pub(super) fn signed_bounds(&self) -> (i64, i64) {
+        let (least, most) = match self.kind {
+            Kind::S8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+            Kind::S16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            Kind::S32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            _ => (i64::MIN, i64::MAX),
+        };
+        match self.check {
+            Check::Signed(min, max) => (min, max),
+            Check::Min(min) => (min as i64, most),
+            Check::Max(max) => (least, max as i64),
+            _ => (least, most),
+        }
+    }
+
+    /// Describes the rule as `NLMSGERR_ATTR_POLICY` does (`netlink_policy_dump_write_attr`).
+    pub(crate) fn describe(&self, w: &mut Writer, ty: u16) {
+        use nlm::attr_type as at;
+        use nlm::policy as np;
+        let nest = w.nest(ty);
+        let kind = match self.kind {
+            Kind::Unspec | Kind::Reject | Kind::Be16 | Kind::Be32 => return w.cancel(nest),
+            Kind::Nested => at::NESTED,
+            Kind::NestedArray => at::NESTED_ARRAY,
+            Kind::Flag => at::FLAG,
+            Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Msecs => {
+                if let Check::Mask(mask) = self.check {
+                    w.put_u64_pad(np::MASK, mask, np::PAD);
+                } else {
+                    let (min, max) = self.bounds();
+                    w.put_u64_pad(np::MIN_VALUE_U, min, np::PAD);
+                    w.put_u64_pad(np::MAX_VALUE_U, max, np::PAD);
+                }
+                match self.kind {
+                    Kind::U8 => at::U8,
+                    Kind::U16 => at::U16,
+                    Kind::U32 => at::U32,
+                    _ => at::U64,
+                }
+            }
+            Kind::S8 | Kind::S16 | Kind::S32 | Kind::S64 => {
+                let (min, max) = self.signed_bounds();
+                w.put_u64_pad(np::MIN_VALUE_S, min as u64, np::PAD);
+                w.put_u64_pad(np::MAX_VALUE_S, max as u64, np::PAD);
+                match self.kind {
+                    Kind::S8 => at::S8,
+                    Kind::S16 => at::S16,
+                    Kind::S32 => at::S32,
+                    _ => at::S64,
+                }
+            }
+            Kind::Bitfield32 => {
+                w.put_u32(np::BITFIELD32_MASK, self.bits);
+                at::BITFIELD32
+            }
+            Kind::String | Kind::NulString | Kind::Binary => {
+                if let Check::Range(min, max) | Check::RangeWarnTooLong(min, max) = self.check {
+                    if min != 0 {
+                        w.put_u32(np::MIN_LENGTH, min as u32);
+                    }
+                    if max < u64::from(u16::MAX) {
+                        w.put_u32(np::MAX_LENGTH, max as u32);
+                    }
+                } else if self.len != 0 {
+                    w.put_u32(np::MAX_LENGTH, u32::from(self.len));
+                }
+                match self.kind {
+                    Kind::String => at::STRING,
+                    Kind::NulString => at::NUL_STRING,
+                    _ => at::BINARY,
+                }
+            }
+        };
+        w.put_u32(np::TYPE, kind);
+        w.end(nest);
+    }
+}
+
+/// The rules of a family of attributes, by type. Made by [`policy!`](crate::policy!), once, as a
+/// static; a policy may nest in itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    rules: &'static [Rule],
+    pub(super) strict_start: u16,
+}
+
+impl Policy {
+    /// A policy from a table indexed by attribute type; its length less one is the highest type.
+    pub const fn new(rules: &'static [Rule]) -> Self {
+        assert!(rules.len() <= TABLE_SIZE, "TABLE_SIZE bounds the types");
+        Policy {
+            rules,
+            strict_start: 0,
+        }
+    }
+
+    /// Types from `ty` on are checked strictly whatever the caller asks (`strict_start_type`).
+    pub const fn strict_from(mut self, ty: u16) -> Self {
+        self.strict_start = ty;
+        self
+    }
+
+    /// The rule of a type, if the type is within the policy.
+    pub fn rule(&self, ty: u16) -> Option<&'static Rule> {
+        self.rules.get(usize::from(ty))
+    }
+
+    /// Highest type.
+    pub const fn max_type(&self) -> u16 {
+        self.rules.len().saturating_sub(1) as u16
+    }
+}
+
+/// Makes a [`Policy`] from a highest type and rules by type; what is not named is
+/// [`Rule::unspec`]`(0)`.
+///
+/// ```
+/// use weir_netlink::{Policy, Rule, ifla, policy};
+/// static INFO: Policy = policy! { max ifla::info::MAX;
+///     ifla::info::KIND => Rule::string(0),
+///     ifla::info::DATA => Rule::nested_any(),
+/// };
+/// static LINK: Policy = policy! { max ifla::MAX;
+///     ifla::IFNAME => Rule::string(15),
+///     ifla::LINKINFO => Rule::nested(&INFO),
+/// };
+/// ```
+#[macro_export]
+macro_rules! policy {
+    (max $max:expr; $($ty:expr => $rule:expr),* $(,)?) => {
+        $crate::Policy::new({
+            // A static and not a constant, so that a policy may nest in itself.
+            static TABLE: [$crate::Rule; $max as usize + 1] = {
+                #[allow(unused_mut)]
+                let mut rules = [$crate::Rule::unspec(0).sealed(); $max as usize + 1];
+                $(rules[$ty as usize] = $rule.sealed();)*
+                rules
+            };
+            &TABLE
+        })
+    };
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The writer: messages and attributes into a growing buffer with a bound.
+//!
+//! Mirrors `nlmsg_put`, `nlmsg_end`, `nlmsg_cancel`, `nla_put*`, `nla_nest_*`. A put that does not
+//! fit under the bound leaves nothing behind and makes the writer *full*; puts of a full writer do
+//! nothing, and [`Writer::finish`] then takes the whole message back and says [`Full`]. So a dump
+//! writes messages without looking, and at the first `Full` sends what it has and goes on from the
+//! same object:
+//!
+//! ```
+//! # use weir_netlink::{Writer, IfInfoMsg, rtm, nlm, ifla};
+//! # let names = ["lo", "eth0"]; let mut next = 0;
+//! let mut w = Writer::with_limit(8192);
+//! while let Some(name) = names.get(next) {
+//!     let m = w.message(rtm::NEWLINK, nlm::F_MULTI, 1, 0);
+//!     w.fixed(&IfInfoMsg { index: next as i32 + 1, ..Default::default() });
+//!     w.put_str(ifla::IFNAME, name);
+//!     if w.finish(m).is_err() {
+//!         break;
+//!     }
+//!     next += 1;
+//! }
+//! # assert_eq!(next, 2);
+//! ```
+//!
+//! A nest longer than its 16-bit length can say also makes the writer full. Defaults: no bound,
+//! and no padding before 64-bit values, as Linux on machines with cheap unaligned access.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::attr::{self, align};
+use crate::consts::errno::EMSGSIZE;
+use crate::consts::nlm::nla;
+use crate::error::Error;
+use crate::header::Fixed;
+use crate::message::{self, Header};
+
+/// The message did not fit and was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl From<Full> for Error {
+    fn from(_: Full) -> Self {
+        Error::new(EMSGSIZE)
+    }
+}
+
+/// A place to come back to: an open message, an open nest, or any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Mark {
+    at: usize,
+    full: bool,
+}
+
+/// Writes messages and attributes into a buffer, with a bound if wanted.
+///
+/// A put that does not fit leaves nothing behind and makes the writer *full*; puts of a full
+/// writer do nothing, and [`finish`](Self::finish) then takes the whole message back and says
+/// [`Full`]. So a dump writes without looking, and at the first `Full` sends what it has and goes
+/// on from the same object in the next datagram.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    buf: Vec<u8>,
+    limit: usize,
+    full: bool,
+    pad64: bool,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Writer::new()
+    }
+}
+
+impl Writer {
+    /// A writer without a bound.
+    pub const fn new() -> Self {
+        Writer::with_limit(usize::MAX)
+    }
+
+    /// A writer whose buffer holds at most `limit` bytes.
+    pub const fn with_limit(limit: usize) -> Self {
+        Writer {
+            buf: Vec::new(),
+            limit,
+            full: false,
+            pad64: false,
+        }
+    }
+
+    /// A writer without a bound that appends to `buf`.
+    pub fn from_vec(buf: Vec<u8>) -> Self {
+        Writer {
+            buf,
+            ..Writer::new()
+        }
+    }
+
+    /// Sets the bound.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Aligns 64-bit values to 8 bytes of the buffer with a padding attribute, as Linux does where
+    /// unaligned access is dear.
+    #[must_use]
+    pub fn pad64(mut self, pad: bool) -> Self {
+        self.pad64 = pad;
+        self
+    }
+
+    /// What is written so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// The same, to patch.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buf
+    }
+
+    /// The buffer.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.buf
+    }
+
+    /// Takes the buffer and leaves an empty one.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.full = false;
+        std::mem::take(&mut self.buf)
+    }
+
+    /// Empties the buffer and keeps its memory.
+    pub fn clear(&mut self) {
+        self.buf.clear();
+        self.full = false;
+    }
+
+    /// Length so far.
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// True when nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// True when a put did not fit since the last mark that was ended or taken back.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// A place for [`rollback`](Self::rollback).
+    pub fn mark(&self) -> Mark {
+        Mark {
+            at: self.buf.len(),
+            full: self.full,
+        }
+    }
+
+    /// Takes back everything since the mark, also that the writer became full.
+    pub fn rollback(&mut self, mark: Mark) {
+        self.buf.truncate(mark.at);
+        self.full = mark.full;
+    }
+
+    /// Room for `len` bytes, zeroed; `None` makes the writer full.
+    #[inline]
+    fn room(&mut self, len: usize) -> Option<&mut [u8]> {
+        let start = self.buf.len();
+        if self.full || len > self.limit.saturating_sub(start) {
+            self.full = true;
+            return None;
+        }
+        self.buf.resize(start + len, 0);
+        Some(&mut self.buf[start..])
+    }
+
+    /// Opens a message (`nlmsg_put`); [`finish`](Self::finish) or [`rollback`](Self::rollback)
+    /// closes it.
+    pub fn message(&mut self, ty: u16, flags: u16, seq: u32, pid: u32) -> Mark {
+        let mark = self.mark();
+        let header = Header {
+            len: 0,
+            ty,
+            flags,
+            seq,
+            pid,
+        };
+        if let Some(room) = self.room(message::HEADER_LEN) {
+            room.copy_from_slice(&header.to_bytes());
+        }
+        mark
+    }
+
+    /// Closes a message (`nlmsg_end`), or takes it back if it did not fit.
+    pub fn finish(&mut self, message: Mark) -> Result<(), Full> {
+        let len = self.buf.len().saturating_sub(message.at);
+        self.room(align(len) - len);
+        if self.full || len < message::HEADER_LEN {
+            self.rollback(message);
+            return Err(Full);
+        }
+        self.buf[message.at..message.at + 4].copy_from_slice(&(len as u32).to_ne_bytes());
+        Ok(())
+    }
+
+    /// Sets flags in the header of a message, open or closed.
+    pub fn add_flags(&mut self, message: Mark, flags: u16) {
+        if let Some(b) = self.buf.get_mut(message.at + 6..message.at + 8) {
+            let now = u16::from_ne_bytes([b[0], b[1]]) | flags;
+            b.copy_from_slice(&now.to_ne_bytes());
+        }
+    }
+
+    /// Appends a fixed header or any plain structure, padded to 4 bytes.
+    #[inline]
+    pub fn fixed<T: Fixed>(&mut self, fixed: &T) {
+        if let Some(room) = self.room(align(T::LEN)) {
+            fixed.write(&mut room[..T::LEN]);
+        }
+    }
+
+    /// Appends bytes that are no attribute, without padding (`nlmsg_append`).
+    pub fn raw(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.room(bytes.len()) {
+            room.copy_from_slice(bytes);
+        }
+    }
+
+    /// Pads to 4 bytes from the start of the buffer.
+    pub fn pad(&mut self) {
+        let len = self.buf.len();
+        self.room(align(len) - len);
+    }
+
+    /// Reserves an attribute (`nla_reserve`); its payload is zeroed.
+    #[inline]
+    pub fn reserve(&mut self, ty: u16, len: usize) -> Option<&mut [u8]> {
+        let total = attr::HEADER_LEN + len;
+        if total > usize::from(u16::MAX) {
+            self.full = true;
+            return None;
+        }
+        let room = self.room(align(total))?;
+        room[..2].copy_from_slice(&(total as u16).to_ne_bytes());
+        room[2..4].copy_from_slice(&ty.to_ne_bytes());
+        Some(&mut room[attr::HEADER_LEN..total])
+    }
+
+    /// `nla_put`.
+    #[inline]
+    pub fn put(&mut self, ty: u16, payload: &[u8]) {
+        let len = payload.len();
+        if len <= 4 {
+            // Most attributes are this small: one store of header, value and padding.
+            if self.full
+                || self.limit.saturating_sub(self.buf.len()) < attr::HEADER_LEN + align(len)
+            {
+                self.full = true;
+                return;
+            }
+            let mut all = [0; 8];
+            all[..2].copy_from_slice(&((attr::HEADER_LEN + len) as u16).to_ne_bytes());
+            all[2..4].copy_from_slice(&ty.to_ne_bytes());
+            all[4..4 + len].copy_from_slice(payload);
+            self.buf
+                .extend_from_slice(&all[..attr::HEADER_LEN + align(len)]);
+        } else if let Some(room) = self.reserve(ty, len) {
+            room.copy_from_slice(payload);
+        }
+    }
+
+    /// `nla_put_flag`.
+    pub fn put_flag(&mut self, ty: u16) {
+        self.put(ty, &[]);
+    }
+
+    /// `nla_put_u8`.
+    #[inline]
+    pub fn put_u8(&mut self, ty: u16, value: u8) {
+        self.put(ty, &[value]);
+    }
+
+    /// `nla_put_u16`.
+    #[inline]
+    pub fn put_u16(&mut self, ty: u16, value: u16) {
+        self.put(ty, &value.to_ne_bytes());
+    }
+
+    /// `nla_put_u32`.
+    #[inline]
+    pub fn put_u32(&mut self, ty: u16, value: u32) {
+        self.put(ty, &value.to_ne_bytes());
+    }
+
+    /// `nla_put_u64` without alignment.
+    #[inline]
+    pub fn put_u64(&mut self, ty: u16, value: u64) {
+        self.put(ty, &value.to_ne_bytes());
+    }
+
+    /// `nla_put_s32`.
+    #[inline]
+    pub fn put_i32(&mut self, ty: u16, value: i32) {
+        self.put(ty, &value.to_ne_bytes());
+    }
+
+    /// `nla_put_be16`.
+    #[inline]
+    pub fn put_be16(&mut self, ty: u16, value: u16) {
+        self.put(ty, &value.to_be_bytes());
+    }
+
+    /// `nla_put_be32`.
+    #[inline]
+    pub fn put_be32(&mut self, ty: u16, value: u32) {
+        self.put(ty, &value.to_be_bytes());
+    }
+
+    /// `nla_put_be64`.
+    #[inline]
+    pub fn put_be64(&mut self, ty: u16, value: u64) {
+        self.put(ty, &value.to_be_bytes());
+    }
+
+    /// `nla_put_in_addr`.
+    pub fn put_ipv4(&mut self, ty: u16, value: Ipv4Addr) {
+        self.put(ty, &value.octets());
+    }
+
+    /// `nla_put_in6_addr`.
+    pub fn put_ipv6(&mut self, ty: u16, value: Ipv6Addr) {
+        self.put(ty, &value.octets());
+    }
+
+    /// An address of either family.
+    pub fn put_ip(&mut self, ty: u16, value: IpAddr) {
+        match value {
+            IpAddr::V4(value) => self.put_ipv4(ty, value),
+            IpAddr::V6(value) => self.put_ipv6(ty, value),
+        }
+    }
+
+    /// `nla_put_string`: with its NUL.
+    pub fn put_str(&mut self, ty: u16, value: &str) {
+        self.put_c_str(ty, value.as_bytes());
+    }
+
+    /// A string of any bytes, with its NUL.
+    pub fn put_c_str(&mut self, ty: u16, value: &[u8]) {
+        if let Some(room) = self.reserve(ty, value.len() + 1) {
+            room[..value.len()].copy_from_slice(value);
+        }
+    }
+
+    /// `nla_put_bitfield32`.
+    pub fn put_bitfield32(&mut self, ty: u16, value: u32, selector: u32) {
+        if let Some(room) = self.reserve(ty, 8) {
+            room[..4].copy_from_slice(&value.to_ne_bytes());
+            room[4..].copy_from_slice(&selector.to_ne_bytes());
+        }
+    }
+
+    /// A structure as the payload of an attribute.
+    #[inline]
+    pub fn put_fixed<T: Fixed>(&mut self, ty: u16, value: &T) {
+        if let Some(room) = self.reserve(ty, T::LEN) {
+            value.write(room);
+        }
+    }
+
+    /// `nla_align_64bit`: the padding attribute, where padding is on.
+    fn align64(&mut self, pad_ty: u16) {
+        if self.pad64 && self.buf.len().is_multiple_of(8) {
+            self.put(pad_ty, &[]);
+        }
+    }
+
+    /// `nla_put_64bit`: a payload of 64-bit values.
+    pub fn put_64bit(&mut self, ty: u16, payload: &[u8], pad_ty: u16) {
+        self.align64(pad_ty);
+        self.put(ty, payload);
+    }
+
+    /// `nla_put_u64_64bit`.
+    pub fn put_u64_pad(&mut self, ty: u16, value: u64, pad_ty: u16) {
+        self.put_64bit(ty, &value.to_ne_bytes(), pad_ty);
+    }
+
+    /// A structure of 64-bit values.
+    pub fn put_fixed_pad<T: Fixed>(&mut self, ty: u16, value: &T, pad_ty: u16) {
+        self.align64(pad_ty);
+        self.put_fixed(ty, value);
+    }
+
+    /// Opens a nest with the nest flag (`nla_nest_start`).
+    pub fn nest(&mut self, ty: u16) -> Mark {
+        self.nest_noflag(ty | nla::F_NESTED)
+    }
+
+    /// Opens a nest without the flag (`nla_nest_start_noflag`).
+    pub fn nest_noflag(&mut self, ty: u16) -> Mark {
+        let mark = self.mark();
+        self.reserve(ty, 0);
+        mark
+    }
+
+    /// Closes a nest (`nla_nest_end`).
+    pub fn end(&mut self, nest: Mark) {
+        if self.full {
+            return;
+        }
+        match u16::try_from(self.buf.len().saturating_sub(nest.at)) {
+            Ok(len) => {
+                if let Some(b) = self.buf.get_mut(nest.at..nest.at + 2) {
+                    b.copy_from_slice(&len.to_ne_bytes());
+                }
+            }
+            Err(_) => self.full = true,
+        }
+    }
+
+    /// Closes a nest, or takes it back when it is empty; true when it was kept.
+    pub fn end_or_cancel(&mut self, nest: Mark) -> bool {
+        if !self.full && self.buf.len() == nest.at + attr::HEADER_LEN {
+            self.cancel(nest);
+            return false;
+        }
+        self.end(nest);
+        true
+    }
+
+    /// Takes a nest back (`nla_nest_cancel`), also when it did not fit.
+    pub fn cancel(&mut self, nest: Mark) {
+        self.rollback(nest);
+    }
+}
