@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `gact`: the generic action, whose whole effect is its control action.
+//!
+//! Mirrors net/sched/act_gact.c.
+//!
+//! Parameters: the control action (pass, pipe, drop, continue, reclassify, trap, stolen, queued,
+//! repeat, jump N, goto chain N), and optionally another one taken at random: `netrand` takes it for
+//! one packet in `pval` on average, `determ` for every `pval`-th (a value of 0 counts as 1). The other
+//! one may not go to a chain. Default: no randomness.
+//!
+//! A drop counts in the action's drop counter.
+
+use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering::*};
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::gact as attr;
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGactP, TcGen, Writer, policy};
+use weir_packet::Packet;
+
+use super::{Common, Kind, Spec};
+use crate::context::Context;
+use crate::env::Env;
+use crate::host::Host;
+use crate::verdict::{Code, Outcome, code};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcGen::LEN as u16),
+    attr::PROB => Rule::unspec(TcGactP::LEN as u16),
+};
+
+/// The kind's part of an action.
+#[derive(Debug, Default)]
+pub struct Gact {
+    /// `PGACT_*`; set last, so that a packet that sees it finds the others.
+    ptype: AtomicU16,
+    pval: AtomicU16,
+    paction: AtomicI32,
+    /// Packets seen by `determ`.
+    packets: AtomicU32,
+}
+
+impl Gact {
+    fn decide(&self, control: Code, cx: &mut Context<'_, '_>) -> Code {
+        let ptype = self.ptype.load(Acquire);
+        if ptype == attr::PGACT_NONE {
+            return control;
+        }
+        let pval = u32::from(self.pval.load(Relaxed)).max(1);
+        let draw = match ptype {
+            attr::PGACT_NETRAND => ((u64::from((cx.random)()) * u64::from(pval)) >> 32) as u32,
+            _ => self.packets.fetch_add(1, Relaxed).wrapping_add(1) % pval,
+        };
+        if draw == 0 {
+            self.paction.load(Relaxed)
+        } else {
+            control
+        }
+    }
+}
+
+impl Kind for Gact {
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        _packet: &mut Packet,
+        _out: &mut Outcome<'g>,
+    ) -> Code {
+        let action = self.decide(common.control(), cx);
+        common.hit(cx);
+        if action == code::SHOT {
+            common.counters.count_drop(cx.cpu);
+        }
+        action
+    }
+
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
+        w.put_fixed(attr::PARMS, &start);
+        let ptype = self.ptype.load(Acquire);
+        if ptype != attr::PGACT_NONE {
+            let (pval, paction) = (self.pval.load(Relaxed), self.paction.load(Relaxed));
+            w.put_fixed(
+                attr::PROB,
+                &TcGactP {
+                    ptype,
+                    pval,
+                    paction,
+                },
+            );
+        }
+        w.put_fixed(attr::TM, &common.ages(env));
+    }
+}
+
+/// Options that are well-formed.
+#[derive(Debug)]
+pub struct Request {
+    control: Code,
+    prob: Option<TcGactP>,
+}
+
+impl Spec for Gact {
+    const KIND: &'static str = "gact";
+    type Request = Request;
+    type Params = Option<TcGactP>;
+
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
+        // Linux parses these without an extended acknowledgement.
+        let options = options.ok_or(Error::new(EINVAL))?;
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
+        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+        let prob = tb
+            .get(attr::PROB)
+            .and_then(|prob| TcGactP::from_bytes(prob.payload));
+        if let Some(prob) = &prob {
+            if prob.ptype > attr::PGACT_DETERM {
+                return Err(Error::new(EINVAL));
+            }
+            if !code::is_valid(prob.paction) {
+                return Err(Error::msg(EINVAL, "invalid fallback control action"));
+            }
+            if code::is_goto(prob.paction) {
+                return Err(Error::msg(EINVAL, "goto chain not allowed on fallback"));
+            }
+        }
+        Ok((
+            parms.index,
+            Request {
+                control: parms.action,
+                prob,
+            },
+        ))
+    }
+
+    fn control(request: &Request) -> Code {
+        request.control
+    }
+
+    fn prepare(request: Request, _host: &dyn Host) -> Result<Self::Params, Error> {
+        Ok(request.prob)
+    }
+
+    fn create(params: Self::Params, _env: &Env<'_>) -> Self {
+        let gact = Self::default();
+        gact.change(params);
+        gact
+    }
+
+    fn change(&self, params: Self::Params) {
+        if let Some(prob) = params {
+            self.paction.store(prob.paction, Relaxed);
+            self.pval.store(prob.pval.max(1), Relaxed);
+            self.ptype.store(prob.ptype, Release);
+        }
+    }
+}

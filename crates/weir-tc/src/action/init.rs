@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Attributes to actions: made anew, changed, or found by index and bound.
+//!
+//! Mirrors `tcf_action_init` with all it calls, and the common run of every kind's `init`
+//! (net/sched/act_api.c, act_gact.c). New actions become visible all together, when nothing can fail
+//! any more; a refusal undoes what was done for the request.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
+use weir_netlink::tca::{act, cls_flags};
+use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, policy};
+
+use super::{Action, ActionRef, Common, HW_STATS_ANY, KINDS, MAX, Ops, Spec, USER_FLAGS, WAITING};
+use crate::block::{self, Block};
+use crate::chain::Chain;
+use crate::env::Env;
+use crate::table::{self, Slot};
+use crate::verdict::{Code, code};
+
+/// `TC_COOKIE_MAX_SIZE`
+const COOKIE_MAX: u16 = 16;
+
+/// `tcf_action_policy`
+pub(crate) static POLICY: Policy = policy! { max act::MAX;
+    act::KIND => Rule::string(0),
+    act::INDEX => Rule::u32(),
+    act::COOKIE => Rule::binary(COOKIE_MAX),
+    act::OPTIONS => Rule::nested_any(),
+    act::FLAGS => Rule::bitfield32(USER_FLAGS),
+    act::HW_STATS => Rule::bitfield32(HW_STATS_ANY as u32),
+};
+
+/// The circumstances of a request that makes actions.
+pub struct Init<'a> {
+    /// Its surroundings.
+    pub env: &'a Env<'a>,
+    /// For a filter: the block it is in, where "goto chain" finds its chain.
+    pub block: Option<&'a Arc<Block>>,
+    /// For a filter: its flags (`TCA_CLS_FLAGS_*`).
+    pub filter_flags: u32,
+    /// Existing actions may be changed (`TCA_ACT_FLAGS_REPLACE`).
+    pub replace: bool,
+    /// `TCA_ACT_FLAGS_*` of the action at hand.
+    pub flags: u32,
+}
+
+impl Init<'_> {
+    /// Whether a filter binds the actions.
+    fn binds(&self) -> bool {
+        self.block.is_some()
+    }
+}
+
+/// An action a request has made or found.
+#[derive(Debug)]
+pub struct Inited {
+    /// The action, with a reference of the request's.
+    pub action: ActionRef,
+    /// It is new, and not visible yet.
+    pub created: bool,
+}
+
+/// The kind with a name (`tc_lookup_action`).
+pub fn find_ops(kind: &Attr<'_>) -> Option<&'static Ops> {
+    KINDS.iter().find(|ops| ops.kind.as_bytes() == kind.c_str())
+}
+
+/// Refuses a kind there is none of: with a sentence if Linux has it, else with Linux's error.
+pub fn unknown_kind(kind: &Attr<'_>, error: Error) -> Error {
+    let waits = WAITING
+        .iter()
+        .find(|(name, _)| name.as_bytes() == kind.c_str());
+    waits.map_or(error, |&(_, sentence)| Error::unsupported(sentence))
+}
+
+/// `tc_action_load_ops`: the kind an action's attributes name.
+fn load_ops<'a>(attr: &Attr<'a>) -> Result<(&'static Ops, Table<'a>), Error> {
+    let tb = attr.parse(&POLICY, Strictness::Liberal)?;
+    let kind = tb
+        .get(act::KIND)
+        .ok_or(Error::msg(EINVAL, "TC action kind must be specified"))?;
+    if kind.c_str().len() >= 16 {
+        return Err(Error::msg(EINVAL, "TC action name too long"));
+    }
+    let unknown = Error::msg(ENOENT, "Failed to load TC action module");
+    let ops = find_ops(&kind).ok_or_else(|| unknown_kind(&kind, unknown))?;
+    Ok((ops, tb))
+}
+
+/// `tcf_action_check_ctrlact`: whether the control action is one, with a reference to the chain it
+/// goes to.
+fn check_control(action: Code, init: &Init<'_>) -> Result<Option<Arc<Chain>>, Error> {
+    if !code::is_valid(action) {
+        return Err(Error::msg(EINVAL, "invalid control action"));
+    }
+    if !code::is_goto(action) {
+        return Ok(None);
+    }
+    let Some(block) = init.block else {
+        return Err(Error::msg(EINVAL, "can't goto NULL proto/chain"));
+    };
+    match block.get_chain_for_action(code::value(action)) {
+        Some(chain) => Ok(Some(chain)),
+        None => Err(Error::new(EAGAIN)),
+    }
+}
+
+/// The run all kinds' `init` share.
+pub(super) fn one<K: Spec>(
+    init: &Init<'_>,
+    table: &Arc<table::Table>,
+    options: Option<&Attr<'_>>,
+) -> Result<Inited, Error> {
+    let (index, request) = K::parse(options)?;
+    match table.find_or_reserve(index, init.binds())? {
+        Slot::Reserved(index) => {
+            create::<K>(init, table, index, request).inspect_err(|_| table.cancel(index))
+        }
+        Slot::Existing(action) => {
+            if init.binds() {
+                return Ok(Inited {
+                    action,
+                    created: false,
+                });
+            }
+            match change::<K>(init, &action, request) {
+                Ok(()) => Ok(Inited {
+                    action,
+                    created: false,
+                }),
+                Err(error) => {
+                    table.put(&action, false, init.env);
+                    Err(error)
+                }
+            }
+        }
+    }
+}
+
+/// A control action and the chain it goes to.
+type Control = (Code, Option<Arc<Chain>>);
+
+/// The control action's chain and the kind's parameters, or neither.
+fn resolve<K: Spec>(
+    init: &Init<'_>,
+    mut request: K::Request,
+    exists: bool,
+) -> Result<(Control, K::Params), Error> {
+    K::verify(&mut request, exists)?;
+    let control = K::control(&request);
+    let chain = check_control(control, init)?;
+    match K::prepare(request, init.env.host) {
+        Ok(params) => Ok(((control, chain), params)),
+        Err(error) => {
+            if let Some(chain) = chain {
+                block::put_by_action(&chain, init.env);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn create<K: Spec>(
+    init: &Init<'_>,
+    table: &Arc<table::Table>,
+    index: u32,
+    request: K::Request,
+) -> Result<Inited, Error> {
+    K::validate(&request, false)?;
+    let budget = init.env.net.budget();
+    budget.take_action(table.ops.size)?;
+    let resolved =
+        resolve::<K>(init, request, false).inspect_err(|_| budget.give_action(table.ops.size));
+    let ((control, chain), params) = resolved?;
+    let common = Common::new(index, init.flags, init.binds(), table, init.env);
+    common.set_control(control, chain, init.env);
+    let action: ActionRef = Arc::new(Action {
+        common,
+        kind: K::create(params, init.env),
+    });
+    Ok(Inited {
+        action,
+        created: true,
+    })
+}
+
+fn change<K: Spec>(init: &Init<'_>, action: &ActionRef, request: K::Request) -> Result<(), Error> {
+    K::validate(&request, true)?;
+    if !init.replace {
+        let error = Error::new(EEXIST);
+        return Err(K::EXISTS.into_iter().fold(error, Error::or_msg));
+    }
+    let kind: &dyn Any = &action.kind;
+    let kind = kind.downcast_ref::<K>().ok_or(Error::new(EINVAL))?;
+    let ((control, chain), params) = resolve::<K>(init, request, true)?;
+    let old = {
+        let _lock = action.common.lock();
+        let old = action.common.set_control(control, chain, init.env);
+        kind.change(params);
+        old
+    };
+    if let Some(old) = old {
+        block::put_by_action(&old, init.env);
+    }
+    Ok(())
+}
+
+/// `tcf_action_init_1`
+fn init_one(init: &mut Init<'_>, ops: &'static Ops, tb: &Table<'_>) -> Result<Inited, Error> {
+    let flags = match tb.get(act::FLAGS) {
+        Some(flags) => flags.bitfield32()?.0,
+        None => 0,
+    };
+    let both = act::FLAGS_SKIP_HW | act::FLAGS_SKIP_SW;
+    if flags & both == both {
+        return Err(Error::new(EINVAL));
+    }
+    let hw_stats = match tb.get(act::HW_STATS) {
+        Some(stats) => stats.bitfield32()?.0 as u8,
+        None => HW_STATS_ANY,
+    };
+    init.flags = flags;
+    let table = init.env.net.actions(ops);
+    let inited = (ops.init)(init, table, tb.get(act::OPTIONS).as_ref())?;
+    if let Some(cookie) = tb.get(act::COOKIE) {
+        inited.action.common.set_cookie(cookie.payload, init.env);
+    }
+    inited.action.common.set_hw_stats(hw_stats);
+    Ok(inited)
+}
+
+/// The offload flags of an action against those of the filter that binds it. There is no hardware:
+/// `skip_sw` alone is refused, as Linux does without any.
+fn check_offload(init: &Init<'_>, action: &Action) -> Result<(), Error> {
+    const MISMATCH: &str = "Mismatch between action and filter offload flags";
+    let common = &action.common;
+    let (skip_sw, skip_hw) = (
+        common.flags() & act::FLAGS_SKIP_SW != 0,
+        common.flags() & act::FLAGS_SKIP_HW != 0,
+    );
+    if !init.binds() {
+        return if skip_sw {
+            Err(Error::new(EINVAL))
+        } else {
+            Ok(())
+        };
+    }
+    let filter_skip_sw = init.filter_flags & cls_flags::SKIP_SW != 0;
+    let filter_skip_hw = init.filter_flags & cls_flags::SKIP_HW != 0;
+    if !common.is_bound_kind() {
+        if (skip_sw, skip_hw) != (filter_skip_sw, filter_skip_hw) {
+            return Err(Error::msg(EINVAL, MISMATCH));
+        }
+        return Ok(());
+    }
+    if (skip_sw && !filter_skip_sw) || (skip_hw && !filter_skip_hw) {
+        return Err(Error::msg(EINVAL, MISMATCH));
+    }
+    let mut inherited = 0;
+    if filter_skip_sw {
+        inherited |= act::FLAGS_SKIP_SW;
+    }
+    if filter_skip_hw {
+        inherited |= act::FLAGS_SKIP_HW;
+    }
+    if inherited != 0 {
+        common.flags.fetch_or(inherited, Relaxed);
+    }
+    Ok(())
+}
+
+/// The actions of one request, not visible yet where new. [`commit`](Self::commit) or
+/// [`undo`](Self::undo) ends it.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct InitList {
+    /// In the order of the request.
+    pub list: Vec<Inited>,
+}
+
+impl InitList {
+    /// `tcf_idr_insert_many`: the new ones become visible.
+    pub fn commit<C: FromIterator<ActionRef>>(self) -> C {
+        let publish = |inited: Inited| {
+            if inited.created {
+                inited.action.common.table().publish(&inited.action);
+            }
+            inited.action
+        };
+        self.list.into_iter().map(publish).collect()
+    }
+
+    /// Undoes the request.
+    pub fn undo(self, bind: bool, env: &Env<'_>) {
+        for Inited { action, created } in self.list {
+            let common = &action.common;
+            if created {
+                action.release(env);
+                common.table().cancel(common.index);
+            } else {
+                common.table().put(&action, bind, env);
+            }
+        }
+    }
+}
+
+/// The policer of a filter in the old form, where the attribute holds the policer's own
+/// (`TCA_ACT_FLAGS_POLICE` of `tcf_action_init_1`).
+pub fn init_police(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error> {
+    let ops = KINDS.iter().find(|ops| ops.kind == "police");
+    let ops = ops.ok_or(Error::msg(ENOENT, "Failed to load TC action module"))?;
+    init.flags = 0;
+    let table = init.env.net.actions(ops);
+    let inited = (ops.init)(init, table, Some(attr))?;
+    if inited.created {
+        inited.action.common.set_hw_stats(0);
+    }
+    let list = vec![inited];
+    Ok(InitList { list })
+}
+
+/// `tcf_action_init`: the actions in the nests 1 to 32 inside `attr`, up to the first that is missing.
+pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error> {
+    let tb = attr.index(MAX as u16);
+    let attrs = || (1..=MAX as u16).map_while(|i| tb.get(i));
+    // All kinds are known before any action is made. One alone, the usual case, is not looked at twice.
+    let mut first = None;
+    for (at, attr) in attrs().enumerate() {
+        let loaded = load_ops(&attr)?;
+        first = (at == 0).then_some(loaded);
+    }
+    let mut done = InitList::default();
+    for attr in attrs() {
+        let loaded = first.take().map_or_else(|| load_ops(&attr), Ok);
+        let result = loaded
+            .and_then(|(ops, tb)| init_one(init, ops, &tb))
+            .and_then(|inited| {
+                let checked = check_offload(init, &inited.action);
+                done.list.push(inited);
+                checked
+            });
+        if let Err(error) = result {
+            done.undo(init.binds(), init.env);
+            return Err(error);
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `mirred`: sends the packet, or a copy of it, to another device.
+//!
+//! Mirrors net/sched/act_mirred.c.
+//!
+//! Parameters: the direction at the target (`egress`: it sends the packet; `ingress`: it receives it),
+//! `mirror` (a copy) or `redirect` (the packet itself), the target device, and the control action for
+//! what stays (default of tc: pipe for mirror, stolen for redirect). A replace without a device keeps
+//! the one there is.
+//!
+//! A target that is gone, down or without carrier, and a copy for which there is no memory, count as
+//! overlimits; a redirect then drops the packet. A packet can be sent on four times.
+//!
+//! Not as Linux: that count goes along with the packet even where Linux leaves the call stack (egress
+//! to ingress), so that a loop ends; and what becomes of the packet at the target is not known here and
+//! never counts as an overlimit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+use weir_netlink::errno::{EINVAL, ENODEV};
+use weir_netlink::tca::mirred as attr;
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcMirred, Writer, policy};
+use weir_packet::{Flags, Packet};
+use weir_sync::rcu::PublishedOption;
+
+use super::{Common, Kind, Spec};
+use crate::context::{Context, Copy};
+use crate::env::Env;
+use crate::host::{Device, Host};
+use crate::verdict::{Code, Outcome, Target, code};
+
+/// `MIRRED_NEST_LIMIT`
+const NEST_LIMIT: u8 = 4;
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcMirred::LEN as u16),
+};
+
+/// The kind's part of an action.
+pub struct Mirred {
+    /// `TCA_EGRESS_REDIR` and its like.
+    eaction: AtomicI32,
+    /// The target; none once it is gone.
+    device: PublishedOption<Arc<dyn Device>>,
+}
+
+fn is_redirect(eaction: i32) -> bool {
+    matches!(eaction, attr::EGRESS_REDIR | attr::INGRESS_REDIR)
+}
+
+fn wants_ingress(eaction: i32) -> bool {
+    matches!(eaction, attr::INGRESS_REDIR | attr::INGRESS_MIRROR)
+}
+
+/// `tcf_mirred_can_reinsert`: nothing stays with the one who redirects.
+fn nothing_stays(control: Code) -> bool {
+    matches!(
+        control,
+        code::SHOT | code::STOLEN | code::QUEUED | code::TRAP
+    )
+}
+
+/// Makes a packet ready for its way on, its data at the MAC header; `false` if that is not set.
+fn prepare(
+    packet: &mut Packet,
+    cx: &Context<'_, '_>,
+    redirect: bool,
+    target_ingress: bool,
+) -> bool {
+    packet.nest += 1;
+    packet.iif = cx.ifindex;
+    if redirect {
+        packet.flags.insert(Flags::REDIRECTED);
+        if cx.ingress {
+            packet.flags.insert(Flags::FROM_INGRESS);
+        } else {
+            packet.flags.remove(Flags::FROM_INGRESS);
+        }
+    }
+    // As Linux, which puts the link-layer header back only where the data begin at the network header.
+    let pulled = packet.pulled_from_mac().unwrap_or(0);
+    if target_ingress || pulled == packet.mac_len() {
+        return packet.data_to_mac();
+    }
+    true
+}
+
+impl Kind for Mirred {
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        if packet.nest >= NEST_LIMIT {
+            return code::SHOT;
+        }
+        common.hit(cx);
+        let eaction = self.eaction.load(Relaxed);
+        let control = common.control();
+        let (redirect, ingress) = (is_redirect(eaction), wants_ingress(eaction));
+        let fail = || {
+            common.counters.count_overlimit(cx.cpu);
+            if redirect { code::SHOT } else { control }
+        };
+        let Some(device) = self.device.load(cx.guard) else {
+            return fail();
+        };
+        if !device.is_registered() || !device.is_running() {
+            return fail();
+        }
+        let target = Target {
+            device: device.key(),
+            ingress,
+        };
+        // Where nothing of the packet is left behind, it goes itself. At egress Linux sends a copy and
+        // ends the original with the control action: only a drop shows the difference.
+        if redirect && nothing_stays(control) && (cx.ingress || control != code::SHOT) {
+            if !prepare(packet, cx, true, ingress) {
+                return fail();
+            }
+            out.target = Some(target);
+            return code::CONSUMED;
+        }
+        let Some(mut copy) = cx.copy(packet) else {
+            return fail();
+        };
+        if !prepare(&mut copy, cx, redirect, ingress) {
+            return fail();
+        }
+        cx.copies.push(Copy {
+            packet: copy,
+            target,
+            itself: false,
+        });
+        control
+    }
+
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
+        let device = self
+            .device
+            .load(env.guard)
+            .filter(|device| device.is_registered());
+        let parms = TcMirred {
+            common: start,
+            eaction: self.eaction.load(Relaxed),
+            ifindex: device.map_or(0, |device| device.ifindex()),
+        };
+        w.put_fixed(attr::PARMS, &parms);
+        w.put_fixed(attr::TM, &common.ages(env));
+    }
+
+    fn device_gone(&self, key: u64) {
+        let guard = self.device.domain().pin();
+        if self
+            .device
+            .load(&guard)
+            .is_some_and(|device| device.key() == key)
+        {
+            self.device.replace(None);
+        }
+    }
+}
+
+/// What the action gets: `eaction` and the target, if one is named.
+pub struct Params {
+    eaction: i32,
+    device: Option<Arc<dyn Device>>,
+}
+
+fn text(message: &'static str) -> Error {
+    Error::msg(EINVAL, message)
+}
+
+impl Spec for Mirred {
+    const KIND: &'static str = "mirred";
+    type Request = TcMirred;
+    type Params = Params;
+
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcMirred), Error> {
+        let options = options.ok_or(text("act_mirred: Mirred requires attributes to be passed"))?;
+        let tb = options.parse(&POLICY, Strictness::Liberal)?;
+        let parms = tb
+            .get(attr::PARMS)
+            .and_then(|parms| TcMirred::from_bytes(parms.payload));
+        let parms = parms.ok_or(text("act_mirred: Missing required mirred parameters"))?;
+        Ok((parms.common.index, parms))
+    }
+
+    fn validate(request: &TcMirred, exists: bool) -> Result<(), Error> {
+        if !(attr::EGRESS_REDIR..=attr::INGRESS_MIRROR).contains(&request.eaction) {
+            return Err(text("act_mirred: Unknown mirred option"));
+        }
+        if !exists && request.ifindex == 0 {
+            return Err(text("act_mirred: Specified device does not exist"));
+        }
+        Ok(())
+    }
+
+    fn control(request: &TcMirred) -> Code {
+        request.common.action
+    }
+
+    fn prepare(request: TcMirred, host: &dyn Host) -> Result<Params, Error> {
+        let device = match request.ifindex {
+            0 => None,
+            ifindex => Some(host.device(ifindex).ok_or(Error::new(ENODEV))?),
+        };
+        Ok(Params {
+            eaction: request.eaction,
+            device,
+        })
+    }
+
+    fn create(params: Params, env: &Env<'_>) -> Self {
+        Self {
+            eaction: AtomicI32::new(params.eaction),
+            device: PublishedOption::new(env.net.domain(), params.device),
+        }
+    }
+
+    fn change(&self, params: Params) {
+        if params.device.is_some() {
+            self.device.replace(params.device);
+        }
+        self.eaction.store(params.eaction, Relaxed);
+    }
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Actions: what is done with a packet a filter matched.
+//!
+//! Mirrors net/sched/act_api.c. An [`Action`] is the part all kinds share ([`Common`]) and the kind's
+//! own. A kind is one file with a [`Kind`] (run and dump) and a [`Spec`] (attributes to parameters),
+//! and one line in [`KINDS`].
+
+pub mod csum;
+mod dump;
+mod exec;
+pub mod gact;
+pub mod gate;
+pub mod ife;
+mod init;
+pub mod mirred;
+pub mod mpls;
+pub mod nat;
+pub mod pedit;
+mod place;
+pub mod police;
+#[cfg(test)]
+mod recorded;
+#[cfg(test)]
+pub(crate) mod requests;
+pub mod sample;
+pub mod simple;
+pub mod skbedit;
+pub mod skbmod;
+pub mod tunnel_key;
+pub mod vlan;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use std::sync::{Arc, MutexGuard};
+
+use weir_netlink::tca::act;
+use weir_netlink::{Attr, Error, TcGen, TcfT, Writer};
+use weir_packet::Packet;
+use weir_sync::rcu::Guard;
+
+use crate::block;
+use crate::chain::Chain;
+use crate::context::Context;
+use crate::counters::Tally;
+use crate::env::{Env, TICK_NS};
+use crate::host::Host;
+use crate::table::Table;
+use crate::verdict::{Code, Outcome};
+
+pub use dump::{Own, dump_action, dump_list, dump_old};
+pub use exec::run;
+pub(crate) use init::POLICY;
+pub use init::{Init, InitList, Inited, find_ops, init_list, init_police, unknown_kind};
+
+/// The action kinds, each with its file. The order is that of `TCA_ID_*`.
+pub static KINDS: &[Ops] = &[
+    Ops::of::<police::Police>(),
+    Ops::of::<gact::Gact>(),
+    Ops::of::<pedit::Pedit>(),
+    Ops::of::<mirred::Mirred>(),
+    Ops::of::<nat::Nat>(),
+    Ops::of::<skbedit::Skbedit>(),
+    Ops::of::<vlan::Vlan>(),
+    Ops::of::<skbmod::Skbmod>(),
+    Ops::of::<csum::Csum>(),
+    Ops::of::<tunnel_key::TunnelKey>(),
+    Ops::of::<simple::Simple>(),
+    Ops::of::<ife::Ife>(),
+    Ops::of::<sample::Sample>(),
+    Ops::of::<mpls::Mpls>(),
+    Ops::of::<gate::Gate>(),
+];
+
+/// Kinds of Linux that wait for what the stack does not have yet.
+static WAITING: &[(&str, &str)] = &[
+    (
+        "ct",
+        "Action ct needs connection tracking, which is not served",
+    ),
+    (
+        "connmark",
+        "Action connmark needs connection tracking, which is not served",
+    ),
+    (
+        "ctinfo",
+        "Action ctinfo needs connection tracking, which is not served",
+    ),
+    ("bpf", "Action bpf needs eBPF, which is not served"),
+    (
+        "xt",
+        "Action xt needs netfilter's targets, which are not served",
+    ),
+];
+
+/// `TCA_ACT_HW_STATS_ANY`
+pub const HW_STATS_ANY: u8 = (act::HW_STATS_IMMEDIATE | act::HW_STATS_DELAYED) as u8;
+/// `TCA_ACT_FLAGS_*` a client can set.
+pub const USER_FLAGS: u32 = act::FLAGS_NO_PERCPU_STATS | act::FLAGS_SKIP_HW | act::FLAGS_SKIP_SW;
+/// The action was made by a filter, not by itself (`TCA_ACT_FLAGS_BIND`).
+const FLAG_BIND: u32 = 1 << 17;
+
+/// The table's `rares` know the action.
+const FLAG_RARE: u32 = 1 << 18;
+/// Where `TCA_ACT_HW_STATS` stands among the flags.
+const HW_STATS: u32 = 24;
+
+/// Actions a filter or request can have (`TCA_ACT_MAX_PRIO`).
+pub const MAX: usize = act::MAX_PRIO as usize;
+
+/// An action; see the module's head.
+pub struct Action<K: ?Sized = dyn Kind> {
+    /// The part all kinds share.
+    pub common: Common,
+    /// The kind's own part.
+    pub kind: K,
+}
+
+/// A shared action.
+pub type ActionRef = Arc<Action>;
+
+impl<K: ?Sized> std::fmt::Debug for Action<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Action")
+            .field("common", &self.common)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a kind does with packets, and how it shows itself.
+pub trait Kind: Any + Send + Sync {
+    /// Runs the action (`tc_action_ops.act`): counts, changes or sends the packet, gives a code.
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code;
+
+    /// Writes the options (`tc_action_ops.dump`). `start` is the start of every kind's parameters.
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer);
+
+    /// A device has been unregistered: let go of it.
+    fn device_gone(&self, _key: u64) {}
+
+    /// The sentence that goes with the success of a request, where Linux finds that no hardware could do
+    /// the action (`tcf_action_offload_add`).
+    fn no_offload(&self, _common: &Common, _env: &Env<'_>) -> Option<&'static str> {
+        None
+    }
+
+    /// The last reference is gone (`tc_action_ops.cleanup`). Packets at work may still run it.
+    fn release(&self, _env: &Env<'_>) {}
+}
+
+/// How a kind is made from attributes. The steps are called in this order; each may refuse, and a
+/// refusal leaves everything as it was.
+pub trait Spec: Kind + Sized {
+    /// Name (`TCA_ACT_KIND`).
+    const KIND: &'static str;
+    /// What is said of a request that may not replace the action it names (EEXIST).
+    const EXISTS: Option<&'static str> = None;
+    /// Attributes that are well-formed by themselves.
+    type Request;
+    /// What the action gets.
+    type Params;
+
+    /// Checks the options; answers the index asked for (0 for any) as well.
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error>;
+
+    /// What is checked once it is known whether the action `exists` already.
+    fn validate(_request: &Self::Request, _exists: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// What is checked once the action may be made or changed (it `exists`), before its control action.
+    fn verify(_request: &mut Self::Request, _exists: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The control action asked for.
+    fn control(request: &Self::Request) -> Code;
+
+    /// Looks up what the request names.
+    fn prepare(request: Self::Request, host: &dyn Host) -> Result<Self::Params, Error>;
+
+    /// Makes the kind's part of a new action.
+    fn create(params: Self::Params, env: &Env<'_>) -> Self;
+
+    /// Changes an existing one; called under the action's lock.
+    fn change(&self, params: Self::Params);
+}
+
+type InitFn = fn(&Init<'_>, &Arc<Table>, Option<&Attr<'_>>) -> Result<Inited, Error>;
+
+/// The line of a kind in [`KINDS`].
+pub struct Ops {
+    /// Name.
+    pub kind: &'static str,
+    /// Octets of an action.
+    pub(crate) size: usize,
+    init: InitFn,
+}
+
+impl std::fmt::Debug for Ops {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.kind)
+    }
+}
+
+impl Ops {
+    /// The line of kind `K`.
+    pub const fn of<K: Spec>() -> Self {
+        Self {
+            kind: K::KIND,
+            size: size_of::<Action<K>>(),
+            init: init::one::<K>,
+        }
+    }
+}
+
+/// What few actions have.
+#[derive(Default, Clone)]
+pub(crate) struct Rare {
+    cookie: Option<Box<[u8]>>,
+    /// Where "goto chain" goes; holds a reference of the chain's kind for actions.
+    chain: Option<Arc<Chain>>,
+}
+
+/// The part of an action all kinds share (`struct tc_action`).
+pub struct Common {
+    /// Index in the table of its kind.
+    pub index: u32,
+    /// References: one for its own creation by `tc actions add`, one for each bind, and those of
+    /// requests at work.
+    pub refs: AtomicU32,
+    /// Filters it is bound to.
+    pub binds: AtomicU32,
+    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
+    flags: AtomicU32,
+    control: AtomicI32,
+    /// `USER_HZ` ticks, as `lastuse`; `firstuse` is one more, 0 for never.
+    install: u32,
+    lastuse: AtomicU32,
+    firstuse: AtomicU32,
+    /// Packets seen, dropped and not dealt with; and the table it is in.
+    pub counters: Tally,
+}
+
+impl std::fmt::Debug for Common {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Common")
+            .field("kind", &self.table().ops)
+            .field("index", &self.index)
+            .field("refs", &self.refs)
+            .field("binds", &self.binds)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Common {
+    fn new(index: u32, flags: u32, bind: bool, table: &Arc<Table>, env: &Env<'_>) -> Self {
+        let now = env.ticks();
+        Self {
+            index,
+            refs: AtomicU32::new(1),
+            binds: AtomicU32::new(u32::from(bind)),
+            flags: AtomicU32::new(
+                flags | u32::from(HW_STATS_ANY) << HW_STATS | if bind { FLAG_BIND } else { 0 },
+            ),
+            control: AtomicI32::new(0),
+            install: now,
+            lastuse: AtomicU32::new(now),
+            firstuse: AtomicU32::new(0),
+            counters: Tally::new(flags & act::FLAGS_NO_PERCPU_STATS == 0, table),
+        }
+    }
+
+    /// The table it is in.
+    pub fn table(&self) -> &Arc<Table> {
+        self.counters.table()
+    }
+
+    /// `TCA_ACT_HW_STATS_*`
+    fn hw_stats(&self) -> u8 {
+        (self.flags.load(Relaxed) >> HW_STATS) as u8
+    }
+
+    fn set_hw_stats(&self, stats: u8) {
+        let both = u32::from(self.hw_stats() ^ stats) << HW_STATS;
+        if both != 0 {
+            self.flags.fetch_xor(both, Relaxed);
+        }
+    }
+
+    /// What few actions have.
+    #[inline]
+    fn rare<'g>(&'g self, guard: &'g Guard) -> Option<&'g Rare> {
+        if self.flags.load(Acquire) & FLAG_RARE == 0 {
+            return None;
+        }
+        self.table().rares.get(&self.index, guard)
+    }
+
+    /// The control action.
+    #[inline]
+    pub fn control(&self) -> Code {
+        self.control.load(Relaxed)
+    }
+
+    /// `TCA_ACT_FLAGS_*` a client set.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed) & USER_FLAGS
+    }
+
+    /// Made by a filter.
+    fn is_bound_kind(&self) -> bool {
+        self.flags.load(Relaxed) & FLAG_BIND != 0
+    }
+
+    /// Counts a packet and notes the time (`tcf_action_update_bstats`, `tcf_lastuse_update`).
+    #[inline]
+    pub fn hit(&self, cx: &Context<'_, '_>) {
+        self.counters.count(cx.cpu, 1, cx.packet_len());
+        let now = (cx.now / TICK_NS) as u32;
+        if self.lastuse.load(Relaxed) != now {
+            self.lastuse.store(now, Relaxed);
+        }
+        if self.firstuse.load(Relaxed) == 0 {
+            self.firstuse.store(now.wrapping_add(1).max(1), Relaxed);
+        }
+    }
+
+    /// Last use, in ticks.
+    pub fn lastuse(&self) -> u32 {
+        self.lastuse.load(Relaxed)
+    }
+
+    /// `tcf_tm_dump`: ages in ticks.
+    pub fn ages(&self, env: &Env<'_>) -> TcfT {
+        let now = env.ticks();
+        let age = |then: u32| u64::from(now.wrapping_sub(then));
+        let first = self.firstuse.load(Relaxed);
+        TcfT {
+            install: age(self.install),
+            lastuse: age(self.lastuse()),
+            expires: 0,
+            firstuse: if first == 0 {
+                0
+            } else {
+                age(first.wrapping_sub(1))
+            },
+        }
+    }
+
+    /// `refcount_inc_not_zero`
+    pub fn try_hold(&self) -> bool {
+        self.refs
+            .fetch_update(AcqRel, Acquire, |n| (n > 0).then(|| n + 1))
+            .is_ok()
+    }
+
+    /// Guards changes of the action by requests; some actions share it.
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.table().lock(self.index)
+    }
+
+    /// Changes the rare part; the caller holds the lock.
+    fn change_rare(&self, env: &Env<'_>, change: impl FnOnce(&mut Rare)) {
+        let rares = &self.table().rares;
+        let mut rare = self.rare(env.guard).cloned().unwrap_or_default();
+        change(&mut rare);
+        if rare.cookie.is_none() && rare.chain.is_none() {
+            if self.flags.fetch_and(!FLAG_RARE, AcqRel) & FLAG_RARE != 0 {
+                rares.remove(&self.index, env.guard);
+            }
+        } else {
+            rares.insert(self.index, rare, env.guard);
+            self.flags.fetch_or(FLAG_RARE, AcqRel);
+        }
+    }
+
+    /// The chain "goto chain" goes to.
+    #[inline]
+    fn chain<'g>(&'g self, cx: &Context<'_, 'g>) -> Option<&'g Chain> {
+        let rare = self.rare(cx.guard)?;
+        // Of an action that is gone, the index may be another's by now.
+        if self.refs.load(Acquire) == 0 {
+            return None;
+        }
+        rare.chain.as_deref()
+    }
+
+    /// `tcf_action_set_ctrlact`: sets the control action and the chain it goes to; the caller holds
+    /// the lock, and lets go of the chain that comes back.
+    fn set_control(
+        &self,
+        control: Code,
+        chain: Option<Arc<Chain>>,
+        env: &Env<'_>,
+    ) -> Option<Arc<Chain>> {
+        let old = self.rare(env.guard).and_then(|rare| rare.chain.clone());
+        // A packet that sees the new code must find its chain.
+        if chain.is_some() {
+            self.change_rare(env, |rare| rare.chain = chain);
+            self.control.store(control, Release);
+        } else {
+            self.control.store(control, Release);
+            if old.is_some() {
+                self.change_rare(env, |rare| rare.chain = None);
+            }
+        }
+        old
+    }
+
+    fn set_cookie(&self, cookie: &[u8], env: &Env<'_>) {
+        let _lock = self.lock();
+        self.change_rare(env, |rare| rare.cookie = Some(cookie.into()));
+    }
+
+    /// Lets go of the chain, and of what is kept by index.
+    fn release(&self, env: &Env<'_>) {
+        if let Some(chain) = self.rare(env.guard).and_then(|rare| rare.chain.as_ref()) {
+            block::put_by_action(chain, env);
+        }
+        self.change_rare(env, |rare| *rare = Rare::default());
+        env.net.budget().give_action(self.table().ops.size);
+    }
+}
+
+impl Action {
+    /// The last reference is gone (`tcf_action_cleanup`).
+    pub(crate) fn release(&self, env: &Env<'_>) {
+        self.kind.release(env);
+        self.common.release(env);
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sample`: sends copies of some packets, taken at random, to the listeners of `psample`.
+//!
+//! Mirrors net/sched/act_sample.c; groups and messages are those of [`crate::psample`].
+//!
+//! Parameters: the control action (default of tc: pipe), `rate` (one in so many packets is sampled on
+//! average, from 1), `group` (the number of the psample group), and optionally `trunc` (octets of a packet
+//! to send at most; default: all). A replace must bring rate and group; without `trunc` it keeps the
+//! one there is.
+//!
+//! The randomness is the seeded one of the device. A sample begins at the link-layer header, carries
+//! the devices it came from and goes to, and the wall-clock time of the stack's clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::sample as attr;
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, Writer, policy};
+use weir_packet::Packet;
+use weir_sync::rcu::PublishedOption;
+
+use super::{Common, Kind, Spec};
+use crate::context::Context;
+use crate::env::Env;
+use crate::host::Host;
+use crate::psample::{Group, Groups, Sampled};
+use crate::verdict::{Code, Outcome};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcGen::LEN as u16),
+    attr::RATE => Rule::u32(),
+    attr::TRUNC_SIZE => Rule::u32(),
+    attr::PSAMPLE_GROUP => Rule::u32(),
+};
+
+/// Where samples go, and how many there are.
+struct Sampling {
+    group: Arc<Group>,
+    rate: u32,
+}
+
+/// The kind's part of an action.
+pub struct Sample {
+    groups: Arc<Groups>,
+    /// None once the action is gone.
+    sampling: PublishedOption<Sampling>,
+    /// Octets to send at most; [`ALL`] without a bound.
+    cut: AtomicU64,
+    /// Nanoseconds since 1970 at the start of the stack's clock.
+    epoch: u64,
+}
+
+const ALL: u64 = u64::MAX;
+
+impl Kind for Sample {
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        _out: &mut Outcome<'g>,
+    ) -> Code {
+        common.hit(cx);
+        let control = common.control();
+        let Some(sampling) = self.sampling.load(cx.guard) else {
+            return control;
+        };
+        if (u64::from((cx.random)()) * u64::from(sampling.rate)) >> 32 != 0 {
+            return control;
+        }
+        let (iif, oif, data) = match cx.ingress {
+            // The MAC header has been taken off; it goes along.
+            true => (cx.ifindex, 0, packet.mac()),
+            false => (packet.iif, cx.ifindex, packet.data()),
+        };
+        let cut = self.cut.load(Relaxed);
+        let sampled = Sampled {
+            iif,
+            oif,
+            rate: sampling.rate,
+            time: self.epoch.wrapping_add(cx.now),
+            protocol: packet.protocol,
+            data,
+            cut: u32::try_from(cut).unwrap_or(u32::MAX),
+        };
+        self.groups.sample(&sampling.group, &sampled);
+        control
+    }
+
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
+        w.put_fixed(attr::PARMS, &start);
+        w.put_fixed(attr::TM, &common.ages(env));
+        let sampling = self.sampling.load(env.guard);
+        w.put_u32(attr::RATE, sampling.map_or(0, |sampling| sampling.rate));
+        if let Ok(cut) = u32::try_from(self.cut.load(Relaxed)) {
+            w.put_u32(attr::TRUNC_SIZE, cut);
+        }
+        let group = sampling.map_or(0, |sampling| sampling.group.number);
+        w.put_u32(attr::PSAMPLE_GROUP, group);
+    }
+
+    fn release(&self, env: &Env<'_>) {
+        if let Some(sampling) = self.sampling.load(env.guard) {
+            self.groups.put(&sampling.group);
+        }
+        self.sampling.replace(None);
+    }
+}
+
+/// Options that are well-formed.
+#[derive(Debug)]
+pub struct Request {
+    control: Code,
+    rate: Option<u32>,
+    cut: Option<u32>,
+    group: Option<u32>,
+}
+
+/// What the action gets.
+#[derive(Debug)]
+pub struct Params {
+    rate: u32,
+    cut: Option<u32>,
+    group: u32,
+}
+
+impl Spec for Sample {
+    const KIND: &'static str = "sample";
+    type Request = Request;
+    type Params = Params;
+
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
+        // Linux parses these without an extended acknowledgement.
+        let plain = |error: Error| Error::new(error.errno);
+        let options = options.ok_or(Error::new(EINVAL))?;
+        let tb = options.parse(&POLICY, Strictness::Liberal).map_err(plain)?;
+        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
+        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+        let number = |ty| tb.get(ty).map(|attr| attr.u32().map_err(plain)).transpose();
+        let request = Request {
+            control: parms.action,
+            rate: number(attr::RATE)?,
+            cut: number(attr::TRUNC_SIZE)?,
+            group: number(attr::PSAMPLE_GROUP)?,
+        };
+        Ok((parms.index, request))
+    }
+
+    fn verify(request: &mut Request, _exists: bool) -> Result<(), Error> {
+        match (request.rate, request.group) {
+            (Some(_), Some(_)) => Ok(()),
+            _ => Err(Error::msg(EINVAL, "sample rate and group are required")),
+        }
+    }
+
+    fn control(request: &Request) -> Code {
+        request.control
+    }
+
+    fn prepare(request: Request, _host: &dyn Host) -> Result<Params, Error> {
+        match request.rate {
+            None | Some(0) => Err(Error::msg(EINVAL, "invalid sample rate")),
+            Some(rate) => Ok(Params {
+                rate,
+                cut: request.cut,
+                group: request.group.unwrap_or_default(),
+            }),
+        }
+    }
+
+    fn create(params: Params, env: &Env<'_>) -> Self {
+        let sample = Self {
+            groups: env.net.psample(env.host),
+            sampling: PublishedOption::new(env.net.domain(), None),
+            cut: AtomicU64::new(ALL),
+            epoch: env.host.epoch(),
+        };
+        sample.change(params);
+        sample
+    }
+
+    fn change(&self, params: Params) {
+        let sampling = Sampling {
+            group: self.groups.get(params.group),
+            rate: params.rate,
+        };
+        let guard = self.sampling.domain().pin();
+        let old = self.sampling.load(&guard).map(|old| old.group.clone());
+        if let Some(cut) = params.cut {
+            self.cut.store(u64::from(cut), Relaxed);
+        }
+        self.sampling.replace(Some(sampling));
+        if let Some(old) = old {
+            self.groups.put(&old);
+        }
+    }
+}

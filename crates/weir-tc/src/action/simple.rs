@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `simple`: tells of each packet with a string, an example of an action.
+//!
+//! Mirrors net/sched/act_simple.c.
+//!
+//! Parameters: the control action (default of tc: pipe) and `sdata`, a string of at most 31 octets (32
+//! are taken, the last is cut off), which a new action and a change must bring.
+//!
+//! What Linux writes to the kernel's log, `simple: STRING_COUNT` with the packets counted so far, goes
+//! to the packet's trace here: it stands in the comments of the captures `weir run` writes.
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::simple as attr;
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, Writer, policy};
+use weir_packet::Packet;
+use weir_sync::rcu::Published;
+
+use super::{Common, Kind, Spec};
+use crate::context::Context;
+use crate::env::Env;
+use crate::host::Host;
+use crate::verdict::{Code, Outcome};
+
+/// `SIMP_MAX_DATA`, the final NUL counted.
+const MAX_DATA: usize = 32;
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcGen::LEN as u16),
+    attr::DATA => Rule::string(MAX_DATA as u16),
+};
+
+/// The kind's part of an action.
+pub struct Simple {
+    data: Published<Box<[u8]>>,
+}
+
+impl Kind for Simple {
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        _out: &mut Outcome<'g>,
+    ) -> Code {
+        common.hit(cx);
+        cx.note(packet, || {
+            let data = String::from_utf8_lossy(self.data.load(cx.guard));
+            format!("simple: {data}_{}", common.counters.totals().packets)
+        });
+        common.control()
+    }
+
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
+        w.put_fixed(attr::PARMS, &start);
+        w.put_c_str(attr::DATA, self.data.load(env.guard));
+        w.put_fixed(attr::TM, &common.ages(env));
+    }
+}
+
+/// Options that are well-formed.
+#[derive(Debug)]
+pub struct Request {
+    control: Code,
+    data: Option<Box<[u8]>>,
+}
+
+impl Spec for Simple {
+    const KIND: &'static str = "simple";
+    type Request = Request;
+    type Params = Box<[u8]>;
+
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
+        // Linux parses these without an extended acknowledgement.
+        let options = options.ok_or(Error::new(EINVAL))?;
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
+        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+        let cut = |data: Attr<'_>| {
+            let data = data.c_str();
+            data[..data.len().min(MAX_DATA - 1)].into()
+        };
+        let request = Request {
+            control: parms.action,
+            data: tb.get(attr::DATA).map(cut),
+        };
+        Ok((parms.index, request))
+    }
+
+    fn validate(request: &Request, _exists: bool) -> Result<(), Error> {
+        match request.data {
+            Some(_) => Ok(()),
+            None => Err(Error::new(EINVAL)),
+        }
+    }
+
+    fn control(request: &Request) -> Code {
+        request.control
+    }
+
+    fn prepare(request: Request, _host: &dyn Host) -> Result<Self::Params, Error> {
+        request.data.ok_or(Error::new(EINVAL))
+    }
+
+    fn create(data: Self::Params, env: &Env<'_>) -> Self {
+        Self {
+            data: Published::new(env.net.domain(), data),
+        }
+    }
+
+    fn change(&self, data: Self::Params) {
+        self.data.replace(data);
+    }
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `tunnel_key`: gives a packet the metadata a tunnel device encapsulates it with, or takes it away.
+//!
+//! Mirrors net/sched/act_tunnel_key.c.
+//!
+//! Parameters of `set`: source and destination of the tunnel (both IPv4 or both IPv6), `id` (32 bits;
+//! default: no key), `dst_port` (0: the device's), `tos`, `ttl` (0: as the device and the route have
+//! it), `csum` (default) or `nocsum` (UDP checksum), and options of one kind: Geneve (several, 255
+//! octets together), VXLAN (group policy) or ERSPAN. `unset` has none. The control action: default of
+//! tc is pipe.
+//!
+//! The metadata is made once for an action and shared; a packet gets a reference to it. What a tunnel
+//! device does with it is the device's: of those there is `vxlan`, which obeys all but Geneve and
+//! ERSPAN options.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, ERANGE};
+use weir_netlink::tca::flower::{enc_gtp, enc_opts};
+use weir_netlink::tca::tunnel_key as attr;
+use weir_netlink::{
+    Attr, Error, Fixed, Policy, Rule, Strictness, Table, TcGen, TcTunnelKey, Writer, policy,
+};
+use weir_packet::Packet;
+use weir_packet::tunnel::{Ends, OPTIONS_MAX, OptionKind, Options, Tunnel};
+use weir_sync::rcu::PublishedArc;
+
+use super::{Common, Kind, Spec};
+use crate::context::Context;
+use crate::env::Env;
+use crate::host::Host;
+use crate::verdict::{Code, Outcome};
+
+/// Octets at the start of a frame that the metadata's reference takes.
+const REFERENCE: usize = 8;
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcTunnelKey::LEN as u16),
+    attr::ENC_IPV4_SRC => Rule::u32(),
+    attr::ENC_IPV4_DST => Rule::u32(),
+    attr::ENC_IPV6_SRC => Rule::unspec(16),
+    attr::ENC_IPV6_DST => Rule::unspec(16),
+    attr::ENC_KEY_ID => Rule::u32(),
+    attr::ENC_DST_PORT => Rule::u16(),
+    attr::NO_CSUM => Rule::u8(),
+    attr::ENC_OPTS => Rule::nested_any(),
+    attr::ENC_TOS => Rule::u8(),
+    attr::ENC_TTL => Rule::u8(),
+};
+
+static OPTS: Policy = policy! { max attr::enc_opts::MAX;
+    attr::enc_opts::GENEVE => Rule::nested_any(),
+    attr::enc_opts::VXLAN => Rule::nested_any(),
+    attr::enc_opts::ERSPAN => Rule::nested_any(),
+}
+.strict_from(attr::enc_opts::VXLAN);
+
+pub(crate) static GENEVE: Policy = policy! { max attr::geneve::MAX;
+    attr::geneve::CLASS => Rule::u16(),
+    attr::geneve::TYPE => Rule::u8(),
+    attr::geneve::DATA => Rule::binary(127),
+};
+
+pub(crate) static VXLAN: Policy = policy! { max attr::vxlan::MAX;
+    attr::vxlan::GBP => Rule::u32(),
+};
+
+pub(crate) static ERSPAN: Policy = policy! { max attr::erspan::MAX;
+    attr::erspan::VER => Rule::u8(),
+    attr::erspan::INDEX => Rule::u32(),
+    attr::erspan::DIR => Rule::u8(),
+    attr::erspan::HWID => Rule::u8(),
+};
+
+/// `VXLAN_GBP_MASK`
+pub(crate) const GBP_MASK: u32 = 0x0048_ffff;
+
+/// The kind's part of an action: none to take the metadata away.
+pub struct TunnelKey {
+    tunnel: PublishedArc<Tunnel>,
+}
+
+impl Kind for TunnelKey {
+    fn run<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        _out: &mut Outcome<'g>,
+    ) -> Code {
+        common.hit(cx);
+        cx.packet_changed();
+        let tunnel = self.tunnel.get(cx.guard);
+        if !packet.set_tunnel(tunnel) {
+            // The frame is full to its first octet: the packet moves to another.
+            if let Some(mut wider) = packet.copy_with_headroom(REFERENCE) {
+                wider.set_tunnel(self.tunnel.get(cx.guard));
+                *packet = wider;
+            }
+        }
+        common.control()
+    }
+
+    fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
+        let tunnel = self.tunnel.load(env.guard);
+        let parms = TcTunnelKey {
+            common: start,
+            t_action: match tunnel {
+                Some(_) => attr::ACT_SET,
+                None => attr::ACT_RELEASE,
+            },
+        };
+        w.put_fixed(attr::PARMS, &parms);
+        if let Some(tunnel) = tunnel {
+            dump_tunnel(tunnel, w);
+        }
+        w.put_fixed(attr::TM, &common.ages(env));
+    }
+}
+
+fn dump_tunnel(tunnel: &Tunnel, w: &mut Writer) {
+    if tunnel.has_id {
+        w.put_be32(attr::ENC_KEY_ID, tunnel.id);
+    }
+    let (src, dst) = match tunnel.ends {
+        Ends::V4(..) => (attr::ENC_IPV4_SRC, attr::ENC_IPV4_DST),
+        Ends::V6(_) => (attr::ENC_IPV6_SRC, attr::ENC_IPV6_DST),
+    };
+    w.put_ip(src, tunnel.ends.src());
+    w.put_ip(dst, tunnel.ends.dst());
+    if tunnel.dst_port != 0 {
+        w.put_be16(attr::ENC_DST_PORT, tunnel.dst_port);
+    }
+    w.put_u8(attr::NO_CSUM, u8::from(!tunnel.checksum));
+    if let Some(options) = &tunnel.options {
+        let nest = w.nest_noflag(attr::ENC_OPTS);
+        dump_options(options.kind, &options.octets, w);
+        w.end(nest);
+    }
+    if tunnel.tos != 0 {
+        w.put_u8(attr::ENC_TOS, tunnel.tos);
+    }
+    if tunnel.ttl != 0 {
+        w.put_u8(attr::ENC_TTL, tunnel.ttl);
+    }
+}
+
+/// Writes options; the types are those of flower's attributes, too.
+pub(crate) fn dump_options(kind: OptionKind, octets: &[u8], w: &mut Writer) {
+    match kind {
+        OptionKind::Geneve => {
+            let nest = w.nest_noflag(attr::enc_opts::GENEVE);
+            let mut rest = octets;
+            while let Some((&[c0, c1, ty, len], behind)) = rest.split_first_chunk::<4>() {
+                let len = (usize::from(len & 0x1f) * 4).min(behind.len());
+                let (data, behind) = behind.split_at(len);
+                w.put(attr::geneve::CLASS, &[c0, c1]);
+                w.put_u8(attr::geneve::TYPE, ty);
+                w.put(attr::geneve::DATA, data);
+                rest = behind;
+            }
+            w.end(nest);
+        }
+        OptionKind::Vxlan => {
+            let nest = w.nest_noflag(attr::enc_opts::VXLAN);
+            w.put(attr::vxlan::GBP, octets.get(..4).unwrap_or(octets));
+            w.end(nest);
+        }
+        OptionKind::Erspan => {
+            let nest = w.nest_noflag(attr::enc_opts::ERSPAN);
+            if let Some(&[v0, v1, v2, v3, i0, i1, i2, i3, _, _, upper, lower]) =
+                octets.first_chunk::<12>()
+            {
+                let version = u32::from_ne_bytes([v0, v1, v2, v3]);
+                w.put_u8(attr::erspan::VER, version as u8);
+                if version == 1 {
+                    w.put(attr::erspan::INDEX, &[i0, i1, i2, i3]);
+                } else if version == 2 {
+                    w.put_u8(attr::erspan::DIR, lower >> 3 & 1);
+                    w.put_u8(attr::erspan::HWID, (upper & 3) << 4 | lower >> 4);
+                }
+            }
+            w.end(nest);
+        }
+        // No action makes these: flower matches them.
+        OptionKind::Gtp => {
+            let nest = w.nest_noflag(enc_opts::GTP);
+            if let Some(&[ty, qfi]) = octets.first_chunk::<2>() {
+                w.put_u8(enc_gtp::PDU_TYPE, ty);
+                w.put_u8(enc_gtp::QFI, qfi);
+            }
+            w.end(nest);
+        }
+    }
+}
+
+fn text(message: &'static str) -> Error {
+    Error::msg(EINVAL, message)
+}
+
+/// `tunnel_key_copy_geneve_opt`
+fn geneve(attr: &Attr<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    use attr::geneve as g;
+    let tb = attr.parse(&GENEVE, Strictness::Liberal)?;
+    let (Some(class), Some(ty), Some(data)) = (tb.get(g::CLASS), tb.get(g::TYPE), tb.get(g::DATA))
+    else {
+        return Err(text("Missing tunnel key geneve option class, type or data"));
+    };
+    let data = data.payload;
+    if data.len() < 4 {
+        return Err(Error::msg(
+            ERANGE,
+            "Tunnel key geneve option data is less than 4 bytes long",
+        ));
+    }
+    if !data.len().is_multiple_of(4) {
+        return Err(Error::msg(
+            ERANGE,
+            "Tunnel key geneve option data is not a multiple of 4 bytes long",
+        ));
+    }
+    out.extend(class.array::<2>()?);
+    out.extend([ty.u8()?, (data.len() / 4) as u8]);
+    out.extend(data);
+    Ok(())
+}
+
+/// `tunnel_key_copy_vxlan_opt`
+fn vxlan(attr: &Attr<'_>) -> Result<[u8; 4], Error> {
+    let tb = attr.parse(&VXLAN, Strictness::Strict)?;
+    let gbp = tb
+        .get(attr::vxlan::GBP)
+        .ok_or(text("Missing tunnel key vxlan option gbp"))?;
+    Ok((gbp.u32()? & GBP_MASK).to_ne_bytes())
+}
+
+/// Octets of `struct erspan_metadata`.
+pub(crate) fn erspan_octets(version: u8, index: [u8; 4], dir: u8, hwid: u8) -> [u8; 12] {
+    let mut octets = [0; 12];
+    octets[..4].copy_from_slice(&u32::from(version).to_ne_bytes());
+    if version == 1 {
+        octets[4..8].copy_from_slice(&index);
+    } else {
+        octets[10] = hwid >> 4 & 3;
+        octets[11] = (dir & 1) << 3 | hwid << 4;
+    }
+    octets
+}
+
+/// `tunnel_key_copy_erspan_opt`
+fn erspan(attr: &Attr<'_>) -> Result<[u8; 12], Error> {
+    use attr::erspan as e;
+    let tb = attr.parse(&ERSPAN, Strictness::Strict)?;
+    let version = tb
+        .get(e::VER)
+        .ok_or(text("Missing tunnel key erspan option ver"))?
+        .u8()?;
+    let number = |ty| tb.get(ty).map_or(Ok(0), |attr| attr.u8());
+    match version {
+        1 => {
+            let index = tb
+                .get(e::INDEX)
+                .ok_or(text("Missing tunnel key erspan option index"))?;
+            Ok(erspan_octets(1, index.array()?, 0, 0))
+        }
+        2 if tb.has(e::DIR) && tb.has(e::HWID) => {
+            Ok(erspan_octets(2, [0; 4], number(e::DIR)?, number(e::HWID)?))
+        }
+        2 => Err(text("Missing tunnel key erspan option dir or hwid")),
+        _ => Err(text("Tunnel key erspan option ver is incorrect")),
+    }
+}
+
+/// `tunnel_key_copy_opts`, `tunnel_key_opts_set`
+fn options(nest: &Attr<'_>) -> Result<Options, Error> {
+    use attr::enc_opts as o;
+    weir_netlink::validate(nest.attrs(), &OPTS, Strictness::Liberal)?;
+    let mut kind = None;
+    let mut octets = Vec::new();
+    let mut attrs = nest.attrs();
+    for attr in attrs.by_ref() {
+        match (attr.ty, kind) {
+            (o::GENEVE, None | Some(OptionKind::Geneve)) => {
+                geneve(&attr, &mut octets)?;
+                if octets.len() > OPTIONS_MAX {
+                    return Err(text("Tunnel options exceeds max size"));
+                }
+                kind = Some(OptionKind::Geneve);
+            }
+            (o::GENEVE, _) => return Err(text("Duplicate type for geneve options")),
+            (o::VXLAN, None) => {
+                octets.extend(vxlan(&attr)?);
+                kind = Some(OptionKind::Vxlan);
+            }
+            (o::VXLAN, _) => return Err(text("Duplicate type for vxlan options")),
+            (o::ERSPAN, None) => {
+                octets.extend(erspan(&attr)?);
+                kind = Some(OptionKind::Erspan);
+            }
+            (o::ERSPAN, _) => return Err(text("Duplicate type for erspan options")),
+            _ => {}
+        }
+    }
+    let kind = kind.ok_or(text("Empty list of tunnel options"))?;
+    if !attrs.rest().is_empty() {
+        return Err(text(
+            "Trailing data after parsing tunnel key options attributes",
+        ));
+    }
+    if !nest
+        .attrs()
+        .next()
+        .is_some_and(|first| (o::GENEVE..=o::ERSPAN).contains(&first.ty))
+    {
+        return Err(text("Cannot set tunnel options for unknown tunnel type"));
+    }
+    Ok(Options {
+        kind,
+        octets: octets.into(),
+    })
+}
+
+/// The metadata that attributes describe; none for `unset`.
+fn tunnel(action: i32, tb: &Table<'_>) -> Result<Option<Arc<Tunnel>>, Error> {
+    match action {
+        attr::ACT_RELEASE => return Ok(None),
+        attr::ACT_SET => {}
+        _ => return Err(text("Unknown tunnel key action")),
+    }
+    let options = tb.get(attr::ENC_OPTS).as_ref().map(options).transpose()?;
+    let ends = if let (Some(src), Some(dst)) =
+        (tb.get(attr::ENC_IPV4_SRC), tb.get(attr::ENC_IPV4_DST))
+    {
+        Ends::V4(src.array()?, dst.array()?)
+    } else if let (Some(src), Some(dst)) = (tb.get(attr::ENC_IPV6_SRC), tb.get(attr::ENC_IPV6_DST))
+    {
+        Ends::V6(Box::new((src.array()?, dst.array()?)))
+    } else {
+        return Err(text("Missing either ipv4 or ipv6 src and dst"));
+    };
+    Ok(Some(Arc::new(Tunnel {
+        ends,
+        options: options.map(Box::new),
+        id: tb.be32(attr::ENC_KEY_ID)?.unwrap_or(0),
+        has_id: tb.has(attr::ENC_KEY_ID),
+        src_port: 0,
+        dst_port: tb.be16(attr::ENC_DST_PORT)?.unwrap_or(0),
+        tos: tb.u8(attr::ENC_TOS)?.unwrap_or(0),
+        ttl: tb.u8(attr::ENC_TTL)?.unwrap_or(0),
+        checksum: tb.u8(attr::NO_CSUM)?.unwrap_or(0) == 0,
+        dont_fragment: false,
+        transmit: true,
+    })))
+}
+
+/// A request whose outer form is right.
+pub struct Request {
+    control: Code,
+    /// What the rest says, or what is wrong with it.
+    tunnel: Result<Option<Arc<Tunnel>>, Error>,
+}
+
+impl Spec for TunnelKey {
+    const KIND: &'static str = "tunnel_key";
+    const EXISTS: Option<&'static str> = Some("TC IDR already exists");
+    type Request = Request;
+    type Params = Option<Arc<Tunnel>>;
+
+    fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
+        let options = options.ok_or(text("Tunnel requires attributes to be passed"))?;
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|error| Error {
+                message: Some("Failed to parse nested tunnel key attributes".into()),
+                ..error
+            })?;
+        let parms = tb
+            .get(attr::PARMS)
+            .and_then(|parms| TcTunnelKey::from_bytes(parms.payload));
+        let parms = parms.ok_or(text("Missing tunnel key parameters"))?;
+        let request = Request {
+            control: parms.common.action,
+            tunnel: tunnel(parms.t_action, &tb),
+        };
+        Ok((parms.common.index, request))
+    }
+
+    fn validate(request: &Request, _exists: bool) -> Result<(), Error> {
+        match &request.tunnel {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    fn control(request: &Request) -> Code {
+        request.control
+    }
+
+    fn prepare(request: Request, _host: &dyn Host) -> Result<Self::Params, Error> {
+        request.tunnel
+    }
+
+    fn create(tunnel: Self::Params, env: &Env<'_>) -> Self {
+        Self {
+            tunnel: PublishedArc::new(env.net.domain(), tunnel),
+        }
+    }
+
+    fn change(&self, tunnel: Self::Params) {
+        self.tunnel.replace(tunnel);
+    }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What filters and actions of a stack may take together, in all its namespaces (`--max-rules`,
+//! `--max-memory`).
+//!
+//! Filters are counted. Memory is reckoned, not measured, so that the same script has the same answer
+//! everywhere: [`FILTER`] octets a filter, what the kind takes an action, tables included. What does not
+//! fit is refused before anything is made: ENOSPC or ENOMEM, with a sentence. A replacement of a filter
+//! is never one too many.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use weir_netlink::Error;
+use weir_netlink::errno::{ENOMEM, ENOSPC};
+
+/// Octets reckoned for a filter with its places in tables.
+pub const FILTER: u64 = 256;
+/// Octets reckoned for an action beside the kind's own.
+pub const ACTION: u64 = 64;
+
+/// Limits, and what of them is used. Without limits nothing is counted.
+#[derive(Debug, Default)]
+pub struct Budget {
+    max_rules: Option<u64>,
+    max_memory: Option<u64>,
+    rules: AtomicU64,
+    memory: AtomicU64,
+}
+
+impl Budget {
+    /// With these limits: filters, and octets.
+    pub fn new(max_rules: Option<u64>, max_memory: Option<u64>) -> Self {
+        Self {
+            max_rules,
+            max_memory,
+            ..Self::default()
+        }
+    }
+
+    fn take_memory(&self, octets: u64) -> Result<(), Error> {
+        let Some(most) = self.max_memory else {
+            return Ok(());
+        };
+        take(&self.memory, octets, most).map_err(|()| {
+            let text = "Filters and actions take as much memory as --max-memory allows";
+            Error::msg(ENOMEM, text)
+        })
+    }
+
+    fn give_memory(&self, octets: u64) {
+        if self.max_memory.is_some() {
+            self.memory.fetch_sub(octets, Relaxed);
+        }
+    }
+
+    /// A filter is to be made; in the place of another, it always may.
+    pub(crate) fn take_filter(&self, replaces: bool) -> Result<(), Error> {
+        if replaces {
+            if self.max_rules.is_some() {
+                self.rules.fetch_add(1, Relaxed);
+            }
+            if self.max_memory.is_some() {
+                self.memory.fetch_add(FILTER, Relaxed);
+            }
+            return Ok(());
+        }
+        self.take_memory(FILTER)?;
+        let Some(most) = self.max_rules else {
+            return Ok(());
+        };
+        take(&self.rules, 1, most).map_err(|()| {
+            self.give_memory(FILTER);
+            Error::msg(ENOSPC, "There are as many filters as --max-rules allows")
+        })
+    }
+
+    /// A filter went, or did not come to be.
+    pub(crate) fn give_filter(&self) {
+        self.give_memory(FILTER);
+        if self.max_rules.is_some() {
+            self.rules.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// An action whose kind takes `octets` is to be made.
+    pub(crate) fn take_action(&self, octets: usize) -> Result<(), Error> {
+        self.take_memory(octets as u64 + ACTION)
+    }
+
+    /// An action went, or did not come to be.
+    pub(crate) fn give_action(&self, octets: usize) {
+        self.give_memory(octets as u64 + ACTION);
+    }
+}
+
+fn take(used: &AtomicU64, more: u64, most: u64) -> Result<(), ()> {
+    let fits = |used: u64| used.checked_add(more).filter(|&used| used <= most);
+    used.fetch_update(Relaxed, Relaxed, fits)
+        .map(drop)
+        .map_err(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_takes_nothing() {
+        let budget = Budget::new(Some(2), Some(3 * FILTER));
+        budget.take_filter(false).unwrap();
+        budget.take_filter(false).unwrap();
+        assert_eq!(budget.take_filter(false).unwrap_err().errno, ENOSPC);
+        budget.take_filter(true).unwrap();
+        budget.give_filter();
+        budget.take_action(100).unwrap();
+        assert_eq!(budget.take_action(100).unwrap_err().errno, ENOMEM);
+        budget.give_filter();
+        budget.take_action(100).unwrap();
+        budget.give_filter();
+        budget.give_action(100);
+        budget.give_action(100);
+        assert_eq!(budget.rules.load(Relaxed), 0);
+        assert_eq!(budget.memory.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn without_limits_all_fits() {
+        let budget = Budget::default();
+        (0..10).for_each(|_| budget.take_filter(false).unwrap());
+        budget.take_action(usize::MAX / 2).unwrap();
+        (0..10).for_each(|_| budget.give_filter());
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `basic`: matches what a tree of extended matches holds of.
+//!
+//! Mirrors net/sched/cls_basic.c. Parameters: `match` (a tree, [`ematch`](super::ematch); none: every packet),
+//! `classid` (0: none), actions or a policer in the old form. Handles are given from 1 up. Filters are
+//! tried from the newest to the oldest. Statistics: packets met and matched.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, ENOSPC};
+use weir_netlink::tca::{self, basic as attr};
+use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_packet::Packet;
+use weir_sync::percpu::PerCpu;
+use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::ematch::Tree;
+use super::exts::{self, Exts};
+use super::list::{List, own};
+use super::{Change, Classifier, Ops};
+use crate::context::Context;
+use crate::env::Env;
+use crate::verdict::{Code, Outcome, code};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    kind: "basic",
+    create: |new| Ok(Box::new(Basic(List::new(new.env.net.domain())))),
+    template: None,
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::CLASSID => Rule::u32(),
+    attr::EMATCHES => Rule::nested_any(),
+};
+
+const EXTS: exts::Attrs = exts::Attrs {
+    act: attr::ACT,
+    police: attr::POLICE,
+    classid: attr::CLASSID,
+};
+
+/// Highest handle given without being asked for (`INT_MAX`).
+const HANDLE_MAX: u32 = i32::MAX as u32;
+
+/// Counters on one CPU.
+#[derive(Default)]
+struct Counts {
+    met: AtomicU64,
+    matched: AtomicU64,
+}
+
+fn up(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+/// A filter.
+struct Filter {
+    handle: u32,
+    tree: Tree,
+    exts: Exts,
+    counts: PerCpu<Counts>,
+}
+
+/// An instance; see the module's head.
+pub struct Basic(List<Filter>);
+
+/// `idr_alloc_u32` from 1: the lowest free handle.
+fn free_handle(entries: &[(u64, Arc<Filter>)]) -> Result<u32, Error> {
+    let mut taken: Vec<u32> = entries.iter().map(|(_, f)| f.handle).collect();
+    taken.sort_unstable();
+    let first = (1..).zip(taken.iter().chain(&[0]));
+    let gap = first.into_iter().find(|&(free, &taken)| free != taken);
+    match gap {
+        Some((free, _)) if free <= HANDLE_MAX => Ok(free),
+        _ => Err(Error::new(ENOSPC)),
+    }
+}
+
+impl Classifier for Basic {
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        for (_, filter) in self.0.entries(cx.guard) {
+            let counts = filter.counts.get(cx.cpu);
+            up(&counts.met);
+            if !filter.tree.holds(cx, packet) {
+                continue;
+            }
+            up(&counts.matched);
+            out.handle = filter.handle;
+            let result = filter.exts.run(cx, packet, out);
+            if result >= 0 {
+                return result;
+            }
+        }
+        code::UNSPEC
+    }
+
+    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
+        Some(self.0.get(handle)?)
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<dyn super::Filter>>,
+    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        // Linux parses these without an extended acknowledgement.
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let old = old.map(own::<Filter>).transpose()?;
+        let exts = exts::parse(change, &tb, EXTS, 0)?;
+        let mut exts = Some(exts);
+        let put = Tree::parse(tb.get(attr::EMATCHES).as_ref()).and_then(|tree| {
+            let newest = (old.is_none()).then(|| u64::MAX / 2 - self.0.number());
+            self.0.put(newest, old.as_ref(), |entries| {
+                let handle = match (change.handle, &old) {
+                    (_, Some(old)) => old.handle,
+                    (0, None) => free_handle(entries)?,
+                    (handle, None) => handle,
+                };
+                Ok(Filter {
+                    handle,
+                    tree,
+                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
+                    counts: PerCpu::new(),
+                })
+            })
+        });
+        exts::settle(
+            exts,
+            old.as_deref().filter(|_| put.is_ok()).map(|old| old as _),
+            change.env,
+        );
+        Ok(Some(put?))
+    }
+
+    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
+        let last = self.0.remove(&own(filter)?)?;
+        filter.exts().release(env);
+        Ok(last)
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
+        self.0.next(from)
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        self.0.destroy(env);
+    }
+}
+
+impl super::Filter for Filter {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn exts(&self) -> &Exts {
+        &self.exts
+    }
+
+    fn dump(&self, w: &mut Writer, _terse: bool, env: &Env<'_>) {
+        let options = w.nest_noflag(tca::OPTIONS);
+        if self.exts.classid != 0 {
+            w.put_u32(attr::CLASSID, self.exts.classid);
+        }
+        let mut sums = [0_u64; 2];
+        for (_, counts) in self.counts.iter() {
+            sums[0] = sums[0].wrapping_add(counts.met.load(Relaxed));
+            sums[1] = sums[1].wrapping_add(counts.matched.load(Relaxed));
+        }
+        let sums: Vec<u8> = sums.iter().flat_map(|sum| sum.to_ne_bytes()).collect();
+        w.put_64bit(attr::PCNT, &sums, attr::PAD);
+        self.exts.dump(w, EXTS, false, env);
+        self.tree.dump(w, attr::EMATCHES);
+        w.end(options);
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `cgroup`: matches packets by the control group of the process they come from.
+//!
+//! Mirrors net/sched/cls_cgroup.c. Parameters: `match` (a tree, [`ematch`](super::ematch)), actions or a
+//! policer in the old form. An instance holds one filter, whose handle (not 0) must be given with every
+//! change; it goes with its instance only. No packet here comes from a process, so none matches.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT, EOPNOTSUPP};
+use weir_netlink::tca::{self, cgroup as attr};
+use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_packet::Packet;
+
+use super::ematch::Tree;
+use super::exts::{self, Exts};
+use super::{Change, Classifier, Ops};
+use crate::context::Context;
+use crate::env::Env;
+use crate::verdict::{Code, Outcome, code};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    kind: "cgroup",
+    create: |_| Ok(Box::new(Cgroup::default())),
+    template: None,
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::EMATCHES => Rule::nested_any(),
+};
+
+const EXTS: exts::Attrs = exts::Attrs {
+    act: attr::ACT,
+    police: attr::POLICE,
+    classid: attr::UNSPEC,
+};
+
+/// The filter.
+struct Head {
+    handle: u32,
+    tree: Tree,
+    exts: Exts,
+}
+
+#[derive(Default)]
+struct State {
+    head: Option<Arc<Head>>,
+    closed: bool,
+}
+
+/// An instance; see the module's head.
+#[derive(Default)]
+pub struct Cgroup {
+    /// Guards the filter; the data path has no use for it.
+    state: Mutex<State>,
+}
+
+impl Cgroup {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the filter may be given that handle.
+    fn check(head: Option<&Arc<Head>>, handle: u32) -> Result<(), Error> {
+        match head {
+            None if handle == 0 => Err(Error::new(EINVAL)),
+            Some(head) if head.handle != handle => Err(Error::new(ENOENT)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Classifier for Cgroup {
+    fn classify<'g>(
+        &'g self,
+        _cx: &mut Context<'_, 'g>,
+        _packet: &mut Packet,
+        _out: &mut Outcome<'g>,
+    ) -> Code {
+        code::UNSPEC
+    }
+
+    /// Linux finds none either, so that every request is one to make the filter.
+    fn get(&self, _handle: u32) -> Option<Arc<dyn super::Filter>> {
+        None
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        _old: Option<&Arc<dyn super::Filter>>,
+    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        Self::check(self.lock().head.as_ref(), change.handle)?;
+        // Linux parses these without an extended acknowledgement.
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let put = Tree::parse(tb.get(attr::EMATCHES).as_ref()).and_then(|tree| {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(Error::new(EAGAIN));
+            }
+            Self::check(state.head.as_ref(), change.handle)?;
+            Ok(state.head.replace(Arc::new(Head {
+                handle: change.handle,
+                tree,
+                exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
+            })))
+        });
+        let old = put.as_ref().ok().and_then(Option::as_deref);
+        exts::settle(exts, old.map(|old| old as _), change.env);
+        put.map(|_| None)
+    }
+
+    fn delete(&self, _filter: &Arc<dyn super::Filter>, _env: &Env<'_>) -> Result<bool, Error> {
+        Err(Error::new(EOPNOTSUPP))
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
+        let head = self.lock().head.clone().filter(|_| from == 0)?;
+        Some((0, head))
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        let head = {
+            let mut state = self.lock();
+            state.closed = true;
+            state.head.take()
+        };
+        if let Some(head) = head {
+            head.exts.release(env);
+        }
+    }
+}
+
+impl super::Filter for Head {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn exts(&self) -> &Exts {
+        &self.exts
+    }
+
+    fn dump(&self, w: &mut Writer, _terse: bool, env: &Env<'_>) {
+        let options = w.nest_noflag(tca::OPTIONS);
+        self.exts.dump(w, EXTS, false, env);
+        self.tree.dump(w, attr::EMATCHES);
+        w.end(options);
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `meta`: compares what is known of a packet beside its octets.
+//!
+//! Mirrors net/sched/em_meta.c. Parameters: a value, `shift` and `mask` of it, comparison (`eq`, `lt`,
+//! `gt`), another value. Values: `random`, `dev` (index), `priority`, `protocol` (network order in a
+//! number of the machine, as Linux has it), `pkttype`, `pktlen`, `datalen` (always 0: packets are one
+//! piece), `maclen`, `fwmark`, `tcindex`, `rtclassid` (0 of a routed packet: there are no realms), `rtiif`,
+//! `vlan`, `rxhash`, and numbers. `sk_*` hold of no packet: none here comes from a socket.
+//!
+//! Not implemented: `loadavg_*` would make a run depend on the machine, and `dev` by name; both are
+//! refused.
+
+use std::cmp::Ordering;
+
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
+use weir_netlink::tca::em_meta::{self as attr, id, ty};
+use weir_netlink::tca::ematch::opnd;
+use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, policy};
+use weir_packet::header::Vlan;
+use weir_packet::header::ethernet::{ETH_P_8021AD, ETH_P_8021Q, Ethernet};
+use weir_packet::{FlowKeys, Packet, Used, dissect, flow_hash};
+
+use super::invalid;
+use crate::chain;
+use crate::context::Context;
+
+/// `struct tcf_meta_hdr`
+const HDR_LEN: usize = 8;
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::HDR => Rule::unspec(HDR_LEN as u16),
+};
+
+/// What a request gives for a side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Given {
+    None,
+    /// A number of 4 or 8 octets: the value, or the mask of one.
+    Int(u64, usize),
+    /// Octets.
+    Var(Box<[u8]>),
+}
+
+/// One side of the comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Side {
+    kind: u16,
+    shift: u8,
+    operand: u8,
+    given: Given,
+}
+
+/// The match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    left: Side,
+    right: Side,
+}
+
+impl Side {
+    fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let Some(&[a, b, shift, operand]) = bytes.first_chunk() else {
+            return invalid();
+        };
+        Ok(Self {
+            kind: u16::from_ne_bytes([a, b]),
+            shift,
+            operand,
+            given: Given::None,
+        })
+    }
+
+    fn ty(&self) -> u16 {
+        self.kind >> 12
+    }
+
+    fn id(&self) -> u16 {
+        self.kind & 0x7ff
+    }
+
+    /// `meta_is_supported`, and what is not served here.
+    fn check(&self) -> Result<(), Error> {
+        match (self.ty(), self.id()) {
+            (_, id::VALUE) | (ty::VAR, id::SK_BOUND_IF) => Ok(()),
+            (ty::VAR, id::DEV) => Err(Error::unsupported(
+                "Extended match meta does not compare device names; give an index",
+            )),
+            (ty::VAR, _) | (_, id::SK_ROUTE_CAPS) => Err(Error::new(EOPNOTSUPP)),
+            (_, id::LOADAVG_0..=id::LOADAVG_2) => Err(Error::unsupported(
+                "Extended match meta: there is no load average",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// `meta_change_data`
+    fn give(&mut self, attr: Option<Attr<'_>>) -> Result<(), Error> {
+        let Some(attr) = attr else { return Ok(()) };
+        let bytes = attr.payload;
+        self.given = match (self.ty(), bytes.len()) {
+            (_, 0) => return invalid(),
+            (ty::VAR, _) => Given::Var(bytes.into()),
+            (_, 4) => Given::Int(attr.u32()?.into(), 4),
+            (_, 8..) => Given::Int(attr.u64()?, 8),
+            _ => return invalid(),
+        };
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer, ty: u16) {
+        match &self.given {
+            Given::None => {}
+            Given::Int(value, 4) => w.put_u32(ty, *value as u32),
+            Given::Int(value, _) => w.put_u64(ty, *value),
+            Given::Var(bytes) => w.put(ty, bytes),
+        }
+    }
+
+    /// The number given, 0 without.
+    fn number(&self) -> u64 {
+        match self.given {
+            Given::Int(value, _) => value,
+            _ => 0,
+        }
+    }
+
+    /// The number this side is of a packet; none of one it has no meaning for.
+    fn int(&self, cx: &mut Context<'_, '_>, packet: &Packet) -> Option<u64> {
+        let value = match self.id() {
+            id::VALUE => return Some(self.number()),
+            id::RANDOM => u64::from((cx.random)()) << 32 | u64::from((cx.random)()),
+            id::DEV => cx.ifindex.into(),
+            id::PRIORITY => packet.priority.into(),
+            id::PROTOCOL => chain::protocol(packet).to_be().into(),
+            id::PKTTYPE => packet.pkt_type() as u64,
+            id::PKTLEN => cx.skb_len(packet),
+            id::DATALEN => 0,
+            id::MACLEN => packet.mac_len() as u64,
+            id::NFMARK => packet.mark.into(),
+            id::TCINDEX => packet.tc_index.into(),
+            id::RTCLASSID => cx.is_routed(packet).then_some(0)?,
+            id::RTIIF => cx.is_routed(packet).then_some(packet.iif.into())?,
+            id::VLAN_TAG => vlan_tag(packet)?.into(),
+            id::RXHASH => rx_hash(packet).into(),
+            _ => return None,
+        };
+        let value = value.checked_shr(self.shift.into()).unwrap_or(0);
+        Some(match self.number() {
+            0 => value,
+            mask => value & mask,
+        })
+    }
+
+    /// The octets this side is.
+    fn var(&self) -> Option<&[u8]> {
+        match (&self.given, self.id()) {
+            (Given::Var(bytes), id::VALUE) => Some(bytes),
+            (_, id::VALUE) => Some(&[]),
+            _ => None,
+        }
+    }
+}
+
+fn vlan_tag(packet: &Packet) -> Option<u16> {
+    if let Some(tag) = packet.vlan() {
+        return Some(tag.tci);
+    }
+    let ethernet = Ethernet::new(packet.mac())?;
+    if !matches!(ethernet.ethertype(), ETH_P_8021Q | ETH_P_8021AD) {
+        return None;
+    }
+    Vlan::new(packet.mac().get(Ethernet::LEN..)?).map(|tag| tag.tci())
+}
+
+/// `skb_get_hash`
+fn rx_hash(packet: &Packet) -> u32 {
+    if packet.hash != 0 {
+        return packet.hash;
+    }
+    let mut keys = FlowKeys::EMPTY;
+    dissect(packet, Used::FIVE_TUPLE, &mut keys);
+    flow_hash(&keys, 0)
+}
+
+impl Meta {
+    /// `em_meta_change`
+    pub(super) fn parse(data: &[u8]) -> Result<Self, Error> {
+        let plain = |error: Error| Error::new(error.errno);
+        let tb: Table<'_> =
+            weir_netlink::parse(data, &POLICY, Strictness::Liberal).map_err(plain)?;
+        let hdr = tb.get(attr::HDR).ok_or(Error::new(EINVAL))?.payload;
+        let mut left = Side::parse(hdr)?;
+        let mut right = Side::parse(hdr.get(HDR_LEN / 2..).unwrap_or_default())?;
+        if left.ty() != right.ty()
+            || left.ty() > ty::MAX
+            || left.id() > id::MAX
+            || right.id() > id::MAX
+        {
+            return invalid();
+        }
+        left.check()?;
+        right.check()?;
+        left.give(tb.get(attr::LVALUE))?;
+        right.give(tb.get(attr::RVALUE))?;
+        Ok(Self { left, right })
+    }
+
+    pub(super) fn data(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        let mut hdr = Vec::with_capacity(HDR_LEN);
+        for side in [&self.left, &self.right] {
+            hdr.extend(side.kind.to_ne_bytes());
+            hdr.extend([side.shift, side.operand]);
+        }
+        w.put(attr::HDR, &hdr);
+        self.left.dump(&mut w, attr::LVALUE);
+        self.right.dump(&mut w, attr::RVALUE);
+        w.into_vec()
+    }
+
+    pub(super) fn holds(&self, cx: &mut Context<'_, '_>, packet: &Packet) -> bool {
+        let order = if self.left.ty() == ty::INT {
+            let Some(left) = self.left.int(cx, packet) else {
+                return false;
+            };
+            let Some(right) = self.right.int(cx, packet) else {
+                return false;
+            };
+            left.cmp(&right)
+        } else {
+            let (Some(left), Some(right)) = (self.left.var(), self.right.var()) else {
+                return false;
+            };
+            left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+        };
+        match self.left.operand {
+            opnd::EQ => order == Ordering::Equal,
+            opnd::LT => order == Ordering::Less,
+            opnd::GT => order == Ordering::Greater,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What all filters carry beside what they match: actions and a class (`struct tcf_exts`,
+//! `struct tcf_result`), and the offload flags they take though there is no hardware.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, ENODEV, EOPNOTSUPP};
+use weir_netlink::tca::cls_flags;
+use weir_netlink::{Attr, Error, Table, Writer};
+use weir_packet::Packet;
+use weir_sync::primitive::prefetch;
+
+use super::{Change, Filter};
+use crate::action::{self, ActionRef, Init, InitList, Own, init_list, init_police};
+use crate::context::Context;
+use crate::counters;
+use crate::env::Env;
+use crate::host::Host;
+use crate::verdict::{Code, Outcome, code};
+
+/// Actions in order: one, the usual case, without memory of its own.
+#[derive(Debug)]
+enum Actions {
+    One(ActionRef),
+    Many(Option<Box<Many>>),
+}
+
+#[derive(Debug)]
+struct Many(Box<[ActionRef]>);
+
+const _: () = assert!(size_of::<Exts>() <= 24);
+
+impl Default for Actions {
+    fn default() -> Self {
+        Self::Many(None)
+    }
+}
+
+impl FromIterator<ActionRef> for Actions {
+    fn from_iter<I: IntoIterator<Item = ActionRef>>(actions: I) -> Self {
+        let mut rest = actions.into_iter();
+        match (rest.next(), rest.next()) {
+            (None, _) => Self::default(),
+            (Some(one), None) => Self::One(one),
+            (Some(one), Some(two)) => {
+                let all = [one, two].into_iter().chain(rest).collect();
+                Self::Many(Some(Box::new(Many(all))))
+            }
+        }
+    }
+}
+
+impl Actions {
+    #[inline]
+    fn all(&self) -> &[ActionRef] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many.as_ref().map_or(&[], |many| &many.0),
+        }
+    }
+}
+
+/// The actions of a filter, bound, and its class.
+#[derive(Debug, Default)]
+pub struct Exts {
+    actions: Actions,
+    /// Counted in the budget.
+    counted: bool,
+    /// The one action is a policer in the old form, and shown so (`TCA_OLD_COMPAT`).
+    old_police: bool,
+    /// Class the filter names, 0 none.
+    pub classid: u32,
+}
+
+/// The actions of a filter that is not sure to come to be.
+#[must_use]
+pub struct NewExts {
+    actions: InitList,
+    old_police: bool,
+    classid: u32,
+}
+
+/// A kind's attributes for what is parsed here; 0 where it has none.
+#[derive(Debug, Clone, Copy)]
+pub struct Attrs {
+    /// Actions.
+    pub act: u16,
+    /// A policer in the old form: its attributes without the wrapping of actions.
+    pub police: u16,
+    /// Class.
+    pub classid: u16,
+}
+
+/// `tcf_exts_validate_ex`, of the options `tb`.
+pub fn parse(
+    change: &Change<'_>,
+    tb: &Table<'_>,
+    attrs: Attrs,
+    flags: u32,
+) -> Result<NewExts, Error> {
+    // Nothing is made of a filter there is no room for.
+    let budget = change.env.net.budget();
+    budget.take_filter(change.exists)?;
+    make(change, tb, attrs, flags).inspect_err(|_| budget.give_filter())
+}
+
+fn make(change: &Change<'_>, tb: &Table<'_>, attrs: Attrs, flags: u32) -> Result<NewExts, Error> {
+    let mut init = Init {
+        env: change.env,
+        block: Some(change.block),
+        filter_flags: flags,
+        replace: change.replace,
+        flags: 0,
+    };
+    let police = tb.get(attrs.police).filter(|_| attrs.police != 0);
+    let old_police = police.is_some();
+    let actions = match (police, tb.get(attrs.act)) {
+        (Some(police), _) => init_police(&mut init, &police)?,
+        (None, Some(act)) => init_list(&mut init, &act)?,
+        (None, None) => InitList::default(),
+    };
+    let classid = match tb.get(attrs.classid).map(|attr: Attr<'_>| attr.u32()) {
+        Some(Ok(classid)) => classid,
+        Some(Err(error)) => {
+            actions.undo(true, change.env);
+            return Err(error);
+        }
+        None => 0,
+    };
+    Ok(NewExts {
+        actions,
+        old_police,
+        classid,
+    })
+}
+
+impl NewExts {
+    /// The filter comes to be: new actions become visible.
+    pub fn commit(self) -> Exts {
+        Exts {
+            actions: self.actions.commit(),
+            counted: true,
+            old_police: self.old_police,
+            classid: self.classid,
+        }
+    }
+
+    /// It does not.
+    pub fn undo(self, env: &Env<'_>) {
+        self.actions.undo(true, env);
+        env.net.budget().give_filter();
+    }
+}
+
+impl Exts {
+    /// Asks for the first action, for a packet whose turn comes soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Actions::One(action) = &self.actions {
+            let start = Arc::as_ptr(action).cast::<[u8; 64]>();
+            (0..3).for_each(|line| prefetch(start.wrapping_add(line)));
+        }
+    }
+
+    /// Asks for its counters, once it is there.
+    #[inline]
+    pub(crate) fn prefetch_counters(&self, cpu: usize) {
+        if let Actions::One(action) = &self.actions {
+            action.common.counters.prefetch(cpu);
+        }
+    }
+
+    /// Runs the actions (`tcf_exts_exec`), and leaves the class.
+    #[inline]
+    pub fn run<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        out.classid = self.classid;
+        out.chain = None;
+        if self.actions().is_empty() {
+            return code::OK;
+        }
+        action::run(self.actions(), cx, packet, out)
+    }
+
+    /// The filter is gone: lets go of the actions. Packets at work may still run them.
+    pub fn release(&self, env: &Env<'_>) {
+        for action in self.actions() {
+            action.common.table().put(action, true, env);
+        }
+        if self.counted {
+            env.net.budget().give_filter();
+        }
+    }
+
+    /// Writes the actions (`tcf_exts_dump`).
+    pub fn dump(&self, w: &mut Writer, attrs: Attrs, terse: bool, env: &Env<'_>) {
+        if self.old_police {
+            let nest = w.nest_noflag(attrs.police);
+            for action in self.actions() {
+                action::dump_old(w, action, env);
+            }
+            w.end(nest);
+        } else if !self.actions().is_empty() {
+            let nest = w.nest_noflag(attrs.act);
+            action::dump_list(
+                w,
+                self.actions(),
+                Own {
+                    terse,
+                    ..Own::default()
+                },
+                env,
+            );
+            w.end(nest);
+        }
+    }
+
+    /// Writes the counters of a policer in the old form behind the options (`tcf_exts_dump_stats`).
+    pub fn dump_stats(&self, w: &mut Writer) {
+        for action in self.actions().iter().filter(|_| self.old_police) {
+            counters::put_compat_stats(w, &action.common.counters.totals());
+        }
+    }
+
+    /// The actions.
+    #[inline]
+    pub fn actions(&self) -> &[ActionRef] {
+        self.actions.all()
+    }
+}
+
+/// Ends a change: actions that did not come into a filter are undone, and those of the filter whose
+/// place was taken let go of.
+pub fn settle(unused: Option<NewExts>, replaced: Option<&dyn Filter>, env: &Env<'_>) {
+    if let Some(exts) = unused {
+        exts.undo(env);
+    }
+    if let Some(old) = replaced {
+        old.exts().release(env);
+    }
+}
+
+/// The offload flags asked for (`tc_flags_valid`), of attribute `ty`.
+pub fn flags(tb: &Table<'_>, ty: u16) -> Result<u32, Error> {
+    let flags = match tb.get(ty) {
+        Some(attr) => attr.u32()?,
+        None => 0,
+    };
+    let skip = cls_flags::SKIP_HW | cls_flags::SKIP_SW;
+    if flags & !(skip | cls_flags::VERBOSE) != 0 || flags & skip == skip {
+        return Err(Error::new(EINVAL));
+    }
+    Ok(flags)
+}
+
+/// The offload that follows: no device can, so `skip_sw` is refused (`tc_setup_cb_add`), and all else
+/// is not in hardware.
+pub fn offload(flags: u32) -> Result<u32, Error> {
+    if flags & cls_flags::SKIP_SW != 0 {
+        return Err(Error::new(EOPNOTSUPP));
+    }
+    Ok(flags | cls_flags::NOT_IN_HW)
+}
+
+/// The device an `indev` attribute names, by its index (`tcf_change_indev`).
+pub fn indev(attr: &Attr<'_>, host: &dyn Host) -> Result<u32, Error> {
+    let name = attr.c_str();
+    if name.len() >= 16 {
+        return Err(Error::msg(EINVAL, "Interface name too long").at(attr));
+    }
+    let device = std::str::from_utf8(name)
+        .ok()
+        .and_then(|name| host.device_by_name(name));
+    match device {
+        Some(device) => Ok(device.ifindex()),
+        None => Err(Error::msg(ENODEV, "Network device not found").at(attr)),
+    }
+}
+
+/// Whether a packet came in by the device with that index, 0 any (`tcf_match_indev`).
+#[inline]
+pub fn came_by(packet: &Packet, ifindex: u32) -> bool {
+    ifindex == 0 || packet.iif == ifindex
+}
+
+/// Filters compare by identity.
+pub fn same<T: ?Sized, U: ?Sized>(a: &Arc<T>, b: &Arc<U>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
+}

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `flow`: computes a class from keys of the packet.
+//!
+//! Mirrors net/sched/cls_flow.c. Parameters: `map key KEY` (the class is the key: `and` and `xor`, `rshift`
+//! 0 to 31 bits, `addend`) or `hash keys KEY,...` (a hash of the keys, `perturb` seconds between changes of
+//! it, 0 never), `divisor` (modulo; 0 none), `baseclass` (what is added to; default: class 1 of the
+//! qdisc), `match` (a tree, [`ematch`](super::ematch)), actions or a policer in the old form. The handle
+//! must be given. What a change leaves out stays.
+//!
+//! Keys: `src`, `dst`, `proto`, `proto-src`, `proto-dst`, `iif`, `priority`, `mark`, `vlan-tag`, `rxhash`;
+//! `rt-classid` is 0, there are no realms; `nfct-*` are those without `nfct`, `nfct` and `sk-*` are 0: no
+//! packet is tracked or comes from a socket. Where a packet lacks an address or ports Linux takes a number
+//! of the boot; here it is 0, for `dst` and `proto-dst` the protocol. Tunnels are not looked into.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
+use weir_netlink::tca::{self, flow as attr, h};
+use weir_netlink::{Error, Policy, Rule, Strictness, Table, Writer, policy};
+use weir_packet::dissect::{ADDR_IPV4, ADDR_IPV6};
+use weir_packet::{FlowKeys, Packet, Used};
+use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::ematch::Tree;
+use super::exts::{self, Exts};
+use super::list::{List, own};
+use super::{Change, Classifier, Ops};
+use crate::context::Context;
+use crate::env::Env;
+use crate::qdisc::packet_hash;
+use crate::verdict::{Code, Outcome, code};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    kind: "flow",
+    create: |new| Ok(Box::new(Flow(List::new(new.env.net.domain())))),
+    template: None,
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::KEYS => Rule::u32(),
+    attr::MODE => Rule::u32(),
+    attr::BASECLASS => Rule::u32(),
+    attr::RSHIFT => Rule::u32().max(31),
+    attr::ADDEND => Rule::u32(),
+    attr::MASK => Rule::u32(),
+    attr::XOR => Rule::u32(),
+    attr::DIVISOR => Rule::u32(),
+    attr::ACT => Rule::nested_any(),
+    attr::POLICE => Rule::nested_any(),
+    attr::EMATCHES => Rule::nested_any(),
+    attr::PERTURB => Rule::u32(),
+};
+
+const EXTS: exts::Attrs = exts::Attrs {
+    act: attr::ACT,
+    police: attr::POLICE,
+    classid: attr::UNSPEC,
+};
+
+/// The keys, by their bits (`FLOW_KEY_*`).
+mod key {
+    pub const SRC: u32 = 0;
+    pub const DST: u32 = 1;
+    pub const PROTO: u32 = 2;
+    pub const PROTO_SRC: u32 = 3;
+    pub const PROTO_DST: u32 = 4;
+    pub const IIF: u32 = 5;
+    pub const PRIORITY: u32 = 6;
+    pub const MARK: u32 = 7;
+    pub const NFCT_SRC: u32 = 9;
+    pub const NFCT_DST: u32 = 10;
+    pub const NFCT_PROTO_SRC: u32 = 11;
+    pub const NFCT_PROTO_DST: u32 = 12;
+    pub const VLAN_TAG: u32 = 16;
+    pub const RXHASH: u32 = 17;
+    pub const MAX: u32 = 17;
+}
+
+/// `FLOW_MODE_MAP`, `FLOW_MODE_HASH`
+const MAP: u32 = 0;
+const HASH: u32 = 1;
+const NS: u64 = 1_000_000_000;
+
+/// What a filter computes.
+#[derive(Clone, Copy)]
+struct Params {
+    keys: u32,
+    mode: u32,
+    mask: u32,
+    xor: u32,
+    rshift: u32,
+    addend: u32,
+    divisor: u32,
+    baseclass: u32,
+    /// Seconds.
+    perturb: u32,
+}
+
+/// A filter.
+struct Filter {
+    handle: u32,
+    params: Params,
+    /// When it was made, nanoseconds of the stack's clock.
+    made: u64,
+    /// Start of the hash in the lower half; in the upper one which period it is for, 0: none drawn yet.
+    start: AtomicU64,
+    tree: Tree,
+    exts: Exts,
+}
+
+/// An instance; see the module's head.
+pub struct Flow(List<Filter>);
+
+/// The dissection's part of a key of addresses (`flow_get_u32_src`), host order; 0 none.
+fn address(keys: &FlowKeys, address: &[u8; 16]) -> u32 {
+    let word = |at: usize| {
+        let bytes = address[4 * at..].first_chunk().copied();
+        u32::from_be_bytes(bytes.unwrap_or_default())
+    };
+    match keys.addr_type {
+        ADDR_IPV4 => word(0),
+        ADDR_IPV6 => word(0) ^ word(1) ^ word(2) ^ word(3),
+        _ => 0,
+    }
+}
+
+fn key(cx: &mut Context<'_, '_>, packet: &mut Packet, key: u32) -> u32 {
+    let protocol = u32::from(packet.protocol.to_be());
+    let or = |value: u32, other: u32| if value == 0 { other } else { value };
+    match key {
+        key::SRC | key::NFCT_SRC => {
+            let keys = cx.flow(packet, Used::FIVE_TUPLE);
+            address(keys, &keys.src)
+        }
+        key::DST | key::NFCT_DST => {
+            let keys = cx.flow(packet, Used::FIVE_TUPLE);
+            or(address(keys, &keys.dst), protocol)
+        }
+        key::PROTO => cx.flow(packet, Used::FIVE_TUPLE).ip_proto.into(),
+        key::PROTO_SRC | key::NFCT_PROTO_SRC => cx.flow(packet, Used::FIVE_TUPLE).src_port.into(),
+        key::PROTO_DST | key::NFCT_PROTO_DST => {
+            let keys = cx.flow(packet, Used::FIVE_TUPLE);
+            match (keys.src_port, keys.dst_port) {
+                (0, 0) => protocol,
+                (_, port) => port.into(),
+            }
+        }
+        key::IIF => packet.iif,
+        key::PRIORITY => packet.priority,
+        key::MARK => packet.mark,
+        key::VLAN_TAG => packet.vlan().map_or(0, |tag| tag.vid().into()),
+        key::RXHASH => packet_hash(packet),
+        _ => 0,
+    }
+}
+
+/// Bob Jenkins' hash of words (`jhash2`, from his lookup3).
+fn jenkins(words: &[u32], start: u32) -> u32 {
+    let first = 0xdead_beef_u32
+        .wrapping_add((words.len() as u32) << 2)
+        .wrapping_add(start);
+    let (mut a, mut b, mut c) = (first, first, first);
+    let mut rest = words;
+    while let [x, y, z, more @ ..] = rest {
+        (a, b, c) = (a.wrapping_add(*x), b.wrapping_add(*y), c.wrapping_add(*z));
+        if more.is_empty() {
+            return finish(a, b, c);
+        }
+        for turns in [4_u32, 6, 8, 16, 19, 4] {
+            a = a.wrapping_sub(c) ^ c.rotate_left(turns);
+            c = c.wrapping_add(b);
+            (a, b, c) = (b, c, a);
+        }
+        rest = more;
+    }
+    match rest {
+        [x, y] => finish(a.wrapping_add(*x), b.wrapping_add(*y), c),
+        [x] => finish(a.wrapping_add(*x), b, c),
+        _ => c,
+    }
+}
+
+fn finish(mut a: u32, mut b: u32, mut c: u32) -> u32 {
+    for turns in [14_u32, 11, 25, 16, 4, 14, 24] {
+        c = (c ^ b).wrapping_sub(b.rotate_left(turns));
+        (a, b, c) = (b, c, a);
+    }
+    b
+}
+
+impl Filter {
+    /// The start of the hash in the present period (`flow_perturbation`).
+    fn start(&self, cx: &mut Context<'_, '_>) -> u32 {
+        let period = match u64::from(self.params.perturb) * NS {
+            0 => 1,
+            period => 1 + cx.now.saturating_sub(self.made) / period,
+        };
+        let start = self.start.load(Relaxed);
+        if start >> 32 == period & 0xffff_ffff {
+            return start as u32;
+        }
+        let drawn = (cx.random)();
+        self.start.store(period << 32 | u64::from(drawn), Relaxed);
+        drawn
+    }
+
+    fn class(&self, cx: &mut Context<'_, '_>, packet: &mut Packet) -> u32 {
+        let params = &self.params;
+        let mut keys = [0; key::MAX as usize + 1];
+        let mut count = 0;
+        for bit in (0..=key::MAX).filter(|bit| params.keys & 1 << bit != 0) {
+            keys[count] = key(cx, packet, bit);
+            count += 1;
+        }
+        let mut class = if params.mode == HASH {
+            let start = self.start(cx);
+            jenkins(&keys[..count], start)
+        } else {
+            (((keys[0] & params.mask) ^ params.xor) >> params.rshift).wrapping_add(params.addend)
+        };
+        if params.divisor != 0 {
+            class %= params.divisor;
+        }
+        let base = params.baseclass;
+        base & h::MAJ_MASK | base.wrapping_add(class) & h::MIN_MASK
+    }
+}
+
+/// The parameters a request leads to, from those of the filter it changes.
+fn parse(
+    tb: &Table<'_>,
+    change: &Change<'_>,
+    keys: Option<u32>,
+    mut baseclass: u32,
+    old: Option<&Params>,
+) -> Result<Params, Error> {
+    let number = |ty| tb.get(ty).map(|attr| attr.u32()).transpose();
+    let invalid = || Error::new(EINVAL);
+    let mut params = match old {
+        Some(old) => *old,
+        None => Params {
+            keys: keys.filter(|_| change.handle != 0).ok_or(invalid())?,
+            mode: MAP,
+            mask: u32::MAX,
+            xor: 0,
+            rshift: 0,
+            addend: 0,
+            divisor: 0,
+            baseclass: 0,
+            perturb: 0,
+        },
+    };
+    params.mode = number(attr::MODE)?.unwrap_or(params.mode);
+    if params.mode != HASH && keys.is_some_and(|keys| keys.count_ones() > 1) {
+        return Err(invalid());
+    }
+    if params.mode != HASH {
+        params.perturb = 0;
+    }
+    if let Some(perturb) = number(attr::PERTURB)? {
+        if params.mode != HASH {
+            return Err(invalid());
+        }
+        params.perturb = perturb;
+    }
+    if old.is_none() {
+        if baseclass & h::MAJ_MASK == 0 {
+            let text = "Must specify baseclass when attaching flow filter to block";
+            let qdisc = change.block.qdisc().ok_or(Error::msg(EINVAL, text))?;
+            baseclass |= qdisc & h::MAJ_MASK;
+        }
+        if baseclass & h::MIN_MASK == 0 {
+            baseclass |= 1;
+        }
+    }
+    params.keys = keys.unwrap_or(params.keys);
+    for (to, ty) in [
+        (&mut params.mask, attr::MASK),
+        (&mut params.xor, attr::XOR),
+        (&mut params.rshift, attr::RSHIFT),
+        (&mut params.addend, attr::ADDEND),
+        (&mut params.divisor, attr::DIVISOR),
+    ] {
+        *to = number(ty)?.unwrap_or(*to);
+    }
+    if baseclass != 0 {
+        params.baseclass = baseclass;
+    }
+    Ok(params)
+}
+
+impl Classifier for Flow {
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        for (_, filter) in self.0.entries(cx.guard) {
+            if !filter.tree.holds(cx, packet) {
+                continue;
+            }
+            let class = filter.class(cx, packet);
+            out.handle = filter.handle;
+            let result = filter.exts.run(cx, packet, out);
+            out.classid = class;
+            if result >= 0 {
+                return result;
+            }
+        }
+        code::UNSPEC
+    }
+
+    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
+        Some(self.0.get(handle)?)
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<dyn super::Filter>>,
+    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        // Linux parses these without an extended acknowledgement.
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let old = old.map(own::<Filter>).transpose()?;
+        let baseclass = match tb.get(attr::BASECLASS) {
+            Some(base) => match base.u32()? {
+                base if base & h::MIN_MASK == 0 => return Err(Error::new(EINVAL)),
+                base => base,
+            },
+            None => 0,
+        };
+        let keys = match tb.get(attr::KEYS) {
+            Some(keys) => match keys.u32()? {
+                0 => return Err(Error::new(EINVAL)),
+                keys if keys.ilog2() > key::MAX => return Err(Error::new(EOPNOTSUPP)),
+                keys => Some(keys),
+            },
+            None => None,
+        };
+        let tree = Tree::parse(tb.get(attr::EMATCHES).as_ref())?;
+        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let before = old.as_ref().map(|old| &old.params);
+        let put = parse(&tb, change, keys, baseclass, before).and_then(|params| {
+            let last = old.is_none().then(|| self.0.number());
+            self.0.put(last, old.as_ref(), |_| {
+                // A filter changed goes on with its hash, for another whole period.
+                let start = old.as_ref().map_or(0, |old| old.start.load(Relaxed) as u32);
+                let drawn = old.as_ref().is_some_and(|old| old.start.load(Relaxed) != 0);
+                Ok(Filter {
+                    handle: old.as_ref().map_or(change.handle, |old| old.handle),
+                    params,
+                    made: change.env.host.now(),
+                    start: AtomicU64::new(u64::from(drawn) << 32 | u64::from(start)),
+                    tree,
+                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
+                })
+            })
+        });
+        let replaced = old.as_deref().filter(|_| put.is_ok());
+        exts::settle(exts, replaced.map(|old| old as _), change.env);
+        Ok(Some(put?))
+    }
+
+    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
+        let last = self.0.remove(&own(filter)?)?;
+        filter.exts().release(env);
+        Ok(last)
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
+        self.0.next(from)
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        self.0.destroy(env);
+    }
+}
+
+impl super::Filter for Filter {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn exts(&self) -> &Exts {
+        &self.exts
+    }
+
+    fn dump(&self, w: &mut Writer, _terse: bool, env: &Env<'_>) {
+        let params = &self.params;
+        let options = w.nest_noflag(tca::OPTIONS);
+        w.put_u32(attr::KEYS, params.keys);
+        w.put_u32(attr::MODE, params.mode);
+        if params.mask != u32::MAX || params.xor != 0 {
+            w.put_u32(attr::MASK, params.mask);
+            w.put_u32(attr::XOR, params.xor);
+        }
+        for (ty, value) in [
+            (attr::RSHIFT, params.rshift),
+            (attr::ADDEND, params.addend),
+            (attr::DIVISOR, params.divisor),
+            (attr::BASECLASS, params.baseclass),
+            (attr::PERTURB, params.perturb),
+        ] {
+            if value != 0 {
+                w.put_u32(ty, value);
+            }
+        }
+        self.exts.dump(w, EXTS, false, env);
+        if !self.tree.is_empty() {
+            self.tree.dump(w, attr::EMATCHES);
+        }
+        w.end(options);
+    }
+}

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What flower can match, as one flat key, and masks over it.
+//!
+//! Mirrors `struct fl_flow_key` and `struct fl_flow_mask` (net/sched/cls_flower.c). A [`Key`] is the
+//! packet's [`FlowKeys`] and one word for ranges of ports, which a packet leaves zero. Fields a packet
+//! does not have are zero, as after Linux's dissection: a filter for value 0 matches packets without
+//! the header, too.
+//!
+//! A [`Mask`] keeps only the words with a bit set, and a filter stores its key under its mask, one word
+//! for each of those ([`Mask::pack`]).
+
+use std::mem::{offset_of, size_of};
+use std::ops::Deref;
+
+use weir_packet::dissect::MplsLse;
+use weir_packet::{FlowKeys, Packet, Used, dissect};
+
+/// How an attribute and the key hold a field's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Octets, the same in both.
+    Octets,
+    /// A number: network order in the attribute, host order in the key.
+    Network,
+    /// A number in host order in both.
+    Host,
+}
+
+/// A field's place in a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    at: usize,
+    len: usize,
+    order: Order,
+}
+
+/// The places of all fields.
+pub mod field {
+    #![allow(missing_docs)] // The names are those of the attributes.
+    use super::*;
+
+    macro_rules! fields {
+        ($($(#[$doc:meta])* $name:ident: $order:ident $len:literal $($path:ident).+;)*) => {
+            $($(#[$doc])* pub const $name: Field = Field {
+                at: offset_of!(FlowKeys, $($path).+),
+                len: $len,
+                order: Order::$order,
+            };)*
+        };
+    }
+
+    fields! {
+        /// Ethertype of the innermost protocol read (`basic.n_proto`).
+        N_PROTO: Network 2 n_proto;
+        IP_PROTO: Octets 1 ip_proto;
+        NUM_OF_VLANS: Octets 1 num_of_vlans;
+        /// Which addresses the key holds.
+        ADDR_TYPE: Octets 1 addr_type;
+        /// `control.flags`: the bits of `TCA_FLOWER_KEY_FLAGS`.
+        FLAGS: Octets 1 ip_flags;
+        IP_TOS: Octets 1 tos;
+        IP_TTL: Octets 1 ttl;
+        ETH_DST: Octets 6 eth_dst;
+        ETH_SRC: Octets 6 eth_src;
+        VLAN_ID: Host 2 vlan.id;
+        VLAN_PRIO: Octets 1 vlan.priority;
+        VLAN_TPID: Network 2 vlan.tpid;
+        VLAN_ETH_TYPE: Network 2 vlan.eth_type;
+        CVLAN_ID: Host 2 cvlan.id;
+        CVLAN_PRIO: Octets 1 cvlan.priority;
+        CVLAN_TPID: Network 2 cvlan.tpid;
+        CVLAN_ETH_TYPE: Network 2 cvlan.eth_type;
+        IPV4_SRC: Octets 4 src;
+        IPV4_DST: Octets 4 dst;
+        IPV6_SRC: Octets 16 src;
+        IPV6_DST: Octets 16 dst;
+        PORT_SRC: Network 2 src_port;
+        PORT_DST: Network 2 dst_port;
+        TCP_FLAGS: Network 2 tcp_flags;
+        ICMP_TYPE: Octets 1 icmp_type;
+        ICMP_CODE: Octets 1 icmp_code;
+        ARP_SIP: Octets 4 arp_sip;
+        ARP_TIP: Octets 4 arp_tip;
+        ARP_OP: Octets 1 arp_op;
+        ARP_SHA: Octets 6 arp_sha;
+        ARP_THA: Octets 6 arp_tha;
+        /// The label stack entries that are there, a bit each.
+        MPLS_USED: Octets 1 mpls_used;
+        PPPOE_SID: Network 2 pppoe_sid;
+        PPP_PROTO: Network 2 ppp_proto;
+        L2TPV3_SID: Network 4 l2tpv3_sid;
+        INDEV: Host 4 ingress_ifindex;
+        HASH: Host 4 hash;
+        /// Which addresses the tunnel's key holds.
+        ENC_ADDR_TYPE: Octets 1 enc_addr_type;
+        ENC_IPV4_SRC: Octets 4 enc_src;
+        ENC_IPV4_DST: Octets 4 enc_dst;
+        ENC_IPV6_SRC: Octets 16 enc_src;
+        ENC_IPV6_DST: Octets 16 enc_dst;
+        ENC_KEY_ID: Network 4 enc_key_id;
+        ENC_SRC_PORT: Network 2 enc_src_port;
+        ENC_DST_PORT: Network 2 enc_dst_port;
+        ENC_TOS: Octets 1 enc_tos;
+        ENC_TTL: Octets 1 enc_ttl;
+        ENC_OPTS_TYPE: Host 2 enc_opts_type;
+        CT_STATE: Host 2 ct_state;
+        CT_ZONE: Host 2 ct_zone;
+        CT_MARK: Host 4 ct_mark;
+        CT_LABELS: Octets 16 ct_labels;
+    }
+
+    const fn lse(index: usize, at: usize, len: usize) -> Field {
+        let start = offset_of!(FlowKeys, mpls) + index * size_of::<MplsLse>();
+        Field {
+            at: start + at,
+            len,
+            order: Order::Host,
+        }
+    }
+    /// Label of label stack entry 0 to 6.
+    pub const fn mpls_label(index: usize) -> Field {
+        lse(index, offset_of!(MplsLse, label), 4)
+    }
+    pub const fn mpls_tc(index: usize) -> Field {
+        lse(index, offset_of!(MplsLse, tc), 1)
+    }
+    pub const fn mpls_bos(index: usize) -> Field {
+        lse(index, offset_of!(MplsLse, bos), 1)
+    }
+    pub const fn mpls_ttl(index: usize) -> Field {
+        lse(index, offset_of!(MplsLse, ttl), 1)
+    }
+
+    const fn range(index: usize) -> Field {
+        Field {
+            at: size_of::<FlowKeys>() + 2 * index,
+            len: 2,
+            order: Order::Network,
+        }
+    }
+    pub const PORT_DST_MIN: Field = range(0);
+    pub const PORT_DST_MAX: Field = range(1);
+    pub const PORT_SRC_MIN: Field = range(2);
+    pub const PORT_SRC_MAX: Field = range(3);
+}
+
+/// Words of a key: those of [`FlowKeys`] and that of the ranges.
+pub const WORDS: usize = FlowKeys::WORDS + 1;
+/// The word of the ranges.
+const RANGES: usize = FlowKeys::WORDS;
+
+/// A flat key; see the module's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Key {
+    /// What packets have.
+    pub flow: FlowKeys,
+    /// Lower and upper bound of the destination port, and of the source port.
+    ranges: [u16; 4],
+}
+
+/// The octets of a field.
+pub struct Octets {
+    octets: [u8; 16],
+    len: usize,
+}
+
+impl Deref for Octets {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.octets[..self.len]
+    }
+}
+
+fn ranges_word(ranges: [u16; 4]) -> u64 {
+    let mut octets = [0; 8];
+    for (to, from) in octets.chunks_exact_mut(2).zip(ranges) {
+        to.copy_from_slice(&from.to_ne_bytes());
+    }
+    u64::from_ne_bytes(octets)
+}
+
+/// Ranges of ports as one word, the way the key holds them.
+fn ranges_of(word: u64) -> [u16; 4] {
+    let o = word.to_ne_bytes();
+    std::array::from_fn(|i| u16::from_ne_bytes([o[2 * i], o[2 * i + 1]]))
+}
+
+impl Key {
+    /// A word, in memory order.
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        match self.flow.words().get(index) {
+            Some(&word) => word,
+            None => ranges_word(self.ranges),
+        }
+    }
+
+    fn set_word(&mut self, index: usize, word: u64) {
+        match self.flow.words_mut().get_mut(index) {
+            Some(place) => *place = word,
+            None => self.ranges = ranges_of(word),
+        }
+    }
+
+    /// Two words from `index` on as one number.
+    fn pair(&self, index: usize) -> u128 {
+        u128::from(self.word(index)) | u128::from(self.word(index + 1)) << 64
+    }
+
+    /// Where a field is in a pair of words: the first of them, bits to its start, and its own bits.
+    fn bits(field: Field) -> Option<(usize, usize, u128)> {
+        let (index, skip) = (field.at / 8, field.at % 8);
+        let fits = skip + field.len <= 16 && index + 1 < WORDS;
+        let bits = u128::MAX.checked_shr(128 - 8 * field.len as u32)?;
+        (fits && cfg!(target_endian = "little")).then_some((index, 8 * skip, bits))
+    }
+
+    fn octet(&mut self, at: usize, value: u8) {
+        let mut word = self.word(at / 8).to_ne_bytes();
+        word[at % 8] = value;
+        self.set_word(at / 8, u64::from_ne_bytes(word));
+    }
+
+    /// The value of a field as attributes hold it.
+    pub fn get(&self, field: Field) -> Octets {
+        let mut out = Octets {
+            octets: [0; 16],
+            len: field.len,
+        };
+        if let Some((index, skip, bits)) = Self::bits(field) {
+            out.octets = (self.pair(index) >> skip & bits).to_le_bytes();
+        } else {
+            for (i, octet) in out.octets[..field.len].iter_mut().enumerate() {
+                let at = field.at + i;
+                *octet = self.word(at / 8).to_ne_bytes()[at % 8];
+            }
+        }
+        if field.order == Order::Network && cfg!(target_endian = "little") {
+            out.octets[..field.len].reverse();
+        }
+        out
+    }
+
+    /// Sets a field from the value of an attribute; a short one is filled up with zeros
+    /// (`nla_memcpy` into a cleared key).
+    pub fn set(&mut self, field: Field, value: &[u8]) {
+        let mut octets = [0; 16];
+        let len = field.len.min(value.len());
+        octets[..len].copy_from_slice(&value[..len]);
+        if field.order == Order::Network && cfg!(target_endian = "little") {
+            octets[..field.len].reverse();
+        }
+        if let Some((index, skip, bits)) = Self::bits(field) {
+            let value = u128::from_le_bytes(octets);
+            let pair = self.pair(index) & !(bits << skip) | value << skip;
+            self.set_word(index, pair as u64);
+            self.set_word(index + 1, (pair >> 64) as u64);
+            return;
+        }
+        let octets = &octets[..field.len];
+        for (i, &octet) in octets.iter().enumerate() {
+            self.octet(field.at + i, octet);
+        }
+    }
+
+    /// Sets all bits of a field.
+    pub fn fill(&mut self, field: Field) {
+        self.set(field, &[0xff; 16]);
+    }
+
+    /// Clears a field.
+    pub fn clear(&mut self, field: Field) {
+        self.set(field, &[]);
+    }
+
+    /// Whether no bit of a field is set.
+    pub fn is_zero(&self, field: Field) -> bool {
+        self.get(field).iter().all(|&octet| octet == 0)
+    }
+
+    /// A field of one octet.
+    pub fn u8(&self, field: Field) -> u8 {
+        self.get(field)[0]
+    }
+
+    /// A field of two octets held in network order by attributes.
+    pub fn u16(&self, field: Field) -> u16 {
+        let octets = self.get(field);
+        u16::from_be_bytes([octets[0], octets[1]])
+    }
+
+    /// The bits of `self` that are set in `other`.
+    #[must_use]
+    pub fn and(&self, other: &Key) -> Key {
+        let mut out = Key::default();
+        for i in 0..WORDS {
+            out.set_word(i, self.word(i) & other.word(i));
+        }
+        out
+    }
+
+    /// Whether a bit is set here that is not in `other`.
+    pub fn exceeds(&self, other: &Key) -> bool {
+        let words = self.flow.words().iter().zip(other.flow.words());
+        let exceeding = words.fold(0, |bits, (a, b)| bits | a & !b);
+        exceeding | self.ranges() & !other.ranges() != 0
+    }
+
+    /// Whether the two are equal; all words at once.
+    pub fn is(&self, other: &Key) -> bool {
+        self.ranges == other.ranges && self.flow.words() == other.flow.words()
+    }
+
+    /// The word of the ranges.
+    pub fn ranges(&self) -> u64 {
+        ranges_word(self.ranges)
+    }
+}
+
+/// Which bits of a key count; see the module's head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mask {
+    /// All words, for dumps and comparison.
+    pub key: Key,
+    /// The words with a bit set, and those bits; not that of the ranges.
+    words: Box<[(u8, u64)]>,
+    /// The bits of the ranges that count; not 0 if any.
+    pub ranges: u64,
+    /// What of a packet must be dissected.
+    pub used: Used,
+}
+
+impl Mask {
+    /// The mask with the bits of `key`.
+    pub fn new(key: Key) -> Self {
+        let words = (0..RANGES)
+            .map(|i| (i as u8, key.word(i)))
+            .filter(|&(_, bits)| bits != 0)
+            .collect();
+        Self {
+            words,
+            ranges: key.ranges(),
+            used: used(&key),
+            key,
+        }
+    }
+
+    /// The key under the mask, one word for each of the mask's.
+    pub fn pack(&self, key: &Key) -> Packed {
+        let words = self
+            .words
+            .iter()
+            .map(|&(i, bits)| key.word(usize::from(i)) & bits);
+        let ranges = (self.ranges != 0).then(|| key.ranges() & self.ranges);
+        words.chain(ranges).collect()
+    }
+
+    /// The words with a bit set, and those bits.
+    pub fn words(&self) -> &[(u8, u64)] {
+        &self.words
+    }
+
+    /// The hash of a key under the mask, without its ranges.
+    pub fn sum(&self, packed: &[u64]) -> u64 {
+        hash(packed.iter().take(self.words.len()).copied())
+    }
+
+    /// The same of a packet's key.
+    #[inline]
+    pub fn sum_of(&self, flow: &FlowKeys) -> u64 {
+        let words = flow.words();
+        let masked = self
+            .words
+            .iter()
+            .map(|&(i, bits)| words[usize::from(i)] & bits);
+        hash(masked)
+    }
+
+    /// What the word `ranges` adds to that hash.
+    #[inline]
+    pub fn sum_of_ranges(&self, ranges: u64) -> u64 {
+        if self.ranges == 0 {
+            0
+        } else {
+            part(self.words.len(), ranges)
+        }
+    }
+
+    /// The key a packed one stands for; bits outside the mask are zero.
+    pub fn unpack(&self, packed: &[u64]) -> Key {
+        let mut key = Key::default();
+        for (&(i, _), &word) in self.words.iter().zip(packed) {
+            key.set_word(usize::from(i), word);
+        }
+        if self.ranges != 0 {
+            key.set_word(RANGES, packed.last().copied().unwrap_or_default());
+        }
+        key
+    }
+
+    /// Whether a packet's ports lie in the ranges of a word, as far as they count.
+    #[inline]
+    pub fn in_range(&self, ranges: u64, flow: &FlowKeys) -> bool {
+        let [dst_counts, _, src_counts, _] = ranges_of(self.ranges);
+        let [dst_min, dst_max, src_min, src_max] = ranges_of(ranges);
+        (dst_counts == 0 || (dst_min..=dst_max).contains(&flow.dst_port))
+            && (src_counts == 0 || (src_min..=src_max).contains(&flow.src_port))
+    }
+
+    /// A packet's key under the mask, with the word `ranges` for its ranges.
+    #[inline]
+    pub fn masked<'a>(&'a self, flow: &'a FlowKeys, ranges: u64) -> Masked<'a> {
+        Masked {
+            mask: self,
+            flow,
+            ranges,
+        }
+    }
+}
+
+/// A packet's key under a mask, compared and hashed without being built.
+#[derive(Debug, Clone, Copy)]
+pub struct Masked<'a> {
+    mask: &'a Mask,
+    flow: &'a FlowKeys,
+    ranges: u64,
+}
+
+impl Masked<'_> {
+    /// Whether it is `packed`.
+    #[inline]
+    pub fn is(&self, packed: &[u64]) -> bool {
+        let words = self.flow.words();
+        let mut differ = 0;
+        for (&(i, bits), &word) in self.mask.words.iter().zip(packed) {
+            differ |= (words[usize::from(i)] & bits) ^ word;
+        }
+        if self.mask.ranges != 0 {
+            differ |= packed.last().map_or(0, |&word| word ^ self.ranges);
+        }
+        differ == 0
+    }
+}
+
+/// Numbers with no pattern: the first 512 bits of the fraction of pi, made odd.
+const FACTORS: [u64; 8] = [
+    0x243f_6a88_85a3_08d3,
+    0x1319_8a2f_0370_7345,
+    0xa409_3823_299f_31d1,
+    0x082e_fa99_ec4e_6c89,
+    0x4528_21e7_38d0_1377,
+    0xbe54_66cf_34e9_0c6d,
+    0xc0ac_29b7_c97c_50dd,
+    0x3f84_d5b5_b547_0917,
+];
+
+/// What the two halves of a key's word `index` are multiplied with.
+#[inline(always)]
+pub fn factors(index: usize) -> (u32, u32) {
+    let both = FACTORS[index % FACTORS.len()].rotate_left(2 * (index / FACTORS.len()) as u32);
+    (both as u32 | 1, (both >> 32) as u32 | 1)
+}
+
+/// A word's share in the hash of a key. Those of all words are added, so that none waits for another;
+/// a word of zero adds nothing; and 32 bits are multiplied with 32, which vector instructions can.
+#[inline(always)]
+pub fn part(index: usize, word: u64) -> u64 {
+    product(word, factors(index))
+}
+
+/// The sum of the products of a word's halves with two factors.
+#[inline(always)]
+pub fn product(word: u64, (low, high): (u32, u32)) -> u64 {
+    ((word & 0xffff_ffff) * u64::from(low)).wrapping_add((word >> 32) * u64::from(high))
+}
+
+/// Words a packed key holds without a heap.
+pub const INLINE: usize = 4;
+
+/// A key under its mask: the masked words alone.
+#[derive(Debug, Clone)]
+pub struct Packed(Words);
+
+#[derive(Debug, Clone)]
+enum Words {
+    Few(u8, [u64; INLINE]),
+    Many(Box<[u64]>),
+}
+
+impl FromIterator<u64> for Packed {
+    fn from_iter<I: IntoIterator<Item = u64>>(words: I) -> Self {
+        let mut rest = words.into_iter();
+        let (mut few, mut len) = ([0; INLINE], 0);
+        while let Some(word) = rest.next() {
+            let Some(place) = few.get_mut(len) else {
+                let mut many = Vec::with_capacity(INLINE + 1 + rest.size_hint().0);
+                many.extend(few);
+                many.push(word);
+                many.extend(rest);
+                return Self(Words::Many(many.into()));
+            };
+            *place = word;
+            len += 1;
+        }
+        Self(Words::Few(len as u8, few))
+    }
+}
+
+impl Deref for Packed {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        match &self.0 {
+            Words::Few(len, words) => &words[..usize::from(*len).min(INLINE)],
+            Words::Many(words) => words,
+        }
+    }
+}
+
+impl Packed {
+    /// The words, filled up with zeros, if they are few.
+    #[inline(always)]
+    pub fn few(&self) -> Option<&[u64; INLINE]> {
+        match &self.0 {
+            Words::Few(_, words) => Some(words),
+            Words::Many(_) => None,
+        }
+    }
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Packed {
+    /// The hash.
+    pub fn sum(&self) -> u64 {
+        hash(self.iter().copied())
+    }
+}
+
+#[inline(always)]
+fn hash(words: impl Iterator<Item = u64>) -> u64 {
+    words
+        .enumerate()
+        .fold(0, |sum, (i, word)| sum.wrapping_add(part(i, word)))
+}
+
+/// The groups a mask needs of the dissector.
+fn used(mask: &Key) -> Used {
+    use field as f;
+    let groups: &[(Used, &[Field])] = &[
+        (Used::ETH, &[f::ETH_DST, f::ETH_SRC]),
+        (
+            Used::VLAN,
+            &[
+                f::NUM_OF_VLANS,
+                f::VLAN_ID,
+                f::VLAN_PRIO,
+                f::VLAN_TPID,
+                f::VLAN_ETH_TYPE,
+            ],
+        ),
+        (
+            Used::CVLAN,
+            &[f::CVLAN_ID, f::CVLAN_PRIO, f::CVLAN_TPID, f::CVLAN_ETH_TYPE],
+        ),
+        (Used::ADDRS, &[f::ADDR_TYPE, f::IPV6_SRC, f::IPV6_DST]),
+        (Used::IP, &[f::IP_TOS, f::IP_TTL]),
+        (
+            Used::PORTS,
+            &[f::PORT_SRC, f::PORT_DST, f::PORT_SRC_MIN, f::PORT_DST_MIN],
+        ),
+        (Used::TCP, &[f::TCP_FLAGS]),
+        (Used::ICMP, &[f::ICMP_TYPE, f::ICMP_CODE]),
+        (
+            Used::ARP,
+            &[f::ARP_SIP, f::ARP_TIP, f::ARP_OP, f::ARP_SHA, f::ARP_THA],
+        ),
+        (Used::MPLS, &[f::MPLS_USED]),
+        (Used::PPPOE, &[f::PPPOE_SID, f::PPP_PROTO]),
+        (Used::SESSION, &[f::L2TPV3_SID]),
+        (Used::META, &[f::INDEV, f::HASH]),
+        (
+            Used::TUNNEL,
+            &[
+                f::ENC_ADDR_TYPE,
+                f::ENC_KEY_ID,
+                f::ENC_SRC_PORT,
+                f::ENC_DST_PORT,
+                f::ENC_TOS,
+                f::ENC_TTL,
+                f::ENC_OPTS_TYPE,
+            ],
+        ),
+    ];
+    let mut used = Used::BASIC;
+    for (group, fields) in groups {
+        if fields.iter().any(|&field| !mask.is_zero(field)) {
+            used |= *group;
+        }
+    }
+    // The second tag is only told from the first when both are looked at.
+    if used.has(Used::CVLAN) {
+        used |= Used::VLAN;
+    }
+    used
+}
+
+/// Dissects a packet as flower does: at least the groups `used` are there then. What other packets
+/// left in the groups that are not wanted stays.
+#[inline]
+pub fn keys_of(packet: &Packet, used: Used, keys: &mut FlowKeys) {
+    dissect(packet, used, keys);
+}
+
+/// A packet's dissection, made once and kept until forgotten.
+#[derive(Debug, Default)]
+pub struct Flow {
+    keys: FlowKeys,
+    used: Option<Used>,
+}
+
+impl Flow {
+    /// The packet has changed, or another one comes.
+    #[inline]
+    pub fn forget(&mut self) {
+        self.used = None;
+    }
+
+    /// The keys of `packet`; at least the groups `used` are there.
+    #[inline]
+    pub fn of(&mut self, packet: &Packet, used: Used) -> &FlowKeys {
+        match self.used {
+            Some(have) if have.has(used) => {}
+            have => {
+                let used = used | have.unwrap_or(Used::BASIC);
+                keys_of(packet, used, &mut self.keys);
+                self.used = Some(used);
+            }
+        }
+        &self.keys
+    }
+}

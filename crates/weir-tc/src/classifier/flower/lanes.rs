@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The inner loop of look-ups in batches: the hashes of a group of packets' keys under a mask, side by
+//! side, and which of the packets the mask's sieve lets through.
+//!
+//! Keys lie in columns, half a word of all packets each; a half in which the mask has no bit is not
+//! read. The arithmetic is that of [`product`](super::key::product), so the hash is that of the key.
+//! Where the processor has AVX2, which is found out when the program runs, four packets share an
+//! instruction; the loop is the same.
+#![allow(unsafe_code)] // calls functions made for processors with AVX2
+
+use weir_sync::sieve::{MIX, View, fold, spot_of};
+
+use super::key::factors;
+
+/// Packets looked up side by side.
+pub const GROUP: usize = 16;
+
+/// A number of each packet.
+type Lanes = [u64; GROUP];
+
+/// Half a word of each packet's keys.
+pub type Column = [u32; GROUP];
+
+/// Half a word of a mask.
+#[derive(Debug, Clone, Copy)]
+pub struct Half {
+    column: u8,
+    bits: u32,
+    factor: u32,
+}
+
+impl Half {
+    /// The half, to be read from a column.
+    pub fn in_column(self, column: usize) -> Self {
+        Self {
+            column: column as u8,
+            ..self
+        }
+    }
+}
+
+/// The halves of a mask's words that have bits, each with its place in a key: twice that of the word,
+/// and one more for the upper half.
+pub fn halves(words: &[(u8, u64)]) -> impl Iterator<Item = (u8, Half)> {
+    words.iter().enumerate().flat_map(|(i, &(at, bits))| {
+        let (low, high) = factors(i);
+        let half = |place, bits, factor| {
+            let column = 0;
+            let half = Half {
+                column,
+                bits,
+                factor,
+            };
+            (bits != 0).then_some((place, half))
+        };
+        let low = half(2 * at, bits as u32, low);
+        let high = half(2 * at + 1, (bits >> 32) as u32, high);
+        low.into_iter().chain(high)
+    })
+}
+
+/// The packets, a bit each, that may have a filter under the mask of these halves.
+#[inline]
+pub fn pass(halves: &[Half], columns: &[Column], view: View<'_>) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
+        // SAFETY: the processor has what the function is made for.
+        return unsafe { avx2::pass(halves, columns, view) };
+    }
+    pass_by(plain, halves, columns, view)
+}
+
+/// Products of numbers of 32 bits.
+#[inline(always)]
+fn plain(lanes: &Lanes, factor: u32) -> Lanes {
+    lanes.map(|lane| lane * u64::from(factor))
+}
+
+#[inline(always)]
+fn pass_by(
+    product: impl Fn(&Lanes, u32) -> Lanes + Copy,
+    halves: &[Half],
+    columns: &[Column],
+    view: View<'_>,
+) -> u32 {
+    let mut sums = [0_u64; GROUP];
+    for half in halves {
+        let Some(column) = columns.get(usize::from(half.column)) else {
+            continue;
+        };
+        let parts = product(
+            &column.map(|value| u64::from(value & half.bits)),
+            half.factor,
+        );
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+    let folded = sums.map(fold);
+    let mixed = product(&folded, MIX);
+    let mut spots = [(0, 0); GROUP];
+    for (spot, (folded, mixed)) in spots.iter_mut().zip(folded.into_iter().zip(mixed)) {
+        *spot = spot_of(folded, mixed);
+    }
+    if view.is_far() {
+        spots.iter().for_each(|&spot| view.prefetch(spot));
+    }
+    let mut pass = 0;
+    for (lane, &spot) in spots.iter().enumerate() {
+        pass |= (view.test(spot) as u32) << lane;
+    }
+    pass
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::*;
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx2,bmi2")]
+    pub fn pass(halves: &[Half], columns: &[Column], view: View<'_>) -> u32 {
+        pass_by(
+            |lanes, factor| product(lanes, factor),
+            halves,
+            columns,
+            view,
+        )
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn product(lanes: &Lanes, factor: u32) -> Lanes {
+        let mut out = [0; GROUP];
+        let factor = _mm256_set1_epi64x(i64::from(factor));
+        for (to, from) in out.chunks_exact_mut(4).zip(lanes.chunks_exact(4)) {
+            // SAFETY: both pieces are four numbers of 64 bits, which need not be aligned.
+            unsafe {
+                let from = _mm256_loadu_si256(from.as_ptr().cast());
+                let product = _mm256_mul_epu32(from, factor);
+                _mm256_storeu_si256(to.as_mut_ptr().cast(), product);
+            }
+        }
+        out
+    }
+}

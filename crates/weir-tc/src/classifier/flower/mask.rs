@@ -1,0 +1,544 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The masks of an instance, and the filters under each.
+//!
+//! Mirrors `struct fl_flow_mask`, `fl_check_assign_mask`, `fl_mask_put` and `fl_lookup_range`
+//! (net/sched/cls_flower.c). A mask is held by its filters; the list the data path walks is published
+//! anew when one comes or goes.
+//!
+//! In front of each mask's table stands a sieve that knows most keys which are not in it ([`Sieve`]):
+//! few octets a filter, so that what matches nothing never leaves the near caches. Packets of a batch
+//! are looked up together ([`List::find_group`]): their keys' hashes under a mask are computed side by
+//! side, and the memory behind what passes the sieves is asked for before any of it is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::Error;
+use weir_netlink::errno::EINVAL;
+use weir_packet::{FlowKeys, Packet, Used};
+use weir_sync::hash::{RcuHash, hash_of};
+use weir_sync::primitive::prefetch;
+use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::sieve::{Sieve, spot};
+
+use super::Filter;
+use super::key::{Key, Mask, Packed, keys_of};
+use super::lanes::{self, Column, GROUP, Half};
+
+/// A filter, by its key.
+struct ByKey(Arc<Filter>);
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0.packed.sum());
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.packed == other.0.packed
+    }
+}
+
+impl Eq for ByKey {}
+
+/// Where a hash of [`Packed::sum`] is found.
+#[inline(always)]
+fn place(sum: u64) -> u64 {
+    hash_of(&sum)
+}
+
+/// The ranges of the filters under a mask that has ranges.
+#[derive(Debug, Default)]
+struct Ranges {
+    /// Of each range the filters that have it, by the order in which they came.
+    filters: BTreeMap<u64, BTreeSet<u64>>,
+    /// The place of each filter in that order, by handle.
+    places: BTreeMap<u32, u64>,
+    /// The place of the next filter.
+    next: u64,
+}
+
+/// The filters under one mask.
+pub struct UnderMask {
+    /// The mask.
+    pub mask: Mask,
+    /// Filters by key, with their handles.
+    filters: RcuHash<ByKey, u32>,
+    /// Knows the hashes of their keys, without ranges.
+    sieve: Sieve,
+    /// Keys as given of filters that have bits outside the mask, by where the filter is.
+    wholes: RcuHash<usize, Key>,
+    /// Filters and requests that hold the mask; 0 once it is going.
+    refs: AtomicU32,
+    /// Ranges as words, in the order of the first filter of each; empty without ranges.
+    ranges: Published<Vec<u64>>,
+    /// Guards changes of the ranges.
+    order: Mutex<Ranges>,
+}
+
+impl UnderMask {
+    fn new(domain: &Domain, mask: &Key) -> Arc<Self> {
+        Arc::new(Self {
+            mask: Mask::new(*mask),
+            filters: RcuHash::new(domain),
+            wholes: RcuHash::new(domain),
+            sieve: Sieve::new(domain),
+            refs: AtomicU32::new(1),
+            ranges: Published::new(domain, Vec::new()),
+            order: Mutex::default(),
+        })
+    }
+
+    /// Keeps the key of a filter as it was given.
+    pub fn keep_whole(&self, filter: &Filter, key: Key, guard: &Guard) {
+        self.wholes
+            .insert(std::ptr::from_ref(filter).addr(), key, guard);
+    }
+
+    /// The filter's memory is about to be another's.
+    pub fn drop_whole(&self, filter: &Filter) {
+        let guard = self.wholes.domain().pin();
+        self.wholes
+            .remove(&std::ptr::from_ref(filter).addr(), &guard);
+    }
+
+    /// The key of a filter as it was given, if it was kept.
+    pub fn whole<'g>(&'g self, filter: &Filter, guard: &'g Guard) -> Option<&'g Key> {
+        self.wholes.get(&std::ptr::from_ref(filter).addr(), guard)
+    }
+
+    fn hold(&self) -> bool {
+        self.refs
+            .fetch_update(AcqRel, Acquire, |n| (n > 0).then(|| n + 1))
+            .is_ok()
+    }
+
+    /// The filter that matches a packet's keys; `sum` is their hash under the mask, without ranges.
+    #[inline]
+    fn find<'g>(&'g self, keys: &FlowKeys, sum: u64, guard: &'g Guard) -> Option<&'g Filter> {
+        if self.mask.ranges == 0 {
+            return self.lookup(keys, sum, 0, guard);
+        }
+        let mut ranges = self.ranges.load(guard).iter();
+        ranges.find_map(|&range| {
+            let fits = self.mask.in_range(range, keys);
+            if fits {
+                self.lookup(keys, sum, range, guard)
+            } else {
+                None
+            }
+        })
+    }
+
+    #[inline]
+    fn lookup<'g>(
+        &'g self,
+        keys: &FlowKeys,
+        sum: u64,
+        ranges: u64,
+        guard: &'g Guard,
+    ) -> Option<&'g Filter> {
+        let masked = self.mask.masked(keys, ranges);
+        let sum = sum.wrapping_add(self.mask.sum_of_ranges(ranges));
+        let found = self
+            .filters
+            .find(place(sum), |f| masked.is(&f.0.packed), guard);
+        found.map(|(filter, _)| &*filter.0)
+    }
+
+    /// Puts a filter into the table by `put`, for the sieve to know it.
+    fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce() -> R) -> R {
+        let sum = self.mask.sum(&filter.packed);
+        self.sieve.add(sum, guard, put, |each| {
+            if let Some(each) = each {
+                for (filter, _) in self.filters.iter(guard) {
+                    each(self.mask.sum(&filter.0.packed));
+                }
+            }
+            self.filters.len(guard)
+        })
+    }
+
+    /// Whether a filter with that key is here.
+    pub fn contains(&self, packed: &Packed, guard: &Guard) -> bool {
+        self.filters
+            .find(
+                place(packed.sum()),
+                |filter| filter.0.packed == *packed,
+                guard,
+            )
+            .is_some()
+    }
+
+    /// Puts a filter in; `false` if another has its key.
+    pub fn insert(&self, filter: &Arc<Filter>, guard: &Guard) -> bool {
+        let key = ByKey(filter.clone());
+        let put = || self.filters.insert_if_absent(key, filter.handle, guard);
+        if self.sift(filter, guard, put).is_err() {
+            return false;
+        }
+        self.change_ranges(guard, |order| {
+            let place = order.next;
+            order.next += 1;
+            order.add(filter, place);
+        });
+        true
+    }
+
+    /// Takes a filter out.
+    pub fn remove(&self, filter: &Arc<Filter>, guard: &Guard) {
+        let key = ByKey(filter.clone());
+        self.filters
+            .remove_if(&key, guard, |&handle| handle == filter.handle);
+        self.change_ranges(guard, |order| {
+            order.remove(filter);
+        });
+    }
+
+    /// Puts `new` where `old` is; both have the same handle.
+    pub fn replace(&self, old: &Arc<Filter>, new: &Arc<Filter>, guard: &Guard) {
+        self.sift(new, guard, || {
+            self.filters.insert(ByKey(new.clone()), new.handle, guard)
+        });
+        if old.packed != new.packed {
+            let key = ByKey(old.clone());
+            self.filters
+                .remove_if(&key, guard, |&handle| handle == old.handle);
+        }
+        self.change_ranges(guard, |order| {
+            if let Some(place) = order.remove(old) {
+                order.add(new, place);
+            }
+        });
+    }
+
+    fn change_ranges(&self, guard: &Guard, change: impl FnOnce(&mut Ranges)) {
+        if self.mask.ranges == 0 {
+            return;
+        }
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut order);
+        let mut ranges: Vec<_> = order
+            .filters
+            .iter()
+            .filter_map(|(&range, all)| Some((*all.first()?, range)))
+            .collect();
+        ranges.sort_unstable();
+        let ranges: Vec<u64> = ranges.into_iter().map(|(_, range)| range).collect();
+        if *self.ranges.load(guard) != ranges {
+            self.ranges.replace(ranges);
+        }
+    }
+}
+
+impl Ranges {
+    fn add(&mut self, filter: &Filter, place: u64) {
+        let range = filter.packed.last().copied().unwrap_or_default();
+        self.filters.entry(range).or_default().insert(place);
+        self.places.insert(filter.handle, place);
+    }
+
+    fn remove(&mut self, filter: &Filter) -> Option<u64> {
+        let range = filter.packed.last().copied().unwrap_or_default();
+        let place = self.places.remove(&filter.handle)?;
+        if let Some(all) = self.filters.get_mut(&range) {
+            all.remove(&place);
+            if all.is_empty() {
+                self.filters.remove(&range);
+            }
+        }
+        Some(place)
+    }
+}
+
+/// A mask in the data path's list.
+struct Entry {
+    halves: Box<[Half]>,
+    under: Arc<UnderMask>,
+}
+
+/// Memory for the look-up of batches, used again and again.
+pub struct Scratch {
+    keys: [FlowKeys; GROUP],
+    /// The parts of the keys that masks read.
+    columns: Vec<Column>,
+    /// Of each mask the packets that passed its sieve.
+    passed: Vec<u32>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            keys: [FlowKeys::EMPTY; GROUP],
+            columns: Vec::new(),
+            passed: Vec::new(),
+        }
+    }
+}
+
+/// The masks as the data path sees them.
+pub struct List {
+    /// In the order in which they came to be.
+    masks: Vec<Entry>,
+    /// The halves of a key's words that some mask reads.
+    columns: Vec<u8>,
+    /// What of a packet they need together.
+    pub used: Used,
+}
+
+impl List {
+    fn new(masks: Vec<Arc<UnderMask>>) -> Self {
+        let used = masks
+            .iter()
+            .fold(Used::BASIC, |used, under| used | under.mask.used);
+        let mut columns: Vec<u8> = masks
+            .iter()
+            .flat_map(|under| lanes::halves(under.mask.words()).map(|(place, _)| place))
+            .collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let entry = |under: Arc<UnderMask>| {
+            let halves = lanes::halves(under.mask.words());
+            let halves = halves.map(|(place, half)| {
+                half.in_column(columns.partition_point(|&column| column < place))
+            });
+            Entry {
+                halves: halves.collect(),
+                under,
+            }
+        };
+        Self {
+            masks: masks.into_iter().map(entry).collect(),
+            columns,
+            used,
+        }
+    }
+
+    fn masks(&self) -> Vec<Arc<UnderMask>> {
+        self.masks.iter().map(|entry| entry.under.clone()).collect()
+    }
+
+    /// Whether there is no mask, hence no filter.
+    pub fn is_empty(&self) -> bool {
+        self.masks.is_empty()
+    }
+
+    /// The filter that matches a packet's keys: under the first mask that has one.
+    #[inline]
+    pub fn find<'g>(&'g self, keys: &FlowKeys, guard: &'g Guard) -> Option<&'g Filter> {
+        self.masks.iter().find_map(|entry| {
+            let sum = entry.under.mask.sum_of(keys);
+            if !entry.under.sieve.view(guard).passes(spot(sum)) {
+                return None;
+            }
+            entry.under.find(keys, sum, guard)
+        })
+    }
+
+    /// [`find`](Self::find) for up to `GROUP` packets, their cache misses overlapped.
+    pub fn find_group<'a, 'g>(
+        &'g self,
+        packets: impl Iterator<Item = &'a Packet>,
+        scratch: &mut Scratch,
+        guard: &'g Guard,
+    ) -> [Option<&'g Filter>; GROUP] {
+        let mut found = [None; GROUP];
+        let mut count = 0;
+        for (packet, keys) in packets.zip(&mut scratch.keys) {
+            keys_of(packet, self.used, keys);
+            count += 1;
+        }
+        if count < GROUP / 4 {
+            for (found, keys) in found.iter_mut().zip(&scratch.keys).take(count) {
+                *found = self.find(keys, guard);
+            }
+            return found;
+        }
+        if scratch.columns.len() < self.columns.len() {
+            scratch.columns.resize(self.columns.len(), [0; GROUP]);
+        }
+        let keys = scratch.keys.iter().take(count).enumerate();
+        for (lane, keys) in keys {
+            let words = keys.words();
+            for (column, &place) in scratch.columns.iter_mut().zip(&self.columns) {
+                let word = words.get(usize::from(place / 2)).copied();
+                column[lane] = (word.unwrap_or_default() >> (32 * (place % 2))) as u32;
+            }
+        }
+        // Lanes without a packet hold what was there before.
+        let all = u32::MAX >> (32 - count);
+        scratch.passed.clear();
+        scratch.passed.extend(self.masks.iter().map(|entry| {
+            let view = entry.under.sieve.view(guard);
+            lanes::pass(&entry.halves, &scratch.columns, view) & all
+        }));
+        if scratch.passed.iter().any(|&passed| passed != 0) {
+            self.settle(scratch, &mut found, guard);
+        }
+        found
+    }
+
+    /// Looks packets up under the masks whose sieves they passed.
+    fn settle<'g>(
+        &'g self,
+        scratch: &Scratch,
+        found: &mut [Option<&'g Filter>; GROUP],
+        guard: &'g Guard,
+    ) {
+        // Each stage asks for what the next one reads: slots, nodes, filters. Only under the first mask
+        // that a packet passed, which most often has its filter.
+        let mut ahead: [Option<(&UnderMask, u64)>; GROUP] = [None; GROUP];
+        let mut seen = 0;
+        for (entry, &passed) in self.masks.iter().zip(&scratch.passed) {
+            for lane in bits(passed & !seen) {
+                if let (Some(keys), Some(slot)) = (scratch.keys.get(lane), ahead.get_mut(lane))
+                    && entry.under.mask.ranges == 0
+                {
+                    let place = place(entry.under.mask.sum_of(keys));
+                    entry.under.filters.prefetch_slot(place, guard);
+                    *slot = Some((&entry.under, place));
+                }
+            }
+            seen |= passed;
+        }
+        for (under, place) in ahead.iter().flatten() {
+            under.filters.prefetch_node(*place, guard);
+        }
+        for (under, place) in ahead.iter().flatten() {
+            if let Some((filter, _)) = under.filters.likely(*place, guard) {
+                let start = Arc::as_ptr(&filter.0).cast::<[u8; 64]>();
+                (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
+            }
+        }
+        let mut done = 0;
+        for (entry, &passed) in self.masks.iter().zip(&scratch.passed) {
+            for lane in bits(passed & !done) {
+                if let (Some(keys), Some(slot)) = (scratch.keys.get(lane), found.get_mut(lane)) {
+                    *slot = entry.under.find(keys, entry.under.mask.sum_of(keys), guard);
+                    done |= u32::from(slot.is_some()) << lane;
+                }
+            }
+        }
+    }
+}
+
+/// The places of a number's bits.
+fn bits(mut number: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = number.trailing_zeros();
+        number &= number.wrapping_sub(1);
+        (place < 32).then_some(place as usize)
+    })
+}
+
+/// Masks compared one by one with that of a new filter.
+const FEW: usize = 8;
+
+/// The masks of an instance.
+pub struct Masks {
+    domain: Domain,
+    list: Published<List>,
+    by_key: RcuHash<Key, Arc<UnderMask>>,
+    /// Guards that masks come and go.
+    change: Mutex<()>,
+}
+
+impl Masks {
+    /// No masks.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            domain: domain.clone(),
+            list: Published::new(domain, List::new(Vec::new())),
+            by_key: RcuHash::new(domain),
+            change: Mutex::default(),
+        }
+    }
+
+    /// The masks.
+    #[inline]
+    pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g List {
+        self.list.load(guard)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `fl_check_assign_mask`: the mask with the bits of `key`, held, made if need be. With `old`, it
+    /// must be that one.
+    pub fn get(
+        &self,
+        key: &Key,
+        old: Option<&Arc<UnderMask>>,
+        guard: &Guard,
+    ) -> Result<Arc<UnderMask>, Error> {
+        if let Some(old) = old {
+            if old.mask.key != *key || !old.hold() {
+                return Err(Error::new(EINVAL));
+            }
+            return Ok(old.clone());
+        }
+        // Of a few masks the right one is found sooner than the hash of a key is computed.
+        let near = self.near(key, guard);
+        let there = near.or_else(|| self.by_key.get(key, guard));
+        if let Some(under) = there.filter(|under| under.hold()) {
+            return Ok(under.clone());
+        }
+        let _lock = self.lock();
+        if let Some(under) = self.by_key.get(key, guard).filter(|under| under.hold()) {
+            return Ok(under.clone());
+        }
+        let under = UnderMask::new(&self.domain, key);
+        self.by_key.insert(*key, under.clone(), guard);
+        let mut masks = self.list.load(guard).masks();
+        masks.push(under.clone());
+        self.list.replace(List::new(masks));
+        Ok(under)
+    }
+
+    /// Forgets all masks with all filters, at once for packets. Nothing comes any more, but requests that
+    /// found a filter before may still take it out.
+    pub fn clear(&self, guard: &Guard) {
+        let _lock = self.lock();
+        let all: Vec<_> = self
+            .by_key
+            .iter(guard)
+            .map(|(_, under)| under.clone())
+            .collect();
+        self.list.replace(List::new(Vec::new()));
+        for under in all {
+            under.filters.clear(guard);
+        }
+    }
+
+    /// Asks for the memory that [`UnderMask::contains`] reads first.
+    pub fn prefetch(&self, key: &Key, mask: &Key, guard: &Guard) {
+        if let Some(under) = self.near(mask, guard) {
+            let sum = under.mask.pack(key).sum();
+            under.filters.prefetch_slot(place(sum), guard);
+        }
+    }
+
+    /// The mask with the bits of `key`, if it is one of the first.
+    fn near<'g>(&'g self, key: &Key, guard: &'g Guard) -> Option<&'g Arc<UnderMask>> {
+        let few = self.list.load(guard).masks.iter().take(FEW);
+        few.map(|entry| &entry.under)
+            .find(|under| under.mask.key.is(key))
+    }
+
+    /// `fl_mask_put`: lets go of a mask; with the last filter it goes.
+    pub fn put(&self, under: &Arc<UnderMask>, guard: &Guard) {
+        if under.refs.fetch_sub(1, AcqRel) != 1 {
+            return;
+        }
+        let _lock = self.lock();
+        self.by_key
+            .remove_if(&under.mask.key, guard, |other| Arc::ptr_eq(other, under));
+        let mut masks = self.list.load(guard).masks();
+        masks.retain(|other| !Arc::ptr_eq(other, under));
+        self.list.replace(List::new(masks));
+    }
+}

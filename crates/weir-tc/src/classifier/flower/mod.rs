@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `flower`: matches header fields under masks.
+//!
+//! Mirrors net/sched/cls_flower.c. Parameters: the keys of tc-flower(8) ([`parse`]), `classid` (0:
+//! none), actions, offload flags (`skip_sw` is refused: there is no hardware).
+//!
+//! Filters with the same mask are in one hash table by their key under it ([`mask`]); a packet is
+//! looked up under each mask in turn, in the order in which the masks came to be, and the first filter
+//! found wins. Ranges of ports are part of the key: under a mask with ranges the packet is looked up
+//! with each range its ports fall in, in the order in which the ranges came to be. Two filters of one
+//! priority cannot have the same key and mask (EEXIST); a replaced filter keeps its mask (EINVAL).
+//! Handles are given from 1 up.
+//!
+//! The data path waits for nobody. Requests share no lock over filters: those of one mask meet at a
+//! shard of its table, those of one instance at its handles, each for one map operation.
+//!
+//! Not implemented: see [`parse`]. Replacing a filter by one that equals a third hides the third, as
+//! in Linux; here it stays hidden when the new one goes.
+
+pub mod dump;
+mod enc_opts;
+pub mod key;
+mod lanes;
+pub mod mask;
+pub mod parse;
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod stress;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
+use weir_netlink::tca::{self, flower as attr};
+use weir_netlink::{Error, Strictness, Table, Writer};
+use weir_packet::Packet;
+use weir_sync::rcu::{Domain, Guard};
+
+use self::key::Packed;
+use self::lanes::GROUP;
+use self::mask::{Masks, UnderMask};
+use self::parse::Masked;
+use super::exts::{self, Exts};
+use super::{Change, Classifier, Hit, Hits, Lookup, Ops, Template};
+use crate::context::Context;
+use crate::env::Env;
+use crate::index::IndexTable;
+use crate::verdict::{Code, Outcome, code};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    kind: "flower",
+    create: |new| Ok(Box::new(Flower::new(new.env.net.domain()))),
+    template: Some(template),
+};
+
+const EXTS: exts::Attrs = exts::Attrs {
+    act: attr::ACT,
+    police: 0,
+    classid: attr::CLASSID,
+};
+
+/// Highest handle given without being asked for (`INT_MAX`).
+const HANDLE_MAX: u32 = i32::MAX as u32;
+
+/// A filter.
+pub struct Filter {
+    /// Handle in the instance.
+    pub handle: u32,
+    /// `TCA_CLS_FLAGS_*`, [`DELETED`] and [`WHOLE`].
+    flags: AtomicU32,
+    /// Its mask, with the filters beside it.
+    under: Arc<UnderMask>,
+    /// The key under the mask.
+    pub packed: Packed,
+    exts: Exts,
+}
+
+/// The filter is out of the tables.
+const DELETED: u32 = 1 << 31;
+/// Its key as given has bits outside the mask: it is kept apart, with the mask.
+const WHOLE: u32 = 1 << 30;
+
+impl Drop for Filter {
+    fn drop(&mut self) {
+        if *self.flags.get_mut() & WHOLE != 0 {
+            self.under.drop_whole(self);
+        }
+    }
+}
+
+impl Filter {
+    /// Whether the caller is the one who takes it out of the tables.
+    fn delete(&self) -> bool {
+        self.flags.fetch_or(DELETED, AcqRel) & DELETED == 0
+    }
+}
+
+impl std::fmt::Debug for Filter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "flower handle {:#x}", self.handle)
+    }
+}
+
+/// Lets requests in, any number at a time, until it is closed for good; who closes it waits for those
+/// inside.
+#[derive(Debug, Default)]
+struct Gate(RwLock<bool>);
+
+impl Gate {
+    /// Runs `inside` unless the gate is closed: EAGAIN then.
+    fn pass<R>(&self, inside: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        let closed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(Error::new(EAGAIN));
+        }
+        inside()
+    }
+
+    /// Closes the gate if `condition` holds once nobody is inside; answers whether it does. A gate that
+    /// is closed already is the business of who closed it: `false`.
+    fn close_if(&self, condition: impl FnOnce() -> bool) -> bool {
+        let mut closed = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let close = !*closed && condition();
+        *closed |= close;
+        close
+    }
+}
+
+/// An instance; see the module's head.
+pub struct Flower {
+    masks: Masks,
+    handles: IndexTable<Filter>,
+    gate: Gate,
+}
+
+impl Flower {
+    /// An empty instance.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            masks: Masks::new(domain),
+            handles: IndexTable::default(),
+            gate: Gate::default(),
+        }
+    }
+
+    /// The filter that matches a packet.
+    #[inline]
+    pub fn find<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &Packet) -> Option<&'g Filter> {
+        let guard = cx.guard;
+        let list = self.masks.list(guard);
+        if list.is_empty() {
+            return None;
+        }
+        list.find(cx.flow(packet, list.used), guard)
+    }
+
+    /// Takes a filter out of the tables.
+    fn unlink(&self, filter: &Arc<Filter>, env: &Env<'_>) -> Result<(), Error> {
+        if !filter.delete() {
+            return Err(Error::new(ENOENT));
+        }
+        filter.under.remove(filter, env.guard);
+        self.handles.remove(filter.handle, filter);
+        self.masks.put(&filter.under, env.guard);
+        filter.exts.release(env);
+        Ok(())
+    }
+
+    /// Puts a filter in, new or instead of `old`.
+    fn link(
+        &self,
+        change: &Change<'_>,
+        masked: &Masked,
+        flags: u32,
+        exts: exts::NewExts,
+        old: Option<&Arc<Filter>>,
+    ) -> Result<Arc<Filter>, Error> {
+        let env = change.env;
+        let under = match self
+            .masks
+            .get(&masked.mask, old.map(|old| &old.under), env.guard)
+        {
+            Ok(under) => under,
+            Err(error) => {
+                exts.undo(env);
+                return Err(error);
+            }
+        };
+        let give_up = |exts: exts::NewExts, error| {
+            self.masks.put(&under, env.guard);
+            exts.undo(env);
+            Err(error)
+        };
+        let handle = match old {
+            Some(old) => Ok(old.handle),
+            None if change.handle == 0 => self.handles.reserve(None, HANDLE_MAX),
+            None => self.handles.reserve(Some(change.handle), change.handle),
+        };
+        let handle = match handle {
+            Ok(handle) => handle,
+            // Another request was first with this handle.
+            Err(_) if change.handle != 0 => return give_up(exts, Error::new(EAGAIN)),
+            Err(_) => return give_up(exts, Error::new(weir_netlink::errno::ENOSPC)),
+        };
+        let packed = under.mask.pack(&masked.key);
+        let whole = masked.key.exceeds(&masked.mask);
+        if old.is_none() && under.contains(&packed, env.guard) {
+            self.handles.cancel(handle);
+            return give_up(exts, Error::new(EEXIST));
+        }
+        let filter = Arc::new(Filter {
+            handle,
+            flags: AtomicU32::new(if whole { flags | WHOLE } else { flags }),
+            under: under.clone(),
+            packed,
+            exts: exts.commit(),
+        });
+        if whole {
+            under.keep_whole(&filter, masked.key, env.guard);
+        }
+        let linked = match old {
+            Some(old) => self.exchange(old, &filter, env),
+            None if under.insert(&filter, env.guard) => {
+                self.handles.publish(handle, filter.clone());
+                Ok(())
+            }
+            None => {
+                self.handles.cancel(handle);
+                Err(Error::new(EEXIST))
+            }
+        };
+        if let Err(error) = linked {
+            self.masks.put(&under, env.guard);
+            filter.exts.release(env);
+            return Err(error);
+        }
+        Ok(filter)
+    }
+
+    fn exchange(&self, old: &Arc<Filter>, new: &Arc<Filter>, env: &Env<'_>) -> Result<(), Error> {
+        if !old.delete() || !self.handles.replace(old.handle, old, new.clone()) {
+            return Err(Error::new(EAGAIN));
+        }
+        new.under.replace(old, new, env.guard);
+        self.masks.put(&old.under, env.guard);
+        old.exts.release(env);
+        Ok(())
+    }
+}
+
+fn flower(filter: &Arc<dyn super::Filter>) -> Result<Arc<Filter>, Error> {
+    let any: Arc<dyn Any + Send + Sync> = filter.clone();
+    any.downcast().map_err(|_| Error::new(EINVAL))
+}
+
+impl Classifier for Flower {
+    #[inline]
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        match self.find(cx, packet) {
+            Some(filter) => {
+                let hit = Hit {
+                    handle: filter.handle,
+                    exts: &filter.exts,
+                };
+                hit.run(cx, packet, out)
+            }
+            None => code::UNSPEC,
+        }
+    }
+
+    fn find_batch<'g>(
+        &'g self,
+        packets: &[Packet],
+        mut wanted: u64,
+        lookup: &mut Lookup,
+        guard: &'g Guard,
+        hits: &mut Hits<'g>,
+    ) -> bool {
+        let list = self.masks.list(guard);
+        while wanted != 0 && !list.is_empty() {
+            let mut places = [0; GROUP];
+            let mut count = 0;
+            for place in &mut places {
+                if wanted == 0 {
+                    break;
+                }
+                *place = wanted.trailing_zeros() as usize;
+                wanted &= wanted - 1;
+                count += 1;
+            }
+            let places = places.iter().take(count);
+            let group = places.clone().filter_map(|&place| packets.get(place));
+            let found = list.find_group(group, &mut lookup.flower, guard);
+            for (&place, filter) in places.zip(found) {
+                if let (Some(filter), Some(hit)) = (filter, hits.get_mut(place)) {
+                    filter.exts.prefetch();
+                    *hit = Some(Hit {
+                        handle: filter.handle,
+                        exts: &filter.exts,
+                    });
+                }
+            }
+        }
+        true
+    }
+
+    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
+        Some(self.handles.get(handle)?)
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<dyn super::Filter>>,
+    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        // Linux parses these without an extended acknowledgement.
+        let tb = options
+            .parse(&parse::POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let old = old.map(flower).transpose()?;
+        let flags = exts::flags(&tb, attr::FLAGS)?;
+        // What is wrong with the keys is told after what is wrong with the actions; but where the filter
+        // goes is asked for in time.
+        let mut masked = Masked::default();
+        let parsed = parse::parse(&tb, change.env.host, &mut masked);
+        self.masks
+            .prefetch(&masked.key, &masked.mask, change.env.guard);
+        let exts = exts::parse(change, &tb, EXTS, flags)?;
+        let checked = parsed.and_then(|()| {
+            let template: Option<&dyn Any> = change.template.as_deref().map(|t| t as _);
+            if let Some(template) = template.and_then(|t| t.downcast_ref::<FlowerTemplate>())
+                && masked.mask.exceeds(&template.masked.mask)
+            {
+                return Err(Error::msg(
+                    EINVAL,
+                    "cls_flower: Mask does not fit the template",
+                ));
+            }
+            exts::offload(flags)
+        });
+        let flags = match checked {
+            Ok(flags) => flags,
+            Err(error) => {
+                exts.undo(change.env);
+                return Err(error);
+            }
+        };
+        let mut exts = Some(exts);
+        let linked = self.gate.pass(|| {
+            let exts = exts.take().ok_or(Error::new(EINVAL))?;
+            self.link(change, &masked, flags, exts, old.as_ref())
+        });
+        if let Some(exts) = exts {
+            exts.undo(change.env);
+        }
+        Ok(Some(linked?))
+    }
+
+    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
+        self.unlink(&flower(filter)?, env)?;
+        Ok(self.masks.list(env.guard).is_empty())
+    }
+
+    fn close_if_empty(&self) -> Option<bool> {
+        Some(self.gate.close_if(|| self.handles.is_empty()))
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
+        let (handle, filter) = self.handles.next(u32::try_from(from).ok()?)?;
+        Some((u64::from(handle), filter))
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        self.gate.close_if(|| true);
+        self.masks.clear(env.guard);
+        let mut from = Some(0);
+        // Tables go as a whole, with the instance. Behind the closed gate only requests that were first
+        // still delete.
+        while let Some((handle, filter)) = from.and_then(|from| self.handles.next(from)) {
+            if filter.delete() {
+                filter.exts.release(env);
+            }
+            from = handle.checked_add(1);
+        }
+    }
+}
+
+impl super::Filter for Filter {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn exts(&self) -> &Exts {
+        &self.exts
+    }
+
+    fn has_terse_dump(&self) -> bool {
+        true
+    }
+
+    fn dump(&self, w: &mut Writer, terse: bool, env: &Env<'_>) {
+        let options = w.nest_noflag(tca::OPTIONS);
+        if !terse {
+            if self.exts.classid != 0 {
+                w.put_u32(attr::CLASSID, self.exts.classid);
+            }
+            let mask = &self.under.mask;
+            let whole = self.flags.load(Relaxed) & WHOLE != 0;
+            match self.under.whole(self, env.guard).filter(|_| whole) {
+                Some(key) => dump::dump(w, env.host, key, &mask.key),
+                None => dump::dump(w, env.host, &mask.unpack(&self.packed), &mask.key),
+            }
+        }
+        w.put_u32(attr::FLAGS, self.flags.load(Relaxed) & !(DELETED | WHOLE));
+        if !terse {
+            w.put_u32(attr::IN_HW_COUNT, 0);
+        }
+        self.exts.dump(w, EXTS, terse, env);
+        w.end(options);
+    }
+}
+
+/// What filters of a chain may match: bits of this mask only.
+struct FlowerTemplate {
+    masked: Masked,
+}
+
+/// `fl_tmplt_create`
+fn template(tca: &Table<'_>, env: &Env<'_>) -> Result<Arc<dyn Template>, Error> {
+    let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
+    let tb = options
+        .parse(&parse::POLICY, Strictness::Liberal)
+        .map_err(|e| Error::new(e.errno))?;
+    let mut masked = Masked::default();
+    parse::parse(&tb, env.host, &mut masked)?;
+    Ok(Arc::new(FlowerTemplate { masked }))
+}
+
+impl Template for FlowerTemplate {
+    fn ops(&self) -> &'static Ops {
+        &OPS
+    }
+
+    fn dump(&self, w: &mut Writer, env: &Env<'_>) {
+        let options = w.nest_noflag(tca::OPTIONS);
+        dump::dump(w, env.host, &self.masked.key, &self.masked.mask);
+        w.end(options);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Look-ups while filters come and go: a filter whose request was answered is found by every packet
+//! until it is deleted, however often tables and sieves are renewed meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+use weir_netlink::tca::{self, flower as attr};
+use weir_netlink::{TcMsg, Writer, nlm, rtm};
+use weir_packet::Batch;
+
+use crate::classifier::Lookup;
+use crate::context::Context;
+use crate::testing::{Stack, ipv4, vectors};
+
+/// Threads that add, each under a mask of its own and one that all share.
+const THREADS: u32 = 3;
+const FILTERS: u32 = if cfg!(miri) { 40 } else { 1500 };
+
+/// A filter on destination 10.x.y.z/`prefix` that names class `class`, as request `ty`.
+fn filter(ty: u16, handle: u32, dst: u32, prefix: u32, class: u32) -> Vec<u8> {
+    let mut w = Writer::new();
+    let flags = match ty {
+        rtm::NEWTFILTER => nlm::F_CREATE | nlm::F_EXCL,
+        _ => 0,
+    };
+    let mark = w.message(ty, nlm::F_REQUEST | flags, 1, 0);
+    w.fixed(&TcMsg {
+        ifindex: 3,
+        handle,
+        parent: 0xffff_fff2,
+        info: TcMsg::make_info(1, 0x0800),
+        ..TcMsg::default()
+    });
+    w.put_str(tca::KIND, "flower");
+    let options = w.nest(tca::OPTIONS);
+    w.put_be16(attr::KEY_ETH_TYPE, 0x0800);
+    w.put_be32(attr::KEY_IPV4_DST, dst);
+    w.put_be32(attr::KEY_IPV4_DST_MASK, u32::MAX << (32 - prefix));
+    w.put_u32(attr::CLASSID, 0x1_0000 | class);
+    w.end(options);
+    w.finish(mark).unwrap();
+    w.into_vec()
+}
+
+/// The destination of filter `n` of a thread; no other thread's filters match it.
+fn address(thread: u32, n: u32) -> u32 {
+    0x0a00_0000 | thread << 20 | n << 4
+}
+
+/// The classes that packets to these destinations are given, looked up together.
+fn classes(stack: &Stack, lookup: &mut Lookup, to: impl Iterator<Item = u32>) -> Vec<u16> {
+    let mut batch = Batch::new();
+    for dst in to {
+        let frame = ipv4(17, [1; 4], dst.to_be_bytes(), 1, 2);
+        batch.push(stack.packet(&frame)).unwrap();
+    }
+    let guard = stack.domain.pin();
+    let (mut copies, mut ended, mut zero) = (Vec::new(), Vec::new(), || 0);
+    let mut cx = Context::new(&guard, 0, 0, 3, &mut zero, &mut copies);
+    let tc = &stack.devices[&3].tc;
+    tc.ingress_batch(&mut cx, lookup, &mut batch, &mut ended);
+    batch.iter().map(|packet| packet.tc_index).collect()
+}
+
+#[test]
+fn what_is_there_is_found() {
+    let stack = &Stack::default();
+    let all = vectors(include_str!("../../../tests/vectors/control.vec"));
+    let clsact = "tc qdisc add dev d0 clsact";
+    let add = all.into_iter().find(|(command, _)| command == clsact);
+    stack.request(&add.unwrap().1[0]).unwrap();
+    let added: [AtomicU32; THREADS as usize] = Default::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS)
+            .map(|me| {
+                let added = &added[me as usize];
+                scope.spawn(move || {
+                    for n in 0..FILTERS {
+                        let prefix = if n % 2 == 0 { 28 } else { 32 - me };
+                        let (handle, class) = (1 + me * FILTERS + n, 1 + n % 1000);
+                        let dst = address(me, n);
+                        let request = |ty| stack.request(&filter(ty, handle, dst, prefix, class));
+                        request(rtm::NEWTFILTER).unwrap();
+                        if n % 3 == 0 {
+                            // Away and there again: its bits are there before it is.
+                            request(rtm::DELTFILTER).unwrap();
+                            request(rtm::NEWTFILTER).unwrap();
+                        }
+                        added.store(n + 1, Release);
+                        stack.heard();
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut lookup = Lookup::default();
+            let mut turn = 0_u32;
+            while !done.load(Acquire) {
+                let me = turn % THREADS;
+                let there = added[me as usize].load(Acquire);
+                turn += 1;
+                if there == 0 {
+                    continue;
+                }
+                // The latest, and some from before.
+                let which = |i: u32| (there - 1).saturating_sub(i * i * (1 + turn % 7));
+                let to = (0..40).map(|i| address(me, which(i)));
+                for (i, class) in (0..).zip(classes(stack, &mut lookup, to)) {
+                    let n = which(i);
+                    assert_eq!(u32::from(class), 1 + n % 1000, "filter {n} of {there}");
+                }
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Release);
+    });
+}

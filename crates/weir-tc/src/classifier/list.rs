@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The filters of an instance in the order in which they are tried and shown, for the kinds whose
+//! filters are few: the data path reads a published list, a change copies it.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::Error;
+use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT};
+use weir_sync::rcu::{Domain, Guard, Published};
+
+use super::Filter;
+use crate::env::Env;
+
+/// Filters with their keys.
+type Entries<F> = Vec<(u64, Arc<F>)>;
+
+/// See the module's head.
+pub struct List<F: Filter> {
+    /// By key.
+    entries: Published<Entries<F>>,
+    domain: Domain,
+    /// Guards changes of the list.
+    lock: Mutex<()>,
+    /// No changes any more. Written under the lock.
+    closed: AtomicBool,
+    /// Numbers given.
+    given: AtomicU64,
+}
+
+impl<F: Filter> List<F> {
+    /// No filters.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            entries: Published::new(domain, Vec::new()),
+            domain: domain.clone(),
+            lock: Mutex::default(),
+            closed: AtomicBool::new(false),
+            given: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The filters and their keys, in order.
+    #[inline]
+    pub fn entries<'g>(&'g self, guard: &'g Guard) -> &'g [(u64, Arc<F>)] {
+        self.entries.load(guard)
+    }
+
+    /// The filter with a handle.
+    pub fn get(&self, handle: u32) -> Option<Arc<F>> {
+        let guard = self.domain.pin();
+        let mut entries = self.entries(&guard).iter();
+        let found = entries.find(|(_, filter)| filter.handle() == handle);
+        found.map(|(_, filter)| filter.clone())
+    }
+
+    /// A number larger than those before.
+    pub fn number(&self) -> u64 {
+        self.given.fetch_add(1, Relaxed)
+    }
+
+    /// Puts a filter in under a key, or behind those with the same one; `make` sees the others. With
+    /// `old` the new filter stands for it: under its key, unless `key` is another. EAGAIN: `old` is gone,
+    /// the instance closed, or the handle no longer free.
+    pub fn put(
+        &self,
+        key: Option<u64>,
+        old: Option<&Arc<F>>,
+        make: impl FnOnce(&[(u64, Arc<F>)]) -> Result<F, Error>,
+    ) -> Result<Arc<F>, Error> {
+        let again = Err(Error::new(EAGAIN));
+        let _lock = self.lock();
+        if self.closed.load(Relaxed) {
+            return again;
+        }
+        let guard = self.domain.pin();
+        let mut entries = self.entries(&guard).to_vec();
+        let place = |old: &Arc<F>| entries.iter().position(|(_, f)| Arc::ptr_eq(f, old));
+        let old = match old.map(place) {
+            Some(None) => return again,
+            old => old.flatten(),
+        };
+        let filter = make(&entries)?;
+        let held = entries.iter().enumerate();
+        let mut others = held.filter(|&(at, _)| Some(at) != old);
+        if old.is_none() && others.any(|(_, (_, other))| other.handle() == filter.handle()) {
+            return again;
+        }
+        let filter = Arc::new(filter);
+        match (old, key) {
+            (Some(at), None) => entries[at].1 = filter.clone(),
+            (old, key) => {
+                if let Some(at) = old {
+                    entries.remove(at);
+                }
+                let mut key = key.unwrap_or_default();
+                let mut at = entries.partition_point(|(other, _)| *other < key);
+                while entries.get(at).is_some_and(|(other, _)| *other == key) {
+                    (key, at) = (key + 1, at + 1);
+                }
+                entries.insert(at, (key, filter.clone()));
+            }
+        }
+        self.entries.replace(entries);
+        Ok(filter)
+    }
+
+    /// Takes a filter out; answers whether the list is empty now, and closes it then: who comes late
+    /// starts anew with another instance. ENOENT: it is out already.
+    pub fn remove(&self, filter: &Arc<F>) -> Result<bool, Error> {
+        let _lock = self.lock();
+        let guard = self.domain.pin();
+        let mut entries = self.entries(&guard).to_vec();
+        let before = entries.len();
+        entries.retain(|(_, other)| !Arc::ptr_eq(other, filter));
+        if entries.len() == before {
+            return Err(Error::new(ENOENT));
+        }
+        let empty = entries.is_empty();
+        self.closed.fetch_or(empty, Relaxed);
+        self.entries.replace(entries);
+        Ok(empty)
+    }
+
+    /// The first filter under a key or behind it, for [`Classifier::next`](super::Classifier::next).
+    pub fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)> {
+        let guard = self.domain.pin();
+        let entries = self.entries(&guard);
+        let at = entries.partition_point(|(key, _)| *key < from);
+        let (key, filter) = entries.get(at)?;
+        Some((*key, filter.clone()))
+    }
+
+    /// Closes the list and lets go of what the filters had.
+    pub fn destroy(&self, env: &Env<'_>) {
+        let entries = {
+            let _lock = self.lock();
+            self.closed.store(true, Relaxed);
+            let entries = self.entries(env.guard).to_vec();
+            self.entries.replace(Vec::new());
+            entries
+        };
+        for (_, filter) in entries {
+            filter.exts().release(env);
+        }
+    }
+}
+
+/// A filter as its kind knows it.
+pub fn own<F: Filter>(filter: &Arc<dyn Filter>) -> Result<Arc<F>, Error> {
+    let any: Arc<dyn Any + Send + Sync> = filter.clone();
+    any.downcast().map_err(|_| Error::new(EINVAL))
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `route`: matches packets by the realms of their route, or by the device they came in by.
+//!
+//! Mirrors net/sched/cls_route.c. Parameters: `to` and `from` (realms, 0 to 255), `fromif` (index of a
+//! device, to 32767; not with `from`), `classid` (0: none), actions or a policer in the old form. The
+//! handle follows from these: `to` in the lower half, 0x8000 without; in the upper half `from`, the index
+//! with 0x8000, or 0xffff; bits 8 to 14 are free to tell filters apart. A filter is changed to other
+//! parameters only (EEXIST).
+//!
+//! There are no realms here: a packet that has been routed has realm 0, to and from; others (all that are
+//! received) match nothing. `fromif` holds, as in Linux, only of indices that are multiples of 16: what is
+//! hashed on the way in is not what is looked for.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EEXIST, EINVAL};
+use weir_netlink::tca::{self, route4 as attr};
+use weir_netlink::{Error, Policy, Rule, Strictness, Table, Writer, policy};
+use weir_packet::Packet;
+
+use super::exts::{self, Exts};
+use super::list::{List, own};
+use super::{Change, Classifier, Ops};
+use crate::context::Context;
+use crate::env::Env;
+use crate::verdict::{Code, Outcome, code};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    kind: "route",
+    create: |new| Ok(Box::new(Route(List::new(new.env.net.domain())))),
+    template: None,
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::CLASSID => Rule::u32(),
+    attr::TO => Rule::u32(),
+    attr::FROM => Rule::u32(),
+    attr::IIF => Rule::u32(),
+};
+
+const EXTS: exts::Attrs = exts::Attrs {
+    act: attr::ACT,
+    police: attr::POLICE,
+    classid: attr::CLASSID,
+};
+
+/// Table of filters without `to`.
+const ANY_TO: u32 = 256;
+/// Bucket of those by device, and of those without `from` and `fromif`.
+const BY_DEVICE: u32 = 16;
+const WILD: u32 = 32;
+
+/// A filter.
+struct Filter {
+    handle: u32,
+    /// Realms, that of the source in the upper half.
+    id: u32,
+    ifindex: u32,
+    exts: Exts,
+}
+
+/// An instance; see the module's head.
+pub struct Route(List<Filter>);
+
+/// `to_hash`
+fn to_hash(handle: u32) -> u32 {
+    let any = if handle & 0x8000 != 0 { ANY_TO } else { 0 };
+    (handle & 0xff) + any
+}
+
+/// `from_hash` of the upper half; 256 is no bucket.
+fn from_hash(handle: u32) -> u32 {
+    match handle >> 16 {
+        0xffff => WILD,
+        id if id & 0x8000 != 0 => BY_DEVICE + (id & 15),
+        id if id > 255 => 256,
+        id => id & 15,
+    }
+}
+
+/// Key of the first filter of a bucket in the order of dumps.
+fn bucket(table: u32, bucket: u32) -> u64 {
+    u64::from(table) << 54 | u64::from(bucket) << 48
+}
+
+/// Key of a filter: by handle in its bucket, with room for several with the same one.
+fn key(handle: u32) -> u64 {
+    bucket(to_hash(handle), from_hash(handle)) | u64::from(handle) << 16
+}
+
+/// The handle that follows from what is given, and the two numbers.
+fn parse(tb: &Table<'_>, handle: u32, new: bool) -> Result<(u32, u32, u32), Error> {
+    let invalid = || Error::new(EINVAL);
+    let number = |ty, max| match tb.get(ty) {
+        Some(attr) => match attr.u32()? {
+            number if number > max => Err(invalid()),
+            number => Ok(number),
+        },
+        None => Ok(0),
+    };
+    if tb.has(attr::TO) && new && handle & 0x8000 != 0 {
+        return Err(invalid());
+    }
+    let to = number(attr::TO, 0xff)?;
+    let mut found = if tb.has(attr::TO) { to } else { 0x8000 };
+    let mut id = 0;
+    if tb.has(attr::FROM) {
+        if tb.has(attr::IIF) {
+            return Err(invalid());
+        }
+        id = number(attr::FROM, 0xff)?;
+        found |= id << 16;
+    } else if tb.has(attr::IIF) {
+        id = number(attr::IIF, 0x7fff)?;
+        found |= (id | 0x8000) << 16;
+    } else {
+        found |= 0xffff_0000;
+    }
+    if new {
+        found |= handle & 0x7f00;
+        if found != handle {
+            return Err(invalid());
+        }
+    }
+    if found == 0 {
+        let text = "Replacing with handle of 0 is invalid";
+        return Err(Error::msg(EINVAL, text));
+    }
+    Ok((found, to, id))
+}
+
+impl Classifier for Route {
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        if !cx.is_routed(packet) {
+            return code::UNSPEC;
+        }
+        let (id, ifindex) = (0, packet.iif);
+        let entries = self.0.entries(cx.guard);
+        let in_bucket = |table, number| {
+            let (first, end) = (bucket(table, number), bucket(table, number + 1));
+            let at = entries.partition_point(|(key, _)| *key < first);
+            entries[at..].iter().take_while(move |(key, _)| *key < end)
+        };
+        for table in [id & 0xff, ANY_TO] {
+            for number in [id >> 16, BY_DEVICE + (ifindex >> 16 & 15), WILD] {
+                for (_, filter) in in_bucket(table, number) {
+                    let holds = match number {
+                        WILD => true,
+                        0..BY_DEVICE => filter.id == id,
+                        _ => filter.ifindex == ifindex,
+                    };
+                    if !holds {
+                        continue;
+                    }
+                    out.handle = filter.handle;
+                    let result = filter.exts.run(cx, packet, out);
+                    if result >= 0 {
+                        return result;
+                    }
+                }
+            }
+        }
+        code::UNSPEC
+    }
+
+    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
+        if to_hash(handle) > ANY_TO || from_hash(handle) > WILD {
+            return None;
+        }
+        Some(self.0.get(handle)?)
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<dyn super::Filter>>,
+    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        if change.handle == 0 {
+            let text = "Creating with handle of 0 is invalid";
+            return Err(Error::msg(EINVAL, text));
+        }
+        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        // Linux parses these without an extended acknowledgement.
+        let tb = options
+            .parse(&POLICY, Strictness::Liberal)
+            .map_err(|e| Error::new(e.errno))?;
+        let old = old.map(own::<Filter>).transpose()?;
+        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let parsed = parse(&tb, change.handle, old.is_none());
+        let put = parsed.and_then(|(handle, to, id)| {
+            self.0.put(Some(key(handle)), old.as_ref(), |entries| {
+                // The filter itself counts where it stays in its bucket.
+                let here = |other: u32| {
+                    to_hash(other) == to_hash(handle) && from_hash(other) == from_hash(handle)
+                };
+                if old.as_ref().is_some_and(|old| here(old.handle)) && !entries.is_empty() {
+                    return Err(Error::new(EEXIST));
+                }
+                let (mut realms, mut ifindex) = old.as_ref().map_or((0, 0), |o| (o.id, o.ifindex));
+                if tb.has(attr::TO) {
+                    realms = to;
+                }
+                if tb.has(attr::FROM) {
+                    realms = to | id << 16;
+                } else if tb.has(attr::IIF) {
+                    ifindex = id;
+                }
+                Ok(Filter {
+                    handle,
+                    id: realms,
+                    ifindex,
+                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
+                })
+            })
+        });
+        let replaced = old.as_deref().filter(|_| put.is_ok());
+        exts::settle(exts, replaced.map(|old| old as _), change.env);
+        Ok(Some(put?))
+    }
+
+    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
+        let last = self.0.remove(&own(filter)?)?;
+        filter.exts().release(env);
+        Ok(last)
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
+        self.0.next(from)
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        self.0.destroy(env);
+    }
+}
+
+impl super::Filter for Filter {
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn exts(&self) -> &Exts {
+        &self.exts
+    }
+
+    fn dump(&self, w: &mut Writer, _terse: bool, env: &Env<'_>) {
+        let options = w.nest_noflag(tca::OPTIONS);
+        if self.handle & 0x8000 == 0 {
+            w.put_u32(attr::TO, self.id & 0xff);
+        }
+        if self.handle & 0x8000_0000 == 0 {
+            w.put_u32(attr::FROM, self.id >> 16);
+        } else if self.handle >> 16 != 0xffff {
+            w.put_u32(attr::IIF, self.ifindex);
+        }
+        if self.exts.classid != 0 {
+            w.put_u32(attr::CLASSID, self.exts.classid);
+        }
+        self.exts.dump(w, EXTS, false, env);
+        w.end(options);
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS.
+//!
+//! Mirrors `tc_ctl_tclass` and `tc_dump_tclass` (net/sched/sch_api.c).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::errno::{EEXIST, EINVAL, ENOENT, EOPNOTSUPP};
+use weir_netlink::tca::{self, h};
+use weir_netlink::{Error, Full, Message, TcMsg, Writer, nlm, rtm};
+
+use super::{DumpCx, Request, device};
+use crate::counters::{put_no_stats, put_queue_stats};
+use crate::device::{Tree, under};
+use crate::env::{Env, Reply, Requester};
+use crate::qdisc::{Create, Drops, Gone, Node};
+
+/// Serves a request that is no dump. Packets that waited in what went come back.
+pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> {
+    let env = request.env;
+    let (tcm, tb) = request.parse()?;
+    let device = device(env, tcm.ifindex)?;
+    let mut tree = device.tc().tree();
+    let root = || tree.root.as_ref().map_or(0, |root| root.handle);
+
+    // Both may name the qdisc; what is missing of one comes from the other.
+    let (mut parent, mut classid) = (tcm.parent, tcm.handle);
+    let mut handle = classid & h::MAJ_MASK;
+    if parent != h::ROOT {
+        let above = parent & h::MAJ_MASK;
+        if handle != 0 && above != 0 {
+            if handle != above {
+                return Err(Error::new(EINVAL));
+            }
+        } else if above != 0 {
+            handle = above;
+        } else if handle == 0 {
+            handle = root();
+        }
+        if parent != 0 {
+            parent = handle | (parent & h::MIN_MASK);
+        }
+    } else if handle == 0 {
+        handle = root();
+    }
+    let node = tree.find(handle).ok_or(Error::new(ENOENT))?;
+    if !node.ops.classful {
+        return Err(Error::new(EINVAL));
+    }
+    if classid == 0 {
+        if parent == h::ROOT {
+            classid = handle;
+        }
+    } else {
+        classid = handle | (classid & h::MIN_MASK);
+    }
+    let class = if classid == 0 {
+        0
+    } else {
+        node.lock().qdisc.find(classid)
+    };
+    let create = Create {
+        env,
+        device: &device,
+        handle: node.handle,
+        parent: node.parent.load(Relaxed),
+        options: tb.get(tca::OPTIONS),
+        ingress_block: 0,
+        egress_block: 0,
+        other_netem: None,
+    };
+    let mut gone = Gone::default();
+    if class == 0 {
+        if request.ty() != rtm::NEWTCLASS || !request.has(nlm::F_CREATE) {
+            return Err(Error::new(ENOENT));
+        }
+    } else {
+        match request.ty() {
+            rtm::NEWTCLASS if request.has(nlm::F_EXCL) => return Err(Error::new(EEXIST)),
+            rtm::NEWTCLASS => {}
+            rtm::DELTCLASS => {
+                let message = build(
+                    request,
+                    rtm::DELTCLASS,
+                    device.ifindex(),
+                    &node,
+                    class,
+                    true,
+                );
+                let blocks: Vec<_> = {
+                    let qdisc = &node.lock().qdisc;
+                    let holders = qdisc.classes().into_iter().chain([0]);
+                    holders.filter_map(|class| qdisc.block(class)).collect()
+                };
+                let in_use = blocks.iter().any(|block| block.names_class(classid));
+                tree.change(&node, |inner| {
+                    inner.qdisc.delete_class(class, in_use, &create, &mut gone)
+                })?;
+                env.notify(&request.by, Some(reply), &message);
+                forget(&mut tree, &gone);
+                drop(tree);
+                return Ok(gone.finish(env));
+            }
+            _ => {
+                let message = build(
+                    request,
+                    rtm::NEWTCLASS,
+                    device.ifindex(),
+                    &node,
+                    class,
+                    true,
+                );
+                env.notify(&request.by, Some(&mut *reply), &message);
+                if !request.by.echo() {
+                    reply.out.raw(&message);
+                }
+                return Ok(Drops::new());
+            }
+        }
+    }
+    if tb.has(tca::INGRESS_BLOCK) || tb.has(tca::EGRESS_BLOCK) {
+        let message = "Shared blocks are not supported for classes";
+        return Err(Error::msg(EOPNOTSUPP, message));
+    }
+    if classid == h::ROOT {
+        let message = "Cannot create traffic class with classid TC_H_ROOT";
+        return Err(Error::msg(EINVAL, message));
+    }
+    if let Some(rate) = tb.get(tca::RATE) {
+        return Err(Error::unsupported("Rate estimators are not supported").at(&rate));
+    }
+    let class = tree.change(&node, |inner| {
+        let ids = (classid, parent);
+        inner
+            .qdisc
+            .change_class(class, ids, &tb, &create, &mut gone)
+    })?;
+    let message = build(
+        request,
+        rtm::NEWTCLASS,
+        device.ifindex(),
+        &node,
+        class,
+        false,
+    );
+    env.notify(&request.by, Some(reply), &message);
+    forget(&mut tree, &gone);
+    drop(tree);
+    reply.warning = gone.warning;
+    Ok(gone.finish(env))
+}
+
+/// Qdiscs that go are out of the tree.
+fn forget(tree: &mut Tree, gone: &Gone) {
+    for node in &gone.nodes {
+        tree.children.remove(&node.handle);
+        for child in under(node) {
+            tree.children.remove(&child.handle);
+        }
+    }
+}
+
+fn build(
+    request: &Request<'_>,
+    ty: u16,
+    ifindex: u32,
+    node: &Node,
+    class: u32,
+    always: bool,
+) -> Vec<u8> {
+    let by = Requester {
+        flags: 0,
+        ..request.by
+    };
+    if !always && !request.env.notify_needed(&request.by) {
+        return Vec::new();
+    }
+    let mut w = Writer::new();
+    // Without a bound it always fits.
+    let _ = write(&mut w, ty, by, ifindex, node, class);
+    w.into_vec()
+}
+
+/// `tc_fill_tclass`
+fn write(
+    w: &mut Writer,
+    ty: u16,
+    by: Requester,
+    ifindex: u32,
+    node: &Node,
+    class: u32,
+) -> Result<(), Full> {
+    let inner = node.lock();
+    let mut options = Writer::new();
+    let mut tcm = TcMsg {
+        ifindex: ifindex as i32,
+        parent: node.handle,
+        handle: node.handle,
+        ..TcMsg::default()
+    };
+    inner.qdisc.dump_class(class, &mut tcm, &mut options);
+    let stats = inner.qdisc.class_stats(class);
+    let mark = w.message(ty, by.flags, by.seq, by.portid);
+    w.fixed(&tcm);
+    w.put_str(tca::KIND, node.ops.kind);
+    w.raw(options.bytes());
+    match stats {
+        Some(stats) => {
+            let basic = (!stats.queue_only).then_some((stats.bytes, stats.packets));
+            put_queue_stats(w, basic, None, &stats.queue, || stats.app);
+        }
+        None => put_no_stats(w),
+    }
+    w.finish(mark)
+}
+
+/// A running dump.
+pub struct Dump {
+    tcm: TcMsg,
+    qdiscs: usize,
+    classes: usize,
+}
+
+/// Starts a dump.
+pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
+    // Too short a request dumps nothing, which ifindex 0 does as well.
+    let tcm = message.fixed::<TcMsg>().unwrap_or_default();
+    Ok(Dump {
+        tcm,
+        qdiscs: 0,
+        classes: 0,
+    })
+}
+
+impl Dump {
+    fn nodes(&self, env: &Env<'_>) -> (u32, Vec<Arc<Node>>) {
+        let Ok(device) = device(env, self.tcm.ifindex) else {
+            return (0, Vec::new());
+        };
+        let tree = device.tc().tree();
+        let all = tree.root.iter().cloned().chain(tree.children());
+        let all = all.chain(tree.ingress.iter().cloned());
+        let wanted = self.tcm.parent & h::MAJ_MASK;
+        let shown = |node: &Arc<Node>| {
+            !node.invisible && node.ops.classful && (self.tcm.parent == 0 || node.handle == wanted)
+        };
+        (device.ifindex(), all.filter(shown).collect())
+    }
+
+    /// Writes what fits, or one message; `true` when nothing is left.
+    pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
+        let (ifindex, nodes) = self.nodes(cx.env);
+        let start = w.len();
+        for node in nodes.iter().skip(self.qdiscs) {
+            let classes = node.lock().qdisc.classes();
+            for &class in classes.iter().skip(self.classes) {
+                if one && w.len() > start {
+                    return Ok(false);
+                }
+                if write(w, rtm::NEWTCLASS, cx.by, ifindex, node, class).is_err() {
+                    return match w.is_empty() {
+                        true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
+                        false => Ok(false),
+                    };
+                }
+                self.classes += 1;
+            }
+            (self.qdiscs, self.classes) = (self.qdiscs + 1, 0);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER.
+//!
+//! Mirrors `tc_new_tfilter`, `tc_del_tfilter`, `tc_get_tfilter` and `tc_dump_tfilter`
+//! (net/sched/cls_api.c).
+//!
+//! Not implemented: rate estimators (`TCA_RATE`) are refused.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EEXIST, EINVAL, ENOENT};
+use weir_netlink::tca;
+use weir_netlink::{
+    Error, Full, Message, Policy, Rule, Strictness, Table, TcMsg, Writer, nlm, policy, rtm,
+};
+
+use super::{
+    DumpCx, NAME_LEN, Place, Request, chain_index, dump_block, find_block, find_hook, find_qdisc,
+    replay,
+};
+use crate::chain::{Chain, Proto};
+use crate::classifier::{self, Change, Filter};
+use crate::env::{Env, Reply, Requester};
+
+/// Serves a request that is no dump.
+pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
+    replay(|| {
+        let message = Parsed::new(request)?;
+        match request.ty() {
+            rtm::NEWTFILTER => message.new_filter(reply),
+            rtm::DELTFILTER => message.delete(reply),
+            _ => message.get(reply),
+        }
+    })
+}
+
+/// A request, taken apart.
+struct Parsed<'a> {
+    request: &'a Request<'a>,
+    tcm: TcMsg,
+    tb: Table<'a>,
+    /// Ethertype, host order; 0 for none.
+    protocol: u16,
+    prio: u16,
+}
+
+fn text(errno: i32, message: &'static str) -> Error {
+    Error::msg(errno, message)
+}
+
+fn kind_mismatch() -> Error {
+    text(EINVAL, "Specified filter kind does not match existing one")
+}
+
+fn no_proto(error: Option<Error>) -> Error {
+    let errno = error.map_or(ENOENT, |error| error.errno);
+    text(errno, "Filter with specified priority/protocol not found")
+}
+
+impl<'a> Parsed<'a> {
+    fn new(request: &'a Request<'a>) -> Result<Self, Error> {
+        let (tcm, tb) = request.parse()?;
+        Ok(Self {
+            request,
+            tcm,
+            tb,
+            protocol: tcm.protocol(),
+            prio: tcm.prio(),
+        })
+    }
+
+    fn env(&self) -> &'a Env<'a> {
+        self.request.env
+    }
+
+    /// The block, with the checks between qdisc and class.
+    fn place(&self) -> Result<Place, Error> {
+        let hook = find_hook(self.env(), &self.tcm)?;
+        let qdisc = match hook {
+            Some(_) => None,
+            None => find_qdisc(self.env(), &self.tcm)?,
+        };
+        if self
+            .tb
+            .get(tca::KIND)
+            .is_some_and(|kind| kind.c_str().len() >= NAME_LEN)
+        {
+            return Err(text(EINVAL, "Specified TC filter name too long"));
+        }
+        hook.map_or_else(|| find_block(self.env(), &self.tcm, qdisc), Ok)
+    }
+
+    fn kind_is(&self, proto: &Proto) -> bool {
+        let kind = self.tb.get(tca::KIND);
+        kind.is_none_or(|kind| kind.c_str() == proto.ops.kind.as_bytes())
+    }
+
+    /// `tc_new_tfilter`
+    fn new_filter(&self, reply: &mut Reply) -> Result<(), Error> {
+        let (create, mut prio) = (self.request.has(nlm::F_CREATE), self.prio);
+        let allocate = prio == 0;
+        if allocate {
+            if !create {
+                return Err(text(ENOENT, "Invalid filter command with priority of zero"));
+            }
+            prio = 0x8000;
+        }
+        let place = self.place()?;
+        if let Some((_, parent)) = place.shown {
+            place.block.set_classid(parent);
+        }
+        let index = chain_index(&self.tb)?;
+        let chain = place.block.get_chain(index, true, self.env());
+        let chain = chain.ok_or(Error::new(weir_netlink::errno::EAGAIN))?;
+        let result = self
+            .proto(&place, &chain, prio, allocate)
+            .and_then(|(proto, created)| {
+                let result = self.change(&place, &chain, &proto, reply);
+                if result.is_err() {
+                    self.reclaim(&place, &chain, &proto, created);
+                }
+                result
+            });
+        place.block.put_chain(&chain, self.env());
+        result
+    }
+
+    /// The instance of the priority, made if need be, and whether it was.
+    fn proto(
+        &self,
+        place: &Place,
+        chain: &Arc<Chain>,
+        mut prio: u16,
+        allocate: bool,
+    ) -> Result<(Arc<Proto>, bool), Error> {
+        // As long as the instance is there, no lock is taken.
+        let there = chain.find(self.protocol, prio, allocate, self.env().guard);
+        if let Some(proto) = there.map_err(|e| no_proto(Some(e)))? {
+            return Ok((proto, false));
+        }
+        let kind = {
+            let state = chain.lock();
+            let found = state
+                .find(self.protocol, prio, allocate)
+                .map_err(|e| no_proto(Some(e)))?;
+            let at = match found {
+                Ok(proto) => return Ok((proto, false)),
+                Err(at) => at,
+            };
+            if state.flushing {
+                return Err(Error::new(weir_netlink::errno::EAGAIN));
+            }
+            let Some(kind) = self.tb.get(tca::KIND).filter(|_| self.protocol != 0) else {
+                return Err(text(EINVAL, "Filter kind and protocol must be specified"));
+            };
+            if !self.request.has(nlm::F_CREATE) {
+                return Err(need_create());
+            }
+            if allocate {
+                prio = state.auto_prio(at);
+            }
+            kind
+        };
+        let ops =
+            classifier::find_ops(kind.c_str()).ok_or(text(ENOENT, "TC classifier not found"))?;
+        let new = Arc::new(Proto {
+            prio,
+            protocol: self.protocol,
+            ops,
+            classifier: (ops.create)(&classifier::New {
+                env: self.env(),
+                block: &place.block,
+                prio,
+            })?,
+        });
+        // The instance holds the chain from when it is in.
+        if place
+            .block
+            .get_chain(chain.index, false, self.env())
+            .is_none()
+        {
+            return Err(Error::new(weir_netlink::errno::EAGAIN));
+        }
+        let inserted = {
+            let mut state = chain.lock();
+            let inserted = state.insert(&new);
+            chain.publish(&state);
+            inserted
+        };
+        let ours = inserted
+            .as_ref()
+            .is_ok_and(|proto| Arc::ptr_eq(proto, &new));
+        if !ours {
+            place.block.put_chain(chain, self.env());
+        }
+        inserted.map(|proto| (proto, ours))
+    }
+
+    fn change(
+        &self,
+        place: &Place,
+        chain: &Arc<Chain>,
+        proto: &Arc<Proto>,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
+        let create = self.request.has(nlm::F_CREATE);
+        if !self.kind_is(proto) {
+            return Err(kind_mismatch());
+        }
+        let old = proto.classifier.get(self.tcm.handle);
+        match &old {
+            None if !create => return Err(need_create()),
+            Some(_) if self.request.has(nlm::F_EXCL) => {
+                return Err(text(EEXIST, "Filter already exists"));
+            }
+            _ => {}
+        }
+        let template = chain.template.load(self.env().guard).cloned();
+        if template
+            .as_ref()
+            .is_some_and(|template| template.ops().kind != proto.ops.kind)
+        {
+            return Err(text(
+                EINVAL,
+                "Chain template is set to a different filter kind",
+            ));
+        }
+        if let Some(rate) = self.tb.get(tca::RATE) {
+            return Err(Error::unsupported("Rate estimators are not supported").at(&rate));
+        }
+        let change = Change {
+            env: self.env(),
+            block: &place.block,
+            template,
+            handle: self.tcm.handle,
+            tca: &self.tb,
+            options: self.tb.get(tca::OPTIONS),
+            replace: !create,
+            exists: old.is_some(),
+        };
+        let filter = proto.classifier.change(&change, old.as_ref())?;
+        self.notify(
+            rtm::NEWTFILTER,
+            place,
+            chain,
+            proto,
+            filter.as_deref(),
+            Some(reply),
+        );
+        Ok(())
+    }
+
+    /// `tcf_chain_tp_delete_empty` after a refusal: an instance of nothing goes.
+    fn reclaim(&self, place: &Place, chain: &Arc<Chain>, proto: &Arc<Proto>, created: bool) {
+        match proto.classifier.close_if_empty() {
+            Some(false) => return,
+            None if !created => return,
+            _ => {}
+        }
+        self.unlink(place, chain, proto);
+    }
+
+    fn unlink(&self, place: &Place, chain: &Arc<Chain>, proto: &Arc<Proto>) {
+        let removed = {
+            let mut state = chain.lock();
+            let removed = state.remove(proto);
+            chain.publish(&state);
+            removed
+        };
+        if removed {
+            place.block.destroy_proto(chain, proto, self.env());
+        }
+    }
+
+    /// `tc_del_tfilter`
+    fn delete(&self, reply: &mut Reply) -> Result<(), Error> {
+        let by_name = self.protocol != 0 || self.tcm.handle != 0 || self.tb.has(tca::KIND);
+        if self.prio == 0 && by_name {
+            return Err(text(
+                ENOENT,
+                "Cannot flush filters with protocol, handle or kind set",
+            ));
+        }
+        let place = self.place()?;
+        let index = chain_index(&self.tb)?;
+        let Some(chain) = place.block.get_chain(index, false, self.env()) else {
+            if self.prio == 0 {
+                return Ok(());
+            }
+            return Err(text(ENOENT, "Cannot find specified filter chain"));
+        };
+        let result = if self.prio == 0 {
+            flush(self.request, &place, &chain, reply);
+            Ok(())
+        } else {
+            self.delete_in(&place, &chain, reply)
+        };
+        place.block.put_chain(&chain, self.env());
+        result
+    }
+
+    fn delete_in(&self, place: &Place, chain: &Arc<Chain>, reply: &mut Reply) -> Result<(), Error> {
+        let proto = self.find_proto(chain)?;
+        if self.tcm.handle == 0 {
+            // Linux tells of the instance only after it is gone, and cannot then show it.
+            self.unlink(place, chain, &proto);
+            self.notify(rtm::DELTFILTER, place, chain, &proto, None, Some(reply));
+            return Ok(());
+        }
+        let filter = proto.classifier.get(self.tcm.handle);
+        let filter = filter.ok_or(text(ENOENT, "Specified filter handle not found"))?;
+        let message = self.build(rtm::DELTFILTER, place, chain, &proto, Some(&*filter));
+        let last = proto.classifier.delete(&filter, self.env())?;
+        self.env().notify(&self.request.by, Some(reply), &message);
+        if last && proto.classifier.close_if_empty() != Some(false) {
+            self.unlink(place, chain, &proto);
+        }
+        Ok(())
+    }
+
+    fn find_proto(&self, chain: &Arc<Chain>) -> Result<Arc<Proto>, Error> {
+        let proto = match chain.find(self.protocol, self.prio, false, self.env().guard) {
+            Ok(Some(proto)) => proto,
+            Ok(None) => return Err(no_proto(None)),
+            Err(error) => return Err(no_proto(Some(error))),
+        };
+        if !self.kind_is(&proto) {
+            return Err(kind_mismatch());
+        }
+        Ok(proto)
+    }
+
+    /// `tc_get_tfilter`
+    fn get(&self, reply: &mut Reply) -> Result<(), Error> {
+        if self.prio == 0 {
+            return Err(text(ENOENT, "Invalid filter command with priority of zero"));
+        }
+        let place = self.place()?;
+        let index = chain_index(&self.tb)?;
+        let chain = place.block.get_chain(index, false, self.env());
+        let chain = chain.ok_or(text(EINVAL, "Cannot find specified filter chain"))?;
+        let result = self.find_proto(&chain).and_then(|proto| {
+            let filter = proto.classifier.get(self.tcm.handle);
+            let filter = filter.ok_or(text(ENOENT, "Specified filter handle not found"))?;
+            let node = Node {
+                place: &place,
+                chain: chain.index,
+                proto: &proto,
+            };
+            let by = self.request.by;
+            node.write(
+                &mut reply.out,
+                rtm::NEWTFILTER,
+                by,
+                Some(&*filter),
+                false,
+                self.env(),
+            )?;
+            Ok(())
+        });
+        place.block.put_chain(&chain, self.env());
+        result
+    }
+
+    fn build(
+        &self,
+        ty: u16,
+        place: &Place,
+        chain: &Chain,
+        proto: &Proto,
+        filter: Option<&dyn Filter>,
+    ) -> Vec<u8> {
+        let by = self.request.by;
+        if !self.env().notify_needed(&by) {
+            return Vec::new();
+        }
+        let mut w = Writer::new();
+        let node = Node {
+            place,
+            chain: chain.index,
+            proto,
+        };
+        // A message too large for its nests is not told of.
+        let _ = node.write(&mut w, ty, by, filter, false, self.env());
+        w.into_vec()
+    }
+
+    fn notify(
+        &self,
+        ty: u16,
+        place: &Place,
+        chain: &Chain,
+        proto: &Proto,
+        filter: Option<&dyn Filter>,
+        reply: Option<&mut Reply>,
+    ) {
+        let message = self.build(ty, place, chain, proto, filter);
+        self.env().notify(&self.request.by, reply, &message);
+    }
+}
+
+fn need_create() -> Error {
+    text(
+        ENOENT,
+        "Need both RTM_NEWTFILTER and NLM_F_CREATE to create a new filter",
+    )
+}
+
+/// `tfilter_notify_chain` and `tcf_chain_flush`: all filters of a chain go, and each instance is told
+/// of.
+pub(super) fn flush(request: &Request<'_>, place: &Place, chain: &Arc<Chain>, reply: &mut Reply) {
+    let (env, by) = (request.env, request.by);
+    if env.notify_needed(&by) {
+        for proto in chain.protos() {
+            let mut w = Writer::new();
+            let node = Node {
+                place,
+                chain: chain.index,
+                proto: &proto,
+            };
+            if node
+                .write(&mut w, rtm::DELTFILTER, by, None, false, env)
+                .is_ok()
+            {
+                env.notify(&by, Some(reply), w.bytes());
+            }
+        }
+    }
+    place.block.flush(chain, env);
+}
+
+/// A filter, or an instance, in a message.
+struct Node<'a> {
+    place: &'a Place,
+    chain: u32,
+    proto: &'a Proto,
+}
+
+impl Node<'_> {
+    /// `tcf_fill_node`
+    fn write(
+        &self,
+        w: &mut Writer,
+        ty: u16,
+        by: Requester,
+        filter: Option<&dyn Filter>,
+        terse: bool,
+        env: &Env<'_>,
+    ) -> Result<(), Full> {
+        let mark = w.message(ty, by.flags, by.seq, by.portid);
+        let mut tcm = TcMsg {
+            info: TcMsg::make_info(self.proto.prio, self.proto.protocol),
+            handle: filter.map_or(0, Filter::handle),
+            ..TcMsg::default()
+        };
+        self.place.fill(&mut tcm);
+        w.fixed(&tcm);
+        w.put_str(tca::KIND, self.proto.ops.kind);
+        w.put_u32(tca::CHAIN, self.chain);
+        if let Some(filter) = filter {
+            filter.dump(w, terse, env);
+            if !terse {
+                filter.exts().dump_stats(w);
+            }
+        }
+        w.finish(mark)
+    }
+}
+
+static DUMP_POLICY: Policy = policy! { max tca::MAX;
+    tca::CHAIN => Rule::u32(),
+    tca::DUMP_FLAGS => Rule::bitfield32(tca::DUMP_FLAGS_TERSE),
+};
+
+/// A running dump: it goes on after the last filter written, by chain, priority and place in the
+/// instance, whatever changed meanwhile.
+pub struct Dump {
+    tcm: TcMsg,
+    chain: Option<u32>,
+    terse: bool,
+    /// Place of the chain in its block.
+    seq: u64,
+    /// Priority from which to go on there.
+    prio: u16,
+    /// The instance itself is written.
+    head_done: bool,
+    /// Place in the instance.
+    from: u64,
+}
+
+/// Starts a dump.
+pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
+    let mut dump = Dump {
+        tcm: TcMsg::default(),
+        chain: None,
+        terse: false,
+        seq: u64::MAX,
+        prio: 0,
+        head_done: false,
+        from: 0,
+    };
+    // Too short a request dumps nothing.
+    if message.payload().len() < 20 {
+        return Ok(dump);
+    }
+    let (tcm, tb) = message.parse::<TcMsg>(&DUMP_POLICY, Strictness::Liberal)?;
+    if let Some(flags) = tb.get(tca::DUMP_FLAGS) {
+        dump.terse = flags.bitfield32()?.0 & tca::DUMP_FLAGS_TERSE != 0;
+    }
+    dump.chain = tb.get(tca::CHAIN).map(|chain| chain.u32()).transpose()?;
+    (dump.tcm, dump.seq) = (tcm, 0);
+    Ok(dump)
+}
+
+impl Dump {
+    fn wants(&self, proto: &Proto) -> bool {
+        let (prio, protocol) = (self.tcm.prio(), self.tcm.protocol());
+        (prio == 0 || prio == proto.prio) && (protocol == 0 || protocol == proto.protocol)
+    }
+
+    /// Writes what fits, or one message; `true` when nothing is left.
+    pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
+        if self.seq == u64::MAX {
+            return Ok(true);
+        }
+        let Some(place) = dump_block(cx.env, &self.tcm) else {
+            return Ok(true);
+        };
+        let start = w.len();
+        while let Some((seq, chain)) = place.block.next_chain(self.seq) {
+            if seq != self.seq {
+                (self.seq, self.prio, self.head_done, self.from) = (seq, 0, false, 0);
+            }
+            if self.chain.is_none_or(|index| index == chain.index)
+                && !self.fill_chain(cx, w, &place, &chain, one.then_some(start))?
+            {
+                return Ok(false);
+            }
+            (self.seq, self.prio, self.head_done, self.from) = (seq + 1, 0, false, 0);
+        }
+        self.seq = u64::MAX;
+        Ok(true)
+    }
+
+    /// `tcf_chain_dump`; `false` when the datagram is full, or, from `one` on, has a message.
+    fn fill_chain(
+        &mut self,
+        cx: &DumpCx<'_>,
+        w: &mut Writer,
+        place: &Place,
+        chain: &Arc<Chain>,
+        one: Option<usize>,
+    ) -> Result<bool, Error> {
+        let full = |w: &Writer| {
+            if w.is_empty() {
+                Err(Error::new(weir_netlink::errno::EMSGSIZE))
+            } else {
+                Ok(false)
+            }
+        };
+        let enough = |w: &Writer| one.is_some_and(|start| w.len() > start);
+        for proto in chain.protos() {
+            if proto.prio < self.prio || !self.wants(&proto) {
+                continue;
+            }
+            if proto.prio != self.prio {
+                (self.prio, self.head_done, self.from) = (proto.prio, false, 0);
+            }
+            let node = Node {
+                place,
+                chain: chain.index,
+                proto: &proto,
+            };
+            if !self.head_done {
+                if enough(w) {
+                    return Ok(false);
+                }
+                if node
+                    .write(w, rtm::NEWTFILTER, cx.by, None, false, cx.env)
+                    .is_err()
+                {
+                    return full(w);
+                }
+                self.head_done = true;
+            }
+            while let Some((at, filter)) = proto.classifier.next(self.from) {
+                if enough(w) {
+                    return Ok(false);
+                }
+                if self.terse && !filter.has_terse_dump() {
+                    return Err(Error::new(weir_netlink::errno::EOPNOTSUPP));
+                }
+                let filter = Some(&*filter);
+                if node
+                    .write(w, rtm::NEWTFILTER, cx.by, filter, self.terse, cx.env)
+                    .is_err()
+                {
+                    return full(w);
+                }
+                self.from = at + 1;
+            }
+            let Some(next) = proto.prio.checked_add(1) else {
+                break;
+            };
+            (self.prio, self.head_done, self.from) = (next, false, 0);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests against a budget: what does not fit is refused with a sentence, and nothing of it is left.
+
+use weir_netlink::errno::*;
+use weir_netlink::{TcMsg, nlm, rtm};
+
+use super::stress::{filter, shared_action, tc};
+use crate::budget::{Budget, FILTER};
+use crate::testing::Stack;
+
+const ADD: u16 = nlm::F_CREATE | nlm::F_EXCL;
+
+fn stack(budget: Budget) -> Stack {
+    let stack = Stack::with_budget(budget);
+    tc(&stack, "tc qdisc add dev d0 clsact");
+    stack
+}
+
+/// Adds filter `n` with an action of its own.
+fn add(stack: &Stack, n: u32) -> Result<(), weir_netlink::Error> {
+    let request = filter(rtm::NEWTFILTER, ADD, 0, 1, n, n as u16, 0);
+    stack.request(&request).map(drop)
+}
+
+fn filters(stack: &Stack) -> usize {
+    let all = tc(stack, "tc filter show dev d0 ingress");
+    let handle =
+        |answer: &crate::testing::Answer| answer.message().fixed::<TcMsg>().unwrap().handle;
+    all.iter().filter(|answer| handle(answer) != 0).count()
+}
+
+fn actions(stack: &Stack) -> usize {
+    let all = tc(stack, "tc actions list action gact");
+    let tab = all
+        .iter()
+        .flat_map(|a| a.message().attrs::<weir_netlink::TcaMsg>().find_type(1));
+    tab.map(|tab| tab.attrs().count()).sum()
+}
+
+#[test]
+fn filters_beyond_the_limit_are_refused_until_one_goes() {
+    let stack = stack(Budget::new(Some(3), None));
+    (1..=3).for_each(|n| add(&stack, n).unwrap());
+    let error = add(&stack, 4).unwrap_err();
+    assert_eq!(error.errno, ENOSPC);
+    assert!(error.message.unwrap().contains("--max-rules"));
+    assert_eq!((filters(&stack), actions(&stack)), (3, 3));
+    // What is there may be changed, and a refusal of something else takes nothing.
+    let other = filter(rtm::NEWTFILTER, nlm::F_CREATE, 0, 1, 2, 9, 0);
+    stack.request(&other).unwrap();
+    assert_eq!(add(&stack, 1).unwrap_err().errno, EEXIST);
+    assert_eq!((filters(&stack), actions(&stack)), (3, 3));
+    let delete = filter(rtm::DELTFILTER, 0, 0, 1, 2, 0, 0);
+    stack.request(&delete).unwrap();
+    add(&stack, 5).unwrap();
+    assert_eq!(add(&stack, 6).unwrap_err().errno, ENOSPC);
+    // The same key as another's: the place is free again after the refusal.
+    stack
+        .request(&filter(rtm::DELTFILTER, 0, 0, 1, 5, 0, 0))
+        .unwrap();
+    let twin = filter(rtm::NEWTFILTER, ADD, 0, 1, 7, 1, 0);
+    assert_eq!(stack.request(&twin).unwrap_err().errno, EEXIST);
+    add(&stack, 8).unwrap();
+    // With the qdisc all goes.
+    tc(&stack, "tc qdisc del dev d0 clsact");
+    tc(&stack, "tc qdisc add dev d0 clsact");
+    (1..=3).for_each(|n| add(&stack, n).unwrap());
+}
+
+#[test]
+fn memory_beyond_the_limit_is_refused() {
+    // For a filter with an action of its own, not for two.
+    let stack = stack(Budget::new(None, Some(FILTER * 2 + 100)));
+    add(&stack, 1).unwrap();
+    let error = add(&stack, 2).unwrap_err();
+    assert_eq!(error.errno, ENOMEM);
+    assert!(error.message.unwrap().contains("--max-memory"));
+    assert_eq!((filters(&stack), actions(&stack)), (1, 1));
+    // Actions alone count as well.
+    stack
+        .request(&filter(rtm::DELTFILTER, 0, 0, 1, 1, 0, 0))
+        .unwrap();
+    stack.request(&shared_action()).unwrap();
+    let bound = filter(rtm::NEWTFILTER, ADD, 0, 1, 3, 3, 7);
+    stack.request(&bound).unwrap();
+    assert_eq!(add(&stack, 4).unwrap_err().errno, ENOMEM);
+    assert_eq!((filters(&stack), actions(&stack)), (1, 1));
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rtnetlink requests of traffic control, a file an object.
+//!
+//! Each object has `handle` for requests that are no dump, and a dump that starts with `dump` and is
+//! continued with `fill` until that answers `true`; `fill` with `one` writes a single message, for what
+//! is larger than a datagram should be. The order of checks, errno and sentences are Linux's.
+//!
+//! EAGAIN inside means that an object went between being found and being changed: the request starts
+//! anew, a bounded number of times.
+
+pub mod action;
+pub mod chain;
+pub mod class;
+pub mod filter;
+pub mod qdisc;
+
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod stress;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EAGAIN, EINVAL, ENODEV, ENOENT, EOPNOTSUPP};
+use weir_netlink::tca::{self, h};
+use weir_netlink::{
+    Error, Message, Policy, Rule, Strictness, TCM_IFINDEX_MAGIC_BLOCK, Table, TcMsg, policy,
+};
+
+use crate::block::Block;
+use crate::env::{Env, Requester};
+use crate::host::Device;
+use crate::qdisc::Node;
+
+/// `rtm_tca_policy`
+pub(crate) static POLICY: Policy = policy! { max tca::MAX;
+    tca::KIND => Rule::string(0),
+    tca::RATE => Rule::binary(2),
+    tca::STAB => Rule::nested_any(),
+    tca::DUMP_INVISIBLE => Rule::flag(),
+    tca::CHAIN => Rule::u32(),
+    tca::INGRESS_BLOCK => Rule::u32(),
+    tca::EGRESS_BLOCK => Rule::u32(),
+};
+
+/// Times a request starts anew.
+const REPLAYS: usize = 16;
+
+/// `IFNAMSIZ`: names of kinds are shorter.
+const NAME_LEN: usize = 16;
+
+/// A request with its surroundings.
+pub struct Request<'a> {
+    /// The surroundings.
+    pub env: &'a Env<'a>,
+    /// The message.
+    pub message: Message<'a>,
+    /// Who sent it.
+    pub by: Requester,
+}
+
+impl<'a> Request<'a> {
+    /// A request of the socket with port id `portid`.
+    pub fn new(env: &'a Env<'a>, message: Message<'a>, portid: u32) -> Self {
+        Self {
+            env,
+            message,
+            by: Requester::of(&message.header, portid),
+        }
+    }
+
+    fn has(&self, flag: u16) -> bool {
+        self.by.flags & flag != 0
+    }
+
+    fn ty(&self) -> u16 {
+        self.message.header.ty
+    }
+
+    fn parse(&self) -> Result<(TcMsg, Table<'a>), Error> {
+        self.message.parse(&POLICY, Strictness::Liberal)
+    }
+}
+
+/// What a continued dump sees.
+pub struct DumpCx<'a> {
+    /// The surroundings.
+    pub env: &'a Env<'a>,
+    /// For the headers: port id, sequence number, `NLM_F_MULTI`.
+    pub by: Requester,
+}
+
+/// Runs `attempt` until it does not end with EAGAIN, a bounded number of times.
+fn replay<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..REPLAYS {
+        match attempt() {
+            Err(error) if error.errno == EAGAIN => std::thread::yield_now(),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+fn device(env: &Env<'_>, ifindex: i32) -> Result<Arc<dyn Device>, Error> {
+    let device = u32::try_from(ifindex)
+        .ok()
+        .and_then(|ifindex| env.host.device(ifindex));
+    device.ok_or(Error::new(ENODEV))
+}
+
+/// The block a filter or chain request names, with what is shown of it.
+struct Place {
+    block: Arc<Block>,
+    /// Index of the device and class, when not a shared block.
+    shown: Option<(u32, u32)>,
+}
+
+impl Place {
+    fn fill(&self, tcm: &mut TcMsg) {
+        match self.shown {
+            Some((ifindex, parent)) => (tcm.ifindex, tcm.parent) = (ifindex as i32, parent),
+            None => (tcm.ifindex, tcm.parent) = (TCM_IFINDEX_MAGIC_BLOCK, self.block.index),
+        }
+    }
+}
+
+/// The block at a hook that `tcm` names by its class, found as packets find it, without a lock. None
+/// says nothing: [`find_qdisc`] and [`find_block`] then tell what is there.
+fn find_hook(env: &Env<'_>, tcm: &TcMsg) -> Result<Option<Place>, Error> {
+    let ingress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_INGRESS;
+    let egress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_EGRESS;
+    if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK || !(ingress || egress) {
+        return Ok(None);
+    }
+    let device = device(env, tcm.ifindex)?;
+    let block = device.tc().hook_block(ingress, env.guard);
+    Ok(block.map(|block| Place {
+        block,
+        shown: Some((device.ifindex(), tcm.parent)),
+    }))
+}
+
+/// `__tcf_qdisc_find`: the qdisc that `tcm` names; none for a shared block.
+fn find_qdisc(env: &Env<'_>, tcm: &TcMsg) -> Result<Option<(Arc<Node>, u32, u32)>, Error> {
+    if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK {
+        return Ok(None);
+    }
+    let device = device(env, tcm.ifindex)?;
+    let tree = device.tc().tree();
+    let not_classful = || Error::msg(EINVAL, "Qdisc not classful");
+    let node = match tcm.parent {
+        0 => tree.root.clone().ok_or_else(not_classful)?,
+        parent => tree
+            .find(parent & h::MAJ_MASK)
+            .ok_or_else(|| Error::msg(EINVAL, "Parent Qdisc doesn't exists"))?,
+    };
+    if !node.ops.classful {
+        return Err(not_classful());
+    }
+    if !node.ops.filters {
+        return Err(Error::msg(EOPNOTSUPP, "Class doesn't support blocks"));
+    }
+    let parent = if tcm.parent == 0 {
+        node.handle
+    } else {
+        tcm.parent
+    };
+    Ok(Some((node, device.ifindex(), parent)))
+}
+
+/// `__tcf_qdisc_cl_find` and `__tcf_block_find`: the block.
+fn find_block(
+    env: &Env<'_>,
+    tcm: &TcMsg,
+    qdisc: Option<(Arc<Node>, u32, u32)>,
+) -> Result<Place, Error> {
+    let Some((node, ifindex, parent)) = qdisc else {
+        let block = env.net.block(tcm.parent);
+        let block = block.ok_or(Error::msg(EINVAL, "Block of given index was not found"))?;
+        return Ok(Place { block, shown: None });
+    };
+    let inner = node.lock();
+    let mut class = 0;
+    if parent & h::MIN_MASK != 0 {
+        class = inner.qdisc.find(parent);
+        if class == 0 {
+            return Err(Error::msg(ENOENT, "Specified class doesn't exist"));
+        }
+    }
+    let block = inner.qdisc.block(class);
+    let block = block.ok_or_else(|| match inner.qdisc.no_block() {
+        Some(text) => Error::msg(EINVAL, text),
+        None => Error::new(EINVAL),
+    })?;
+    if block.is_shared() {
+        return Err(Error::msg(
+            EOPNOTSUPP,
+            "This filter block is shared. Please use the block index to manipulate the filters",
+        ));
+    }
+    Ok(Place {
+        block,
+        shown: Some((ifindex, parent)),
+    })
+}
+
+/// The block a dump names; none when there is nothing to dump.
+fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place> {
+    if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK {
+        return Some(Place {
+            block: env.net.block(tcm.parent)?,
+            shown: None,
+        });
+    }
+    let device = device(env, tcm.ifindex).ok()?;
+    let tree = device.tc().tree();
+    let node = match tcm.parent {
+        0 => tree.root.clone()?,
+        parent => tree.find(parent & h::MAJ_MASK)?,
+    };
+    if !node.ops.classful || !node.ops.filters {
+        return None;
+    }
+    let block = {
+        let inner = node.lock();
+        let class = match tcm.parent & h::MIN_MASK {
+            0 => 0,
+            _ => match inner.qdisc.find(tcm.parent) {
+                0 => return None,
+                class => class,
+            },
+        };
+        inner.qdisc.block(class)?
+    };
+    let shown = (!block.is_shared()).then(|| (device.ifindex(), block.classid()));
+    Some(Place { block, shown })
+}
+
+/// The chain a request names, 0 by default.
+fn chain_index(tb: &Table<'_>) -> Result<u32, Error> {
+    let index = match tb.get(tca::CHAIN) {
+        Some(attr) => attr.u32()?,
+        None => 0,
+    };
+    if index > crate::verdict::code::VALUE_MASK {
+        return Err(Error::msg(
+            EINVAL,
+            "Specified chain index exceeds upper limit",
+        ));
+    }
+    Ok(index)
+}

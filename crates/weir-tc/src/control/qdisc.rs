@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
+//!
+//! Mirrors `tc_modify_qdisc`, `tc_get_qdisc`, `qdisc_graft` and `tc_dump_qdisc`
+//! (net/sched/sch_api.c). What waits in a qdisc that goes is handed back by [`handle`], to be freed and
+//! counted.
+//!
+//! Not implemented: rate estimators (`TCA_RATE`) of ingress qdiscs and of classes are refused; moving a
+//! qdisc that is there to another class (`qdisc_refcount_inc` and graft) only where it is already.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::errno::{E2BIG, EEXIST, EINVAL, ELOOP, ENOENT, ENOSPC, EOPNOTSUPP};
+use weir_netlink::tca::{self, h};
+use weir_netlink::{Error, Full, Message, Strictness, Table, TcMsg, Writer, nlm, rtm};
+
+use super::{DumpCx, POLICY, Request, device};
+use crate::counters::put_queue_stats;
+use crate::device::{Tree, under};
+use crate::env::{Env, Reply, Requester};
+use crate::estimator::Estimator;
+use crate::host::Device;
+use crate::qdisc::stab::SizeTable;
+use crate::qdisc::{self, Create, Drops, Gone, Node, Ops};
+
+fn text(errno: i32, message: &'static str) -> Error {
+    Error::msg(errno, message)
+}
+
+/// Serves a request that is no dump. Packets that waited in what went come back.
+pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> {
+    let (tcm, tb) = request.parse()?;
+    let device = device(request.env, tcm.ifindex)?;
+    let mut job = Job {
+        request,
+        device,
+        tcm,
+        tb,
+        gone: Gone::default(),
+    };
+    match request.ty() {
+        rtm::NEWQDISC => job.modify(reply)?,
+        _ => job.get_or_delete(reply)?,
+    }
+    Ok(job.gone.finish(request.env))
+}
+
+struct Job<'a> {
+    request: &'a Request<'a>,
+    device: Arc<dyn Device>,
+    tcm: TcMsg,
+    tb: Table<'a>,
+    gone: Gone,
+}
+
+/// `qdisc_leaf`
+fn leaf(parent: &Node, classid: u32) -> Result<Option<Arc<Node>>, Error> {
+    if !parent.ops.classful {
+        return Err(text(EOPNOTSUPP, "Parent qdisc is not classful"));
+    }
+    let inner = parent.lock();
+    match inner.qdisc.find(classid) {
+        0 => Err(text(ENOENT, "Specified class not found")),
+        class => Ok(inner.qdisc.leaf(class)),
+    }
+}
+
+/// Whether there is another `netem` in the tree, and one of them duplicates (`check_netem_in_tree`).
+fn other_netem(tree: &Tree, this: Option<&Arc<Node>>) -> Option<bool> {
+    let all = tree.root.iter().cloned().chain(tree.children());
+    all.filter(|node| this.is_none_or(|this| !Arc::ptr_eq(this, node)))
+        .filter_map(|node| node.lock().qdisc.duplicates())
+        .reduce(|a, b| a | b)
+}
+
+impl<'a> Job<'a> {
+    fn env(&self) -> &'a Env<'a> {
+        self.request.env
+    }
+
+    fn kind_is(&self, ops: &Ops) -> bool {
+        let kind = self.tb.get(tca::KIND);
+        kind.is_none_or(|kind| kind.c_str() == ops.kind.as_bytes())
+    }
+
+    /// `tc_get_qdisc`, which deletes as well.
+    fn get_or_delete(&mut self, reply: &mut Reply) -> Result<(), Error> {
+        let device = self.device.clone();
+        let mut tree = device.tc().tree();
+        let classid = self.tcm.parent;
+        let mut parent = None;
+        let node = if classid == 0 {
+            let node = tree.find(self.tcm.handle);
+            node.ok_or(text(ENOENT, "Failed to find qdisc with specified handle"))?
+        } else {
+            let node = if classid == h::ROOT {
+                tree.root.clone()
+            } else if classid & h::MAJ_MASK == h::INGRESS & h::MAJ_MASK {
+                tree.ingress.clone()
+            } else {
+                let found = tree.find(classid & h::MAJ_MASK);
+                let above = "Failed to find qdisc with specified classid";
+                let above = found.ok_or(text(ENOENT, above))?;
+                let node = leaf(&above, classid)?;
+                parent = Some(above);
+                node
+            };
+            let missing = "Cannot find specified qdisc on specified device";
+            match node {
+                Some(node) => node,
+                // The builtin qdisc of a device that never was up: it has handle zero.
+                None if classid == h::ROOT && self.request.ty() == rtm::DELQDISC => {
+                    return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
+                }
+                None => return Err(text(ENOENT, missing)),
+            }
+        };
+        if classid != 0 && self.tcm.handle != 0 && node.handle != self.tcm.handle {
+            return Err(text(EINVAL, "Invalid handle"));
+        }
+        if !self.kind_is(node.ops) {
+            return Err(text(EINVAL, "Invalid qdisc name"));
+        }
+        if self.request.ty() == rtm::GETQDISC {
+            self.notify(classid, None, Some(&node), reply);
+            return Ok(());
+        }
+        if classid == 0 {
+            return Err(text(EINVAL, "Classid cannot be zero"));
+        }
+        if node.handle == 0 {
+            return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
+        }
+        self.graft(&mut tree, parent.as_ref(), Some(node), None, reply)?;
+        let up = self.device.is_up();
+        drop(tree);
+        if classid == h::ROOT && up {
+            device.tc().activate(&device, self.env());
+        }
+        Ok(())
+    }
+
+    /// `tc_modify_qdisc`
+    fn modify(&mut self, reply: &mut Reply) -> Result<(), Error> {
+        let device = self.device.clone();
+        let mut tree = device.tc().tree();
+        let (classid, handle) = (self.tcm.parent, self.tcm.handle);
+        let mut parent = None;
+        if classid == 0 {
+            if handle == 0 {
+                return Err(text(EINVAL, "Handle cannot be zero"));
+            }
+            let node = tree.find(handle);
+            return self.change(&tree, node, reply);
+        }
+        let mut node = if classid == h::ROOT {
+            tree.root.clone()
+        } else if classid == h::INGRESS {
+            tree.ingress.clone()
+        } else {
+            let found = tree.find(classid & h::MAJ_MASK);
+            let above = found.ok_or(text(ENOENT, "Failed to find specified qdisc"))?;
+            let node = leaf(&above, classid)?;
+            parent = Some(above);
+            node
+        };
+        // A default qdisc may be replaced without a word.
+        node = node.filter(|node| node.handle != 0);
+
+        let same = node
+            .as_ref()
+            .is_some_and(|node| handle != 0 && node.handle == handle);
+        if same {
+            return self.change(&tree, node, reply);
+        }
+        if handle != 0 {
+            if node.is_some() && !self.request.has(nlm::F_REPLACE) {
+                return Err(text(EEXIST, "NLM_F_REPLACE needed to override"));
+            }
+            if handle & h::MIN_MASK != 0 {
+                return Err(text(EINVAL, "Invalid minor handle"));
+            }
+            if let Some(other) = tree.find(handle) {
+                return self.regraft(&other, parent.as_ref());
+            }
+        } else if let Some(present) = &node {
+            let (create, replace) = (
+                self.request.has(nlm::F_CREATE),
+                self.request.has(nlm::F_REPLACE),
+            );
+            let exclusive = self.request.has(nlm::F_EXCL);
+            if self.kind_is(present.ops) {
+                return self.change(&tree, node, reply);
+            }
+            if !(create && (replace || exclusive)) && (create || replace || exclusive) {
+                return self.change(&tree, node, reply);
+            }
+            if !create {
+                return self.create_and_graft(&mut tree, parent.as_ref(), reply);
+            }
+        }
+        if !self.request.has(nlm::F_CREATE) {
+            let message = "Qdisc not found. To create specify NLM_F_CREATE flag";
+            return Err(text(ENOENT, message));
+        }
+        self.create_and_graft(&mut tree, parent.as_ref(), reply)
+    }
+
+    /// The qdisc is there already, at this place or another.
+    fn regraft(&self, node: &Arc<Node>, parent: Option<&Arc<Node>>) -> Result<(), Error> {
+        if node.parent.load(Relaxed) != self.tcm.parent {
+            let message = "Cannot move an existing qdisc to a different parent";
+            return Err(text(EINVAL, message));
+        }
+        if self.request.has(nlm::F_EXCL) {
+            return Err(text(EEXIST, "Exclusivity flag on, cannot override"));
+        }
+        if !self.kind_is(node.ops) {
+            return Err(text(EINVAL, "Invalid qdisc name"));
+        }
+        if node.ops.ingress {
+            return Err(text(EINVAL, "Cannot regraft ingress or clsact Qdiscs"));
+        }
+        if parent.is_some_and(|parent| Arc::ptr_eq(parent, node)) {
+            return Err(text(ELOOP, "Qdisc parent/child loop detected"));
+        }
+        if self.tcm.parent == h::INGRESS {
+            return Err(text(EINVAL, "Ingress cannot graft directly"));
+        }
+        Ok(())
+    }
+
+    /// The second half of `tc_modify_qdisc`, and `qdisc_change`.
+    fn change(
+        &mut self,
+        tree: &Tree,
+        node: Option<Arc<Node>>,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
+        let node = node.ok_or(text(ENOENT, "Specified qdisc not found"))?;
+        if self.request.has(nlm::F_EXCL) {
+            return Err(text(EEXIST, "Exclusivity flag on, cannot modify"));
+        }
+        if !self.kind_is(node.ops) {
+            return Err(text(EINVAL, "Invalid qdisc name"));
+        }
+        let options = self.tb.get(tca::OPTIONS);
+        if options.is_some() {
+            if !node.ops.can_change {
+                let message = "Change operation not supported by specified qdisc";
+                return Err(text(EINVAL, message));
+            }
+            if self.tb.has(tca::INGRESS_BLOCK) || self.tb.has(tca::EGRESS_BLOCK) {
+                return Err(text(EOPNOTSUPP, "Change of blocks is not supported"));
+            }
+        }
+        let stab = self.stab()?;
+        // As in Linux, a wrong estimator is ignored.
+        let estimator = match self.estimator(node.ops, (0, 0)) {
+            Err(error) if error.errno == EOPNOTSUPP => return Err(error),
+            estimator => estimator.ok().flatten(),
+        };
+        if options.is_some() {
+            let device = self.device.clone();
+            let create = Create {
+                env: self.request.env,
+                device: &device,
+                handle: node.handle,
+                parent: node.parent.load(Relaxed),
+                options,
+                ingress_block: 0,
+                egress_block: 0,
+                other_netem: other_netem(tree, Some(&node)),
+            };
+            let gone = &mut self.gone;
+            tree.change(&node, |inner| inner.change(&create, gone))?;
+            if std::mem::take(&mut gone.wake)
+                && let Some(root) = &tree.root
+            {
+                root.lock().wake_at(create.now());
+            }
+        }
+        {
+            let mut inner = node.lock();
+            inner.stab = stab;
+            if let Some(new) = estimator {
+                let new = new.starting_at((inner.bytes, inner.packets));
+                inner.estimator = Some(Box::new(new.instead_of(inner.estimator.as_deref())));
+            }
+        }
+        self.notify(self.tcm.parent, None, Some(&node), reply);
+        Ok(())
+    }
+
+    /// `TCA_STAB`
+    fn stab(&self) -> Result<Option<Box<SizeTable>>, Error> {
+        let stab = self.tb.get(tca::STAB);
+        stab.map(|nest| SizeTable::parse(&nest).map(Box::new))
+            .transpose()
+    }
+
+    /// `TCA_RATE`, for counters that stand there now.
+    fn estimator(&self, ops: &Ops, counters: (u64, u64)) -> Result<Option<Box<Estimator>>, Error> {
+        let Some(rate) = self.tb.get(tca::RATE) else {
+            return Ok(None);
+        };
+        if ops.ingress {
+            // Their counters belong to CPUs, which do not look at the time.
+            let message = "Rate estimators are served for queues, not for ingress and clsact";
+            return Err(Error::unsupported(message).at(&rate));
+        }
+        let estimator = Estimator::parse(&rate, self.env().host.now(), counters);
+        estimator.map(|estimator| Some(Box::new(estimator)))
+    }
+
+    fn block_index(&self, ty: u16, ops: &Ops) -> Result<u32, Error> {
+        let Some(index) = self.tb.get(ty) else {
+            return Ok(0);
+        };
+        let ingress = ty == tca::INGRESS_BLOCK;
+        let index = index.u32()?;
+        if index == 0 {
+            let which = if ingress {
+                "Ingress block index cannot be 0"
+            } else {
+                "Egress block index cannot be 0"
+            };
+            return Err(text(EINVAL, which));
+        }
+        match (ingress, ops.shares) {
+            (true, (true, _)) | (false, (_, true)) => Ok(index),
+            (true, _) => Err(text(EOPNOTSUPP, "Ingress block sharing is not supported")),
+            (false, _) => Err(text(EOPNOTSUPP, "Egress block sharing is not supported")),
+        }
+    }
+
+    /// `qdisc_create`
+    fn create(&self, tree: &Tree) -> Result<Arc<Node>, Error> {
+        let kind = self.tb.get(tca::KIND);
+        let ops = kind.and_then(|kind| qdisc::find_ops(kind.c_str()));
+        let ops = ops.ok_or(text(ENOENT, "Specified qdisc kind is unknown"))?;
+        let parent = self.tcm.parent;
+        let handle = if parent == h::INGRESS {
+            if !ops.ingress {
+                let message = "Specified parent ID is reserved for ingress and clsact Qdiscs";
+                return Err(text(EINVAL, message));
+            }
+            h::INGRESS & h::MAJ_MASK
+        } else if self.tcm.handle == 0 {
+            let free = self
+                .env()
+                .net
+                .qdisc_handle(|handle| tree.find(handle).is_some());
+            free.ok_or(text(ENOSPC, "Maximum number of qdisc handles was exceeded"))?
+        } else {
+            self.tcm.handle
+        };
+        let create = Create {
+            env: self.env(),
+            device: &self.device,
+            handle,
+            parent,
+            options: self.tb.get(tca::OPTIONS),
+            ingress_block: self.block_index(tca::INGRESS_BLOCK, ops)?,
+            egress_block: self.block_index(tca::EGRESS_BLOCK, ops)?,
+            other_netem: other_netem(tree, None),
+        };
+        let qdisc = (ops.create)(&create)?;
+        let node = Node::new(ops, qdisc, handle, parent, false);
+        let rest = self.stab().and_then(|stab| {
+            let estimator = self
+                .estimator(ops, (0, 0))
+                .map_err(|error| error.or_msg("Failed to generate new estimator"))?;
+            Ok((stab, estimator))
+        });
+        match rest {
+            Ok((stab, estimator)) => {
+                let mut inner = node.lock();
+                (inner.stab, inner.estimator) = (stab, estimator);
+            }
+            Err(error) => {
+                node.destroy(self.env(), &mut Drops::new());
+                return Err(error);
+            }
+        }
+        create.number(&node);
+        Ok(node)
+    }
+
+    fn create_and_graft(
+        &mut self,
+        tree: &mut Tree,
+        parent: Option<&Arc<Node>>,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
+        let node = self.create(tree)?;
+        let result = self.graft(tree, parent, None, Some(&node), reply);
+        if result.is_err() {
+            self.gone.nodes.push(node);
+        }
+        result
+    }
+
+    /// `qdisc_graft`: puts `new` where the request says, or takes `old` away.
+    fn graft(
+        &mut self,
+        tree: &mut Tree,
+        parent: Option<&Arc<Node>>,
+        old: Option<Arc<Node>>,
+        new: Option<&Arc<Node>>,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
+        let tc = self.device.clone();
+        let tc = tc.tc();
+        let old = if let Some(parent) = parent {
+            self.graft_class(tree, parent, new)?
+        } else if old.iter().chain(new).any(|node| node.ops.ingress) {
+            // The old one goes before the new one comes: both may own the same shared block.
+            let old = std::mem::replace(&mut tree.ingress, new.cloned());
+            tc.publish_hooks(new);
+            old
+        } else {
+            if let Some(new) = new {
+                new.refs.store(self.device.tx_queues() + 1, Relaxed);
+            }
+            let old = std::mem::replace(&mut tree.root, new.cloned());
+            tc.publish_root(new);
+            old
+        };
+        if let Some(new) = new.filter(|_| parent.is_some()) {
+            tree.children.insert(new.handle, new.clone());
+        }
+        self.notify(
+            self.tcm.parent,
+            old.as_deref(),
+            new.map(|new| &**new),
+            reply,
+        );
+        if let Some(old) = old {
+            for child in under(&old) {
+                tree.children.remove(&child.handle);
+            }
+            tree.children.remove(&old.handle);
+            self.gone.nodes.push(old);
+        }
+        Ok(())
+    }
+
+    fn graft_class(
+        &mut self,
+        tree: &Tree,
+        parent: &Arc<Node>,
+        new: Option<&Arc<Node>>,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        if !parent.ops.classful {
+            return Err(Error::new(EOPNOTSUPP));
+        }
+        if new.is_some_and(|new| new.ops.kind == qdisc::noqueue::OPS.kind) {
+            return Err(text(EINVAL, "Cannot assign noqueue to a class"));
+        }
+        if new.is_some_and(|new| new.lock().stab.is_some()) {
+            return Err(text(EINVAL, "STAB not supported on a non root"));
+        }
+        let depth = parent.depth.load(Relaxed);
+        if new.is_some() && depth >= 7 {
+            return Err(text(E2BIG, "Qdisc hierarchy is too deep"));
+        }
+        let device = self.device.clone();
+        let create = Create {
+            env: self.request.env,
+            device: &device,
+            handle: parent.handle,
+            parent: parent.parent.load(Relaxed),
+            options: None,
+            ingress_block: 0,
+            egress_block: 0,
+            other_netem: None,
+        };
+        let (classid, gone) = (self.tcm.parent, &mut self.gone);
+        let old = tree.change(parent, |inner| {
+            let class = inner.qdisc.find(classid);
+            if class == 0 {
+                return Err(text(ENOENT, "Specified class not found"));
+            }
+            inner.qdisc.graft(class, new.cloned(), &create, gone)
+        })?;
+        if let Some(new) = new {
+            new.depth.store(depth + 1, Relaxed);
+        }
+        Ok(old)
+    }
+
+    /// `qdisc_notify`
+    fn notify(&self, classid: u32, old: Option<&Node>, new: Option<&Node>, reply: &mut Reply) {
+        let (env, by) = (self.env(), self.request.by);
+        let get = self.request.ty() == rtm::GETQDISC;
+        if !get && !env.notify_needed(&by) {
+            return;
+        }
+        let mut w = Writer::new();
+        let ifindex = self.device.ifindex();
+        let shown = |node: &&Node| !node.invisible;
+        let replaces = if old.is_some() { nlm::F_REPLACE } else { 0 };
+        let asked = Requester { flags: 0, ..by };
+        let all = [
+            (old.filter(shown), rtm::DELQDISC, asked),
+            (
+                new.filter(shown),
+                rtm::NEWQDISC,
+                Requester {
+                    flags: replaces,
+                    ..by
+                },
+            ),
+        ];
+        for (node, ty, by) in all {
+            if let Some(node) = node {
+                // Without a bound it always fits.
+                let _ = write(&mut w, ty, by, ifindex, classid, node, env.host.now());
+            }
+        }
+        env.notify(&by, Some(&mut *reply), w.bytes());
+        // A plain request for one qdisc is answered like a notification, to the client as well.
+        if get && !by.echo() {
+            reply.out.raw(w.bytes());
+        }
+    }
+}
+
+/// `tc_fill_qdisc`
+fn write(
+    w: &mut Writer,
+    ty: u16,
+    by: Requester,
+    ifindex: u32,
+    classid: u32,
+    node: &Node,
+    now: u64,
+) -> Result<(), Full> {
+    let mark = w.message(ty, by.flags, by.seq, by.portid);
+    w.fixed(&TcMsg {
+        ifindex: ifindex as i32,
+        parent: classid,
+        handle: node.handle,
+        // Linux takes a qdisc from its queues before it tells, an ingress or clsact one for good.
+        info: match (ty, classid) {
+            (rtm::DELQDISC, h::INGRESS) => 0,
+            (rtm::DELQDISC, _) => 1,
+            _ => node.refs.load(Relaxed),
+        },
+        ..TcMsg::default()
+    });
+    w.put_str(tca::KIND, node.ops.kind);
+    let (bytes, packets, queue) = node.stats();
+    let (app, rate) = {
+        let mut inner = node.lock();
+        inner.qdisc.settle(now);
+        let (ingress, egress) = inner.qdisc.shared_blocks();
+        if ingress != 0 {
+            w.put_u32(tca::INGRESS_BLOCK, ingress);
+        }
+        if egress != 0 {
+            w.put_u32(tca::EGRESS_BLOCK, egress);
+        }
+        inner.qdisc.dump(w);
+        (inner.qdisc.app_stats(), inner.rate(now))
+    };
+    w.put_u8(tca::HW_OFFLOAD, 0);
+    if let Some(stab) = &node.lock().stab {
+        stab.dump(w);
+    }
+    put_queue_stats(w, Some((bytes, packets)), rate, &queue, || app);
+    w.finish(mark)
+}
+
+/// A running dump: it goes on after the last qdisc written, by device and place in its tree.
+pub struct Dump {
+    invisible: bool,
+    /// Index of the device being dumped, 0 before the first.
+    ifindex: u32,
+    /// Qdiscs of it that are written.
+    done: usize,
+}
+
+/// Starts a dump.
+pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
+    let (_, tb) = message.parse::<TcMsg>(&POLICY, Strictness::Liberal)?;
+    Ok(Dump {
+        invisible: tb.has(tca::DUMP_INVISIBLE),
+        ifindex: 0,
+        done: 0,
+    })
+}
+
+impl Dump {
+    /// Writes what fits, or one message; `true` when nothing is left.
+    pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
+        let start = w.len();
+        while let Some(device) = cx.env.host.next_device(self.ifindex.saturating_sub(1)) {
+            if device.ifindex() != self.ifindex {
+                (self.ifindex, self.done) = (device.ifindex(), 0);
+            }
+            let nodes: Vec<_> = {
+                let tree = device.tc().tree();
+                let root = tree.root.iter().cloned();
+                root.chain(tree.children())
+                    .chain(tree.ingress.iter().cloned())
+                    .collect()
+            };
+            for node in nodes.iter().skip(self.done) {
+                if self.invisible || !node.invisible {
+                    if one && w.len() > start {
+                        return Ok(false);
+                    }
+                    let parent = node.parent.load(Relaxed);
+                    let (ty, now) = (rtm::NEWQDISC, cx.env.host.now());
+                    if write(w, ty, cx.by, self.ifindex, parent, node, now).is_err() {
+                        return match w.is_empty() {
+                            true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
+                            false => Ok(false),
+                        };
+                    }
+                }
+                self.done += 1;
+            }
+            let Some(next) = self.ifindex.checked_add(1) else {
+                break;
+            };
+            (self.ifindex, self.done) = (next, 0);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many connections at once: filters come, change and go while packets flow and others dump. Whatever
+//! the order, every request ends as one of Linux's answers, the counters are exact, and nothing is left
+//! when all is deleted.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use weir_netlink::tca::{self, act, flower, gact};
+use weir_netlink::{TcGen, TcMsg, TcaMsg, Writer, errno::*, nlm, rtm};
+
+use crate::testing::{Stack, ipv4, vectors};
+use crate::verdict::Verdict;
+
+const THREADS: u32 = 8;
+const ROUNDS: u32 = 80;
+
+pub(super) fn tc(stack: &Stack, command: &str) -> Vec<crate::testing::Answer> {
+    let all = vectors(include_str!("../../tests/vectors/control.vec"));
+    let (_, datagrams) = all
+        .into_iter()
+        .find(|(recorded, _)| recorded == command)
+        .unwrap();
+    stack.request(&datagrams[0]).unwrap()
+}
+
+/// A request for the filter on destination 10.0.x.y; action 0 is one of its own, others are shared.
+pub(super) fn filter(
+    ty: u16,
+    flags: u16,
+    chain: u32,
+    prio: u16,
+    handle: u32,
+    dst: u16,
+    action: u32,
+) -> Vec<u8> {
+    let mut w = Writer::new();
+    let mark = w.message(ty, nlm::F_REQUEST | flags, 1, 0);
+    w.fixed(&TcMsg {
+        ifindex: 3,
+        handle,
+        parent: 0xffff_fff2,
+        info: TcMsg::make_info(prio, 0x0800),
+        ..TcMsg::default()
+    });
+    w.put_str(tca::KIND, "flower");
+    w.put_u32(tca::CHAIN, chain);
+    if ty == rtm::NEWTFILTER {
+        let options = w.nest(tca::OPTIONS);
+        w.put_be16(flower::KEY_ETH_TYPE, 0x0800);
+        let [x, y] = dst.to_be_bytes();
+        w.put(flower::KEY_IPV4_DST, &[10, 0, x, y]);
+        w.put(flower::KEY_IPV4_DST_MASK, &[255; 4]);
+        let actions = w.nest(flower::ACT);
+        let nest = w.nest(1);
+        w.put_str(act::KIND, "gact");
+        let parms = w.nest(act::OPTIONS);
+        w.put_fixed(
+            gact::PARMS,
+            &TcGen {
+                index: action,
+                action: 0,
+                ..TcGen::default()
+            },
+        );
+        w.end(parms);
+        w.end(nest);
+        w.end(actions);
+        w.end(options);
+    }
+    w.finish(mark).unwrap();
+    w.into_vec()
+}
+
+/// One connection: filters of its own in a priority that all share, and requests for those of others.
+fn connection(stack: &Stack, me: u32) {
+    let (new, del) = (rtm::NEWTFILTER, rtm::DELTFILTER);
+    let add = nlm::F_CREATE | nlm::F_EXCL;
+    for round in 0..ROUNDS {
+        let n = me * ROUNDS + round;
+        let (chain, prio) = (n % 2, 1 + (n / 2 % 2) as u16);
+        let (handle, dst) = (n + 1, n as u16);
+        // Its own filter: nobody else touches it, so all must go well.
+        let action = if n.is_multiple_of(3) { 7 } else { 0 };
+        let request =
+            |ty, flags, dst| stack.request(&filter(ty, flags, chain, prio, handle, dst, action));
+        request(new, add, dst).unwrap();
+        assert_eq!(request(new, add, dst).unwrap_err().errno, EEXIST);
+        if n.is_multiple_of(5) {
+            request(new, nlm::F_CREATE, dst + 0x4000).unwrap();
+        }
+        // Filters all fight over, in a priority that comes and goes with them.
+        let fought = 0x0100_0000 + round % 3;
+        let result = stack.request(&filter(
+            new,
+            add,
+            3,
+            9,
+            fought,
+            0x8000 + round as u16 % 3,
+            7,
+        ));
+        if let Err(error) = result {
+            assert!(matches!(error.errno, EEXIST | EAGAIN), "{error}");
+        }
+        let result = stack.request(&filter(del, 0, 3, 9, fought, 0, 0));
+        if let Err(error) = result {
+            assert!(matches!(error.errno, ENOENT | EAGAIN), "{error}");
+        }
+        if !n.is_multiple_of(4) {
+            stack
+                .request(&filter(del, 0, chain, prio, handle, 0, 0))
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_left() {
+    let stack = Stack::default();
+    tc(&stack, "tc qdisc add dev d0 clsact");
+    // A filter that counts every packet, by an action all share.
+    stack.request(&shared_action()).unwrap();
+    let first = filter(rtm::NEWTFILTER, nlm::F_CREATE, 0, 100, 1, 0xffff, 7);
+    stack.request(&first).unwrap();
+    let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let connections: Vec<_> = (0..THREADS)
+            .map(|me| {
+                scope.spawn({
+                    let stack = &stack;
+                    move || connection(stack, me)
+                })
+            })
+            .collect();
+        for cpu in 0..2_u8 {
+            let (stack, done, sent) = (&stack, &done, &sent);
+            scope.spawn(move || {
+                weir_sync::percpu::bind(usize::from(cpu));
+                let frame = ipv4(17, [1, 1, 1, cpu], [10, 0, 255, 255], 1, 2);
+                let pool = weir_packet::Pool::new(weir_packet::PoolConfig::default());
+                while !done.load(Relaxed) {
+                    let mut packet = stack.packet_from(&pool, &frame);
+                    assert_eq!(
+                        stack.hook_on(usize::from(cpu), 3, true, &mut packet).0,
+                        Verdict::Pass
+                    );
+                    sent.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        let (stack, done) = (&stack, &done);
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                tc(stack, "tc filter show dev d0 ingress");
+                tc(stack, "tc actions list action gact");
+                stack.heard();
+            }
+        });
+        for connection in connections {
+            connection.join().unwrap();
+        }
+        done.store(true, Relaxed);
+    });
+    let left = tc(&stack, "tc filter show dev d0 ingress");
+    let filters = left
+        .iter()
+        .filter(|a| a.message().fixed::<TcMsg>().unwrap().handle != 0)
+        .count();
+    assert_eq!(filters as u32, THREADS * ROUNDS / 4 + 1);
+    let got = tc(&stack, "tc actions list action gact");
+    let tab = got
+        .iter()
+        .flat_map(|a| a.message().attrs::<TcaMsg>().find_type(tca::root::TAB));
+    let packets: u64 = tab
+        .flat_map(|tab| tab.attrs().map(|a| a.payload.to_vec()).collect::<Vec<_>>())
+        .map(|action| {
+            let counts = weir_netlink::attrs(&action).find_type(act::STATS).unwrap();
+            let basic = counts.attrs().find_type(tca::stats::BASIC).unwrap();
+            u64::from(u32::from_ne_bytes(basic.payload[8..12].try_into().unwrap()))
+        })
+        .sum();
+    assert_eq!(
+        packets,
+        sent.load(Relaxed),
+        "each packet met the one filter"
+    );
+    tc(&stack, "tc qdisc del dev d0 clsact");
+    tc(&stack, "tc actions flush action gact");
+    assert!(tc(&stack, "tc actions list action gact").is_empty());
+    stack.domain.barrier();
+}
+
+/// Makes action 7, which stays.
+pub(super) fn shared_action() -> Vec<u8> {
+    let mut w = Writer::new();
+    let mark = w.message(
+        rtm::NEWACTION,
+        nlm::F_REQUEST | nlm::F_CREATE | nlm::F_EXCL,
+        1,
+        0,
+    );
+    w.fixed(&TcaMsg::default());
+    let tab = w.nest(tca::root::TAB);
+    let nest = w.nest(1);
+    w.put_str(act::KIND, "gact");
+    let parms = w.nest(act::OPTIONS);
+    w.put_fixed(
+        gact::PARMS,
+        &TcGen {
+            index: 7,
+            ..TcGen::default()
+        },
+    );
+    w.end(parms);
+    w.end(nest);
+    w.end(tab);
+    w.finish(mark).unwrap();
+    w.into_vec()
+}

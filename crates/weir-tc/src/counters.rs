@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packet counters of actions, filters and qdiscs, and their place in dumps.
+//!
+//! Counters are per CPU (made when the first packet is counted) or plain atomics, as
+//! `TCA_ACT_FLAGS_NO_PERCPU_STATS` says; readers add up. [`Counters`] are those of a qdisc, one by one;
+//! [`Tally`] those of an action, of which there may be millions. Mirrors `struct gnet_stats_basic_sync`,
+//! `struct gnet_stats_queue` and net/core/gen_stats.c.
+
+use std::sync::{Arc, OnceLock};
+
+use weir_netlink::tca::{self, act, stats};
+use weir_netlink::{
+    GnetStatsBasic, GnetStatsQueue, GnetStatsRateEst, GnetStatsRateEst64, TcStats, Writer,
+};
+use weir_sync::percpu::{self, PerCpu};
+use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use weir_sync::primitive::prefetch;
+
+use crate::table::Table;
+
+/// Sums of a [`Counters`].
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Octets seen.
+    pub bytes: u64,
+    /// Packets seen.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Packets that could not be dealt with as asked.
+    pub overlimits: u32,
+}
+
+/// One set of counters.
+#[derive(Debug, Default)]
+pub struct Cell {
+    bytes: AtomicU64,
+    packets: AtomicU64,
+    drops: AtomicU32,
+    overlimits: AtomicU32,
+}
+
+impl Cell {
+    fn add_to(&self, totals: &mut Totals) {
+        totals.bytes = totals.bytes.wrapping_add(self.bytes.load(Relaxed));
+        totals.packets = totals.packets.wrapping_add(self.packets.load(Relaxed));
+        totals.drops = totals.drops.wrapping_add(self.drops.load(Relaxed));
+        totals.overlimits = totals
+            .overlimits
+            .wrapping_add(self.overlimits.load(Relaxed));
+    }
+}
+
+/// Counters of one object; see the module's head.
+#[derive(Debug)]
+pub enum Counters {
+    /// One set for all CPUs.
+    Plain(Cell),
+    /// A set for each CPU that counted.
+    PerCpu(OnceLock<Box<PerCpu<Cell>>>),
+}
+
+impl Counters {
+    /// All zero.
+    pub fn new(per_cpu: bool) -> Self {
+        if per_cpu {
+            Self::PerCpu(OnceLock::new())
+        } else {
+            Self::Plain(Cell::default())
+        }
+    }
+
+    #[inline]
+    fn cell(&self, cpu: usize) -> &Cell {
+        match self {
+            Self::Plain(cell) => cell,
+            Self::PerCpu(cells) => cells.get_or_init(Box::default).get(cpu),
+        }
+    }
+
+    /// Counts packets.
+    #[inline]
+    pub fn count(&self, cpu: usize, packets: u64, bytes: u64) {
+        let cell = self.cell(cpu);
+        if let Self::PerCpu(_) = self {
+            // Only this CPU writes its set.
+            cell.bytes
+                .store(cell.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+            cell.packets
+                .store(cell.packets.load(Relaxed).wrapping_add(packets), Relaxed);
+        } else {
+            cell.bytes.fetch_add(bytes, Relaxed);
+            cell.packets.fetch_add(packets, Relaxed);
+        }
+    }
+
+    /// Counts a drop.
+    #[inline]
+    pub fn count_drop(&self, cpu: usize) {
+        let drops = &self.cell(cpu).drops;
+        if let Self::PerCpu(_) = self {
+            drops.store(drops.load(Relaxed).wrapping_add(1), Relaxed);
+        } else {
+            drops.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts a packet that could not be dealt with.
+    #[inline]
+    pub fn count_overlimit(&self, cpu: usize) {
+        self.cell(cpu).overlimits.fetch_add(1, Relaxed);
+    }
+
+    /// The sums.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        match self {
+            Self::Plain(cell) => cell.add_to(&mut totals),
+            Self::PerCpu(cells) => {
+                for (_, cell) in cells.get().iter().flat_map(|cells| cells.iter()) {
+                    cell.add_to(&mut totals);
+                }
+            }
+        }
+        totals
+    }
+}
+
+/// Sets of counters by slot and CPU: octets, packets, drops, overlimits.
+pub type Sets = percpu::Counters<4>;
+
+/// The counters of an action: a slot among those of its table, taken with the first packet. So an
+/// action that was never hit costs a word, and one that was four on each CPU that counted.
+pub struct Tally {
+    table: Arc<Table>,
+    /// One more than the slot; 0 for none.
+    slot: AtomicU32,
+    /// Each CPU has a set; else all write that of CPU 0.
+    per_cpu: bool,
+}
+
+impl Tally {
+    /// All zero.
+    pub(crate) fn new(per_cpu: bool, table: &Arc<Table>) -> Self {
+        Self {
+            table: table.clone(),
+            slot: AtomicU32::new(0),
+            per_cpu,
+        }
+    }
+
+    /// Whose counters these are.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    #[cold]
+    fn take_slot(&self) -> u32 {
+        let Some(fresh) = self.table.counters.allocate() else {
+            // Four thousand million actions have counted: this one does not.
+            return 0;
+        };
+        match self.slot.compare_exchange(0, fresh + 1, AcqRel, Acquire) {
+            Ok(_) => fresh + 1,
+            Err(winner) => {
+                self.table.counters.free(fresh);
+                winner
+            }
+        }
+    }
+
+    #[inline]
+    fn add(&self, cpu: usize, by: [u64; 4]) {
+        let mut slot = self.slot.load(Acquire);
+        if slot == 0 {
+            slot = self.take_slot();
+        }
+        let Some(slot) = slot.checked_sub(1) else {
+            return;
+        };
+        let sets = &self.table.counters;
+        if self.per_cpu {
+            sets.add(cpu, slot, by);
+        } else {
+            for (counter, by) in sets.set(0, slot).iter().zip(by) {
+                if by != 0 {
+                    counter.fetch_add(by, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Asks for the memory that counting a packet will write.
+    #[inline]
+    pub fn prefetch(&self, cpu: usize) {
+        if let Some(slot) = self.slot.load(Acquire).checked_sub(1) {
+            let cpu = if self.per_cpu { cpu } else { 0 };
+            prefetch(self.table.counters.set(cpu, slot));
+        }
+    }
+
+    /// Counts packets; on the CPU's own thread.
+    #[inline]
+    pub fn count(&self, cpu: usize, packets: u64, bytes: u64) {
+        self.add(cpu, [bytes, packets, 0, 0]);
+    }
+
+    /// Counts a drop.
+    #[inline]
+    pub fn count_drop(&self, cpu: usize) {
+        self.add(cpu, [0, 0, 1, 0]);
+    }
+
+    /// Counts a packet that could not be dealt with.
+    #[inline]
+    pub fn count_overlimit(&self, cpu: usize) {
+        self.add(cpu, [0, 0, 0, 1]);
+    }
+
+    /// The sums.
+    pub fn totals(&self) -> Totals {
+        let Some(slot) = self.slot.load(Acquire).checked_sub(1) else {
+            return Totals::default();
+        };
+        let [bytes, packets, drops, overlimits] = self.table.counters.sum(slot);
+        Totals {
+            bytes,
+            packets,
+            drops: drops as u32,
+            overlimits: overlimits as u32,
+        }
+    }
+}
+
+/// Nobody counts any more: actions go a grace period after they were let go of.
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.load(Acquire).checked_sub(1) {
+            self.table.counters.free(slot);
+        }
+    }
+}
+
+/// Gauges and counts of a queue (`struct gnet_stats_queue`).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Packets waiting.
+    pub qlen: u32,
+    /// Octets waiting.
+    pub backlog: u32,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Packets put back by a full device.
+    pub requeues: u32,
+    /// Times a packet had to wait for its turn.
+    pub overlimits: u32,
+}
+
+impl Queue {
+    /// The queue side of plain counters.
+    pub fn of(totals: &Totals) -> Self {
+        Self {
+            drops: totals.drops,
+            overlimits: totals.overlimits,
+            ..Self::default()
+        }
+    }
+}
+
+fn put_basic(w: &mut Writer, ty: u16, bytes: u64, packets: u64) {
+    let low = packets as u32;
+    w.put_fixed(
+        ty,
+        &GnetStatsBasic {
+            bytes,
+            packets: low,
+            pad: 0,
+        },
+    );
+    if u64::from(low) != packets {
+        w.put_u64(stats::PKT64, packets);
+    }
+}
+
+/// `gnet_stats_copy_rate_est`
+fn put_rate(w: &mut Writer, bps: u64, pps: u64) {
+    let low = GnetStatsRateEst {
+        bps: bps.min(u32::MAX.into()) as u32,
+        pps: pps as u32,
+    };
+    w.put_fixed(stats::RATE_EST, &low);
+    if u64::from(low.bps) != bps {
+        w.put_fixed_pad(
+            stats::RATE_EST64,
+            &GnetStatsRateEst64 { bps, pps },
+            stats::PAD,
+        );
+    }
+}
+
+fn put_queue(w: &mut Writer, queue: &Queue) {
+    let Queue {
+        qlen,
+        backlog,
+        drops,
+        requeues,
+        overlimits,
+    } = *queue;
+    w.put_fixed(
+        stats::QUEUE,
+        &GnetStatsQueue {
+            qlen,
+            backlog,
+            drops,
+            requeues,
+            overlimits,
+        },
+    );
+}
+
+/// `tcf_action_copy_stats`: `TCA_ACT_STATS` of an action. Nothing is ever counted by hardware.
+pub fn put_action_stats(w: &mut Writer, totals: &Totals) {
+    let nest = w.nest_noflag(act::STATS);
+    put_basic(w, stats::BASIC, totals.bytes, totals.packets);
+    put_basic(w, stats::BASIC_HW, 0, 0);
+    put_queue(w, &Queue::of(totals));
+    w.end(nest);
+}
+
+/// `TCA_STATS` of a policer in the old form (`tcf_action_copy_stats` in its compatible mode).
+pub fn put_compat_stats(w: &mut Writer, totals: &Totals) {
+    w.put_fixed(
+        tca::STATS,
+        &TcStats {
+            bytes: totals.bytes,
+            packets: totals.packets as u32,
+            drops: totals.drops,
+            overlimits: totals.overlimits,
+            ..TcStats::default()
+        },
+    );
+}
+
+/// `TCA_STATS2` and `TCA_STATS` of a class whose kind counts nothing.
+pub fn put_no_stats(w: &mut Writer) {
+    let nest = w.nest_noflag(tca::STATS2);
+    w.end(nest);
+    w.put_fixed(tca::STATS, &TcStats::default());
+}
+
+/// `TCA_STATS2` and `TCA_STATS` of a qdisc or class (`gnet_stats_start_copy_compat` and on): octets and
+/// packets, if counted; the queue; `app`
+/// writes the kind's own statistics and answers whether it has any.
+pub fn put_queue_stats(
+    w: &mut Writer,
+    basic: Option<(u64, u64)>,
+    rate: Option<(u64, u64)>,
+    queue: &Queue,
+    app: impl FnOnce() -> Option<Vec<u8>>,
+) {
+    let app = app();
+    let nest = w.nest_noflag(tca::STATS2);
+    if let Some(app) = &app {
+        w.put(stats::APP, app);
+    }
+    if let Some((bytes, packets)) = basic {
+        put_basic(w, stats::BASIC, bytes, packets);
+    }
+    let (bytes, packets) = basic.unwrap_or_default();
+    if let Some((bps, pps)) = rate {
+        put_rate(w, bps, pps);
+    }
+    let (bps, pps) = rate.unwrap_or_default();
+    put_queue(w, queue);
+    w.end(nest);
+    w.put_fixed(
+        tca::STATS,
+        &TcStats {
+            bytes,
+            packets: packets as u32,
+            drops: queue.drops,
+            overlimits: queue.overlimits,
+            bps: bps.min(u32::MAX.into()) as u32,
+            pps: pps as u32,
+            qlen: queue.qlen,
+            backlog: queue.backlog,
+            ..TcStats::default()
+        },
+    );
+    if let Some(app) = &app {
+        w.put(tca::XSTATS, app);
+    }
+}

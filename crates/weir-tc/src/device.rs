@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic control's side of a device: the tree of qdiscs, the hooks, and a packet's way through them.
+//!
+//! Mirrors `dev->qdisc`, `dev_ingress_queue`, `miniq_ingress` and `miniq_egress`, and
+//! `sch_handle_ingress` and `sch_handle_egress` (net/core/dev.c). The data path sees the hooks and the
+//! root queue through published pointers; requests change the tree under the device's lock.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::tca::h;
+use weir_packet::batch::BATCH;
+use weir_packet::{Batch, DropReason, Flags, Packet};
+use weir_sync::rcu::{Domain, Guard, PublishedOption};
+
+use crate::block::Block;
+use crate::chain::Start;
+use crate::classifier::Lookup;
+use crate::context::{Context, Copy};
+use crate::env::Env;
+use crate::host::Device;
+use crate::qdisc::root::Worker;
+use crate::qdisc::{self, Create, Drops, Inner, Node};
+use crate::verdict::{Code, Outcome, Verdict, code};
+
+/// A packet that ends at a hook: dropped, if there is a reason, or consumed.
+pub type Ended = (Packet, Option<DropReason>);
+
+/// What a hook walks, and where it counts.
+struct Hook {
+    block: Arc<Block>,
+    node: Arc<Node>,
+}
+
+/// The qdiscs of a device.
+#[derive(Default)]
+pub(crate) struct Tree {
+    /// None: nothing was attached yet (`noop_qdisc`).
+    pub root: Option<Arc<Node>>,
+    /// `ingress` or `clsact`.
+    pub ingress: Option<Arc<Node>>,
+    /// Those under classes that have a handle, by it.
+    pub children: BTreeMap<u32, Arc<Node>>,
+}
+
+/// See the module's head.
+pub struct DeviceTc {
+    ingress: PublishedOption<Hook>,
+    egress: PublishedOption<Hook>,
+    /// The root, unless packets do not wait.
+    queue: PublishedOption<Arc<Node>>,
+    /// Guards the tree. Taken before the lock of a node or block.
+    tree: Mutex<Tree>,
+}
+
+impl std::fmt::Debug for DeviceTc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeviceTc")
+    }
+}
+
+impl Tree {
+    /// `qdisc_lookup`: the qdisc with a handle.
+    pub fn find(&self, handle: u32) -> Option<Arc<Node>> {
+        if handle == 0 {
+            return None;
+        }
+        let is = |node: &&Arc<Node>| node.handle == handle;
+        let found = self
+            .root
+            .as_ref()
+            .filter(is)
+            .or_else(|| self.children.get(&handle));
+        found.or_else(|| self.ingress.as_ref().filter(is)).cloned()
+    }
+
+    /// All qdiscs under classes in the order of dumps, that of `dev->qdisc_hash`: 16 buckets by handle,
+    /// the newest of a bucket first.
+    pub fn children(&self) -> Vec<Arc<Node>> {
+        let mut found = self.root.as_ref().map(under).unwrap_or_default();
+        let bucket = |handle: u32| handle.wrapping_mul(0x61c8_8647) >> 28;
+        found.sort_by_key(|node| (bucket(node.handle), u32::MAX - node.seq.load(Relaxed)));
+        found
+    }
+
+    /// Changes a qdisc with all above it locked, and lets them know what waits in it then
+    /// (`qdisc_tree_reduce_backlog`).
+    pub fn change<R>(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inner) -> R) -> R {
+        let mut path = vec![node.clone()];
+        while let Some(above) = path.last().and_then(|node| {
+            let parent = node.parent.load(Relaxed);
+            self.find(parent & h::MAJ_MASK)
+                .filter(|_| parent < h::INGRESS)
+        }) {
+            path.push(above);
+        }
+        path.reverse();
+        let mut locked: Vec<_> = path.iter().map(|node| node.lock()).collect();
+        let last = locked.len() - 1;
+        let before = locked[last].load();
+        let result = change(&mut locked[last]);
+        let after = locked[last].load();
+        for at in (0..last).rev() {
+            let class = path[at + 1].parent.load(Relaxed);
+            locked[at].child_changed(class, before, after);
+        }
+        result
+    }
+}
+
+/// All qdiscs under a node.
+pub(crate) fn under(node: &Arc<Node>) -> Vec<Arc<Node>> {
+    let mut found = Vec::new();
+    let mut walk = vec![node.clone()];
+    while let Some(node) = walk.pop() {
+        let leaves = node.lock().qdisc.children();
+        found.extend(leaves.iter().cloned());
+        walk.extend(leaves.into_iter().rev());
+    }
+    found
+}
+
+impl DeviceTc {
+    /// No qdisc, no filter.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            ingress: PublishedOption::new(domain, None),
+            egress: PublishedOption::new(domain, None),
+            queue: PublishedOption::new(domain, None),
+            tree: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows the root to the data path; the caller holds the tree.
+    pub(crate) fn publish_root(&self, root: Option<&Arc<Node>>) {
+        let waits = root.filter(|root| root.ops.kind != qdisc::noqueue::OPS.kind);
+        self.queue.replace(waits.cloned());
+    }
+
+    /// Shows the hooks to the data path; the caller holds the tree.
+    pub(crate) fn publish_hooks(&self, node: Option<&Arc<Node>>) {
+        let (ingress, egress) = match node {
+            Some(node) => node.lock().qdisc.hooks(),
+            None => (None, None),
+        };
+        let hook = |block: Option<Arc<Block>>| {
+            let node = node?.clone();
+            block.map(|block| Hook { block, node })
+        };
+        self.ingress.replace(hook(ingress));
+        self.egress.replace(hook(egress));
+    }
+
+    /// The block of a hook, unless it is shared, or the root has the handle of the hooks' qdisc.
+    pub(crate) fn hook_block(&self, ingress: bool, guard: &Guard) -> Option<Arc<Block>> {
+        let hook = if ingress { &self.ingress } else { &self.egress };
+        let hook = hook.load(guard)?;
+        let root = self.queue.load(guard).map(|root| root.handle);
+        let plain = !hook.block.is_shared() && root != Some(hook.node.handle);
+        plain.then(|| hook.block.clone())
+    }
+
+    /// The device has come up (`dev_activate`): without a root it gets its default one.
+    pub fn activate(&self, device: &Arc<dyn Device>, env: &Env<'_>) {
+        let mut tree = self.tree();
+        if tree.root.is_some() {
+            return;
+        }
+        let kind = match device.no_queue() {
+            true => qdisc::noqueue::OPS.kind,
+            false => env.host.default_qdisc(),
+        };
+        let ops = qdisc::find_ops(kind.as_bytes()).unwrap_or(&qdisc::noqueue::OPS);
+        let create = Create {
+            env,
+            device,
+            handle: 0,
+            parent: h::ROOT,
+            options: None,
+            ingress_block: 0,
+            egress_block: 0,
+            other_netem: None,
+        };
+        let made = (ops.create)(&create).map(|qdisc| (ops, qdisc));
+        let (ops, qdisc) =
+            made.unwrap_or_else(|_| (&qdisc::noqueue::OPS, Box::new(qdisc::noqueue::Noqueue)));
+        let node = Node::new(ops, qdisc, 0, h::ROOT, false);
+        node.refs.store(device.tx_queues() + 1, Relaxed);
+        self.publish_root(Some(&node));
+        tree.root = Some(node);
+    }
+
+    /// The device goes (`dev_shutdown`): so do its qdiscs and filters. Nobody is told. What waited
+    /// comes back, to be freed and counted.
+    pub fn shutdown(&self, env: &Env<'_>) -> Drops {
+        let (root, ingress) = {
+            let mut tree = self.tree();
+            self.publish_root(None);
+            self.publish_hooks(None);
+            tree.children.clear();
+            (tree.root.take(), tree.ingress.take())
+        };
+        let mut drops = Drops::new();
+        for node in root.into_iter().chain(ingress) {
+            node.destroy(env, &mut drops);
+        }
+        drops
+    }
+
+    /// The root's kind (`IFLA_QDISC`).
+    pub fn root_kind(&self) -> &'static str {
+        self.tree()
+            .root
+            .as_ref()
+            .map_or("noop", |root| root.ops.kind)
+    }
+
+    /// Whether packets received meet filters.
+    #[inline]
+    pub fn has_ingress(&self) -> bool {
+        self.ingress.is_some()
+    }
+
+    /// Whether packets sent meet filters before the queue.
+    #[inline]
+    pub fn has_egress(&self) -> bool {
+        self.egress.is_some()
+    }
+
+    /// Walks a received packet over the ingress filters (`sch_handle_ingress`). MAC and network
+    /// header are set.
+    #[inline]
+    pub fn ingress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
+        cx.ingress = true;
+        match self.ingress.load(cx.guard) {
+            Some(hook) => hook.run(cx, packet, DropReason::TC_INGRESS),
+            None => Verdict::Pass,
+        }
+    }
+
+    /// Walks a packet to be sent over the egress filters (`sch_handle_egress`). Its data begin at the
+    /// MAC header.
+    #[inline]
+    pub fn egress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
+        cx.ingress = false;
+        match self.egress.load(cx.guard) {
+            Some(hook) => hook.run(cx, packet, DropReason::TC_EGRESS),
+            None => Verdict::Pass,
+        }
+    }
+
+    /// [`ingress`](Self::ingress) of a batch: what passes stays in it, in order; what is redirected goes
+    /// to [`Context::copies`], and all else to `ended`.
+    pub fn ingress_batch<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        lookup: &mut Lookup,
+        batch: &mut Batch,
+        ended: &mut Vec<Ended>,
+    ) {
+        cx.ingress = true;
+        if let Some(hook) = self.ingress.load(cx.guard) {
+            hook.run_batch(cx, lookup, batch, DropReason::TC_INGRESS, ended);
+        }
+    }
+
+    /// [`egress`](Self::egress) of a batch, as [`ingress_batch`](Self::ingress_batch).
+    pub fn egress_batch<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        lookup: &mut Lookup,
+        batch: &mut Batch,
+        ended: &mut Vec<Ended>,
+    ) {
+        cx.ingress = false;
+        if let Some(hook) = self.egress.load(cx.guard) {
+            hook.run_batch(cx, lookup, batch, DropReason::TC_EGRESS, ended);
+        }
+    }
+
+    /// Whether packets to be sent wait in a queue. If not, they go to the device at once.
+    #[inline]
+    pub fn has_queue(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Puts packets in front of the queue; any thread may. Who gets a [`Worker`] has to work on the
+    /// queue for all. A request that takes the queue away meanwhile drops them.
+    pub fn push<'g>(
+        &'g self,
+        guard: &'g Guard,
+        mut batch: Batch,
+        drops: &mut Drops,
+    ) -> Option<Worker<'g>> {
+        let Some(root) = self.queue.load(guard) else {
+            drops.extend(batch.drain().map(|packet| (packet, DropReason::QDISC_DROP)));
+            return None;
+        };
+        root.push(batch, drops)
+    }
+
+    /// Packets may leave the queue now that could not before.
+    pub fn ask<'g>(&'g self, guard: &'g Guard) -> Option<Worker<'g>> {
+        self.queue.load(guard)?.ask()
+    }
+
+    /// When to ask the queue again, ns of the stack's clock, if packets wait and none may leave yet.
+    pub fn next_event(&self, guard: &Guard) -> Option<u64> {
+        self.queue.load(guard)?.lock().next_event()
+    }
+}
+
+impl Hook {
+    fn run<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        reason: DropReason,
+    ) -> Verdict {
+        if self.block.is_empty(cx) {
+            return Verdict::Pass;
+        }
+        // A packet an ifb has sent on is not classified again (`tc_skip_classify`); only once.
+        if packet.flags.contains(Flags::SKIP_CLASSIFY) {
+            packet.flags.remove(Flags::SKIP_CLASSIFY);
+            return Verdict::Pass;
+        }
+        cx.packet_comes(packet);
+        self.node.hook_counters.count(cx.cpu, 1, cx.packet_len());
+        let mut out = Outcome::default();
+        let code = self.block.classify(cx, packet, &mut out);
+        self.verdict(code, &out, cx, packet, reason)
+    }
+
+    /// What follows from the code a packet's walk ended with.
+    #[inline]
+    fn verdict(
+        &self,
+        code: Code,
+        out: &Outcome<'_>,
+        cx: &Context<'_, '_>,
+        packet: &mut Packet,
+        reason: DropReason,
+    ) -> Verdict {
+        match code {
+            code::OK | code::RECLASSIFY => {
+                packet.tc_index = (out.classid & h::MIN_MASK) as u16;
+                Verdict::Pass
+            }
+            code::SHOT => {
+                self.node.hook_counters.count_drop(cx.cpu);
+                Verdict::Drop(out.reason.unwrap_or(reason))
+            }
+            code::STOLEN | code::QUEUED | code::TRAP => Verdict::Consumed,
+            code::CONSUMED => out.target.map_or(Verdict::Consumed, Verdict::Redirect),
+            _ => Verdict::Pass,
+        }
+    }
+
+    /// Looks all packets up together, then walks those that match something, in order.
+    fn run_batch<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        lookup: &mut Lookup,
+        batch: &mut Batch,
+        reason: DropReason,
+        ended: &mut Vec<Ended>,
+    ) {
+        let Some(chain) = self.block.first_chain(cx) else {
+            return;
+        };
+        let (mut wanted, mut count, mut bytes) = (0, 0, 0);
+        for (i, packet) in batch.iter_mut().enumerate() {
+            // See `run`.
+            if packet.flags.contains(Flags::SKIP_CLASSIFY) {
+                packet.flags.remove(Flags::SKIP_CLASSIFY);
+                continue;
+            }
+            wanted |= 1 << i;
+            count += 1;
+            bytes += cx.skb_len(packet);
+        }
+        self.node.hook_counters.count(cx.cpu, count, bytes);
+        let mut starts = [Start::default(); BATCH];
+        if !chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts) {
+            return;
+        }
+        starts.iter().for_each(|start| start.prefetch(cx.cpu));
+        let mut starts = starts.into_iter();
+        batch.filter_map(|mut packet| {
+            let start = starts.next().unwrap_or_default();
+            if start.is_end() {
+                return Some(packet);
+            }
+            cx.packet_comes(&packet);
+            let mut out = Outcome::default();
+            let code = chain.walk(start, cx, &mut packet, &mut out);
+            match self.verdict(code, &out, cx, &mut packet, reason) {
+                Verdict::Pass => return Some(packet),
+                Verdict::Redirect(target) => cx.copies.push(Copy {
+                    packet,
+                    target,
+                    itself: true,
+                }),
+                Verdict::Drop(reason) => ended.push((packet, Some(reason))),
+                Verdict::Consumed => ended.push((packet, None)),
+            }
+            None
+        });
+    }
+}

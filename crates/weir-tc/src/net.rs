@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic control's side of a network namespace: actions by kind, shared blocks, and the counter that
+//! numbers qdiscs. Nothing but a pointer exists before the first use.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use weir_sync::rcu::Domain;
+
+use crate::action;
+use crate::block::Block;
+use crate::budget::Budget;
+use crate::env::Env;
+use crate::host::Host;
+use crate::psample::Groups;
+use crate::table::Table;
+
+/// Action kinds.
+const KINDS: usize = action::KINDS.len();
+
+#[derive(Default)]
+struct Inner {
+    actions: [OnceLock<Arc<Table>>; KINDS],
+    /// Guards which shared blocks there are. Taken before the lock of a block.
+    blocks: Mutex<BTreeMap<u32, Arc<Block>>>,
+    /// Qdiscs made.
+    nodes: AtomicU32,
+    /// The last handle given to a qdisc that asked for none, less 0x8000.
+    handles: AtomicU32,
+    psample: OnceLock<Arc<Groups>>,
+}
+
+/// See the module's head.
+pub struct NetTc {
+    domain: Domain,
+    budget: Arc<Budget>,
+    inner: OnceLock<Box<Inner>>,
+}
+
+impl std::fmt::Debug for NetTc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NetTc")
+    }
+}
+
+impl NetTc {
+    /// For a namespace of the stack whose domain and budget these are.
+    pub fn new(domain: &Domain, budget: &Arc<Budget>) -> Self {
+        Self {
+            domain: domain.clone(),
+            budget: budget.clone(),
+            inner: OnceLock::new(),
+        }
+    }
+
+    /// The domain of the stack.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// What filters and actions may take.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    fn inner(&self) -> &Inner {
+        self.inner.get_or_init(Box::default)
+    }
+
+    /// The actions of a kind.
+    pub fn actions(&self, ops: &'static action::Ops) -> &Arc<Table> {
+        let number = action::KINDS
+            .iter()
+            .position(|other| std::ptr::eq(other, ops));
+        // Every `Ops` is an element of the table; a stranger shares its first place harmlessly.
+        let place = &self.inner().actions[number.unwrap_or_default()];
+        place.get_or_init(|| Arc::new(Table::new(ops, &self.domain)))
+    }
+
+    /// The groups of sampled packets.
+    pub fn psample(&self, host: &dyn Host) -> Arc<Groups> {
+        let groups = &self.inner().psample;
+        groups
+            .get_or_init(|| Arc::new(Groups::new(host.generic())))
+            .clone()
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Block>>> {
+        self.inner()
+            .blocks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shared block with an index.
+    pub fn block(&self, index: u32) -> Option<Arc<Block>> {
+        self.blocks().get(&index).cloned()
+    }
+
+    /// `tcf_block_get_ext` with an index: the shared block, made if need be, with one more owner.
+    pub(crate) fn own_block(&self, index: u32) -> Arc<Block> {
+        let mut blocks = self.blocks();
+        if let Some(block) = blocks.get(&index).filter(|block| block.add_owner()) {
+            return block.clone();
+        }
+        let block = Block::new(&self.domain, index, None);
+        blocks.insert(index, block.clone());
+        block
+    }
+
+    /// A block is dead.
+    pub(crate) fn forget_block(&self, block: &Block) {
+        if block.is_shared() {
+            let mut blocks = self.blocks();
+            if blocks
+                .get(&block.index)
+                .is_some_and(|other| std::ptr::eq(&**other, block))
+            {
+                blocks.remove(&block.index);
+            }
+        }
+    }
+
+    /// `qdisc_alloc_handle`: the next handle for which `taken` says no.
+    pub(crate) fn qdisc_handle(&self, taken: impl Fn(u32) -> bool) -> Option<u32> {
+        let next = || {
+            let n = self.inner().handles.fetch_add(1, Relaxed) % 0x7ffe;
+            (0x8001 + n) << 16
+        };
+        (0..0x7ffe).map(|_| next()).find(|&handle| !taken(handle))
+    }
+
+    /// The next number of a qdisc.
+    pub(crate) fn node_number(&self) -> u32 {
+        self.inner().nodes.fetch_add(1, Relaxed)
+    }
+
+    /// A device has been unregistered: actions let go of it.
+    pub fn device_gone(&self, key: u64) {
+        for table in self.inner.get().iter().flat_map(|inner| &inner.actions) {
+            let Some(table) = table.get() else { continue };
+            let mut from = Some(1);
+            while let Some((index, action)) = from.and_then(|from| table.next(from)) {
+                action.kind.device_gone(key);
+                from = index.checked_add(1);
+            }
+        }
+    }
+
+    /// The namespace goes: its actions do, too. Its devices' qdiscs have gone before.
+    pub fn shutdown(&self, env: &Env<'_>) {
+        for table in self.inner.get().iter().flat_map(|inner| &inner.actions) {
+            if let Some(table) = table.get() {
+                table.flush(env);
+            }
+        }
+    }
+}

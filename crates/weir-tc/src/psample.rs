@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Groups of sampled packets, and the generic netlink messages that tell of them.
+//!
+//! Mirrors net/psample/psample.c: a group is a number, made by the first action that samples into it
+//! and gone with the last, and numbers its samples. Listeners hear of groups (`config`) and samples
+//! (`packets`) as messages of the family `psample`; who they are is the stack's business ([`Hearers`]).
+//! The family's requests are served there, too.
+//!
+//! Not implemented: what only hardware fills in (traffic class, occupancy, latency).
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::psample::{self as attr, CMD_DEL_GROUP, CMD_NEW_GROUP, CMD_SAMPLE};
+use weir_netlink::{GenlMsg, Writer, align, genl, nlm};
+
+/// Type of the family's messages. Linux gives it out when the module is loaded.
+pub const FAMILY: u16 = genl::START_ALLOC;
+/// Multicast group `config`.
+pub const GROUP_CONFIG: u32 = 3;
+/// Multicast group `packets`.
+pub const GROUP_PACKETS: u32 = 4;
+
+/// `PSAMPLE_MAX_PACKET_SIZE`
+const MAX_SIZE: usize = 0xffff;
+/// Octets of an attribute's header.
+const HEADER: usize = 4;
+
+/// Sockets that may have joined the multicast groups of generic netlink.
+pub trait Hearers: Send + Sync {
+    /// Whether anybody hears the group.
+    fn listening(&self, group: u32) -> bool;
+    /// Sends a message to all that do.
+    fn tell(&self, group: u32, message: &[u8]);
+}
+
+/// A group of samples.
+#[derive(Debug)]
+pub struct Group {
+    /// Its number.
+    pub number: u32,
+    seq: AtomicU32,
+}
+
+/// What a sample says beside the packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Sampled<'a> {
+    /// Index of the device it came from, 0 for none.
+    pub iif: u32,
+    /// Index of the device it goes to, 0 for none.
+    pub oif: u32,
+    /// One in so many packets is sampled.
+    pub rate: u32,
+    /// Nanoseconds since 1970.
+    pub time: u64,
+    /// Ethertype.
+    pub protocol: u16,
+    /// The packet.
+    pub data: &'a [u8],
+    /// Octets of it to send at most.
+    pub cut: u32,
+}
+
+/// The groups of a namespace.
+pub struct Groups {
+    hearers: Arc<dyn Hearers>,
+    /// With their references, in the order in which they were made.
+    all: Mutex<Vec<(Arc<Group>, u32)>>,
+}
+
+impl Groups {
+    /// No group.
+    pub fn new(hearers: Arc<dyn Hearers>) -> Self {
+        Self {
+            hearers,
+            all: Mutex::default(),
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<(Arc<Group>, u32)>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `psample_group_get`: the group, made if need be, with one more reference.
+    pub fn get(&self, number: u32) -> Arc<Group> {
+        let mut all = self.all();
+        if let Some((group, refs)) = all.iter_mut().find(|(group, _)| group.number == number) {
+            *refs += 1;
+            return group.clone();
+        }
+        let group = Arc::new(Group {
+            number,
+            seq: AtomicU32::new(0),
+        });
+        self.announce(&group, CMD_NEW_GROUP);
+        all.push((group.clone(), 1));
+        group
+    }
+
+    /// `psample_group_put`
+    pub fn put(&self, group: &Arc<Group>) {
+        let mut all = self.all();
+        let Some(at) = all.iter().position(|(other, _)| Arc::ptr_eq(other, group)) else {
+            return;
+        };
+        all[at].1 -= 1;
+        if all[at].1 == 0 {
+            self.announce(group, CMD_DEL_GROUP);
+            all.remove(at);
+        }
+    }
+
+    /// The groups with their references.
+    pub fn list(&self) -> Vec<(Arc<Group>, u32)> {
+        self.all().clone()
+    }
+
+    /// `psample_group_notify`: always before the first reference or after the last.
+    fn announce(&self, group: &Group, command: u8) {
+        if self.hearers.listening(GROUP_CONFIG) {
+            let mut w = Writer::new();
+            let mark = w.message(FAMILY, nlm::F_MULTI, 0, 0);
+            group.fill(&mut w, command, 0);
+            // Without a bound it always fits.
+            let _ = w.finish(mark);
+            self.hearers.tell(GROUP_CONFIG, w.bytes());
+        }
+    }
+
+    /// `psample_sample_packet`: tells of a packet. Nothing is built that nobody hears.
+    pub fn sample(&self, group: &Group, sampled: &Sampled<'_>) {
+        let seq = group.seq.fetch_add(1, Relaxed);
+        if !self.hearers.listening(GROUP_PACKETS) {
+            return;
+        }
+        let mut w = Writer::new();
+        let mark = w.message(FAMILY, 0, 0, 0);
+        w.fixed(&genl_header(CMD_SAMPLE));
+        let Sampled { iif, oif, data, .. } = *sampled;
+        // Rate, size, group and sequence number, then time and protocol.
+        let mut meta = 4 * 8 + 12 + 8;
+        for (ty, ifindex) in [(attr::IIFINDEX, iif), (attr::OIFINDEX, oif)] {
+            if ifindex != 0 {
+                w.put_u16(ty, ifindex as u16);
+                meta += 8;
+            }
+        }
+        w.put_u32(attr::SAMPLE_RATE, sampled.rate);
+        w.put_u32(attr::ORIGSIZE, data.len() as u32);
+        w.put_u32(attr::SAMPLE_GROUP, group.number);
+        w.put_u32(attr::GROUP_SEQ, seq);
+        w.put_u64(attr::TIMESTAMP, sampled.time);
+        w.put_u16(attr::PROTO, sampled.protocol);
+        let mut len = data.len().min(sampled.cut as usize);
+        if meta + align(HEADER + len) > MAX_SIZE {
+            len = MAX_SIZE - meta - HEADER - 4;
+        }
+        if len > 0 {
+            w.put(attr::DATA, &data[..len]);
+        }
+        if w.finish(mark).is_ok() {
+            self.hearers.tell(GROUP_PACKETS, w.bytes());
+        }
+    }
+}
+
+impl Group {
+    /// `psample_group_nl_fill`, behind the message's header.
+    pub fn fill(&self, w: &mut Writer, command: u8, refs: u32) {
+        w.fixed(&genl_header(command));
+        w.put_u32(attr::SAMPLE_GROUP, self.number);
+        w.put_u32(attr::GROUP_REFCOUNT, refs);
+        w.put_u32(attr::GROUP_SEQ, self.seq.load(Relaxed));
+    }
+}
+
+fn genl_header(cmd: u8) -> GenlMsg {
+    GenlMsg {
+        cmd,
+        version: attr::GENL_VERSION,
+        reserved: 0,
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A set of minor numbers, walked in order: as many bits as the largest needs, and a bit for each word.
+
+/// The set.
+#[derive(Debug, Default, Clone)]
+pub struct Bits {
+    words: Vec<u64>,
+    used: Vec<u64>,
+    count: u32,
+}
+
+impl Bits {
+    /// Whether nothing is in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether a number is in it.
+    #[inline]
+    pub fn contains(&self, id: u16) -> bool {
+        let word = self.words.get(usize::from(id / 64));
+        word.is_some_and(|word| word & (1 << (id % 64)) != 0)
+    }
+
+    /// Puts a number in.
+    pub fn insert(&mut self, id: u16) {
+        let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+            self.used.resize(word / 64 + 1, 0);
+        }
+        self.count += u32::from(self.words[word] & bit == 0);
+        self.words[word] |= bit;
+        self.used[word / 64] |= 1 << (word % 64);
+    }
+
+    /// Takes a number out.
+    pub fn remove(&mut self, id: u16) {
+        let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
+        if !self.contains(id) {
+            return;
+        }
+        self.count -= 1;
+        self.words[word] &= !bit;
+        if self.words[word] == 0 {
+            self.used[word / 64] &= !(1 << (word % 64));
+        }
+    }
+
+    /// The least number in it that is at least `id`.
+    pub fn from(&self, id: u16) -> Option<u16> {
+        let word = usize::from(id / 64);
+        let rest = self.words.get(word)? & (u64::MAX << (id % 64));
+        if rest != 0 {
+            return Some((word * 64) as u16 + rest.trailing_zeros() as u16);
+        }
+        let next = word + 1;
+        let mut mask = u64::MAX << (next % 64);
+        for (at, used) in self.used.iter().enumerate().skip(next / 64) {
+            let rest = used & mask;
+            if rest != 0 {
+                let word = at * 64 + rest.trailing_zeros() as usize;
+                let bit = self.words[word].trailing_zeros() as usize;
+                return Some((word * 64 + bit) as u16);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+
+    /// The least number in it that is above `id`.
+    pub fn after(&self, id: u16) -> Option<u16> {
+        self.from(id.checked_add(1)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_agrees_with_a_sorted_set() {
+        let (mut bits, mut oracle) = (Bits::default(), BTreeSet::new());
+        let mut seed = 3_u64;
+        for round in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let id = (seed >> 33) as u16 & if round % 3 == 0 { 0xffff } else { 0x1ff };
+            if seed >> 63 == 0 {
+                bits.insert(id);
+                oracle.insert(id);
+            } else {
+                bits.remove(id);
+                oracle.remove(&id);
+            }
+            let from = (seed >> 17) as u16;
+            assert_eq!(bits.from(from), oracle.range(from..).next().copied());
+            assert_eq!(
+                bits.after(id),
+                oracle.range(id..).find(|&&o| o != id).copied()
+            );
+            assert_eq!(bits.is_empty(), oracle.is_empty());
+        }
+    }
+}

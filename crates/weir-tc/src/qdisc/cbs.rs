@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `cbs`: credit-based shaping of one class of traffic (802.1Q, Annex L).
+//!
+//! Mirrors the software half of net/sched/sch_cbs.c. Parameters: `idleslope` and `sendslope` (kbit/s; the second
+//! negative), `hicredit` and `locredit` (octets). A packet leaves while credit is not negative and the one
+//! before has been sent at the port's rate; sending costs credit, waiting earns it. The port's rate is 10
+//! Mbit/s, Linux's for a device that does not tell its speed. Offload is refused.
+//!
+//! One class, `:1`, with a `pfifo` until another qdisc is grafted.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
+use weir_netlink::tca::{self, cbs as attr};
+use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcCbsQopt, TcMsg, Writer, policy};
+use weir_packet::Packet;
+
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    classful: true,
+    ..Ops::new("cbs", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcCbsQopt::LEN as u16),
+};
+
+const SECOND: i64 = 1_000_000_000;
+/// Octets a second of a kbit/s (`BYTES_PER_KBIT`), and of the port.
+const KBIT: i64 = 125;
+const PORT: i64 = 10_000 * KBIT;
+
+/// The qdisc.
+struct Cbs {
+    qopt: TcCbsQopt,
+    /// Octets.
+    credits: i64,
+    /// When the last packet has been sent, or credit was computed, ns.
+    last: i64,
+    child: Leaf,
+    total: Load,
+}
+
+fn parse(create: &Create<'_>) -> Result<TcCbsQopt, Error> {
+    let missing = "Missing CBS qdisc options  which are mandatory";
+    let options = create.options.ok_or(Error::msg(EINVAL, missing))?;
+    let tb = options.parse(&POLICY, Strictness::Liberal)?;
+    let parms = tb
+        .get(attr::PARMS)
+        .and_then(|parms| TcCbsQopt::from_bytes(parms.payload));
+    let missing = "Missing CBS parameter which are mandatory";
+    let qopt = parms.ok_or(Error::msg(EINVAL, missing))?;
+    if qopt.offload != 0 {
+        let message = "Specified device does not support cbs offload";
+        return Err(Error::msg(EOPNOTSUPP, message));
+    }
+    Ok(qopt)
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    Ok(Box::new(Cbs {
+        qopt: parse(create)?,
+        credits: 0,
+        last: 0,
+        child: create.shown_pfifo(),
+        total: Load::default(),
+    }))
+}
+
+impl Qdisc for Cbs {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        if self.total.len == 0 && self.credits > 0 {
+            // Credit does not grow while nothing waits.
+            (self.credits, self.last) = (0, q.now() as i64);
+        }
+        self.child.enqueue(q, packet, &mut self.total).0
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let now = q.now() as i64;
+        if now < self.last {
+            q.watchdog(self.last as u64);
+            return None;
+        }
+        let idle = i64::from(self.qopt.idleslope) * KBIT;
+        if self.credits < 0 {
+            let earned = (now - self.last).wrapping_mul(idle) / SECOND;
+            self.credits = (self.credits + earned).min(i64::from(self.qopt.hicredit));
+            if self.credits < 0 {
+                let wait = (-self.credits).wrapping_mul(SECOND).checked_div(idle);
+                q.watchdog(now.saturating_add(wait.unwrap_or(i64::MAX)) as u64);
+                self.last = now;
+                return None;
+            }
+        }
+        let packet = self.child.dequeue(q, &mut self.total).0?;
+        let len = i64::from(pkt_len(&packet));
+        let cost = len * (i64::from(self.qopt.sendslope) * KBIT) / PORT;
+        self.credits = (self.credits + cost).max(i64::from(self.qopt.locredit));
+        self.last = now + len * SECOND / PORT;
+        Some(packet)
+    }
+
+    fn load(&self) -> Load {
+        self.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        self.child.purge(&mut self.total, out);
+    }
+
+    fn change(&mut self, create: &Create<'_>, _gone: &mut Gone) -> Result<(), Error> {
+        self.qopt = parse(create)?;
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let nest = w.nest_noflag(tca::OPTIONS);
+        w.put_fixed(attr::PARMS, &self.qopt);
+        w.end(nest);
+    }
+
+    fn find(&self, _classid: u32) -> u32 {
+        1
+    }
+
+    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
+        self.child.node()
+    }
+
+    fn graft(
+        &mut self,
+        _class: u32,
+        new: Option<Arc<Node>>,
+        create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        let new = new.map_or_else(|| create.pfifo(0), |new| Leaf::new(Some(new)));
+        Ok(self.child.replace(new, &mut self.total, gone))
+    }
+
+    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
+        self.total.moved(before, after);
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        vec![1]
+    }
+
+    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
+        tcm.handle |= 1;
+        tcm.info = self.child.handle();
+    }
+}

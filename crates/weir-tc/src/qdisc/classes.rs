@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The classes of a qdisc by their id, in the order in which Linux shows them.
+//!
+//! Mirrors `struct Qdisc_class_hash` (net/sched/sch_api.c): a hash table whose buckets are walked from
+//! the first on, the newest class of a bucket first, and which doubles when it is three quarters full.
+
+/// Classes of type `T`, each with a number of its own, from 1 up, for as long as it is there.
+#[derive(Debug)]
+pub struct Classes<T> {
+    slots: Vec<Option<(u32, T)>>,
+    free: Vec<u32>,
+    /// Numbers by hash of the id; a bucket's newest is its last.
+    buckets: Vec<Vec<u32>>,
+    count: usize,
+}
+
+impl<T> Default for Classes<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            buckets: vec![Vec::new(); 4],
+            count: 0,
+        }
+    }
+}
+
+impl<T> Classes<T> {
+    /// `qdisc_class_hash`
+    fn bucket(&self, id: u32) -> usize {
+        let id = id ^ (id >> 8);
+        let id = id ^ (id >> 4);
+        id as usize & (self.buckets.len() - 1)
+    }
+
+    /// The number of the class with an id.
+    #[inline]
+    pub fn find(&self, id: u32) -> Option<u32> {
+        let mut bucket = self.buckets[self.bucket(id)].iter();
+        bucket.find(|&&number| self.id(number) == Some(id)).copied()
+    }
+
+    /// A class's id.
+    #[inline]
+    pub fn id(&self, number: u32) -> Option<u32> {
+        let slot = self.slots.get((number as usize).wrapping_sub(1))?;
+        slot.as_ref().map(|(id, _)| *id)
+    }
+
+    /// A class by its number.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&T> {
+        let slot = self.slots.get((number as usize).wrapping_sub(1))?;
+        slot.as_ref().map(|(_, class)| class)
+    }
+
+    /// A class by its number, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        let slot = self.slots.get_mut((number as usize).wrapping_sub(1))?;
+        slot.as_mut().map(|(_, class)| class)
+    }
+
+    /// Puts a class in (`qdisc_class_hash_insert`), and lets the table grow (`qdisc_class_hash_grow`).
+    pub fn insert(&mut self, id: u32, class: T) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32
+        });
+        self.slots[number as usize - 1] = Some((id, class));
+        let bucket = self.bucket(id);
+        self.buckets[bucket].push(number);
+        self.count += 1;
+        if self.count * 4 > self.buckets.len() * 3 {
+            let old = std::mem::take(&mut self.buckets);
+            self.buckets = vec![Vec::new(); old.len() * 2];
+            // From the newest of each on, so that their order turns around.
+            for number in old.iter().flat_map(|bucket| bucket.iter().rev()) {
+                let id = self.id(*number).unwrap_or_default();
+                let bucket = self.bucket(id);
+                self.buckets[bucket].push(*number);
+            }
+        }
+        number
+    }
+
+    /// Takes a class out.
+    pub fn remove(&mut self, number: u32) -> Option<T> {
+        let slot = self.slots.get_mut((number as usize).wrapping_sub(1))?;
+        let (id, class) = slot.take()?;
+        self.free.push(number);
+        self.count -= 1;
+        let bucket = self.bucket(id);
+        self.buckets[bucket].retain(|&other| other != number);
+        Some(class)
+    }
+
+    /// The numbers of all, in order.
+    pub fn numbers(&self) -> Vec<u32> {
+        let buckets = self.buckets.iter();
+        buckets.flat_map(|b| b.iter().rev()).copied().collect()
+    }
+
+    /// All classes, in no order that may be shown.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, class)| class)
+    }
+
+    /// All classes, in no order that may be shown.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten().map(|(_, class)| class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_found_and_keep_linux_s_order() {
+        let mut classes = Classes::default();
+        let numbers: Vec<u32> = [0x10001, 0x10005, 0x10002]
+            .map(|id| classes.insert(id, id))
+            .into();
+        assert_eq!(numbers, [1, 2, 3]);
+        // Buckets 1, 1 and 2: the newest of a bucket first.
+        assert_eq!(classes.numbers(), [2, 1, 3]);
+        let four = classes.insert(0x10009, 0);
+        // Eight buckets now: 1 and 9 in bucket 1, turned around.
+        assert_eq!(classes.numbers(), [1, 4, 3, 2]);
+        assert_eq!(classes.find(0x10009), Some(four));
+        assert_eq!(classes.remove(four), Some(0));
+        assert_eq!((classes.find(0x10009), classes.get(four)), (None, None));
+        assert_eq!(classes.insert(0x10007, 7), four);
+    }
+}

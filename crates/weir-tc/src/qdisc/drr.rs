@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `drr`: classes served by deficit round robin.
+//!
+//! Mirrors net/sched/sch_drr.c. No parameters of its own. Of a class: `quantum` (octets a turn, 256 to
+//! 1048576; default the largest frame). A packet's class: its priority if that names one, else the class
+//! a filter names; a packet without one is dropped (QDISC_DROP).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_netlink::errno::{EBUSY, EINVAL};
+use weir_netlink::tca::{self, drr as attr, h};
+use weir_netlink::{Error, Policy, Rule, Strictness, Table, TcMsg, Writer, policy};
+use weir_packet::{DropReason, Packet};
+
+use super::classes::Classes;
+use super::{
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
+    pkt_len, words,
+};
+use crate::block::Block;
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    classful: true,
+    filters: true,
+    ..Ops::new("drr", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX; attr::QUANTUM => Rule::u32(), };
+
+struct Class {
+    quantum: u32,
+    deficit: u32,
+    active: bool,
+    leaf: Leaf,
+    bytes: u64,
+    packets: u64,
+}
+
+/// The qdisc.
+struct Drr {
+    block: Arc<Block>,
+    handle: u32,
+    classes: Classes<Class>,
+    /// Classes with packets, in turn.
+    active: VecDeque<u32>,
+    total: Load,
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    Ok(Box::new(Drr {
+        block: create.block(),
+        handle: create.handle,
+        classes: Classes::default(),
+        active: VecDeque::new(),
+        total: Load::default(),
+    }))
+}
+
+impl Drr {
+    fn deactivate(&mut self, class: u32) {
+        if let Some(found) = self.classes.get_mut(class)
+            && std::mem::take(&mut found.active)
+        {
+            self.active.retain(|&other| other != class);
+        }
+    }
+}
+
+impl Qdisc for Drr {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let own = match (packet.priority ^ self.handle) & h::MAJ_MASK {
+            0 => self.classes.find(packet.priority),
+            _ => None,
+        };
+        let (packet, class) = match own {
+            Some(class) => (packet, Some(class)),
+            None => match classify(&self.block, q, packet) {
+                Ok((packet, class)) => (packet, class.and_then(|id| self.classes.find(id))),
+                Err(ended) => return ended,
+            },
+        };
+        let Some((number, class)) = class.and_then(|n| Some((n, self.classes.get_mut(n)?))) else {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        };
+        let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
+        if how == Enqueued::Queued && !class.active {
+            class.active = true;
+            class.deficit = class.quantum;
+            self.active.push_back(number);
+        }
+        how
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        loop {
+            let number = *self.active.front()?;
+            let class = self.classes.get_mut(number)?;
+            let Some(len) = class.leaf.peek(q, &mut self.total) else {
+                if class.leaf.load().len > 0 {
+                    // Its queue holds packets back: nobody else gets a turn, as in Linux.
+                    return None;
+                }
+                class.active = false;
+                self.active.pop_front();
+                continue;
+            };
+            if len > class.deficit {
+                class.deficit += class.quantum;
+                self.active.rotate_left(1);
+                continue;
+            }
+            class.deficit -= len;
+            let (packet, left) = class.leaf.dequeue(q, &mut self.total);
+            let packet = packet?;
+            class.bytes = class.bytes.wrapping_add(u64::from(pkt_len(&packet)));
+            class.packets = class.packets.wrapping_add(1);
+            if left.len == 0 {
+                class.active = false;
+                self.active.pop_front();
+            }
+            return Some(packet);
+        }
+    }
+
+    fn load(&self) -> Load {
+        self.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        for class in self.classes.values_mut() {
+            class.leaf.purge(&mut self.total, out);
+            class.active = false;
+        }
+        self.active.clear();
+    }
+
+    fn find(&self, classid: u32) -> u32 {
+        self.classes.find(classid).unwrap_or(0)
+    }
+
+    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.classes.get(class)?.leaf.node()
+    }
+
+    fn graft(
+        &mut self,
+        class: u32,
+        new: Option<Arc<Node>>,
+        create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        self.deactivate(class);
+        let id = self.classes.id(class).unwrap_or(0);
+        let Some(found) = self.classes.get_mut(class) else {
+            return Ok(None);
+        };
+        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        Ok(found.leaf.replace(new, &mut self.total, gone))
+    }
+
+    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
+        self.total.moved(before, after);
+        if after.len == 0 {
+            self.deactivate(class);
+        }
+    }
+
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        (class == 0).then(|| self.block.clone())
+    }
+
+    fn no_block(&self) -> Option<&'static str> {
+        Some("DRR classid must be zero")
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        self.classes.numbers()
+    }
+
+    fn change_class(
+        &mut self,
+        class: u32,
+        (classid, _): (u32, u32),
+        tca: &Table<'_>,
+        create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<u32, Error> {
+        let message = "DRR options are required for this operation";
+        let options = tca.get(tca::OPTIONS).ok_or(Error::msg(EINVAL, message))?;
+        let asked = options
+            .parse(&POLICY, Strictness::Liberal)?
+            .u32(attr::QUANTUM)?;
+        if asked == Some(0) {
+            return Err(Error::msg(EINVAL, "Specified DRR quantum cannot be zero"));
+        }
+        let quantum = asked
+            .unwrap_or_else(|| create.psched_mtu())
+            .clamp(256, 1 << 20);
+        if let Some(found) = self.classes.get_mut(class) {
+            if asked.is_some() {
+                found.quantum = quantum;
+            }
+            return Ok(class);
+        }
+        let new = Class {
+            quantum,
+            deficit: 0,
+            active: false,
+            leaf: create.pfifo(classid),
+            bytes: 0,
+            packets: 0,
+        };
+        Ok(self.classes.insert(classid, new))
+    }
+
+    fn delete_class(
+        &mut self,
+        class: u32,
+        in_use: bool,
+        _create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<(), Error> {
+        if in_use {
+            return Err(Error::new(EBUSY));
+        }
+        self.deactivate(class);
+        if let Some(class) = self.classes.remove(class) {
+            class.leaf.purge(&mut self.total, &mut gone.drops);
+            gone.nodes.extend(class.leaf.node());
+        }
+        Ok(())
+    }
+
+    fn dump_class(&self, class: u32, tcm: &mut TcMsg, w: &mut Writer) {
+        let Some(found) = self.classes.get(class) else {
+            return;
+        };
+        tcm.parent = h::ROOT;
+        tcm.handle = self.classes.id(class).unwrap_or(0);
+        tcm.info = found.leaf.handle();
+        let nest = w.nest_noflag(tca::OPTIONS);
+        w.put_u32(attr::QUANTUM, found.quantum);
+        w.end(nest);
+    }
+
+    fn class_stats(&self, class: u32) -> Option<ClassStats> {
+        let class = self.classes.get(class)?;
+        let (_, _, queue) = class.leaf.stats();
+        let deficit = if queue.qlen > 0 { class.deficit } else { 0 };
+        Some(ClassStats {
+            bytes: class.bytes,
+            packets: class.packets,
+            queue,
+            app: Some(words(&[deficit])),
+            ..ClassStats::default()
+        })
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        vec![self.block.clone()]
+    }
+}

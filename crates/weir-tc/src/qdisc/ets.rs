@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `ets`: strict bands first, in order; the others share what is left by deficit round robin (802.1Qaz).
+//!
+//! Mirrors net/sched/sch_ets.c. Parameters: `bands` (1 to 16), `strict` (how many of them), `quanta`
+//! (octets a turn of the others, 256 to 1048576; default the largest frame), `priomap` (the band of each
+//! of the 16 packet priorities; default the last band). A packet's band: its priority if that has the
+//! qdisc's handle; the class a filter names; else by the priomap. Class `n` is band `n - 1`.
+//!
+//! Fewer bands drop what waits in those taken away. No offload.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
+use weir_netlink::tca::{self, ets as attr, h};
+use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, TcMsg, Writer, policy};
+use weir_packet::Packet;
+
+use super::{
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
+};
+use crate::block::Block;
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    classful: true,
+    filters: true,
+    ..Ops::new("ets", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::NBANDS => Rule::u8(),
+    attr::NSTRICT => Rule::u8(),
+    attr::QUANTA => Rule::nested_any(),
+    attr::PRIOMAP => Rule::nested_any(),
+};
+static PRIOMAP: Policy = policy! { max attr::MAX; attr::PRIOMAP_BAND => Rule::u8(), };
+static QUANTA: Policy = policy! { max attr::MAX; attr::QUANTA_BAND => Rule::u32(), };
+
+/// `TCQ_ETS_MAX_BANDS`
+const MAX_BANDS: usize = 16;
+
+struct Band {
+    leaf: Leaf,
+    quantum: u32,
+    deficit: u32,
+    active: bool,
+}
+
+/// The qdisc.
+struct Ets {
+    block: Arc<Block>,
+    handle: u32,
+    strict: usize,
+    priomap: [u8; 16],
+    bands: Vec<Band>,
+    /// Bands that share and have packets, in turn.
+    active: VecDeque<usize>,
+    total: Load,
+}
+
+struct Params {
+    strict: usize,
+    priomap: [u8; 16],
+    quanta: Vec<u32>,
+}
+
+fn wrong(message: &'static str) -> Error {
+    Error::msg(EINVAL, message)
+}
+
+fn elements<'a>(nest: &Attr<'a>, policy: &'static Policy) -> Result<Vec<Attr<'a>>, Error> {
+    weir_netlink::validate(nest.attrs(), policy, Strictness::Strict)?;
+    Ok(nest.attrs().collect())
+}
+
+fn parse(create: &Create<'_>) -> Result<Params, Error> {
+    let options = create.options.ok_or(Error::new(EINVAL))?;
+    let tb = options.parse(&POLICY, Strictness::Strict)?;
+    let bands = tb.u8(attr::NBANDS)?;
+    let bands = usize::from(bands.ok_or(wrong("sch_ets: Number of bands is a required argument"))?);
+    if !(1..=MAX_BANDS).contains(&bands) {
+        return Err(wrong("sch_ets: Invalid number of bands"));
+    }
+    let strict = usize::from(tb.u8(attr::NSTRICT)?.unwrap_or(0));
+    if strict > bands {
+        return Err(wrong("sch_ets: Invalid number of strict bands"));
+    }
+    let mut priomap = [(bands - 1) as u8; 16];
+    if let Some(map) = tb.get(attr::PRIOMAP) {
+        for (prio, band) in elements(&map, &PRIOMAP)?.iter().enumerate() {
+            let Some(place) = priomap.get_mut(prio) else {
+                return Err(wrong("sch_ets: Too many priorities in ETS priomap"));
+            };
+            *place = band.u8()?;
+            if usize::from(*place) >= bands {
+                return Err(wrong("sch_ets: Invalid band number in ETS priomap"));
+            }
+        }
+    }
+    let mut quanta = vec![0; strict];
+    if let Some(given) = tb.get(attr::QUANTA) {
+        for quantum in elements(&given, &QUANTA)? {
+            if quanta.len() >= bands {
+                return Err(wrong("sch_ets: ETS quanta has more values than bands"));
+            }
+            quanta.push(quantum.u32()?.clamp(256, 1 << 20));
+        }
+    }
+    quanta.resize(bands, create.psched_mtu().clamp(256, 1 << 20));
+    Ok(Params {
+        strict,
+        priomap,
+        quanta,
+    })
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    let params = parse(create)?;
+    let mut ets = Ets {
+        block: create.block(),
+        handle: create.handle,
+        strict: 0,
+        priomap: [0; 16],
+        bands: Vec::new(),
+        active: VecDeque::new(),
+        total: Load::default(),
+    };
+    ets.set(params, create, &mut Gone::default());
+    Ok(Box::new(ets))
+}
+
+impl Ets {
+    fn set(&mut self, params: Params, create: &Create<'_>, gone: &mut Gone) {
+        let bands = params.quanta.len();
+        for number in bands..self.bands.len() {
+            self.deactivate(number);
+        }
+        for band in self.bands.drain(bands.min(self.bands.len())..) {
+            band.leaf.purge(&mut self.total, &mut gone.drops);
+            gone.nodes.extend(band.leaf.node());
+        }
+        for number in params.strict..self.strict.min(self.bands.len()) {
+            if self.bands[number].leaf.load().len > 0 {
+                self.activate(number, params.quanta[number]);
+            }
+        }
+        for number in self.strict..params.strict.min(self.bands.len()) {
+            self.deactivate(number);
+        }
+        for class in self.bands.len() + 1..=bands {
+            self.bands.push(Band {
+                leaf: create.pfifo(class as u32),
+                quantum: 0,
+                deficit: 0,
+                active: false,
+            });
+        }
+        for (band, quantum) in self.bands.iter_mut().zip(params.quanta) {
+            band.quantum = quantum;
+        }
+        (self.strict, self.priomap) = (params.strict, params.priomap);
+    }
+
+    fn activate(&mut self, number: usize, deficit: u32) {
+        let band = &mut self.bands[number];
+        if !std::mem::replace(&mut band.active, true) {
+            band.deficit = deficit;
+            self.active.push_back(number);
+        }
+    }
+
+    fn deactivate(&mut self, number: usize) {
+        if let Some(band) = self.bands.get_mut(number)
+            && std::mem::take(&mut band.active)
+        {
+            self.active.retain(|&other| other != number);
+        }
+    }
+
+    fn band_of(&self, class: u32) -> usize {
+        let band = (class & h::MIN_MASK).wrapping_sub(1) as usize;
+        if band < self.bands.len() {
+            return band;
+        }
+        usize::from(self.priomap[0])
+    }
+}
+
+impl Qdisc for Ets {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let (packet, number) = if packet.priority & h::MAJ_MASK == self.handle {
+            let band = self.band_of(packet.priority);
+            (packet, band)
+        } else {
+            match classify(&self.block, q, packet) {
+                Ok((packet, Some(class))) => (packet, self.band_of(class)),
+                Ok((packet, None)) => {
+                    let priority = match packet.priority & h::MAJ_MASK {
+                        0 => packet.priority & 15,
+                        _ => 0,
+                    };
+                    (packet, usize::from(self.priomap[priority as usize]))
+                }
+                Err(ended) => return ended,
+            }
+        };
+        let band = &self.bands[number];
+        let quantum = band.quantum;
+        let (how, _) = band.leaf.enqueue(q, packet, &mut self.total);
+        if how == Enqueued::Queued && number >= self.strict {
+            self.activate(number, quantum);
+        }
+        how
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        for band in &self.bands[..self.strict] {
+            if let (Some(packet), _) = band.leaf.dequeue(q, &mut self.total) {
+                return Some(packet);
+            }
+        }
+        loop {
+            let number = *self.active.front()?;
+            let band = &mut self.bands[number];
+            let Some(len) = band.leaf.peek(q, &mut self.total) else {
+                if band.leaf.load().len > 0 {
+                    // Its queue holds packets back: nobody else gets a turn, as in Linux.
+                    return None;
+                }
+                band.active = false;
+                self.active.pop_front();
+                continue;
+            };
+            if len > band.deficit {
+                band.deficit += band.quantum;
+                self.active.rotate_left(1);
+                continue;
+            }
+            band.deficit -= len;
+            let (packet, left) = band.leaf.dequeue(q, &mut self.total);
+            if left.len == 0 {
+                band.active = false;
+                self.active.pop_front();
+            }
+            return packet;
+        }
+    }
+
+    fn load(&self) -> Load {
+        self.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        for band in &mut self.bands {
+            band.leaf.purge(&mut self.total, out);
+            band.active = false;
+        }
+        self.active.clear();
+    }
+
+    fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
+        self.set(parse(create)?, create, gone);
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let opts = w.nest_noflag(tca::OPTIONS);
+        w.put_u8(attr::NBANDS, self.bands.len() as u8);
+        if self.strict > 0 {
+            w.put_u8(attr::NSTRICT, self.strict as u8);
+        }
+        if self.bands.len() > self.strict {
+            let nest = w.nest(attr::QUANTA);
+            for band in &self.bands[self.strict..] {
+                w.put_u32(attr::QUANTA_BAND, band.quantum);
+            }
+            w.end(nest);
+        }
+        let nest = w.nest(attr::PRIOMAP);
+        for band in self.priomap {
+            w.put_u8(attr::PRIOMAP_BAND, band);
+        }
+        w.end(nest);
+        w.end(opts);
+    }
+
+    fn find(&self, classid: u32) -> u32 {
+        match classid & h::MIN_MASK {
+            class if (1..=self.bands.len() as u32).contains(&class) => class,
+            _ => 0,
+        }
+    }
+
+    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.bands
+            .get((class as usize).checked_sub(1)?)?
+            .leaf
+            .node()
+    }
+
+    fn graft(
+        &mut self,
+        class: u32,
+        new: Option<Arc<Node>>,
+        create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        let Some(number) = (class as usize).checked_sub(1) else {
+            return Ok(None);
+        };
+        self.deactivate(number);
+        let Some(band) = self.bands.get_mut(number) else {
+            return Ok(None);
+        };
+        let new = new.map_or_else(|| create.pfifo(class), |new| Leaf::new(Some(new)));
+        Ok(band.leaf.replace(new, &mut self.total, gone))
+    }
+
+    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
+        self.total.moved(before, after);
+        if after.len == 0 && class > 0 {
+            self.deactivate(class as usize - 1);
+        }
+    }
+
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        (class == 0).then(|| self.block.clone())
+    }
+
+    fn no_block(&self) -> Option<&'static str> {
+        Some("ETS classid must be zero")
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        (1..=self.bands.len() as u32).collect()
+    }
+
+    fn change_class(
+        &mut self,
+        class: u32,
+        _ids: (u32, u32),
+        tca: &Table<'_>,
+        _create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<u32, Error> {
+        let number = (class as usize).wrapping_sub(1);
+        let Some(band) = self.bands.get_mut(number) else {
+            let message = "Fine-grained class addition and removal is not supported";
+            return Err(Error::msg(EOPNOTSUPP, message));
+        };
+        let required = wrong("ETS options are required for this operation");
+        let options = tca.get(tca::OPTIONS).ok_or(required)?;
+        let quantum = options
+            .parse(&QUANTA, Strictness::Strict)?
+            .u32(attr::QUANTA_BAND)?;
+        if let Some(quantum) = quantum {
+            if number < self.strict {
+                return Err(wrong("Strict bands do not have a configurable quantum"));
+            }
+            band.quantum = quantum.clamp(256, 1 << 20);
+        }
+        Ok(class)
+    }
+
+    fn dump_class(&self, class: u32, tcm: &mut TcMsg, w: &mut Writer) {
+        let number = class as usize - 1;
+        let Some(band) = self.bands.get(number) else {
+            return;
+        };
+        tcm.parent = h::ROOT;
+        tcm.handle |= class;
+        tcm.info = band.leaf.handle();
+        let nest = w.nest_noflag(tca::OPTIONS);
+        if number >= self.strict {
+            w.put_u32(attr::QUANTA_BAND, band.quantum);
+        }
+        w.end(nest);
+    }
+
+    fn class_stats(&self, class: u32) -> Option<ClassStats> {
+        Some(self.leaf(class)?.stats().into())
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        vec![self.block.clone()]
+    }
+}

@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `fq`: a queue a flow, served in turn, each flow paced to a rate.
+//!
+//! Mirrors net/sched/sch_fq.c. Parameters: `limit` (packets, default 10000), `flow_limit` (packets of a flow,
+//! default 100), `quantum` and `initial_quantum` (octets, default 2 and 10 largest frames), `maxrate` (octets
+//! a second of a flow, default none), `pacing` (default on), `low_rate_threshold` (octets a second; at most
+//! this fast, a flow is paced packet by packet, faster ones by quantum; default 68750), `refill_delay`
+//! (microseconds without packets after which a flow gets its quantum, default 40 ms), `orphan_mask` (bits of
+//! the flow hash that tell flows apart, default 1023), `buckets` (tells when idle flows are forgotten, default
+//! 1024), `ce_threshold` (microseconds late after which packets are marked, default none), `timer_slack`,
+//! `horizon`, `horizon_drop`.
+//!
+//! All flows are told apart by hash: no packet has a socket, and none brings a departure time, so the
+//! horizon is only shown. Packets of priority 7 go first and unpaced. A packet leaves at the nanosecond it
+//! is due; timer slack is shown and not used. Drops: QDISC_DROP. Idle flows are forgotten oldest first.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::{self, fq as attr};
+use weir_netlink::{Error, Policy, Rule, Writer, policy};
+use weir_packet::{DropReason, Packet};
+
+use super::ecn;
+use super::heap::Heap;
+use super::store::{Chain, Store};
+use super::{
+    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, table,
+};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    ..Ops::new("fq", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PLIMIT => Rule::u32(),
+    attr::FLOW_PLIMIT => Rule::u32(),
+    attr::QUANTUM => Rule::u32(),
+    attr::INITIAL_QUANTUM => Rule::u32().max(i32::MAX as u64),
+    attr::RATE_ENABLE => Rule::u32(),
+    attr::FLOW_DEFAULT_RATE => Rule::u32(),
+    attr::FLOW_MAX_RATE => Rule::u32(),
+    attr::BUCKETS_LOG => Rule::u32(),
+    attr::FLOW_REFILL_DELAY => Rule::u32(),
+    attr::ORPHAN_MASK => Rule::u32(),
+    attr::LOW_RATE_THRESHOLD => Rule::u32(),
+    attr::CE_THRESHOLD => Rule::u32(),
+    attr::TIMER_SLACK => Rule::u32(),
+    attr::HORIZON => Rule::u32(),
+    attr::HORIZON_DROP => Rule::u8(),
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// `FQ_GC_MAX`, `FQ_GC_AGE`
+const GC_MAX: usize = 8;
+const GC_AGE: u64 = 3 * SECOND;
+/// `TC_PRIO_CONTROL`
+const CONTROL: u32 = 7;
+/// A flow no packet is in a list of.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    /// In no list, since the time in `emptied`.
+    #[default]
+    Idle,
+    /// In the list of new or old flows.
+    Listed,
+    /// Waiting for its time.
+    Throttled,
+}
+
+#[derive(Debug, Default)]
+struct Flow {
+    key: u32,
+    queue: Chain,
+    credit: i32,
+    place: Place,
+    emptied: u64,
+    /// Counts the times it became idle, so that notes of it are known to be old.
+    round: u32,
+    next_packet: u64,
+}
+
+/// Multiplies; keys are hashes already.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 << 8) | u64::from(*byte);
+        }
+    }
+
+    fn write_u32(&mut self, key: u32) {
+        self.0 = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Params {
+    limit: u32,
+    flow_limit: u32,
+    quantum: u32,
+    initial_quantum: u32,
+    refill_delay: u32,
+    max_rate: Option<u32>,
+    low_rate: u32,
+    orphan_mask: u32,
+    pacing: bool,
+    buckets_log: u32,
+    ce_threshold: u32,
+    timer_slack: u32,
+    horizon: u32,
+    horizon_drop: u8,
+}
+
+#[derive(Debug, Default)]
+struct Stats {
+    gc_flows: u64,
+    internal: u64,
+    throttled: u64,
+    flow_limit: u64,
+    too_long: u64,
+    ce_mark: u64,
+}
+
+/// The qdisc.
+struct Fq {
+    params: Params,
+    flows: Vec<Flow>,
+    free: Vec<u32>,
+    by_key: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// Flows that became idle, oldest first, each with its round.
+    idle: VecDeque<(u32, u32)>,
+    inactive: u32,
+    store: Store,
+    internal: Chain,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    delayed: Heap<u64>,
+    throttled: u32,
+    /// When the first delayed flow is due.
+    next_delayed: u64,
+    latency: u64,
+    load: Load,
+    stats: Stats,
+    now: u64,
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    let mtu = create.psched_mtu().clamp(1, 1 << 20);
+    let params = Params {
+        limit: 10_000,
+        flow_limit: 100,
+        quantum: (2 * mtu).min(1 << 20),
+        initial_quantum: (10 * mtu).min(1 << 20),
+        refill_delay: 40_000,
+        max_rate: None,
+        low_rate: 550_000 / 8,
+        orphan_mask: 1023,
+        pacing: true,
+        buckets_log: 10,
+        ce_threshold: u32::MAX,
+        timer_slack: 10_000,
+        horizon: 10_000_000,
+        horizon_drop: 1,
+    };
+    Ok(Box::new(Fq {
+        params: params.with(create)?,
+        flows: Vec::new(),
+        free: Vec::new(),
+        by_key: HashMap::default(),
+        idle: VecDeque::new(),
+        inactive: 0,
+        store: Store::default(),
+        internal: Chain::default(),
+        new: VecDeque::new(),
+        old: VecDeque::new(),
+        delayed: Heap::default(),
+        throttled: 0,
+        next_delayed: NEVER,
+        latency: 0,
+        load: Load::default(),
+        stats: Stats::default(),
+        now: create.now(),
+    }))
+}
+
+impl Params {
+    /// As a request changes them.
+    fn with(mut self, create: &Create<'_>) -> Result<Self, Error> {
+        let tb = table(create.options, &POLICY)?;
+        if let Some(log) = tb.u32(attr::BUCKETS_LOG)? {
+            if !(1..=18).contains(&log) {
+                return Err(Error::new(EINVAL));
+            }
+            self.buckets_log = log;
+        }
+        if let Some(quantum) = tb.u32(attr::QUANTUM)? {
+            if !(1..=1 << 20).contains(&quantum) {
+                return Err(Error::msg(EINVAL, "sch_fq: invalid quantum"));
+            }
+            self.quantum = quantum;
+        }
+        if let Some(rate) = tb.u32(attr::FLOW_MAX_RATE)? {
+            self.max_rate = (rate != u32::MAX).then_some(rate);
+        }
+        if let Some(enable) = tb.u32(attr::RATE_ENABLE)? {
+            if enable > 1 {
+                return Err(Error::new(EINVAL));
+            }
+            self.pacing = enable == 1;
+        }
+        let words = [
+            (attr::PLIMIT, &mut self.limit),
+            (attr::FLOW_PLIMIT, &mut self.flow_limit),
+            (attr::INITIAL_QUANTUM, &mut self.initial_quantum),
+            (attr::LOW_RATE_THRESHOLD, &mut self.low_rate),
+            (attr::FLOW_REFILL_DELAY, &mut self.refill_delay),
+            (attr::ORPHAN_MASK, &mut self.orphan_mask),
+            (attr::CE_THRESHOLD, &mut self.ce_threshold),
+            (attr::TIMER_SLACK, &mut self.timer_slack),
+            (attr::HORIZON, &mut self.horizon),
+        ];
+        for (ty, word) in words {
+            if let Some(value) = tb.u32(ty)? {
+                *word = value;
+            }
+        }
+        if let Some(drop) = tb.u8(attr::HORIZON_DROP)? {
+            self.horizon_drop = drop;
+        }
+        Ok(self)
+    }
+}
+
+impl Fq {
+    /// `fq_gc`: forgets flows that have been idle for long.
+    fn forget(&mut self, now: u64) {
+        let mut count = 0;
+        while count < GC_MAX
+            && let Some(&(number, round)) = self.idle.front()
+        {
+            let flow = &self.flows[number as usize];
+            if flow.place == Place::Idle && flow.round == round {
+                if now <= flow.emptied + GC_AGE {
+                    return;
+                }
+                self.by_key.remove(&flow.key);
+                self.free.push(number);
+                self.inactive -= 1;
+                self.stats.gc_flows += 1;
+                count += 1;
+            }
+            self.idle.pop_front();
+        }
+    }
+
+    /// `fq_classify`
+    fn flow_of(&mut self, packet: &mut Packet, now: u64) -> u32 {
+        let key = packet_hash(packet) & self.params.orphan_mask;
+        let flows = self.by_key.len() as u32;
+        if flows >= 2 << self.params.buckets_log && self.inactive > flows / 2 {
+            self.forget(now);
+        }
+        if let Some(&number) = self.by_key.get(&key) {
+            return number;
+        }
+        let flow = Flow {
+            key,
+            credit: self.params.initial_quantum as i32,
+            emptied: now,
+            ..Flow::default()
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                let round = self.flows[number as usize].round + 1;
+                self.flows[number as usize] = Flow { round, ..flow };
+                number
+            }
+            None => {
+                self.flows.push(flow);
+                (self.flows.len() - 1) as u32
+            }
+        };
+        self.by_key.insert(key, number);
+        self.inactive += 1;
+        number
+    }
+
+    /// `fq_check_throttled`: flows whose time has come are served again.
+    fn release(&mut self, now: u64) {
+        if self.next_delayed > now {
+            return;
+        }
+        let late = now - self.next_delayed;
+        self.latency = self.latency - (self.latency >> 3) + (late >> 3);
+        self.next_delayed = NEVER;
+        while let Some((time, number)) = self.delayed.first() {
+            if time > now {
+                self.next_delayed = time;
+                return;
+            }
+            self.delayed.remove(number);
+            self.throttled -= 1;
+            self.flows[number as usize].place = Place::Listed;
+            self.old.push_back(number);
+        }
+    }
+
+    /// What the packet that has just left means for its flow's next one.
+    fn pace(&mut self, number: u32, len: u32, now: u64) {
+        let (params, flow) = (&self.params, &mut self.flows[number as usize]);
+        if !params.pacing {
+            return;
+        }
+        let mut len = len;
+        let slow = params.max_rate.is_some_and(|rate| rate <= params.low_rate);
+        if slow {
+            flow.credit = 0;
+        } else {
+            len = len.max(params.quantum);
+            if flow.credit > 0 {
+                return;
+            }
+        }
+        let Some(rate) = params.max_rate else { return };
+        let time = u64::from(len) * SECOND;
+        let mut time = time.checked_div(u64::from(rate)).unwrap_or(time);
+        if time > SECOND {
+            time = SECOND;
+            self.stats.too_long += 1;
+        }
+        if flow.next_packet != 0 {
+            time -= (time / 2).min(now.wrapping_sub(flow.next_packet));
+        }
+        flow.next_packet = now + time;
+    }
+
+    fn drop_one(&mut self) -> Option<Packet> {
+        let mut listed = self.new.iter().chain(&self.old).copied();
+        let number = listed.find(|n| !self.flows[*n as usize].queue.is_empty());
+        let number = number.or_else(|| self.delayed.first().map(|(_, number)| number));
+        let queue = match number {
+            Some(number) => &mut self.flows[number as usize].queue,
+            None => &mut self.internal,
+        };
+        let (packet, _) = queue.pop(&mut self.store)?;
+        self.load.sub(pkt_len(&packet));
+        Some(packet)
+    }
+}
+
+impl Qdisc for Fq {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        if self.load.len >= self.params.limit {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        }
+        let (mut packet, now) = (packet, q.now());
+        let len = pkt_len(&packet);
+        if packet.priority & 15 == CONTROL {
+            self.internal.push(&mut self.store, packet, now);
+            self.stats.internal += 1;
+            self.load.add(len);
+            return Enqueued::Queued;
+        }
+        let number = self.flow_of(&mut packet, now);
+        let flow = &mut self.flows[number as usize];
+        if flow.queue.len() >= self.params.flow_limit {
+            self.stats.flow_limit += 1;
+            return q.drop(packet, DropReason::QDISC_DROP);
+        }
+        self.load.add(len);
+        if flow.place == Place::Idle {
+            flow.place = Place::Listed;
+            self.new.push_back(number);
+            if now > flow.emptied + u64::from(self.params.refill_delay) * 1000 {
+                flow.credit = flow.credit.max(self.params.quantum as i32);
+            }
+            self.inactive -= 1;
+        }
+        flow.queue.push(&mut self.store, packet, now);
+        Enqueued::Queued
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        if self.load.len == 0 {
+            return None;
+        }
+        if let Some((packet, _)) = self.internal.pop(&mut self.store) {
+            self.load.sub(pkt_len(&packet));
+            return Some(packet);
+        }
+        let now = q.now();
+        self.release(now);
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let Some(&number) = list.front() else {
+                if self.next_delayed != NEVER {
+                    q.watchdog(self.next_delayed);
+                }
+                return None;
+            };
+            let flow = &mut self.flows[number as usize];
+            if flow.credit <= 0 {
+                flow.credit += self.params.quantum as i32;
+                list.pop_front();
+                self.old.push_back(number);
+                continue;
+            }
+            let Some((_, came)) = flow.queue.peek(&self.store) else {
+                list.pop_front();
+                // A new flow goes once through the old ones, so that they are not starved.
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(number);
+                } else {
+                    flow.place = Place::Idle;
+                    flow.emptied = now;
+                    flow.round += 1;
+                    self.idle.push_back((number, flow.round));
+                    self.inactive += 1;
+                }
+                continue;
+            };
+            let due = came.max(flow.next_packet);
+            if now < due {
+                list.pop_front();
+                flow.next_packet = due;
+                flow.place = Place::Throttled;
+                self.delayed.insert(number, due);
+                self.throttled += 1;
+                self.stats.throttled += 1;
+                self.next_delayed = self.next_delayed.min(due);
+                continue;
+            }
+            let (mut packet, _) = flow.queue.pop(&mut self.store)?;
+            if now - due > u64::from(self.params.ce_threshold) * 1000 {
+                ecn::set_ce(&mut packet);
+                self.stats.ce_mark += 1;
+            }
+            let len = pkt_len(&packet);
+            self.load.sub(len);
+            flow.credit -= len as i32;
+            self.pace(number, len, now);
+            return Some(packet);
+        }
+    }
+
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        let flows = self.flows.iter_mut().map(|flow| &mut flow.queue);
+        for queue in flows.chain([&mut self.internal]) {
+            while let Some((packet, _)) = queue.pop(&mut self.store) {
+                out.push((packet, DropReason::QDISC_DROP));
+            }
+        }
+        self.flows.clear();
+        self.free.clear();
+        self.by_key.clear();
+        self.idle.clear();
+        self.new.clear();
+        self.old.clear();
+        self.delayed.clear();
+        (self.inactive, self.throttled, self.load) = (0, 0, Load::default());
+        self.next_delayed = NEVER;
+    }
+
+    fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
+        self.params = self.params.clone().with(create)?;
+        while self.load.len > self.params.limit
+            && let Some(packet) = self.drop_one()
+        {
+            gone.drops.push((packet, DropReason::QDISC_DROP));
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let params = &self.params;
+        let nest = w.nest_noflag(tca::OPTIONS);
+        for (ty, word) in [
+            (attr::PLIMIT, params.limit),
+            (attr::FLOW_PLIMIT, params.flow_limit),
+            (attr::QUANTUM, params.quantum),
+            (attr::INITIAL_QUANTUM, params.initial_quantum),
+            (attr::RATE_ENABLE, u32::from(params.pacing)),
+            (attr::FLOW_MAX_RATE, params.max_rate.unwrap_or(u32::MAX)),
+            (attr::FLOW_REFILL_DELAY, params.refill_delay),
+            (attr::ORPHAN_MASK, params.orphan_mask),
+            (attr::LOW_RATE_THRESHOLD, params.low_rate),
+            (attr::CE_THRESHOLD, params.ce_threshold),
+            (attr::BUCKETS_LOG, params.buckets_log),
+            (attr::TIMER_SLACK, params.timer_slack),
+            (attr::HORIZON, params.horizon),
+        ] {
+            w.put_u32(ty, word);
+        }
+        w.put_u8(attr::HORIZON_DROP, params.horizon_drop);
+        w.end(nest);
+    }
+
+    /// `struct tc_fq_qd_stats`
+    fn app_stats(&self) -> Option<Vec<u8>> {
+        let stats = &self.stats;
+        let slack = u64::from(self.params.timer_slack);
+        let next = match self.next_delayed {
+            NEVER => u64::MAX,
+            next => next.wrapping_add(slack).wrapping_sub(self.now),
+        };
+        let flows = self.by_key.len() as u64;
+        let pair = |low: u64, high: u64| low | high << 32;
+        let latency = self.latency.min(u64::from(u32::MAX));
+        let (retransmissions, allocation_errors, horizon) = (0, 0, 0);
+        let all = [
+            stats.gc_flows,
+            stats.internal,
+            retransmissions,
+            stats.throttled,
+            stats.flow_limit,
+            stats.too_long,
+            allocation_errors,
+            next,
+            pair(flows, u64::from(self.inactive)),
+            pair(u64::from(self.throttled), latency),
+            stats.ce_mark,
+            horizon,
+            horizon,
+        ];
+        Some(all.iter().flat_map(|long| long.to_le_bytes()).collect())
+    }
+}

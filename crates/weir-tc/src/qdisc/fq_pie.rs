@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `fq_pie`: a queue a flow, each with a PIE controller, served by deficit round robin, new flows first.
+//!
+//! Mirrors net/sched/sch_fq_pie.c. Parameters: those of `pie`, with `limit` 10240 by default; `flows` (queues, 1
+//! to 65536, default 1024, fixed when made), `quantum` (octets, 256 to 1048576, default the largest frame),
+//! `memory_limit` (octets, default 32 MiB; more is counted, not dropped), `ecn_prob` (percent up to which packets
+//! are marked, default 10).
+//!
+//! A packet's queue: its priority if that has the qdisc's handle; the class a filter names; else its flow hash.
+//! A controller runs at exact times, made up for when a packet of its flow comes or goes. It has no classes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::{self, fq_pie as attr, h};
+use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_packet::{DropReason, Packet};
+
+use super::pie::{MAX_PROB, Params, Stats, Vars};
+use super::store::{Chain, Store};
+use super::{
+    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, classify, ecn, packet_hash, pkt_len,
+    scale, truesize, words,
+};
+use crate::block::Block;
+use crate::rate::ns_to_ticks;
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    ..Ops::new("fq_pie", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::LIMIT => Rule::u32(),
+    attr::FLOWS => Rule::u32(),
+    attr::TARGET => Rule::u32(),
+    attr::TUPDATE => Rule::u32(),
+    attr::ALPHA => Rule::u32(),
+    attr::BETA => Rule::u32(),
+    attr::QUANTUM => Rule::u32().range(1, 1 << 20),
+    attr::MEMORY_LIMIT => Rule::u32(),
+    attr::ECN_PROB => Rule::u32(),
+    attr::ECN => Rule::u32(),
+    attr::BYTEMODE => Rule::u32(),
+    attr::DQ_RATE_ESTIMATOR => Rule::u32(),
+};
+
+#[derive(Debug, Clone, Default)]
+struct Flow {
+    vars: Vars,
+    queue: Chain,
+    backlog: u32,
+    deficit: i32,
+    listed: bool,
+    /// How often its controller has run.
+    runs: u64,
+}
+
+/// The qdisc.
+struct FqPie {
+    block: Arc<Block>,
+    handle: u32,
+    params: Params,
+    quantum: u32,
+    memory_limit: u32,
+    ecn_prob: u32,
+    flows: Vec<Flow>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    store: Store,
+    load: Load,
+    memory: u32,
+    over_memory: u32,
+    new_flows: u32,
+    stats: Stats,
+    /// When the controllers run first, ns, with the present period.
+    first: u64,
+    /// How often they had run before.
+    before: u64,
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    let mtu = create.psched_mtu();
+    let mut qdisc = FqPie {
+        block: create.block(),
+        handle: create.handle,
+        params: Params {
+            limit: 10 * 1024,
+            ..Params::new(mtu)
+        },
+        quantum: mtu.clamp(256, 1 << 20),
+        memory_limit: 32 << 20,
+        ecn_prob: 10,
+        flows: Vec::new(),
+        new: VecDeque::new(),
+        old: VecDeque::new(),
+        store: Store::default(),
+        load: Load::default(),
+        memory: 0,
+        over_memory: 0,
+        new_flows: 0,
+        stats: Stats::default(),
+        first: create.now() + 500_000_000,
+        before: 0,
+    };
+    let flows = qdisc.set(create, &mut Gone::default())?;
+    qdisc.flows = vec![Flow::default(); flows.unwrap_or(1024) as usize];
+    Ok(Box::new(qdisc))
+}
+
+impl Flow {
+    /// Runs the controller up to the number of times that are due.
+    fn catch_up(&mut self, params: &Params, runs: u64) {
+        while self.runs < runs {
+            self.vars.adapt(params, self.backlog);
+            self.runs += 1;
+            if self.backlog == 0 && self.vars.is_settled() {
+                self.runs = runs;
+            }
+        }
+    }
+}
+
+impl FqPie {
+    /// How often the controllers have to have run by now.
+    fn runs(&self, now: u64) -> u64 {
+        let Some(since) = now.checked_sub(self.first) else {
+            return self.before;
+        };
+        let period = u64::from(self.params.tupdate) * 1000;
+        self.before + 1 + since.checked_div(period).unwrap_or(0)
+    }
+
+    /// Changes the options; the number of flows asked for.
+    fn set(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<Option<u32>, Error> {
+        let Some(options) = create.options else {
+            return Ok(None);
+        };
+        let tb = options.parse(&POLICY, Strictness::Strict)?;
+        let flows = tb.u32(attr::FLOWS)?;
+        if let Some(flows) = flows {
+            if !self.flows.is_empty() {
+                let message = "sch_fq_pie: Number of flows cannot be changed";
+                return Err(Error::msg(EINVAL, message));
+            }
+            if !(1..=65536).contains(&flows) {
+                let message = "sch_fq_pie: Number of flows must range in [1..65536]";
+                return Err(Error::msg(EINVAL, message));
+            }
+        }
+        let (now, runs) = (create.now(), self.runs(create.now()));
+        for flow in &mut self.flows {
+            flow.catch_up(&self.params, runs);
+        }
+        let due = match now.checked_sub(self.first) {
+            None => self.first,
+            Some(_) => {
+                now + u64::from(tb.u32(attr::TUPDATE)?.unwrap_or(self.params.tupdate)) * 1000
+            }
+        };
+        (self.first, self.before) = (due, runs);
+        if let Some(us) = tb.u32(attr::TARGET)? {
+            self.params.target = ns_to_ticks(u64::from(us) * 1000);
+        }
+        for (ty, word) in [
+            (attr::LIMIT, &mut self.params.limit),
+            (attr::TUPDATE, &mut self.params.tupdate),
+            (attr::ALPHA, &mut self.params.alpha),
+            (attr::BETA, &mut self.params.beta),
+            (attr::QUANTUM, &mut self.quantum),
+            (attr::MEMORY_LIMIT, &mut self.memory_limit),
+            (attr::ECN_PROB, &mut self.ecn_prob),
+            (attr::ECN, &mut self.params.ecn),
+            (attr::BYTEMODE, &mut self.params.bytemode),
+            (attr::DQ_RATE_ESTIMATOR, &mut self.params.dq_rate),
+        ] {
+            if let Some(value) = tb.u32(ty)? {
+                *word = value;
+            }
+        }
+        self.quantum = self.quantum.max(256);
+        self.params.ecn &= 0xff;
+        self.params.bytemode &= 0xff;
+        self.params.dq_rate &= 0xff;
+        while self.load.len > self.params.limit
+            && let Some((packet, _, _)) = self.pop()
+        {
+            gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
+        }
+        Ok(flows)
+    }
+
+    /// Takes the next packet, with the time it came and its flow.
+    fn pop(&mut self) -> Option<(Packet, u64, u32)> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let number = *list.front()?;
+            let flow = &mut self.flows[number as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum as i32;
+                list.pop_front();
+                self.old.push_back(number);
+                continue;
+            }
+            let Some((packet, came)) = flow.queue.pop(&mut self.store) else {
+                list.pop_front();
+                // A new flow goes once through the old ones, so that they are not starved.
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(number);
+                } else {
+                    flow.listed = false;
+                }
+                continue;
+            };
+            let len = pkt_len(&packet);
+            flow.deficit -= len as i32;
+            flow.backlog -= len;
+            self.load.sub(len);
+            self.memory = self.memory.wrapping_sub(truesize(&packet));
+            return Some((packet, came, number));
+        }
+    }
+}
+
+impl Qdisc for FqPie {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let flows = self.flows.len() as u32;
+        let minor = packet.priority & h::MIN_MASK;
+        let own = packet.priority & h::MAJ_MASK == self.handle && (1..=flows).contains(&minor);
+        let (mut packet, number) = if own {
+            (packet, minor - 1)
+        } else if self.block.is_empty(q.cx) {
+            let mut packet = packet;
+            let number = scale(packet_hash(&mut packet), flows);
+            (packet, number)
+        } else {
+            match classify(&self.block, q, packet) {
+                Ok((packet, Some(class))) if (1..=flows).contains(&(class & h::MIN_MASK)) => {
+                    (packet, (class & h::MIN_MASK) - 1)
+                }
+                Ok((packet, _)) => return q.drop(packet, DropReason::QDISC_DROP),
+                Err(ended) => return ended,
+            }
+        };
+        let (len, size) = (pkt_len(&packet), truesize(&packet));
+        let runs = self.runs(q.now());
+        let flow = &mut self.flows[number as usize];
+        flow.catch_up(&self.params, runs);
+        let reason = if self.load.len >= self.params.limit {
+            self.stats.overlimit += 1;
+            Some(DropReason::QDISC_OVERLIMIT)
+        } else {
+            self.over_memory += u32::from(self.memory > self.memory_limit.wrapping_add(size));
+            let few = MAX_PROB / 100 * u64::from(self.ecn_prob);
+            if !flow.vars.drop_early(&self.params, flow.backlog, len, q) {
+                None
+            } else if self.params.ecn != 0 && flow.vars.prob <= few && ecn::set_ce(&mut packet) {
+                self.stats.ecn_mark += 1;
+                None
+            } else {
+                Some(DropReason::QDISC_CONGESTED)
+            }
+        };
+        if let Some(reason) = reason {
+            self.stats.dropped += 1;
+            flow.vars.accu_prob = 0;
+            q.drop(packet, reason);
+            return Enqueued::Congested;
+        }
+        self.stats.packets_in += 1;
+        self.memory = self.memory.wrapping_add(size);
+        self.load.add(len);
+        flow.backlog += len;
+        flow.queue
+            .push(&mut self.store, packet, ns_to_ticks(q.now()));
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = self.quantum as i32;
+            self.new.push_back(number);
+            self.new_flows += 1;
+        }
+        Enqueued::Queued
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let (now, runs) = (ns_to_ticks(q.now()), self.runs(q.now()));
+        let (packet, came, number) = self.pop()?;
+        let len = pkt_len(&packet);
+        let flow = &mut self.flows[number as usize];
+        // Its controller looked at the queue with the packet.
+        flow.backlog += len;
+        flow.catch_up(&self.params, runs);
+        flow.backlog -= len;
+        flow.vars
+            .departed(&self.params, flow.backlog, len, came, now);
+        Some(packet)
+    }
+
+    fn load(&self) -> Load {
+        self.load
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        for flow in &mut self.flows {
+            while let Some((packet, _)) = flow.queue.pop(&mut self.store) {
+                out.push((packet, DropReason::QDISC_DROP));
+            }
+            *flow = Flow {
+                runs: flow.runs,
+                ..Flow::default()
+            };
+        }
+        self.new.clear();
+        self.old.clear();
+        (self.load, self.memory) = (Load::default(), 0);
+    }
+
+    fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
+        self.set(create, gone)?;
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let params = &self.params;
+        let nest = w.nest(tca::OPTIONS);
+        for (ty, word) in [
+            (attr::LIMIT, params.limit),
+            (attr::FLOWS, self.flows.len() as u32),
+            (attr::TARGET, params.target_us()),
+            (attr::TUPDATE, params.tupdate),
+            (attr::ALPHA, params.alpha),
+            (attr::BETA, params.beta),
+            (attr::QUANTUM, self.quantum),
+            (attr::MEMORY_LIMIT, self.memory_limit),
+            (attr::ECN_PROB, self.ecn_prob),
+            (attr::ECN, params.ecn),
+            (attr::BYTEMODE, params.bytemode),
+            (attr::DQ_RATE_ESTIMATOR, params.dq_rate),
+        ] {
+            w.put_u32(ty, word);
+        }
+        w.end(nest);
+    }
+
+    /// `struct tc_fq_pie_xstats`
+    fn app_stats(&self) -> Option<Vec<u8>> {
+        let stats = &self.stats;
+        Some(words(&[
+            stats.packets_in,
+            stats.dropped,
+            stats.overlimit,
+            self.over_memory,
+            stats.ecn_mark,
+            self.new_flows,
+            self.new.len() as u32,
+            self.old.len() as u32,
+            self.memory,
+        ]))
+    }
+
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        (class == 0).then(|| self.block.clone())
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        vec![self.block.clone()]
+    }
+}

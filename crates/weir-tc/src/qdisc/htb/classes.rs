@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tree of classes: who may send, who borrows from whom, whose turn it is.
+
+use std::sync::Arc;
+
+use weir_packet::Packet;
+
+use crate::block::Block;
+use crate::qdisc::bits::Bits;
+use crate::qdisc::classes::Classes;
+use crate::qdisc::heap::Heap;
+use crate::qdisc::{Drops, Leaf, Load, QueueCx, pkt_len};
+use crate::rate::Rate;
+
+/// `TC_HTB_MAXDEPTH`
+pub const LEVELS: usize = 8;
+/// `TC_HTB_NUMPRIO`
+const PRIOS: usize = 8;
+/// The longest debt, ns (`mbuffer`).
+const DEBT: i64 = 60_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+
+/// Whether a class may send (`enum htb_cmode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Not even by borrowing.
+    CannotSend,
+    /// From what an ancestor has left.
+    MayBorrow,
+    /// Of its own rate.
+    CanSend,
+}
+
+/// Classes of one priority that take turns, by their minor numbers (`struct htb_prio`).
+#[derive(Debug, Default)]
+struct Turns {
+    set: Bits,
+    /// Whose turn it is.
+    at: Option<u16>,
+    /// Whose turn it was when it left, 0 none.
+    last: u16,
+}
+
+impl Turns {
+    /// The next one's turn comes.
+    fn advance(&mut self) {
+        self.at = self.at.and_then(|at| self.set.after(at));
+    }
+}
+
+/// A class.
+pub struct Class {
+    /// Its parent's number.
+    pub parent: Option<u32>,
+    /// How many children it has.
+    pub children: u32,
+    /// 0 of a leaf; an inner one's is one less than its parent's.
+    pub level: u8,
+    /// What it is sure of.
+    pub rate: Rate,
+    /// Up to which it may borrow.
+    pub ceil: Rate,
+    /// Depths of the buckets, ns.
+    pub buffer: i64,
+    /// See there.
+    pub cbuffer: i64,
+    /// Credit, ns.
+    pub tokens: i64,
+    /// See there.
+    pub ctokens: i64,
+    /// When the credit was computed.
+    at: i64,
+    /// Lowest first.
+    pub prio: u8,
+    /// Octets of a turn.
+    pub quantum: i32,
+    /// Filters.
+    pub block: Arc<Block>,
+    /// The queue of a leaf.
+    pub leaf: Leaf,
+    deficit: [i32; LEVELS],
+    /// Of an inner one: children that borrow, by priority.
+    feed: [Turns; PRIOS],
+    mode: Mode,
+    /// Priorities in which it has something to send.
+    activity: u8,
+    /// Octets that left.
+    pub bytes: u64,
+    /// Packets that left.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Times it could not send.
+    pub overlimits: u32,
+    /// Packets sent from its own rate.
+    pub lends: u32,
+    /// Packets sent by borrowing.
+    pub borrows: u32,
+}
+
+impl Class {
+    /// A leaf.
+    pub fn new(parent: Option<u32>, block: Arc<Block>, leaf: Leaf, now: u64) -> Self {
+        Self {
+            parent,
+            children: 0,
+            level: 0,
+            rate: Rate::default(),
+            ceil: Rate::default(),
+            buffer: 0,
+            cbuffer: 0,
+            tokens: 0,
+            ctokens: 0,
+            at: now as i64,
+            prio: 0,
+            quantum: 0,
+            block,
+            leaf,
+            deficit: [0; LEVELS],
+            feed: Default::default(),
+            mode: Mode::CanSend,
+            activity: 0,
+            bytes: 0,
+            packets: 0,
+            drops: 0,
+            overlimits: 0,
+            lends: 0,
+            borrows: 0,
+        }
+    }
+
+    /// `htb_class_mode`: the mode after `diff` ns more of credit, and how long until it can change.
+    fn mode_after(&self, diff: i64) -> (Mode, i64) {
+        let ctokens = self.ctokens.wrapping_add(diff);
+        if ctokens < 0 {
+            return (Mode::CannotSend, -ctokens);
+        }
+        let tokens = self.tokens.wrapping_add(diff);
+        if tokens >= 0 {
+            return (Mode::CanSend, diff);
+        }
+        (Mode::MayBorrow, -tokens)
+    }
+}
+
+/// `htb_accnt_tokens`
+fn pay(tokens: i64, depth: i64, earned: i64, cost: u64) -> i64 {
+    let tokens = (tokens + earned).min(depth) - cost as i64;
+    if tokens <= -DEBT { 1 - DEBT } else { tokens }
+}
+
+/// `struct htb_level`, with its place in the caches of the qdisc.
+#[derive(Default)]
+struct Level {
+    /// Classes that wait for a time, ns.
+    waiting: Heap<i64>,
+    /// Classes that can send, by priority.
+    row: [Turns; PRIOS],
+    /// Priorities whose row is not empty.
+    mask: u8,
+    /// When to look at those that wait.
+    next_event: i64,
+}
+
+/// The classes; see the module's head.
+#[derive(Default)]
+pub struct Tree {
+    classes: Classes<Class>,
+    /// Numbers by minor number, 0 none.
+    minors: Vec<u32>,
+    major: u32,
+    levels: [Level; LEVELS],
+    now: i64,
+    /// Times a class could not send, since this was taken.
+    pub overlimits: u32,
+}
+
+/// Bits that are set, lowest first.
+fn bits(mask: u8) -> impl Iterator<Item = usize> {
+    (0..PRIOS).filter(move |prio| mask & (1 << prio) != 0)
+}
+
+impl Tree {
+    /// The number of the class with an id.
+    #[inline]
+    pub fn find(&self, classid: u32) -> Option<u32> {
+        if classid >> 16 != self.major {
+            return None;
+        }
+        let number = *self.minors.get((classid & 0xffff) as usize)?;
+        (number != 0).then_some(number)
+    }
+
+    /// A class by its number.
+    pub fn get(&self, number: u32) -> Option<&Class> {
+        self.classes.get(number)
+    }
+
+    /// A class that is there.
+    #[inline]
+    pub fn class(&self, number: u32) -> &Class {
+        self.classes
+            .get(number)
+            .expect("numbers are of classes there are")
+    }
+
+    /// A class that is there, to be changed.
+    #[inline]
+    pub fn class_mut(&mut self, number: u32) -> &mut Class {
+        self.classes
+            .get_mut(number)
+            .expect("numbers are of classes there are")
+    }
+
+    /// A class's id.
+    pub fn id(&self, number: u32) -> u32 {
+        self.classes.id(number).unwrap_or(0)
+    }
+
+    fn minor(&self, number: u32) -> u16 {
+        self.id(number) as u16
+    }
+
+    /// All numbers, in the order of dumps.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.classes.numbers()
+    }
+
+    /// All classes.
+    pub fn values(&self) -> impl Iterator<Item = &Class> {
+        self.classes.values()
+    }
+
+    /// Puts a class in.
+    pub fn insert(&mut self, classid: u32, class: Class) -> u32 {
+        self.major = classid >> 16;
+        if let Some(parent) = class.parent {
+            self.class_mut(parent).children += 1;
+        }
+        let number = self.classes.insert(classid, class);
+        let minor = (classid & 0xffff) as usize;
+        if minor >= self.minors.len() {
+            self.minors.resize(minor + 1, 0);
+        }
+        self.minors[minor] = number;
+        number
+    }
+
+    /// Takes a class out that has no children.
+    pub fn remove(&mut self, number: u32) -> Option<Class> {
+        self.deactivate(number);
+        self.stop_waiting(number);
+        let minor = self.minor(number);
+        let class = self.classes.remove(number)?;
+        self.minors[usize::from(minor)] = 0;
+        if let Some(parent) = class.parent {
+            self.class_mut(parent).children -= 1;
+        }
+        Some(class)
+    }
+
+    fn stop_waiting(&mut self, number: u32) {
+        let level = usize::from(self.class(number).level);
+        self.levels[level].waiting.remove(number);
+    }
+
+    /// A leaf gets its first child.
+    pub fn leaf_to_inner(&mut self, number: u32) {
+        self.deactivate(number);
+        self.stop_waiting(number);
+        let above = self.class(number).parent;
+        let above = above.map_or(LEVELS as u8, |above| self.class(above).level);
+        let class = self.class_mut(number);
+        class.mode = Mode::CanSend;
+        class.level = above - 1;
+        class.feed = Default::default();
+    }
+
+    /// A class has lost its last child.
+    pub fn inner_to_leaf(&mut self, number: u32, leaf: Leaf, now: u64) {
+        self.stop_waiting(number);
+        let class = self.class_mut(number);
+        class.level = 0;
+        class.leaf = leaf;
+        class.deficit = [0; LEVELS];
+        class.feed = Default::default();
+        (class.tokens, class.ctokens) = (class.buffer, class.cbuffer);
+        class.at = now as i64;
+        class.mode = Mode::CanSend;
+    }
+
+    /// Takes out all that waits.
+    pub fn reset(&mut self, out: &mut Drops) {
+        for class in self.classes.values_mut() {
+            class.leaf.purge(&mut Load::default(), out);
+            class.feed = Default::default();
+            class.activity = 0;
+            class.mode = Mode::CanSend;
+        }
+        self.levels = Default::default();
+    }
+
+    /// `htb_activate`: the leaf has something to send.
+    #[inline]
+    pub fn activate(&mut self, number: u32) {
+        let class = self.class_mut(number);
+        if class.activity == 0 {
+            class.activity = 1 << class.prio;
+            self.enter(number);
+        }
+    }
+
+    /// `htb_deactivate`: it has nothing left.
+    pub fn deactivate(&mut self, number: u32) {
+        if self.class(number).activity != 0 {
+            self.withdraw(number);
+            self.class_mut(number).activity = 0;
+        }
+    }
+
+    /// `htb_activate_prios`: puts a class into its parent's feed, and those above likewise as far as they
+    /// borrow, or into the row of its level.
+    fn enter(&mut self, mut number: u32) {
+        let mut mask = self.class(number).activity;
+        while mask != 0 {
+            let (class, minor) = (self.class(number), self.minor(number));
+            let (mode, level) = (class.mode, usize::from(class.level));
+            let Some(parent) = class.parent.filter(|_| mode == Mode::MayBorrow) else {
+                if mode == Mode::CanSend {
+                    self.levels[level].mask |= mask;
+                    for prio in bits(mask) {
+                        self.levels[level].row[prio].set.insert(minor);
+                    }
+                }
+                return;
+            };
+            let above = self.class_mut(parent);
+            for prio in bits(mask) {
+                let feed = &mut above.feed[prio].set;
+                if !feed.is_empty() {
+                    mask &= !(1 << prio);
+                }
+                feed.insert(minor);
+            }
+            above.activity |= mask;
+            number = parent;
+        }
+    }
+
+    /// `htb_deactivate_prios`
+    fn withdraw(&mut self, mut number: u32) {
+        let mut mask = self.class(number).activity;
+        while mask != 0 {
+            let (class, minor) = (self.class(number), self.minor(number));
+            let (mode, level) = (class.mode, usize::from(class.level));
+            let Some(parent) = class.parent.filter(|_| mode == Mode::MayBorrow) else {
+                if mode == Mode::CanSend {
+                    let level = &mut self.levels[level];
+                    for prio in bits(mask) {
+                        let row = &mut level.row[prio];
+                        if row.at == Some(minor) {
+                            row.advance();
+                        }
+                        row.set.remove(minor);
+                        if row.set.is_empty() {
+                            level.mask &= !(1 << prio);
+                        }
+                    }
+                }
+                return;
+            };
+            let above = self.class_mut(parent);
+            for prio in bits(mask) {
+                let feed = &mut above.feed[prio];
+                if feed.at == Some(minor) {
+                    (feed.last, feed.at) = (minor, None);
+                }
+                feed.set.remove(minor);
+                if !feed.set.is_empty() {
+                    mask &= !(1 << prio);
+                }
+            }
+            above.activity &= !mask;
+            number = parent;
+        }
+    }
+
+    /// `htb_change_class_mode`: answers how long until the mode can change again.
+    fn update(&mut self, number: u32, diff: i64) -> i64 {
+        let class = self.class_mut(number);
+        let (mode, diff) = class.mode_after(diff);
+        if mode == class.mode {
+            return diff;
+        }
+        if mode == Mode::CannotSend {
+            class.overlimits = class.overlimits.wrapping_add(1);
+            self.overlimits += 1;
+        }
+        let class = self.class(number);
+        let (active, old) = (class.activity != 0, class.mode);
+        if active && old != Mode::CannotSend {
+            self.withdraw(number);
+        }
+        self.class_mut(number).mode = mode;
+        if active && mode != Mode::CannotSend {
+            self.enter(number);
+        }
+        diff
+    }
+
+    /// `htb_add_to_wait_tree`
+    fn wait(&mut self, number: u32, delay: i64) {
+        let key = self.now.wrapping_add(delay.max(1));
+        let level = &mut self.levels[usize::from(self.class(number).level)];
+        level.next_event = level.next_event.min(key);
+        level.waiting.insert(number, key);
+    }
+
+    /// `htb_do_events`: classes whose time has come change their mode; answers the next time.
+    fn events(&mut self, level: usize) -> Option<i64> {
+        while let Some((key, number)) = self.levels[level].waiting.first() {
+            if key > self.now {
+                return Some(key);
+            }
+            self.levels[level].waiting.remove(number);
+            let earned = (self.now - self.class(number).at).min(DEBT);
+            let wait = self.update(number, earned);
+            if self.class(number).mode != Mode::CanSend {
+                self.wait(number, wait);
+            }
+        }
+        None
+    }
+
+    /// The turns of a class's children, or of a level's row.
+    fn turns(&mut self, of: Option<u32>, level: usize, prio: usize) -> &mut Turns {
+        match of {
+            Some(number) => &mut self.class_mut(number).feed[prio],
+            None => &mut self.levels[level].row[prio],
+        }
+    }
+
+    /// `htb_lookup_leaf`: whose turn it is, down to a leaf.
+    fn leaf_in_turn(&mut self, level: usize, prio: usize) -> Option<u32> {
+        if self.levels[level].row[prio].set.is_empty() {
+            return None;
+        }
+        let mut path = [None; LEVELS + 1];
+        let mut depth = 0;
+        for _ in 0..65535 {
+            let turns = self.turns(path[depth], level, prio);
+            let last = std::mem::take(&mut turns.last);
+            if turns.at.is_none() && last != 0 {
+                turns.at = turns.set.from(last);
+            }
+            let Some(minor) = turns.at else {
+                // At the end: from the start again, and the next one above.
+                turns.at = turns.set.from(0);
+                if depth > 0 {
+                    depth -= 1;
+                    self.turns(path[depth], level, prio).advance();
+                }
+                continue;
+            };
+            let number = *self.minors.get(usize::from(minor))?;
+            if self.class(number).level == 0 {
+                return Some(number);
+            }
+            depth += 1;
+            path[depth] = Some(number);
+        }
+        None
+    }
+
+    /// The next one's turn comes among those a leaf sends with at `level`.
+    fn pass_on(&mut self, number: u32, level: usize, prio: usize) {
+        let parent = self.class(number).parent.filter(|_| level > 0);
+        self.turns(parent, level, prio).advance();
+    }
+
+    /// `htb_dequeue_tree`
+    fn dequeue_from(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        total: &mut Load,
+        level: usize,
+        prio: usize,
+    ) -> Option<Packet> {
+        let mut start = self.leaf_in_turn(level, prio)?;
+        let mut number = start;
+        loop {
+            let (packet, left) = self.class(number).leaf.dequeue(q, total);
+            if let Some(packet) = packet {
+                let len = pkt_len(&packet);
+                let class = self.class_mut(number);
+                class.bytes = class.bytes.wrapping_add(u64::from(len));
+                class.packets = class.packets.wrapping_add(1);
+                let deficit = &mut class.deficit[level];
+                *deficit = deficit.wrapping_sub(len as i32);
+                if *deficit < 0 {
+                    *deficit = deficit.wrapping_add(class.quantum);
+                    self.pass_on(number, level, prio);
+                }
+                if left.len == 0 {
+                    self.deactivate(number);
+                }
+                self.charge(number, level, len);
+                return Some(packet);
+            }
+            if left.len == 0 {
+                self.deactivate(number);
+                if self.levels[level].mask & (1 << prio) == 0 {
+                    return None;
+                }
+                let next = self.leaf_in_turn(level, prio)?;
+                if number == start {
+                    start = next;
+                }
+                number = next;
+                continue;
+            }
+            self.pass_on(number, level, prio);
+            number = self.leaf_in_turn(level, prio)?;
+            if number == start {
+                return None;
+            }
+        }
+    }
+
+    /// `htb_charge_class`: the leaf and all above it pay for a packet that left at `level`.
+    fn charge(&mut self, leaf: u32, level: usize, len: u32) {
+        let (now, mut next) = (self.now, Some(leaf));
+        while let Some(number) = next {
+            let class = self.class_mut(number);
+            let earned = (now - class.at).min(DEBT);
+            if usize::from(class.level) >= level {
+                class.lends = class
+                    .lends
+                    .wrapping_add(u32::from(usize::from(class.level) == level));
+                class.tokens = pay(class.tokens, class.buffer, earned, class.rate.time_of(len));
+            } else {
+                class.borrows = class.borrows.wrapping_add(1);
+                class.tokens += earned;
+            }
+            class.ctokens = pay(
+                class.ctokens,
+                class.cbuffer,
+                earned,
+                class.ceil.time_of(len),
+            );
+            class.at = now;
+            if class.level > 0 {
+                class.bytes = class.bytes.wrapping_add(u64::from(len));
+                class.packets = class.packets.wrapping_add(1);
+            }
+            let old = class.mode;
+            next = class.parent;
+            let wait = self.update(number, 0);
+            let mode = self.class(number).mode;
+            if mode != old {
+                if old != Mode::CanSend {
+                    self.stop_waiting(number);
+                }
+                if mode != Mode::CanSend {
+                    self.wait(number, wait);
+                }
+            }
+        }
+    }
+
+    /// `htb_dequeue`: the next packet, or when to ask again.
+    pub fn dequeue(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        total: &mut Load,
+    ) -> Result<Packet, u64> {
+        self.now = q.now() as i64;
+        let mut next_event = self.now + 5 * SECOND;
+        for level in 0..LEVELS {
+            if self.now >= self.levels[level].next_event {
+                let event = self.events(level).unwrap_or(self.now + SECOND);
+                self.levels[level].next_event = event;
+            }
+            next_event = next_event.min(self.levels[level].next_event);
+            let mask = self.levels[level].mask;
+            for prio in bits(mask) {
+                if let Some(packet) = self.dequeue_from(q, total, level, prio) {
+                    return Ok(packet);
+                }
+            }
+        }
+        Err(next_event as u64)
+    }
+}

@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Queueing disciplines: what waits in front of a device, in which order, and what is dropped.
+//!
+//! Mirrors `struct Qdisc` and `struct Qdisc_ops` (net/sched/sch_api.c, sch_generic.c). A kind is one
+//! file with a [`Qdisc`] and one line in [`KINDS`]. A [`Node`] is a qdisc in a device's tree: the part
+//! all kinds share around the kind's own.
+//!
+//! A node's lock guards its queue and statistics; a packet takes the root's lock and, under it, those
+//! of the children it goes through, parent before child. A batch takes the root's lock once.
+
+mod bits;
+pub mod cbs;
+pub mod choke;
+mod classes;
+pub mod codel;
+pub mod drr;
+mod ecn;
+pub mod etf;
+pub mod ets;
+pub mod fifo;
+pub mod fq;
+pub mod fq_codel;
+pub mod fq_pie;
+mod heap;
+pub mod hfsc;
+pub mod hhf;
+pub mod htb;
+pub mod ingress;
+pub mod multiqueue;
+pub mod netem;
+mod node;
+pub mod noqueue;
+pub mod pfifo_fast;
+pub mod pie;
+pub mod plug;
+pub mod prio;
+pub mod red;
+pub mod root;
+pub mod sfb;
+pub mod sfq;
+pub mod skbprio;
+pub mod stab;
+mod store;
+pub mod tbf;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::errno::EOPNOTSUPP;
+use weir_netlink::tca::h;
+use weir_netlink::{Attr, Error, Policy, Strictness, Table, TcMsg, Writer};
+use weir_packet::dissect::{FlowKeys, Used, dissect, flow_hash};
+use weir_packet::{DropReason, Packet};
+
+pub use self::node::{Gone, Inner, Leaf, Node, Wakes};
+use crate::block::Block;
+use crate::context::{Context, Copy};
+use crate::counters::Queue;
+use crate::env::Env;
+use crate::host::Device;
+use crate::verdict::{Outcome, code};
+
+/// The qdisc kinds, each with its file.
+pub static KINDS: &[Ops] = &[
+    noqueue::OPS,
+    fifo::PFIFO,
+    fifo::BFIFO,
+    fifo::PFIFO_HEAD_DROP,
+    pfifo_fast::OPS,
+    prio::OPS,
+    tbf::OPS,
+    netem::OPS,
+    htb::OPS,
+    hfsc::OPS,
+    codel::OPS,
+    fq_codel::OPS,
+    fq::OPS,
+    sfq::OPS,
+    red::OPS,
+    ets::OPS,
+    drr::OPS,
+    plug::OPS,
+    pie::OPS,
+    fq_pie::OPS,
+    choke::OPS,
+    skbprio::OPS,
+    cbs::OPS,
+    etf::OPS,
+    hhf::OPS,
+    sfb::OPS,
+    multiqueue::MQ,
+    multiqueue::MULTIQ,
+    multiqueue::MQPRIO,
+    multiqueue::TAPRIO,
+    ingress::INGRESS,
+    ingress::CLSACT,
+];
+
+/// The line of a kind in [`KINDS`].
+pub struct Ops {
+    /// Name.
+    pub kind: &'static str,
+    /// Makes a qdisc from its options.
+    pub create: fn(&Create<'_>) -> Result<Box<dyn Qdisc>, Error>,
+    /// Options may be changed later.
+    pub can_change: bool,
+    /// It has classes (`cl_ops`).
+    pub classful: bool,
+    /// Its classes, or itself, take filters (`tcf_block`).
+    pub filters: bool,
+    /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
+    pub ingress: bool,
+    /// Its ingress and egress blocks can be shared.
+    pub shares: (bool, bool),
+}
+
+impl Ops {
+    /// A kind without classes and filters.
+    pub const fn new(
+        kind: &'static str,
+        create: fn(&Create<'_>) -> Result<Box<dyn Qdisc>, Error>,
+    ) -> Self {
+        Self {
+            kind,
+            create,
+            can_change: false,
+            classful: false,
+            filters: false,
+            ingress: false,
+            shares: (false, false),
+        }
+    }
+}
+
+impl std::fmt::Debug for Ops {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.kind)
+    }
+}
+
+/// The kind with a name (`qdisc_lookup_ops`).
+pub fn find_ops(kind: &[u8]) -> Option<&'static Ops> {
+    KINDS.iter().find(|ops| ops.kind.as_bytes() == kind)
+}
+
+/// The circumstances in which a qdisc is made or changed.
+pub struct Create<'a> {
+    /// The surroundings.
+    pub env: &'a Env<'a>,
+    /// The device.
+    pub device: &'a Arc<dyn Device>,
+    /// The qdisc's own handle.
+    pub handle: u32,
+    /// Class it is put under, `TC_H_ROOT` or `TC_H_INGRESS`.
+    pub parent: u32,
+    /// `TCA_OPTIONS`
+    pub options: Option<Attr<'a>>,
+    /// Index of the shared block at ingress, 0 none.
+    pub ingress_block: u32,
+    /// Index of the shared block at egress, 0 none.
+    pub egress_block: u32,
+    /// Whether there is another `netem` in the tree, and one of them duplicates.
+    pub other_netem: Option<bool>,
+}
+
+impl Create<'_> {
+    /// A block for the filters of the qdisc or of one of its classes.
+    pub fn block(&self) -> Arc<Block> {
+        ingress::block(self, 0)
+    }
+
+    /// `qdisc_create_dflt` with `pfifo`: the queue a class begins with.
+    pub fn pfifo(&self, classid: u32) -> Leaf {
+        let queue = fifo::pfifo(self.device.tx_queue_len());
+        self.leaf(&fifo::PFIFO, queue, classid)
+    }
+
+    /// `fifo_create_dflt` with `pfifo`: a queue with a limit.
+    pub fn pfifo_of(&self, limit: u32, classid: u32) -> Leaf {
+        self.leaf(&fifo::PFIFO, fifo::pfifo(limit), classid)
+    }
+
+    /// [`pfifo`](Self::pfifo) under the qdisc itself, shown without being asked for.
+    pub fn shown_pfifo(&self) -> Leaf {
+        let queue = fifo::pfifo(self.device.tx_queue_len());
+        let node = Node::new(&fifo::PFIFO, queue, 0, self.handle, false);
+        self.number(&node);
+        Leaf::new(Some(node))
+    }
+
+    /// `fifo_create_dflt` with `bfifo`, for the only class of a qdisc.
+    pub fn bfifo(&self, limit: u32) -> Leaf {
+        self.leaf(&fifo::BFIFO, fifo::bfifo(limit), 1)
+    }
+
+    fn leaf(&self, ops: &'static Ops, queue: Box<dyn Qdisc>, classid: u32) -> Leaf {
+        let parent = self.handle | (classid & h::MIN_MASK);
+        let node = Node::new(ops, queue, 0, parent, true);
+        self.number(&node);
+        Leaf::new(Some(node))
+    }
+
+    /// Gives a new qdisc its number.
+    pub fn number(&self, node: &Node) {
+        node.seq.store(self.env.net.node_number(), Relaxed);
+    }
+
+    /// The time, ns of the stack's clock.
+    pub fn now(&self) -> u64 {
+        self.env.host.now()
+    }
+
+    /// Octets of the device's largest frame (`psched_mtu`).
+    pub fn psched_mtu(&self) -> u32 {
+        self.device.mtu().wrapping_add(self.device.header_len())
+    }
+}
+
+/// How a qdisc takes a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It waits now.
+    Queued,
+    /// It was dropped; see [`Drops`].
+    Dropped,
+    /// It waits, but another one was dropped (`NET_XMIT_CN`).
+    Congested,
+    /// It was stolen by an action, or sent elsewhere (`__NET_XMIT_STOLEN`).
+    Stolen,
+}
+
+/// Packets a qdisc dropped, with why. The caller frees and counts them outside the lock.
+pub type Drops = Vec<(Packet, DropReason)>;
+
+/// What waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Packets.
+    pub len: u32,
+    /// Octets.
+    pub backlog: u32,
+}
+
+impl Load {
+    /// A packet came.
+    #[inline]
+    pub fn add(&mut self, octets: u32) {
+        self.len = self.len.wrapping_add(1);
+        self.backlog = self.backlog.wrapping_add(octets);
+    }
+
+    /// A packet went.
+    #[inline]
+    pub fn sub(&mut self, octets: u32) {
+        self.len = self.len.wrapping_sub(1);
+        self.backlog = self.backlog.wrapping_sub(octets);
+    }
+
+    /// What a part of it holds has changed.
+    #[inline]
+    pub fn moved(&mut self, before: Load, after: Load) {
+        self.len = self.len.wrapping_add(after.len).wrapping_sub(before.len);
+        let octets = after.backlog.wrapping_sub(before.backlog);
+        self.backlog = self.backlog.wrapping_add(octets);
+    }
+}
+
+/// What a look at the next packet finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peek {
+    /// Its length, octets; none waits, or none may leave.
+    Next(Option<u32>),
+    /// The kind cannot look: the packet is taken out and kept in front (`qdisc_peek_dequeued`).
+    Dequeue,
+}
+
+/// What a qdisc may use while it takes or gives a packet.
+pub struct QueueCx<'a, 'b, 'g> {
+    /// Time, randomness, guard; for filters as well.
+    pub cx: &'a mut Context<'b, 'g>,
+    /// Where dropped packets go.
+    pub drops: &'a mut Drops,
+    /// Counted by the qdisc at work (`qdisc_qstats_overlimit`).
+    pub overlimits: u32,
+    /// Drops without a packet to show, or, negative, packets that left without being dropped.
+    pub extra_drops: i32,
+    /// Packets put in front of others (`qstats.requeues`).
+    pub requeues: u32,
+    /// The packet at hand is a copy that netem made.
+    pub duplicate: bool,
+    /// When the qdisc at work wants to be asked again (`qdisc_watchdog_schedule_ns`).
+    wake: Option<u64>,
+    /// The same of all qdiscs of the tree.
+    wakes: Wakes,
+}
+
+impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
+    /// For one visit to a tree of qdiscs.
+    pub fn new(cx: &'a mut Context<'b, 'g>, drops: &'a mut Drops) -> Self {
+        Self {
+            cx,
+            drops,
+            overlimits: 0,
+            extra_drops: 0,
+            requeues: 0,
+            duplicate: false,
+            wake: None,
+            wakes: Wakes::default(),
+        }
+    }
+
+    /// Nanoseconds of the stack's clock.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.cx.now
+    }
+
+    /// What is due has come.
+    fn pass_wakes(&mut self) {
+        self.wakes.pass(self.cx.now);
+    }
+
+    /// Uniform 32 bits of the device's generator.
+    #[inline]
+    pub fn random(&mut self) -> u32 {
+        (self.cx.random)()
+    }
+
+    /// The qdisc wants to be asked for packets again at `time`, in place of the time it named before.
+    #[inline]
+    pub fn watchdog(&mut self, time: u64) {
+        self.wake = Some(time);
+    }
+
+    /// A copy of a packet is to be enqueued at the root of the tree.
+    pub fn again(&mut self, packet: Packet) {
+        self.wakes.again.push(packet);
+    }
+
+    /// The next copy to be enqueued at the root.
+    fn next_copy(&mut self) -> Option<Packet> {
+        let copy = self.wakes.again.pop();
+        self.duplicate = copy.is_some();
+        copy
+    }
+
+    /// Drops a packet.
+    #[inline]
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) -> Enqueued {
+        self.drops.push((packet, reason));
+        Enqueued::Dropped
+    }
+}
+
+/// The attributes in `TCA_OPTIONS`, as most kinds parse them: without a sentence when they are wrong.
+pub fn table<'a>(options: Option<Attr<'a>>, policy: &'static Policy) -> Result<Table<'a>, Error> {
+    let Some(options) = options else {
+        return Ok(Table::empty());
+    };
+    let parsed = options.parse(policy, Strictness::Liberal);
+    parsed.map_err(|error| Error::new(error.errno))
+}
+
+/// Words as the bytes of statistics.
+pub fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+/// `skb->truesize`: memory a packet takes.
+#[inline]
+pub fn truesize(packet: &Packet) -> u32 {
+    packet.capacity() as u32 + 256
+}
+
+/// Octets of a packet as queues count them (`qdisc_pkt_len`): its length, unless the root qdisc has a
+/// size table and has written into its scratch word what it counts for.
+#[inline]
+pub fn pkt_len(packet: &Packet) -> u32 {
+    match packet.cb {
+        0 => packet.len() as u32,
+        len => len,
+    }
+}
+
+/// The flow hash of a packet (`skb_get_hash`), kept in it; never 0.
+#[inline]
+pub fn packet_hash(packet: &mut Packet) -> u32 {
+    if packet.hash == 0 {
+        let mut keys = FlowKeys::EMPTY;
+        dissect(packet, Used::FIVE_TUPLE, &mut keys);
+        packet.hash = flow_hash(&keys, 0);
+    }
+    packet.hash
+}
+
+/// `reciprocal_scale`: a hash to a number below `end`.
+#[inline]
+pub fn scale(hash: u32, end: u32) -> u32 {
+    ((u64::from(hash) * u64::from(end)) >> 32) as u32
+}
+
+/// What a class has counted.
+#[derive(Debug, Default)]
+pub struct ClassStats {
+    /// Octets that left.
+    pub bytes: u64,
+    /// Packets that left.
+    pub packets: u64,
+    /// Queue and drops.
+    pub queue: Queue,
+    /// The kind's own statistics (`TCA_STATS_APP`).
+    pub app: Option<Vec<u8>>,
+    /// Octets and packets are not counted and not shown.
+    pub queue_only: bool,
+}
+
+impl From<(u64, u64, Queue)> for ClassStats {
+    fn from((bytes, packets, queue): (u64, u64, Queue)) -> Self {
+        Self {
+            bytes,
+            packets,
+            queue,
+            ..Self::default()
+        }
+    }
+}
+
+/// The kind's own part of a qdisc. All is called under the node's lock.
+pub trait Qdisc: Send {
+    /// Takes a packet (`enqueue`).
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued;
+
+    /// Gives the next packet that may leave (`dequeue`).
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet>;
+
+    /// Looks at the packet [`dequeue`](Self::dequeue) would give (`peek`).
+    fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
+        Peek::Dequeue
+    }
+
+    /// What waits, children's included.
+    fn load(&self) -> Load;
+
+    /// Takes out all that waits (`reset`).
+    fn reset(&mut self, out: &mut Drops);
+
+    /// Changes the options. What is no longer needed goes to `gone`.
+    fn change(&mut self, _create: &Create<'_>, _gone: &mut Gone) -> Result<(), Error> {
+        Err(Error::new(EOPNOTSUPP))
+    }
+
+    /// The parent's limit has changed (`fifo_set_limit`).
+    fn set_limit(&mut self, _limit: u32) {}
+
+    /// Of `netem`: whether it duplicates packets.
+    fn duplicates(&self) -> Option<bool> {
+        None
+    }
+
+    /// Brings what passes with time up to date, before it is shown.
+    fn settle(&mut self, _now: u64) {}
+
+    /// Writes `TCA_OPTIONS`.
+    fn dump(&self, _w: &mut Writer) {}
+
+    /// The kind's own statistics (`TCA_STATS_APP`).
+    fn app_stats(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Index of the shared block at ingress and egress, 0 none.
+    fn shared_blocks(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    /// The block a device's ingress hook, and its egress hook, walks.
+    fn hooks(&self) -> (Option<Arc<Block>>, Option<Arc<Block>>) {
+        (None, None)
+    }
+
+    /// Finds a class by its id (`find`); 0 is none.
+    fn find(&self, _classid: u32) -> u32 {
+        0
+    }
+
+    /// The qdisc under a class (`leaf`).
+    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
+        None
+    }
+
+    /// All qdiscs below it.
+    fn children(&self) -> Vec<Arc<Node>> {
+        let classes = self.classes().into_iter();
+        classes.filter_map(|class| self.leaf(class)).collect()
+    }
+
+    /// Puts another qdisc under a class; the old one goes to `gone`, emptied (`graft`). None means the
+    /// kind's default.
+    fn graft(
+        &mut self,
+        _class: u32,
+        _new: Option<Arc<Node>>,
+        _create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        Err(Error::new(EOPNOTSUPP))
+    }
+
+    /// A request has changed what waits below a class (`qdisc_tree_reduce_backlog`, `qlen_notify`).
+    fn child_changed(&mut self, _class: u32, _before: Load, _after: Load) {}
+
+    /// The block of a class, or, for 0, of the qdisc (`tcf_block`).
+    fn block(&self, _class: u32) -> Option<Arc<Block>> {
+        None
+    }
+
+    /// Why a class has no block.
+    fn no_block(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// All classes, in order (`walk`).
+    fn classes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Makes or changes a class (`change`).
+    fn change_class(
+        &mut self,
+        _class: u32,
+        (_classid, _parent): (u32, u32),
+        _tca: &Table<'_>,
+        _create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<u32, Error> {
+        Err(Error::new(EOPNOTSUPP))
+    }
+
+    /// Deletes a class (`delete`). `in_use`: a filter names it.
+    fn delete_class(
+        &mut self,
+        _class: u32,
+        _in_use: bool,
+        _create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<(), Error> {
+        Err(Error::new(EOPNOTSUPP))
+    }
+
+    /// Writes a class: handle, parent and info where they differ from the qdisc's own; options go to
+    /// `w` (`dump`).
+    fn dump_class(&self, _class: u32, _tcm: &mut TcMsg, _w: &mut Writer) {}
+
+    /// Statistics of a class (`dump_stats`).
+    fn class_stats(&self, _class: u32) -> Option<ClassStats> {
+        None
+    }
+
+    /// The blocks it owns, to be let go of: no packet comes any more (`destroy`).
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        Vec::new()
+    }
+}
+
+/// Walks a packet over the filters of a classful qdisc: the packet, and the class a filter named (none:
+/// no filter matched); or how the filters ended it.
+pub fn classify(
+    block: &Block,
+    q: &mut QueueCx<'_, '_, '_>,
+    mut packet: Packet,
+) -> Result<(Packet, Option<u32>), Enqueued> {
+    let (code, out) = {
+        if block.is_empty(q.cx) {
+            return Ok((packet, None));
+        }
+        let mut cx = q.cx.reborrow();
+        cx.packet_comes(&packet);
+        let mut out = Outcome::default();
+        let code = block.classify(&mut cx, &mut packet, &mut out);
+        (code, (out.classid, out.target, out.reason))
+    };
+    let (classid, target, reason) = out;
+    match code {
+        code::STOLEN | code::QUEUED | code::TRAP => Err(Enqueued::Stolen),
+        code::CONSUMED => {
+            if let Some(target) = target {
+                q.cx.copies.push(Copy {
+                    packet,
+                    target,
+                    itself: true,
+                });
+            }
+            Err(Enqueued::Stolen)
+        }
+        code::SHOT => {
+            q.drops
+                .push((packet, reason.unwrap_or(DropReason::QDISC_DROP)));
+            Err(Enqueued::Dropped)
+        }
+        code if code < 0 => Ok((packet, None)),
+        _ => Ok((packet, Some(classid))),
+    }
+}

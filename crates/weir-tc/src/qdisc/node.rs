@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A qdisc in a device's tree: the part all kinds share around the kind's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use weir_packet::{DropReason, Packet};
+use weir_sync::combine::Combiner;
+use weir_sync::spin::{SpinGuard, SpinLock};
+
+use super::stab::SizeTable;
+use super::{Drops, Enqueued, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
+use crate::block::Block;
+use crate::counters::{Counters, Queue};
+use crate::env::Env;
+use crate::estimator::Estimator;
+
+/// What the qdiscs of a tree want: the times at which to be asked again, ascending, one for each that
+/// waits.
+#[derive(Debug, Default)]
+pub struct Wakes {
+    times: Vec<u64>,
+    /// Copies to be enqueued at the root.
+    pub(super) again: Vec<Packet>,
+}
+
+impl Wakes {
+    /// One qdisc names a time in place of another.
+    fn replace(&mut self, old: Option<u64>, new: u64) {
+        if let Some(at) = old.and_then(|old| self.times.binary_search(&old).ok()) {
+            self.times.remove(at);
+        }
+        let at = self.times.partition_point(|&time| time < new);
+        self.times.insert(at, new);
+    }
+
+    /// What is due has come.
+    pub(super) fn pass(&mut self, now: u64) {
+        let due = self.times.partition_point(|&time| time <= now);
+        self.times.drain(..due);
+    }
+}
+
+/// What a request leaves to be freed, counted and destroyed when the locks are open.
+#[derive(Default)]
+pub struct Gone {
+    /// Packets.
+    pub drops: Drops,
+    /// Qdiscs.
+    pub nodes: Vec<Arc<Node>>,
+    /// Blocks of filters.
+    pub blocks: Vec<Arc<Block>>,
+    /// Packets may leave now that could not before.
+    pub wake: bool,
+    /// A sentence beside the success.
+    pub warning: Option<&'static str>,
+    /// How many of the packets the qdisc itself counts as dropped.
+    pub counted: u32,
+}
+
+impl Gone {
+    /// Destroys all; what waited comes back, to be freed and counted.
+    pub fn finish(mut self, env: &Env<'_>) -> Drops {
+        for block in self.blocks {
+            block.drop_owner(env);
+        }
+        for node in self.nodes {
+            node.destroy(env, &mut self.drops);
+        }
+        self.drops
+    }
+}
+
+/// What a node's lock guards.
+pub struct Inner {
+    /// The kind's own part.
+    pub qdisc: Box<dyn Qdisc>,
+    /// Octets that left.
+    pub bytes: u64,
+    /// Packets that left.
+    pub packets: u64,
+    /// Packets dropped.
+    pub drops: u32,
+    /// Times packets had to wait.
+    pub overlimits: u32,
+    /// Packets put back.
+    pub requeues: u32,
+    /// Of a root: what packets count for.
+    pub stab: Option<Box<SizeTable>>,
+    /// The rate at which packets leave.
+    pub estimator: Option<Box<Estimator>>,
+    /// Taken out to be looked at, next to leave (`gso_skb`).
+    peeked: Option<Packet>,
+    /// When it last asked to be asked again.
+    wake: Option<u64>,
+    /// Of a root: the same of the whole tree.
+    wakes: Wakes,
+}
+
+/// What an inner visit must not mix with an outer one.
+struct Outer {
+    drops: usize,
+    overlimits: u32,
+    extra_drops: i32,
+    requeues: u32,
+    wake: Option<u64>,
+}
+
+impl Inner {
+    fn enter(q: &mut QueueCx<'_, '_, '_>) -> Outer {
+        Outer {
+            drops: q.drops.len(),
+            overlimits: std::mem::take(&mut q.overlimits),
+            extra_drops: std::mem::take(&mut q.extra_drops),
+            requeues: std::mem::take(&mut q.requeues),
+            wake: q.wake.take(),
+        }
+    }
+
+    fn leave(&mut self, q: &mut QueueCx<'_, '_, '_>, outer: Outer) {
+        let drops = (q.drops.len() - outer.drops) as u32;
+        self.drops = self
+            .drops
+            .wrapping_add(drops)
+            .wrapping_add_signed(q.extra_drops);
+        self.overlimits = self.overlimits.wrapping_add(q.overlimits);
+        q.overlimits = outer.overlimits;
+        q.extra_drops += outer.extra_drops;
+        self.requeues = self.requeues.wrapping_add(q.requeues);
+        q.requeues = outer.requeues;
+        if let Some(time) = std::mem::replace(&mut q.wake, outer.wake)
+            && self.wake != Some(time)
+        {
+            q.wakes.replace(self.wake, time);
+            self.wake = Some(time);
+        }
+    }
+
+    /// The estimated rate: octets and packets a second.
+    pub(crate) fn rate(&mut self, now: u64) -> Option<(u64, u64)> {
+        let estimator = self.estimator.as_mut()?;
+        estimator.settle(now, (self.bytes, self.packets));
+        Some(estimator.rate())
+    }
+
+    /// Changes the options, counting.
+    pub(crate) fn change(
+        &mut self,
+        create: &super::Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<(), weir_netlink::Error> {
+        let result = self.qdisc.change(create, gone);
+        self.drops = self.drops.wrapping_add(std::mem::take(&mut gone.counted));
+        result
+    }
+
+    /// Takes a packet, counting.
+    #[inline]
+    pub fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let outer = Self::enter(q);
+        let how = self.qdisc.enqueue(q, packet);
+        self.leave(q, outer);
+        how
+    }
+
+    /// Gives a packet, counting.
+    #[inline]
+    pub fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        match self.peeked.take() {
+            Some(packet) => Some(packet),
+            None => self.take(q),
+        }
+    }
+
+    fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        if self.wake.is_some_and(|time| time <= q.now()) {
+            self.wake = None;
+        }
+        let outer = Self::enter(q);
+        let packet = self.qdisc.dequeue(q);
+        self.leave(q, outer);
+        if let Some(packet) = &packet {
+            if let Some(estimator) = &mut self.estimator {
+                estimator.settle(q.now(), (self.bytes, self.packets));
+            }
+            self.bytes = self.bytes.wrapping_add(u64::from(pkt_len(packet)));
+            self.packets = self.packets.wrapping_add(1);
+        }
+        packet
+    }
+
+    /// Length of the packet [`dequeue`](Self::dequeue) would give.
+    pub fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<u32> {
+        if let Some(packet) = &self.peeked {
+            return Some(pkt_len(packet));
+        }
+        let outer = Self::enter(q);
+        let found = self.qdisc.peek(q);
+        self.leave(q, outer);
+        match found {
+            Peek::Next(len) => len,
+            Peek::Dequeue => {
+                self.peeked = self.take(q);
+                self.peeked.as_ref().map(pkt_len)
+            }
+        }
+    }
+
+    /// What waits.
+    #[inline]
+    pub fn load(&self) -> Load {
+        let mut load = self.qdisc.load();
+        if let Some(packet) = &self.peeked {
+            load.add(pkt_len(packet));
+        }
+        load
+    }
+
+    /// Takes out all that waits.
+    pub fn reset(&mut self, out: &mut Drops) {
+        if let Some(packet) = self.peeked.take() {
+            out.push((packet, DropReason::QDISC_DROP));
+        }
+        self.qdisc.reset(out);
+    }
+
+    /// A request has changed what waits below a class.
+    pub(crate) fn child_changed(&mut self, classid: u32, before: Load, after: Load) {
+        if before != after {
+            let class = self.qdisc.find(classid);
+            self.drops = self
+                .drops
+                .wrapping_add(before.len.saturating_sub(after.len));
+            self.qdisc.child_changed(class, before, after);
+        }
+    }
+
+    /// Of a root: visits the tree, whose times to be asked again are kept here.
+    pub(super) fn in_tree(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        visit: impl FnOnce(&mut Self, &mut QueueCx<'_, '_, '_>),
+    ) {
+        std::mem::swap(&mut q.wakes, &mut self.wakes);
+        visit(self, q);
+        std::mem::swap(&mut q.wakes, &mut self.wakes);
+    }
+
+    /// Of a root: the tree is to be asked for packets at `time`.
+    pub(crate) fn wake_at(&mut self, time: u64) {
+        self.wakes.replace(None, time);
+    }
+
+    /// Of a root: when to ask again.
+    pub(crate) fn next_event(&self) -> Option<u64> {
+        let next = self.wakes.times.first().copied();
+        next.filter(|_| self.load().len > 0)
+    }
+}
+
+/// A qdisc in a device's tree; see the module's head.
+pub struct Node {
+    /// The kind.
+    pub ops: &'static Ops,
+    /// Handle, `major << 16`; 0 of a default one.
+    pub handle: u32,
+    /// Class it is under.
+    pub parent: AtomicU32,
+    /// Shown only when asked for (`TCQ_F_INVISIBLE`).
+    pub invisible: bool,
+    /// References as Linux shows them.
+    pub refs: AtomicU32,
+    /// Its number in the order in which qdiscs came.
+    pub seq: AtomicU32,
+    /// How many qdiscs lie above (`depth`).
+    pub depth: AtomicU32,
+    gone: AtomicBool,
+    /// Packets seen by the hooks of an ingress qdisc.
+    pub hook_counters: Counters,
+    /// Of a root: what waits in front of the lock, and who is at work.
+    pub(super) front: Combiner<Packet>,
+    /// Of a root: packets dropped in front of the lock.
+    pub(super) bursts: AtomicU32,
+    inner: SpinLock<Inner>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "qdisc {} {:x}:", self.ops.kind, self.handle >> 16)
+    }
+}
+
+impl Node {
+    /// A node around a qdisc.
+    pub fn new(
+        ops: &'static Ops,
+        qdisc: Box<dyn Qdisc>,
+        handle: u32,
+        parent: u32,
+        invisible: bool,
+    ) -> Arc<Self> {
+        let inner = Inner {
+            qdisc,
+            bytes: 0,
+            packets: 0,
+            drops: 0,
+            overlimits: 0,
+            requeues: 0,
+            stab: None,
+            estimator: None,
+            peeked: None,
+            wake: None,
+            wakes: Wakes::default(),
+        };
+        Arc::new(Self {
+            ops,
+            handle,
+            parent: AtomicU32::new(parent),
+            invisible,
+            refs: AtomicU32::new(1),
+            seq: AtomicU32::new(0),
+            depth: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+            hook_counters: Counters::new(true),
+            front: Combiner::new(),
+            bursts: AtomicU32::new(0),
+            inner: SpinLock::new(inner),
+        })
+    }
+
+    /// Locks the queue and statistics.
+    #[inline]
+    pub fn lock(&self) -> SpinGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Everything but hooks that is counted: octets, packets, queue.
+    pub fn stats(&self) -> (u64, u64, Queue) {
+        if self.ops.ingress {
+            let totals = self.hook_counters.totals();
+            return (totals.bytes, totals.packets, Queue::of(&totals));
+        }
+        let inner = self.lock();
+        let load = inner.load();
+        let queue = Queue {
+            qlen: load.len,
+            backlog: load.backlog,
+            drops: inner.drops.wrapping_add(self.bursts.load(Relaxed)),
+            requeues: inner.requeues,
+            overlimits: inner.overlimits,
+        };
+        (inner.bytes, inner.packets, queue)
+    }
+
+    /// Out of the tree; asked under the lock.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    /// The qdisc is out of the tree (`qdisc_destroy`); what waited goes to `out`.
+    pub fn destroy(&self, env: &Env<'_>, out: &mut Drops) {
+        if self.gone.swap(true, Relaxed) {
+            return;
+        }
+        let (blocks, children) = {
+            let mut inner = self.lock();
+            inner.reset(out);
+            let leaves = inner.qdisc.children();
+            (inner.qdisc.destroy(), leaves)
+        };
+        self.empty_front(out);
+        for block in blocks {
+            block.drop_owner(env);
+        }
+        for child in children {
+            child.destroy(env, out);
+        }
+    }
+}
+
+/// The qdisc under a class; none is Linux's `noop_qdisc`, which drops everything.
+///
+/// Its methods keep the sum of what waits below the parent, `total`.
+#[derive(Default, Debug, Clone)]
+pub struct Leaf(Option<Arc<Node>>);
+
+impl Leaf {
+    /// A qdisc, or none.
+    pub fn new(node: Option<Arc<Node>>) -> Self {
+        Self(node)
+    }
+
+    /// The qdisc.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.0.clone()
+    }
+
+    /// Its handle, 0 of none.
+    pub fn handle(&self) -> u32 {
+        self.0.as_ref().map_or(0, |node| node.handle)
+    }
+
+    /// What waits in it.
+    pub fn load(&self) -> Load {
+        self.0.as_ref().map_or(Load::default(), |n| n.lock().load())
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> (u64, u64, Queue) {
+        self.0.as_ref().map_or_else(Default::default, |n| n.stats())
+    }
+
+    /// Gives it a packet; answers what waits in it after that as well.
+    #[inline]
+    pub fn enqueue(
+        &self,
+        q: &mut QueueCx<'_, '_, '_>,
+        packet: Packet,
+        total: &mut Load,
+    ) -> (Enqueued, Load) {
+        let Some(node) = &self.0 else {
+            q.drop(packet, DropReason::QDISC_DROP);
+            return (Enqueued::Congested, Load::default());
+        };
+        let mut inner = node.lock();
+        let before = inner.load();
+        let how = inner.enqueue(q, packet);
+        let after = inner.load();
+        total.moved(before, after);
+        (how, after)
+    }
+
+    /// Takes a packet out of it; answers what waits in it after that as well.
+    #[inline]
+    pub fn dequeue(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> (Option<Packet>, Load) {
+        let Some(node) = &self.0 else {
+            return (None, Load::default());
+        };
+        let mut inner = node.lock();
+        let before = inner.load();
+        let packet = inner.dequeue(q);
+        let after = inner.load();
+        total.moved(before, after);
+        (packet, after)
+    }
+
+    /// Length of the packet it would give next; looking may drop some.
+    #[inline]
+    pub fn peek(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> Option<u32> {
+        let mut inner = self.0.as_ref()?.lock();
+        let before = inner.load();
+        let next = inner.peek(q);
+        total.moved(before, inner.load());
+        next
+    }
+
+    /// Takes out all that waits in it (`qdisc_purge_queue`).
+    pub fn purge(&self, total: &mut Load, out: &mut Drops) {
+        if let Some(node) = &self.0 {
+            let mut inner = node.lock();
+            total.moved(inner.load(), Load::default());
+            inner.reset(out);
+        }
+    }
+
+    /// Puts another qdisc in its place, emptying it (`qdisc_replace`); answers the old one.
+    pub fn replace(&mut self, new: Leaf, total: &mut Load, gone: &mut Gone) -> Option<Arc<Node>> {
+        self.purge(total, &mut gone.drops);
+        std::mem::replace(self, new).0
+    }
+}

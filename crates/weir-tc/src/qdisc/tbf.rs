@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `tbf`: a token bucket, and a second one for the peak rate.
+//!
+//! Mirrors net/sched/sch_tbf.c. Parameters: `rate` (octets a second, with overhead, mpu and link layer),
+//! `burst` (octets, or the time they take), `limit` (octets of the `bfifo` it begins with; `latency` of tc
+//! is made into it), `peakrate` (above rate), `mtu` (burst of the peak rate). A packet larger than a burst
+//! is dropped (QDISC_DROP). A packet leaves when both buckets hold its time, to the nanosecond; credit
+//! grows up to the burst.
+//!
+//! One class, `:1`, whose queue can be replaced; the limit then is no longer obeyed. No offload.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::EINVAL;
+use weir_netlink::tca::{self, tbf as attr};
+use weir_netlink::{Error, Fixed, Policy, Rule, TcMsg, TcTbfQopt, Writer, policy};
+use weir_packet::{DropReason, Packet};
+
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len, table};
+use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    classful: true,
+    ..Ops::new("tbf", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::PARMS => Rule::unspec(TcTbfQopt::LEN as u16),
+    attr::RTAB => Rule::binary(TABLE_LEN as u16),
+    attr::PTAB => Rule::binary(TABLE_LEN as u16),
+    attr::RATE64 => Rule::u64(),
+    attr::PRATE64 => Rule::u64(),
+    attr::BURST => Rule::u32(),
+    attr::PBURST => Rule::u32(),
+};
+
+/// What a request says.
+#[derive(Debug, Default)]
+struct Params {
+    limit: u32,
+    max_size: u64,
+    /// Depth of the buckets, ns.
+    buffer: i64,
+    mtu: i64,
+    rate: Rate,
+    peak: Option<Rate>,
+}
+
+/// The qdisc.
+#[derive(Default)]
+pub struct Tbf {
+    params: Params,
+    /// Credit, ns.
+    tokens: i64,
+    peak_tokens: i64,
+    /// When it was computed.
+    at: u64,
+    child: Leaf,
+    total: Load,
+}
+
+fn parse(create: &Create<'_>) -> Result<Params, Error> {
+    let tb = table(create.options, &POLICY)?;
+    let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
+    let mut qopt = TcTbfQopt::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+    // The tables only tell the link layer; an unusable one is passed over.
+    for (spec, ty) in [
+        (&mut qopt.rate, attr::RTAB),
+        (&mut qopt.peakrate, attr::PTAB),
+    ] {
+        if spec.linklayer == tca::linklayer::UNAWARE {
+            rate::check_table(spec, tb.get(ty).map(|table| table.payload));
+        }
+    }
+    let bounded = |ticks: u32| ticks_to_ns(u64::from(ticks)).min(u64::from(u32::MAX));
+    let all = |ticks: u32| ticks_to_ns(u64::from(ticks)) as i64;
+    let long = |ty| tb.get(ty).map_or(Ok(0), |attr| attr.u64());
+    let short = |ty| tb.get(ty).map(|attr| attr.u32()).transpose();
+
+    let rate = Rate::of(&qopt.rate, long(attr::RATE64)?);
+    let (mut max_size, buffer) = match short(attr::BURST)? {
+        Some(burst) => (u64::from(burst), rate.time_of(burst) as i64),
+        None => {
+            let size = rate.octets_in(bounded(qopt.buffer));
+            (size.min(u64::from(u32::MAX)), all(qopt.buffer))
+        }
+    };
+    let (mut peak, mut mtu) = (None, all(qopt.mtu));
+    if qopt.peakrate.rate != 0 {
+        let fast = Rate::of(&qopt.peakrate, long(attr::PRATE64)?);
+        if fast.per_second <= rate.per_second {
+            return Err(Error::new(EINVAL));
+        }
+        match short(attr::PBURST)? {
+            Some(burst) => {
+                max_size = max_size.min(u64::from(burst));
+                mtu = fast.time_of(burst) as i64;
+            }
+            None => max_size = max_size.min(fast.octets_in(bounded(qopt.mtu))),
+        }
+        peak = Some(fast);
+    }
+    if max_size == 0 {
+        return Err(Error::new(EINVAL));
+    }
+    Ok(Params {
+        limit: qopt.limit,
+        max_size,
+        buffer,
+        mtu,
+        rate,
+        peak,
+    })
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    create.options.ok_or(Error::new(EINVAL))?;
+    let mut tbf = Tbf {
+        at: create.now(),
+        ..Tbf::default()
+    };
+    tbf.set(parse(create)?, create, &mut Gone::default());
+    Ok(Box::new(tbf))
+}
+
+impl Tbf {
+    fn set(&mut self, params: Params, create: &Create<'_>, gone: &mut Gone) {
+        match self.child.node() {
+            Some(child) => child.lock().qdisc.set_limit(params.limit),
+            None if params.limit > 0 => {
+                self.child
+                    .replace(create.bfifo(params.limit), &mut self.total, gone);
+            }
+            None => {}
+        }
+        (self.tokens, self.peak_tokens) = (params.buffer, params.mtu);
+        self.params = params;
+    }
+}
+
+impl Qdisc for Tbf {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        if u64::from(pkt_len(&packet)) > self.params.max_size {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        }
+        self.child.enqueue(q, packet, &mut self.total).0
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let len = self.child.peek(q, &mut self.total)?;
+        let params = &self.params;
+        let now = q.now();
+        let elapsed = (now.wrapping_sub(self.at) as i64).min(params.buffer);
+        let peak_tokens = match &params.peak {
+            Some(peak) => {
+                let tokens = (elapsed + self.peak_tokens).min(params.mtu);
+                tokens - peak.time_of(len) as i64
+            }
+            None => 0,
+        };
+        let tokens = (elapsed + self.tokens).min(params.buffer);
+        let tokens = tokens - params.rate.time_of(len) as i64;
+        if tokens < 0 || peak_tokens < 0 {
+            q.watchdog(now.wrapping_add((-tokens).max(-peak_tokens) as u64));
+            q.overlimits += 1;
+            return None;
+        }
+        let packet = self.child.dequeue(q, &mut self.total).0?;
+        (self.at, self.tokens, self.peak_tokens) = (now, tokens, peak_tokens);
+        Some(packet)
+    }
+
+    fn load(&self) -> Load {
+        self.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        self.child.purge(&mut self.total, out);
+        (self.tokens, self.peak_tokens) = (self.params.buffer, self.params.mtu);
+    }
+
+    fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
+        self.set(parse(create)?, create, gone);
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let params = &self.params;
+        let nest = w.nest_noflag(tca::OPTIONS);
+        let qopt = TcTbfQopt {
+            limit: params.limit,
+            rate: params.rate.spec(),
+            peakrate: params.peak.map(|peak| peak.spec()).unwrap_or_default(),
+            mtu: ns_to_ticks(params.mtu as u64) as u32,
+            buffer: ns_to_ticks(params.buffer as u64) as u32,
+        };
+        w.put_fixed(attr::PARMS, &qopt);
+        let rates = [
+            (attr::RATE64, Some(params.rate)),
+            (attr::PRATE64, params.peak),
+        ];
+        for (ty, rate) in rates {
+            if let Some(rate) = rate.filter(|rate| rate.per_second > u64::from(u32::MAX)) {
+                w.put_u64_pad(ty, rate.per_second, attr::PAD);
+            }
+        }
+        w.end(nest);
+    }
+
+    fn find(&self, _classid: u32) -> u32 {
+        1
+    }
+
+    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
+        self.child.node()
+    }
+
+    fn graft(
+        &mut self,
+        _class: u32,
+        new: Option<Arc<Node>>,
+        _create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        Ok(self.child.replace(Leaf::new(new), &mut self.total, gone))
+    }
+
+    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
+        self.total.moved(before, after);
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        vec![1]
+    }
+
+    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
+        tcm.handle |= 1;
+        tcm.info = self.child.handle();
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Qdiscs made by tc, fed with packets under virtual time: when each leaves, against closed forms and
+//! slow oracles.
+
+mod aqm;
+mod change;
+mod delay;
+mod fair;
+mod shape;
+mod size;
+mod smaller;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::{Batch, DropReason, Packet};
+
+use crate::context::Context;
+use crate::counters::Queue;
+use crate::qdisc::Drops;
+use crate::testing::{Stack, ipv4, vectors};
+
+/// Makes requests as tc sends them.
+pub fn tc(stack: &Stack, commands: &[&str]) {
+    let mut all = vectors(include_str!("../../../tests/vectors/qdisc.vec"));
+    all.extend(vectors(include_str!("../../../tests/vectors/stab.vec")));
+    for command in commands {
+        let found = all.iter().find(|(recorded, _)| recorded == command);
+        let (_, datagrams) = found.unwrap_or_else(|| panic!("not recorded: {command}"));
+        for bytes in datagrams {
+            stack
+                .request(bytes)
+                .unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+    }
+}
+
+/// A packet to come: when, ns; octets; flow; priority.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arrival {
+    pub time: u64,
+    pub len: usize,
+    pub flow: u16,
+    pub priority: u32,
+}
+
+/// A packet that left: when, ns; which arrival it was.
+pub type Departure = (u64, u32);
+
+/// Device d0 as a line: packets arrive, the queue is asked whenever it wants to be.
+pub struct Line {
+    pub stack: Stack,
+    pub arrivals: Vec<Arrival>,
+    pub left: Vec<Departure>,
+    pub packets: Vec<Packet>,
+    pub drops: Vec<(u64, u32, DropReason)>,
+    seed: u64,
+    keep: bool,
+}
+
+impl Line {
+    pub fn new(commands: &[&str]) -> Self {
+        let stack = Stack::default();
+        tc(&stack, commands);
+        Self {
+            stack,
+            arrivals: Vec::new(),
+            left: Vec::new(),
+            packets: Vec::new(),
+            drops: Vec::new(),
+            seed: 1,
+            keep: false,
+        }
+    }
+
+    /// With another seed of the device's generator.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Packets that left are kept.
+    pub fn keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    pub fn now(&self) -> u64 {
+        self.stack.now.load(Relaxed)
+    }
+
+    /// Counters of the root.
+    pub fn root(&self) -> (u64, u64, Queue) {
+        let root = self.stack.devices[&3].tc.tree().root.clone().unwrap();
+        root.stats()
+    }
+
+    fn packet(&self, number: u32, arrival: &Arrival) -> Packet {
+        let mut frame = ipv4(17, [10, 0, 0, 1], [10, 0, 0, 2], arrival.flow, 9);
+        frame.resize(arrival.len, 0);
+        let mut packet = self.stack.packet(&frame);
+        assert!(packet.data_to_mac());
+        (packet.priority, packet.mark) = (arrival.priority, number);
+        packet
+    }
+
+    /// Enqueues `come` at the present, and takes what may leave; when to ask again.
+    fn visit(&mut self, come: Vec<Packet>) -> Option<u64> {
+        let now = self.now();
+        let guard = self.stack.domain.pin();
+        let (mut copies, mut drops) = (Vec::new(), Drops::new());
+        let seed = &mut self.seed;
+        let mut random = || {
+            *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (z >> 32) as u32
+        };
+        let mut cx = Context::new(&guard, 0, now, 3, &mut random, &mut copies);
+        let tc = &self.stack.devices[&3].tc;
+        let mut come = come.into_iter();
+        // As the stack does it: all that has come, then what may leave, as often as that fills a batch.
+        loop {
+            let mut batch = Batch::new();
+            while !batch.is_full()
+                && let Some(packet) = come.next()
+            {
+                batch.push(packet).unwrap();
+            }
+            let last = come.len() == 0;
+            let mut worker = tc.push(&guard, batch, &mut drops);
+            while let Some(mut at_work) = worker.take() {
+                let mut out = Batch::new();
+                at_work.round(&mut cx, &mut out, &mut drops);
+                worker = match out.is_full() {
+                    true => Some(at_work),
+                    false => at_work.leave(),
+                };
+                for packet in out {
+                    self.left.push((now, packet.mark));
+                    if self.keep {
+                        self.packets.push(packet);
+                    }
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        let drops = drops
+            .into_iter()
+            .map(|(packet, why)| (now, packet.mark, why));
+        self.drops.extend(drops);
+        let next = tc.next_event(&guard);
+        assert!(next.is_none_or(|next| next > now));
+        next
+    }
+
+    /// Packets arrive; runs until none waits.
+    pub fn run(&mut self, arrivals: &[Arrival]) {
+        let base = self.arrivals.len() as u32;
+        self.arrivals.extend(arrivals);
+        let mut coming = (base..).zip(arrivals).peekable();
+        let mut next = self.visit(Vec::new());
+        loop {
+            let arrival = coming.peek().map(|(_, arrival)| arrival.time);
+            let Some(time) = [arrival, next].into_iter().flatten().min() else {
+                break;
+            };
+            self.stack.now.store(time, Relaxed);
+            let mut come = Vec::new();
+            while let Some((number, arrival)) = coming.next_if(|(_, a)| a.time == time) {
+                come.push(self.packet(number, arrival));
+            }
+            next = self.visit(come);
+        }
+        let (_, _, queue) = self.root();
+        assert_eq!((queue.qlen, queue.backlog), (0, 0), "nothing waits");
+        assert!(self.left.is_sorted_by_key(|(time, _)| *time));
+    }
+
+    /// When each arrival left, in the order of arrivals.
+    pub fn departures(&self) -> Vec<u64> {
+        let mut left = self.left.clone();
+        left.sort_by_key(|(_, number)| *number);
+        left.into_iter().map(|(time, _)| time).collect()
+    }
+}
+
+/// When the clock of the test stack begins.
+pub const START: u64 = 1_000_000_000;
+
+/// Numbers that look random.
+pub struct Draws(pub u64);
+
+impl Draws {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Packets in bursts and pauses.
+pub fn traffic(seed: u64, count: usize, longest_pause: u64) -> Vec<Arrival> {
+    let mut draws = Draws(seed);
+    let mut time = START;
+    let arrival = |_| {
+        if draws.below(3) == 0 {
+            time += draws.below(longest_pause);
+        }
+        Arrival {
+            time,
+            len: 60 + draws.below(1455) as usize,
+            flow: draws.below(40) as u16,
+            priority: 0,
+        }
+    };
+    (0..count).map(arrival).collect()
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The smaller kinds behind a line of 8 Mbit/s: pie, fq_pie, choke, skbprio, cbs, hhf, sfb.
+
+use super::{Arrival, Line, START};
+use weir_packet::DropReason;
+
+const TBF: &str = "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000";
+const MS: u64 = 1_000_000;
+
+/// A flow that sends a packet of 1000 octets every `gap` ns, with a priority.
+fn flow(flow: u16, count: u64, gap: u64, priority: u32) -> Vec<Arrival> {
+    let arrival = |i| Arrival {
+        time: START + i * gap,
+        len: 1000,
+        flow,
+        priority,
+    };
+    (0..count).map(arrival).collect()
+}
+
+/// Runs flows together behind the line: its state, with every packet accounted for.
+fn behind(command: &str, flows: &[Vec<Arrival>]) -> Line {
+    let mut arrivals = flows.concat();
+    arrivals.sort_by_key(|arrival| arrival.time);
+    let mut line = Line::new(&[TBF, command]);
+    line.run(&arrivals);
+    assert_eq!(line.left.len() + line.drops.len(), arrivals.len());
+    assert_eq!(line.root().2.drops as usize, line.drops.len());
+    line
+}
+
+/// Mean wait of a flow's packets in the second half, ns.
+fn late_wait(line: &Line, flow: u16) -> u64 {
+    let of_flow = line
+        .left
+        .iter()
+        .filter(|(_, n)| line.arrivals[*n as usize].flow == flow);
+    let waits: Vec<u64> = of_flow
+        .map(|(time, n)| time - line.arrivals[*n as usize].time)
+        .collect();
+    let late = &waits[waits.len() / 2..];
+    late.iter().sum::<u64>() / late.len() as u64
+}
+
+fn dropped(line: &Line, flow: u16) -> usize {
+    let of_flow = |n: u32| line.arrivals[n as usize].flow == flow;
+    line.drops.iter().filter(|(_, n, _)| of_flow(*n)).count()
+}
+
+#[test]
+fn pie_brings_the_delay_to_its_target() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: pie",
+        &[flow(1, 40_000, 800_000, 0)],
+    );
+    assert!(
+        line.drops
+            .iter()
+            .all(|(_, _, why)| *why == DropReason::QDISC_CONGESTED)
+    );
+    // A fifth too much comes; the target is 15 ms.
+    let wait = late_wait(&line, 1);
+    assert!((10 * MS..20 * MS).contains(&wait), "{wait}");
+    let share = line.drops.len() as f64 / 40_000.0;
+    assert!((0.18..0.22).contains(&share), "{share}");
+}
+
+#[test]
+fn fq_pie_spares_the_thin_flow() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: fq_pie",
+        &[flow(1, 10_000, 700_000, 0), flow(2, 300, 20 * MS, 0)],
+    );
+    assert_eq!(dropped(&line, 2), 0);
+    assert!(dropped(&line, 1) > 1000);
+    assert!(late_wait(&line, 2) < 4 * MS);
+}
+
+#[test]
+fn choke_hits_the_flow_that_does_not_yield() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: choke limit 1000 min 20 max 60 burst 30 avpkt 1000 bandwidth 8mbit",
+        &[flow(1, 10_000, 700_000, 0), flow(2, 400, 15 * MS, 0)],
+    );
+    let (fat, thin) = (dropped(&line, 1), dropped(&line, 2));
+    assert!(fat > 2500 && thin * 10 < 400 * 4, "{fat} {thin}");
+}
+
+#[test]
+fn skbprio_drops_the_lowest_priority() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: skbprio",
+        &[flow(1, 2000, MS, 5), flow(2, 2000, MS, 1)],
+    );
+    assert_eq!(dropped(&line, 1), 0);
+    assert!(dropped(&line, 2) > 1900);
+}
+
+#[test]
+fn cbs_sends_at_its_slope() {
+    let mut line = Line::new(&[
+        "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000",
+    ]);
+    line.run(&flow(1, 100, 0, 0));
+    // A packet costs 800 octets of credit while it is on the line of 10 Mbit/s, 800 us, and they come back
+    // at 250 octets a millisecond: one every 4 ms, 2 Mbit/s.
+    let times = line.departures();
+    let gaps: Vec<u64> = times.windows(2).map(|w| w[1] - w[0]).collect();
+    assert!(
+        gaps[1..].iter().all(|gap| gap.abs_diff(4 * MS) <= 4000),
+        "{gaps:?}"
+    );
+}
+
+#[test]
+fn hhf_gives_heavy_flows_the_smaller_share() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: hhf admit_bytes 20000",
+        &[flow(1, 10_000, 700_000, 0), flow(2, 300, 20 * MS, 0)],
+    );
+    assert_eq!(dropped(&line, 2), 0);
+    assert!(late_wait(&line, 2) < 4 * MS && late_wait(&line, 1) > 100 * MS);
+}
+
+#[test]
+fn sfb_limits_the_flow_that_does_not_yield() {
+    let line = behind(
+        "tc qdisc add dev d0 parent 1:1 handle 10: sfb",
+        &[flow(1, 20_000, 500_000, 0), flow(2, 500, 20 * MS, 0)],
+    );
+    let (fat, thin) = (dropped(&line, 1), dropped(&line, 2));
+    assert!(fat > 9000 && thin < 50, "{fat} {thin}");
+}

@@ -1,0 +1,1 @@
+../../../weir-netlink/tests/vectors/record.py
