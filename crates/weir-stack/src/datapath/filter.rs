@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Filters at the edges of a device: what the verdicts of weir-tc do with packets
+//! (`sch_handle_ingress`, `sch_handle_egress`).
+
+use std::sync::Arc;
+
+use weir_packet::{Batch, DropReason, Packet};
+use weir_tc::{Context, Copy, Ended, Lookup, Target};
+
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::drops::Place;
+use crate::stages::Stage;
+
+/// Runs the ingress filters; answers what goes on to layer 3.
+pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
+    if !device.tc.has_ingress() {
+        return batch;
+    }
+    run(cx, device, batch, true)
+}
+
+/// Runs the egress filters; answers what goes on to the qdisc.
+pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
+    if !device.tc.has_egress() {
+        return batch;
+    }
+    run(cx, device, batch, false)
+}
+
+/// A CPU's memory for filters, used again and again.
+#[derive(Default)]
+pub struct Work {
+    lookup: Lookup,
+    ended: Vec<Ended>,
+}
+
+fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -> Batch {
+    let count = batch.len();
+    let mut work = cx.state.filters.take().unwrap_or_default();
+    let mut sent = cx.state.spare.pop().unwrap_or_default();
+    {
+        let (seed, guard) = (cx.stack.config.seed, cx.guard);
+        let mut random = || device.draw(seed, guard);
+        let note = |packet: &mut Packet, text: String| cx.stack.trace.note(packet, || text);
+        let mut tc = Context::new(
+            guard,
+            cx.state.id,
+            cx.now,
+            device.ifindex(),
+            &mut random,
+            &mut sent,
+        );
+        super::describe(device, &mut tc);
+        tc.memory(&cx.state.cache);
+        if cx.stack.trace.is_on() {
+            tc.trace(&note);
+        }
+        let (lookup, ended) = (&mut work.lookup, &mut work.ended);
+        if ingress {
+            device.tc.ingress_batch(&mut tc, lookup, &mut batch, ended);
+        } else {
+            device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
+        }
+    }
+    let (place, stage) = if ingress {
+        (Place::Ingress, Stage::Ingress)
+    } else {
+        (Place::Egress, Stage::Egress)
+    };
+    for copy in sent.iter_mut().filter(|copy| !copy.itself) {
+        cx.stack.trace.copied(&mut copy.packet);
+    }
+    for (packet, reason) in work.ended.drain(..) {
+        match reason {
+            Some(reason) => cx.drop(device, place, reason, packet),
+            None => cx.consume(packet),
+        }
+    }
+    cx.state.filters = Some(work);
+    cx.state.stages.end(stage, count);
+    forward(cx, sent);
+    batch
+}
+
+/// Sends redirected and mirrored packets on, in order, as few batches as that allows, and keeps their
+/// list for the next time.
+pub(super) fn forward(cx: &mut Cx<'_>, mut sent: Vec<Copy>) {
+    let mut batch = Batch::new();
+    let mut to: Option<Target> = None;
+    for Copy { packet, target, .. } in sent.drain(..) {
+        if let Some(before) = to
+            && (before != target || batch.is_full())
+        {
+            hand_over(cx, before, batch.take());
+        }
+        to = Some(target);
+        // There is room: a full batch has just gone.
+        let _ = batch.push(packet);
+    }
+    if let Some(target) = to {
+        hand_over(cx, target, batch);
+    }
+    cx.state.spare.push(sent);
+}
+
+/// Gives packets to the device they were sent to: received by it, or transmitted.
+fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
+    let device = u32::try_from(target.device).ok();
+    let Some(device) = device.and_then(|key| cx.device(DeviceKey(key))) else {
+        // The device went in this very moment, and its counters with it.
+        let (place, reason) = (Place::Backlog, DropReason::DEV_READY);
+        cx.stack.gone.count(place, reason, batch.len() as u64);
+        return cx.consume_batch(batch);
+    };
+    let device = device.clone();
+    for packet in batch.iter_mut() {
+        packet.dev = device.key.0;
+        if target.ingress {
+            packet.iif = device.ifindex();
+        }
+    }
+    if target.ingress {
+        cx.receive_redirected(&device, batch);
+    } else {
+        super::transmit(cx, &device, batch);
+    }
+}

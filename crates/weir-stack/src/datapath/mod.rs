@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The way of a packet outside layer 3: in through a device ([`receive`]) and out ([`transmit`]).
+//!
+//! ```text
+//! receive: frame checks -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
+//! transmit: egress filters -> qdisc -> observers -> the kind's transmit
+//! ```
+//!
+//! Each stage is a function over a batch; what a stage takes out of the batch it drops with a
+//! reason, consumes, or hands to another device. Mirrors `__netif_receive_skb_core` and
+//! `__dev_queue_xmit` of `net/core/dev.c`.
+
+mod filter;
+mod queue;
+mod receive;
+mod transmit;
+
+pub(crate) use filter::Work as FilterWork;
+pub use queue::{rearm, run_queue};
+pub use receive::{receive, receive_classified, resume};
+pub use transmit::{send_on_wire, transmit};
+
+/// The kind of a device's root qdisc (`IFLA_QDISC`).
+pub fn root_qdisc(device: &crate::device::Device, _guard: &weir_sync::rcu::Guard) -> String {
+    device.tc.root_kind().into()
+}
+
+/// Tells filters and actions what they want to know of the device.
+fn describe<'a>(device: &'a crate::device::Device, tc: &mut weir_tc::Context<'a, '_>) {
+    tc.at(device);
+    tc.tx_queues = weir_tc::Device::tx_queues(device);
+    tc.ethernet = device.link.hardware_type() == weir_netlink::ifla::arphrd::ETHER;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive: from a device's frames to layer 3 (`eth_type_trans`, `__netif_receive_skb_core`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::header::{Ethernet, is_multicast};
+use weir_packet::{Batch, DropReason, Packet, PacketType};
+
+use crate::cpu::Cx;
+use crate::device::{Device, Direction, Tap};
+use crate::drops::Place;
+use crate::stages::Stage;
+
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_ARP: u16 = 0x0806;
+const ETH_P_IPV6: u16 = 0x86dd;
+const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+
+/// Receives frames that begin with an Ethernet header, all from one device.
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    cx.state.stages.start();
+    if !device.is_up() {
+        return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
+    }
+    let count = batch.len();
+    let octets = batch.bytes();
+    let address = device.address();
+    let mut multicast = 0;
+    let mut short = Batch::new();
+    batch.split(
+        |packet| {
+            packet.time = cx.now;
+            packet.iif = device.ifindex();
+            packet.dev = device.key.0;
+            classify_frame(packet, address, &mut multicast)
+        },
+        |packet| {
+            // There is room: at most one batch comes out of a batch.
+            let _ = short.push(packet);
+        },
+    );
+    let stats = device.stats(cx.state.id);
+    if !device.link.counts_itself() {
+        stats.rx_packets.fetch_add(count as u64, Relaxed);
+        stats.rx_bytes.fetch_add(octets, Relaxed);
+        if multicast > 0 {
+            stats.multicast.fetch_add(multicast, Relaxed);
+        }
+    }
+    if !short.is_empty() {
+        stats.rx_errors.fetch_add(short.len() as u64, Relaxed);
+        cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, short);
+    }
+    observe(cx, device, Direction::Rx, &batch);
+    cx.state.stages.end(Stage::Receive, count);
+    receive_classified(cx, device, batch);
+}
+
+/// Shows frames to the device's observers.
+pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch: &Batch) {
+    for observer in device.observers(cx.guard) {
+        for packet in batch.iter() {
+            let note = cx.stack.trace.read(packet);
+            let note = note.as_deref();
+            observer.frame(&Tap {
+                device,
+                direction,
+                time: cx.now,
+                packet,
+                note,
+            });
+        }
+    }
+}
+
+/// Sets the packet type, the protocol and the offsets; `false` for a frame without a header.
+fn classify_frame(packet: &mut Packet, address: [u8; 6], multicast: &mut u64) -> bool {
+    let Some(header) = Ethernet::new(packet.data()) else {
+        return false;
+    };
+    let (destination, mut protocol) = (header.dst(), header.ethertype());
+    let pkt_type = if destination == address {
+        PacketType::Host
+    } else if destination == [0xff; 6] {
+        *multicast += 1;
+        PacketType::Broadcast
+    } else if is_multicast(destination) {
+        *multicast += 1;
+        PacketType::Multicast
+    } else {
+        PacketType::OtherHost
+    };
+    packet.set_pkt_type(pkt_type);
+    packet.reset_mac();
+    if matches!(protocol, ETH_P_8021Q | ETH_P_8021AD) && packet.vlan().is_none() {
+        // The outer tag goes into the metadata (`skb_vlan_untag`).
+        match weir_packet::edit::untag(packet) {
+            Some(inner) => protocol = inner,
+            None => return false,
+        }
+    }
+    packet.protocol = protocol;
+    packet.set_network(Ethernet::LEN);
+    true
+}
+
+/// From the ingress filters on: frames redirected to a device's ingress enter here.
+pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    let batch = super::filter::ingress(cx, device, batch);
+    if batch.is_empty() {
+        return;
+    }
+    deliver(cx, device, batch);
+}
+
+/// A frame that left the stack's way through an ifb comes back, after the ingress filters.
+pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    deliver(cx, device, batch);
+}
+
+/// Splits a batch by protocol and gives the parts to VLAN devices and layer 3.
+fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    let (mut ipv4, mut ipv6, mut arp) = (Batch::new(), Batch::new(), Batch::new());
+    let mut tagged = Tagged::default();
+    for packet in batch {
+        let mut packet = packet;
+        if let Some(tag) = packet.vlan() {
+            match device.vlan(tag.proto, tag.vid(), cx.guard) {
+                Some(upper) => {
+                    packet.set_vlan(None);
+                    packet.priority = upper.link.ingress_priority(tag.priority());
+                    tagged.push(cx, upper, packet);
+                    continue;
+                }
+                // Priority-tagged frames are the device's own.
+                None if tag.vid() == 0 => packet.set_vlan(None),
+                None => packet.set_pkt_type(PacketType::OtherHost),
+            }
+        }
+        // Routing takes the place of tunnel metadata.
+        if packet.tunnel().is_some() {
+            packet.set_tunnel(None);
+        }
+        let to = match packet.protocol {
+            ETH_P_IP => &mut ipv4,
+            ETH_P_IPV6 => &mut ipv6,
+            ETH_P_ARP => &mut arp,
+            _ => {
+                cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
+                continue;
+            }
+        };
+        // There is room: at most one batch comes out of a batch.
+        let _ = to.push(packet);
+    }
+    tagged.flush(cx);
+    if !ipv4.is_empty() {
+        crate::ipv4::receive(cx, device, ipv4);
+    }
+    if !ipv6.is_empty() {
+        crate::ipv6::receive(cx, device, ipv6);
+    }
+    if !arp.is_empty() {
+        crate::ipv4::arp::receive(cx, device, arp);
+    }
+}
+
+/// Tagged frames go up to their VLAN device (`vlan_do_receive`): those that follow each other together.
+#[derive(Default)]
+struct Tagged<'g> {
+    upper: Option<&'g Arc<Device>>,
+    batch: Batch,
+}
+
+impl<'g> Tagged<'g> {
+    fn push(&mut self, cx: &mut Cx<'_>, upper: &'g Arc<Device>, packet: Packet) {
+        if self.upper.is_some_and(|before| !Arc::ptr_eq(before, upper)) {
+            self.flush(cx);
+        }
+        self.upper = Some(upper);
+        // There is room: at most one batch comes out of a batch.
+        let _ = self.batch.push(packet);
+    }
+
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        if let Some(upper) = self.upper.take() {
+            cx.receive_later(upper, self.batch.take());
+        }
+    }
+}

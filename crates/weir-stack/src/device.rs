@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network device: what every link kind has in common (Linux's `struct net_device`).
+//!
+//! The data path reads a device through relaxed atomics and RCU-published pointers and never waits.
+//! Control code changes it under the namespace's link lock (name, index, namespace, up and down) or
+//! under the lock named at the field.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use weir_packet::{DropReason, Packet};
+use weir_sync::percpu::PerCpu;
+use weir_sync::rcu::{Domain, Guard, Published};
+
+use crate::clock::TimerId;
+use crate::drops::{DropCounters, Place};
+use crate::link::Link;
+use crate::namespace::Namespace;
+use crate::random::SharedGenerator;
+use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Neigh};
+
+/// Names a device for as long as the stack lives; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceKey(pub u32);
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// Per-CPU packet counters (`struct rtnl_link_stats64`); octets and packets, ever growing.
+#[derive(Debug, Default)]
+#[allow(missing_docs)] // the names are Linux's
+pub struct LinkStats {
+    pub rx_packets: AtomicU64,
+    pub rx_bytes: AtomicU64,
+    pub rx_errors: AtomicU64,
+    pub rx_dropped: AtomicU64,
+    pub multicast: AtomicU64,
+    pub tx_packets: AtomicU64,
+    pub tx_bytes: AtomicU64,
+    pub tx_errors: AtomicU64,
+    pub tx_dropped: AtomicU64,
+}
+
+/// The sum of [`LinkStats`] over the CPUs.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are Linux's
+pub struct LinkTotals {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub rx_errors: u64,
+    pub rx_dropped: u64,
+    pub multicast: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub tx_errors: u64,
+    pub tx_dropped: u64,
+}
+
+/// Which way a frame crosses a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the wire into the stack.
+    Rx,
+    /// From the stack to the wire.
+    Tx,
+}
+
+/// A frame seen at a device, as an observer gets it.
+#[derive(Debug)]
+pub struct Tap<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The way the frame goes.
+    pub direction: Direction,
+    /// Nanoseconds of the stack's clock.
+    pub time: u64,
+    /// The frame; an accelerated VLAN tag is still in its metadata.
+    pub packet: &'a Packet,
+    /// What the packet met on its way, when tracing.
+    pub note: Option<&'a str>,
+}
+
+/// Watches the frames of a device (captures). Runs on the stack's CPUs: must not block for long.
+pub trait Observer: Send + Sync {
+    /// A frame crosses the device.
+    fn frame(&self, tap: &Tap<'_>);
+}
+
+/// Names of a device, under one lock.
+#[derive(Debug, Default, Clone)]
+pub struct Names {
+    /// `IFLA_IFNAME`
+    pub name: String,
+    /// `IFLA_ALT_IFNAME`, in the order they were added.
+    pub alt: Vec<String>,
+    /// `IFLA_IFALIAS`
+    pub alias: Option<String>,
+}
+
+/// Limits of segmentation offload: kept and shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offload {
+    /// `IFLA_GSO_MAX_SEGS`
+    pub gso_max_segs: u32,
+    /// `IFLA_GSO_MAX_SIZE`, octets.
+    pub gso_max_size: u32,
+    /// `IFLA_GRO_MAX_SIZE`, octets.
+    pub gro_max_size: u32,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self {
+            gso_max_segs: 65_535,
+            gso_max_size: 65_536,
+            gro_max_size: 65_536,
+        }
+    }
+}
+
+/// A network device; see the module's head.
+pub struct Device {
+    /// The stack-wide name.
+    pub key: DeviceKey,
+    /// What the kind adds.
+    pub link: Box<dyn Link>,
+    /// `IFLA_IFNAME` and its like. Changed under the namespace's link lock as well.
+    names: Mutex<Names>,
+    ifindex: AtomicU32,
+    flags: AtomicU32,
+    mtu: AtomicU32,
+    txqlen: AtomicU32,
+    group: AtomicU32,
+    promiscuity: AtomicU32,
+    allmulti: AtomicU32,
+    carrier_changes: AtomicU32,
+    address: AtomicU64,
+    broadcast: AtomicU64,
+    link_mode: AtomicU8,
+    /// Whether the operational state was set or came with a carrier change; see
+    /// [`crate::link::operstate`].
+    operstate: AtomicU8,
+    offload: Mutex<Offload>,
+    registered: AtomicBool,
+    namespace: Published<Arc<Namespace>>,
+    stats: PerCpu<LinkStats>,
+    drops: OnceLock<Box<DropCounters>>,
+    observers: Published<Vec<Arc<dyn Observer>>>,
+    /// Devices on VLANs of this one: (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device). Changed under
+    /// the namespace's link lock.
+    vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
+    /// IPv4's side (`struct in_device`).
+    pub ipv4: crate::ipv4::Inet,
+    /// IPv6's side (`struct inet6_dev`).
+    pub ipv6: crate::ipv6::Inet,
+    /// Qdiscs, ingress and egress filters.
+    pub tc: weir_tc::DeviceTc,
+    /// The timer at which the qdisc is asked again; see [`crate::datapath::run_queue`].
+    pub(crate) watchdog: Mutex<Option<TimerId>>,
+    /// The generator of traffic control's randomness, seeded when first drawn from.
+    random: OnceLock<SharedGenerator>,
+}
+
+/// What a new device starts with; see [`Device::new`].
+pub struct NewDevice {
+    /// The kind's part.
+    pub link: Box<dyn Link>,
+    /// The name, already checked for form; may hold one `%d`.
+    pub name: String,
+    /// `IFF_*` beside those of the kind.
+    pub flags: u32,
+    /// Octets.
+    pub mtu: u32,
+    /// Packets.
+    pub txqlen: u32,
+    /// Ethernet address.
+    pub address: Mac,
+    /// Ethernet broadcast address.
+    pub broadcast: Mac,
+}
+
+fn pack(mac: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
+}
+
+fn unpack(value: u64) -> Mac {
+    let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+impl Device {
+    /// Makes a device that is in no table yet; registering gives it its index.
+    pub fn new(key: DeviceKey, domain: &Domain, ns: &Arc<Namespace>, new: NewDevice) -> Self {
+        Self {
+            key,
+            link: new.link,
+            names: Mutex::new(Names {
+                name: new.name,
+                ..Names::default()
+            }),
+            ifindex: AtomicU32::new(0),
+            flags: AtomicU32::new(new.flags),
+            mtu: AtomicU32::new(new.mtu),
+            txqlen: AtomicU32::new(new.txqlen),
+            group: AtomicU32::new(0),
+            promiscuity: AtomicU32::new(0),
+            allmulti: AtomicU32::new(0),
+            carrier_changes: AtomicU32::new(0),
+            address: AtomicU64::new(pack(new.address)),
+            broadcast: AtomicU64::new(pack(new.broadcast)),
+            link_mode: AtomicU8::new(0),
+            operstate: AtomicU8::new(0),
+            offload: Mutex::default(),
+            registered: AtomicBool::new(false),
+            namespace: Published::new(domain, ns.clone()),
+            stats: PerCpu::new(),
+            drops: OnceLock::new(),
+            observers: Published::new(domain, Vec::new()),
+            vlans: Published::new(domain, Vec::new()),
+            ipv4: crate::ipv4::Inet::new(domain, ns),
+            ipv6: crate::ipv6::Inet::new(domain, ns),
+            tc: weir_tc::DeviceTc::new(domain),
+            watchdog: Mutex::new(None),
+            random: OnceLock::new(),
+        }
+    }
+
+    /// The names.
+    pub fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> String {
+        self.names().name.clone()
+    }
+
+    /// The index in its namespace; 0 before it is registered.
+    #[inline]
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex.load(Relaxed)
+    }
+
+    pub(crate) fn set_ifindex(&self, ifindex: u32) {
+        self.ifindex.store(ifindex, Relaxed);
+    }
+
+    /// Whether the device stands in its namespace's tables.
+    pub fn is_registered(&self) -> bool {
+        self.registered.load(Relaxed)
+    }
+
+    pub(crate) fn set_registered(&self, yes: bool) {
+        self.registered.store(yes, Relaxed);
+    }
+
+    /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::link::reported_flags`]
+    /// adds running and lower-up.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    /// Sets the bits of `mask` to those of `value`; answers the flags before.
+    pub(crate) fn change_flags(&self, value: u32, mask: u32) -> u32 {
+        let before = self.flags();
+        self.flags.store((before & !mask) | (value & mask), Relaxed);
+        before
+    }
+
+    /// Whether the device is administratively up (`IFF_UP`).
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.flags() & weir_netlink::ifla::iff::UP != 0
+    }
+
+    /// Octets of the largest network packet.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        self.mtu.load(Relaxed)
+    }
+
+    pub(crate) fn set_mtu(&self, mtu: u32) {
+        self.mtu.store(mtu, Relaxed);
+    }
+
+    /// Packets a default queue holds.
+    pub fn txqlen(&self) -> u32 {
+        self.txqlen.load(Relaxed)
+    }
+
+    pub(crate) fn set_txqlen(&self, len: u32) {
+        self.txqlen.store(len, Relaxed);
+    }
+
+    /// `IFLA_GROUP`
+    pub fn group(&self) -> u32 {
+        self.group.load(Relaxed)
+    }
+
+    pub(crate) fn set_group(&self, group: u32) {
+        self.group.store(group, Relaxed);
+    }
+
+    /// How many asked for promiscuous mode.
+    pub fn promiscuity(&self) -> u32 {
+        self.promiscuity.load(Relaxed)
+    }
+
+    pub(crate) fn set_promiscuity(&self, count: u32) {
+        self.promiscuity.store(count, Relaxed);
+    }
+
+    /// How many asked for all multicast frames.
+    pub fn allmulti(&self) -> u32 {
+        self.allmulti.load(Relaxed)
+    }
+
+    pub(crate) fn set_allmulti(&self, count: u32) {
+        self.allmulti.store(count, Relaxed);
+    }
+
+    /// `IFLA_CARRIER_CHANGES`
+    pub fn carrier_changes(&self) -> u32 {
+        self.carrier_changes.load(Relaxed)
+    }
+
+    pub(crate) fn count_carrier_change(&self) {
+        self.carrier_changes.fetch_add(1, Relaxed);
+    }
+
+    /// The Ethernet address.
+    #[inline]
+    pub fn address(&self) -> Mac {
+        unpack(self.address.load(Relaxed))
+    }
+
+    pub(crate) fn set_address(&self, mac: Mac) {
+        self.address.store(pack(mac), Relaxed);
+    }
+
+    /// The Ethernet broadcast address.
+    pub fn broadcast(&self) -> Mac {
+        unpack(self.broadcast.load(Relaxed))
+    }
+
+    pub(crate) fn set_broadcast(&self, mac: Mac) {
+        self.broadcast.store(pack(mac), Relaxed);
+    }
+
+    /// `IFLA_LINKMODE`
+    pub fn link_mode(&self) -> u8 {
+        self.link_mode.load(Relaxed)
+    }
+
+    pub(crate) fn set_link_mode(&self, mode: u8) {
+        self.link_mode.store(mode, Relaxed);
+    }
+
+    /// The operational state a user or a carrier change set; `oper::UNKNOWN` if none did.
+    pub(crate) fn known_operstate(&self) -> u8 {
+        self.operstate.load(Relaxed)
+    }
+
+    pub(crate) fn set_known_operstate(&self, state: u8) {
+        self.operstate.store(state, Relaxed);
+    }
+
+    /// What `IFLA_GSO_MAX_SIZE` and its like say; nothing here makes or takes such packets.
+    pub fn offload(&self) -> Offload {
+        *self.offload.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_offload(&self, offload: Offload) {
+        *self.offload.lock().unwrap_or_else(PoisonError::into_inner) = offload;
+    }
+
+    /// The namespace the device is in.
+    #[inline]
+    pub fn namespace<'g>(&'g self, guard: &'g Guard) -> &'g Arc<Namespace> {
+        self.namespace.load(guard)
+    }
+
+    pub(crate) fn set_namespace(&self, ns: Arc<Namespace>) {
+        self.namespace.replace(ns);
+    }
+
+    /// Draws 32 bits for traffic control from the device's own generator, which is named by the
+    /// namespace and the name the device has when it first draws.
+    pub fn draw(&self, seed: u64, guard: &Guard) -> u32 {
+        let generator = self.random.get_or_init(|| {
+            let path = format!(
+                "namespace {}/{}/tc",
+                self.namespace(guard).id.0,
+                self.name()
+            );
+            SharedGenerator::new(seed, &path)
+        });
+        (generator.next_u64() >> 32) as u32
+    }
+
+    /// The counters of one CPU.
+    #[inline]
+    pub fn stats(&self, cpu: usize) -> &LinkStats {
+        self.stats.get(cpu)
+    }
+
+    /// The counters' sums.
+    pub fn totals(&self) -> LinkTotals {
+        let mut totals = LinkTotals::default();
+        for (_, stats) in self.stats.iter() {
+            totals.rx_packets += stats.rx_packets.load(Relaxed);
+            totals.rx_bytes += stats.rx_bytes.load(Relaxed);
+            totals.rx_errors += stats.rx_errors.load(Relaxed);
+            totals.rx_dropped += stats.rx_dropped.load(Relaxed);
+            totals.multicast += stats.multicast.load(Relaxed);
+            totals.tx_packets += stats.tx_packets.load(Relaxed);
+            totals.tx_bytes += stats.tx_bytes.load(Relaxed);
+            totals.tx_errors += stats.tx_errors.load(Relaxed);
+            totals.tx_dropped += stats.tx_dropped.load(Relaxed);
+        }
+        totals
+    }
+
+    /// Counts a dropped packet.
+    pub fn count_drop(&self, place: Place, reason: DropReason) {
+        let drops = self.drops.get_or_init(Box::default);
+        drops.count(place, reason, 1);
+    }
+
+    /// What was dropped here: (place, reason, packets), in the order of the tables.
+    pub fn drops(&self) -> Vec<(Place, DropReason, u64)> {
+        self.drops
+            .get()
+            .map(|drops| drops.totals())
+            .unwrap_or_default()
+    }
+
+    /// The device on a VLAN of this one.
+    #[inline]
+    pub fn vlan<'g>(&'g self, proto: u16, vid: u16, guard: &'g Guard) -> Option<&'g Arc<Device>> {
+        let vlans = self.vlans.load(guard);
+        vlans
+            .iter()
+            .find(|(p, v, _)| (*p, *v) == (proto, vid))
+            .map(|(_, _, device)| device)
+    }
+
+    /// The devices on VLANs of this one.
+    pub fn vlans<'g>(&'g self, guard: &'g Guard) -> &'g [(u16, u16, Arc<Device>)] {
+        self.vlans.load(guard)
+    }
+
+    /// Changes the VLAN devices; the caller holds the link lock of the namespace.
+    pub(crate) fn change_vlans(
+        &self,
+        guard: &Guard,
+        change: impl FnOnce(&mut Vec<(u16, u16, Arc<Device>)>),
+    ) {
+        let mut vlans = self.vlans.load(guard).clone();
+        change(&mut vlans);
+        self.vlans.replace(vlans);
+    }
+
+    /// Who watches the device.
+    #[inline]
+    pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
+        self.observers.load(guard)
+    }
+
+    /// Adds an observer.
+    pub fn observe(&self, guard: &Guard, observer: Arc<dyn Observer>) {
+        let _names = self.names();
+        let mut all = self.observers.load(guard).clone();
+        all.push(observer);
+        self.observers.replace(all);
+    }
+
+    /// Removes an observer.
+    pub fn unobserve(&self, guard: &Guard, observer: &Arc<dyn Observer>) {
+        let _names = self.names();
+        let mut all = self.observers.load(guard).clone();
+        all.retain(|other| !Arc::ptr_eq(other, observer));
+        self.observers.replace(all);
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device")
+            .field("key", &self.key)
+            .field("name", &self.name())
+            .field("ifindex", &self.ifindex())
+            .field("kind", &self.link.kind())
+            .finish()
+    }
+}
+
+/// The per-device sysctls of one namespace's `default`, copied into new devices.
+#[derive(Debug, Clone)]
+pub struct DeviceConf {
+    /// `net.ipv4.conf.*`
+    pub ipv4: Conf<Ipv4Conf>,
+    /// `net.ipv6.conf.*`
+    pub ipv6: Conf<Ipv6Conf>,
+    /// `net.ipv4.neigh.*`
+    pub neigh4: Conf<Neigh>,
+    /// `net.ipv6.neigh.*`
+    pub neigh6: Conf<Neigh>,
+}
+
+impl Default for DeviceConf {
+    fn default() -> Self {
+        let conf = Self {
+            ipv4: Conf::default(),
+            ipv6: Conf::default(),
+            neigh4: Conf::default(),
+            neigh6: Conf::default(),
+        };
+        // Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
+        conf.neigh6.set(Neigh::Locktime, 0);
+        conf
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where packets are dropped, and the counters: a drop is (device, [`Place`], reason).
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use weir_packet::{DropReason, Packet};
+
+use crate::device::Device;
+
+macro_rules! places {
+    ($($(#[$doc:meta])* $place:ident = $name:literal;)*) => {
+        /// The part of a packet's way where it was dropped.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(usize)]
+        pub enum Place { $($(#[$doc])* $place,)* }
+
+        impl Place {
+            /// All places, in the order of a packet's way.
+            pub const ALL: &'static [Place] = &[$(Place::$place,)*];
+
+            /// The place's name in reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Place::$place => $name,)* }
+            }
+        }
+    };
+}
+
+places! {
+    /// In the backlog of a CPU, until the device had gone.
+    Backlog = "backlog";
+    /// Frame checks on receive.
+    Receive = "receive";
+    /// Filters of the ingress or clsact qdisc.
+    Ingress = "ingress";
+    /// ARP.
+    Arp = "arp";
+    /// IPv4 receive, checks and routing.
+    Ipv4In = "ipv4-in";
+    /// IPv4 forwarding.
+    Ipv4Forward = "ipv4-forward";
+    /// IPv4 delivery to the host itself.
+    Ipv4Local = "ipv4-local";
+    /// IPv4 output.
+    Ipv4Out = "ipv4-out";
+    /// IPv6 receive, checks and routing.
+    Ipv6In = "ipv6-in";
+    /// IPv6 forwarding.
+    Ipv6Forward = "ipv6-forward";
+    /// IPv6 delivery to the host itself.
+    Ipv6Local = "ipv6-local";
+    /// IPv6 output.
+    Ipv6Out = "ipv6-out";
+    /// Neighbour resolution.
+    Neighbour = "neighbour";
+    /// Filters of the clsact qdisc's egress side.
+    Egress = "egress";
+    /// The queueing discipline.
+    Qdisc = "qdisc";
+    /// The device.
+    Transmit = "transmit";
+}
+
+/// A dropped packet, as an observer gets it.
+#[derive(Debug)]
+pub struct Dropped<'a> {
+    /// Where it was last.
+    pub device: &'a Device,
+    /// The part of its way.
+    pub place: Place,
+    /// Why.
+    pub reason: DropReason,
+    /// Nanoseconds of the stack's clock.
+    pub time: u64,
+    /// The packet; its data may begin at any header.
+    pub packet: &'a Packet,
+    /// What it met on its way, when tracing.
+    pub note: Option<&'a str>,
+}
+
+/// Watches dropped packets. Runs on the stack's CPUs: must not block for long.
+pub trait DropObserver: Send + Sync {
+    /// A packet was dropped.
+    fn dropped(&self, dropped: &Dropped<'_>);
+}
+
+/// One device's drop counters; made at its first drop.
+pub struct DropCounters(Box<[AtomicU64]>);
+
+impl Default for DropCounters {
+    fn default() -> Self {
+        Self(
+            (0..Place::ALL.len() * DropReason::ALL.len())
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+        )
+    }
+}
+
+impl DropCounters {
+    /// Counts packets.
+    pub fn count(&self, place: Place, reason: DropReason, packets: u64) {
+        let at = place as usize * DropReason::ALL.len() + reason as usize;
+        self.0[at].fetch_add(packets, Relaxed);
+    }
+
+    /// All counters that are not zero.
+    pub fn totals(&self) -> Vec<(Place, DropReason, u64)> {
+        let counts = self.0.chunks_exact(DropReason::ALL.len());
+        let mut totals = Vec::new();
+        for (place, row) in Place::ALL.iter().zip(counts) {
+            for (reason, count) in DropReason::ALL.iter().zip(row) {
+                let count = count.load(Relaxed);
+                if count > 0 {
+                    totals.push((*place, *reason, count));
+                }
+            }
+        }
+        totals
+    }
+}

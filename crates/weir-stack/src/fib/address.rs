@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The routes an address brings and takes: `fib_add_ifaddr`, `fib_del_ifaddr`,
+//! `fib_modify_prefix_metric` of IPv4; `addrconf_f6i_alloc`, `addrconf_prefix_route`,
+//! `addrconf_add_mroute` of IPv6.
+//!
+//! IPv4's functions do the changes; IPv6's give the request, to be passed to
+//! [`Family::add`](super::Family) or `delete`, since there each route stands for itself.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use weir_netlink::{nlm, rta};
+
+use super::route::{Event, HopConfig, RouteConfig};
+use super::{Family, FibHost, RouteDevice};
+
+/// An IPv4 address of a device (`struct in_ifaddr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ifaddr {
+    /// `IFA_LOCAL`
+    pub local: Ipv4Addr,
+    /// `IFA_ADDRESS`: the same, or the other end's.
+    pub address: Ipv4Addr,
+    /// Bits of the prefix.
+    pub prefix_len: u8,
+    /// `IFA_BROADCAST`
+    pub broadcast: Option<Ipv4Addr>,
+    /// `IFA_F_SECONDARY`: another address of the prefix came first.
+    pub secondary: bool,
+    /// `IFA_F_NOPREFIXROUTE`
+    pub no_prefix_route: bool,
+    /// `IFA_RT_PRIORITY`
+    pub metric: u32,
+}
+
+impl Ifaddr {
+    fn mask(&self) -> u32 {
+        u32::MAX
+            .checked_shl(32 - u32::from(self.prefix_len))
+            .unwrap_or(0)
+    }
+
+    /// The prefix.
+    fn network(&self) -> u32 {
+        u32::from(self.address) & self.mask()
+    }
+
+    /// The highest address of the prefix.
+    fn last(&self) -> u32 {
+        u32::from(self.address) | !self.mask()
+    }
+
+    fn broadcast(&self) -> u32 {
+        self.broadcast.map_or(0, u32::from)
+    }
+
+    /// Whether the other address has this one's prefix (`inet_ifa_match` and the mask).
+    fn shares_prefix(&self, other: &Self) -> bool {
+        self.prefix_len == other.prefix_len && self.network() == other.network()
+    }
+}
+
+/// 0.0.0.0/8 (`ipv4_is_zeronet`).
+fn is_zeronet(address: u32) -> bool {
+    address >> 24 == 0
+}
+
+/// The first address with a prefix (`inet_ifa_byprefix`).
+fn by_prefix<'a>(all: &'a [Ifaddr], like: &Ifaddr) -> Option<&'a Ifaddr> {
+    all.iter().find(|other| other.shares_prefix(like))
+}
+
+impl<D: RouteDevice> Family<u32, D> {
+    /// The request behind a route of an address (`fib_magic`).
+    fn magic(kind: u8, dst: u32, dst_len: u8, device: &D, prim: &Ifaddr) -> RouteConfig<u32> {
+        let unicast = kind == rta::rtn::UNICAST;
+        let local = kind == rta::rtn::LOCAL;
+        RouteConfig {
+            table: if unicast {
+                rta::table::MAIN
+            } else {
+                rta::table::LOCAL
+            },
+            dst,
+            dst_len,
+            protocol: rta::prot::KERNEL,
+            scope: if local {
+                rta::scope::HOST
+            } else {
+                rta::scope::LINK
+            },
+            kind,
+            prefsrc: Some(prim.local.into()),
+            hop: HopConfig {
+                oif: device.ifindex(),
+                ..HopConfig::default()
+            },
+            nlflags: nlm::F_CREATE | nlm::F_APPEND,
+            ..RouteConfig::default()
+        }
+    }
+
+    fn prefix_kind(device: &D) -> u8 {
+        if device.is_loopback() {
+            rta::rtn::LOCAL
+        } else {
+            rta::rtn::UNICAST
+        }
+    }
+
+    /// An address came, or its device came up: adds its routes. `all` are the device's addresses,
+    /// primary ones first. Those already there stay.
+    pub fn address_came(
+        &self,
+        device: &D,
+        address: &Ifaddr,
+        all: &[Ifaddr],
+        host: &impl FibHost<D>,
+        events: &mut Vec<Event<u32, D>>,
+    ) {
+        let prim = if address.secondary {
+            let Some(prim) = by_prefix(all, address) else {
+                return;
+            };
+            prim
+        } else {
+            address
+        };
+        let mut add = |kind, dst, dst_len, metric| {
+            let mut config = Self::magic(kind, dst, dst_len, device, prim);
+            config.priority = metric;
+            // As Linux: a route that is there already, or a device that went, is no error here.
+            let _ = self.add_direct(&config, host, events);
+        };
+        add(rta::rtn::LOCAL, address.local.into(), 32, 0);
+        if !device.is_up() {
+            return;
+        }
+        let broadcast = address.broadcast();
+        if broadcast != 0 && broadcast != u32::MAX {
+            add(rta::rtn::BROADCAST, broadcast, 32, 0);
+        }
+        let network = address.network();
+        if is_zeronet(network)
+            || address.secondary
+            || (network == u32::from(address.local) && address.prefix_len == 32)
+        {
+            return;
+        }
+        if !address.no_prefix_route {
+            add(
+                Self::prefix_kind(device),
+                network,
+                address.prefix_len,
+                address.metric,
+            );
+        }
+        if address.prefix_len < 31 {
+            add(rta::rtn::BROADCAST, network | !address.mask(), 32, 0);
+        }
+    }
+
+    /// An address went, or changes from secondary to primary: removes its routes but those other
+    /// addresses need, then routes with it as their source. `rest` are the addresses left;
+    /// `promoted` says that the address itself is among them and stays, `prim` is then the primary
+    /// one that went. `gone` says that the device itself goes (`in_dev->dead`).
+    pub fn address_went(
+        &self,
+        device: &D,
+        address: &Ifaddr,
+        rest: &[Ifaddr],
+        promoted: Option<&Ifaddr>,
+        gone: bool,
+        events: &mut Vec<Event<u32, D>>,
+    ) {
+        let (network, last) = (address.network(), address.last());
+        let mut subnet = false;
+        let mut prim = address;
+        let mut drop_route = |kind, dst, dst_len, prim: &Ifaddr| {
+            let config = Self::magic(kind, dst, dst_len, device, prim);
+            // As Linux: it may have been removed by hand.
+            let _ = self.delete(&config, events);
+        };
+        if address.secondary {
+            let found = promoted.or_else(|| by_prefix(rest, address));
+            let Some(found) = found else { return };
+            prim = found;
+        } else if !is_zeronet(network)
+            && (network != u32::from(address.local) || address.prefix_len < 32)
+        {
+            if !address.no_prefix_route {
+                drop_route(Self::prefix_kind(device), network, address.prefix_len, prim);
+            }
+            subnet = true;
+        }
+        let needed = if gone {
+            Needed::default()
+        } else {
+            Needed::by(rest, address, prim, promoted)
+        };
+        let broadcast = address.broadcast();
+        if !needed.broadcast && broadcast != 0 {
+            drop_route(rta::rtn::BROADCAST, broadcast, 32, prim);
+        }
+        if subnet && address.prefix_len < 31 {
+            if !needed.last {
+                drop_route(rta::rtn::BROADCAST, last, 32, prim);
+            }
+            if !needed.network {
+                drop_route(rta::rtn::BROADCAST, network, 32, prim);
+            }
+        }
+        if !needed.local {
+            drop_route(rta::rtn::LOCAL, address.local.into(), 32, prim);
+            let guard = self.domain.pin();
+            let stays = promoted.is_some()
+                || self.address_type(address.local, rta::table::LOCAL, &guard) == rta::rtn::LOCAL;
+            if !stays {
+                let gone = self.address_lost(address.local).into_iter();
+                events.extend(gone.map(|route| Event {
+                    new: false,
+                    flags: 0,
+                    route,
+                }));
+            }
+        }
+    }
+
+    /// The metric of an address's prefix route changes.
+    pub fn prefix_metric(
+        &self,
+        device: &D,
+        address: &Ifaddr,
+        metric: u32,
+        host: &impl FibHost<D>,
+        events: &mut Vec<Event<u32, D>>,
+    ) {
+        let network = address.network();
+        if !device.is_up()
+            || address.secondary
+            || address.no_prefix_route
+            || is_zeronet(network)
+            || (network == u32::from(address.local) && address.prefix_len == 32)
+        {
+            return;
+        }
+        let kind = Self::prefix_kind(device);
+        let mut config = Self::magic(kind, network, address.prefix_len, device, address);
+        config.priority = metric;
+        let _ = self.add_direct(&config, host, events);
+        config.priority = address.metric;
+        let _ = self.delete(&config, events);
+    }
+}
+
+/// Which routes of an address that goes other addresses still need.
+#[derive(Debug, Default)]
+struct Needed {
+    local: bool,
+    broadcast: bool,
+    network: bool,
+    last: bool,
+}
+
+impl Needed {
+    fn by(rest: &[Ifaddr], address: &Ifaddr, prim: &Ifaddr, promoted: Option<&Ifaddr>) -> Self {
+        let (network, last, broadcast) = (address.network(), address.last(), address.broadcast());
+        let mut needed = Self::default();
+        let mut same_source = false;
+        let mut owner: Option<&Ifaddr> = None;
+        for other in rest {
+            if promoted.is_some() && other.local == address.local && other.shares_prefix(address) {
+                continue;
+            }
+            if promoted.is_some_and(|prim| other.shares_prefix(prim)) {
+                continue;
+            }
+            // Only addresses whose routes have the same source count.
+            if other.secondary {
+                if other.shares_prefix(prim) {
+                    owner = Some(prim);
+                } else {
+                    if !same_source {
+                        continue;
+                    }
+                    if !owner.is_some_and(|owner| other.shares_prefix(owner)) {
+                        owner = by_prefix(rest, other);
+                    }
+                    if owner.is_none_or(|owner| owner.local != prim.local) {
+                        continue;
+                    }
+                }
+            } else {
+                if prim.local != other.local {
+                    continue;
+                }
+                owner = Some(other);
+                same_source |= !std::ptr::eq(prim, other);
+            }
+            needed.local |= address.local == other.local;
+            needed.broadcast |= broadcast == other.broadcast();
+            needed.last |= last == other.broadcast();
+            needed.network |= network == other.broadcast();
+            let owns = owner.is_some_and(|owner| std::ptr::eq(owner, other));
+            if owns && other.prefix_len < 31 && !is_zeronet(other.network()) {
+                let ends = [other.last(), other.network()];
+                needed.broadcast |= ends.contains(&broadcast);
+                needed.last |= ends.contains(&last);
+                needed.network |= ends.contains(&network);
+            }
+        }
+        needed
+    }
+}
+
+/// The metric of routes made by addresses (`IP6_RT_PRIO_ADDRCONF`).
+pub const METRIC_ADDRCONF: u32 = 256;
+
+fn kernel6(kind: u8, table: u32, dst: Ipv6Addr, dst_len: u8, ifindex: u32) -> RouteConfig<u128> {
+    RouteConfig {
+        table,
+        dst: dst.into(),
+        dst_len,
+        protocol: rta::prot::KERNEL,
+        kind,
+        hop: HopConfig {
+            oif: ifindex,
+            ..HopConfig::default()
+        },
+        nlflags: nlm::F_CREATE,
+        ..RouteConfig::default()
+    }
+}
+
+/// The route to one of our own IPv6 addresses; `anycast` for those of anycast groups.
+pub fn local6(address: Ipv6Addr, ifindex: u32, anycast: bool) -> RouteConfig<u128> {
+    let kind = if anycast {
+        rta::rtn::ANYCAST
+    } else {
+        rta::rtn::LOCAL
+    };
+    let mut config = kernel6(kind, rta::table::LOCAL, address, 128, ifindex);
+    config.ignore_down = true;
+    config
+}
+
+/// The route to the prefix of an IPv6 address; metric 0 is the default, 256. `expires` is the
+/// stack's time in nanoseconds.
+pub fn prefix6(
+    prefix: Ipv6Addr,
+    prefix_len: u8,
+    ifindex: u32,
+    metric: u32,
+    expires: Option<u64>,
+) -> RouteConfig<u128> {
+    let mut config = kernel6(
+        rta::rtn::UNICAST,
+        rta::table::MAIN,
+        prefix,
+        prefix_len,
+        ifindex,
+    );
+    config.priority = if metric == 0 { METRIC_ADDRCONF } else { metric };
+    config.expires = expires;
+    config
+}
+
+/// The route to multicast groups every device that is up has.
+pub fn multicast6(ifindex: u32) -> RouteConfig<u128> {
+    let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
+    let mut config = kernel6(rta::rtn::MULTICAST, rta::table::LOCAL, groups, 8, ifindex);
+    config.priority = METRIC_ADDRCONF;
+    config
+}

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a packet's flow to a route: `fib_table_lookup`, `__fib_lookup`, `fib_select_multipath` of
+//! IPv4; `fib6_table_lookup`, `rt6_select`, `fib6_select_path` of IPv6.
+//!
+//! A lookup goes through the policy rules, each of which may name a table. While nobody changed
+//! the rules that walk is skipped: IPv4's local and main tables act as one (the longer prefix
+//! wins, local first among equals), then default; IPv6 asks local, then main. Within a table the
+//! longest prefix is tried first; when none of its routes fits (type of service, scope, dead
+//! device), the next shorter one.
+//!
+//! Errors are positive errno: EINVAL (blackhole), EHOSTUNREACH (unreachable), EACCES (prohibit),
+//! ENETUNREACH (no route). A throw route, EAGAIN, ends the table and the rules go on.
+//!
+//! Not implemented: router reachability in IPv6's choice (`RT6_LOOKUP_F_REACHABLE`) and its
+//! round robin; neighbour state in multipath (`fib_multipath_use_neigh`); route caches and
+//! exceptions.
+
+use std::sync::Arc;
+
+use weir_netlink::{errno, rta};
+use weir_sync::rcu::Guard;
+
+use super::route::{Alias, Leaf, NextHop, RouteInfo, error_of, shares};
+use super::table::Table;
+use super::{Address, Family, RouteDevice};
+
+/// What a packet is looked up by (`struct flowi4`, `struct flowi6`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow<K> {
+    /// Destination.
+    pub dst: K,
+    /// Source; zero while it is not chosen.
+    pub src: K,
+    /// Index of the device it came in by; 1 (loopback) for our own packets.
+    pub iif: u32,
+    /// Index of the device it must leave by, 0 for any.
+    pub oif: u32,
+    /// Firewall mark.
+    pub mark: u32,
+    /// IPv4: type of service without the ECN bits; IPv6: traffic class.
+    pub tos: u8,
+    /// IPv4: routes of wider scope than this number do not count.
+    pub scope: u8,
+    /// Transport protocol.
+    pub proto: u8,
+    /// Transport source port.
+    pub sport: u16,
+    /// Transport destination port.
+    pub dport: u16,
+    /// The stack's time in nanoseconds, for IPv6 routes that lapse; 0: none does.
+    pub now: u64,
+}
+
+impl<K: Address> Default for Flow<K> {
+    fn default() -> Self {
+        Self {
+            dst: K::ZERO,
+            src: K::ZERO,
+            iif: 0,
+            oif: 0,
+            mark: 0,
+            tos: 0,
+            scope: 0,
+            proto: 0,
+            sport: 0,
+            dport: 0,
+            now: 0,
+        }
+    }
+}
+
+/// How to look up.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct LookupFlags {
+    /// Take hops whose link is down although the device ignores them.
+    pub ignore_linkstate: bool,
+    /// IPv6: only routes by the named device (`RT6_LOOKUP_F_IFACE`).
+    pub iface: bool,
+    /// IPv6: a packet came in: the named device is `iif`, not `oif`.
+    pub input: bool,
+    /// IPv6: answer a route that refuses although its type does not (one by the loopback device),
+    /// for display; else it counts as unreachable.
+    pub show_reject: bool,
+}
+
+/// The route of a flow.
+#[derive(Debug)]
+pub struct Found<'g, K, D> {
+    /// The table it is in.
+    pub table: u32,
+    /// Its prefix.
+    pub dst: K,
+    /// Bits of the prefix.
+    pub dst_len: u8,
+    /// Its type of service.
+    pub tos: u8,
+    /// Type, scope, metrics, preferred source.
+    pub info: &'g Arc<RouteInfo<D>>,
+    /// Where to: the first usable hop, or the one selected.
+    pub hop: &'g NextHop<D>,
+    leaf: &'g Leaf<D>,
+}
+
+impl<K: Copy, D> Clone for Found<'_, K, D> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K: Copy, D> Copy for Found<'_, K, D> {}
+
+/// Why a table has no route: the errno, and the length of the prefix that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Miss {
+    pub(super) errno: i32,
+    pub(super) dst_len: u8,
+}
+
+const NONE: Miss = Miss {
+    errno: errno::EAGAIN,
+    dst_len: 0,
+};
+
+impl<K: Address, D: RouteDevice> Table<K, D> {
+    /// The flow's route in this table.
+    ///
+    /// # Errors
+    /// The route type's error; EAGAIN when there is no route, or a throw route.
+    pub fn lookup<'g>(
+        &'g self,
+        flow: &Flow<K>,
+        flags: LookupFlags,
+        guard: &'g Guard,
+    ) -> Result<Found<'g, K, D>, i32> {
+        self.find(flow, flags, guard).map_err(|miss| miss.errno)
+    }
+
+    #[inline]
+    pub(super) fn find<'g>(
+        &'g self,
+        flow: &Flow<K>,
+        flags: LookupFlags,
+        guard: &'g Guard,
+    ) -> Result<Found<'g, K, D>, Miss> {
+        let mut limit = K::BITS;
+        loop {
+            let (dst_len, leaf) = self.lpm.longest(flow.dst, limit, guard).ok_or(NONE)?;
+            let choice = if K::IPV6 {
+                choose6(leaf, flow, flags)
+            } else {
+                choose4(leaf, flow, flags)
+            };
+            match choice {
+                Some(Ok((alias, hop))) => {
+                    return Ok(Found {
+                        table: self.id,
+                        dst: flow.dst.masked(dst_len),
+                        dst_len,
+                        tos: alias.tos,
+                        info: &alias.info,
+                        hop,
+                        leaf,
+                    });
+                }
+                Some(Err(errno)) => return Err(Miss { errno, dst_len }),
+                None => limit = dst_len.checked_sub(1).ok_or(NONE)?,
+            }
+        }
+    }
+}
+
+/// The outcome for one prefix: a route, its type's error, or nothing that fits.
+type Choice<'g, D> = Option<Result<(&'g Alias<D>, &'g NextHop<D>), i32>>;
+
+/// The first route that fits and has a usable hop.
+#[inline]
+fn choose4<'g, K: Address, D: RouteDevice>(
+    leaf: &'g Leaf<D>,
+    flow: &Flow<K>,
+    flags: LookupFlags,
+) -> Choice<'g, D> {
+    for alias in leaf.iter() {
+        let info = &alias.info;
+        if (alias.tos != 0 && alias.tos != flow.tos) || info.spec.scope < flow.scope {
+            continue;
+        }
+        let errno = error_of(info.spec.kind);
+        if errno != 0 {
+            return Some(Err(errno));
+        }
+        if info.is_dead() {
+            continue;
+        }
+        let hop = info.hops.iter().find(|hop| {
+            hop.is_usable(false, flags.ignore_linkstate) && (flow.oif == 0 || flow.oif == hop.oif)
+        });
+        if let Some(hop) = hop {
+            return Some(Ok((alias, hop)));
+        }
+    }
+    None
+}
+
+/// The route with the best score among those of the smallest metric, else among the others
+/// (`find_rr_leaf`, `rt6_score_route`).
+#[inline]
+fn choose6<'g, K: Address, D: RouteDevice>(
+    leaf: &'g Leaf<D>,
+    flow: &Flow<K>,
+    flags: LookupFlags,
+) -> Choice<'g, D> {
+    let device = if flags.input { flow.iif } else { flow.oif };
+    let metric = leaf.first().info.spec.priority;
+    let mut best: Option<(u8, &Alias<D>, &NextHop<D>)> = None;
+    for alias in leaf.iter() {
+        let spec = &alias.info.spec;
+        if spec.priority != metric && best.is_some_and(|best| best.1.info.spec.priority == metric) {
+            break;
+        }
+        let Some(hop) = alias.info.hops.first() else {
+            continue;
+        };
+        let lapsed = spec.expires.is_some_and(|expires| flow.now > expires);
+        if lapsed || !hop.is_usable(true, flags.ignore_linkstate) {
+            continue;
+        }
+        let by_device = if device == 0 || hop.oif == device {
+            2
+        } else {
+            0
+        };
+        if by_device == 0 && flags.iface {
+            continue;
+        }
+        let score = by_device | (spec.pref ^ 2) << 2;
+        if best.is_none_or(|best| score > best.0) {
+            best = Some((score, alias, hop));
+        }
+    }
+    let (_, alias, hop) = best?;
+    let spec = &alias.info.spec;
+    if spec.reject {
+        let errno = error_of(spec.kind);
+        if errno == 0 && flags.show_reject {
+            return Some(Ok((alias, hop)));
+        }
+        return Some(Err(if errno == 0 {
+            errno::ENETUNREACH
+        } else {
+            errno
+        }));
+    }
+    Some(Ok((alias, hop)))
+}
+
+impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
+    /// Whether there is more than one hop to choose from, so that a hash is worth computing.
+    #[inline]
+    pub fn is_multipath(&self) -> bool {
+        if K::IPV6 {
+            self.info.is_ecmp() && self.siblings().nth(1).is_some()
+        } else {
+            self.info.hops.len() > 1
+        }
+    }
+
+    /// Takes the hop that a 31-bit hash of the flow falls to (`fib_select_multipath`,
+    /// `fib6_select_path`). Not to be used when the flow names its outgoing device.
+    pub fn select(mut self, hash: u32) -> Self {
+        let hash = (hash & 0x7fff_ffff) as i32;
+        if K::IPV6 {
+            let weights = self.siblings().map(|info| {
+                let hop = info.hops.first().filter(|hop| hop.is_usable(true, false));
+                hop.map_or(0, |hop| hop.weight)
+            });
+            let found = self
+                .siblings()
+                .zip(shares(weights))
+                .find(|(_, bound)| hash <= *bound);
+            if let Some((info, _)) = found
+                && let Some(hop) = info.hops.first()
+            {
+                self.info = info;
+                self.hop = hop;
+            }
+        } else if let Some(hop) = self.info.hops.iter().find(|hop| hash <= hop.upper_bound()) {
+            self.hop = hop;
+        }
+        self
+    }
+
+    /// IPv6: the routes that share the packets of this one, itself included, in order.
+    pub fn siblings(&self) -> impl Iterator<Item = &'g Arc<RouteInfo<D>>> + Clone + use<'g, K, D> {
+        siblings(self.leaf, self.info)
+    }
+
+    /// All routes of the prefix (for a dump of the route found).
+    pub fn leaf(&self) -> &'g Leaf<D> {
+        self.leaf
+    }
+}
+
+/// The routes of a leaf that are one multipath route with `info`; `info` alone if it is none.
+pub(super) fn siblings<'g, D: RouteDevice>(
+    leaf: &'g Leaf<D>,
+    info: &'g Arc<RouteInfo<D>>,
+) -> impl Iterator<Item = &'g Arc<RouteInfo<D>>> + Clone + use<'g, D> {
+    let ecmp = info.is_ecmp();
+    let metric = info.spec.priority;
+    let aliases: &'g Leaf<D> = leaf;
+    aliases
+        .iter()
+        .map(|alias| &alias.info)
+        .filter(move |other| {
+            Arc::ptr_eq(other, info) || (ecmp && other.is_ecmp() && other.spec.priority == metric)
+        })
+}
+
+impl<K: Address, D: RouteDevice> Family<K, D> {
+    /// Asks for the memory the lookups of a batch's destinations will read first, as far as the
+    /// main table goes.
+    #[inline]
+    pub fn prefetch(&self, destinations: impl Iterator<Item = K> + Clone, guard: &Guard) {
+        if let Some(main) = &self.tables.load(guard).main {
+            main.lpm.prefetch(destinations, guard);
+        }
+    }
+
+    /// The flow's route.
+    ///
+    /// # Errors
+    /// A positive errno; see the module's text.
+    #[inline]
+    pub fn lookup<'g>(
+        &'g self,
+        flow: &Flow<K>,
+        flags: LookupFlags,
+        guard: &'g Guard,
+    ) -> Result<Found<'g, K, D>, i32> {
+        if let Some(rules) = self.rules.list(guard) {
+            return rules.lookup(self, flow, flags, guard);
+        }
+        let tables = self.tables.load(guard);
+        let find = |table: &'g Option<Arc<Table<K, D>>>| match table {
+            Some(table) => table.find(flow, flags, guard),
+            None => Err(NONE),
+        };
+        let local = find(&tables.local);
+        let found = if K::IPV6 {
+            match local {
+                Err(miss) if miss.errno == errno::EAGAIN => find(&tables.main),
+                other => other,
+            }
+        } else {
+            let local_len = length(&local);
+            if local_len == Some(K::BITS) {
+                local.map(|found| Found {
+                    table: rta::table::MAIN,
+                    ..found
+                })
+            } else {
+                let main = find(&tables.main);
+                let merged = if length(&main) > local_len {
+                    main
+                } else {
+                    local
+                };
+                match (&merged, &tables.default) {
+                    // Linux 6.1 goes on whatever the error was; its own table then decides.
+                    (Err(_), Some(default)) => default.find(flow, flags, guard),
+                    // Linux's one trie is the main table's.
+                    _ => merged.map(|found| Found {
+                        table: rta::table::MAIN,
+                        ..found
+                    }),
+                }
+            }
+        };
+        found.map_err(|miss| match miss.errno {
+            errno::EAGAIN => errno::ENETUNREACH,
+            errno => errno,
+        })
+    }
+}
+
+/// The length of the prefix that decided, `None` when none did.
+fn length<K, D>(outcome: &Result<Found<'_, K, D>, Miss>) -> Option<u8> {
+    match outcome {
+        Ok(found) => Some(found.dst_len),
+        Err(miss) if *miss == NONE => None,
+        Err(miss) => Some(miss.dst_len),
+    }
+}
+
+/// Which fields choose the hop: `fib_multipath_hash_policy`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum HashPolicy {
+    /// 0: addresses.
+    #[default]
+    Layer3,
+    /// 1: addresses, protocol and ports.
+    Layer4,
+    /// 3: as `fib_multipath_hash_fields` say: bit 0 source, 1 destination, 2 protocol, 4 source
+    /// port, 5 destination port. Policy 2 (inner headers) and the inner fields are not served.
+    Fields(u32),
+}
+
+impl HashPolicy {
+    /// From the sysctls' values; what is not served counts as layer 3.
+    pub fn new(policy: i32, fields: i32) -> Self {
+        match policy {
+            1 => Self::Layer4,
+            3 => Self::Fields(fields as u32),
+            _ => Self::Layer3,
+        }
+    }
+
+    fn fields(self) -> u32 {
+        match self {
+            Self::Layer3 => 0x3,
+            Self::Layer4 => 0x37,
+            Self::Fields(fields) => fields,
+        }
+    }
+
+    /// The flow's 31-bit hash: the same for all packets of a flow, in every run.
+    pub fn hash<K: Address>(self, flow: &Flow<K>) -> u32 {
+        let fields = self.fields();
+        let on = |bit: u32, value: u64| if fields >> bit & 1 == 1 { value } else { 0 };
+        let fold = |key: K| match key.ip() {
+            std::net::IpAddr::V4(address) => u64::from(u32::from(address)),
+            std::net::IpAddr::V6(address) => {
+                let bits = u128::from(address);
+                mix((bits >> 64) as u64) ^ bits as u64
+            }
+        };
+        let ports = on(4, u64::from(flow.sport)) << 16 | on(5, u64::from(flow.dport));
+        let mut hash = mix(on(0, fold(flow.src)));
+        hash = mix(hash ^ on(1, fold(flow.dst)));
+        hash = mix(hash ^ ports << 8 ^ on(2, u64::from(flow.proto)));
+        (hash >> 33) as u32
+    }
+}
+
+/// Spreads 64 bits (the finalizer of splitmix64).
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// What reverse-path filtering goes by.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SourceCheck {
+    /// `rp_filter` of the device and of all, the larger: 0 off, 1 strict, 2 loose.
+    pub rp_filter: i32,
+    /// `accept_local`: packets from our own addresses may come in.
+    pub accept_local: bool,
+    /// The device has no IPv4 address.
+    pub no_address: bool,
+    /// The device is the loopback device.
+    pub loopback: bool,
+}
+
+impl<D: RouteDevice> Family<u32, D> {
+    /// Checks the source of a packet that came in by `flow.iif` (`__fib_validate_source`): is there
+    /// a way back? Answers whether the source is on the device's link.
+    ///
+    /// # Errors
+    /// EINVAL for a source that is ours, broadcast or multicast; EXDEV when the filter refuses it.
+    pub fn validate_source(
+        &self,
+        flow: &Flow<u32>,
+        check: SourceCheck,
+        guard: &Guard,
+    ) -> Result<bool, i32> {
+        let back = Flow {
+            dst: flow.src,
+            src: flow.dst,
+            iif: super::semantics::LOOPBACK,
+            ..*flow
+        };
+        let refused = |filter: bool| {
+            if filter { Err(errno::EXDEV) } else { Ok(false) }
+        };
+        let Ok(found) = self.lookup(&back, LookupFlags::default(), guard) else {
+            return refused(check.rp_filter != 0);
+        };
+        let local = found.info.spec.kind == rta::rtn::LOCAL;
+        if found.info.spec.kind != rta::rtn::UNICAST && !(local && check.accept_local) {
+            return Err(errno::EINVAL);
+        }
+        let on_link = |found: &Found<'_, u32, D>| found.hop.scope >= rta::scope::HOST;
+        let same = found.info.hops.iter().any(|hop| hop.oif == flow.iif);
+        if same || (local && check.loopback) {
+            return Ok(on_link(&found));
+        }
+        if check.no_address {
+            return refused(check.rp_filter != 0);
+        }
+        if check.rp_filter == 1 {
+            return Err(errno::EXDEV);
+        }
+        let back = Flow {
+            oif: flow.iif,
+            ..back
+        };
+        let flags = LookupFlags {
+            ignore_linkstate: true,
+            ..LookupFlags::default()
+        };
+        Ok(match self.lookup(&back, flags, guard) {
+            Ok(found) if found.info.spec.kind == rta::rtn::UNICAST => on_link(&found),
+            _ => false,
+        })
+    }
+}

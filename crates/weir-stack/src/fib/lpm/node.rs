@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The node of the longest-prefix-match trie: a header and its pointers in one allocation.
+//!
+//! A node at bit position `pos` (a multiple of [`STRIDE`]) speaks for all keys that agree with its
+//! `key` in their first `pos` bits. It holds the prefixes of length `pos+1 ..= pos+STRIDE` and the
+//! children found by the next [`STRIDE`] bits (the *chunk*): nodes at any deeper position (the bits
+//! between are skipped), or single prefixes that are longer than what the node holds itself
+//! (*leaves*). Three bitmaps say what is there:
+//!
+//! | bitmap | bit | meaning |
+//! |---|---|---|
+//! | `children` | chunk | a child |
+//! | `full` | chunk | a prefix of relative length 6 |
+//! | `internal` | `2^l - 2 + top l bits of the chunk` | a prefix of relative length `l` = 1..=5 |
+//!
+//! The pointers follow the header in that order, without holes: children, full, internal. A node
+//! is never changed in its shape: another shape is another node, published in its parent's
+//! pointer. The pointers themselves are atomic, so a child or an entry is replaced in place.
+//!
+//! A slot for children holds an [`Entry`] when its lowest bit ([`LEAF`]) is set, else a node.
+//!
+//! Invariant kept by the trie: a node holds at least two things.
+#![allow(unsafe_code)] // a header with a variable number of pointers behind it has no safe form
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::Key;
+use weir_sync::primitive::atomic::{AtomicPtr, Ordering};
+
+/// Bits of the key a node consumes.
+pub(super) const STRIDE: u8 = 6;
+
+/// A pointer to a node or an entry, told apart by the slot's place and by [`LEAF`].
+pub(super) type Slot = AtomicPtr<u8>;
+
+/// Set in a child's pointer: it is an entry.
+pub(super) const LEAF: usize = 1;
+/// Set in a pointer of the index: a prefix no longer than the index's bits covers it.
+pub(super) const COVERED: usize = 2;
+
+/// A prefix with its value.
+pub(super) struct Entry<K, V> {
+    pub(super) key: K,
+    pub(super) len: u8,
+    pub(super) value: V,
+}
+
+impl<K: Key, V> Entry<K, V> {
+    /// The position of the node that would hold it.
+    pub(super) fn pos(&self) -> u8 {
+        (self.len - 1) / STRIDE * STRIDE
+    }
+
+    /// Its place in that node: relative length and bits.
+    pub(super) fn place(&self) -> (u8, u8) {
+        let rel = self.len - self.pos();
+        (rel, self.key.chunk(self.pos()) >> (STRIDE - rel))
+    }
+}
+
+/// An entry as a child's pointer.
+pub(super) fn leaf<K, V>(entry: *mut Entry<K, V>) -> *mut u8 {
+    const { assert!(align_of::<Entry<K, V>>() >= 4, "two low bits are tags") }
+    entry.cast::<u8>().map_addr(|address| address | LEAF)
+}
+
+/// What a slot for children holds.
+pub(super) enum Child<'a, K, V> {
+    None,
+    Leaf(&'a Entry<K, V>),
+    Node(Node<K, V>),
+}
+
+/// For the top five bits of a chunk: the `internal` bits of all prefixes that cover it.
+const COVER: [u64; 32] = {
+    let mut table = [0u64; 32];
+    let mut chunk = 0;
+    while chunk < 32 {
+        let mut len = 1;
+        while len <= 5 {
+            table[chunk] |= 1 << ((1 << len) - 2 + (chunk >> (5 - len)));
+            len += 1;
+        }
+        chunk += 1;
+    }
+    table
+};
+
+/// The fixed part of a node.
+pub(super) struct Header<K> {
+    children: u64,
+    full: u64,
+    internal: u64,
+    /// The first `pos` bits all keys below share; the rest is zero.
+    pub(super) key: K,
+    /// Bits consumed before this node.
+    pub(super) pos: u8,
+    child_count: u8,
+    full_count: u8,
+    internal_count: u8,
+}
+
+/// A pointer to a node. Copying it copies the pointer only.
+pub(super) struct Node<K, V> {
+    raw: NonNull<Header<K>>,
+    value: PhantomData<*mut V>,
+}
+
+impl<K, V> Clone for Node<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K, V> Copy for Node<K, V> {}
+
+// SAFETY: a node pointer is a plain address; who may follow it is decided by the trie (readers
+// under a guard, the writer under the lock), which bounds K and V by Send + Sync.
+unsafe impl<K: Send + Sync, V: Send + Sync> Send for Node<K, V> {}
+
+/// What a new node shall hold, gathered before it is allocated.
+pub(super) struct Plan<K> {
+    pub(super) key: K,
+    pub(super) pos: u8,
+    pub(super) children: Vec<(u8, *mut u8)>,
+    /// Relative length (1..=6), bits of that length, the value.
+    pub(super) values: Vec<(u8, u8, *mut u8)>,
+}
+
+/// The `internal` bit of a prefix of relative length `len` (1..=5).
+fn internal_bit(len: u8, bits: u8) -> u8 {
+    (1 << len) - 2 + bits
+}
+
+/// Bits below bit `n` of a map.
+fn below(map: u64, n: u8) -> u32 {
+    (map & ((1u64 << n) - 1)).count_ones()
+}
+
+impl<K: Key, V> Node<K, V> {
+    fn layout(pointers: usize) -> (Layout, usize) {
+        let slots = Layout::array::<Slot>(pointers).expect("at most 64 + 64 + 62 pointers");
+        let (layout, offset) = Layout::new::<Header<K>>()
+            .extend(slots)
+            .expect("a node is below two kilobytes");
+        (layout.pad_to_align(), offset)
+    }
+
+    /// Allocates a node. The plan's entries may come in any order.
+    pub(super) fn build(mut plan: Plan<K>) -> Self {
+        let mut header = Header {
+            children: 0,
+            full: 0,
+            internal: 0,
+            key: plan.key.masked(plan.pos),
+            pos: plan.pos,
+            child_count: plan.children.len() as u8,
+            full_count: 0,
+            internal_count: 0,
+        };
+        plan.children.sort_unstable_by_key(|entry| entry.0);
+        // Full ones first, then internal ones by their bit.
+        plan.values.sort_unstable_by_key(|&(len, bits, _)| {
+            if len == STRIDE {
+                (0, bits)
+            } else {
+                (1, internal_bit(len, bits))
+            }
+        });
+        for &(chunk, _) in &plan.children {
+            header.children |= 1 << chunk;
+        }
+        for &(len, bits, _) in &plan.values {
+            if len == STRIDE {
+                header.full |= 1 << bits;
+                header.full_count += 1;
+            } else {
+                header.internal |= 1 << internal_bit(len, bits);
+                header.internal_count += 1;
+            }
+        }
+        let pointers = plan.children.len() + plan.values.len();
+        let (layout, offset) = Self::layout(pointers);
+        // SAFETY: the layout has a non-zero size, it begins with a header.
+        let raw = unsafe { alloc(layout) };
+        let Some(raw) = NonNull::new(raw) else {
+            handle_alloc_error(layout)
+        };
+        let all = plan
+            .children
+            .iter()
+            .map(|entry| entry.1)
+            .chain(plan.values.iter().map(|entry| entry.2));
+        // SAFETY: the block is ours alone, large and aligned enough for the header and for
+        // `pointers` slots from `offset` on.
+        unsafe {
+            raw.cast::<Header<K>>().write(header);
+            let slots = raw.add(offset).cast::<Slot>();
+            for (index, pointer) in all.enumerate() {
+                slots.add(index).write(AtomicPtr::new(pointer));
+            }
+        }
+        Self {
+            raw: raw.cast(),
+            value: PhantomData,
+        }
+    }
+
+    /// The same content as a plan, to build a changed copy from.
+    ///
+    /// # Safety
+    /// As [`Self::header`], and no writer changes the node meanwhile.
+    pub(super) unsafe fn plan(self) -> Plan<K> {
+        // SAFETY: the caller's promise.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        let mut next = slots.iter().map(|slot| slot.load(Ordering::Relaxed));
+        let mut plan = Plan {
+            key: header.key,
+            pos: header.pos,
+            children: Vec::new(),
+            values: Vec::new(),
+        };
+        for chunk in bits(header.children) {
+            plan.children
+                .extend(next.next().map(|pointer| (chunk, pointer)));
+        }
+        for chunk in bits(header.full) {
+            plan.values
+                .extend(next.next().map(|pointer| (STRIDE, chunk, pointer)));
+        }
+        for bit in bits(header.internal) {
+            let (len, low) = internal_place(bit);
+            plan.values
+                .extend(next.next().map(|pointer| (len, low, pointer)));
+        }
+        plan
+    }
+
+    /// # Safety
+    /// The node must stay allocated for `'a`: a reader's guard, the writer's lock, or sole
+    /// ownership.
+    pub(super) unsafe fn header<'a>(self) -> &'a Header<K> {
+        // SAFETY: built by `build`, alive by the caller's promise, never written again.
+        unsafe { self.raw.as_ref() }
+    }
+
+    /// # Safety
+    /// As [`Self::header`].
+    pub(super) unsafe fn slots<'a>(self) -> &'a [Slot] {
+        // SAFETY: the caller's promise.
+        let header = unsafe { self.header() };
+        let offset = Self::layout(0).1;
+        let count = header.pointers();
+        // SAFETY: `build` wrote that many slots at that offset of one allocation; the offset does
+        // not depend on the number of slots.
+        unsafe {
+            std::slice::from_raw_parts(self.raw.as_ptr().byte_add(offset).cast::<Slot>(), count)
+        }
+    }
+
+    /// Gives the memory back; what the slots point to is untouched.
+    ///
+    /// # Safety
+    /// Nobody may reach the node any more.
+    pub(super) unsafe fn free(self) {
+        // SAFETY: the node is alive until the dealloc below.
+        let pointers = unsafe { self.header() }.pointers();
+        // SAFETY: the very layout of the allocation; header and slots need no drop.
+        unsafe { dealloc(self.raw.as_ptr().cast(), Self::layout(pointers).0) }
+    }
+
+    /// The node as a slot's content.
+    pub(super) fn into_raw(self) -> *mut u8 {
+        self.raw.as_ptr().cast()
+    }
+
+    /// What a slot for children points to.
+    ///
+    /// # Safety
+    /// The slot must be one for children: in a node, the trie's top or its index; what it points
+    /// to must stay allocated for `'a`.
+    #[inline]
+    pub(super) unsafe fn load<'a>(slot: &Slot) -> Child<'a, K, V> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::child_at(slot.load(Ordering::Acquire)) }
+    }
+
+    /// As [`Self::load`] for a pointer already read.
+    ///
+    /// # Safety
+    /// As [`Self::load`].
+    #[inline]
+    pub(super) unsafe fn child_at<'a>(pointer: *mut u8) -> Child<'a, K, V> {
+        let raw = pointer.map_addr(|address| address & !(LEAF | COVERED));
+        if pointer.addr() & LEAF != 0 {
+            // SAFETY: a tagged pointer was made of an entry, which the caller keeps alive.
+            return Child::Leaf(unsafe { &*raw.cast::<Entry<K, V>>() });
+        }
+        match NonNull::new(raw.cast::<Header<K>>()) {
+            Some(raw) => Child::Node(Self {
+                raw,
+                value: PhantomData,
+            }),
+            None => Child::None,
+        }
+    }
+
+    /// The slot of the child for `chunk`.
+    ///
+    /// # Safety
+    /// As [`Self::header`].
+    #[inline]
+    pub(super) unsafe fn child<'a>(self, chunk: u8) -> Option<&'a Slot> {
+        // SAFETY: the caller's promise.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        if header.children >> chunk & 1 == 0 {
+            return None;
+        }
+        slots.get(below(header.children, chunk) as usize)
+    }
+
+    /// The slot of exactly the prefix of relative length `len` with these `bits`.
+    ///
+    /// # Safety
+    /// As [`Self::header`].
+    pub(super) unsafe fn value<'a>(self, len: u8, low: u8) -> Option<&'a Slot> {
+        // SAFETY: the caller's promise.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        let index = header.value_index(len, low)?;
+        slots.get(index)
+    }
+
+    /// The slots that point to children.
+    ///
+    /// # Safety
+    /// As [`Self::header`].
+    pub(super) unsafe fn children<'a>(self) -> &'a [Slot] {
+        // SAFETY: the caller's promise.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        &slots[..usize::from(header.child_count)]
+    }
+
+    /// The slots that point to entries.
+    ///
+    /// # Safety
+    /// As [`Self::header`].
+    pub(super) unsafe fn values<'a>(self) -> &'a [Slot] {
+        // SAFETY: the caller's promise.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        &slots[usize::from(header.child_count)..]
+    }
+}
+
+impl<K> Header<K> {
+    fn pointers(&self) -> usize {
+        usize::from(self.child_count)
+            + usize::from(self.full_count)
+            + usize::from(self.internal_count)
+    }
+
+    fn value_index(&self, len: u8, low: u8) -> Option<usize> {
+        if len == STRIDE {
+            (self.full >> low & 1 == 1)
+                .then(|| usize::from(self.child_count) + below(self.full, low) as usize)
+        } else {
+            let bit = internal_bit(len, low);
+            (self.internal >> bit & 1 == 1).then(|| {
+                usize::from(self.child_count)
+                    + usize::from(self.full_count)
+                    + below(self.internal, bit) as usize
+            })
+        }
+    }
+
+    /// The longest prefix here that covers `chunk` and has relative length at most `room`
+    /// (at least 1), as (relative length, bits).
+    #[inline]
+    pub(super) fn longest(&self, chunk: u8, room: u8) -> Option<(u8, u8)> {
+        if room >= STRIDE && self.full >> chunk & 1 == 1 {
+            return Some((STRIDE, chunk));
+        }
+        let mut map = self.internal & COVER[usize::from(chunk >> 1)];
+        if room < STRIDE - 1 {
+            map &= (1 << internal_bit(room + 1, 0)) - 1;
+        }
+        if map == 0 {
+            None
+        } else {
+            Some(internal_place(63 - map.leading_zeros() as u8))
+        }
+    }
+
+    /// Whether anything begins at `chunk`: a child, or a prefix whose first key has these bits.
+    pub(super) fn starts(&self, chunk: u8) -> bool {
+        (self.children | self.full) >> chunk & 1 == 1 || self.internal != 0
+    }
+}
+
+/// The inverse of [`internal_bit`].
+fn internal_place(bit: u8) -> (u8, u8) {
+    let len = 7 - (bit + 2).leading_zeros() as u8;
+    (len, bit + 2 - (1 << len))
+}
+
+/// The numbers of the set bits, ascending.
+fn bits(mut map: u64) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        if map == 0 {
+            return None;
+        }
+        let bit = map.trailing_zeros() as u8;
+        map &= map - 1;
+        Some(bit)
+    })
+}

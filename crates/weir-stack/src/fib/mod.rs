@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Forwarding tables of IPv4 and IPv6 (Linux's `net/ipv4/fib_*.c`, `net/ipv6/ip6_fib.c`, the route
+//! part of `net/ipv6/route.c` and `net/core/fib_rules.c`).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`lpm`] | longest-prefix match: lock-free readers, incremental writers |
+//! | [`route`] | routes, next hops, what they share |
+//! | `semantics` | a request becomes a valid route: gateways, devices, scopes (`fib_semantics.c`) |
+//! | [`table`] | one table; adding, replacing, deleting, dumping (`fib_trie.c`) |
+//! | [`table6`] | the same for IPv6, whose rules differ (`ip6_fib.c`) |
+//! | [`rule`] | policy rules |
+//! | [`lookup`] | from a packet's flow to a route |
+//! | [`sync`] | what device and address changes do to routes |
+//! | [`address`] | the routes an address brings |
+//! | [`host`] | the stack's devices and namespaces as this module sees them |
+//!
+//! A namespace has one [`Fib`]. It knows devices only as handles `D` ([`RouteDevice`]) and asks the
+//! rest of the stack through [`FibHost`], so it stands and is tested by itself.
+//!
+//! Locks: one per prefix table (the writer's), one per family for the set of tables, one for the
+//! shared route infos, one for the rules; none is taken under another. Readers take none.
+
+pub mod address;
+pub mod host;
+pub mod lookup;
+pub mod lpm;
+pub mod route;
+pub mod rule;
+mod semantics;
+pub mod sync;
+pub mod table;
+pub mod table6;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, PoisonError};
+
+use weir_netlink::{Error, af};
+use weir_netlink::{errno, rta};
+use weir_sync::primitive::Mutex;
+use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
+use weir_sync::rcu::{Domain, Guard, Published};
+
+use lpm::Key;
+use route::{Event, RouteConfig};
+use rule::Rules;
+use semantics::Infos;
+use sync::Loss;
+use table::Table;
+
+/// A device as the tables see it: a cheap handle that answers for its present state.
+pub trait RouteDevice: Clone + Send + Sync + std::fmt::Debug + 'static {
+    /// Its index in its namespace.
+    fn ifindex(&self) -> u32;
+    /// `IFF_UP`
+    fn is_up(&self) -> bool;
+    /// `IFF_LOOPBACK`
+    fn is_loopback(&self) -> bool;
+    /// `IFLA_GROUP`
+    fn group(&self) -> u32;
+    /// `ignore_routes_with_linkdown` of the device or of all.
+    fn ignores_linkdown(&self, ipv6: bool) -> bool;
+    /// `net.ipv6.conf.DEV.disable_ipv6`
+    fn ipv6_disabled(&self) -> bool;
+}
+
+/// What validation asks of the rest of the namespace.
+pub trait FibHost<D> {
+    /// The device with an index.
+    fn device(&self, ifindex: u32) -> Option<D>;
+    /// Whether the device has a carrier (`netif_carrier_ok`).
+    fn has_carrier(&self, device: &D) -> bool;
+}
+
+/// A key with its family: `u32` for IPv4, `u128` for IPv6.
+pub trait Address: Key {
+    /// `AF_INET` or `AF_INET6`.
+    const FAMILY: u8;
+    /// Whether it is IPv6's.
+    const IPV6: bool;
+    /// The address.
+    fn ip(self) -> IpAddr;
+    /// The key of an address of this family.
+    fn from_ip(address: IpAddr) -> Option<Self>;
+}
+
+impl Address for u32 {
+    const FAMILY: u8 = af::INET;
+    const IPV6: bool = false;
+    fn ip(self) -> IpAddr {
+        Ipv4Addr::from(self).into()
+    }
+    fn from_ip(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V4(address) => Some(address.into()),
+            IpAddr::V6(_) => None,
+        }
+    }
+}
+
+impl Address for u128 {
+    const FAMILY: u8 = af::INET6;
+    const IPV6: bool = true;
+    fn ip(self) -> IpAddr {
+        Ipv6Addr::from(self).into()
+    }
+    fn from_ip(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V6(address) => Some(address.into()),
+            IpAddr::V4(_) => None,
+        }
+    }
+}
+
+/// The tables of one family, those every packet needs by name.
+#[derive(Debug)]
+struct Tables<K: Address, D: RouteDevice> {
+    local: Option<Arc<Table<K, D>>>,
+    main: Option<Arc<Table<K, D>>>,
+    default: Option<Arc<Table<K, D>>>,
+    /// All of them. Linux walks its hash of 256 lists: by the low eight bits of the number, the
+    /// newest of a list first; the key has that order.
+    all: BTreeMap<(u8, u32), Arc<Table<K, D>>>,
+}
+
+/// One family's side of a [`Fib`].
+#[derive(Debug)]
+pub struct Family<K: Address, D: RouteDevice> {
+    tables: Published<Tables<K, D>>,
+    /// Guards the making of tables; holds how many were made.
+    making: Mutex<u32>,
+    infos: Infos<D>,
+    rules: Rules<K>,
+    /// Counts changes of routes, for `NLM_F_DUMP_INTR`.
+    generation: AtomicU32,
+    domain: Domain,
+}
+
+/// The forwarding tables and rules of a namespace.
+#[derive(Debug)]
+pub struct Fib<D: RouteDevice> {
+    /// IPv4.
+    pub v4: Family<u32, D>,
+    /// IPv6.
+    pub v6: Family<u128, D>,
+}
+
+impl<D: RouteDevice> Fib<D> {
+    /// Empty tables and the default rules.
+    pub fn new(domain: &Domain) -> Self {
+        let fib = Self {
+            v4: Family::new(domain),
+            v6: Family::new(domain),
+        };
+        // IPv6 makes these two with the namespace (fib6_tables_init).
+        fib.v6.make_table(rta::table::MAIN);
+        fib.v6.make_table(rta::table::LOCAL);
+        fib
+    }
+}
+
+impl<K: Address, D: RouteDevice> Family<K, D> {
+    fn new(domain: &Domain) -> Self {
+        let tables = Tables {
+            local: None,
+            main: None,
+            default: None,
+            all: BTreeMap::new(),
+        };
+        Self {
+            tables: Published::new(domain, tables),
+            making: Mutex::new(0),
+            infos: Infos::default(),
+            rules: Rules::new(domain),
+            generation: AtomicU32::new(0),
+            domain: domain.clone(),
+        }
+    }
+
+    /// The policy rules.
+    pub fn rules(&self) -> &Rules<K> {
+        &self.rules
+    }
+
+    /// Counts changes of routes.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
+    }
+
+    fn changed(&self) {
+        self.generation.fetch_add(1, Relaxed);
+    }
+
+    /// The table with a number, if it was made.
+    pub fn table<'g>(&'g self, id: u32, guard: &'g Guard) -> Option<&'g Arc<Table<K, D>>> {
+        let tables = self.tables.load(guard);
+        match id {
+            rta::table::LOCAL => tables.local.as_ref(),
+            rta::table::MAIN | rta::table::UNSPEC => tables.main.as_ref(),
+            rta::table::DEFAULT => tables.default.as_ref(),
+            _ => {
+                let list = (id as u8, 0)..=(id as u8, u32::MAX);
+                tables
+                    .all
+                    .range(list)
+                    .map(|entry| entry.1)
+                    .find(|table| table.id == id)
+            }
+        }
+    }
+
+    /// All tables in the order of Linux's dumps.
+    pub fn tables<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = &'g Arc<Table<K, D>>> {
+        self.tables.load(guard).all.values()
+    }
+
+    /// The table with a number, made if need be (`fib_new_table`).
+    pub fn make_table(&self, id: u32) -> Arc<Table<K, D>> {
+        let id = if id == rta::table::UNSPEC {
+            rta::table::MAIN
+        } else {
+            id
+        };
+        let mut made = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.domain.pin();
+        if let Some(table) = self.table(id, &guard) {
+            return table.clone();
+        }
+        *made += 1;
+        let table = Arc::new(Table::new(id, &self.domain));
+        let old = self.tables.load(&guard);
+        let pick = |name: u32, old: &Option<Arc<Table<K, D>>>| {
+            if id == name {
+                Some(table.clone())
+            } else {
+                old.clone()
+            }
+        };
+        let mut new = Tables {
+            local: pick(rta::table::LOCAL, &old.local),
+            main: pick(rta::table::MAIN, &old.main),
+            default: pick(rta::table::DEFAULT, &old.default),
+            all: old.all.clone(),
+        };
+        new.all.insert((id as u8, u32::MAX - *made), table.clone());
+        self.tables.replace(new);
+        table
+    }
+
+    /// A number no table has, from 1 up (`fib_empty_table`).
+    pub fn empty_table(&self, guard: &Guard) -> Option<u32> {
+        (1..=rta::table::COMPAT).find(|&id| self.table(id, guard).is_none())
+    }
+}
+
+impl<D: RouteDevice> Family<u32, D> {
+    /// Adds, replaces or changes a route as `config.nlflags` say (`fib_table_insert`). `v6` are
+    /// the tables an IPv6 gateway is looked up in.
+    ///
+    /// # Errors
+    /// Linux's errno and text; nothing is changed then.
+    pub fn add(
+        &self,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        v6: &Family<u128, D>,
+        events: &mut Vec<Event<u32, D>>,
+    ) -> Result<(), Error> {
+        self.add_checked(config, host, Some(v6), events)
+    }
+
+    /// The same for routes without an IPv6 gateway.
+    fn add_direct(
+        &self,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        events: &mut Vec<Event<u32, D>>,
+    ) -> Result<(), Error> {
+        self.add_checked(config, host, None, events)
+    }
+
+    fn add_checked(
+        &self,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        v6: Option<&Family<u128, D>>,
+        events: &mut Vec<Event<u32, D>>,
+    ) -> Result<(), Error> {
+        let guard = self.domain.pin();
+        // Linux makes the table first.
+        let table = self.make_table(config.table);
+        let info = self.create_info(config, host, v6, &guard)?;
+        events.extend(table.insert(config, info.clone())?);
+        self.changed();
+        // No lock holds devices up meanwhile: one that went down since it was looked at may have
+        // been swept before this route came.
+        for hop in &info.hops {
+            let down = hop.device.as_ref().is_some_and(|device| !device.is_up());
+            if down && hop.scope != rta::scope::NOWHERE {
+                self.device_lost(hop.oif, Loss::Down, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the first route that matches (`fib_table_delete`).
+    ///
+    /// # Errors
+    /// ESRCH when there is none, or no such table.
+    pub fn delete(
+        &self,
+        config: &RouteConfig<u32>,
+        events: &mut Vec<Event<u32, D>>,
+    ) -> Result<(), Error> {
+        let guard = self.domain.pin();
+        let table = self
+            .table(config.table, &guard)
+            .ok_or_else(|| Error::msg(errno::ESRCH, "FIB table does not exist"))?;
+        events.push(table.delete(config)?);
+        self.changed();
+        Ok(())
+    }
+}

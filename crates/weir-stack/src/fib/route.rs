@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a route is: its attributes, its next hops, and the list of routes of one prefix.
+//!
+//! As in Linux, what routes have in common is one shared object, [`RouteInfo`] (`struct fib_info`):
+//! a hundred thousand prefixes through one gateway have one. State that devices change (dead, link
+//! down, the shares of a multipath route) lives in it as atomics, so a device event touches no
+//! prefix. An IPv6 route has one next hop; a multipath route of IPv6 is several routes of one
+//! prefix and metric (*siblings*), as in Linux.
+//!
+//! Not implemented: realms (`RTA_FLOW`), lightweight tunnels (`RTA_ENCAP`), nexthop objects
+//! (`RTA_NH_ID`), source-specific IPv6 routes. The netlink handler refuses them by name.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_netlink::{errno, rta};
+use weir_sync::primitive::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+use super::RouteDevice;
+use super::lpm::Key;
+
+/// `RTNH_F_*` bits as the message header has them.
+pub mod flag {
+    use weir_netlink::rta::nh;
+    /// The hop's device is down.
+    pub const DEAD: u8 = nh::F_DEAD;
+    /// The hop's device has no carrier.
+    pub const LINKDOWN: u8 = nh::F_LINKDOWN;
+    /// The gateway is on the link, whatever the tables say.
+    pub const ONLINK: u8 = nh::F_ONLINK;
+    /// Only kept for display.
+    pub const PERVASIVE: u8 = nh::F_PERVASIVE;
+}
+
+/// How many metrics there are (`RTAX_MAX`).
+pub const METRICS: usize = rta::ax::MAX as usize;
+
+/// `RTA_METRICS`: the value of `RTAX_n` at index `n - 1`, 0 where there is none.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub struct Metrics {
+    /// All but the algorithm's name, by number.
+    pub values: [u32; METRICS],
+    /// `RTAX_CC_ALGO`
+    pub congestion: Option<String>,
+}
+
+impl Metrics {
+    /// The value of `RTAX_*` number `metric`, 0 if it is not set.
+    pub fn get(&self, metric: u16) -> u32 {
+        match usize::from(metric).checked_sub(1) {
+            Some(index) => self.values.get(index).copied().unwrap_or(0),
+            None => 0,
+        }
+    }
+
+    /// Whether none is set.
+    pub fn is_empty(&self) -> bool {
+        self.values == [0; METRICS] && self.congestion.is_none()
+    }
+}
+
+/// What of a route is given and never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RouteSpec {
+    /// `RTN_*`
+    pub kind: u8,
+    /// `RTPROT_*`
+    pub protocol: u8,
+    /// `RT_SCOPE_*`; universe for IPv6.
+    pub scope: u8,
+    /// `rtm_flags` as given.
+    pub flags: u32,
+    /// `RTA_PRIORITY`: smaller wins.
+    pub priority: u32,
+    /// The table, by number.
+    pub table: u32,
+    /// `RTA_PREFSRC`
+    pub prefsrc: Option<IpAddr>,
+    /// `RTA_METRICS`
+    pub metrics: Option<Box<Metrics>>,
+    /// IPv6: the stack's time in nanoseconds when it lapses.
+    pub expires: Option<u64>,
+    /// IPv6: router preference, 0 medium, 1 high, 3 low (`ICMPV6_ROUTER_PREF_*`).
+    pub pref: u8,
+    /// IPv6: packets are refused by the type's error, or as unreachable (`RTF_REJECT`).
+    pub reject: bool,
+    /// IPv6: learned from a router or made by address configuration (`RTF_ADDRCONF`).
+    pub addrconf: bool,
+}
+
+/// Where packets go.
+#[derive(Debug)]
+pub struct NextHop<D> {
+    /// The outgoing device's index; 0 when there is none.
+    pub oif: u32,
+    /// The outgoing device.
+    pub device: Option<D>,
+    /// The router; `None` when the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// 1..=256; of a single hop 1.
+    pub weight: u32,
+    /// How far away the gateway is (`fib_nh_scope`).
+    pub scope: u8,
+    flags: AtomicU8,
+    /// The largest 31-bit hash this hop takes, -1 for none (`fib_nh_upper_bound`).
+    upper_bound: AtomicI32,
+}
+
+impl<D: RouteDevice> NextHop<D> {
+    /// A hop; `flags` as given (onlink, pervasive) or found (link down).
+    pub fn new(
+        oif: u32,
+        device: Option<D>,
+        gateway: Option<IpAddr>,
+        weight: u32,
+        flags: u8,
+    ) -> Self {
+        Self {
+            oif,
+            device,
+            gateway,
+            weight,
+            scope: rta::scope::NOWHERE,
+            flags: AtomicU8::new(flags),
+            upper_bound: AtomicI32::new(i32::MAX),
+        }
+    }
+
+    /// The same hop for another route.
+    pub(super) fn copy(&self) -> Self {
+        let device = self.device.clone();
+        let mut copy = Self::new(self.oif, device, self.gateway, self.weight, self.flags());
+        copy.scope = self.scope;
+        copy
+    }
+
+    /// `RTNH_F_*`
+    pub fn flags(&self) -> u8 {
+        self.flags.load(Relaxed)
+    }
+
+    pub(super) fn set(&self, flags: u8) {
+        self.flags.fetch_or(flags, Relaxed);
+    }
+
+    pub(super) fn clear(&self, flags: u8) {
+        self.flags.fetch_and(!flags, Relaxed);
+    }
+
+    /// Whether packets may go there: not dead, and its link not down where that matters.
+    #[inline]
+    pub(super) fn is_usable(&self, ipv6: bool, ignore_linkstate: bool) -> bool {
+        let flags = self.flags();
+        if flags & (flag::DEAD | flag::LINKDOWN) == 0 {
+            return true;
+        }
+        flags & flag::DEAD == 0
+            && (ignore_linkstate
+                || !self
+                    .device
+                    .as_ref()
+                    .is_some_and(|d| d.ignores_linkdown(ipv6)))
+    }
+
+    pub(super) fn upper_bound(&self) -> i32 {
+        self.upper_bound.load(Relaxed)
+    }
+
+    /// The same as far as sharing goes (`nh_comp`).
+    fn same(&self, other: &Self) -> bool {
+        self.oif == other.oif
+            && self.gateway == other.gateway
+            && self.weight == other.weight
+            && self.scope == other.scope
+            && (self.flags() ^ other.flags()) & !rta::nh::COMPARE_MASK == 0
+    }
+}
+
+/// What routes with the same attributes and hops share (`struct fib_info`, `struct fib6_info`).
+#[derive(Debug)]
+pub struct RouteInfo<D> {
+    /// What was given.
+    pub spec: RouteSpec,
+    /// IPv4: any number, one for types that refuse; IPv6: one.
+    pub hops: Box<[NextHop<D>]>,
+    /// `RTNH_F_DEAD`: no hop is left, or the preferred source address went; link down likewise.
+    flags: AtomicU8,
+    /// Routes in tables that refer to it (`fib_treeref`). One that left them may still be read, or
+    /// wait to be told, and no longer changes.
+    routes: AtomicU32,
+}
+
+impl<D: RouteDevice> RouteInfo<D> {
+    pub(super) fn new(spec: RouteSpec, hops: Vec<NextHop<D>>) -> Self {
+        let info = Self {
+            spec,
+            hops: hops.into(),
+            flags: AtomicU8::new(0),
+            routes: AtomicU32::new(0),
+        };
+        let down = |hop: &NextHop<D>| hop.flags() & flag::LINKDOWN != 0;
+        if info.hops.iter().all(down) && !info.hops.is_empty() {
+            info.set(flag::LINKDOWN);
+        }
+        info
+    }
+
+    /// Whether a table has a route of it.
+    pub(super) fn is_used(&self) -> bool {
+        self.routes.load(Relaxed) != 0
+    }
+
+    pub(super) fn entered(&self) {
+        self.routes.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn left(&self) {
+        self.routes.fetch_sub(1, Relaxed);
+    }
+
+    /// `RTNH_F_*` of the route as a whole, those given included.
+    pub fn flags(&self) -> u32 {
+        self.spec.flags | u32::from(self.flags.load(Relaxed))
+    }
+
+    /// Whether the route is out of use until a device comes back.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.flags.load(Relaxed) & flag::DEAD != 0
+    }
+
+    pub(super) fn set(&self, flags: u8) {
+        self.flags.fetch_or(flags, Relaxed);
+    }
+
+    pub(super) fn clear(&self, flags: u8) {
+        self.flags.fetch_and(!flags, Relaxed);
+    }
+
+    /// The value of `RTAX_*` number `metric`, 0 if it is not set.
+    pub fn metric(&self, metric: u16) -> u32 {
+        self.spec
+            .metrics
+            .as_ref()
+            .map_or(0, |metrics| metrics.get(metric))
+    }
+
+    /// Whether the metric is locked (`RTAX_LOCK`).
+    pub fn is_locked(&self, metric: u16) -> bool {
+        self.metric(rta::ax::LOCK) >> metric & 1 == 1
+    }
+
+    /// IPv6: whether this is the route to one of our own addresses, not one added by hand.
+    pub fn is_own_address(&self) -> bool {
+        self.spec.kind == rta::rtn::LOCAL
+            && self.spec.protocol == rta::prot::KERNEL
+            && self.spec.priority == 0
+    }
+
+    /// IPv6: whether the route may have siblings (`rt6_qualify_for_ecmp`).
+    pub fn is_ecmp(&self) -> bool {
+        !self.spec.addrconf && self.hops.first().is_some_and(|hop| hop.gateway.is_some())
+    }
+
+    /// Whether the two could be one object (`fib_find_info`).
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.spec == other.spec
+            && self.hops.len() == other.hops.len()
+            && self.hops.iter().zip(&other.hops).all(|(a, b)| a.same(b))
+    }
+
+    /// Deals the 31-bit hash space out by weight to the hops in use (`fib_rebalance`).
+    pub(super) fn rebalance(&self) {
+        if self.hops.len() < 2 {
+            return;
+        }
+        let bounds = shares(self.hops.iter().map(|hop| {
+            if hop.is_usable(false, false) {
+                hop.weight
+            } else {
+                0
+            }
+        }));
+        for (hop, bound) in self.hops.iter().zip(bounds) {
+            hop.upper_bound.store(bound, Relaxed);
+        }
+    }
+}
+
+/// For each weight (0: out of use) the largest hash it takes, -1 for none.
+pub(super) fn shares(weights: impl Iterator<Item = u32> + Clone) -> impl Iterator<Item = i32> {
+    let total: u64 = weights.clone().map(u64::from).sum();
+    let mut sum = 0;
+    weights.map(move |weight| {
+        if weight == 0 {
+            return -1;
+        }
+        sum += u64::from(weight);
+        // Rounded to the nearest, as DIV_ROUND_CLOSEST.
+        i32::try_from(((sum << 31) + total / 2) / total - 1).unwrap_or(i32::MAX)
+    })
+}
+
+/// The error a type stands for, 0 for those that deliver (`fib_props`).
+pub fn error_of(kind: u8) -> i32 {
+    match kind {
+        rta::rtn::BLACKHOLE | rta::rtn::NAT | rta::rtn::XRESOLVE => errno::EINVAL,
+        rta::rtn::UNREACHABLE => errno::EHOSTUNREACH,
+        rta::rtn::PROHIBIT => errno::EACCES,
+        rta::rtn::THROW => errno::EAGAIN,
+        _ => 0,
+    }
+}
+
+/// The widest scope a type may have (`fib_props`).
+pub(super) fn scope_of(kind: u8) -> u8 {
+    match kind {
+        rta::rtn::UNSPEC | rta::rtn::NAT | rta::rtn::XRESOLVE => rta::scope::NOWHERE,
+        rta::rtn::LOCAL => rta::scope::HOST,
+        rta::rtn::BROADCAST | rta::rtn::ANYCAST => rta::scope::LINK,
+        _ => rta::scope::UNIVERSE,
+    }
+}
+
+/// One route of a prefix (`struct fib_alias`).
+#[derive(Debug)]
+pub struct Alias<D> {
+    /// What it shares.
+    pub info: Arc<RouteInfo<D>>,
+    /// IPv4: only packets of this type of service (DSCP in the upper six bits); 0: all.
+    pub tos: u8,
+}
+
+impl<D> Clone for Alias<D> {
+    fn clone(&self) -> Self {
+        Self {
+            info: self.info.clone(),
+            tos: self.tos,
+        }
+    }
+}
+
+/// The routes of one prefix in the order they are tried: IPv4 by falling type of service, then
+/// rising priority; IPv6 by rising metric. Nearly always there is one.
+#[derive(Debug)]
+pub struct Leaf<D> {
+    first: Alias<D>,
+    #[allow(clippy::box_collection)] // one word where there is nothing
+    rest: Option<Box<Vec<Alias<D>>>>,
+}
+
+impl<D> Leaf<D> {
+    /// A leaf; `None` when there is no route left.
+    pub(super) fn new(routes: Vec<Alias<D>>) -> Option<Self> {
+        let mut routes = routes.into_iter();
+        let first = routes.next()?;
+        let rest: Vec<_> = routes.collect();
+        Some(Self {
+            first,
+            rest: (!rest.is_empty()).then(|| Box::new(rest)),
+        })
+    }
+
+    /// The first route.
+    #[inline]
+    pub fn first(&self) -> &Alias<D> {
+        &self.first
+    }
+
+    /// All routes in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &Alias<D>> + Clone {
+        let rest = self.rest.as_deref().map(Vec::as_slice).unwrap_or_default();
+        std::iter::once(&self.first).chain(rest)
+    }
+
+    /// The routes as a list to change.
+    pub(super) fn to_vec(&self) -> Vec<Alias<D>> {
+        self.iter().cloned().collect()
+    }
+}
+
+/// A route with its place: what dumps show and notifications carry.
+#[derive(Debug)]
+pub struct Route<K, D> {
+    /// The table, by number.
+    pub table: u32,
+    /// The prefix.
+    pub dst: K,
+    /// Bits of the prefix.
+    pub dst_len: u8,
+    /// IPv4's type of service.
+    pub tos: u8,
+    /// The route; of IPv6 siblings the one named first.
+    pub info: Arc<RouteInfo<D>>,
+    /// IPv6: the other hops of a multipath route, in order.
+    pub siblings: Vec<Arc<RouteInfo<D>>>,
+}
+
+impl<K: Copy, D> Clone for Route<K, D> {
+    fn clone(&self) -> Self {
+        Self {
+            info: self.info.clone(),
+            siblings: self.siblings.clone(),
+            ..*self
+        }
+    }
+}
+
+/// A change to be told to the listeners of the route group.
+#[derive(Debug)]
+pub struct Event<K, D> {
+    /// Added or changed (`RTM_NEWROUTE`), else removed (`RTM_DELROUTE`).
+    pub new: bool,
+    /// `nlmsg_flags` of the notification.
+    pub flags: u16,
+    /// The route.
+    pub route: Route<K, D>,
+}
+
+/// A hop as asked for.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct HopConfig {
+    /// `RTA_OIF` or `rtnh_ifindex`; 0: find it.
+    pub oif: u32,
+    /// `RTA_GATEWAY` or `RTA_VIA`.
+    pub gateway: Option<IpAddr>,
+    /// `RTNH_F_*` of the hop.
+    pub flags: u8,
+    /// `rtnh_hops + 1`; 0 counts as 1.
+    pub weight: u32,
+}
+
+/// A route as asked for (`struct fib_config`, `struct fib6_config`).
+#[derive(Debug, Clone)]
+pub struct RouteConfig<K> {
+    /// The table; 0: main.
+    pub table: u32,
+    /// `RTA_DST`
+    pub dst: K,
+    /// Bits of the prefix.
+    pub dst_len: u8,
+    /// IPv4's type of service.
+    pub tos: u8,
+    /// `RTPROT_*`
+    pub protocol: u8,
+    /// `RT_SCOPE_*`; when deleting, nowhere matches any.
+    pub scope: u8,
+    /// `RTN_*`; when deleting, unspecified matches any.
+    pub kind: u8,
+    /// `rtm_flags`
+    pub flags: u32,
+    /// `RTA_PRIORITY`
+    pub priority: u32,
+    /// `RTA_PREFSRC`
+    pub prefsrc: Option<IpAddr>,
+    /// The hop; of a multipath route what the first one must be like.
+    pub hop: HopConfig,
+    /// `RTA_MULTIPATH`
+    pub multipath: Option<Vec<HopConfig>>,
+    /// `RTA_METRICS`
+    pub metrics: Option<Box<Metrics>>,
+    /// IPv6: `RTA_EXPIRES` as the stack's time in nanoseconds.
+    pub expires: Option<u64>,
+    /// IPv6: `RTA_PREF`
+    pub pref: u8,
+    /// IPv6: made by address configuration.
+    pub addrconf: bool,
+    /// IPv6: take the device even if it is down (`fc_ignore_dev_down`).
+    pub ignore_down: bool,
+    /// `nlmsg_flags`: create, exclusive, replace, append.
+    pub nlflags: u16,
+}
+
+impl<K: Key> Default for RouteConfig<K> {
+    fn default() -> Self {
+        Self {
+            table: 0,
+            dst: K::ZERO,
+            dst_len: 0,
+            tos: 0,
+            protocol: rta::prot::UNSPEC,
+            scope: rta::scope::UNIVERSE,
+            kind: rta::rtn::UNICAST,
+            flags: 0,
+            priority: 0,
+            prefsrc: None,
+            hop: HopConfig::default(),
+            multipath: None,
+            metrics: None,
+            expires: None,
+            pref: 0,
+            addrconf: false,
+            ignore_down: false,
+            nlflags: 0,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a request to a valid route: devices, gateways, scopes, source addresses
+//! (`fib_create_info`, `fib_check_nh` of `fib_semantics.c`; `ip6_route_info_create`,
+//! `fib6_nh_init`, `ip6_validate_gw` of `net/ipv6/route.c`), with Linux's errno and text.
+//!
+//! A route's gateway must be reachable by a narrower scope than the route's own: that is looked up
+//! in the tables as they stand. Equal routes share one object ([`Infos`]).
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, PoisonError, Weak};
+
+use weir_netlink::Error;
+use weir_netlink::{errno, rta};
+use weir_sync::primitive::Mutex;
+use weir_sync::rcu::Guard;
+
+use super::lookup::{Flow, LookupFlags};
+use super::route::{
+    HopConfig, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
+};
+use super::table::delivers;
+use super::table6::is_ready;
+use super::{Address, Family, FibHost, RouteDevice};
+
+/// The loopback device's index, and the incoming device of packets that begin here.
+pub(super) const LOOPBACK: u32 = 1;
+
+/// The route infos of a family that are in use, by content.
+///
+/// An info lives as long as a prefix refers to it, or a reader that saw it there; the table holds
+/// it weakly and sweeps when it has doubled.
+#[derive(Debug)]
+pub(super) struct Infos<D> {
+    /// Guarded: what is known, and at how many entries to sweep next.
+    known: Mutex<(Known<D>, usize)>,
+}
+
+type Known<D> = HashMap<u64, Vec<Weak<RouteInfo<D>>>, BuildHasherDefault<DefaultHasher>>;
+
+impl<D> Default for Infos<D> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::new((Known::default(), 64)),
+        }
+    }
+}
+
+impl<D: RouteDevice> Infos<D> {
+    /// The one object for this content.
+    pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
+        let mut hasher = DefaultHasher::new();
+        info.spec.hash(&mut hasher);
+        for hop in &info.hops {
+            (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
+        }
+        let mut lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, sweep) = &mut *lock;
+        let list = known.entry(hasher.finish()).or_default();
+        // One that died is on its way out, whoever still sees it.
+        let twin = list.iter().filter_map(Weak::upgrade).find(|other| {
+            let dead = other.hops.iter().any(|hop| hop.flags() & flag::DEAD != 0);
+            other.is_used() && !dead && !other.is_dead() && other.same(&info)
+        });
+        if let Some(twin) = twin {
+            return twin;
+        }
+        let info = Arc::new(info);
+        list.retain(|weak| weak.strong_count() != 0);
+        list.push(Arc::downgrade(&info));
+        if known.len() >= *sweep {
+            known.retain(|_, list| {
+                list.retain(|weak| weak.strong_count() != 0);
+                !list.is_empty()
+            });
+            *sweep = (known.len() * 2).max(64);
+        }
+        info
+    }
+
+    /// Calls `visit` with each info a table has a route of; in no useful order.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        let lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = lock.0.values().flatten().filter_map(Weak::upgrade);
+        used.filter(|info| info.is_used())
+            .for_each(|info| visit(&info));
+    }
+}
+
+fn invalid<T>(text: &'static str) -> Result<T, Error> {
+    Err(Error::msg(errno::EINVAL, text))
+}
+
+impl<D: RouteDevice> Family<u32, D> {
+    /// A valid IPv4 route for a request (`fib_create_info`).
+    pub(super) fn create_info(
+        &self,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        v6: Option<&Family<u128, D>>,
+        guard: &Guard,
+    ) -> Result<Arc<RouteInfo<D>>, Error> {
+        if config.kind > rta::rtn::MAX {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if scope_of(config.kind) > config.scope {
+            return invalid("Invalid scope");
+        }
+        if config.flags & u32::from(flag::DEAD | flag::LINKDOWN) != 0 {
+            return invalid("Invalid rtm_flags - can not contain DEAD or LINKDOWN");
+        }
+        let asked = self.asked_hops(config)?;
+        let spec = RouteSpec {
+            kind: config.kind,
+            protocol: config.protocol,
+            scope: config.scope,
+            flags: config.flags,
+            priority: config.priority,
+            table: if config.table == 0 {
+                rta::table::MAIN
+            } else {
+                config.table
+            },
+            prefsrc: config.prefsrc,
+            metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
+            expires: None,
+            pref: 0,
+            reject: false,
+            addrconf: false,
+        };
+        if error_of(config.kind) != 0 {
+            if config.hop.gateway.is_some() || config.hop.oif != 0 || config.multipath.is_some() {
+                return invalid(
+                    "Gateway, device and multipath can not be specified for this route type",
+                );
+            }
+            let hop = NextHop::new(0, None, None, 1, config.flags as u8);
+            return Ok(self.infos.share(RouteInfo::new(spec, vec![hop])));
+        }
+        if !delivers(config.kind) || config.kind == rta::rtn::UNSPEC {
+            return invalid("Invalid route type");
+        }
+        if config.scope > rta::scope::HOST {
+            return invalid("Invalid scope");
+        }
+        let hops = if config.scope == rta::scope::HOST {
+            vec![Self::host_hop(&asked, host)?]
+        } else {
+            asked
+                .iter()
+                .map(|hop| self.check_hop(hop, config, host, v6, guard))
+                .collect::<Result<_, _>>()?
+        };
+        if let Some(prefsrc) = config.prefsrc
+            && !self.is_valid_prefsrc(config, prefsrc, guard)
+        {
+            return invalid("Invalid prefsrc address");
+        }
+        let info = RouteInfo::new(spec, hops);
+        info.rebalance();
+        Ok(self.infos.share(info))
+    }
+
+    /// The hops of a request, flags and weights filled in (`fib_get_nhs`).
+    fn asked_hops(&self, config: &RouteConfig<u32>) -> Result<Vec<HopConfig>, Error> {
+        let Some(multipath) = &config.multipath else {
+            let mut hop = config.hop.clone();
+            hop.flags = config.flags as u8;
+            hop.weight = 1;
+            return Ok(vec![hop]);
+        };
+        let Some(first) = multipath.first() else {
+            return Err(Error::new(errno::EINVAL));
+        };
+        if multipath
+            .iter()
+            .any(|hop| hop.flags & (flag::DEAD | flag::LINKDOWN) != 0)
+        {
+            return invalid("Invalid flags for nexthop - can not contain DEAD or LINKDOWN");
+        }
+        if config.hop.oif != 0 && first.oif != config.hop.oif {
+            return invalid("Nexthop device index does not match RTA_OIF");
+        }
+        if config.hop.gateway.is_some() && first.gateway != config.hop.gateway {
+            return invalid("Nexthop gateway does not match RTA_GATEWAY or RTA_VIA");
+        }
+        Ok(multipath.clone())
+    }
+
+    /// The hop of a route to one of our own addresses.
+    fn host_hop(asked: &[HopConfig], host: &impl FibHost<D>) -> Result<NextHop<D>, Error> {
+        let [hop] = asked else {
+            return invalid("Route with host scope can not have multiple nexthops");
+        };
+        if hop.gateway.is_some() {
+            return invalid("Route with host scope can not have a gateway");
+        }
+        let device = host
+            .device(hop.oif)
+            .ok_or_else(|| Error::new(errno::ENODEV))?;
+        Ok(NextHop::new(
+            hop.oif,
+            Some(device),
+            None,
+            hop.weight.max(1),
+            hop.flags,
+        ))
+    }
+
+    /// A hop with its device and scope found (`fib_check_nh`).
+    fn check_hop(
+        &self,
+        hop: &HopConfig,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        v6: Option<&Family<u128, D>>,
+        guard: &Guard,
+    ) -> Result<NextHop<D>, Error> {
+        let (device, scope) = match hop.gateway {
+            None => Self::check_direct(hop, host)?,
+            Some(IpAddr::V4(gateway)) => self.check_gateway(hop, gateway, config, host, guard)?,
+            Some(IpAddr::V6(gateway)) => {
+                let Some(v6) = v6 else {
+                    return invalid("Nexthop has invalid gateway");
+                };
+                let given = match hop.oif {
+                    0 => None,
+                    oif => Some(host.device(oif).ok_or_else(|| Error::new(errno::ENODEV))?),
+                };
+                let device = v6.check_hop(hop, gateway, config.table, given, guard)?;
+                is_ready(&device, false)?;
+                (device, rta::scope::LINK)
+            }
+        };
+        let carrier = if host.has_carrier(&device) {
+            0
+        } else {
+            flag::LINKDOWN
+        };
+        let mut new = NextHop::new(
+            device.ifindex(),
+            Some(device),
+            hop.gateway,
+            hop.weight.max(1),
+            hop.flags | carrier,
+        );
+        new.scope = scope;
+        Ok(new)
+    }
+
+    /// No gateway: the destination is on the device's link (`fib_check_nh_nongw`).
+    fn check_direct(hop: &HopConfig, host: &impl FibHost<D>) -> Result<(D, u8), Error> {
+        if hop.flags & (flag::PERVASIVE | flag::ONLINK) != 0 {
+            return invalid("Invalid flags for nexthop - PERVASIVE and ONLINK can not be set");
+        }
+        let device = host
+            .device(hop.oif)
+            .ok_or_else(|| Error::new(errno::ENODEV))?;
+        if !device.is_up() {
+            return Err(Error::msg(errno::ENETDOWN, "Device for nexthop is not up"));
+        }
+        Ok((device, rta::scope::HOST))
+    }
+
+    /// An IPv4 gateway (`fib_check_nh_v4_gw`).
+    fn check_gateway(
+        &self,
+        hop: &HopConfig,
+        gateway: Ipv4Addr,
+        config: &RouteConfig<u32>,
+        host: &impl FibHost<D>,
+        guard: &Guard,
+    ) -> Result<(D, u8), Error> {
+        if hop.flags & flag::ONLINK != 0 {
+            if config.scope >= rta::scope::LINK {
+                return invalid("Nexthop has invalid scope");
+            }
+            let device = host
+                .device(hop.oif)
+                .ok_or_else(|| Error::msg(errno::ENODEV, "Nexthop device required for onlink"))?;
+            if !device.is_up() {
+                return Err(Error::msg(errno::ENETDOWN, "Nexthop device is not up"));
+            }
+            if self.address_type(gateway, rta::table::LOCAL, guard) != rta::rtn::UNICAST {
+                return invalid("Nexthop has invalid gateway");
+            }
+            return Ok((device, rta::scope::LINK));
+        }
+        let flow = Flow {
+            dst: gateway.into(),
+            oif: hop.oif,
+            iif: LOOPBACK,
+            scope: config.scope.saturating_add(1).max(rta::scope::LINK),
+            ..Flow::default()
+        };
+        let flags = LookupFlags {
+            ignore_linkstate: true,
+            ..LookupFlags::default()
+        };
+        let own = match config.table {
+            0 | rta::table::MAIN => None,
+            id => self.table(id, guard),
+        };
+        let found = match own.map(|table| table.lookup(&flow, flags, guard)) {
+            Some(Ok(found)) => Ok(found),
+            _ => self.lookup(&flow, flags, guard),
+        };
+        let found = found.map_err(|errno| Error::msg(errno, "Nexthop has invalid gateway"))?;
+        let info = found.info;
+        if info.spec.kind != rta::rtn::UNICAST && info.spec.kind != rta::rtn::LOCAL {
+            return invalid("Nexthop has invalid gateway");
+        }
+        let Some(device) = found.hop.device.clone() else {
+            return invalid("No egress device for nexthop gateway");
+        };
+        if !device.is_up() {
+            return Err(Error::new(errno::ENETDOWN));
+        }
+        Ok((device, info.spec.scope))
+    }
+
+    /// What kind of address it is to this namespace, seen from one table
+    /// (`inet_addr_type_table`): `RTN_LOCAL`, unicast, broadcast or multicast.
+    pub fn address_type(&self, address: Ipv4Addr, table: u32, guard: &Guard) -> u8 {
+        // "This network" and the limited broadcast; multicast.
+        if address.octets()[0] == 0 || address == Ipv4Addr::BROADCAST {
+            return rta::rtn::BROADCAST;
+        }
+        if address.is_multicast() {
+            return rta::rtn::MULTICAST;
+        }
+        let Some(table) = self.table(table, guard) else {
+            return rta::rtn::BROADCAST;
+        };
+        let flow = Flow {
+            dst: address.into(),
+            ..Flow::default()
+        };
+        match table.lookup(&flow, LookupFlags::default(), guard) {
+            Ok(found) => found.info.spec.kind,
+            Err(_) => rta::rtn::UNICAST,
+        }
+    }
+
+    /// `fib_valid_prefsrc`
+    fn is_valid_prefsrc(&self, config: &RouteConfig<u32>, prefsrc: IpAddr, guard: &Guard) -> bool {
+        let IpAddr::V4(source) = prefsrc else {
+            return false;
+        };
+        if config.kind == rta::rtn::LOCAL && config.dst != 0 && u32::from(source) == config.dst {
+            return true;
+        }
+        let local = |table| self.address_type(source, table, guard) == rta::rtn::LOCAL;
+        match config.table {
+            0 | rta::table::MAIN | rta::table::LOCAL => local(rta::table::LOCAL),
+            own => local(own) || local(rta::table::LOCAL),
+        }
+    }
+}
+
+impl<K: Address, D: RouteDevice> Family<K, D> {
+    /// Marks, clears and rebalances: what device events do to each shared route info.
+    pub(super) fn each_info(&self, visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        self.infos.each(visit);
+    }
+}

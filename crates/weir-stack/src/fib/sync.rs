@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What device and address changes do to routes: `fib_sync_down_dev`, `fib_sync_down_addr`,
+//! `fib_sync_up`, `fib_flush` of IPv4; `fib6_ifdown`, `fib6_ifup`, `fib6_run_gc` of IPv6.
+//!
+//! IPv4 marks hops dead and drops routes that have none left, silently; IPv6 removes the routes of
+//! the device and tells each. A lost carrier only marks (`linkdown`).
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weir_netlink::rta;
+
+use super::route::{Event, Route, RouteInfo, flag};
+use super::table::delivers;
+use super::{Address, Family, RouteDevice};
+
+/// What happened to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// The carrier went (`NETDEV_CHANGE`).
+    Carrier,
+    /// The device was taken down, or lost its last address (`NETDEV_DOWN`).
+    Down,
+    /// The device leaves the namespace (`NETDEV_UNREGISTER`).
+    Gone,
+}
+
+impl Loss {
+    fn flags(self) -> u8 {
+        match self {
+            Self::Carrier => flag::LINKDOWN,
+            Self::Down | Self::Gone => flag::DEAD | flag::LINKDOWN,
+        }
+    }
+}
+
+impl<K: Address, D: RouteDevice> Family<K, D> {
+    /// Removes every route and table of the family (the namespace ends); nothing is told.
+    pub fn clear(&self) {
+        let guard = self.domain.pin();
+        for table in self.tables(&guard) {
+            table.flush(&guard, |_| true);
+        }
+        self.changed();
+    }
+}
+
+impl<D: RouteDevice> Family<u32, D> {
+    /// Marks hops by a device. `force` takes routes to local addresses too (the last address went,
+    /// or the device goes). Dead routes are removed, untold, and answered.
+    pub fn device_lost(&self, ifindex: u32, loss: Loss, force: bool) -> Vec<Route<u32, D>> {
+        let force = force || loss == Loss::Gone;
+        let mut dead_routes = 0;
+        self.each_info(|info| {
+            if !info
+                .hops
+                .iter()
+                .any(|hop| hop.oif == ifindex && hop.device.is_some())
+            {
+                return;
+            }
+            let mut lost = 0;
+            for hop in &info.hops {
+                if hop.flags() & flag::DEAD != 0 {
+                    lost += 1;
+                } else if hop.oif == ifindex && (force || hop.scope != rta::scope::NOWHERE) {
+                    hop.set(loss.flags());
+                    lost += 1;
+                }
+                if loss == Loss::Gone && hop.oif == ifindex {
+                    lost = info.hops.len();
+                    break;
+                }
+            }
+            if lost == info.hops.len() {
+                info.set(loss.flags());
+                dead_routes += 1;
+            }
+            info.rebalance();
+        });
+        if dead_routes == 0 || loss == Loss::Carrier {
+            Vec::new()
+        } else {
+            self.flush_dead()
+        }
+    }
+
+    /// A device came up, or got its carrier back: hops by it are used again. `carrier` says
+    /// whether it has one.
+    pub fn device_found(&self, device: &D, carrier: bool) {
+        if !device.is_up() {
+            return;
+        }
+        let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
+        let ifindex = device.ifindex();
+        self.each_info(|info| {
+            if !info
+                .hops
+                .iter()
+                .any(|hop| hop.oif == ifindex && hop.device.is_some())
+            {
+                return;
+            }
+            let mut alive = false;
+            for hop in &info.hops {
+                if hop.flags() & flags == 0 {
+                    alive = true;
+                } else if hop.oif == ifindex {
+                    hop.clear(flags);
+                    alive = true;
+                }
+            }
+            if alive {
+                info.clear(flags);
+            }
+            info.rebalance();
+        });
+    }
+
+    /// An address is no longer ours: routes that prefer it as source go. Answers them.
+    pub fn address_lost(&self, address: Ipv4Addr) -> Vec<Route<u32, D>> {
+        let mut found = false;
+        self.each_info(|info| {
+            if info.spec.prefsrc == Some(address.into()) && info.spec.table == rta::table::MAIN {
+                info.set(flag::DEAD);
+                found = true;
+            }
+        });
+        if found { self.flush_dead() } else { Vec::new() }
+    }
+
+    fn flush_dead(&self) -> Vec<Route<u32, D>> {
+        let guard = self.domain.pin();
+        let dead = |info: &RouteInfo<D>| info.is_dead() && delivers(info.spec.kind);
+        let gone = self
+            .tables(&guard)
+            .flat_map(|table| table.flush(&guard, |alias| dead(&alias.info)));
+        let gone = gone.collect();
+        self.changed();
+        gone
+    }
+}
+
+impl<D: RouteDevice> Family<u128, D> {
+    /// Removes the routes by a device that went down or away; a multipath route goes with its
+    /// last device. A lost carrier only marks.
+    pub fn device_lost(&self, ifindex: u32, loss: Loss, events: &mut Vec<Event<u128, D>>) {
+        let by = |info: &RouteInfo<D>| info.hops.first().is_some_and(|hop| hop.oif == ifindex);
+        if loss == Loss::Carrier {
+            self.each_info(|info| {
+                let ours = [rta::rtn::LOCAL, rta::rtn::ANYCAST].contains(&info.spec.kind);
+                if by(info) && !ours {
+                    info.hops.iter().for_each(|hop| hop.set(loss.flags()));
+                }
+            });
+            return;
+        }
+        let is_dead = |info: &Arc<RouteInfo<D>>| {
+            by(info)
+                || info
+                    .hops
+                    .first()
+                    .is_some_and(|hop| hop.flags() & flag::DEAD != 0)
+        };
+        self.remove(events, |info, siblings| {
+            by(info) && (loss == Loss::Gone || siblings.iter().all(is_dead))
+                || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
+        });
+        // What is left by the device belongs to multipath routes.
+        self.each_info(|info| {
+            if by(info) {
+                info.hops.iter().for_each(|hop| hop.set(loss.flags()));
+            }
+        });
+    }
+
+    /// A device came up or got its carrier back: what multipath routes kept of it is used again.
+    pub fn device_found(&self, device: &D, carrier: bool) {
+        let ifindex = device.ifindex();
+        let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
+        self.each_info(|info| {
+            for hop in info.hops.iter().filter(|hop| hop.oif == ifindex) {
+                hop.clear(flags);
+            }
+        });
+    }
+
+    /// Removes routes whose time is over (`fib6_run_gc`); answers when the next one's is.
+    pub fn expire(&self, now: u64, events: &mut Vec<Event<u128, D>>) -> Option<u64> {
+        let mut next: Option<u64> = None;
+        let mut due = false;
+        self.each_info(|info| match info.spec.expires {
+            Some(expires) if expires < now => due = true,
+            Some(expires) => next = Some(next.map_or(expires, |next| next.min(expires))),
+            None => {}
+        });
+        if due {
+            self.remove(events, |info, _| {
+                info.spec.expires.is_some_and(|expires| expires < now)
+            });
+        }
+        next
+    }
+
+    /// Removes the routes `goes` says yes to (it sees a route and its siblings), telling each.
+    fn remove(
+        &self,
+        events: &mut Vec<Event<u128, D>>,
+        goes: impl Fn(&Arc<RouteInfo<D>>, &[Arc<RouteInfo<D>>]) -> bool,
+    ) {
+        let guard = self.domain.pin();
+        let before = events.len();
+        for table in self.tables(&guard) {
+            let mut prefixes = Vec::new();
+            let _ = table.dump(None, &guard, |key, len, leaf| {
+                if table.routes_of(key, len, leaf).iter().any(|route| {
+                    goes(&route.info, &route.siblings)
+                        || route
+                            .siblings
+                            .iter()
+                            .any(|info| goes(info, &route.siblings))
+                }) {
+                    prefixes.push((key, len));
+                }
+                std::ops::ControlFlow::<()>::Continue(())
+            });
+            for (key, len) in prefixes {
+                let _ = table.edit(key, len, |routes| {
+                    let all = routes.clone();
+                    routes.retain(|alias| {
+                        let mut route = table.route6(key, len, &all, &alias.info);
+                        let dies = goes(&alias.info, &route.siblings);
+                        if dies {
+                            route.siblings.clear();
+                            events.push(Event {
+                                new: false,
+                                flags: 0,
+                                route,
+                            });
+                        }
+                        !dies
+                    });
+                    Ok((true, ()))
+                });
+            }
+        }
+        if events.len() != before {
+            self.changed();
+        }
+    }
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One routing table: the routes of each prefix in a [`Lpm`]; IPv4's insert and delete
+//! (`fib_table_insert`, `fib_table_delete` of `fib_trie.c`), removal of dead routes, dumps.
+//!
+//! A dump resumes after the last prefix it showed ([`Cursor`]) in Linux's order: IPv4 by address,
+//! of one address the longest prefix first; IPv6 as `fib6_walk` goes, longer prefixes before
+//! those that cover them.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use weir_netlink::Error;
+use weir_netlink::{errno, nlm, rta};
+use weir_sync::rcu::{Domain, Guard};
+
+use super::lookup::siblings;
+use super::lpm::{Change, Lpm};
+use super::route::{Alias, Event, HopConfig, Leaf, Route, RouteConfig, RouteInfo, error_of};
+use super::{Address, RouteDevice};
+
+/// A routing table.
+pub struct Table<K: Address, D: RouteDevice> {
+    /// `RTA_TABLE`
+    pub id: u32,
+    pub(super) lpm: Lpm<K, Leaf<D>>,
+}
+
+/// Where a dump stands: after this prefix; `None` at the start.
+pub type Cursor<K> = Option<(K, u8)>;
+
+impl<K: Address, D: RouteDevice> std::fmt::Debug for Table<K, D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("id", &self.id)
+            .field("prefixes", &self.lpm.len())
+            .finish()
+    }
+}
+
+impl<K: Address, D: RouteDevice> Table<K, D> {
+    pub(super) fn new(id: u32, domain: &Domain) -> Self {
+        Self {
+            id,
+            lpm: Lpm::new(domain),
+        }
+    }
+
+    /// Prefixes in the table.
+    pub fn prefixes(&self) -> usize {
+        self.lpm.len()
+    }
+
+    pub(super) fn route(&self, dst: K, dst_len: u8, alias: &Alias<D>) -> Route<K, D> {
+        let info = alias.info.clone();
+        Route {
+            table: self.id,
+            dst,
+            dst_len,
+            tos: alias.tos,
+            info,
+            siblings: Vec::new(),
+        }
+    }
+
+    /// Changes the routes of a prefix under the table's lock. `change` may edit the list freely;
+    /// it takes effect only if the answer is `Ok` and says that it changed.
+    pub(super) fn edit<R>(
+        &self,
+        dst: K,
+        dst_len: u8,
+        change: impl FnOnce(&mut Vec<Alias<D>>) -> Result<(bool, R), Error>,
+    ) -> Result<R, Error> {
+        self.lpm.update(dst, dst_len, |leaf| {
+            let mut routes = leaf.map(Leaf::to_vec).unwrap_or_default();
+            let answer = match change(&mut routes) {
+                Err(error) => return (Change::Keep, Err(error)),
+                Ok((false, answer)) => return (Change::Keep, Ok(answer)),
+                Ok((true, answer)) => answer,
+            };
+            routes.iter().for_each(|alias| alias.info.entered());
+            for alias in leaf.into_iter().flat_map(Leaf::iter) {
+                alias.info.left();
+            }
+            let change = Leaf::new(routes).map_or(Change::Remove, Change::Set);
+            (change, Ok(answer))
+        })
+    }
+
+    /// The routes of a prefix as a dump shows them: IPv6 siblings as one.
+    pub fn routes_of(&self, dst: K, dst_len: u8, leaf: &Leaf<D>) -> Vec<Route<K, D>> {
+        let mut shown: Vec<Route<K, D>> = Vec::new();
+        let mut aliases = leaf.iter();
+        while let Some(alias) = aliases.next() {
+            let mut route = self.route(dst, dst_len, alias);
+            if K::IPV6 && alias.info.is_ecmp() {
+                let all = siblings(leaf, &alias.info);
+                route.siblings = all.skip(1).cloned().collect();
+                // As Linux, on to the last of them, past what lies between.
+                if let Some(last) = route.siblings.last() {
+                    aliases.find(|other| Arc::ptr_eq(&other.info, last));
+                }
+            }
+            shown.push(route);
+        }
+        shown
+    }
+
+    /// Calls `visit` with each prefix and its routes after `cursor` in the order of dumps, until
+    /// it breaks. The caller keeps as its cursor the last prefix it is done with.
+    pub fn dump<'g, B>(
+        &'g self,
+        cursor: Cursor<K>,
+        guard: &'g Guard,
+        visit: impl FnMut(K, u8, &'g Leaf<D>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        if K::IPV6 {
+            self.dump_upwards(cursor, guard, visit)
+        } else {
+            self.dump_by_address(cursor, guard, visit)
+        }
+    }
+
+    /// The trie goes by (address, length); of one address the order is turned round.
+    fn dump_by_address<'g, B>(
+        &'g self,
+        cursor: Cursor<K>,
+        guard: &'g Guard,
+        mut visit: impl FnMut(K, u8, &'g Leaf<D>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let start = cursor.map_or(K::ZERO, |cursor| cursor.0);
+        let mut run: Vec<(K, u8, &Leaf<D>)> = Vec::new();
+        let mut flush = |run: &mut Vec<(K, u8, &'g Leaf<D>)>| {
+            while let Some((key, len, leaf)) = run.pop() {
+                if cursor.is_some_and(|cursor| key == cursor.0 && len >= cursor.1) {
+                    continue;
+                }
+                visit(key, len, leaf)?;
+            }
+            ControlFlow::Continue(())
+        };
+        self.lpm.walk((start, 0), guard, |key, len, leaf| {
+            if run.last().is_some_and(|last| last.0 != key) {
+                flush(&mut run)?;
+            }
+            run.push((key, len, leaf));
+            ControlFlow::Continue(())
+        })?;
+        flush(&mut run)
+    }
+
+    /// Each prefix after all those it covers: a covering prefix waits on a stack until the walk
+    /// has left it.
+    fn dump_upwards<'g, B>(
+        &'g self,
+        cursor: Cursor<K>,
+        guard: &'g Guard,
+        mut visit: impl FnMut(K, u8, &'g Leaf<D>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut open: Vec<(K, u8, &Leaf<D>)> = Vec::new();
+        let mut start = Some((K::ZERO, 0));
+        if let Some((key, len)) = cursor {
+            // What covers the last one shown is still to come, and all that lies behind it.
+            let mut limit = len;
+            while let Some(next) = limit.checked_sub(1) {
+                let Some((len, leaf)) = self.lpm.longest(key, next, guard) else {
+                    break;
+                };
+                open.push((key.masked(len), len, leaf));
+                limit = len;
+            }
+            open.reverse();
+            start = key.filled(len).next().map(|key| (key, 0));
+        }
+        let mut close = |open: &mut Vec<(K, u8, &'g Leaf<D>)>, next: Option<K>| {
+            while let Some(&(key, len, leaf)) = open.last() {
+                if next.is_some_and(|next| next.masked(len) == key) {
+                    break;
+                }
+                open.pop();
+                visit(key, len, leaf)?;
+            }
+            ControlFlow::Continue(())
+        };
+        if let Some(start) = start {
+            self.lpm.walk(start, guard, |key, len, leaf| {
+                close(&mut open, Some(key))?;
+                open.push((key, len, leaf));
+                ControlFlow::Continue(())
+            })?;
+        }
+        close(&mut open, None)
+    }
+
+    /// Removes the routes `dead` says yes to and answers them in the order of dumps
+    /// (`fib_table_flush`, `fib6_clean_tree`).
+    pub(super) fn flush(
+        &self,
+        guard: &Guard,
+        mut dead: impl FnMut(&Alias<D>) -> bool,
+    ) -> Vec<Route<K, D>> {
+        let mut prefixes = Vec::new();
+        let _ = self.dump(None, guard, |key, len, leaf| {
+            if leaf.iter().any(&mut dead) {
+                prefixes.push((key, len));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        let mut gone = Vec::new();
+        for (key, len) in prefixes {
+            let _ = self.edit(key, len, |routes| {
+                routes.retain(|alias| {
+                    let dies = dead(alias);
+                    if dies {
+                        gone.push(self.route(key, len, alias));
+                    }
+                    !dies
+                });
+                Ok((true, ()))
+            });
+        }
+        gone
+    }
+}
+
+impl<D: RouteDevice> Table<u32, D> {
+    /// Puts a valid route where `config.nlflags` say; what to tell, if anything.
+    pub(super) fn insert(
+        &self,
+        config: &RouteConfig<u32>,
+        info: Arc<RouteInfo<D>>,
+    ) -> Result<Option<Event<u32, D>>, Error> {
+        let wants = |flag: u16| config.nlflags & flag != 0;
+        let (tos, priority) = (config.tos, info.spec.priority);
+        let alias = Alias { info, tos };
+        self.edit(config.dst, config.dst_len, |routes| {
+            let mut flags = nlm::F_EXCL;
+            let mut at = place(routes, tos, priority);
+            let same = |alias: &Alias<D>| alias.tos == tos && alias.info.spec.priority == priority;
+            if routes.get(at).is_some_and(same) {
+                if wants(nlm::F_EXCL) {
+                    return Err(Error::new(errno::EEXIST));
+                }
+                flags &= !nlm::F_EXCL;
+                let end = at + routes[at..].iter().take_while(|alias| same(alias)).count();
+                let twin = (at..end).find(|&index| Arc::ptr_eq(&routes[index].info, &alias.info));
+                if wants(nlm::F_REPLACE) {
+                    return match twin {
+                        // Nothing to do, nothing to tell.
+                        Some(index) if index == at => Ok((false, None)),
+                        Some(_) => Err(Error::new(errno::EEXIST)),
+                        None => {
+                            routes[at] = alias.clone();
+                            let flags = flags | nlm::F_REPLACE;
+                            let route = self.route(config.dst, config.dst_len, &alias);
+                            Ok((
+                                true,
+                                Some(Event {
+                                    new: true,
+                                    flags,
+                                    route,
+                                }),
+                            ))
+                        }
+                    };
+                }
+                if twin.is_some() {
+                    return Err(Error::new(errno::EEXIST));
+                }
+                if wants(nlm::F_APPEND) {
+                    flags |= nlm::F_APPEND;
+                    at = end;
+                }
+            }
+            if !wants(nlm::F_CREATE) {
+                return Err(Error::new(errno::ENOENT));
+            }
+            flags |= nlm::F_CREATE;
+            let route = self.route(config.dst, config.dst_len, &alias);
+            routes.insert(at, alias.clone());
+            Ok((
+                true,
+                Some(Event {
+                    new: true,
+                    flags,
+                    route,
+                }),
+            ))
+        })
+    }
+
+    /// Removes the first route of the prefix that matches all that is given.
+    pub(super) fn delete(&self, config: &RouteConfig<u32>) -> Result<Event<u32, D>, Error> {
+        self.edit(config.dst, config.dst_len, |routes| {
+            let start = place(routes, config.tos, 0);
+            let found = routes[start..]
+                .iter()
+                .take_while(|alias| alias.tos == config.tos)
+                .position(|alias| matches(config, &alias.info))
+                .ok_or_else(|| Error::new(errno::ESRCH))?;
+            let alias = routes.remove(start + found);
+            let route = self.route(config.dst, config.dst_len, &alias);
+            Ok((
+                true,
+                Event {
+                    new: false,
+                    flags: 0,
+                    route,
+                },
+            ))
+        })
+    }
+}
+
+/// Where a route of this type of service and priority belongs: before the first that comes at or
+/// after it (`fib_find_alias`).
+fn place<D>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
+    let at = |alias: &Alias<D>| {
+        alias.tos < tos || (alias.tos == tos && alias.info.spec.priority >= priority)
+    };
+    routes.iter().position(at).unwrap_or(routes.len())
+}
+
+/// Whether a route is what a delete request describes (`fib_table_delete`, `fib_nh_match`,
+/// `fib_metrics_match`).
+fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bool {
+    let spec = &info.spec;
+    let fits = |hop: &HopConfig, found: &super::route::NextHop<D>| {
+        (hop.oif == 0 || hop.oif == found.oif)
+            && (hop.gateway.is_none() || hop.gateway == found.gateway)
+    };
+    (config.kind == rta::rtn::UNSPEC || config.kind == spec.kind)
+        && (config.scope == rta::scope::NOWHERE || config.scope == spec.scope)
+        && (config.prefsrc.is_none() || config.prefsrc == spec.prefsrc)
+        && (config.protocol == rta::prot::UNSPEC || config.protocol == spec.protocol)
+        && (config.priority == 0 || config.priority == spec.priority)
+        && if config.hop.oif != 0 || config.hop.gateway.is_some() {
+            info.hops
+                .first()
+                .is_some_and(|found| fits(&config.hop, found))
+        } else if let Some(hops) = &config.multipath {
+            // Linux walks the route's hops; fewer in the request is an error there, a miss here.
+            hops.len() >= info.hops.len() && hops.iter().zip(&info.hops).all(|(a, b)| fits(a, b))
+        } else {
+            true
+        }
+        && config.metrics.as_ref().is_none_or(|metrics| {
+            let found = spec.metrics.as_deref();
+            metrics.values.iter().enumerate().all(|(index, &value)| {
+                value == 0 || found.is_some_and(|found| found.values[index] == value)
+            }) && (metrics.congestion.is_none()
+                || found.is_some_and(|found| found.congestion == metrics.congestion))
+        })
+}
+
+/// Whether routes of this type carry packets.
+pub(super) fn delivers(kind: u8) -> bool {
+    error_of(kind) == 0
+}

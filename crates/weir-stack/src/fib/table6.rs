@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv6's ways with routes: making one valid, adding, replacing, deleting (`ip6_route_add`,
+//! `ip6_route_multipath_add`, `ip6_route_del` of `net/ipv6/route.c`; `fib6_add_rt2node` of
+//! `ip6_fib.c`).
+//!
+//! A multipath route is a set of *siblings*: routes of one prefix and metric that each have a
+//! gateway. Adding a gateway route beside one of the same metric makes them siblings; a replace
+//! takes the place of one route, or of all siblings.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::Error;
+use weir_netlink::{errno, nlm, rta};
+use weir_sync::rcu::Guard;
+
+use super::lookup::{Flow, LookupFlags};
+use super::route::{
+    Alias, Event, HopConfig, NextHop, Route, RouteConfig, RouteInfo, RouteSpec, error_of, flag,
+};
+use super::semantics::LOOPBACK;
+use super::sync::Loss;
+use super::table::Table;
+use super::{Family, FibHost, RouteDevice};
+
+/// The metric of routes that name none (`IP6_RT_PRIO_USER`).
+pub const METRIC_USER: u32 = 1024;
+
+fn invalid<T>(text: &'static str) -> Result<T, Error> {
+    Err(Error::msg(errno::EINVAL, text))
+}
+
+impl<D: RouteDevice> Family<u128, D> {
+    /// Adds, replaces or appends a route as `config.nlflags` say. What was already done of a
+    /// multipath route when a part of it fails is undone, as in Linux.
+    ///
+    /// # Errors
+    /// Linux's errno and text.
+    pub fn add(
+        &self,
+        config: &RouteConfig<u128>,
+        host: &impl FibHost<D>,
+        events: &mut Vec<Event<u128, D>>,
+    ) -> Result<(), Error> {
+        let guard = self.domain.pin();
+        let done = match &config.multipath {
+            None => {
+                let info = self.create_info(config, &config.hop, host, &guard)?;
+                let info = self.infos.share(info);
+                self.make_table(config.table)
+                    .insert(config, &info, config.nlflags)
+                    .map(|event| {
+                        events.push(event);
+                        // As for IPv4: the device may have gone down since it was looked at.
+                        let needs = !config.ignore_down && !info.spec.reject;
+                        for hop in info.hops.iter().filter(|_| needs) {
+                            if hop.device.as_ref().is_some_and(|device| !device.is_up()) {
+                                self.device_lost(hop.oif, Loss::Down, events);
+                            }
+                        }
+                    })
+            }
+            Some(hops) => self.add_multipath(config, hops, host, &guard, events),
+        };
+        self.changed();
+        done
+    }
+
+    fn add_multipath(
+        &self,
+        config: &RouteConfig<u128>,
+        hops: &[HopConfig],
+        host: &impl FibHost<D>,
+        guard: &Guard,
+        events: &mut Vec<Event<u128, D>>,
+    ) -> Result<(), Error> {
+        let replace = config.nlflags & nlm::F_REPLACE != 0;
+        let mut parts: Vec<Arc<RouteInfo<D>>> = Vec::new();
+        for hop in hops {
+            let hop = merged(config, hop);
+            let info = self.create_info(config, &hop, host, guard)?;
+            if !info.is_ecmp() {
+                return invalid(
+                    "Device only routes can not be added for IPv6 using the multipath API.",
+                );
+            }
+            if parts.iter().any(|other| is_duplicate(other, &info)) {
+                return Err(Error::new(errno::EEXIST));
+            }
+            parts.push(self.infos.share(info));
+        }
+        let Some(first) = parts.first() else {
+            return invalid("Invalid nexthop configuration - no valid nexthops");
+        };
+        let table = self.make_table(config.table);
+        let append = config.nlflags & nlm::F_APPEND;
+        let flags = append
+            | if replace {
+                nlm::F_REPLACE
+            } else {
+                nlm::F_CREATE
+            };
+        let tell = |from: &Arc<RouteInfo<D>>, events: &mut Vec<Event<u128, D>>| {
+            let leaf = table
+                .lpm
+                .get(config.dst.masked6(config.dst_len), config.dst_len, guard);
+            if let Some(leaf) = leaf {
+                let route = table.route6(config.dst, config.dst_len, &leaf.to_vec(), from);
+                events.push(Event {
+                    new: true,
+                    flags,
+                    route,
+                });
+            }
+        };
+        let mut nlflags = config.nlflags;
+        for (count, info) in parts.iter().enumerate() {
+            if let Err(error) = table.insert(config, info, nlflags) {
+                if count == 0 {
+                    return Err(error);
+                }
+                // Told as added, so that telling their removal makes sense.
+                tell(first, events);
+                for info in &parts[..count] {
+                    let gone = table.take(config, |other| Arc::ptr_eq(other, info), false);
+                    events.extend(gone);
+                }
+                return Err(match replace {
+                    true => Error::msg(
+                        error.errno,
+                        "ipv6: multipath route replace failed (check consistency of installed routes)",
+                    ),
+                    false => error,
+                });
+            }
+            // The first has made room or was refused; the rest join it.
+            nlflags = nlflags & !(nlm::F_EXCL | nlm::F_REPLACE) | nlm::F_CREATE;
+        }
+        let leaf = table
+            .lpm
+            .get(config.dst.masked6(config.dst_len), config.dst_len, guard);
+        let oldest = leaf.and_then(|leaf| super::lookup::siblings(leaf, first).next());
+        tell(
+            if append != 0 {
+                oldest.unwrap_or(first)
+            } else {
+                first
+            },
+            events,
+        );
+        Ok(())
+    }
+
+    /// Removes routes: one hop if a gateway is given, all hops of the first route that matches
+    /// if not, each of the hops listed for a multipath request.
+    ///
+    /// # Errors
+    /// ESRCH when there is none, or no such table.
+    pub fn delete(
+        &self,
+        config: &RouteConfig<u128>,
+        events: &mut Vec<Event<u128, D>>,
+    ) -> Result<(), Error> {
+        let guard = self.domain.pin();
+        let table = self
+            .table(config.table, &guard)
+            .ok_or_else(|| Error::msg(errno::ESRCH, "FIB table does not exist"))?;
+        let one = |hop: &HopConfig, whole: bool, events: &mut Vec<Event<u128, D>>| {
+            let matches = |info: &Arc<RouteInfo<D>>| {
+                let found = info.hops.first();
+                (config.priority == 0 || config.priority == info.spec.priority)
+                    && (config.protocol == 0 || config.protocol == info.spec.protocol)
+                    && (hop.oif == 0 || found.is_some_and(|found| found.oif == hop.oif))
+                    && (hop.gateway.is_none()
+                        || found.is_some_and(|found| found.gateway == hop.gateway))
+            };
+            let whole = whole && hop.gateway.is_none();
+            match table.take(config, matches, whole) {
+                Some(event) => {
+                    events.push(event);
+                    Ok(())
+                }
+                None => Err(Error::new(errno::ESRCH)),
+            }
+        };
+        let done = match &config.multipath {
+            None => one(&config.hop, true, events),
+            Some(hops) => {
+                // Each is tried; the last error is the answer.
+                let mut done = Ok(());
+                for hop in hops {
+                    if let Err(error) = one(&merged(config, hop), false, events) {
+                        done = Err(error);
+                    }
+                }
+                done
+            }
+        };
+        self.changed();
+        done
+    }
+
+    /// An address of a device went: routes by that device which prefer it as source lose that
+    /// preference, untold (`rt6_remove_prefsrc`).
+    pub fn address_lost(&self, address: Ipv6Addr, ifindex: u32) {
+        let prefers = |info: &RouteInfo<D>| {
+            info.spec.prefsrc == Some(IpAddr::V6(address))
+                && info.hops.iter().any(|hop| hop.oif == ifindex)
+        };
+        let mut found = false;
+        self.each_info(|info| found |= prefers(info));
+        if !found {
+            return;
+        }
+        let guard = self.domain.pin();
+        for table in self.tables(&guard) {
+            let mut prefixes = Vec::new();
+            let _ = table.dump(None, &guard, |key, len, leaf| {
+                if leaf.iter().any(|alias| prefers(&alias.info)) {
+                    prefixes.push((key, len));
+                }
+                std::ops::ControlFlow::<()>::Continue(())
+            });
+            for (key, len) in prefixes {
+                let _ = table.edit(key, len, |routes| {
+                    for alias in routes.iter_mut() {
+                        if prefers(&alias.info) {
+                            let spec = RouteSpec {
+                                prefsrc: None,
+                                ..alias.info.spec.clone()
+                            };
+                            let hops = alias.info.hops.iter().map(NextHop::copy).collect();
+                            alias.info = self.infos.share(RouteInfo::new(spec, hops));
+                        }
+                    }
+                    Ok((true, ()))
+                });
+            }
+        }
+        self.changed();
+    }
+
+    /// A valid IPv6 route for a request and one hop of it (`ip6_route_info_create`).
+    fn create_info(
+        &self,
+        config: &RouteConfig<u128>,
+        hop: &HopConfig,
+        host: &impl FibHost<D>,
+        guard: &Guard,
+    ) -> Result<RouteInfo<D>, Error> {
+        if config.kind > rta::rtn::MAX {
+            return invalid("Invalid route type");
+        }
+        if config.dst_len > 128 {
+            return invalid("Invalid prefix length");
+        }
+        let kind = if config.kind == rta::rtn::UNSPEC {
+            rta::rtn::UNICAST
+        } else {
+            config.kind
+        };
+        let ours = kind == rta::rtn::LOCAL || kind == rta::rtn::ANYCAST;
+        let refuses = error_of(kind) != 0;
+        let no_device = || Error::new(errno::ENODEV);
+        let given = match hop.oif {
+            0 => None,
+            oif => Some(host.device(oif).ok_or_else(no_device)?),
+        };
+        check_onlink(hop, given.as_ref())?;
+        // True routes by the loopback device would loop: they refuse instead.
+        let loops = given.as_ref().is_some_and(|device| device.is_loopback())
+            && Ipv6Addr::from(config.dst) != Ipv6Addr::LOCALHOST
+            && !ours;
+        let reject = refuses || loops;
+        let mut gateway = None;
+        let mut flags = hop.flags & flag::ONLINK;
+        let device = if reject {
+            host.device(LOOPBACK).ok_or_else(no_device)?
+        } else {
+            let device = match hop.gateway {
+                Some(IpAddr::V6(router)) => {
+                    gateway = hop.gateway;
+                    self.check_hop(hop, router, config.table, given, guard)?
+                }
+                _ => given.ok_or_else(no_device)?,
+            };
+            is_ready(&device, config.ignore_down)?;
+            if !ours && !host.has_carrier(&device) {
+                flags |= flag::LINKDOWN;
+            }
+            device
+        };
+        if let Some(IpAddr::V6(source)) = config.prefsrc
+            && !self.is_ours(source, &device, guard)
+        {
+            return invalid("Invalid source address");
+        }
+        let protocol = match config.protocol {
+            rta::prot::UNSPEC => rta::prot::BOOT,
+            protocol => protocol,
+        };
+        let spec = RouteSpec {
+            kind,
+            protocol,
+            scope: rta::scope::UNIVERSE,
+            flags: 0,
+            priority: config.priority,
+            table: if config.table == 0 {
+                rta::table::MAIN
+            } else {
+                config.table
+            },
+            prefsrc: config.prefsrc,
+            metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
+            expires: config.expires,
+            pref: config.pref,
+            reject,
+            addrconf: config.addrconf,
+        };
+        let hop = NextHop::new(
+            device.ifindex(),
+            Some(device),
+            gateway,
+            hop.weight.max(1),
+            flags,
+        );
+        Ok(RouteInfo::new(spec, vec![hop]))
+    }
+
+    /// Whether an address is one of ours: a link-local one on this device, others on any
+    /// (`ipv6_chk_addr`). Every address has the kernel's route in the local table.
+    pub fn is_ours(&self, address: Ipv6Addr, device: &D, guard: &Guard) -> bool {
+        let local = self.table(rta::table::LOCAL, guard);
+        let leaf = local.and_then(|table| table.lpm.get(address.into(), 128, guard));
+        let scoped = address.is_unicast_link_local();
+        leaf.into_iter().flat_map(|leaf| leaf.iter()).any(|alias| {
+            let by = |hop: &NextHop<D>| !scoped || hop.oif == device.ifindex();
+            alias.info.is_own_address() && alias.info.hops.iter().any(by)
+        })
+    }
+
+    /// The device of a hop through a gateway (`ip6_validate_gw`); `given` is the one asked for.
+    pub(super) fn check_hop(
+        &self,
+        hop: &HopConfig,
+        gateway: Ipv6Addr,
+        table: u32,
+        given: Option<D>,
+        guard: &Guard,
+    ) -> Result<D, Error> {
+        check_onlink(hop, given.as_ref())?;
+        let named = given.is_some();
+        if given
+            .as_ref()
+            .is_some_and(|device| self.is_ours(gateway, device, guard))
+        {
+            return invalid("Gateway can not be a local address");
+        }
+        let mut device = given;
+        if !gateway.is_unicast_link_local() {
+            if gateway.is_multicast() || gateway.is_unspecified() {
+                return invalid("Invalid gateway address");
+            }
+            let found = self.resolve_gateway(table, hop, gateway, device.as_ref(), guard)?;
+            device = device.or(found);
+        }
+        let Some(device) = device else {
+            return invalid("Egress device not specified");
+        };
+        if device.is_loopback() {
+            return invalid("Egress device can not be loopback device for this route");
+        }
+        if !named && self.is_ours(gateway, &device, guard) {
+            return invalid("Gateway can not be a local address");
+        }
+        Ok(device)
+    }
+
+    /// Finds the device a gateway is reached by (`ip6_route_check_nh` and its onlink variant);
+    /// `None` when the gateway is taken on trust.
+    fn resolve_gateway(
+        &self,
+        table: u32,
+        hop: &HopConfig,
+        gateway: Ipv6Addr,
+        device: Option<&D>,
+        guard: &Guard,
+    ) -> Result<Option<D>, Error> {
+        let flow = Flow {
+            dst: u128::from(gateway),
+            oif: hop.oif,
+            ..Flow::default()
+        };
+        let flags = LookupFlags {
+            ignore_linkstate: true,
+            ..LookupFlags::default()
+        };
+        let by = |found: &NextHop<D>| device.is_none_or(|device| device.ifindex() == found.oif);
+        if hop.flags & flag::ONLINK != 0 {
+            let main = self
+                .table(rta::table::MAIN, guard)
+                .ok_or_else(|| Error::new(errno::EINVAL))?;
+            if let Ok(found) = main.lookup(&flow, flags, guard)
+                && found.dst_len != 0
+                && (found.info.spec.kind != rta::rtn::UNICAST || !by(found.hop))
+            {
+                return invalid("Nexthop has invalid gateway or device mismatch");
+            }
+            return Ok(None);
+        }
+        let strict = LookupFlags {
+            iface: true,
+            ..flags
+        };
+        let direct = |found: &NextHop<D>| found.gateway.is_none() && by(found);
+        if let Some(table) = self.table(table, guard)
+            && let Ok(found) = table.lookup(&flow, strict, guard)
+            && direct(found.hop)
+        {
+            return Ok(found.hop.device.clone());
+        }
+        let strict = LookupFlags {
+            iface: true,
+            ..LookupFlags::default()
+        };
+        match self.lookup(&flow, strict, guard) {
+            Ok(found) if direct(found.hop) => Ok(found.hop.device.clone()),
+            _ => Err(Error::new(errno::EHOSTUNREACH)),
+        }
+    }
+}
+
+/// A hop of a multipath request with what it leaves to the request as a whole.
+fn merged(config: &RouteConfig<u128>, hop: &HopConfig) -> HopConfig {
+    HopConfig {
+        oif: if hop.oif == 0 {
+            config.hop.oif
+        } else {
+            hop.oif
+        },
+        gateway: hop.gateway.or(config.hop.gateway),
+        flags: hop.flags | config.hop.flags,
+        weight: hop.weight,
+    }
+}
+
+/// What a gateway that is taken on trust needs (the start of `fib6_nh_init`).
+fn check_onlink<D: RouteDevice>(hop: &HopConfig, device: Option<&D>) -> Result<(), Error> {
+    if hop.flags & flag::ONLINK == 0 {
+        return Ok(());
+    }
+    match device {
+        None => Err(Error::msg(
+            errno::ENODEV,
+            "Nexthop device required for onlink",
+        )),
+        Some(device) if !device.is_up() => {
+            Err(Error::msg(errno::ENETDOWN, "Nexthop device is not up"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether IPv6 works on a device (the end of `fib6_nh_init`).
+pub(super) fn is_ready<D: RouteDevice>(device: &D, ignore_down: bool) -> Result<(), Error> {
+    if device.ipv6_disabled() {
+        return Err(Error::msg(
+            errno::EACCES,
+            "IPv6 is disabled on nexthop device",
+        ));
+    }
+    if !device.is_up() && !ignore_down {
+        return Err(Error::msg(errno::ENETDOWN, "Nexthop device is not up"));
+    }
+    Ok(())
+}
+
+/// Whether two routes of one prefix and metric are the same hop (`rt6_duplicate_nexthop`).
+fn is_duplicate<D: RouteDevice>(a: &RouteInfo<D>, b: &RouteInfo<D>) -> bool {
+    match (a.hops.first(), b.hops.first()) {
+        (Some(a), Some(b)) => a.oif == b.oif && a.gateway == b.gateway,
+        _ => false,
+    }
+}
+
+trait Masked {
+    fn masked6(self, len: u8) -> Self;
+}
+impl Masked for u128 {
+    fn masked6(self, len: u8) -> Self {
+        super::lpm::Key::masked(self, len.min(128))
+    }
+}
+
+impl<D: RouteDevice> Table<u128, D> {
+    /// A route with its siblings, in their circle's order after it.
+    pub(super) fn route6(
+        &self,
+        dst: u128,
+        dst_len: u8,
+        routes: &[Alias<D>],
+        info: &Arc<RouteInfo<D>>,
+    ) -> Route<u128, D> {
+        let is_sibling = |other: &&Alias<D>| {
+            Arc::ptr_eq(&other.info, info)
+                || (info.is_ecmp()
+                    && other.info.is_ecmp()
+                    && other.info.spec.priority == info.spec.priority)
+        };
+        let mut all: Vec<_> = routes
+            .iter()
+            .filter(is_sibling)
+            .map(|alias| alias.info.clone())
+            .collect();
+        if let Some(at) = all.iter().position(|other| Arc::ptr_eq(other, info)) {
+            all.rotate_left(at);
+            all.remove(0);
+        }
+        Route {
+            table: self.id,
+            dst: dst.masked6(dst_len),
+            dst_len,
+            tos: 0,
+            info: info.clone(),
+            siblings: all,
+        }
+    }
+
+    /// Puts a route among those of its prefix (`fib6_add_rt2node`).
+    pub(super) fn insert(
+        &self,
+        config: &RouteConfig<u128>,
+        info: &Arc<RouteInfo<D>>,
+        nlflags: u16,
+    ) -> Result<Event<u128, D>, Error> {
+        let wants = |flag: u16| nlflags & flag != 0;
+        let (create, replace) = (wants(nlm::F_CREATE), wants(nlm::F_REPLACE));
+        let metric = info.spec.priority;
+        let ecmp = info.is_ecmp();
+        let mut flags = nlm::F_EXCL | (nlflags & nlm::F_APPEND);
+        self.edit(config.dst, config.dst_len, |routes| {
+            if routes.is_empty() && replace && !create {
+                return Err(Error::msg(
+                    errno::ENOENT,
+                    "Can not replace route - no match found",
+                ));
+            }
+            let same = |alias: &Alias<D>| alias.info.spec.priority == metric;
+            let first = routes.iter().position(same);
+            if first.is_some() {
+                if wants(nlm::F_EXCL) {
+                    return Err(Error::new(errno::EEXIST));
+                }
+                flags &= !nlm::F_EXCL;
+            }
+            let alias = Alias {
+                info: info.clone(),
+                tos: 0,
+            };
+            if replace {
+                // Rather one that may have siblings as the new one may.
+                let like = routes
+                    .iter()
+                    .position(|old| same(old) && old.info.is_ecmp() == ecmp);
+                if let Some(at) = like.or(first) {
+                    let old = std::mem::replace(&mut routes[at], alias);
+                    if old.info.is_ecmp() {
+                        // All siblings of the old one go.
+                        routes.retain(|other| {
+                            !same(other) || !other.info.is_ecmp() || Arc::ptr_eq(&other.info, info)
+                        });
+                    }
+                    let route = self.route6(config.dst, config.dst_len, routes, info);
+                    return Ok((
+                        true,
+                        Ok(Event {
+                            new: true,
+                            flags: nlm::F_REPLACE,
+                            route,
+                        }),
+                    ));
+                }
+                if !create {
+                    return Err(Error::new(errno::ENOENT));
+                }
+            } else if let Some(twin) = routes
+                .iter_mut()
+                .find(|old| same(old) && is_duplicate(&old.info, info))
+            {
+                // A route that lapses takes the new life time; it is refused all the same.
+                let renews = twin.info.spec.expires.is_some();
+                if renews {
+                    *twin = alias;
+                }
+                return Ok((renews, Err(Error::new(errno::EEXIST))));
+            }
+            let at = routes.partition_point(|other| other.info.spec.priority <= metric);
+            routes.insert(at, alias);
+            flags |= nlm::F_CREATE;
+            let route = self.route6(config.dst, config.dst_len, routes, info);
+            Ok((
+                true,
+                Ok(Event {
+                    new: true,
+                    flags,
+                    route,
+                }),
+            ))
+        })?
+    }
+
+    /// Takes the first route that matches out of its prefix; with `whole` its siblings too, told
+    /// as one.
+    fn take(
+        &self,
+        config: &RouteConfig<u128>,
+        matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
+        whole: bool,
+    ) -> Option<Event<u128, D>> {
+        let taken = self.edit(config.dst, config.dst_len, |routes| {
+            let Some(at) = routes.iter().position(|alias| matches(&alias.info)) else {
+                return Ok((false, None));
+            };
+            let info = routes[at].info.clone();
+            let mut route = self.route6(config.dst, config.dst_len, routes, &info);
+            if !whole {
+                route.siblings.clear();
+            }
+            routes.retain(|alias| {
+                let goes = |other: &Arc<RouteInfo<D>>| Arc::ptr_eq(other, &alias.info);
+                !goes(&info) && !route.siblings.iter().any(goes)
+            });
+            Ok((
+                true,
+                Some(Event {
+                    new: false,
+                    flags: 0,
+                    route,
+                }),
+            ))
+        });
+        taken.ok().flatten()
+    }
+}

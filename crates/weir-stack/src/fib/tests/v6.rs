@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv6's routes.
+
+use std::net::Ipv6Addr;
+use std::sync::atomic::Ordering;
+
+use weir_netlink::{Error, errno, nlm, rta};
+
+use super::super::FibHost;
+use super::super::address::{local6, multicast6, prefix6};
+use super::super::lookup::{Flow, HashPolicy, LookupFlags};
+use super::super::route::{HopConfig, RouteConfig};
+use super::super::sync::Loss;
+use super::{ADD, V0, V1, World, route, v6};
+
+fn world6() -> World {
+    let world = World::new();
+    let kernel = |config: RouteConfig<u128>| {
+        let flags = config.nlflags;
+        world.add6(flags, config).unwrap();
+    };
+    kernel(local6(Ipv6Addr::LOCALHOST, 1, false));
+    for (index, net) in [(V0, "2001:db8:0::"), (V1, "2001:db8:1::")] {
+        let net: Ipv6Addr = net.parse().unwrap();
+        let address = Ipv6Addr::from(u128::from(net) + 1);
+        kernel(local6(address, index, false));
+        kernel(prefix6(net, 64, index, 0, None));
+        kernel(prefix6("fe80::".parse().unwrap(), 64, index, 0, None));
+        kernel(multicast6(index));
+    }
+    world
+}
+
+#[test]
+fn ipv6_dumps_longer_prefixes_first() {
+    let world = world6();
+    world.add6(ADD, route("::/0", "fe80::1", V0)).unwrap();
+    world
+        .add6(ADD, route("2001:db8::/32", "fe80::1", V0))
+        .unwrap();
+    assert_eq!(
+        world.show6(rta::table::MAIN),
+        [
+            "2001:db8::/64 dev 2 metric 256",
+            "2001:db8:1::/64 dev 3 metric 256",
+            "2001:db8::/32 via fe80::1 dev 2 metric 1024",
+            "fe80::/64 dev 2 metric 256",
+            "fe80::/64 dev 3 metric 256",
+            "::/0 via fe80::1 dev 2 metric 1024",
+        ]
+    );
+    assert_eq!(
+        world.show6(rta::table::LOCAL),
+        [
+            "local ::1/128 dev 1",
+            "local 2001:db8::1/128 dev 2",
+            "local 2001:db8:1::1/128 dev 3",
+            "multicast ff00::/8 dev 2 metric 256",
+            "multicast ff00::/8 dev 3 metric 256",
+        ]
+    );
+}
+
+#[test]
+fn ipv6_gateway_routes_of_one_metric_are_siblings() {
+    let world = world6();
+    let prefix = "2001:db8:f::/48";
+    let first = route(prefix, "2001:db8::9", 0);
+    assert_eq!(
+        world.add6(ADD, first.clone()).unwrap(),
+        ["2001:db8:f::/48 via 2001:db8::9 dev 2 metric 1024"]
+    );
+    let second = route(prefix, "2001:db8:1::9", 0);
+    assert_eq!(
+        world.add6(ADD, second.clone()).unwrap_err().errno,
+        errno::EEXIST
+    );
+    let append = nlm::F_CREATE | nlm::F_APPEND;
+    assert_eq!(
+        world.add6(append, first.clone()).unwrap_err().errno,
+        errno::EEXIST
+    );
+    assert_eq!(
+        world.add6(append, second.clone()).unwrap(),
+        ["2001:db8:f::/48 via 2001:db8:1::9 dev 3 via 2001:db8::9 dev 2 metric 1024"]
+    );
+    let both = "2001:db8:f::/48 via 2001:db8::9 dev 2 via 2001:db8:1::9 dev 3 metric 1024";
+    assert_eq!(world.show6(rta::table::MAIN)[2], both);
+    // Shares by hash.
+    let guard = world.domain.pin();
+    let mut by = [0u32; 4];
+    for port in 0..2_000u16 {
+        let flow = Flow {
+            dst: v6("2001:db8:f::5"),
+            sport: port,
+            ..Flow::default()
+        };
+        let found = world
+            .fib
+            .v6
+            .lookup(&flow, LookupFlags::default(), &guard)
+            .unwrap();
+        assert!(found.is_multipath());
+        by[found.select(HashPolicy::Layer4.hash(&flow)).hop.oif as usize] += 1;
+    }
+    assert!(
+        (900..1_100).contains(&by[2]) && by[2] + by[3] == 2_000,
+        "{by:?}"
+    );
+    drop(guard);
+    // A replace takes the place of both.
+    let replace = nlm::F_CREATE | nlm::F_REPLACE;
+    world
+        .add6(replace, route(prefix, "2001:db8::a", 0))
+        .unwrap();
+    assert_eq!(
+        world.show6(rta::table::MAIN)[2],
+        "2001:db8:f::/48 via 2001:db8::a dev 2 metric 1024"
+    );
+    // ... and one multipath request that of one.
+    let hop = |gateway: &str| HopConfig {
+        gateway: Some(gateway.parse().unwrap()),
+        ..HopConfig::default()
+    };
+    let multipath = RouteConfig {
+        multipath: Some(vec![hop("2001:db8::9"), hop("2001:db8:1::9")]),
+        ..route(prefix, "", 0)
+    };
+    assert_eq!(world.add6(replace, multipath.clone()).unwrap(), [both]);
+    // One device down: its share is dead. Both: the route is gone.
+    let mut events = Vec::new();
+    world.fib.v6.device_lost(V0, Loss::Down, &mut events);
+    assert!(
+        world.show6(rta::table::MAIN).contains(
+            &"2001:db8:f::/48 via 2001:db8::9 dev 2 dead linkdown via 2001:db8:1::9 dev 3 metric 1024"
+                .to_owned()
+        )
+    );
+    assert!(events.iter().all(|event| !event.new));
+    world.fib.v6.device_lost(V1, Loss::Down, &mut events);
+    assert!(world.show6(rta::table::MAIN).is_empty());
+}
+
+#[test]
+fn ipv6_refuses_as_linux() {
+    let world = world6();
+    let refused = |config: RouteConfig<u128>| {
+        let error = world.add6(ADD, config).unwrap_err();
+        (error.errno, error.message.unwrap_or_default().into_owned())
+    };
+    let text = |errno: i32, text: &str| (errno, text.to_owned());
+    assert_eq!(
+        refused(route("2001::/16", "2001:dead::1", 0)),
+        text(errno::EHOSTUNREACH, "")
+    );
+    assert_eq!(
+        refused(route("2001::/16", "fe80::1", 0)),
+        text(errno::EINVAL, "Egress device not specified")
+    );
+    assert_eq!(
+        refused(route("2001::/16", "2001:db8::1", V0)),
+        text(errno::EINVAL, "Gateway can not be a local address")
+    );
+    assert_eq!(
+        refused(route("2001::/16", "ff02::1", V0)),
+        text(errno::EINVAL, "Invalid gateway address")
+    );
+    let multipath = RouteConfig {
+        multipath: Some(vec![HopConfig {
+            oif: V0,
+            ..HopConfig::default()
+        }]),
+        ..route("2001::/16", "", 0)
+    };
+    assert_eq!(
+        refused(multipath),
+        text(
+            errno::EINVAL,
+            "Device only routes can not be added for IPv6 using the multipath API."
+        )
+    );
+    let config = RouteConfig {
+        nlflags: nlm::F_REPLACE,
+        ..route("2001::/16", "fe80::1", V0)
+    };
+    assert_eq!(
+        world.add6(nlm::F_REPLACE, config).unwrap_err(),
+        Error::msg(errno::ENOENT, "Can not replace route - no match found")
+    );
+    world
+        .device(V0)
+        .unwrap()
+        .0
+        .up
+        .store(false, Ordering::Relaxed);
+    assert_eq!(
+        refused(route("2001::/16", "", V0)),
+        text(errno::ENETDOWN, "Nexthop device is not up")
+    );
+}
+
+#[test]
+fn ipv6_errors_and_lapsing() {
+    let world = world6();
+    let get = |dst: &str, now| {
+        let guard = world.domain.pin();
+        let flow = Flow {
+            dst: v6(dst),
+            iif: 1,
+            now,
+            ..Flow::default()
+        };
+        let found = world.fib.v6.lookup(&flow, LookupFlags::default(), &guard);
+        found.map(|found| (found.table, found.hop.oif))
+    };
+    assert_eq!(get("::1", 0), Ok((rta::table::LOCAL, 1)));
+    assert_eq!(get("2001:db8::5", 0), Ok((rta::table::MAIN, V0)));
+    assert_eq!(get("2002::1", 0), Err(errno::ENETUNREACH));
+    for (kind, error) in [
+        (rta::rtn::UNREACHABLE, errno::EHOSTUNREACH),
+        (rta::rtn::PROHIBIT, errno::EACCES),
+        (rta::rtn::BLACKHOLE, errno::EINVAL),
+        (rta::rtn::THROW, errno::ENETUNREACH),
+    ] {
+        let config = RouteConfig {
+            kind,
+            ..route(&format!("2003:{kind}::/32"), "", 0)
+        };
+        world.add6(ADD, config).unwrap();
+        assert_eq!(get(&format!("2003:{kind}::1"), 0), Err(error));
+    }
+    let lapsing = RouteConfig {
+        expires: Some(1_000),
+        ..route("2004::/16", "", V0)
+    };
+    world.add6(ADD, lapsing).unwrap();
+    assert!(get("2004::1", 999).is_ok());
+    assert_eq!(get("2004::1", 1_001), Err(errno::ENETUNREACH));
+    let mut events = Vec::new();
+    assert_eq!(world.fib.v6.expire(500, &mut events), Some(1_000));
+    assert!(events.is_empty());
+    assert_eq!(world.fib.v6.expire(2_000, &mut events), None);
+    assert_eq!(events.len(), 1);
+    // Deletes: the whole multipath route without a gateway, one hop with.
+    let delete = route::<u128>("2001:db8::/64", "", V0);
+    let config = RouteConfig {
+        priority: 0,
+        protocol: 0,
+        ..delete
+    };
+    world.fib.v6.delete(&config, &mut events).unwrap();
+    assert_eq!(
+        world.fib.v6.delete(&config, &mut events),
+        Err(Error::new(errno::ESRCH))
+    );
+}

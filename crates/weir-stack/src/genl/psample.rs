@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `psample`: packets sampled by traffic control's action `sample`, and their groups.
+//!
+//! Mirrors net/psample/psample.c; groups and samples live in [`weir_tc::psample`], which sends to the
+//! multicast groups. The one request is the dump of groups.
+
+use weir_netlink::{Writer, psample as attr};
+use weir_tc::psample::{FAMILY as ID, GROUP_CONFIG, GROUP_PACKETS, Group};
+
+use super::{Command, Family};
+use crate::rtnl::{Collected, Ctl, Dump, DumpCtl};
+
+/// See the module's head.
+pub static FAMILY: Family = Family {
+    id: ID,
+    name: attr::GENL_NAME,
+    version: attr::GENL_VERSION,
+    max: attr::MAX,
+    commands: &[Command {
+        cmd: attr::CMD_GET_GROUP,
+        doit: None,
+        dumpit: Some(dump),
+        policy: None,
+    }],
+    groups: &[
+        (attr::NL_MCGRP_CONFIG_NAME, GROUP_CONFIG),
+        (attr::NL_MCGRP_SAMPLE_NAME, GROUP_PACKETS),
+    ],
+};
+
+/// `psample_nl_cmd_get_group_dumpit`
+fn dump(ctl: &Ctl<'_>) -> Box<dyn Dump> {
+    let groups = crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
+        env.net.psample(env.host).list()
+    });
+    let fill =
+        |ctl: &DumpCtl<'_>, (group, refs): &(std::sync::Arc<Group>, u32), out: &mut Writer| {
+            ctl.message(out, ID, |w| group.fill(w, attr::CMD_NEW_GROUP, *refs))
+        };
+    Collected::boxed(groups, false, fill)
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many ICMP and ICMPv6 messages a namespace sends in all (`icmp_global_allow`).
+//!
+//! A token bucket for both families: `net.ipv4.icmp_msgs_per_sec` a second, up to `icmp_msgs_burst` at
+//! once. A message takes one token, or by chance none or two, as in Linux (against side channels);
+//! chance is the namespace's seeded generator. (In 6.1 one bucket serves the whole machine.) Which
+//! types are limited is the caller's to know; how many one host is sent, [`crate::ipv4::peer`]'s.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock::SECOND;
+use crate::random::Generator;
+use crate::sysctl::{Conf, Ipv4};
+
+#[derive(Debug)]
+struct Credit {
+    credit: u32,
+    /// When it was last filled; `None` before first use.
+    stamp: Option<u64>,
+    random: Generator,
+}
+
+/// The bucket of a namespace; see the module's head.
+#[derive(Debug)]
+pub struct Bucket(Mutex<Credit>);
+
+impl Bucket {
+    /// A full bucket.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(Credit {
+            credit: 0,
+            stamp: None,
+            random: Generator::new(seed, "icmp"),
+        }))
+    }
+
+    /// Whether one more message may be sent; `now` is the stack's time in nanoseconds.
+    pub fn take(&self, conf: &Conf<Ipv4>, now: u64) -> bool {
+        let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = bucket
+            .stamp
+            .map_or(SECOND, |stamp| now.saturating_sub(stamp).min(SECOND));
+        let of = |slot| conf.get(slot).max(0) as u64;
+        let mut credit = u64::from(bucket.credit);
+        // In steps, so that slow rates are not rounded away.
+        if passed >= SECOND / 50 {
+            let more = of(Ipv4::IcmpMsgsPerSec) * passed / SECOND;
+            if more > 0 {
+                bucket.stamp = Some(now);
+            }
+            credit += more;
+        }
+        let credit = credit.min(of(Ipv4::IcmpMsgsBurst)) as u32;
+        let taken = if credit > 0 {
+            bucket.random.below(3)
+        } else {
+            0
+        };
+        bucket.credit = credit.saturating_sub(taken);
+        credit > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let (bucket, conf) = (Bucket::new(1), Conf::default());
+        let at_once = (0..200).filter(|_| bucket.take(&conf, 0)).count();
+        assert!((30..=100).contains(&at_once), "{at_once}");
+        let later = (0..200).filter(|_| bucket.take(&conf, SECOND)).count();
+        assert!((30..=100).contains(&later), "{later}");
+        conf.set(Ipv4::IcmpMsgsPerSec, 0);
+        assert!((0..200).filter(|_| bucket.take(&conf, 9 * SECOND)).count() < 100);
+        assert!(!bucket.take(&conf, 99 * SECOND));
+    }
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device's IPv4 addresses: their list, what a change of it brings with it, and their ends
+//! (`struct in_ifaddr`, `__inet_insert_ifa`, `__inet_del_ifa`, `check_lifetime` of
+//! `net/ipv4/devinet.c`).
+//!
+//! Primary addresses stand first, by scope and age; an address of a prefix that is there already is
+//! secondary and goes with its primary one, or follows it where `promote_secondaries` is set.
+//! Readers load the list under a guard; changes take the device's address lock. A change answers
+//! [`News`], to be told in its order when the lock is free.
+//!
+//! Lifetimes are whole seconds; an address ends on the second, not up to 20 ms after it.
+//! Not implemented: `IFA_F_MCAUTOJOIN` (refused), the `IFA_IPV4` validator chain.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::{Error, errno, ifa, rta};
+use weir_sync::rcu::{Domain, Guard, PublishedOption};
+
+use crate::addresses::{FOREVER, Listed, Site, is_over, rest};
+use crate::clock::{SECOND, TimerId};
+use crate::device::Device;
+use crate::fib::address::Ifaddr;
+use crate::fib::route::Event;
+use crate::fib::sync::Loss;
+use crate::sysctl::Ipv4Conf;
+
+/// Flags that only IPv6 addresses have (`IPV6ONLY_FLAGS`).
+const IPV6_FLAGS: u32 = ifa::f::NODAD
+    | ifa::f::OPTIMISTIC
+    | ifa::f::DADFAILED
+    | ifa::f::HOMEADDRESS
+    | ifa::f::TENTATIVE
+    | ifa::f::MANAGETEMPADDR
+    | ifa::f::STABLE_PRIVACY;
+
+/// An address (`struct in_ifaddr`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// `IFA_LOCAL`: ours.
+    pub local: Ipv4Addr,
+    /// `IFA_ADDRESS`: the same, or the other end's.
+    pub address: Ipv4Addr,
+    /// Bits of the prefix.
+    pub prefix_len: u8,
+    /// `IFA_BROADCAST`
+    pub broadcast: Option<Ipv4Addr>,
+    /// `IFA_LABEL`
+    pub label: String,
+    /// `RT_SCOPE_*`
+    pub scope: u8,
+    /// `IFA_F_*`
+    pub flags: u32,
+    /// `IFA_RT_PRIORITY`: metric of its prefix route.
+    pub metric: u32,
+    /// `IFA_PROTO`
+    pub protocol: u8,
+    /// Seconds it is preferred, from `updated`.
+    pub preferred: u32,
+    /// Seconds it is valid, from `updated`.
+    pub valid: u32,
+    /// ns of the stack's clock.
+    pub created: u64,
+    /// ns of the stack's clock.
+    pub updated: u64,
+}
+
+impl Address {
+    /// The network mask.
+    pub fn mask(&self) -> u32 {
+        mask(self.prefix_len)
+    }
+
+    /// Whether `other` is within the prefix (`inet_ifa_match`).
+    #[inline]
+    pub fn contains(&self, other: Ipv4Addr) -> bool {
+        (u32::from(self.address) ^ u32::from(other)) & self.mask() == 0
+    }
+
+    /// Whether another address of the prefix came first.
+    #[inline]
+    pub fn is_secondary(&self) -> bool {
+        self.flags & ifa::f::SECONDARY != 0
+    }
+
+    fn shares_prefix(&self, other: &Self) -> bool {
+        self.prefix_len == other.prefix_len && self.contains(other.address)
+    }
+
+    fn is_twin(&self, other: &Self) -> bool {
+        self.shares_prefix(other) && self.local == other.local
+    }
+
+    /// As the routes see it.
+    fn ifaddr(&self) -> Ifaddr {
+        Ifaddr {
+            local: self.local,
+            address: self.address,
+            prefix_len: self.prefix_len,
+            broadcast: self.broadcast,
+            secondary: self.is_secondary(),
+            no_prefix_route: self.flags & ifa::f::NOPREFIXROUTE != 0,
+            metric: self.metric,
+        }
+    }
+
+    /// Sets its lifetimes (`set_ifa_lifetime`).
+    pub fn set_lifetime(&mut self, valid: u32, preferred: u32, now: u64) {
+        self.flags &= !(ifa::f::PERMANENT | ifa::f::DEPRECATED);
+        if valid == FOREVER {
+            self.flags |= ifa::f::PERMANENT;
+        }
+        if preferred == 0 {
+            self.flags |= ifa::f::DEPRECATED;
+        }
+        (self.valid, self.preferred, self.updated) = (valid, preferred, now);
+    }
+
+    /// Seconds it is still preferred and valid.
+    pub fn rest(&self, now: u64) -> (u32, u32) {
+        if self.flags & ifa::f::PERMANENT != 0 {
+            return (FOREVER, FOREVER);
+        }
+        rest(self.preferred, self.valid, self.updated, now)
+    }
+}
+
+impl Listed for Address {
+    type Key = u32;
+
+    fn next_end(&self) -> Option<u64> {
+        if self.flags & ifa::f::PERMANENT != 0 {
+            return None;
+        }
+        let at = |life: u32| self.updated + u64::from(life) * SECOND;
+        if self.flags & ifa::f::DEPRECATED == 0 && self.preferred != FOREVER {
+            Some(at(self.preferred.min(self.valid)))
+        } else {
+            (self.valid != FOREVER).then(|| at(self.valid))
+        }
+    }
+
+    fn announce(&self, site: &Site<'_>, ty: u16) {
+        crate::rtnl::address::announce4(site, self, ty);
+    }
+
+    fn expire(site: &Site<'_>) {
+        site.device.ipv4.addresses.expire(site);
+    }
+}
+
+/// The network mask of a prefix length.
+pub fn mask(prefix_len: u8) -> u32 {
+    u32::MAX
+        .checked_shl(32 - u32::from(prefix_len.min(32)))
+        .unwrap_or(0)
+}
+
+/// What a change brought.
+pub type News = crate::addresses::News<Address>;
+
+type List = Vec<Arc<Address>>;
+
+/// The addresses of a device.
+#[derive(Debug)]
+pub struct Addresses {
+    list: PublishedOption<List>,
+    /// Guards changes of the list; holds the timer of the next end of a lifetime. Third in the lock
+    /// order.
+    change: Mutex<Option<TimerId>>,
+}
+
+/// The list a change works on, and what it brings.
+struct Work<'a> {
+    site: Site<'a>,
+    list: List,
+    news: Vec<News>,
+}
+
+impl Work<'_> {
+    fn all(&self) -> Vec<Ifaddr> {
+        self.list.iter().map(|address| address.ifaddr()).collect()
+    }
+
+    fn routes(&mut self, events: Vec<Event<u32, Arc<Device>>>) {
+        if !events.is_empty() {
+            self.news.push(News::Routes(events));
+        }
+    }
+
+    /// `fib_add_ifaddr`
+    fn add_routes(&mut self, address: &Address) {
+        let (site, mut events) = (self.site, Vec::new());
+        let all = self.all();
+        site.ns.fib.v4.address_came(
+            site.device,
+            &address.ifaddr(),
+            &all,
+            &site.host(),
+            &mut events,
+        );
+        self.routes(events);
+    }
+
+    /// `fib_del_ifaddr`
+    fn remove_routes(&mut self, address: &Address, promoted: Option<&Address>, gone: bool) {
+        let (site, mut events) = (self.site, Vec::new());
+        let all = self.all();
+        let promoted = promoted.map(Address::ifaddr);
+        site.ns.fib.v4.address_went(
+            site.device,
+            &address.ifaddr(),
+            &all,
+            promoted.as_ref(),
+            gone,
+            &mut events,
+        );
+        self.routes(events);
+    }
+
+    /// An address is there: the rest of the stack follows (`fib_inetaddr_event`).
+    fn came(&mut self, address: &Arc<Address>) {
+        self.news.push(News::Came(address.clone()));
+        self.add_routes(address);
+        let site = self.site;
+        crate::fib::host::found4(site.stack, site.ns, site.device);
+    }
+
+    /// An address is no longer there.
+    fn went(&mut self, address: &Arc<Address>, gone: bool) {
+        self.news.push(News::Went(address.clone()));
+        self.remove_routes(address, None, gone);
+        let site = self.site;
+        if self.list.is_empty() {
+            crate::fib::host::lost4(site.ns, site.device, Loss::Down, true);
+            let key = site.device.key;
+            site.ns
+                .neighbours
+                .device_went(site.stack, site.guard, key, false, false);
+        }
+    }
+
+    /// `__inet_insert_ifa`
+    fn insert(&mut self, mut address: Address) -> Result<(), Error> {
+        if address.local.is_unspecified() {
+            return Ok(());
+        }
+        address.flags &= !(ifa::f::SECONDARY | IPV6_FLAGS);
+        let mut at = 0;
+        for (index, other) in self.list.iter().enumerate() {
+            if !other.is_secondary() && address.scope <= other.scope {
+                at = index + 1;
+            }
+            if address.shares_prefix(other) {
+                if other.local == address.local {
+                    return Err(Error::new(errno::EEXIST));
+                }
+                if other.scope != address.scope {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                address.flags |= ifa::f::SECONDARY;
+            }
+        }
+        if address.is_secondary() {
+            at = self.list.len();
+        }
+        let address = Arc::new(address);
+        self.list.insert(at, address.clone());
+        self.came(&address);
+        Ok(())
+    }
+
+    /// `__inet_del_ifa`
+    fn remove(&mut self, at: usize, gone: bool) {
+        let Some(first) = self.list.get(at).cloned() else {
+            return;
+        };
+        let site = self.site;
+        let promote = !gone
+            && (site.device.ipv4.conf.on(Ipv4Conf::PromoteSecondaries)
+                || site.ns.all.ipv4.on(Ipv4Conf::PromoteSecondaries));
+        let follows =
+            |address: &Arc<Address>| address.is_secondary() && first.shares_prefix(address);
+        let mut heir = None;
+        if !gone && !first.is_secondary() {
+            if promote {
+                let found = self.list.iter().skip(at + 1).find(|other| follows(other));
+                heir = found.cloned();
+            } else {
+                while let Some(next) = self.list.iter().skip(at + 1).position(&follows) {
+                    let other = self.list.remove(at + 1 + next);
+                    self.went(&other, false);
+                }
+            }
+        }
+        // The routes of those that follow get another source: away with them while all are there.
+        let heirs: Vec<_> = match &heir {
+            None => Vec::new(),
+            Some(_) => self
+                .list
+                .iter()
+                .skip(at + 1)
+                .filter(|other| follows(other))
+                .cloned()
+                .collect(),
+        };
+        for other in &heirs {
+            self.remove_routes(other, Some(&first), gone);
+        }
+        self.list.remove(at);
+        self.went(&first, gone);
+        if let Some(heir) = heir {
+            self.list.retain(|other| !Arc::ptr_eq(other, &heir));
+            // Behind the last primary address that the old one stood before.
+            let place = self
+                .list
+                .iter()
+                .rposition(|other| !other.is_secondary() && first.scope <= other.scope)
+                .map_or(0, |last| last + 1);
+            let promoted = Arc::new(Address {
+                flags: heir.flags & !ifa::f::SECONDARY,
+                ..(*heir).clone()
+            });
+            self.list.insert(place, promoted.clone());
+            self.came(&promoted);
+            for other in heirs.iter().skip(1) {
+                self.add_routes(other);
+            }
+        }
+    }
+
+    fn replace(&mut self, at: usize, address: Address) {
+        if let Some(slot) = self.list.get_mut(at) {
+            *slot = Arc::new(address);
+            self.news.push(News::Came(slot.clone()));
+        }
+    }
+}
+
+impl Addresses {
+    /// No address.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            list: PublishedOption::new(domain, None),
+            change: Mutex::new(None),
+        }
+    }
+
+    /// The addresses, primary ones first.
+    #[inline]
+    pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
+        self.list.load(guard).map_or(&[], Vec::as_slice)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TimerId>> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a change and publishes its outcome; the timer follows.
+    fn change<R>(
+        &self,
+        site: &Site<'_>,
+        change: impl FnOnce(&mut Work<'_>) -> Result<R, Error>,
+    ) -> Result<(R, Vec<News>), Error> {
+        let mut timer = self.lock();
+        let mut work = Work {
+            site: *site,
+            list: self.list(site.guard).to_vec(),
+            news: Vec::new(),
+        };
+        let answer = change(&mut work)?;
+        let Work { list, news, .. } = work;
+        site.rearm(&mut timer, &list);
+        self.list.replace((!list.is_empty()).then_some(list));
+        Ok((answer, news))
+    }
+
+    /// Ends what is over (`check_lifetime`).
+    fn expire(&self, site: &Site<'_>) {
+        let now = site.stack.clock.now();
+        // This timer has fired; the change below arms the next.
+        *self.lock() = None;
+        let changed = self.change(site, |work| {
+            let over = |life, address: &Address| is_over(life, address.updated, now);
+            while let Some(at) = work.list.iter().position(|address| {
+                address.flags & ifa::f::PERMANENT == 0 && over(address.valid, address)
+            }) {
+                work.remove(at, false);
+            }
+            for at in 0..work.list.len() {
+                let Some(address) = work.list.get(at) else {
+                    break;
+                };
+                let lively = address.flags & (ifa::f::PERMANENT | ifa::f::DEPRECATED) == 0;
+                if lively && over(address.preferred, address) {
+                    let mut address = (**address).clone();
+                    address.flags |= ifa::f::DEPRECATED;
+                    work.replace(at, address);
+                }
+            }
+            Ok(())
+        });
+        if let Ok(((), news)) = changed {
+            site.tell(news);
+        }
+    }
+
+    /// Adds an address (`inet_rtm_newaddr`); one that is there is changed if `replace`.
+    ///
+    /// # Errors
+    /// EEXIST for one that is there; EINVAL for a scope other than its prefix's.
+    pub fn add(
+        &self,
+        site: &Site<'_>,
+        address: Address,
+        replace: bool,
+    ) -> Result<Vec<News>, Error> {
+        let changed = self.change(site, |work| {
+            let Some(at) = work.list.iter().position(|other| other.is_twin(&address)) else {
+                return work.insert(address);
+            };
+            if !replace {
+                return Err(Error::new(errno::EEXIST));
+            }
+            let Some(present) = work.list.get(at).cloned() else {
+                return Ok(());
+            };
+            let mut changed = (*present).clone();
+            if changed.metric != address.metric {
+                let mut events = Vec::new();
+                work.site.ns.fib.v4.prefix_metric(
+                    work.site.device,
+                    &present.ifaddr(),
+                    address.metric,
+                    &work.site.host(),
+                    &mut events,
+                );
+                work.routes(events);
+                changed.metric = address.metric;
+            }
+            changed.protocol = address.protocol;
+            changed.set_lifetime(address.valid, address.preferred, address.updated);
+            work.replace(at, changed);
+            Ok(())
+        });
+        changed.map(|(_, news)| news)
+    }
+
+    /// Removes the first address for which `which` says yes (`inet_rtm_deladdr`).
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL when there is none.
+    pub fn remove(
+        &self,
+        site: &Site<'_>,
+        which: impl Fn(&Address) -> bool,
+    ) -> Result<Vec<News>, Error> {
+        let changed = self.change(site, |work| {
+            let at = work.list.iter().position(|address| which(address));
+            let at = at.ok_or_else(|| Error::new(errno::EADDRNOTAVAIL))?;
+            work.remove(at, false);
+            Ok(())
+        });
+        changed.map(|(_, news)| news)
+    }
+
+    /// The device leaves: all addresses go (`inetdev_destroy`).
+    pub(super) fn clear(&self, site: &Site<'_>) {
+        let changed = self.change(site, |work| {
+            while !work.list.is_empty() {
+                work.remove(0, true);
+            }
+            Ok(())
+        });
+        if let Ok(((), news)) = changed {
+            site.tell(news);
+        }
+    }
+
+    /// The device is up: the routes of its addresses come back, and a loopback device without
+    /// addresses gets 127.0.0.1/8 (`inetdev_event`, `fib_netdev_event`).
+    pub(super) fn device_up(&self, site: &Site<'_>) {
+        let changed = self.change(site, |work| {
+            let device = work.site.device;
+            if device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0 {
+                let now = work.site.stack.clock.now();
+                let mut address = Address {
+                    local: Ipv4Addr::LOCALHOST,
+                    address: Ipv4Addr::LOCALHOST,
+                    prefix_len: 8,
+                    broadcast: None,
+                    label: device.name(),
+                    scope: rta::scope::HOST,
+                    flags: 0,
+                    metric: 0,
+                    protocol: 0,
+                    preferred: FOREVER,
+                    valid: FOREVER,
+                    created: now,
+                    updated: now,
+                };
+                address.set_lifetime(FOREVER, FOREVER, now);
+                // It is still there when the device comes up again.
+                let _ = work.insert(address);
+            }
+            for address in work.list.clone() {
+                work.add_routes(&address);
+            }
+            Ok(())
+        });
+        if let Ok(((), news)) = changed {
+            site.tell(news);
+        }
+        crate::fib::host::found4(site.stack, site.ns, site.device);
+    }
+
+    /// The device has another name: so have the labels (`inetdev_changename`).
+    pub(super) fn device_renamed(&self, site: &Site<'_>) {
+        let name = site.device.name();
+        let changed = self.change(site, |work| {
+            for at in 0..work.list.len() {
+                let Some(address) = work.list.get(at) else {
+                    break;
+                };
+                let mut address = (**address).clone();
+                let suffix = match address.label.find(':').filter(|_| at > 0) {
+                    Some(colon) => address.label.split_off(colon),
+                    None if at > 0 => format!(":{}", at + 1),
+                    None => String::new(),
+                };
+                let room = 15usize.saturating_sub(suffix.len());
+                address.label = name.chars().take(room).collect::<String>() + &suffix;
+                work.replace(at, address);
+            }
+            Ok(())
+        });
+        if let Ok(((), news)) = changed {
+            site.tell(news);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ARP (RFC 826, `net/ipv4/arp.c`): questions, answers, and what is learned from others'.
+//!
+//! Obeys `arp_ignore`, `arp_filter`, `arp_accept`, `arp_announce`, `arp_notify`,
+//! `drop_gratuitous_arp`, `proxy_arp`, `medium_id` and the neighbour's `locktime`.
+//! Not implemented: the delay of proxy answers (`proxy_delay`; they go at once), proxy entries,
+//! `proxy_arp_pvlan`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_netlink::ifla::iff;
+use weir_netlink::rta;
+use weir_packet::header::arp::{ARPOP_REPLY, ARPOP_REQUEST, arp};
+use weir_packet::header::ethernet::{BROADCAST, ethernet};
+use weir_packet::header::{Arp, ETH_P_ARP, Ipv4};
+use weir_packet::{Batch, DropReason, Flags, Packet, PacketType};
+use weir_sync::rcu::Guard;
+
+use super::route::{self, Wanted};
+use super::{larger, on_either, select};
+use crate::clock::MILLISECOND;
+use crate::cpu::Cx;
+use crate::device::{Device, Mac};
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::neigh::{Neighbour, Update, nud};
+use crate::stack::Stack;
+use crate::stages::Stage;
+use crate::sysctl::{Ipv4Conf, Neigh};
+
+/// What an ARP packet says.
+#[derive(Debug, Clone, Copy)]
+struct Message {
+    op: u16,
+    sha: Mac,
+    sip: Ipv4Addr,
+    tha: Mac,
+    tip: Ipv4Addr,
+}
+
+/// Receives ARP packets, all from one device (`arp_rcv`).
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    let count = batch.len();
+    for packet in batch {
+        let mut packet = packet;
+        if device.flags() & iff::NOARP != 0
+            || matches!(
+                packet.pkt_type(),
+                PacketType::OtherHost | PacketType::Loopback
+            )
+        {
+            cx.consume(packet);
+            continue;
+        }
+        match read(&mut packet) {
+            Ok(message) => match process(cx, device, &message, packet.pkt_type()) {
+                Ok(()) => cx.consume(packet),
+                Err(reason) => cx.drop(device, Place::Arp, reason, packet),
+            },
+            Err(reason) => cx.drop(device, Place::Arp, reason, packet),
+        }
+    }
+    cx.state.stages.end(Stage::Local, count);
+}
+
+fn read(packet: &mut Packet) -> Result<Message, DropReason> {
+    if !packet.data_to_network() {
+        return Err(DropReason::PKT_TOO_SMALL);
+    }
+    let header = Arp::new(packet.data()).ok_or(DropReason::PKT_TOO_SMALL)?;
+    // Ethernet devices take both numbers of their hardware (6: IEEE 802).
+    if header.hlen() != 6
+        || header.plen() != 4
+        || !matches!(header.hardware(), 1 | 6)
+        || header.protocol() != 0x0800
+        || !matches!(header.op(), ARPOP_REQUEST | ARPOP_REPLY)
+    {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    Ok(Message {
+        op: header.op(),
+        sha: header.sha(),
+        sip: header.sip().into(),
+        tha: header.tha(),
+        tip: header.tip().into(),
+    })
+}
+
+/// `arp_process`
+fn process(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    message: &Message,
+    pkt_type: PacketType,
+) -> Result<(), DropReason> {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let Message { op, sip, tip, .. } = *message;
+    if tip.is_multicast() || (tip.is_loopback() && !on_either(ns, device, Ipv4Conf::RouteLocalnet))
+    {
+        return Err(DropReason::IP_INVALID_DEST);
+    }
+    if sip == tip && on_either(ns, device, Ipv4Conf::DropGratuitousArp) {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    if sip.is_unspecified() {
+        // Somebody asks whether an address is free (RFC 5227).
+        if op == ARPOP_REQUEST
+            && route::address_type(ns, tip, guard) == rta::rtn::LOCAL
+            && !is_ignored(ns, device, sip, tip, guard)
+        {
+            answer(cx, device, message);
+        }
+        return Ok(());
+    }
+    if op == ARPOP_REQUEST
+        && let Some(verdict) = question(cx, device, ns, message)
+    {
+        if verdict {
+            let learned = learn(cx, device, ns, message);
+            if learned {
+                answer(cx, device, message);
+            }
+        }
+        return Ok(());
+    }
+    update(cx, device, ns, message, pkt_type);
+    Ok(())
+}
+
+/// Whether a question is to be answered; `None` when it is not ours to answer at all.
+fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> Option<bool> {
+    let guard = cx.guard;
+    let Message { sip, tip, .. } = *message;
+    // The route of a packet from the asker to the address it asks for.
+    let mut bytes = [0; 20];
+    let mut edit = weir_packet::header::Ipv4Mut::new(&mut bytes)?;
+    edit.set_version_ihl(0x45)
+        .set_src(sip.octets())
+        .set_dst(tip.octets());
+    let mut input = route::Input::new(ns, device, guard);
+    let header = Ipv4::new(&bytes)?;
+    match input.route(&header, &bytes, 0) {
+        route::Verdict::Local(route::To::Us) => {
+            let silent = is_ignored(ns, device, sip, tip, guard)
+                || (on_either(ns, device, Ipv4Conf::ArpFilter)
+                    && is_filtered(ns, device, sip, tip, guard));
+            Some(!silent)
+        }
+        route::Verdict::Forward(hop) => {
+            (input.forwards() && is_proxied(ns, device, hop.device)).then_some(true)
+        }
+        _ => None,
+    }
+}
+
+/// Notes who asks; whether there is room (`neigh_event_ns`).
+fn learn(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> bool {
+    let address = IpAddr::V4(message.sip);
+    let Some(entry) = ns
+        .neighbours
+        .get_or_make(cx.stack, device, address, cx.guard)
+    else {
+        return false;
+    };
+    change(cx, device, &entry, message.sha, nud::STALE, true);
+    true
+}
+
+fn change(
+    cx: &Cx<'_>,
+    device: &Arc<Device>,
+    entry: &Arc<Neighbour>,
+    mac: Mac,
+    state: u8,
+    replace: bool,
+) {
+    let update = Update {
+        mac: Some(mac),
+        state,
+        replace,
+        weak: false,
+        admin: false,
+        router: None,
+    };
+    // A permanent entry stays as it is.
+    let _ = entry.update(cx.stack, cx.guard, device, update);
+}
+
+/// Takes what a reply, or a question to others, says of a neighbour we know.
+fn update(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    message: &Message,
+    pkt_type: PacketType,
+) {
+    let guard = cx.guard;
+    let Message { op, sip, .. } = *message;
+    let address = IpAddr::V4(sip);
+    let mut entry = ns.neighbours.get(device.key, address, guard).cloned();
+    let accepts = match larger(ns, device, Ipv4Conf::ArpAccept) {
+        1 => true,
+        2 => {
+            let any = Ipv4Addr::UNSPECIFIED;
+            select::confirm_address(ns, Some(device), sip, any, rta::scope::LINK, guard).is_some()
+        }
+        _ => false,
+    };
+    if entry.is_none() && !accepts {
+        return;
+    }
+    let unicast = || own_type(ns, sip, guard) == rta::rtn::UNICAST;
+    // A gratuitous reply names its own hardware address as the target.
+    let gratuitous =
+        sip == message.tip && (op != ARPOP_REPLY || message.tha == message.sha) && unicast();
+    if entry.is_none() && (gratuitous || (op == ARPOP_REPLY && unicast())) {
+        entry = ns.neighbours.get_or_make(cx.stack, device, address, guard);
+    }
+    let Some(entry) = entry else { return };
+    let (_, updated, _, _) = entry.facts();
+    let locked = device.ipv4.neigh.get(Neigh::Locktime).max(0) as u64 * MILLISECOND;
+    // Of several replies the first counts.
+    let replace = cx.now > updated + locked || gratuitous;
+    let state = if op == ARPOP_REPLY && pkt_type == PacketType::Host {
+        nud::REACHABLE
+    } else {
+        nud::STALE
+    };
+    change(cx, device, &entry, message.sha, state, replace);
+}
+
+/// `RTN_*` of an address (`inet_addr_type_dev_table`).
+fn own_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
+    route::address_type(ns, address, guard)
+}
+
+/// `arp_ignore`
+fn is_ignored(
+    ns: &Namespace,
+    device: &Device,
+    sip: Ipv4Addr,
+    tip: Ipv4Addr,
+    guard: &Guard,
+) -> bool {
+    let any = Ipv4Addr::UNSPECIFIED;
+    let (on, sip, scope) = match larger(ns, device, Ipv4Conf::ArpIgnore) {
+        1 => (Some(device), any, rta::scope::HOST),
+        2 => (Some(device), sip, rta::scope::HOST),
+        3 => (None, any, rta::scope::LINK),
+        8 => return true,
+        _ => return false,
+    };
+    select::confirm_address(ns, on, sip, tip, scope, guard).is_none()
+}
+
+/// `arp_filter`: the answer would not leave here.
+fn is_filtered(
+    ns: &Namespace,
+    device: &Arc<Device>,
+    sip: Ipv4Addr,
+    tip: Ipv4Addr,
+    guard: &Guard,
+) -> bool {
+    let wanted = Wanted {
+        dst: sip,
+        src: Some(tip),
+        tos: 0,
+        mark: 0,
+        proto: 0,
+    };
+    let route = route::output(ns, &wanted, guard);
+    !route.is_ok_and(|route| Arc::ptr_eq(route.hop.device, device))
+}
+
+/// `arp_fwd_proxy`
+fn is_proxied(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>) -> bool {
+    if Arc::ptr_eq(device, out) || !on_either(ns, device, Ipv4Conf::ProxyArp) {
+        return false;
+    }
+    let medium = |device: &Device| device.ipv4.conf.get(Ipv4Conf::MediumId);
+    match medium(device) {
+        0 => true,
+        -1 => false,
+        own => medium(out) != own && medium(out) != -1,
+    }
+}
+
+/// Answers a question.
+fn answer(cx: &mut Cx<'_>, device: &Arc<Device>, message: &Message) {
+    let ours = device.address();
+    let body = arp(
+        ARPOP_REPLY,
+        ours,
+        message.tip.octets(),
+        message.sha,
+        message.sip.octets(),
+    );
+    send(cx, device, message.sha, &body);
+}
+
+/// Sends an ARP packet (`arp_send_dst`).
+fn send(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, body: &[u8]) {
+    if device.flags() & iff::NOARP != 0 {
+        return;
+    }
+    let Some(mut packet) = cx
+        .stack
+        .pool
+        .packet(&ethernet(to, device.address(), ETH_P_ARP))
+    else {
+        return device.count_drop(Place::Arp, DropReason::NOMEM);
+    };
+    let written = packet.append(body);
+    debug_assert!(written, "a frame holds an ARP packet");
+    packet.reset_mac();
+    packet.set_network(14);
+    packet.protocol = ETH_P_ARP;
+    packet.flags.insert(Flags::LOCAL);
+    packet.set_pkt_type(PacketType::Outgoing);
+    packet.time = cx.now;
+    packet.iif = 0;
+    packet.dev = device.key.0;
+    let mut batch = Batch::new();
+    // An empty batch has room.
+    let _ = batch.push(packet);
+    crate::datapath::transmit(cx, device, batch);
+}
+
+/// Asks who has `target`: the neighbour `to` alone, or all (`arp_solicit`). `waiting` is a packet that
+/// waits for the answer.
+pub fn solicit(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    target: Ipv4Addr,
+    to: Option<Mac>,
+    waiting: Option<&Packet>,
+) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let own = waiting
+        .and_then(|packet| Ipv4::new(packet.data()))
+        .map(|header| Ipv4Addr::from(header.src()))
+        .filter(|src| own_type(ns, *src, guard) == rta::rtn::LOCAL);
+    let source = match larger(ns, device, Ipv4Conf::ArpAnnounce) {
+        1 => own.filter(|own| select::is_on_link(device, target, Some(*own), guard)),
+        2 => None,
+        _ => own,
+    };
+    let source = source
+        .or_else(|| select::select_address(ns, device, target, rta::scope::LINK, guard))
+        .unwrap_or(Ipv4Addr::UNSPECIFIED);
+    let body = arp(
+        ARPOP_REQUEST,
+        device.address(),
+        source.octets(),
+        [0; 6],
+        target.octets(),
+    );
+    send(cx, device, to.unwrap_or(BROADCAST), &body);
+}
+
+/// Tells the neighbours of a device's addresses (`inetdev_send_gratuitous_arp`), where `arp_notify`
+/// asks for it.
+pub fn notify(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
+    if larger(ns, device, Ipv4Conf::ArpNotify) == 0 || device.ipv4.addresses.list(guard).is_empty()
+    {
+        return;
+    }
+    let device = device.clone();
+    stack.post(Box::new(move |cx| {
+        let ours = device.address();
+        for address in device.ipv4.addresses.list(cx.guard) {
+            let own = address.local.octets();
+            send(
+                cx,
+                &device,
+                BROADCAST,
+                &arp(ARPOP_REQUEST, ours, own, [0; 6], own),
+            );
+        }
+    }));
+}

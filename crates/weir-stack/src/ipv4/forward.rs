@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv4 forwarding (`ip_forward`): TTL, MTU, priority.
+//!
+//! Not implemented: ICMP redirects (a packet that leaves where it came in is forwarded without
+//! one), path MTU from exceptions (`ip_forward_use_pmtu`).
+
+use std::sync::Arc;
+
+use weir_netlink::rta;
+use weir_packet::header::icmp::{
+    ICMP_DEST_UNREACH, ICMP_EXC_TTL, ICMP_FRAG_NEEDED, ICMP_TIME_EXCEEDED,
+};
+use weir_packet::header::ipv4::fill_check;
+use weir_packet::header::{Ipv4, ipv4_options};
+use weir_packet::{DropReason, Flags, Packet, PacketType, edit};
+
+use super::output::{self, Groups};
+use super::route::Hop;
+use super::{icmp, select};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv4 as Conf;
+
+/// Forwards a packet that begins with its checked header.
+#[inline]
+pub fn forward<'g>(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    mut packet: Packet,
+    hop: &Hop<'g>,
+    options: Option<&ipv4_options::Compiled>,
+    groups: &mut Groups<'g>,
+) {
+    // A unicast packet in a group's frame goes no further.
+    if packet.pkt_type() != PacketType::Host {
+        let reason = DropReason::UNICAST_IN_L2_MULTICAST;
+        return cx.drop(device, Place::Ipv4Forward, reason, packet);
+    }
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+    };
+    let (ttl, tos, dont_fragment) = (header.ttl(), header.tos(), header.dont_fragment());
+    if ttl <= 1 {
+        icmp::error(
+            cx,
+            device,
+            &packet,
+            ICMP_TIME_EXCEEDED,
+            ICMP_EXC_TTL,
+            0,
+            false,
+        );
+        return cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+    }
+    if packet.len() > hop.mtu as usize && dont_fragment {
+        icmp::error(
+            cx,
+            device,
+            &packet,
+            ICMP_DEST_UNREACH,
+            ICMP_FRAG_NEEDED,
+            hop.mtu & 0xffff,
+            false,
+        );
+        return cx.drop(device, Place::Ipv4Forward, DropReason::PKT_TOO_BIG, packet);
+    }
+    edit::ipv4_decrement_ttl(packet.data_mut());
+    packet.flags.insert(Flags::FORWARDED);
+    if ns.ipv4.on(Conf::ForwardUpdatePriority) {
+        packet.priority = output::priority(tos);
+    }
+    if let Some(options) = options {
+        record_out(cx, ns, &mut packet, hop, options);
+    }
+    output::push_fitting(cx, device, hop, packet, groups);
+}
+
+/// Records the address of the outgoing device (`ip_forward_options`).
+fn record_out(
+    cx: &Cx<'_>,
+    ns: &Namespace,
+    packet: &mut Packet,
+    hop: &Hop<'_>,
+    options: &ipv4_options::Compiled,
+) {
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return;
+    };
+    let (dst, len) = (header.dst().into(), header.header_len());
+    let address = select::select_address(ns, hop.device, dst, rta::scope::UNIVERSE, cx.guard);
+    if let (Some(address), Some(header)) = (address, packet.data_mut().get_mut(..len))
+        && ipv4_options::forward(header, options, address.octets())
+    {
+        fill_check(header);
+    }
+}

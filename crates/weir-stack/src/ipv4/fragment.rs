@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fragmentation (`ip_do_fragment`): a packet larger than the MTU in pieces that fit.
+
+use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, fill_check, whole_header};
+use weir_packet::header::{Ipv4, Ipv4Mut, ipv4_options};
+use weir_packet::{Packet, Pool};
+
+/// Cuts a packet, which begins with its IPv4 header, to `mtu` octets. `None` when it cannot be: the
+/// MTU holds no payload, or memory is short. Whether it may be is the caller's to know.
+pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
+    let data = packet.data();
+    let header = whole_header(data)?;
+    let view = Ipv4::new(header)?;
+    let (offset, flags) = (
+        usize::from(view.frag_off() & IP_OFFSET) * 8,
+        view.frag_off() & !IP_OFFSET,
+    );
+    // Options that are not copied stand in the first fragment alone, as NOOPs in the others.
+    let mut later = header.to_vec();
+    ipv4_options::fragment(&mut later);
+    let step = mtu.checked_sub(header.len()).filter(|step| *step >= 8)? & !7;
+    let payload = data.get(header.len()..)?;
+    let mut fragments = Vec::with_capacity(payload.len().div_ceil(step));
+    let mut done = 0;
+    while done < payload.len() {
+        let room = mtu - header.len();
+        let rest = payload.len() - done;
+        let take = if rest > room { step } else { rest };
+        let part = payload.get(done..done + take)?;
+        let first = done == 0;
+        let head = if first { header } else { later.as_slice() };
+        let mut fragment = like(packet, head.len() + part.len(), pool)?;
+        if !fragment.append(head) || !fragment.append(part) {
+            return None;
+        }
+        let more = if done + take < payload.len() {
+            IP_MF
+        } else {
+            flags & IP_MF
+        };
+        let place = ((offset + done) / 8) as u16 & IP_OFFSET;
+        let total = (head.len() + part.len()) as u16;
+        let mut edit = Ipv4Mut::new(fragment.data_mut())?;
+        edit.set_total_len(total)
+            .set_frag_off((flags & !IP_MF) | more | place);
+        fill_check(fragment.data_mut());
+        fragments.push(fragment);
+        done += take;
+    }
+    Some(fragments)
+}
+
+/// An empty packet with room for `len` octets and the metadata of another (`ip_copy_metadata`). Its trace record is the same
+/// until it gets its own.
+fn like(packet: &Packet, len: usize, pool: &Pool) -> Option<Packet> {
+    let mut copy = pool.alloc(len)?;
+    copy.trim(0);
+    copy.set_pkt_type(packet.pkt_type());
+    copy.set_network(0);
+    copy.mark = packet.mark;
+    copy.priority = packet.priority;
+    copy.trace = packet.trace;
+    copy.hash = packet.hash;
+    copy.tc_index = packet.tc_index;
+    copy.flags = packet.flags;
+    copy.nest = packet.nest;
+    copy.protocol = packet.protocol;
+    copy.queue = packet.queue;
+    copy.time = packet.time;
+    copy.dev = packet.dev;
+    copy.iif = packet.iif;
+    Some(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_packet::header::ipv4::ipv4;
+    use weir_packet::{PoolConfig, checksum};
+
+    #[test]
+    fn pieces_add_up_and_fit() {
+        let pool = Pool::new(PoolConfig::default());
+        let payload: Vec<u8> = (0..4000u32).map(|n| n as u8).collect();
+        let mut bytes = ipv4([1, 2, 3, 4], [5, 6, 7, 8], 17, 64, 0, 7, 0, payload.len()).to_vec();
+        bytes.extend_from_slice(&payload);
+        let packet = pool.packet(&bytes).unwrap();
+        for mtu in [68, 576, 1500, 2000] {
+            let fragments = split(&packet, mtu, &pool).unwrap();
+            let mut joined = Vec::new();
+            for (index, fragment) in fragments.iter().enumerate() {
+                let data = fragment.data();
+                let header = Ipv4::new(data).unwrap();
+                assert!(data.len() <= mtu && usize::from(header.total_len()) == data.len());
+                assert_eq!(header.fragment_offset(), joined.len());
+                assert_eq!(header.more_fragments(), index + 1 < fragments.len());
+                assert!(checksum::verify(&data[..20]));
+                joined.extend_from_slice(&data[20..]);
+            }
+            assert_eq!(joined, payload);
+        }
+        assert!(split(&packet, 27, &pool).is_none());
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ICMP: errors we send, with their rate limits, and messages we receive (`net/ipv4/icmp.c`).
+//!
+//! An error is sent for the first fragment of a unicast packet that is no ICMP error itself; it
+//! quotes as much as fits 576 octets. Types in `icmp_ratemask` are limited for each target
+//! (`icmp_ratelimit`) and, but for "fragmentation needed", for the namespace
+//! ([`crate::icmp_limit`]).
+//!
+//! Not implemented: IP options in replies, RFC 8335 probes, address masks, redirects received,
+//! path MTU learned from "fragmentation needed"; errors for sockets have nobody to hear them.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weir_netlink::{ifla::iff, rta};
+use weir_packet::header::icmp::{
+    ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_ECHOREPLY, ICMP_FRAG_NEEDED, ICMP_TIMESTAMP,
+    ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
+};
+use weir_packet::header::ipv4::IPPROTO_ICMP;
+use weir_packet::header::{Icmp, Ipv4};
+use weir_packet::{DropReason, Packet, PacketType, checksum};
+
+use super::route::{self, To, Wanted};
+use super::{output, select};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv4 as Conf;
+
+/// The highest type there is (`NR_ICMP_TYPES`).
+const HIGHEST: u8 = 18;
+/// Octets of an error, IP header included.
+const ERROR_LEN: u32 = 576;
+/// The source of an error when we have no address (RFC 7600).
+const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+
+/// Whether a type is limited at all (`icmpv4_mask_allow`).
+fn is_limited(ns: &Namespace, ty: u8, code: u8) -> bool {
+    ty <= HIGHEST
+        && (ty, code) != (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED)
+        && ns.ipv4.get(Conf::IcmpRateMask) >> ty & 1 == 1
+}
+
+/// Sends an ICMP error for a packet that begins with its IPv4 header (`icmp_send`). `device` is where
+/// it came in; `rest` is the second word; `local` says that it was addressed to us, so that the
+/// error comes from that address.
+pub fn error(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    packet: &Packet,
+    ty: u8,
+    code: u8,
+    rest: u32,
+    local: bool,
+) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return;
+    };
+    if packet.pkt_type() != PacketType::Host || header.fragment_offset() != 0 {
+        return;
+    }
+    if header.protocol() == IPPROTO_ICMP {
+        let inner = packet.data().get(header.header_len());
+        if inner.is_none_or(|ty| *ty > HIGHEST || is_error_v4(*ty)) {
+            return;
+        }
+    }
+    let limited = is_limited(ns, ty, code);
+    if limited && device.flags() & iff::LOOPBACK == 0 && !ns.icmp.take(&ns.ipv4, cx.now) {
+        return;
+    }
+    let src = Ipv4Addr::from(header.src());
+    let from = if local {
+        Some(header.dst().into())
+    } else if ns.ipv4.on(Conf::IcmpErrorsUseInboundIfaddr) {
+        select::select_address(ns, device, src, rta::scope::LINK, guard)
+    } else {
+        None
+    };
+    let wanted = Wanted {
+        dst: src,
+        src: from,
+        // Internetwork control, with the type of service of the packet.
+        tos: (header.tos() & 0x1e) | 0xc0,
+        mark: 0,
+        proto: IPPROTO_ICMP,
+    };
+    let Ok(mut route) = route::output(ns, &wanted, guard) else {
+        return;
+    };
+    let limit = ns.ipv4.get(Conf::IcmpRateLimit).max(0) as u64;
+    if limited
+        && route.hop.device.flags() & iff::LOOPBACK == 0
+        && !ns.inet.peers.may_send(src.into(), limit, cx.now)
+    {
+        return;
+    }
+    if route.src.is_unspecified() {
+        route.src = DUMMY;
+    }
+    let room = route.hop.mtu.min(ERROR_LEN) as usize;
+    let Some(room) = room
+        .checked_sub(Ipv4::LEN + Icmp::LEN)
+        .filter(|room| *room > Ipv4::LEN)
+    else {
+        return;
+    };
+    let data = packet.data();
+    let quote = data.get(..room).unwrap_or(data);
+    send(cx, device, ns, &route, &wanted, icmp(ty, code, rest), quote);
+}
+
+/// Sends a message with its checksum.
+fn send(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    route: &route::Output<'_>,
+    wanted: &Wanted,
+    mut head: [u8; 8],
+    payload: &[u8],
+) {
+    let mut sum = checksum::Sum::new();
+    let check = sum.add(&head).add(payload).finish().to_be_bytes();
+    [head[2], head[3]] = check;
+    let header = output::Header {
+        protocol: IPPROTO_ICMP,
+        tos: wanted.tos,
+        frag_off: 0,
+        dst: wanted.dst.octets(),
+        mark: wanted.mark,
+    };
+    output::send_own(cx, device, ns, route, &header, &[&head, payload]);
+}
+
+/// Receives a message for us (`icmp_rcv`). `at` is where the message begins.
+pub fn receive(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: Packet,
+    at: usize,
+    to: To,
+) {
+    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    let message = packet.data().get(at..).unwrap_or_default();
+    if !checksum::verify(message) {
+        return drop(cx, DropReason::ICMP_CSUM, packet);
+    }
+    let Some(head) = Icmp::new(message) else {
+        return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let ty = head.icmp_type();
+    if ty > HIGHEST {
+        return drop(cx, DropReason::UNHANDLED_PROTO, packet);
+    }
+    let question = matches!(ty, ICMP_ECHO | ICMP_TIMESTAMP);
+    if to != To::Us {
+        // Address masks (17, 18) may go to all too.
+        let ignored = question && ns.ipv4.on(Conf::IcmpEchoIgnoreBroadcasts);
+        if ignored || !(question || matches!(ty, 17 | 18)) {
+            return drop(cx, DropReason::INVALID_PROTO, packet);
+        }
+    }
+    match ty {
+        ICMP_ECHO if !ns.ipv4.on(Conf::IcmpEchoIgnoreAll) => {
+            let head = icmp(ICMP_ECHOREPLY, 0, head.rest());
+            let payload = message.get(Icmp::LEN..).unwrap_or_default();
+            reply(cx, device, ns, &packet, to, head, payload);
+        }
+        ICMP_TIMESTAMP => {
+            if let Some(original) = message.get(8..12) {
+                let now = super::input::day_time(cx).to_be_bytes();
+                let times = [original, &now, &now].concat();
+                let head = icmp(ICMP_TIMESTAMPREPLY, 0, head.rest());
+                reply(cx, device, ns, &packet, to, head, &times);
+            }
+        }
+        // Errors and replies: nobody waits for them.
+        _ => {}
+    }
+    cx.consume(packet);
+}
+
+/// Answers a question (`icmp_reply`).
+fn reply(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: &Packet,
+    to: To,
+    head: [u8; 8],
+    payload: &[u8],
+) {
+    let guard = cx.guard;
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return;
+    };
+    let wanted = Wanted {
+        dst: header.src().into(),
+        src: route::specific_destination(ns, device, packet, Some(to), guard),
+        tos: header.tos(),
+        mark: 0,
+        proto: IPPROTO_ICMP,
+    };
+    if let Ok(route) = route::output(ns, &wanted, guard) {
+        send(cx, device, ns, &route, &wanted, head, payload);
+    }
+}

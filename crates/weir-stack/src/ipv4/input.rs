@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv4 receive: header checks, route, and on to forwarding or local delivery (`ip_rcv_core`,
+//! `ip_rcv_finish_core`, `ip_rcv_options`).
+//!
+//! A batch crosses the checks and the routing first, then the rest; what is forwarded leaves
+//! gathered by next hop. On this way nothing is allocated, and a packet costs at most one look-up
+//! of the tables and one of the local table for its source.
+//!
+//! Options: record route and time stamp are filled in; a packet with a source route is dropped, as
+//! it is by Linux where `conf/all/accept_source_route` is 0.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weir_netlink::{errno, rta};
+use weir_packet::batch::BATCH;
+use weir_packet::header::icmp::{
+    ICMP_DEST_UNREACH, ICMP_HOST_UNREACH, ICMP_NET_UNREACH, ICMP_PARAMETERPROB, ICMP_PKT_FILTERED,
+};
+use weir_packet::header::ipv4::fill_check;
+use weir_packet::header::{Ipv4, ipv4_options};
+use weir_packet::{Batch, DropReason, Packet, PacketType, checksum};
+
+use super::output::Groups;
+use super::route::{self, Input, To, Verdict};
+use super::{forward, icmp, local, on_either};
+use crate::clock::MILLISECOND;
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::stages::Stage;
+use crate::sysctl::Ipv4Conf;
+
+/// Packets from which on their look-ups are prepared together.
+const WORTH_A_PREFETCH: usize = 4;
+
+/// Receives IPv4 packets (network offset set, all from one device).
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    let count = batch.len();
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let mut input = Input::new(ns, device, guard);
+    let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
+    let mut verdicts = [Verdict::Local(To::Us); BATCH];
+    for (packet, verdict) in batch.iter_mut().zip(&mut verdicts) {
+        if let Err(reason) = check(packet) {
+            *verdict = Verdict::Drop(reason);
+        }
+    }
+    if count >= WORTH_A_PREFETCH {
+        // A packet after another of its flow goes where that went.
+        let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
+        for packet in batch.iter() {
+            let header = Ipv4::new(packet.data());
+            let dst = header.map_or(0, |header| u32::from_be_bytes(header.dst()));
+            if before != Some(dst)
+                && let Some(slot) = destinations.get_mut(different)
+            {
+                *slot = dst;
+                different += 1;
+                before = Some(dst);
+            }
+        }
+        if different >= WORTH_A_PREFETCH {
+            let destinations = destinations.iter().take(different).copied();
+            ns.fib.v4.prefetch(destinations, guard);
+        }
+    }
+    for (packet, verdict) in batch.iter().zip(&mut verdicts) {
+        if matches!(verdict, Verdict::Drop(_)) {
+            continue;
+        }
+        let Some(header) = Ipv4::new(packet.data()) else {
+            continue;
+        };
+        *verdict = input.route(&header, packet.data(), packet.mark);
+        if packet.pkt_type() != PacketType::Host
+            && strict_multicast
+            && !matches!(verdict, Verdict::Local(To::All | To::Group))
+        {
+            *verdict = Verdict::Drop(DropReason::UNICAST_IN_L2_MULTICAST);
+        }
+    }
+    cx.state.stages.end(Stage::Ipv4In, count);
+    let mut groups = Groups::default();
+    let mut ours = Batch::new();
+    let mut whom = [To::Us; BATCH];
+    let mut forwarded = 0;
+    for (packet, verdict) in batch.into_iter().zip(verdicts) {
+        let mut packet = packet;
+        // A header with options is rare.
+        let mut options = None;
+        if packet.data().first().is_some_and(|first| first & 0xf > 5)
+            && !matches!(verdict, Verdict::Drop(_))
+        {
+            match read_options(cx, device, ns, &mut packet, &verdict) {
+                Ok(compiled) => options = Some(compiled),
+                Err(reason) => {
+                    cx.drop(device, Place::Ipv4In, reason, packet);
+                    continue;
+                }
+            }
+        }
+        match verdict {
+            Verdict::Forward(hop) => {
+                forwarded += 1;
+                forward::forward(cx, device, ns, packet, &hop, options.as_ref(), &mut groups);
+            }
+            Verdict::Local(to) => {
+                if let Some(slot) = whom.get_mut(ours.len()) {
+                    *slot = to;
+                }
+                // There is room: at most one batch comes out of a batch.
+                let _ = ours.push(packet);
+            }
+            Verdict::Refuse(errno) => refuse(cx, device, ns, packet, errno, input.forwards()),
+            Verdict::Drop(reason) => cx.drop(device, Place::Ipv4In, reason, packet),
+        }
+    }
+    if forwarded > 0 {
+        cx.state.stages.end(Stage::Forward, forwarded);
+        groups.flush(cx);
+    }
+    if !ours.is_empty() {
+        let count = ours.len();
+        for (packet, to) in ours.into_iter().zip(whom) {
+            local::deliver(cx, device, ns, packet, to);
+        }
+        cx.state.stages.end(Stage::Local, count);
+    }
+}
+
+/// Checks the header and cuts the packet to its length (`ip_rcv_core`). The data begins with the
+/// header then.
+#[inline]
+fn check(packet: &mut Packet) -> Result<(), DropReason> {
+    if packet.pkt_type() == PacketType::OtherHost {
+        return Err(DropReason::OTHERHOST);
+    }
+    if !packet.data_to_network() {
+        return Err(DropReason::IP_INHDR);
+    }
+    let (header_len, total) = {
+        let data = packet.data();
+        let header = Ipv4::new(data).ok_or(DropReason::IP_INHDR)?;
+        let len = header.header_len();
+        if header.version() != 4 || len < Ipv4::LEN {
+            return Err(DropReason::IP_INHDR);
+        }
+        let whole = data.get(..len).ok_or(DropReason::IP_INHDR)?;
+        if !checksum::verify(whole) {
+            return Err(DropReason::IP_CSUM);
+        }
+        (len, usize::from(header.total_len()))
+    };
+    if packet.len() < total {
+        return Err(DropReason::PKT_TOO_SMALL);
+    }
+    if total < header_len {
+        return Err(DropReason::IP_INHDR);
+    }
+    packet.trim(total);
+    packet.set_network(0);
+    packet.set_transport(header_len);
+    Ok(())
+}
+
+/// Milliseconds since midnight UT (`inet_current_timestamp`).
+pub(super) fn day_time(cx: &Cx<'_>) -> u32 {
+    let clock = &cx.stack.clock;
+    ((clock.epoch_ns() + cx.now) / MILLISECOND % 86_400_000) as u32
+}
+
+/// Reads a packet's options and fills in what they ask for (`ip_rcv_options`).
+fn read_options(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: &mut Packet,
+    verdict: &Verdict<'_>,
+) -> Result<ipv4_options::Compiled, DropReason> {
+    let guard = cx.guard;
+    let to = match verdict {
+        Verdict::Local(to) => Some(*to),
+        _ => None,
+    };
+    let address = route::specific_destination(ns, device, packet, to, guard);
+    let here = ipv4_options::Here {
+        address: address.unwrap_or(Ipv4Addr::UNSPECIFIED).octets(),
+        time: day_time(cx),
+        elsewhere: &|address| route::address_type(ns, address.into(), guard) == rta::rtn::UNICAST,
+    };
+    let len = packet
+        .data()
+        .first()
+        .map_or(0, |first| usize::from(first & 0xf) * 4);
+    let header = packet
+        .data_mut()
+        .get_mut(..len)
+        .ok_or(DropReason::IP_INHDR)?;
+    match ipv4_options::compile(header, &here) {
+        Ok(compiled) => {
+            if compiled.changed {
+                fill_check(header);
+            }
+            if compiled.source_route.is_some() {
+                return Err(DropReason::IP_INHDR);
+            }
+            Ok(compiled)
+        }
+        Err(pointer) => {
+            let local = to == Some(To::Us);
+            if matches!(verdict, Verdict::Local(To::Us) | Verdict::Forward(_)) {
+                let rest = u32::from(pointer) << 24;
+                icmp::error(cx, device, packet, ICMP_PARAMETERPROB, 0, rest, local);
+            }
+            Err(DropReason::IP_INHDR)
+        }
+    }
+}
+
+/// There is no way for a packet: its sender is told, if we are a router (`ip_error`).
+fn refuse(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: Packet,
+    errno: i32,
+    forwards: bool,
+) {
+    let (code, reason) = match errno {
+        errno::EHOSTUNREACH => (Some(ICMP_HOST_UNREACH), DropReason::IP_INADDRERRORS),
+        errno::ENETUNREACH => (Some(ICMP_NET_UNREACH), DropReason::IP_INNOROUTES),
+        errno::EACCES => (Some(ICMP_PKT_FILTERED), DropReason::IP_INNOROUTES),
+        // A blackhole.
+        _ => (None, DropReason::IP_INNOROUTES),
+    };
+    if let Some(code) = code.filter(|_| forwards)
+        && let Some(header) = Ipv4::new(packet.data())
+        && ns.inet.peers.may_report(header.src().into(), cx.now)
+    {
+        icmp::error(cx, device, &packet, ICMP_DEST_UNREACH, code, 0, false);
+    }
+    cx.drop(device, Place::Ipv4In, reason, packet);
+}

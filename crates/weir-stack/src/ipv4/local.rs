@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Delivery to the host itself (`ip_local_deliver`, `ip_protocol_deliver_rcu`).
+//!
+//! A datagram for a port of a tunnel goes there. Weir has no other sockets: a datagram for one of our
+//! UDP ports is answered "port unreachable", a TCP
+//! segment with a reset, another protocol with "protocol unreachable". Echo requests are answered.
+//! IGMP is heard and not answered.
+
+use std::sync::Arc;
+
+use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_PORT_UNREACH, ICMP_PROT_UNREACH};
+use weir_packet::header::ipv4::{
+    IP_DF, IPPROTO_ICMP, IPPROTO_IGMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE,
+};
+use weir_packet::header::transport::{TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN, fill_check_v4, tcp};
+use weir_packet::header::{Ipv4, Tcp, TcpMut, Udp};
+use weir_packet::{DropReason, Packet, PacketType, checksum};
+
+use super::route::{self, To, Wanted};
+use super::{icmp, output};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::link::vxlan::{self, receive::Outer, socket::Port};
+use crate::namespace::Namespace;
+
+/// Delivers a packet that begins with its checked header.
+pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, to: To) {
+    let fragment = Ipv4::new(packet.data()).is_some_and(|header| header.is_fragment());
+    let packet = if fragment {
+        match super::reassembly::add(cx, device, ns, packet, to) {
+            Some(whole) => whole,
+            None => return,
+        }
+    } else {
+        packet
+    };
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return cx.drop(device, Place::Ipv4Local, DropReason::IP_INHDR, packet);
+    };
+    let at = header.header_len();
+    match header.protocol() {
+        IPPROTO_ICMP => icmp::receive(cx, device, ns, packet, at, to),
+        IPPROTO_UDP | IPPROTO_UDPLITE => udp(cx, device, ns, packet, at, to),
+        IPPROTO_TCP => reset(cx, device, ns, packet, at, to),
+        IPPROTO_IGMP => cx.consume(packet),
+        _ => {
+            if to == To::Us {
+                let code = ICMP_PROT_UNREACH;
+                icmp::error(cx, device, &packet, ICMP_DEST_UNREACH, code, 0, true);
+            }
+            cx.drop(device, Place::Ipv4Local, DropReason::IP_NOPROTO, packet);
+        }
+    }
+}
+
+/// No socket has the port (`__udp4_lib_rcv`).
+fn udp(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    mut packet: Packet,
+    at: usize,
+    to: To,
+) {
+    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    let data = packet.data();
+    let segment = data.get(at..).unwrap_or_default();
+    let (Some(header), Some(ip)) = (Udp::new(segment), Ipv4::new(data)) else {
+        return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let lite = ip.protocol() == IPPROTO_UDPLITE;
+    let len = match usize::from(header.length()) {
+        _ if lite => segment.len(),
+        len if len > segment.len() || len < Udp::LEN => {
+            return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+        }
+        len => len,
+    };
+    if to != To::Us {
+        // Nobody listens to the group.
+        return cx.consume(packet);
+    }
+    let (src, dst) = (ip.src(), ip.dst());
+    let segment = segment.get(..len).unwrap_or(segment);
+    if !lite && !checksum::verify_v4(src, dst, IPPROTO_UDP, segment) {
+        return drop(cx, DropReason::UDP_CSUM, packet);
+    }
+    let port = Port {
+        ipv6: false,
+        port: header.dst_port(),
+    };
+    let outer = Outer {
+        src: src.into(),
+        dst: dst.into(),
+        tos: ip.tos(),
+        ttl: ip.ttl(),
+    };
+    packet.trim(at + len);
+    if !lite && let Some(socket) = vxlan::receive::socket(ns, port, cx.guard) {
+        return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
+    }
+    icmp::error(
+        cx,
+        device,
+        &packet,
+        ICMP_DEST_UNREACH,
+        ICMP_PORT_UNREACH,
+        0,
+        true,
+    );
+    drop(cx, DropReason::NO_SOCKET, packet);
+}
+
+/// No socket has the port: the segment is answered with a reset (`tcp_v4_send_reset`).
+fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, at: usize, to: To) {
+    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    if packet.pkt_type() != PacketType::Host {
+        return drop(cx, DropReason::NOT_SPECIFIED, packet);
+    }
+    let guard = cx.guard;
+    let data = packet.data();
+    let segment = data.get(at..).unwrap_or_default();
+    let (Some(header), Some(ip)) = (Tcp::new(segment), Ipv4::new(data)) else {
+        return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    if header.header_len() < Tcp::LEN || header.header_len() > segment.len() {
+        return drop(cx, DropReason::PKT_TOO_SMALL, packet);
+    }
+    let (src, dst) = (ip.src(), ip.dst());
+    if !checksum::verify_v4(src, dst, IPPROTO_TCP, segment) {
+        return drop(cx, DropReason::TCP_CSUM, packet);
+    }
+    if header.flags() & TCP_RST != 0 || to != To::Us {
+        return drop(cx, DropReason::NO_SOCKET, packet);
+    }
+    let flags = header.flags();
+    let taken = u32::from(flags & TCP_SYN != 0)
+        + u32::from(flags & TCP_FIN != 0)
+        + (segment.len() - header.header_len()) as u32;
+    let (seq, ack, flags) = if flags & TCP_ACK != 0 {
+        (header.ack(), 0, TCP_RST)
+    } else {
+        (0, header.seq().wrapping_add(taken), TCP_RST | TCP_ACK)
+    };
+    let mut answer = tcp(header.dst_port(), header.src_port(), seq, ack, flags);
+    if let Some(mut head) = TcpMut::new(&mut answer) {
+        head.set_window(0);
+    }
+    fill_check_v4(dst, src, IPPROTO_TCP, &mut answer);
+    let wanted = Wanted {
+        dst: src.into(),
+        src: Some(dst.into()),
+        tos: ip.tos(),
+        mark: 0,
+        proto: IPPROTO_TCP,
+    };
+    if let Ok(route) = route::output(ns, &wanted, guard) {
+        let head = output::Header {
+            protocol: IPPROTO_TCP,
+            // Without the ECN bits (`INET_ECN_MASK`).
+            tos: wanted.tos & !3,
+            frag_off: IP_DF,
+            dst: src,
+            mark: 0,
+        };
+        output::send_own(cx, device, ns, &route, &head, &[&answer]);
+    }
+    drop(cx, DropReason::NO_SOCKET, packet);
+}

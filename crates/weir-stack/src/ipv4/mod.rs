@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv4: a device's addresses and settings, and the packet's way through layer 3.
+//!
+//! ```text
+//! receive: input (checks) -> route -> forward -> output (fragment) -> neigh
+//!                                  \-> local (reassembly) -> icmp, ...  -> output
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | [`address`], [`select`] | a device's addresses; choosing among them |
+//! | [`arp`] | next hops' link-layer addresses |
+//! | [`route`] | where packets go |
+//! | `input`, `forward`, `local` | the packet's way |
+//! | `output`, `fragment`, `reassembly` | out, in pieces, and whole again |
+//! | [`icmp`], [`peer`] | messages and their rate limits |
+
+pub mod address;
+pub mod arp;
+mod forward;
+pub mod fragment;
+pub mod icmp;
+mod input;
+mod local;
+pub mod output;
+pub mod peer;
+pub mod reassembly;
+pub mod route;
+pub mod select;
+
+pub use input::receive;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
+use weir_packet::{Flags, Packet};
+use weir_sync::rcu::{Domain, Guard};
+
+use crate::addresses::Site;
+use address::Addresses;
+
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::fib::sync::Loss;
+use crate::namespace::Namespace;
+use crate::stack::Stack;
+use crate::sysctl::tree::Target;
+use crate::sysctl::{Conf, Ipv4Conf, Neigh};
+
+/// A namespace's IPv4 side, beside settings and tables.
+#[derive(Debug, Default)]
+pub struct Net {
+    /// The hosts we talk to, of both families.
+    pub peers: peer::Peers,
+    /// Packets that are not whole yet.
+    pub fragments: reassembly::Table,
+    /// Own packets so far, for their identifications.
+    ids: AtomicU32,
+}
+
+/// A device's IPv4 side.
+#[derive(Debug)]
+pub struct Inet {
+    /// `net.ipv4.conf.DEV`
+    pub conf: Conf<Ipv4Conf>,
+    /// `net.ipv4.neigh.DEV`
+    pub neigh: Conf<Neigh>,
+    /// The addresses.
+    pub addresses: Addresses,
+}
+
+impl Inet {
+    /// Starts with the namespace's `default` values and no address.
+    pub fn new(domain: &Domain, ns: &Namespace) -> Self {
+        Self {
+            conf: ns.default.ipv4.clone(),
+            neigh: ns.default.neigh4.clone(),
+            addresses: Addresses::new(domain),
+        }
+    }
+}
+
+/// A setting that holds when it is set for the device or for all (`IN_DEV_ORCONF`).
+#[inline]
+pub(crate) fn on_either(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> bool {
+    device.ipv4.conf.on(slot) || ns.all.ipv4.on(slot)
+}
+
+/// The larger of the values of the device and of all (`IN_DEV_MAXCONF`).
+#[inline]
+pub(crate) fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
+    device.ipv4.conf.get(slot).max(ns.all.ipv4.get(slot))
+}
+
+/// A device entered a namespace: it starts with the settings of `default` there (`inetdev_init`).
+pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device.ipv4.conf.copy(&ns.default.ipv4);
+    device.ipv4.neigh.copy(&ns.default.neigh4);
+}
+
+/// A device went up: addresses and routes follow.
+pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device
+        .ipv4
+        .addresses
+        .device_up(&Site::new(stack, guard, ns, device));
+    arp::notify(stack, guard, ns, device);
+}
+
+/// A device has another link-layer address: what its neighbours were is forgotten
+/// (`neigh_changeaddr`).
+pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let ns = device.namespace(guard);
+    ns.neighbours
+        .device_went(stack, guard, device.key, false, false);
+    if device.is_up() {
+        arp::notify(stack, guard, ns, device);
+    }
+}
+
+/// A device went down: its routes go, its addresses stay (`fib_disable_ip`).
+pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    crate::fib::host::lost4(ns, device, Loss::Down, false);
+    ns.neighbours
+        .device_went(stack, guard, device.key, false, false);
+}
+
+/// A device leaves its namespace: all addresses, routes and neighbours on it go.
+pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device
+        .ipv4
+        .addresses
+        .clear(&Site::new(stack, guard, ns, device));
+    crate::fib::host::lost4(ns, device, Loss::Gone, true);
+    ns.neighbours
+        .device_went(stack, guard, device.key, false, false);
+}
+
+/// A device has another name.
+pub fn device_renamed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device
+        .ipv4
+        .addresses
+        .device_renamed(&Site::new(stack, guard, ns, device));
+}
+
+/// A device's carrier came or went.
+pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    if !device.is_up() {
+        return;
+    }
+    if device.link.carrier(stack, device) {
+        crate::fib::host::found4(stack, ns, device);
+        return;
+    }
+    crate::fib::host::lost4(ns, device, Loss::Carrier, false);
+    if device.ipv4.conf.on(Ipv4Conf::ArpEvictNocarrier)
+        && ns.all.ipv4.on(Ipv4Conf::ArpEvictNocarrier)
+    {
+        ns.neighbours
+            .device_went(stack, guard, device.key, false, true);
+    }
+}
+
+/// Writes a setting of `all`, `default` or one device, with what follows from it
+/// (`devinet_sysctl_forward`, `inet_forward_change`).
+pub fn set_conf(ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
+    let set = |conf: &crate::sysctl::Conf<Ipv4Conf>, target: &Target| {
+        if conf.get(slot) != value {
+            conf.set(slot, value);
+            crate::rtnl::netconf::changed4(ns, target, slot);
+        }
+    };
+    match &target {
+        Target::Device(device) => set(&device.ipv4.conf, &target),
+        Target::Default => set(&ns.default.ipv4, &target),
+        Target::All => {
+            set(&ns.all.ipv4, &target);
+            if matches!(slot, Ipv4Conf::Forwarding) {
+                set(&ns.default.ipv4, &Target::Default);
+                for device in ns.all_devices() {
+                    let target = Target::Device(device.clone());
+                    set(&device.ipv4.conf, &target);
+                }
+            }
+        }
+    }
+}
+
+/// A packet's next hop does not answer: an ICMP error to its sender (`arp_error_report`). Our own
+/// packets have no sender that would hear it.
+pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
+    if packet.iif == 0 || packet.flags.contains(Flags::LOCAL) {
+        return;
+    }
+    let ns = device.namespace(cx.guard);
+    // Where it came in, as far as that is still there.
+    let input = ns.device(packet.iif, cx.guard).unwrap_or(device);
+    icmp::error(
+        cx,
+        input,
+        packet,
+        ICMP_DEST_UNREACH,
+        ICMP_HOST_UNREACH,
+        0,
+        false,
+    );
+}

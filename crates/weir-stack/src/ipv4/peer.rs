@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is remembered of the hosts we talk to (`struct inet_peer`): a token bucket for ICMP errors,
+//! shared by all its users, and a count of fragments received.
+//!
+//! As in Linux an unreachable destination costs its sender two tokens of one second: one of the
+//! route's error (burst 5), one of the ICMP rate limit (burst 6). Kept: [`MOST`] hosts, the one
+//! unused for longest gives way.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::clock::{MILLISECOND, SECOND};
+
+/// Hosts that are remembered.
+pub const MOST: usize = 4096;
+/// The cost of one unreachable destination (`ip_rt_error_cost`).
+const ERROR_COST: u64 = SECOND;
+/// Most that may be saved for them (`ip_rt_error_burst`).
+const ERROR_BURST: u64 = 5 * SECOND;
+/// Messages that may be saved for (`XRLIM_BURST_FACTOR`).
+const BURST_FACTOR: u64 = 6;
+
+#[derive(Debug)]
+struct Peer {
+    /// Nanoseconds saved.
+    tokens: u64,
+    /// When they were counted.
+    last: u64,
+    /// Fragments received from it.
+    fragments: u32,
+}
+
+/// The hosts of a namespace, of both families.
+#[derive(Debug, Default)]
+pub struct Peers(Mutex<BTreeMap<IpAddr, Peer>>);
+
+impl Peers {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Peer>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<R>(&self, address: IpAddr, now: u64, work: impl FnOnce(&mut Peer) -> R) -> R {
+        let mut peers = self.lock();
+        if peers.len() >= MOST && !peers.contains_key(&address) {
+            let oldest = peers.iter().min_by_key(|(_, peer)| peer.last);
+            if let Some(oldest) = oldest.map(|(address, _)| *address) {
+                peers.remove(&oldest);
+            }
+        }
+        work(peers.entry(address).or_insert(Peer {
+            // Enough for the first burst.
+            tokens: 60 * SECOND,
+            last: now,
+            fragments: 0,
+        }))
+    }
+
+    fn take(&self, address: IpAddr, now: u64, cost: u64, burst: u64) -> bool {
+        self.with(address, now, |peer| {
+            let passed = now.saturating_sub(peer.last);
+            peer.tokens = peer.tokens.saturating_add(passed).min(burst);
+            peer.last = now;
+            if peer.tokens < cost {
+                return false;
+            }
+            peer.tokens -= cost;
+            true
+        })
+    }
+
+    /// Whether a sender may be told that there is no way (`ip_error`).
+    pub fn may_report(&self, address: IpAddr, now: u64) -> bool {
+        self.take(address, now, ERROR_COST, ERROR_BURST)
+    }
+
+    /// Whether a host may be sent an ICMP message, one in `limit` milliseconds
+    /// (`inet_peer_xrlim_allow`).
+    pub fn may_send(&self, address: IpAddr, limit: u64, now: u64) -> bool {
+        let cost = limit * MILLISECOND;
+        limit == 0 || self.take(address, now, cost, BURST_FACTOR * cost)
+    }
+
+    /// Counts a fragment received from a host; answers how many there were.
+    pub fn count_fragment(&self, address: IpAddr, now: u64) -> u32 {
+        self.with(address, now, |peer| {
+            peer.fragments = peer.fragments.wrapping_add(1);
+            peer.fragments
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_then_one_a_second_and_both_uses_share() {
+        let peers = Peers::default();
+        let host = IpAddr::from([10, 0, 0, 1]);
+        let sent = |now| (0..10).filter(|_| peers.may_send(host, 1000, now)).count();
+        assert_eq!(sent(0), 6);
+        assert_eq!(sent(SECOND), 1);
+        assert_eq!(sent(SECOND + 1), 0);
+        let other = IpAddr::from([10, 0, 0, 2]);
+        let told = (0..10)
+            .filter(|_| peers.may_report(other, 0) && peers.may_send(other, 1000, 0))
+            .count();
+        assert_eq!(told, 2);
+        assert!(peers.may_send(other, 0, 0));
+    }
+}

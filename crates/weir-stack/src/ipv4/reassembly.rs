@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reassembly of packets for the host itself (RFC 791, 5722; `net/ipv4/ip_fragment.c`).
+//!
+//! A packet whose fragments overlap is given up; one that is not whole after `ipfrag_time` seconds
+//! is too, and its sender is told "time exceeded" if the first fragment came. A queue whose source
+//! sent more than `ipfrag_max_dist` other fragments meanwhile starts anew. A namespace keeps at
+//! most [`MOST_OCTETS`] (`ipfrag_high_thresh`) in queues.
+//!
+//! Not implemented: packets beyond 65,280 octets (the largest frame; dropped, `NOMEM`).
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_packet::header::icmp::{ICMP_EXC_FRAGTIME, ICMP_TIME_EXCEEDED};
+use weir_packet::header::ipv4::{IP_DF, fill_check};
+use weir_packet::header::{Ipv4, Ipv4Mut};
+use weir_packet::{DropReason, Flags, Packet};
+
+use super::route::To;
+use crate::clock::{Holds, SECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv4 as Conf;
+
+/// Octets of frames that may wait in one namespace.
+pub const MOST_OCTETS: usize = 4 << 20;
+/// Octets of the largest packet.
+const LONGEST: usize = 65_535;
+
+/// What the fragments of a packet have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    src: [u8; 4],
+    dst: [u8; 4],
+    id: u16,
+    protocol: u8,
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: usize,
+    end: usize,
+    /// The fragment; its data begins with its header.
+    packet: Packet,
+}
+
+#[derive(Debug)]
+struct Queue {
+    pieces: Vec<Piece>,
+    /// Octets that are there.
+    have: usize,
+    /// The end of the packet, as far as it is known.
+    len: usize,
+    /// The last fragment came.
+    last: bool,
+    /// Bits by the ECN code points seen.
+    ecn: u8,
+    /// Some fragment carries DF.
+    dont_fragment: bool,
+    /// Fragments of this source when the last of ours came.
+    count: u32,
+    to: To,
+    device: DeviceKey,
+    timer: TimerId,
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    queues: BTreeMap<Key, Queue>,
+    octets: usize,
+}
+
+/// The packets of a namespace that are not whole yet.
+#[derive(Debug, Default)]
+pub struct Table(Mutex<Queues>);
+
+impl Table {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a fragment came to.
+enum Added {
+    Waits,
+    Whole(Queue),
+    /// It ends itself.
+    Refused(Packet, DropReason),
+    /// It ends with all that were there.
+    Spoiled(Queue, Packet, DropReason),
+}
+
+/// Adds a fragment; answers the packet when it is whole (`ip_defrag`).
+pub fn add(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    mut packet: Packet,
+    to: To,
+) -> Option<Packet> {
+    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    let header = Ipv4::new(packet.data())?;
+    let key = Key {
+        src: header.src(),
+        dst: header.dst(),
+        id: header.id(),
+        protocol: header.protocol(),
+    };
+    let header_len = header.header_len();
+    let start = header.fragment_offset();
+    let more = header.more_fragments();
+    let (ecn, dont_fragment) = (1 << (header.tos() & 3), header.dont_fragment());
+    let mut end = start + packet.len().saturating_sub(header_len);
+    if more {
+        end &= !7;
+        packet.trim(header_len + end.saturating_sub(start));
+    }
+    if end > LONGEST - header_len {
+        drop(cx, DropReason::IP_INHDR, packet);
+        return None;
+    }
+    let most_apart = ns.ipv4.get(Conf::IpfragMaxDist).max(0) as u32;
+    let count = match most_apart {
+        0 => 0,
+        _ => ns
+            .inet
+            .peers
+            .count_fragment(Ipv4Addr::from(key.src).into(), cx.now),
+    };
+    let mut late = Vec::new();
+    let added = {
+        let mut table = ns.inet.fragments.lock();
+        let full = table.octets > MOST_OCTETS;
+        let known = table.queues.contains_key(&key);
+        if full && !known {
+            Added::Refused(packet, DropReason::NOMEM)
+        } else {
+            let queue = table
+                .queues
+                .entry(key)
+                .or_insert_with(|| new_queue(cx, device, ns, key, to, count));
+            // Too many others of this source came since: this is another packet's identification.
+            if most_apart > 0
+                && !queue.pieces.is_empty()
+                && count.wrapping_sub(queue.count) > most_apart
+            {
+                late = std::mem::take(&mut queue.pieces);
+                (queue.have, queue.len, queue.last, queue.ecn) = (0, 0, false, 0);
+            }
+            queue.count = count;
+            (queue.device, queue.to) = (device.key, to);
+            let capacity = packet.capacity();
+            let added = insert(queue, packet, start, end, more, ecn, dont_fragment);
+            let lost: usize = late.iter().map(|piece| piece.packet.capacity()).sum();
+            table.octets -= lost.min(table.octets);
+            match added {
+                Ok(true) => {
+                    table.octets += capacity;
+                    take(cx, &mut table, &key).map_or(Added::Waits, Added::Whole)
+                }
+                Ok(false) => {
+                    table.octets += capacity;
+                    Added::Waits
+                }
+                Err((packet, reason, false)) => Added::Refused(packet, reason),
+                Err((packet, reason, true)) => match take(cx, &mut table, &key) {
+                    Some(queue) => Added::Spoiled(queue, packet, reason),
+                    None => Added::Refused(packet, reason),
+                },
+            }
+        }
+    };
+    for piece in late {
+        drop(cx, DropReason::FRAG_TOO_FAR, piece.packet);
+    }
+    match added {
+        Added::Waits => None,
+        Added::Refused(packet, reason) => {
+            drop(cx, reason, packet);
+            None
+        }
+        Added::Spoiled(queue, packet, reason) => {
+            for piece in queue.pieces {
+                drop(cx, reason, piece.packet);
+            }
+            drop(cx, reason, packet);
+            None
+        }
+        Added::Whole(queue) => join(cx, device, queue),
+    }
+}
+
+fn new_queue(
+    cx: &Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    key: Key,
+    to: To,
+    count: u32,
+) -> Queue {
+    let seconds = ns.ipv4.get(Conf::IpfragTime).max(0) as u64;
+    let at = device.key;
+    let fire = Box::new(move |cx: &mut Cx<'_>| expire(cx, at, key));
+    Queue {
+        pieces: Vec::new(),
+        have: 0,
+        len: 0,
+        last: false,
+        ecn: 0,
+        dont_fragment: false,
+        count,
+        to,
+        device: at,
+        timer: cx.stack.arm(cx.now + seconds * SECOND, Holds::Packet, fire),
+    }
+}
+
+/// Takes a queue out of the table.
+fn take(cx: &Cx<'_>, table: &mut Queues, key: &Key) -> Option<Queue> {
+    let queue = table.queues.remove(key)?;
+    let octets: usize = queue.pieces.iter().map(|p| p.packet.capacity()).sum();
+    table.octets -= octets.min(table.octets);
+    cx.stack.timers.cancel(queue.timer);
+    Some(queue)
+}
+
+/// Puts a fragment into its queue (`ip_frag_queue`); whether the packet is whole. The error hands
+/// it back and says whether the queue ends with it.
+fn insert(
+    queue: &mut Queue,
+    packet: Packet,
+    start: usize,
+    end: usize,
+    more: bool,
+    ecn: u8,
+    dont_fragment: bool,
+) -> Result<bool, (Packet, DropReason, bool)> {
+    let corrupt = if more {
+        end > queue.len && queue.last
+    } else {
+        end < queue.len || (queue.last && end != queue.len)
+    };
+    if corrupt || end == start {
+        return Err((packet, DropReason::NOT_SPECIFIED, true));
+    }
+    let at = queue.pieces.partition_point(|piece| piece.start < start);
+    let before = at.checked_sub(1).and_then(|at| queue.pieces.get(at));
+    let after = queue.pieces.get(at);
+    let inside = |piece: &Piece| piece.start <= start && end <= piece.end;
+    let covered = covered(&queue.pieces, start, end);
+    if before.is_some_and(inside) || after.is_some_and(inside) || covered {
+        return Err((packet, DropReason::DUP_FRAG, false));
+    }
+    if before.is_some_and(|piece| piece.end > start) || after.is_some_and(|piece| piece.start < end)
+    {
+        return Err((packet, DropReason::DUP_FRAG, true));
+    }
+    queue.len = queue.len.max(end);
+    queue.last |= !more;
+    queue.ecn |= ecn;
+    queue.dont_fragment |= dont_fragment;
+    queue.have += end - start;
+    queue.pieces.insert(at, Piece { start, end, packet });
+    Ok(queue.last && queue.have == queue.len)
+}
+
+/// Whether an unbroken run of pieces holds all from `start` to `end`.
+fn covered(pieces: &[Piece], start: usize, end: usize) -> bool {
+    let mut at = start;
+    for piece in pieces {
+        if piece.start <= at && at < piece.end {
+            at = piece.end;
+        }
+    }
+    at >= end
+}
+
+/// The ECN bits of the whole (RFC 3168, 5.3), to be added to the first fragment's; `None` for a
+/// combination that must not be.
+fn join_ecn(seen: u8) -> Option<u8> {
+    const NOT_ECT: u8 = 1;
+    const CE: u8 = 8;
+    if seen & NOT_ECT != 0 && seen != NOT_ECT {
+        None
+    } else if seen & CE != 0 {
+        Some(3)
+    } else {
+        Some(0)
+    }
+}
+
+/// Makes one packet of a whole queue (`ip_frag_reasm`).
+fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
+    let drop_all = |cx: &Cx<'_>, reason, pieces: Vec<Piece>| {
+        for piece in pieces {
+            cx.drop(device, Place::Ipv4Local, reason, piece.packet);
+        }
+    };
+    let Some(ecn) = join_ecn(queue.ecn) else {
+        drop_all(cx, DropReason::NOT_SPECIFIED, queue.pieces);
+        return None;
+    };
+    let first = queue.pieces.first()?;
+    let header_len = Ipv4::new(first.packet.data())?.header_len();
+    let total = header_len + queue.len;
+    let whole = (total <= LONGEST)
+        .then(|| cx.stack.pool.alloc(total))
+        .flatten();
+    let Some(mut whole) = whole else {
+        drop_all(cx, DropReason::NOMEM, queue.pieces);
+        return None;
+    };
+    for piece in &queue.pieces {
+        let own = Ipv4::new(piece.packet.data())?.header_len();
+        let skip = if piece.start == 0 { 0 } else { own };
+        let part = piece.packet.data().get(skip..)?;
+        let place = if piece.start == 0 {
+            0
+        } else {
+            header_len + piece.start
+        };
+        let room = whole.data_mut().get_mut(place..place + part.len())?;
+        room.copy_from_slice(part);
+    }
+    let mut header = Ipv4Mut::new(whole.data_mut())?;
+    let tos = header.view().tos();
+    header
+        .set_total_len(total as u16)
+        .set_frag_off(if queue.dont_fragment { IP_DF } else { 0 })
+        .set_tos(tos | ecn);
+    fill_check(whole.data_mut());
+    let from = &first.packet;
+    whole.set_pkt_type(from.pkt_type());
+    whole.set_network(0);
+    whole.set_transport(header_len);
+    whole.protocol = from.protocol;
+    whole.mark = from.mark;
+    whole.priority = from.priority;
+    whole.flags = from.flags;
+    whole.flags.insert(Flags::REASSEMBLED);
+    whole.time = cx.now;
+    whole.dev = from.dev;
+    whole.iif = from.iif;
+    whole.trace = from.trace;
+    cx.stack.trace.copied(&mut whole);
+    for piece in queue.pieces {
+        cx.consume(piece.packet);
+    }
+    Some(whole)
+}
+
+/// A packet was not whole in time (`ip_expire`).
+fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
+    let Some(first) = cx.device(at).cloned() else {
+        return;
+    };
+    let ns = first.namespace(cx.guard).clone();
+    let queue = take(cx, &mut ns.inet.fragments.lock(), &key);
+    let Some(queue) = queue else { return };
+    let device = cx.device(queue.device).cloned().unwrap_or(first);
+    if let Some(head) = queue.pieces.first().filter(|piece| piece.start == 0)
+        && queue.to == To::Us
+    {
+        super::icmp::error(
+            cx,
+            &device,
+            &head.packet,
+            ICMP_TIME_EXCEEDED,
+            ICMP_EXC_FRAGTIME,
+            0,
+            true,
+        );
+    }
+    for piece in queue.pieces {
+        let reason = DropReason::FRAG_REASM_TIMEOUT;
+        cx.drop(&device, Place::Ipv4Local, reason, piece.packet);
+    }
+}

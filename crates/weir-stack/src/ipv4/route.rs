@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a packet goes: the route of one that came in (`ip_route_input_slow`,
+//! `__fib_validate_source`) and of one of our own (`ip_route_output_key_hash`).
+//!
+//! Drop reasons are those of newer kernels where 6.1 says `NOT_SPECIFIED`; a blackhole, a prohibit
+//! route and a missing one count as `IP_INNOROUTES`.
+//!
+//! Not implemented: source routes, redirects (neither sent nor obeyed), multicast forwarding,
+//! route caches and exceptions, `fib_multipath_use_neigh`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use weir_netlink::{errno, rta};
+use weir_packet::header::Ipv4;
+use weir_packet::header::icmp::is_error_v4;
+use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP};
+use weir_packet::{DropReason, Packet};
+use weir_sync::rcu::Guard;
+
+use super::{larger, on_either, select};
+use crate::device::Device;
+use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags};
+use crate::namespace::Namespace;
+use crate::sysctl::{Ipv4 as Conf, Ipv4Conf};
+
+/// Index of the loopback device, the input of our own packets (`LOOPBACK_IFINDEX`).
+const LOOPBACK: u32 = 1;
+
+/// Where a packet leaves by.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop<'g> {
+    /// The device.
+    pub device: &'g Arc<Device>,
+    /// The router, or the destination itself.
+    pub next_hop: IpAddr,
+    /// Octets of the largest packet.
+    pub mtu: u32,
+    /// The destination is the broadcast address of a subnet.
+    pub broadcast: bool,
+}
+
+type Route<'g> = Found<'g, u32, Arc<Device>>;
+
+impl<'g> Hop<'g> {
+    /// The way a route leads to `dst`; `None` when its device is gone.
+    #[inline]
+    pub fn new(found: &Route<'g>, dst: Ipv4Addr) -> Option<Self> {
+        let device = found.hop.device.as_ref()?;
+        let mtu = match found.info.metric(rta::ax::MTU) {
+            0 => device.mtu().min(0xffff),
+            mtu => mtu,
+        };
+        Some(Self {
+            device,
+            next_hop: found.hop.gateway.unwrap_or(IpAddr::V4(dst)),
+            mtu,
+            broadcast: found.info.spec.kind == rta::rtn::BROADCAST,
+        })
+    }
+}
+
+/// Whom a packet for this host is addressed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// One of our addresses.
+    Us,
+    /// All of a subnet.
+    All,
+    /// A group.
+    Group,
+}
+
+/// What becomes of a packet that came in.
+#[derive(Debug, Clone, Copy)]
+pub enum Verdict<'g> {
+    /// It ends.
+    Drop(DropReason),
+    /// There is no way: the errno says why (`ip_error`).
+    Refuse(i32),
+    /// It is for us.
+    Local(To),
+    /// It goes on.
+    Forward(Hop<'g>),
+}
+
+/// The transport ports at the start of `payload`, for what has any.
+fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
+    match (protocol, payload) {
+        (IPPROTO_TCP | IPPROTO_UDP, [a, b, c, d, ..]) => {
+            (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]))
+        }
+        _ => (0, 0),
+    }
+}
+
+/// What routing reads of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Key {
+    src: Ipv4Addr,
+    dst: Ipv4Addr,
+    tos: u8,
+    mark: u32,
+    /// Protocol and ports, where rules or hashes need them.
+    proto: u8,
+    sport: u16,
+    dport: u16,
+}
+
+impl Key {
+    fn flow(&self, iif: u32) -> Flow<u32> {
+        Flow {
+            dst: self.dst.into(),
+            src: self.src.into(),
+            iif,
+            mark: self.mark,
+            tos: self.tos,
+            proto: self.proto,
+            sport: self.sport,
+            dport: self.dport,
+            ..Flow::default()
+        }
+    }
+}
+
+/// Routes packets that came in by one device; remembers the last answer.
+pub struct Input<'g> {
+    ns: &'g Namespace,
+    device: &'g Arc<Device>,
+    guard: &'g Guard,
+    loopback: bool,
+    forwards: bool,
+    rp_filter: i32,
+    accept_local: bool,
+    route_localnet: bool,
+    /// The rules were changed.
+    custom_rules: bool,
+    /// Rules or hashes read ports.
+    needs_ports: bool,
+    last: Option<(Key, Verdict<'g>)>,
+}
+
+impl<'g> Input<'g> {
+    /// For packets that came in by `device`.
+    pub fn new(ns: &'g Namespace, device: &'g Arc<Device>, guard: &'g Guard) -> Self {
+        let flags = device.flags();
+        let custom_rules = ns.fib.v4.rules().are_changed(guard);
+        Self {
+            ns,
+            device,
+            guard,
+            loopback: flags & weir_netlink::ifla::iff::LOOPBACK != 0,
+            forwards: device.ipv4.conf.on(Ipv4Conf::Forwarding),
+            rp_filter: larger(ns, device, Ipv4Conf::RpFilter),
+            accept_local: on_either(ns, device, Ipv4Conf::AcceptLocal),
+            route_localnet: on_either(ns, device, Ipv4Conf::RouteLocalnet),
+            custom_rules,
+            needs_ports: custom_rules || ns.ipv4.get(Conf::FibMultipathHashPolicy) != 0,
+            last: None,
+        }
+    }
+
+    /// Whether the device forwards.
+    pub fn forwards(&self) -> bool {
+        self.forwards
+    }
+
+    /// Routes a packet whose header was checked; `data` begins with it.
+    #[inline]
+    pub fn route(&mut self, header: &Ipv4<'_>, data: &[u8], mark: u32) -> Verdict<'g> {
+        let mut key = Key {
+            src: header.src().into(),
+            dst: header.dst().into(),
+            // Without the ECN bits and the precedence (`IPTOS_RT_MASK`).
+            tos: header.tos() & 0x1c,
+            mark,
+            proto: 0,
+            sport: 0,
+            dport: 0,
+        };
+        if self.needs_ports {
+            key.proto = header.protocol();
+            if !header.is_fragment() {
+                let payload = data.get(header.header_len()..).unwrap_or_default();
+                (key.sport, key.dport) = ports(key.proto, payload);
+            }
+        }
+        if let Some((last, verdict)) = &self.last
+            && *last == key
+        {
+            return *verdict;
+        }
+        let verdict = self.find(&key, header, data);
+        // An error quotes another packet, whose addresses may choose the hop.
+        if header.protocol() != IPPROTO_ICMP {
+            self.last = Some((key, verdict));
+        }
+        verdict
+    }
+
+    fn find(&self, key: &Key, header: &Ipv4<'_>, data: &[u8]) -> Verdict<'g> {
+        let (src, dst) = (key.src, key.dst);
+        if src.is_multicast() || src.is_broadcast() {
+            return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
+        }
+        if dst.is_multicast() {
+            return self.group(key, header.protocol());
+        }
+        if dst.is_broadcast() || (src.is_unspecified() && dst.is_unspecified()) {
+            return self.broadcast(key);
+        }
+        if src.octets()[0] == 0 {
+            return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
+        }
+        if dst.octets()[0] == 0 {
+            return Verdict::Drop(DropReason::IP_INVALID_DEST);
+        }
+        if (dst.is_loopback() || src.is_loopback()) && !self.loopback && !self.route_localnet {
+            return Verdict::Drop(DropReason::IP_LOCALNET);
+        }
+        let flow = key.flow(self.device.ifindex());
+        let found = self
+            .ns
+            .fib
+            .v4
+            .lookup(&flow, LookupFlags::default(), self.guard);
+        let found = match found {
+            Ok(found) => found,
+            Err(_) if !self.forwards => return Verdict::Refuse(errno::EHOSTUNREACH),
+            Err(errno) => return Verdict::Refuse(errno),
+        };
+        match found.info.spec.kind {
+            rta::rtn::BROADCAST => {
+                let forwards = self.device.ipv4.conf.on(Ipv4Conf::BcForwarding)
+                    && self.ns.all.ipv4.on(Ipv4Conf::BcForwarding);
+                if !forwards {
+                    return self.broadcast(key);
+                }
+            }
+            rta::rtn::LOCAL => {
+                return match self.check_source(key, dst, 0) {
+                    Ok(()) => Verdict::Local(To::Us),
+                    Err(reason) => Verdict::Drop(reason),
+                };
+            }
+            _ if !self.forwards => return Verdict::Refuse(errno::EHOSTUNREACH),
+            rta::rtn::UNICAST => {}
+            _ => return Verdict::Drop(DropReason::IP_INVALID_DEST),
+        }
+        let found = if found.is_multipath() {
+            let hash = multipath_hash(self.ns, &flow, header, data);
+            found.select(hash)
+        } else {
+            found
+        };
+        let Some(hop) = Hop::new(&found, dst) else {
+            return Verdict::Drop(DropReason::IP_INNOROUTES);
+        };
+        match self.check_source(key, dst, found.hop.oif) {
+            Ok(()) => Verdict::Forward(hop),
+            Err(reason) => Verdict::Drop(reason),
+        }
+    }
+
+    /// A broadcast for us.
+    fn broadcast(&self, key: &Key) -> Verdict<'g> {
+        if key.src.octets()[0] != 0
+            && let Err(reason) = self.check_source(key, Ipv4Addr::UNSPECIFIED, 0)
+        {
+            return Verdict::Drop(reason);
+        }
+        Verdict::Local(To::All)
+    }
+
+    /// A packet to a group (`ip_route_input_mc`): every device is in 224.0.0.1, and in no other.
+    fn group(&self, key: &Key, protocol: u8) -> Verdict<'g> {
+        const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+        if key.dst != ALL_HOSTS {
+            return Verdict::Drop(DropReason::IP_INVALID_DEST);
+        }
+        let src = key.src;
+        if src.is_loopback() && !self.loopback && !self.route_localnet {
+            return Verdict::Drop(DropReason::IP_LOCALNET);
+        }
+        if src.octets()[0] != 0 {
+            if let Err(reason) = self.check_source(key, Ipv4Addr::UNSPECIFIED, 0) {
+                return Verdict::Drop(reason);
+            }
+        } else if protocol != weir_packet::header::ipv4::IPPROTO_IGMP
+            && key.dst.octets()[..3] != [224, 0, 0]
+        {
+            return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
+        }
+        Verdict::Local(To::Group)
+    }
+
+    /// Whether the source may be what it says (`fib_validate_source`). `oif` is where the packet
+    /// would leave, 0 here.
+    #[inline]
+    fn check_source(&self, key: &Key, dst: Ipv4Addr, oif: u32) -> Result<(), DropReason> {
+        // What is on the loopback device was sent by ourselves.
+        if self.loopback {
+            return Ok(());
+        }
+        if self.rp_filter == 0
+            && (self.device.ifindex() != oif
+                || !on_either(self.ns, self.device, Ipv4Conf::SendRedirects))
+            && (self.accept_local || !self.custom_rules)
+        {
+            if self.accept_local || !is_ours(self.ns, key.src, self.guard) {
+                return Ok(());
+            }
+            return Err(DropReason::IP_LOCAL_SOURCE);
+        }
+        self.check_source_fully(key, dst, oif)
+    }
+
+    /// `__fib_validate_source`
+    fn check_source_fully(&self, key: &Key, dst: Ipv4Addr, oif: u32) -> Result<(), DropReason> {
+        let strict = || {
+            if self.rp_filter == 0 {
+                Ok(())
+            } else {
+                Err(DropReason::IP_RPFILTER)
+            }
+        };
+        let marked = on_either(self.ns, self.device, Ipv4Conf::SrcValidMark);
+        let flow = Flow {
+            dst: key.src.into(),
+            src: dst.into(),
+            iif: if oif == 0 { LOOPBACK } else { oif },
+            mark: if marked { key.mark } else { 0 },
+            tos: key.tos,
+            proto: key.proto,
+            sport: key.dport,
+            dport: key.sport,
+            ..Flow::default()
+        };
+        let fib = &self.ns.fib.v4;
+        let Ok(found) = fib.lookup(&flow, LookupFlags::default(), self.guard) else {
+            return strict();
+        };
+        match found.info.spec.kind {
+            rta::rtn::UNICAST => {}
+            rta::rtn::LOCAL if self.accept_local => {}
+            rta::rtn::LOCAL => return Err(DropReason::IP_LOCAL_SOURCE),
+            _ => return Err(DropReason::IP_INVALID_SOURCE),
+        }
+        let ours = self.device.ifindex();
+        if found.info.hops.iter().any(|hop| hop.oif == ours) {
+            return Ok(());
+        }
+        if self.device.ipv4.addresses.list(self.guard).is_empty() {
+            return strict();
+        }
+        if self.rp_filter == 1 {
+            return Err(DropReason::IP_RPFILTER);
+        }
+        // Loose: any route will do, and there is one.
+        Ok(())
+    }
+}
+
+/// Whether an address is one of the namespace's own (`inet_lookup_ifaddr_rcu`).
+#[inline]
+pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
+    let Some(local) = ns.fib.v4.table(rta::table::LOCAL, guard) else {
+        return false;
+    };
+    let flow = Flow {
+        dst: address.into(),
+        ..Flow::default()
+    };
+    let found = local.lookup(&flow, LookupFlags::default(), guard);
+    found.is_ok_and(|found| found.info.spec.kind == rta::rtn::LOCAL)
+}
+
+/// `RTN_*` of an address as the whole of the tables see it (`inet_addr_type_dev_table`).
+pub fn address_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
+    ns.fib.v4.address_type(address, rta::table::LOCAL, guard)
+}
+
+/// The hash that chooses among hops; an ICMP error goes the way of what it quotes
+/// (`fib_multipath_hash`).
+fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u8]) -> u32 {
+    let policy = ns.ipv4.get(Conf::FibMultipathHashPolicy);
+    let mut flow = *flow;
+    if policy == 0 && header.protocol() == IPPROTO_ICMP && !header.is_fragment() {
+        let message = data.get(header.header_len()..).unwrap_or_default();
+        if message.first().is_some_and(|ty| is_error_v4(*ty))
+            && let Some(inner) = message.get(8..).and_then(Ipv4::new)
+        {
+            flow.src = u32::from_be_bytes(inner.src());
+            flow.dst = u32::from_be_bytes(inner.dst());
+        }
+    }
+    if policy == 0 {
+        // As in Linux both directions of a flow fall to the same hop.
+        (flow.src, flow.dst) = (flow.src.min(flow.dst), flow.src.max(flow.dst));
+    }
+    let fields = ns.ipv4.get(Conf::FibMultipathHashFields);
+    HashPolicy::new(policy, fields).hash(&flow)
+}
+
+/// What an own packet is to be routed by.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Destination.
+    pub dst: Ipv4Addr,
+    /// Source, if it is chosen.
+    pub src: Option<Ipv4Addr>,
+    /// Type of service.
+    pub tos: u8,
+    /// Firewall mark.
+    pub mark: u32,
+    /// Transport protocol.
+    pub proto: u8,
+}
+
+/// The way of an own packet.
+#[derive(Debug, Clone, Copy)]
+pub struct Output<'g> {
+    /// Where it leaves.
+    pub hop: Hop<'g>,
+    /// Its source.
+    pub src: Ipv4Addr,
+    /// `RTAX_HOPLIMIT`, 0 for the default.
+    pub hop_limit: u32,
+}
+
+/// Routes one of our own packets.
+///
+/// # Errors
+/// A positive errno.
+pub fn output<'g>(ns: &'g Namespace, wanted: &Wanted, guard: &'g Guard) -> Result<Output<'g>, i32> {
+    output_by(ns, wanted, 0, guard)
+}
+
+/// As [`output`], by the device with index `oif` (0: any).
+///
+/// # Errors
+/// A positive errno.
+pub fn output_by<'g>(
+    ns: &'g Namespace,
+    wanted: &Wanted,
+    oif: u32,
+    guard: &'g Guard,
+) -> Result<Output<'g>, i32> {
+    if let Some(src) = wanted.src
+        && (src.is_multicast()
+            || src.is_broadcast()
+            || src.octets()[0] == 0
+            || !is_ours(ns, src, guard))
+    {
+        return Err(errno::EINVAL);
+    }
+    let flow = Flow {
+        dst: wanted.dst.into(),
+        src: wanted.src.map_or(0, u32::from),
+        iif: LOOPBACK,
+        oif,
+        mark: wanted.mark,
+        tos: wanted.tos & 0x1c,
+        proto: wanted.proto,
+        ..Flow::default()
+    };
+    let found = ns.fib.v4.lookup(&flow, LookupFlags::default(), guard)?;
+    let hop_limit = found.info.metric(rta::ax::HOPLIMIT);
+    if found.info.spec.kind == rta::rtn::LOCAL {
+        let prefsrc = match found.info.spec.prefsrc {
+            Some(IpAddr::V4(address)) => Some(address),
+            _ => None,
+        };
+        let device = ns.device(LOOPBACK, guard).ok_or(errno::ENETUNREACH)?;
+        let hop = Hop {
+            device,
+            next_hop: wanted.dst.into(),
+            mtu: device.mtu().min(0xffff),
+            broadcast: false,
+        };
+        return Ok(Output {
+            hop,
+            src: wanted.src.or(prefsrc).unwrap_or(wanted.dst),
+            hop_limit,
+        });
+    }
+    let found = if found.is_multipath() {
+        let fields = ns.ipv4.get(Conf::FibMultipathHashFields);
+        let policy = ns.ipv4.get(Conf::FibMultipathHashPolicy);
+        found.select(HashPolicy::new(policy, fields).hash(&flow))
+    } else {
+        found
+    };
+    let hop = Hop::new(&found, wanted.dst).ok_or(errno::ENETUNREACH)?;
+    let src = match wanted.src {
+        Some(src) => src,
+        None => preferred_source(ns, &found, guard).unwrap_or(Ipv4Addr::UNSPECIFIED),
+    };
+    if src.is_loopback() && !on_either(ns, hop.device, Ipv4Conf::RouteLocalnet) {
+        return Err(errno::EINVAL);
+    }
+    Ok(Output {
+        hop,
+        src,
+        hop_limit,
+    })
+}
+
+/// The source a route prefers (`fib_result_prefsrc`).
+fn preferred_source(ns: &Namespace, found: &Route<'_>, guard: &Guard) -> Option<Ipv4Addr> {
+    if let Some(IpAddr::V4(address)) = found.info.spec.prefsrc {
+        return Some(address);
+    }
+    let gateway = match found.hop.gateway {
+        Some(IpAddr::V4(gateway)) => gateway,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
+    let device = found.hop.device.as_ref()?;
+    select::select_address(ns, device, gateway, found.info.spec.scope, guard)
+}
+
+/// The address of ours that the sender of a packet knows: its destination if that is ours alone,
+/// else what we would answer from (`fib_compute_spec_dst`).
+pub fn specific_destination(
+    ns: &Namespace,
+    device: &Device,
+    packet: &Packet,
+    to: Option<To>,
+    guard: &Guard,
+) -> Option<Ipv4Addr> {
+    let header = Ipv4::new(packet.data())?;
+    if to == Some(To::Us) {
+        return Some(header.dst().into());
+    }
+    let src = Ipv4Addr::from(header.src());
+    if src.octets()[0] == 0 {
+        return select::select_address(ns, device, Ipv4Addr::UNSPECIFIED, rta::scope::LINK, guard);
+    }
+    let flow = Flow {
+        dst: src.into(),
+        iif: LOOPBACK,
+        tos: header.tos() & 0x1c,
+        ..Flow::default()
+    };
+    match ns.fib.v4.lookup(&flow, LookupFlags::default(), guard) {
+        Ok(found) => preferred_source(ns, &found, guard),
+        Err(_) => select::select_address(ns, device, src, rta::scope::UNIVERSE, guard),
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which of our addresses to use: `inet_select_addr`, `inet_confirm_addr`, `inet_addr_onlink`.
+
+use std::net::Ipv4Addr;
+
+use weir_netlink::rta;
+use weir_sync::rcu::Guard;
+
+use crate::device::Device;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv4Conf;
+
+/// The widest scope that counts for addresses of hosts: where 127.0.0.0/8 is routed
+/// (`route_localnet`), that of the link.
+fn local_scope(ns: &Namespace, device: &Device) -> u8 {
+    if super::on_either(ns, device, Ipv4Conf::RouteLocalnet) {
+        rta::scope::LINK
+    } else {
+        rta::scope::HOST
+    }
+}
+
+/// A source address for packets to `dst` (unspecified: any) by a device, of at most `scope`
+/// (`RT_SCOPE_*`): one of the same prefix, else the first, else one of another device
+/// (`inet_select_addr`).
+pub fn select_address(
+    ns: &Namespace,
+    device: &Device,
+    dst: Ipv4Addr,
+    scope: u8,
+    guard: &Guard,
+) -> Option<Ipv4Addr> {
+    let widest = local_scope(ns, device);
+    let mut first = None;
+    for address in device.ipv4.addresses.list(guard) {
+        if address.is_secondary() || address.scope.min(widest) > scope {
+            continue;
+        }
+        if dst.is_unspecified() || address.contains(dst) {
+            return Some(address.local);
+        }
+        first = first.or(Some(address.local));
+    }
+    first.or_else(|| {
+        ns.all_devices().iter().find_map(|device| {
+            let mut primary = device
+                .ipv4
+                .addresses
+                .list(guard)
+                .iter()
+                .filter(|a| !a.is_secondary());
+            primary
+                .find(|a| a.scope != rta::scope::LINK && a.scope <= scope)
+                .map(|a| a.local)
+        })
+    })
+}
+
+/// One of a device's addresses that is `local` (unspecified: any) and shares a prefix with `dst`
+/// (unspecified: any) (`confirm_addr_indev`).
+fn confirm_on(
+    ns: &Namespace,
+    device: &Device,
+    dst: Ipv4Addr,
+    local: Ipv4Addr,
+    scope: u8,
+    guard: &Guard,
+) -> Option<Ipv4Addr> {
+    let widest = local_scope(ns, device);
+    let (any_dst, any_local) = (dst.is_unspecified(), local.is_unspecified());
+    let mut found = None;
+    let mut same = false;
+    for address in device.ipv4.addresses.list(guard) {
+        let fits = address.scope.min(widest) <= scope;
+        if found.is_none() && (any_local || local == address.local) && fits {
+            found = Some(address.local);
+            if same {
+                break;
+            }
+        }
+        if !same {
+            same = (any_local || address.contains(local)) && (any_dst || address.contains(dst));
+            if let Some(ours) = found.filter(|_| same) {
+                if !any_local || any_dst || address.contains(ours) {
+                    break;
+                }
+                if fits {
+                    found = Some(address.local);
+                    break;
+                }
+                same = false;
+            }
+        }
+    }
+    found.filter(|_| same)
+}
+
+/// The same on one device or, without one, on any (`inet_confirm_addr`).
+pub fn confirm_address(
+    ns: &Namespace,
+    device: Option<&Device>,
+    dst: Ipv4Addr,
+    local: Ipv4Addr,
+    scope: u8,
+    guard: &Guard,
+) -> Option<Ipv4Addr> {
+    match device {
+        Some(device) => confirm_on(ns, device, dst, local, scope, guard),
+        None => ns
+            .all_devices()
+            .iter()
+            .find_map(|device| confirm_on(ns, device, dst, local, scope, guard)),
+    }
+}
+
+/// Whether `a`, and `b` if given, are in the prefix of one of the device's addresses
+/// (`inet_addr_onlink`).
+pub fn is_on_link(device: &Device, a: Ipv4Addr, b: Option<Ipv4Addr>, guard: &Guard) -> bool {
+    let addresses = device.ipv4.addresses.list(guard);
+    addresses
+        .iter()
+        .any(|address| address.contains(a) && b.is_none_or(|b| address.contains(b)))
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Forwarding (`ip6_forward`).
+//!
+//! Order as there: forwarding switched on (`net.ipv6.conf.all.forwarding`), frame addressed to us, hop
+//! limit, redirect or source scope, MTU. Not done: IPsec policy, proxied neighbours (`proxy_ndp`),
+//! multicast forwarding.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use weir_packet::edit::ipv6_decrement_hop_limit;
+use weir_packet::header::Ipv6;
+use weir_packet::header::icmp::{
+    ICMPV6_DEST_UNREACH, ICMPV6_EXC_HOPLIMIT, ICMPV6_NOT_NEIGHBOUR, ICMPV6_PKT_TOOBIG,
+    ICMPV6_TIME_EXCEED,
+};
+use weir_packet::packet::Flags;
+use weir_packet::{Batch, DropReason, Packet, PacketType};
+
+use super::icmp::send_error;
+use super::nd;
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::stages::Stage;
+use crate::sysctl::Ipv6Conf;
+
+/// Where a packet is forwarded to.
+#[derive(Clone, Copy)]
+pub struct Hop<'g> {
+    /// Outgoing device.
+    pub device: &'g Arc<Device>,
+    /// The router, or the destination itself.
+    pub next_hop: Ipv6Addr,
+    /// Whether that is a router.
+    pub gateway: bool,
+    /// Octets of the largest packet.
+    pub mtu: u32,
+}
+
+impl Hop<'_> {
+    fn is_same(&self, other: &Hop<'_>) -> bool {
+        self.next_hop == other.next_hop && Arc::ptr_eq(self.device, other.device)
+    }
+}
+
+/// Packets to one next hop, collected to go out together.
+#[derive(Default)]
+pub struct Run<'g> {
+    hop: Option<Hop<'g>>,
+    batch: Batch,
+}
+
+impl<'g> Run<'g> {
+    /// Adds a packet; those to another next hop go out first.
+    #[inline]
+    pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, packet: Packet) {
+        if self.hop.is_some_and(|before| !before.is_same(&hop)) || self.batch.is_full() {
+            self.flush(cx);
+        }
+        self.hop = Some(hop);
+        // There is room: a full batch has just gone.
+        let _ = self.batch.push(packet);
+    }
+
+    /// Sends what was collected.
+    pub fn flush(&mut self, cx: &mut Cx<'_>) {
+        let Some(hop) = self.hop.take() else {
+            return;
+        };
+        let batch = self.batch.take();
+        cx.state.stages.end(Stage::Forward, batch.len());
+        crate::neigh::output(cx, hop.device, hop.next_hop.into(), false, batch);
+    }
+}
+
+/// Checks and edits a packet that begins with its IPv6 header; `None` when it ended here.
+#[inline]
+pub fn forward(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    hop: &Hop<'_>,
+    mut packet: Packet,
+) -> Option<Packet> {
+    let ended = |cx: &mut Cx<'_>, reason, packet| {
+        cx.drop(device, Place::Ipv6Forward, reason, packet);
+        None
+    };
+    if !ns.all.ipv6.on(Ipv6Conf::Forwarding) {
+        return ended(cx, DropReason::IP_INADDRERRORS, packet);
+    }
+    if packet.pkt_type() != PacketType::Host {
+        return ended(cx, DropReason::NOT_SPECIFIED, packet);
+    }
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return ended(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let (limit, src) = (header.hop_limit(), Ipv6Addr::from(header.src()));
+    if limit <= 1 {
+        let code = ICMPV6_EXC_HOPLIMIT;
+        send_error(cx, device, &packet, ICMPV6_TIME_EXCEED, code, 0);
+        return ended(cx, DropReason::IP_INHDR, packet);
+    }
+    if Arc::ptr_eq(hop.device, device) {
+        nd::redirect(cx, device, hop, &packet);
+    } else if src.is_unspecified() || src.is_multicast() || src.is_loopback() {
+        return ended(cx, DropReason::IP_INADDRERRORS, packet);
+    } else if src.is_unicast_link_local() {
+        let code = ICMPV6_NOT_NEIGHBOUR;
+        send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
+        return ended(cx, DropReason::IP_INADDRERRORS, packet);
+    }
+    if packet.len() > hop.mtu as usize {
+        send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
+        return ended(cx, DropReason::PKT_TOO_BIG, packet);
+    }
+    if hop.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+        cx.drop(hop.device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
+        return None;
+    }
+    ipv6_decrement_hop_limit(packet.data_mut());
+    packet.flags.insert(Flags::FORWARDED);
+    packet.dev = hop.device.key.0;
+    Some(packet)
+}

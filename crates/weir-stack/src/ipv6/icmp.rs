@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! ICMPv6 (RFC 4443, `net/ipv6/icmp.c`): errors about packets, and what comes in.
+//!
+//! An error goes out unless the packet was an ICMPv6 error itself, came to a group (but for "packet
+//! too big" and unknown options), or from no single host; it quotes as much as fits into 1280 octets.
+//! Rates: `icmp/ratelimit` milliseconds between errors to one address, a quarter of it for each 32
+//! bits the route's prefix is shorter, and the limit of [`crate::icmp_limit`]; all errors but "packet
+//! too big", as the default `icmp/ratemask` says (another is kept but not obeyed).
+//!
+//! Not done: errors reach no sockets and teach no path MTU; extended echo (RFC 8335), node
+//! information and multicast listener messages are taken and ignored.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use weir_netlink::rta;
+use weir_packet::checksum::verify_v6;
+use weir_packet::header::icmp::{
+    ICMPV6_ECHO_REPLY, ICMPV6_ECHO_REQUEST, ICMPV6_PARAMPROB, ICMPV6_PKT_TOOBIG, ICMPV6_UNK_OPTION,
+    QUOTE_V6, fill_check_v6, icmp, is_error_v6,
+};
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, upper_layer};
+use weir_packet::header::{Icmp, IcmpMut, Ipv6, ndisc};
+use weir_packet::{DropReason, Packet, PacketType};
+
+use super::output::{self, Head, Route};
+use super::select::{needs_device, own_kind, select_address};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv6 as Slot;
+
+/// Whether a type is limited (`icmpv6_mask_allow`).
+fn is_limited(icmp_type: u8) -> bool {
+    is_error_v6(icmp_type) && icmp_type != ICMPV6_PKT_TOOBIG
+}
+
+pub(super) fn is_loopback(device: &Device) -> bool {
+    device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
+}
+
+/// `icmpv6_global_allow`
+fn all_allow(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8) -> bool {
+    !is_limited(icmp_type) || is_loopback(device) || ns.icmp.take(&ns.ipv4, cx.now)
+}
+
+/// `icmpv6_xrlim_allow`
+fn peer_allows(
+    cx: &Cx<'_>,
+    ns: &Namespace,
+    route: &Route<'_>,
+    icmp_type: u8,
+    to: Ipv6Addr,
+) -> bool {
+    if !is_limited(icmp_type) || is_loopback(route.device) {
+        return true;
+    }
+    let limit = ns.ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
+    let timeout = limit >> ((128 - route.dst_len.min(128)) >> 5);
+    ns.inet.peers.may_send(to.into(), timeout, cx.now)
+}
+
+/// Whether a packet is an ICMPv6 error, to which none may be sent (`is_ineligible`).
+fn is_error(packet: &[u8]) -> bool {
+    let Some(upper) = upper_layer(packet) else {
+        return false;
+    };
+    if upper.protocol != IPPROTO_ICMPV6 || upper.later_fragment {
+        return false;
+    }
+    packet.get(upper.offset).is_none_or(|ty| is_error_v6(*ty))
+}
+
+/// Sends an error about `packet` (`icmp6_send`). `device` is where it was last; `info` the pointer of
+/// a parameter problem or the MTU of "packet too big".
+pub fn send_error(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    packet: &Packet,
+    icmp_type: u8,
+    code: u8,
+    info: u32,
+) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let about = packet.network();
+    let Some(header) = Ipv6::new(about) else {
+        return;
+    };
+    let (to, was_to) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
+    let mut source = own_kind(ns, device, was_to, guard).map(|_| was_to);
+    if was_to.is_multicast() || packet.pkt_type() != PacketType::Host {
+        let unknown_option = icmp_type == ICMPV6_PARAMPROB && code == ICMPV6_UNK_OPTION;
+        if icmp_type != ICMPV6_PKT_TOOBIG && !unknown_option {
+            return;
+        }
+        source = None;
+    }
+    if to.is_unspecified() || to.is_multicast() || is_error(about) {
+        return;
+    }
+    if !all_allow(cx, ns, device, icmp_type) {
+        return;
+    }
+    let oif = if needs_device(to) {
+        device.ifindex()
+    } else {
+        0
+    };
+    let any = Ipv6Addr::UNSPECIFIED;
+    let Ok(route) = output::route(ns, source.unwrap_or(any), to, oif, guard) else {
+        return;
+    };
+    if source.is_none() && route.info.spec.prefsrc.is_none() {
+        // An address of where the packet came in says more than one of where the answer leaves.
+        let came_by = ns.device(packet.iif, guard);
+        source = came_by.and_then(|device| select_address(ns, Some(device), to, guard));
+    }
+    let Some(src) = source.or_else(|| route.source(ns, to, guard)) else {
+        return;
+    };
+    if route.kind == rta::rtn::ANYCAST || !peer_allows(cx, ns, &route, icmp_type, to) {
+        return;
+    }
+    let quote = about.get(..QUOTE_V6).unwrap_or(about);
+    let Some(mut answer) = cx.stack.pool.alloc(Icmp::LEN + quote.len()) else {
+        return;
+    };
+    if let Some((head, rest)) = answer.data_mut().split_at_mut_checked(Icmp::LEN) {
+        head.copy_from_slice(&icmp(icmp_type, code, info));
+        rest.copy_from_slice(quote);
+    }
+    fill_check_v6(src.octets(), to.octets(), answer.data_mut());
+    let head = Head {
+        src,
+        dst: to,
+        protocol: IPPROTO_ICMPV6,
+        hop_limit: route.hop_limit(),
+        class: 0,
+        label: output::flow_label(ns, src, to, IPPROTO_ICMPV6),
+    };
+    output::send(cx, ns, &route, &head, answer);
+}
+
+/// Receives an ICMPv6 message for us, `at` octets into the packet, which begins with its IPv6
+/// header (`icmpv6_rcv`).
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
+    let ended = |cx: &mut Cx<'_>, reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
+    let data = packet.data();
+    let message = data.get(at..).unwrap_or_default();
+    let (Some(header), Some(icmp)) = (Ipv6::new(data), Icmp::new(message)) else {
+        return ended(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    if !verify_v6(header.src(), header.dst(), IPPROTO_ICMPV6, message) {
+        return ended(cx, DropReason::ICMP_CSUM, packet);
+    }
+    match icmp.icmp_type() {
+        ICMPV6_ECHO_REQUEST => echo(cx, device, at, packet),
+        // Nobody waits for it.
+        ICMPV6_ECHO_REPLY => ended(cx, DropReason::NO_SOCKET, packet),
+        ndisc::NDISC_ROUTER_SOLICITATION..=ndisc::NDISC_REDIRECT => {
+            super::nd::receive(cx, device, at, packet);
+        }
+        _ => cx.consume(packet),
+    }
+}
+
+/// Answers an echo request (`icmpv6_echo_reply`).
+fn echo(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packet) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return cx.consume(packet);
+    };
+    let (from, to) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
+    let class = header.traffic_class();
+    let kind = own_kind(ns, device, to, guard);
+    let anycast = kind == Some(rta::rtn::ANYCAST);
+    let ignored = ns.ipv6.on(Slot::IcmpEchoIgnoreAll)
+        || (to.is_multicast() && ns.ipv6.on(Slot::IcmpEchoIgnoreMulticast))
+        || (anycast && ns.ipv6.on(Slot::IcmpEchoIgnoreAnycast));
+    if ignored {
+        return cx.drop(device, Place::Ipv6Local, DropReason::NOT_SPECIFIED, packet);
+    }
+    let own = (kind == Some(rta::rtn::LOCAL)).then_some(to);
+    let any = Ipv6Addr::UNSPECIFIED;
+    let route = output::route(ns, own.unwrap_or(any), from, device.ifindex(), guard);
+    let Ok(route) = route else {
+        return cx.consume(packet);
+    };
+    let Some(src) = own.or_else(|| route.source(ns, from, guard)) else {
+        return cx.consume(packet);
+    };
+    // The message stays where it is and changes its type.
+    if !packet.pull(at) {
+        return cx.consume(packet);
+    }
+    output::renew(cx, &mut packet);
+    if let Some(mut icmp) = IcmpMut::new(packet.data_mut()) {
+        icmp.set_icmp_type(ICMPV6_ECHO_REPLY);
+    }
+    fill_check_v6(src.octets(), from.octets(), packet.data_mut());
+    let head = Head {
+        src,
+        dst: from,
+        protocol: IPPROTO_ICMPV6,
+        hop_limit: route.hop_limit(),
+        class,
+        label: output::flow_label(ns, src, from, IPPROTO_ICMPV6),
+    };
+    output::send(cx, ns, &route, &head, packet);
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv6 receive: checks, hop-by-hop options, route (`ip6_rcv_core`, `ipv6_parse_hopopts`,
+//! `ip6_route_input`).
+//!
+//! A batch is checked and routed packet by packet, one look-up for each run of packets of a flow; what
+//! follows is grouped:
+//! consecutive packets to one next hop leave as one batch.
+//!
+//! Options: router alert is accepted (nobody listens to it), a jumbo payload length is checked, which
+//! no packet here can have, unknown ones are judged by their two highest bits; at most
+//! `max_hbh_opts_number`. Not done: early demultiplexing, per-packet limits on header lengths
+//! (`max_hbh_length`).
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::{errno, rta};
+use weir_packet::batch::BATCH;
+use weir_packet::header::icmp::{
+    ICMPV6_ADM_PROHIBITED, ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_NOROUTE, ICMPV6_PARAMPROB,
+    is_error_v6,
+};
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, upper_layer};
+use weir_packet::header::ipv6_ext::{IPV6_TLV_JUMBO, OptionError, check_options, tlvs};
+use weir_packet::header::{Icmp, Ipv6};
+use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_sync::rcu::Guard;
+
+use super::forward::{self, Hop, Run};
+use super::icmp::{is_loopback, send_error};
+use super::output::{MIN_MTU, metric, mtu_of};
+use super::select::needs_device;
+use super::{local, select};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::fib::lookup::{Flow, HashPolicy, LookupFlags};
+use crate::namespace::Namespace;
+use crate::stages::Stage;
+use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy)]
+enum Way<'g> {
+    /// To one of our addresses.
+    Local,
+    /// To a group.
+    Group,
+    /// On to another host.
+    Forward(Hop<'g>),
+    /// Refused by its route, or without one: a positive errno.
+    Refused(i32),
+}
+
+/// Receives IPv6 packets (network offset set), all from one device (`ipv6_rcv`).
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let count = batch.len();
+    // A link that cannot carry 1280 octets has no IPv6.
+    let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || device.mtu() < MIN_MTU;
+    let mut ways = [Way::Local; BATCH];
+    let mut routed = Batch::new();
+    let mut last = None;
+    for packet in batch {
+        let Some(packet) = check(cx, ns, device, off, packet) else {
+            continue;
+        };
+        if let Some(way) = ways.get_mut(routed.len()) {
+            *way = route(ns, device, &packet, &mut last, guard);
+        }
+        // There is room: at most one batch comes out of a batch.
+        let _ = routed.push(packet);
+    }
+    cx.state.stages.end(Stage::Ipv6In, count);
+    let mut run = Run::default();
+    let mut delivered = 0;
+    for (packet, way) in routed.into_iter().zip(ways) {
+        if let Way::Forward(hop) = way {
+            if delivered > 0 {
+                cx.state.stages.end(Stage::Local, delivered);
+                delivered = 0;
+            }
+            if let Some(packet) = forward::forward(cx, ns, device, &hop, packet) {
+                run.push(cx, hop, packet);
+            }
+            continue;
+        }
+        run.flush(cx);
+        match way {
+            Way::Group if !is_heard(device, &packet, guard) => {
+                let reason = DropReason::IP_INADDRERRORS;
+                cx.drop(device, Place::Ipv6In, reason, packet);
+            }
+            Way::Refused(errno) => refuse(cx, device, errno, packet),
+            _ => {
+                local::deliver(cx, device, packet);
+                delivered += 1;
+            }
+        }
+    }
+    if delivered > 0 {
+        cx.state.stages.end(Stage::Local, delivered);
+    }
+    run.flush(cx);
+}
+
+/// Whether the device listens to the group a packet is for (`ip6_mc_input`).
+fn is_heard(device: &Device, packet: &Packet, guard: &Guard) -> bool {
+    let header = Ipv6::new(packet.data());
+    header.is_some_and(|header| select::is_member(device, header.dst().into(), guard))
+}
+
+/// Checks a packet and moves its start to the IPv6 header; `None` when it ended here
+/// (`ip6_rcv_core`).
+#[inline]
+fn check(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    off: bool,
+    mut packet: Packet,
+) -> Option<Packet> {
+    match judge(device, off, &mut packet) {
+        Ok(false) => Some(packet),
+        Ok(true) => options(cx, ns, device, packet),
+        Err(reason) => {
+            cx.drop(device, Place::Ipv6In, reason, packet);
+            None
+        }
+    }
+}
+
+/// Whether the header is acceptable; answers whether hop-by-hop options follow.
+#[inline]
+fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropReason> {
+    if packet.pkt_type() == PacketType::OtherHost {
+        return Err(DropReason::OTHERHOST);
+    }
+    if off {
+        return Err(DropReason::IPV6DISABLED);
+    }
+    if !packet.data_to_network() {
+        return Err(DropReason::PKT_TOO_SMALL);
+    }
+    let header = Ipv6::new(packet.data()).ok_or(DropReason::PKT_TOO_SMALL)?;
+    if header.version() != 6 {
+        return Err(DropReason::UNHANDLED_PROTO);
+    }
+    let (src, dst) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
+    // RFC 4291, 2.5.3: not outside a host.
+    if (src.is_loopback() || dst.is_loopback()) && !is_loopback(device) {
+        return Err(DropReason::IP_INHDR);
+    }
+    if dst.is_multicast() {
+        let scope = dst.octets()[1] & 0xf;
+        // Of an interface, and reserved.
+        if scope == 0 || (scope == 1 && !is_loopback(device)) {
+            return Err(DropReason::IP_INHDR);
+        }
+    } else if matches!(
+        packet.pkt_type(),
+        PacketType::Broadcast | PacketType::Multicast
+    ) && device.ipv6.conf.on(Ipv6Conf::DropUnicastInL2Multicast)
+    {
+        return Err(DropReason::UNICAST_IN_L2_MULTICAST);
+    }
+    if src.is_multicast() {
+        return Err(DropReason::IP_INHDR);
+    }
+    let payload = usize::from(header.payload_len());
+    let options = header.next_header() == NEXTHDR_HOP;
+    // With a jumbo payload the length is in an option.
+    if payload != 0 || !options {
+        if Ipv6::LEN + payload > packet.len() {
+            return Err(DropReason::PKT_TOO_SMALL);
+        }
+        packet.trim(Ipv6::LEN + payload);
+    }
+    packet.set_transport(Ipv6::LEN);
+    Ok(options)
+}
+
+/// Hop-by-hop options (`ipv6_parse_hopopts`).
+fn options(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    packet: Packet,
+) -> Option<Packet> {
+    let max = ns.ipv6.get(Slot::MaxHbhOptsNumber).unsigned_abs() as usize;
+    match judge_options(packet.data(), max) {
+        Ok(()) => Some(packet),
+        Err(refusal) => {
+            refuse_options(cx, device, Place::Ipv6In, refusal, packet);
+            None
+        }
+    }
+}
+
+/// Why a packet ends at its options: the reason, and the code and pointer of a parameter problem.
+pub(super) type Refusal = (DropReason, Option<(u8, u32)>);
+
+/// What an error in the options header that stands at `at` asks for.
+pub(super) fn refusal(error: OptionError, at: usize, to_group: bool) -> Refusal {
+    match error {
+        OptionError::Malformed => (DropReason::IP_INHDR, None),
+        OptionError::Discard => (DropReason::UNHANDLED_PROTO, None),
+        OptionError::Problem {
+            code,
+            at: inside,
+            not_multicast,
+        } => {
+            let reason = if code == ICMPV6_HDR_FIELD {
+                DropReason::IP_INHDR
+            } else {
+                DropReason::UNHANDLED_PROTO
+            };
+            let told = !(not_multicast && to_group);
+            (reason, told.then_some((code, (at + inside) as u32)))
+        }
+    }
+}
+
+/// Ends a packet with its parameter problem, if there is one (`icmpv6_param_prob_reason`).
+pub(super) fn refuse_options(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    place: Place,
+    (reason, problem): Refusal,
+    packet: Packet,
+) {
+    if let Some((code, pointer)) = problem {
+        send_error(cx, device, &packet, ICMPV6_PARAMPROB, code, pointer);
+    }
+    cx.drop(device, place, reason, packet);
+}
+
+/// Checks the hop-by-hop header behind the IPv6 header.
+fn judge_options(data: &[u8], max: usize) -> Result<(), Refusal> {
+    let malformed = (DropReason::IP_INHDR, None);
+    let header = Ipv6::new(data).ok_or(malformed)?;
+    let rest = data.get(Ipv6::LEN..).unwrap_or_default();
+    let [_, len] = *rest.first_chunk::<2>().ok_or(malformed)?;
+    let options = rest.get(..(usize::from(len) + 1) * 8).ok_or(malformed)?;
+    let to_group = Ipv6Addr::from(header.dst()).is_multicast();
+    let summary =
+        check_options(options, true, max).map_err(|error| refusal(error, Ipv6::LEN, to_group))?;
+    let Some(jumbo) = summary.jumbo else {
+        return Ok(());
+    };
+    if header.payload_len() != 0 {
+        let option = tlvs(options)
+            .filter_map(Result::ok)
+            .find(|tlv| tlv.kind == IPV6_TLV_JUMBO);
+        let at = option.map_or(0, |tlv| tlv.at) + Ipv6::LEN;
+        return Err((DropReason::IP_INHDR, Some((ICMPV6_HDR_FIELD, at as u32))));
+    }
+    if jumbo as usize > data.len() - Ipv6::LEN {
+        return Err((DropReason::PKT_TOO_SMALL, None));
+    }
+    Ok(())
+}
+
+/// Where a packet goes (`ip6_route_input`). `last`: where one went that is routed alike.
+#[inline]
+fn route<'g>(
+    ns: &'g Namespace,
+    device: &Device,
+    packet: &Packet,
+    last: &mut Option<(Flow<u128>, Way<'g>)>,
+    guard: &'g Guard,
+) -> Way<'g> {
+    let Some(header) = Ipv6::new(packet.data()) else {
+        return Way::Refused(errno::EINVAL);
+    };
+    let dst = Ipv6Addr::from(header.dst());
+    let mut flow = Flow {
+        dst: u128::from_be_bytes(header.dst()),
+        src: u128::from_be_bytes(header.src()),
+        iif: device.ifindex(),
+        mark: packet.mark,
+        tos: header.traffic_class(),
+        proto: header.next_header(),
+        ..Flow::default()
+    };
+    if ns.fib.v6.rules().are_changed(guard) {
+        with_ports(&mut flow, packet.data());
+    }
+    if let Some((before, way)) = last
+        && *before == flow
+    {
+        return *way;
+    }
+    let flags = LookupFlags {
+        iface: needs_device(dst),
+        input: true,
+        ..LookupFlags::default()
+    };
+    let mut found = match ns.fib.v6.lookup(&flow, flags, guard) {
+        Ok(found) => found,
+        Err(errno) => return Way::Refused(errno),
+    };
+    match found.info.spec.kind {
+        rta::rtn::LOCAL | rta::rtn::ANYCAST => return Way::Local,
+        _ if dst.is_multicast() => return Way::Group,
+        _ => {}
+    }
+    let multipath = found.is_multipath();
+    if multipath {
+        found = found.select(multipath_hash(ns, &flow, Some(packet.data())));
+    }
+    let Some(out) = found.hop.device.as_ref() else {
+        return Way::Refused(errno::ENETUNREACH);
+    };
+    let (next_hop, gateway) = match found.hop.gateway {
+        Some(IpAddr::V6(gateway)) => (gateway, true),
+        _ => (dst, false),
+    };
+    // A route's own MTU counts for what is forwarded only when it is locked.
+    let locked = metric(found.info, rta::ax::LOCK) >> rta::ax::MTU & 1 == 1;
+    let mtu = match metric(found.info, rta::ax::MTU) {
+        mtu if mtu != 0 && locked => mtu.max(MIN_MTU),
+        _ => mtu_of(out),
+    };
+    let way = Way::Forward(Hop {
+        device: out,
+        next_hop,
+        gateway,
+        mtu,
+    });
+    if !multipath {
+        *last = Some((flow, way));
+    }
+    way
+}
+
+/// Adds the upper protocol and its ports, where there are such.
+fn with_ports(flow: &mut Flow<u128>, data: &[u8]) {
+    let Some(upper) = upper_layer(data) else {
+        return;
+    };
+    flow.proto = upper.protocol;
+    if upper.fragment.is_some() || !matches!(upper.protocol, 6 | 17 | 132 | 136) {
+        return;
+    }
+    let ports = data.get(upper.offset..).and_then(|rest| rest.first_chunk());
+    if let Some([a, b, c, d]) = ports {
+        flow.sport = u16::from_be_bytes([*a, *b]);
+        flow.dport = u16::from_be_bytes([*c, *d]);
+    }
+}
+
+/// The hash that chooses among next hops (`rt6_multipath_hash`): an error takes the way of the packet
+/// it is about.
+pub(super) fn multipath_hash(ns: &Namespace, flow: &Flow<u128>, data: Option<&[u8]>) -> u32 {
+    let policy = HashPolicy::new(
+        ns.ipv6.get(Slot::FibMultipathHashPolicy),
+        ns.ipv6.get(Slot::FibMultipathHashFields),
+    );
+    let mut flow = *flow;
+    if let Some(data) = data {
+        if policy == HashPolicy::Layer3 {
+            if let Some(inner) = quoted(data) {
+                flow.src = u128::from_be_bytes(inner.src());
+                flow.dst = u128::from_be_bytes(inner.dst());
+            }
+        } else {
+            with_ports(&mut flow, data);
+        }
+    }
+    policy.hash(&flow)
+}
+
+/// The header of the packet an ICMPv6 error is about.
+fn quoted(data: &[u8]) -> Option<Ipv6<'_>> {
+    let upper = upper_layer(data).filter(|upper| upper.protocol == IPPROTO_ICMPV6)?;
+    let message = data.get(upper.offset..)?;
+    Icmp::new(message).filter(|icmp| is_error_v6(icmp.icmp_type()))?;
+    Ipv6::new(message.get(Icmp::LEN..)?)
+}
+
+/// No route, or one that refuses (`ip6_pkt_discard`, `ip6_pkt_prohibit`, `dst_discard`).
+fn refuse(cx: &mut Cx<'_>, device: &Arc<Device>, errno: i32, packet: Packet) {
+    let reason = match errno {
+        errno::EINVAL => DropReason::NOT_SPECIFIED,
+        _ => {
+            let code = if errno == errno::EACCES {
+                ICMPV6_ADM_PROHIBITED
+            } else {
+                ICMPV6_NOROUTE
+            };
+            send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
+            let header = Ipv6::new(packet.data());
+            if header.is_some_and(|header| header.dst() == [0; 16]) {
+                DropReason::IP_INADDRERRORS
+            } else {
+                DropReason::IP_INNOROUTES
+            }
+        }
+    };
+    cx.drop(device, Place::Ipv6In, reason, packet);
+}

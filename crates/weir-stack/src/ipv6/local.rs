@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Delivery to the host itself (`ip6_input_finish`, `net/ipv6/exthdrs.c`): extension headers one by
+//! one, then the upper layer.
+//!
+//! | next header | what becomes of it |
+//! |---|---|
+//! | destination options | judged by their highest bits, at most `max_dst_opts_number` |
+//! | routing | no segments left: passed over; type 2, 3 and 4 dropped, others: parameter problem |
+//! | fragment | [`super::reassembly`] |
+//! | ICMPv6 | [`super::icmp`] |
+//! | UDP, UDP-Lite | no socket: port unreachable, but to groups |
+//! | TCP | no socket: reset |
+//! | none | dropped |
+//! | any other, hop-by-hop options among them | parameter problem, unknown next header |
+//!
+//! Nothing listens here yet: sockets inside Weir come later. Not done: mobility (type 2 routing
+//! headers), segment routing (`seg6_enabled`, `rpl_seg_enabled`), IPsec.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use weir_netlink::rta;
+use weir_packet::checksum::verify_v6;
+use weir_packet::header::icmp::{
+    ICMPV6_DEST_UNREACH, ICMPV6_HDR_FIELD, ICMPV6_PARAMPROB, ICMPV6_PORT_UNREACH,
+    ICMPV6_UNK_NEXTHDR,
+};
+use weir_packet::header::ipv6::{
+    IPPROTO_ICMPV6, NEXTHDR_DEST, NEXTHDR_FRAGMENT, NEXTHDR_NONE, NEXTHDR_ROUTING,
+};
+use weir_packet::header::ipv6_ext::check_options;
+use weir_packet::header::transport::{
+    TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN, TcpMut, fill_check_v6, tcp,
+};
+use weir_packet::header::{Ipv6, Tcp, Udp};
+use weir_packet::{DropReason, Packet, PacketType};
+
+use super::icmp::send_error;
+use super::input::{Refusal, refusal, refuse_options};
+use super::output::{self, Head};
+use super::select::{needs_device, own_kind};
+use super::{icmp, reassembly};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::link::vxlan::{self, receive::Outer, socket::Port};
+use crate::sysctl::Ipv6 as Slot;
+
+const IPPROTO_TCP: u8 = 6;
+const IPPROTO_UDP: u8 = 17;
+const IPPROTO_UDPLITE: u8 = 136;
+
+/// Where the walk over the headers is, octets from the IPv6 header.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor {
+    /// The octet that names the next header.
+    pub(super) name: usize,
+    /// The next header.
+    pub(super) at: usize,
+}
+
+/// Delivers a packet that begins with its IPv6 header (`ip6_input`).
+pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
+    let ns = device.namespace(cx.guard);
+    let mut packet = packet;
+    // Hop-by-hop options were seen to on receive.
+    let mut cursor = Cursor {
+        name: 6,
+        at: Ipv6::LEN,
+    };
+    if packet.data().get(cursor.name) == Some(&0) {
+        let [name, len] = match packet.data().get(Ipv6::LEN..).and_then(|d| d.first_chunk()) {
+            Some(start) => *start,
+            None => return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet),
+        };
+        let _ = name;
+        cursor = Cursor {
+            name: Ipv6::LEN,
+            at: Ipv6::LEN + (usize::from(len) + 1) * 8,
+        };
+    }
+    // A header takes at least eight octets, so this ends.
+    loop {
+        let Some(next) = packet.data().get(cursor.name).copied() else {
+            return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+        };
+        let judged = match next {
+            NEXTHDR_ROUTING => routing(&packet, cursor),
+            NEXTHDR_DEST => {
+                let max = ns.ipv6.get(Slot::MaxDstOptsNumber).unsigned_abs() as usize;
+                destination_options(&packet, cursor, max)
+            }
+            NEXTHDR_FRAGMENT => match reassembly::receive(cx, device, cursor, packet) {
+                Some((whole, after)) => {
+                    (packet, cursor) = (whole, after);
+                    continue;
+                }
+                None => return,
+            },
+            NEXTHDR_NONE => return drop_local(cx, device, DropReason::NOT_SPECIFIED, packet),
+            IPPROTO_ICMPV6 => return icmp::receive(cx, device, cursor.at, packet),
+            IPPROTO_UDP | IPPROTO_UDPLITE => return udp(cx, device, next, cursor.at, packet),
+            IPPROTO_TCP => return tcp_reset(cx, device, cursor.at, packet),
+            _ => Err((
+                DropReason::IP_NOPROTO,
+                Some((ICMPV6_UNK_NEXTHDR, cursor.name as u32)),
+            )),
+        };
+        match judged {
+            Ok(after) => cursor = after,
+            Err(refusal) => {
+                return refuse_options(cx, device, Place::Ipv6Local, refusal, packet);
+            }
+        }
+    }
+}
+
+fn drop_local(cx: &mut Cx<'_>, device: &Arc<Device>, reason: DropReason, packet: Packet) {
+    cx.drop(device, Place::Ipv6Local, reason, packet);
+}
+
+const BAD: Refusal = (DropReason::IPV6_BAD_EXTHDR, None);
+
+/// A header whose length is in its second octet, in units of eight octets, and what is behind it.
+fn extension(packet: &Packet, cursor: Cursor) -> Result<(&[u8], Cursor), Refusal> {
+    let rest = packet.data().get(cursor.at..).ok_or(BAD)?;
+    let [_, len] = *rest.first_chunk::<2>().ok_or(BAD)?;
+    let octets = (usize::from(len) + 1) * 8;
+    let header = rest.get(..octets).ok_or(BAD)?;
+    let after = Cursor {
+        name: cursor.at,
+        at: cursor.at + octets,
+    };
+    Ok((header, after))
+}
+
+/// `ipv6_rthdr_rcv`
+fn routing(packet: &Packet, cursor: Cursor) -> Result<Cursor, Refusal> {
+    let (header, after) = extension(packet, cursor)?;
+    let [_, _, kind, left] = *header.first_chunk().ok_or(BAD)?;
+    let dst = Ipv6::new(packet.data()).map(|header| Ipv6Addr::from(header.dst()));
+    if dst.is_none_or(|dst| dst.is_multicast()) || packet.pkt_type() != PacketType::Host {
+        return Err((DropReason::IP_INADDRERRORS, None));
+    }
+    match (kind, left) {
+        // Mobility, RPL and segment routing are off.
+        (2..=4, _) => Err(BAD),
+        (_, 0) => Ok(after),
+        _ => Err((
+            DropReason::IP_INHDR,
+            Some((ICMPV6_HDR_FIELD, (cursor.at + 2) as u32)),
+        )),
+    }
+}
+
+/// `ipv6_destopt_rcv`
+fn destination_options(packet: &Packet, cursor: Cursor, max: usize) -> Result<Cursor, Refusal> {
+    let (header, after) = extension(packet, cursor)?;
+    let dst = Ipv6::new(packet.data()).map(|header| Ipv6Addr::from(header.dst()));
+    let to_group = dst.is_none_or(|dst| dst.is_multicast());
+    check_options(header, false, max).map_err(|error| refusal(error, cursor.at, to_group))?;
+    Ok(after)
+}
+
+/// A parameter problem, and the packet's end (`icmpv6_param_prob_reason`).
+pub(super) fn problem(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    code: u8,
+    pointer: usize,
+    reason: DropReason,
+    packet: Packet,
+) {
+    send_error(cx, device, &packet, ICMPV6_PARAMPROB, code, pointer as u32);
+    drop_local(cx, device, reason, packet);
+}
+
+/// UDP without a socket (`__udp6_lib_rcv`).
+fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packet: Packet) {
+    let data = packet.data();
+    let segment = data.get(at..).unwrap_or_default();
+    let (Some(ip), Some(header)) = (Ipv6::new(data), Udp::new(segment)) else {
+        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let covered = match usize::from(header.length()) {
+        // UDP-Lite: the checksum covers all; UDP: a jumbo datagram.
+        0 => segment,
+        len => match segment.get(..len).filter(|_| len >= Udp::LEN) {
+            Some(covered) => covered,
+            None => return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet),
+        },
+    };
+    let port = Port {
+        ipv6: true,
+        port: header.dst_port(),
+    };
+    let ns = device.namespace(cx.guard);
+    let unicast = !Ipv6Addr::from(ip.dst()).is_multicast();
+    let socket = (protocol == IPPROTO_UDP && unicast)
+        .then(|| vxlan::receive::socket(ns, port, cx.guard))
+        .flatten();
+    // Over IPv6 a checksum there must be, but where a tunnel does without; UDP-Lite's is not looked at.
+    let sums = protocol == IPPROTO_UDPLITE
+        || match header.check() {
+            0 => socket.is_some_and(|socket| socket.zero_csum6),
+            _ => verify_v6(ip.src(), ip.dst(), protocol, covered),
+        };
+    if !sums {
+        return drop_local(cx, device, DropReason::UDP_CSUM, packet);
+    }
+    if let Some(socket) = socket {
+        let outer = Outer {
+            src: Ipv6Addr::from(ip.src()).into(),
+            dst: Ipv6Addr::from(ip.dst()).into(),
+            tos: ip.traffic_class(),
+            ttl: ip.hop_limit(),
+        };
+        let whole = at + covered.len();
+        packet.trim(whole);
+        return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
+    }
+    if unicast {
+        let code = ICMPV6_PORT_UNREACH;
+        send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
+    }
+    drop_local(cx, device, DropReason::NO_SOCKET, packet);
+}
+
+/// TCP without a socket: a reset (`tcp_v6_rcv`, `tcp_v6_send_reset`).
+fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let data = packet.data();
+    let segment = data.get(at..).unwrap_or_default();
+    let (Some(ip), Some(header)) = (Ipv6::new(data), Tcp::new(segment)) else {
+        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+    };
+    if packet.pkt_type() != PacketType::Host {
+        return drop_local(cx, device, DropReason::NOT_SPECIFIED, packet);
+    }
+    if header.header_len() < Tcp::LEN || header.header_len() > segment.len() {
+        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+    }
+    if !verify_v6(ip.src(), ip.dst(), IPPROTO_TCP, segment) {
+        return drop_local(cx, device, DropReason::TCP_CSUM, packet);
+    }
+    let (from, to) = (Ipv6Addr::from(ip.src()), Ipv6Addr::from(ip.dst()));
+    let flags = header.flags();
+    let ours = own_kind(ns, device, to, guard) == Some(rta::rtn::LOCAL);
+    if flags & TCP_RST != 0 || !ours || from.is_multicast() || from.is_unspecified() {
+        return drop_local(cx, device, DropReason::NO_SOCKET, packet);
+    }
+    let mut answer = if flags & TCP_ACK != 0 {
+        tcp(
+            header.dst_port(),
+            header.src_port(),
+            header.ack(),
+            0,
+            TCP_RST,
+        )
+    } else {
+        let taken = u32::from(flags & TCP_SYN != 0)
+            + u32::from(flags & TCP_FIN != 0)
+            + (segment.len() - header.header_len()) as u32;
+        let ack = header.seq().wrapping_add(taken);
+        tcp(
+            header.dst_port(),
+            header.src_port(),
+            0,
+            ack,
+            TCP_RST | TCP_ACK,
+        )
+    };
+    if let Some(mut header) = TcpMut::new(&mut answer) {
+        header.set_window(0);
+    }
+    fill_check_v6(to.octets(), from.octets(), IPPROTO_TCP, &mut answer);
+    let oif = if needs_device(from) {
+        device.ifindex()
+    } else {
+        0
+    };
+    if let Ok(route) = output::route(ns, to, from, oif, guard)
+        && let Some(answer) = cx.stack.pool.packet(&answer)
+    {
+        let head = Head {
+            src: to,
+            dst: from,
+            protocol: IPPROTO_TCP,
+            hop_limit: route.hop_limit(),
+            class: 0,
+            label: output::flow_label(ns, to, from, IPPROTO_TCP),
+        };
+        output::send(cx, ns, &route, &head, answer);
+    }
+    drop_local(cx, device, DropReason::NO_SOCKET, packet);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv6: a device's addresses and settings, and the packet's way through layer 3.
+
+pub mod address;
+pub mod forward;
+pub mod icmp;
+pub mod input;
+pub mod local;
+pub mod nd;
+pub mod output;
+pub mod reassembly;
+pub mod select;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use weir_netlink::ifla::iff;
+use weir_packet::Packet;
+use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
+use weir_sync::rcu::{Domain, Guard};
+
+use crate::addresses::Site;
+use address::Addresses;
+
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::namespace::Namespace;
+use crate::stack::Stack;
+use crate::sysctl::tree::Target;
+use crate::sysctl::{Conf, Ipv6Conf, Neigh};
+
+/// A device's IPv6 side.
+#[derive(Debug)]
+pub struct Inet {
+    /// `net.ipv6.conf.DEV`
+    pub conf: Conf<Ipv6Conf>,
+    /// `net.ipv6.neigh.DEV`
+    pub neigh: Conf<Neigh>,
+    /// The addresses.
+    pub addresses: Addresses,
+}
+
+impl Inet {
+    /// Starts with the namespace's `default` values and no address.
+    pub fn new(domain: &Domain, ns: &Namespace) -> Self {
+        Self {
+            conf: ns.default.ipv6.clone(),
+            neigh: ns.default.neigh6.clone(),
+            addresses: Addresses::new(domain),
+        }
+    }
+}
+
+/// A namespace's IPv6 side.
+#[derive(Debug)]
+pub struct Net {
+    /// Fragments that wait for the rest.
+    pub fragments: reassembly::Fragments,
+    /// Seeds flow labels and identifications.
+    pub(crate) seed: u64,
+    idents: AtomicU32,
+}
+
+impl Net {
+    /// The side of a new namespace.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            fragments: reassembly::Fragments::default(),
+            seed: crate::random::seed_of(seed, "ipv6"),
+            idents: AtomicU32::new(0),
+        }
+    }
+
+    /// The identification of the next datagram sent in fragments: never twice in a row, and not to be
+    /// guessed (`ipv6_select_ident`).
+    pub(crate) fn next_ident(&self) -> u32 {
+        let count = self.idents.fetch_add(1, Relaxed);
+        crate::random::mix(self.seed ^ u64::from(count)) as u32
+    }
+}
+
+/// A device entered a namespace: it starts with the settings of `default` there (`ipv6_add_dev`).
+pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device.ipv6.conf.copy(&ns.default.ipv6);
+    if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
+        // Nobody is asked there whether an address is free (`ipv6_add_dev`).
+        device.ipv6.conf.set(Ipv6Conf::AcceptDad, -1);
+    }
+    device.ipv6.neigh.copy(&ns.default.neigh6);
+    set_mtu(device);
+}
+
+/// A device went up: addresses and routes follow.
+pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6.addresses.device_up(&site);
+}
+
+/// A device went down.
+pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6.addresses.device_down(&site, false);
+}
+
+/// A device leaves its namespace: all addresses, routes and neighbours on it go.
+pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6.addresses.device_down(&site, true);
+}
+
+/// A device's carrier came or went.
+pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6.addresses.carrier_changed(&site);
+    if device.is_up() && !device.link.carrier(stack, device) {
+        ns.neighbours
+            .device_went(stack, guard, device.key, true, true);
+    }
+}
+
+pub use input::receive;
+
+/// A device has another link-layer address: what its neighbours were is forgotten
+/// (`neigh_changeaddr`).
+pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    device
+        .namespace(guard)
+        .neighbours
+        .device_went(stack, guard, device.key, true, false);
+}
+
+/// Writes a setting of `all`, `default` or one device, with what follows from it
+/// (`addrconf_fixup_forwarding`, `addrconf_disable_ipv6`).
+pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, value: i32) {
+    let set = |conf: &crate::sysctl::Conf<Ipv6Conf>, target: &Target| {
+        if conf.get(slot) != value {
+            conf.set(slot, value);
+            crate::rtnl::netconf::changed6(ns, target, slot);
+        }
+    };
+    match &target {
+        Target::Device(device) => set_on_device(stack, ns, device, slot, value),
+        Target::Default => set(&ns.default.ipv6, &target),
+        Target::All => {
+            set(&ns.all.ipv6, &target);
+            if matches!(slot, Ipv6Conf::Forwarding | Ipv6Conf::DisableIpv6) {
+                set(&ns.default.ipv6, &Target::Default);
+                for device in ns.all_devices() {
+                    set_on_device(stack, ns, &device, slot, value);
+                }
+            }
+        }
+    }
+}
+
+fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6Conf, value: i32) {
+    let before = device.ipv6.conf.get(slot);
+    if before == value {
+        return;
+    }
+    device.ipv6.conf.set(slot, value);
+    crate::rtnl::netconf::changed6(ns, &Target::Device(device.clone()), slot);
+    let before = before != 0;
+    if before == (value != 0) {
+        return;
+    }
+    let guard = stack.domain.pin();
+    let ns = device.namespace(&guard);
+    let site = Site::new(stack, &guard, ns, device);
+    let addresses = &device.ipv6.addresses;
+    match slot {
+        Ipv6Conf::DisableIpv6 if before && !device.is_up() => {}
+        Ipv6Conf::DisableIpv6 if before => addresses.device_up(&site),
+        Ipv6Conf::DisableIpv6 => addresses.device_down(&site, false),
+        Ipv6Conf::Forwarding => addresses.forwarding_changed(&site),
+        _ => {}
+    }
+}
+
+/// A packet's next hop does not answer: an ICMP error to its sender (`ndisc_error_report`).
+pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
+    let code = ICMPV6_ADDR_UNREACH;
+    icmp::send_error(cx, device, packet, ICMPV6_DEST_UNREACH, code, 0);
+}
+
+/// A device has another MTU: IPv6 ends on one that cannot carry its least packet, and begins on one
+/// that now can (`NETDEV_CHANGEMTU`).
+pub fn mtu_changed(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Arc<Namespace>,
+    device: &Arc<Device>,
+    before: u32,
+) {
+    set_mtu(device);
+    let site = Site::new(stack, guard, ns, device);
+    let (could, can) = (before >= output::MIN_MTU, site.is_able());
+    if could && !can {
+        device.ipv6.addresses.device_down(&site, true);
+    } else if can && !could && device.is_up() {
+        device.ipv6.addresses.device_up(&site);
+    }
+}
+
+/// `net.ipv6.conf.DEV.mtu` follows the device's MTU.
+fn set_mtu(device: &Device) {
+    let mtu = i32::try_from(device.mtu()).unwrap_or(i32::MAX);
+    device.ipv6.conf.set(Ipv6Conf::Mtu, mtu);
+}

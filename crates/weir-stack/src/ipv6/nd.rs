@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Neighbour discovery (RFC 4861, `net/ipv6/ndisc.c`): solicitations and advertisements both ways,
+//! what duplicate address detection sends and hears, redirects sent by a router.
+//!
+//! Router solicitations teach a router their sender and are answered by nobody; router
+//! advertisements and redirects are taken and ignored (`accept_ra`, `accept_redirects` are kept
+//! only). No router is asked for (`router_solicitations`), and no group's membership is reported.
+//!
+//! Not done: proxies (`proxy_ndp`), nonces in duplicate address detection (`enhanced_dad`: a
+//! solicitation that comes back counts as another host's), the random delay of answers for anycast
+//! addresses, unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::ifa;
+use weir_packet::header::icmp::fill_check_v6;
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
+use weir_packet::header::ndisc::{
+    NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, ND_OPT_REDIRECT_HDR, ND_OPT_SOURCE_LL_ADDR,
+    ND_OPT_TARGET_LL_ADDR, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION,
+    NDISC_REDIRECT, NDISC_ROUTER_SOLICITATION, Neighbour, Redirect, RedirectMut,
+    RouterSolicitation, advertisement, dad_solicitation, options, solicitation, solicited_node,
+};
+use weir_packet::header::{ETH_P_IPV6, Icmp, Ipv6};
+use weir_packet::packet::Flags;
+use weir_packet::{Batch, DropReason, Packet, PacketType};
+
+use super::forward::Hop;
+use super::output;
+use super::select::{link_local_of, own_kind, select_address};
+use crate::addresses::Site;
+use crate::cpu::Cx;
+use crate::device::{Device, Mac};
+use crate::drops::Place;
+use crate::neigh::{Update, nud};
+use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
+
+/// The hop limit of all messages, which no router passes on.
+const HOP_LIMIT: u8 = 255;
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Sends a message to a neighbour or a group on the device's link (`ndisc_send_skb`).
+fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) {
+    let Some(mut packet) = cx.stack.pool.alloc(Ipv6::LEN + message.len()) else {
+        return;
+    };
+    if let Some((head, rest)) = packet.data_mut().split_at_mut_checked(Ipv6::LEN) {
+        head.copy_from_slice(&ipv6(
+            src.octets(),
+            dst.octets(),
+            IPPROTO_ICMPV6,
+            HOP_LIMIT,
+            0,
+            0,
+            message.len(),
+        ));
+        rest.copy_from_slice(message);
+    }
+    packet.set_network(0);
+    packet.set_transport(Ipv6::LEN);
+    packet.protocol = ETH_P_IPV6;
+    packet.flags.insert(Flags::LOCAL);
+    packet.time = cx.now;
+    packet.dev = device.key.0;
+    crate::neigh::output(cx, device, dst.into(), false, Batch::from(packet));
+}
+
+/// Asks who has `target`: the neighbour `to` alone, or all (`ndisc_solicit`). `waiting` is a packet
+/// that waits for the answer: if its source is ours, it is asked from there.
+pub fn solicit(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    target: Ipv6Addr,
+    to: Option<Mac>,
+    waiting: Option<&Packet>,
+) {
+    let header = waiting.and_then(|packet| Ipv6::new(packet.network()));
+    let source = header.map(|header| Ipv6Addr::from(header.src()));
+    let own = |source: &Ipv6Addr| {
+        let address = device.ipv6.addresses.get(*source, cx.guard);
+        address.is_some_and(|address| !address.is_tentative())
+    };
+    let source = source
+        .filter(own)
+        .or_else(|| link_local_of(device, cx.guard));
+    let Some(source) = source else {
+        return;
+    };
+    // The entry knows the address and is being probed: its own way leads there.
+    let dst = match to {
+        Some(_) => target,
+        None => Ipv6Addr::from(solicited_node(target.octets())),
+    };
+    let message = solicitation(
+        source.octets(),
+        dst.octets(),
+        target.octets(),
+        Some(device.address()),
+    );
+    send(cx, device, source, dst, &message);
+}
+
+/// Asks whether anybody has the tentative address `target` (`ndisc_send_ns` of the unspecified
+/// address, RFC 4862).
+pub fn probe_address(cx: &mut Cx<'_>, device: &Arc<Device>, target: Ipv6Addr) {
+    let dst = Ipv6Addr::from(solicited_node(target.octets()));
+    let message = dad_solicitation(target.octets());
+    send(cx, device, Ipv6Addr::UNSPECIFIED, dst, &message);
+}
+
+/// Says that `target` is ours (`ndisc_send_na`).
+fn advertise(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    dst: Ipv6Addr,
+    target: Ipv6Addr,
+    flags: u32,
+    with_option: bool,
+) {
+    let own = device.ipv6.addresses.get(target, cx.guard).is_some();
+    let source = if own {
+        Some(target)
+    } else {
+        let ns = device.namespace(cx.guard);
+        select_address(ns, Some(device), dst, cx.guard)
+    };
+    let Some(source) = source else {
+        return;
+    };
+    let mac = with_option.then(|| device.address());
+    let message = advertisement(source.octets(), dst.octets(), flags, target.octets(), mac);
+    send(cx, device, source, dst, &message);
+}
+
+/// Receives a message for us, `at` octets into the packet, its checksum verified (`ndisc_rcv`).
+pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
+    match judge(cx, device, at, &packet) {
+        Ok(()) => cx.consume(packet),
+        Err(reason) => cx.drop(device, Place::Ipv6Local, reason, packet),
+    }
+}
+
+fn judge(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    at: usize,
+    packet: &Packet,
+) -> Result<(), DropReason> {
+    let data = packet.data();
+    let header = Ipv6::new(data).ok_or(DropReason::PKT_TOO_SMALL)?;
+    let message = data.get(at..).unwrap_or_default();
+    let icmp = Icmp::new(message).ok_or(DropReason::PKT_TOO_SMALL)?;
+    if packet.flags.contains(Flags::REASSEMBLED) {
+        return Err(DropReason::IPV6_NDISC_FRAG);
+    }
+    if header.hop_limit() != HOP_LIMIT {
+        return Err(DropReason::IPV6_NDISC_HOP_LIMIT);
+    }
+    if icmp.code() != 0 {
+        return Err(DropReason::IPV6_NDISC_BAD_CODE);
+    }
+    let ends = Ends {
+        src: header.src().into(),
+        dst: header.dst().into(),
+        looped: packet.pkt_type() == PacketType::Loopback,
+    };
+    match icmp.icmp_type() {
+        NDISC_NEIGHBOUR_SOLICITATION => solicited(cx, device, ends, message),
+        NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
+        NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
+        // Router advertisements and redirects.
+        _ => Ok(()),
+    }
+}
+
+/// From whom a message is, and to whom.
+#[derive(Clone, Copy)]
+struct Ends {
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    /// Our own, looped back.
+    looped: bool,
+}
+
+/// The first link-layer address of `kind` among the options; all of them must be well formed
+/// (`ndisc_parse_options`).
+fn option(bytes: &[u8], kind: u8) -> Result<Option<Mac>, DropReason> {
+    let mut found = None;
+    for option in options(bytes) {
+        let option = option.map_err(|_| DropReason::IPV6_NDISC_BAD_OPTIONS)?;
+        if option.kind == kind && found.is_none() {
+            // Another length is another link layer's.
+            if option.body.len() != 6 {
+                return Err(DropReason::NOT_SPECIFIED);
+            }
+            found = option.mac();
+        }
+    }
+    Ok(found)
+}
+
+/// Learns or confirms a neighbour's address (`ndisc_update`).
+fn update(
+    cx: &Cx<'_>,
+    device: &Arc<Device>,
+    address: Ipv6Addr,
+    make: bool,
+    update: Update,
+) -> bool {
+    let ns = device.namespace(cx.guard);
+    let address = IpAddr::V6(address);
+    let entry = match ns.neighbours.get(device.key, address, cx.guard) {
+        Some(entry) => Some(entry.clone()),
+        None if make => ns
+            .neighbours
+            .get_or_make(cx.stack, device, address, cx.guard),
+        None => None,
+    };
+    let Some(entry) = entry else {
+        return false;
+    };
+    // As Linux: what the entry refuses is no error of the message.
+    let _ = entry.update(cx.stack, cx.guard, device, update);
+    true
+}
+
+/// `ndisc_recv_ns`
+fn solicited(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ends: Ends,
+    message: &[u8],
+) -> Result<(), DropReason> {
+    let ns = device.namespace(cx.guard);
+    let header = Neighbour::new(message).ok_or(DropReason::PKT_TOO_SMALL)?;
+    let target = Ipv6Addr::from(header.target());
+    let detection = ends.src.is_unspecified();
+    let to_solicited_node = ends
+        .dst
+        .octets()
+        .starts_with(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]);
+    if target.is_multicast() || (detection && !to_solicited_node) {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    let rest = message.get(Neighbour::LEN..).unwrap_or_default();
+    let mac = option(rest, ND_OPT_SOURCE_LL_ADDR)?;
+    if detection && mac.is_some() {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    let to_group = ends.dst.is_multicast();
+    let own = device.ipv6.addresses.get(target, cx.guard);
+    match own {
+        Some(address) if address.is_tentative() => {
+            // Another host detects the same address.
+            if detection {
+                let site = Site::new(cx.stack, cx.guard, ns, device);
+                device.ipv6.addresses.duplicate(&site, target);
+            }
+            return Ok(());
+        }
+        Some(_) => {}
+        None => {
+            if own_kind(ns, device, target, cx.guard) != Some(weir_netlink::rta::rtn::ANYCAST) {
+                return Err(DropReason::IPV6_NDISC_NS_OTHERHOST);
+            }
+        }
+    }
+    let mine = own.is_some();
+    let mut flags = 0;
+    if device.ipv6.conf.on(Ipv6Conf::Forwarding) {
+        flags |= NA_ROUTER;
+    }
+    if detection {
+        if mine {
+            flags |= NA_OVERRIDE;
+        }
+        advertise(cx, device, ALL_NODES, target, flags, true);
+        return Ok(());
+    }
+    let known = update(
+        cx,
+        device,
+        ends.src,
+        !to_group || mac.is_some(),
+        Update {
+            mac,
+            state: nud::STALE,
+            replace: true,
+            weak: true,
+            admin: false,
+            router: None,
+        },
+    );
+    if known {
+        flags |= NA_SOLICITED;
+        if mine && to_group {
+            flags |= NA_OVERRIDE;
+        }
+        advertise(cx, device, ends.src, target, flags, to_group);
+    }
+    Ok(())
+}
+
+/// `ndisc_recv_na`
+fn advertised(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ends: Ends,
+    message: &[u8],
+) -> Result<(), DropReason> {
+    let ns = device.namespace(cx.guard);
+    let header = Neighbour::new(message).ok_or(DropReason::PKT_TOO_SMALL)?;
+    let target = Ipv6Addr::from(header.target());
+    let flags = header.flags();
+    let asked = flags & NA_SOLICITED != 0;
+    if target.is_multicast()
+        || (ends.dst.is_multicast() && asked)
+        || (!asked && device.ipv6.conf.on(Ipv6Conf::DropUnsolicitedNa))
+    {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    let rest = message.get(Neighbour::LEN..).unwrap_or_default();
+    let mac = option(rest, ND_OPT_TARGET_LL_ADDR)?;
+    if let Some(own) = device.ipv6.addresses.get(target, cx.guard) {
+        if own.has(ifa::f::TENTATIVE) && !ends.looped {
+            let site = Site::new(cx.stack, cx.guard, ns, device);
+            device.ipv6.addresses.duplicate(&site, target);
+        }
+        return Ok(());
+    }
+    let entry = ns.neighbours.get(device.key, IpAddr::V6(target), cx.guard);
+    if entry.is_some_and(|entry| entry.state() & nud::FAILED == 0) {
+        update(
+            cx,
+            device,
+            target,
+            false,
+            Update {
+                mac,
+                state: if asked { nud::REACHABLE } else { nud::STALE },
+                replace: flags & NA_OVERRIDE != 0,
+                weak: true,
+                admin: false,
+                router: Some(flags & NA_ROUTER != 0),
+            },
+        );
+    }
+    Ok(())
+}
+
+/// `ndisc_recv_rs`
+fn router_solicited(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ends: Ends,
+    message: &[u8],
+) -> Result<(), DropReason> {
+    let rest = message
+        .get(RouterSolicitation::LEN..)
+        .ok_or(DropReason::PKT_TOO_SMALL)?;
+    if !device.ipv6.conf.on(Ipv6Conf::Forwarding) || ends.src.is_unspecified() {
+        return Ok(());
+    }
+    let mac = option(rest, ND_OPT_SOURCE_LL_ADDR)?;
+    update(
+        cx,
+        device,
+        ends.src,
+        true,
+        Update {
+            mac,
+            state: nud::STALE,
+            replace: true,
+            weak: true,
+            admin: false,
+            router: Some(false),
+        },
+    );
+    Ok(())
+}
+
+/// Tells the sender of a packet that leaves by the device it came by that there is a shorter way
+/// (`ip6_forward`, `ndisc_send_redirect`): one a second for a destination, six at once, and for senders
+/// as often as errors.
+pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &Packet) {
+    let guard = cx.guard;
+    let ns = device.namespace(guard);
+    let about = packet.network();
+    let Some(header) = Ipv6::new(about) else {
+        return;
+    };
+    let (from, to) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
+    if !ns.inet.peers.may_send(to.into(), 1000, cx.now) {
+        return;
+    }
+    let Some(source) = link_local_of(device, guard) else {
+        return;
+    };
+    // RFC 4861, 8.1: a router, by its link-local address, or the destination itself.
+    if hop.gateway && !hop.next_hop.is_unicast_link_local() {
+        return;
+    }
+    let Ok(route) = output::route(ns, source, from, device.ifindex(), guard) else {
+        return;
+    };
+    if route.next_hop != from || route.is_local() || from.is_unspecified() || from.is_multicast() {
+        return;
+    }
+    let limit = ns.ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
+    if !ns.inet.peers.may_send(from.into(), limit, cx.now) {
+        return;
+    }
+    let target = if hop.gateway { hop.next_hop } else { to };
+    let entry = ns.neighbours.get(device.key, IpAddr::V6(target), guard);
+    let mac = entry.and_then(|entry| entry.mac());
+    let message = redirect_message(source, from, target, to, mac, about);
+    send(cx, device, source, from, &message);
+}
+
+/// The message: better hop, destination, the hop's link-layer address, as much of the packet as fits.
+fn redirect_message(
+    source: Ipv6Addr,
+    from: Ipv6Addr,
+    target: Ipv6Addr,
+    destination: Ipv6Addr,
+    mac: Option<Mac>,
+    about: &[u8],
+) -> Vec<u8> {
+    let mut message = vec![0; Redirect::LEN];
+    if let Some(mut header) = RedirectMut::new(&mut message) {
+        header
+            .set_icmp_type(NDISC_REDIRECT)
+            .set_target(target.octets())
+            .set_destination(destination.octets());
+    }
+    if let Some(mac) = mac {
+        message.extend([ND_OPT_TARGET_LL_ADDR, 1]);
+        message.extend(mac);
+    }
+    let room = output::MIN_MTU as usize - Ipv6::LEN - message.len() - 8;
+    // Whole units of eight octets, header of the option included.
+    let len = about.len().min(room) & !7;
+    message.extend([ND_OPT_REDIRECT_HDR, (len / 8 + 1) as u8, 0, 0, 0, 0, 0, 0]);
+    message.extend(about.get(..len).unwrap_or_default());
+    fill_check_v6(source.octets(), from.octets(), &mut message);
+    message
+}

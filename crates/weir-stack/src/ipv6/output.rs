@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets made here on their way out: route, source address, hop limit, fragments
+//! (`ip6_route_output_flags`, `ip6_dst_hoplimit`, `ip6_finish_output`, `ip6_fragment`).
+//!
+//! Not done: path MTUs learned from "packet too big" (route exceptions); extension headers in front
+//! of a fragment header, which nothing here makes.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::rta;
+use weir_packet::header::ipv6::{Fragment, FragmentMut, NEXTHDR_FRAGMENT, ipv6};
+use weir_packet::header::{ETH_P_IPV6, Ipv6, Ipv6Mut};
+use weir_packet::packet::Flags;
+use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_sync::rcu::Guard;
+
+use super::select::{needs_device, select_address};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::fib::lookup::{Flow, LookupFlags};
+use crate::fib::route::RouteInfo;
+use crate::namespace::Namespace;
+use crate::stages::Stage;
+use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
+
+/// The least MTU of a link (RFC 8200, 5).
+pub const MIN_MTU: u32 = 1280;
+/// The index of the loopback device.
+const LOOPBACK: u32 = 1;
+
+/// Where a packet goes.
+#[derive(Clone, Copy)]
+pub struct Route<'g> {
+    /// Outgoing device; the loopback device for our own addresses.
+    pub device: &'g Arc<Device>,
+    /// The router, or the destination itself.
+    pub next_hop: Ipv6Addr,
+    /// `RTN_*`
+    pub kind: u8,
+    /// Bits of the route's prefix.
+    pub dst_len: u8,
+    /// The device the route names.
+    pub named: &'g Arc<Device>,
+    /// Metrics, preferred source.
+    pub info: &'g RouteInfo<Arc<Device>>,
+}
+
+/// The route of packets from `src` (unspecified: not chosen yet) to `dst`, by device `oif` (0: any)
+/// if that is possible (`ip6_route_output_flags`).
+///
+/// # Errors
+/// The positive errno of the route, or of there being none.
+pub fn route<'g>(
+    ns: &'g Namespace,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    oif: u32,
+    guard: &'g Guard,
+) -> Result<Route<'g>, i32> {
+    let flow = Flow {
+        dst: dst.into(),
+        src: src.into(),
+        iif: LOOPBACK,
+        oif,
+        ..Flow::default()
+    };
+    let flags = LookupFlags {
+        iface: needs_device(dst) || (oif != 0 && src.is_unspecified()),
+        ..LookupFlags::default()
+    };
+    let mut found = ns.fib.v6.lookup(&flow, flags, guard)?;
+    if oif == 0 && found.is_multipath() {
+        found = found.select(super::input::multipath_hash(ns, &flow, None));
+    }
+    let named = found
+        .hop
+        .device
+        .as_ref()
+        .ok_or(weir_netlink::errno::ENETUNREACH)?;
+    let kind = found.info.spec.kind;
+    let device = if matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST) {
+        ns.device(LOOPBACK, guard).unwrap_or(named)
+    } else {
+        named
+    };
+    let next_hop = match found.hop.gateway {
+        Some(IpAddr::V6(gateway)) => gateway,
+        _ => dst,
+    };
+    Ok(Route {
+        device,
+        next_hop,
+        kind,
+        dst_len: found.dst_len,
+        named,
+        info: found.info,
+    })
+}
+
+/// A route's metric (`RTAX_*`), 0 if it is not set.
+#[inline]
+pub(super) fn metric(info: &RouteInfo<Arc<Device>>, metric: u16) -> u32 {
+    let metrics = info.spec.metrics.as_ref();
+    metrics.map_or(0, |metrics| metrics.get(metric))
+}
+
+impl Route<'_> {
+    /// Octets of the largest packet (`ip6_mtu`).
+    pub fn mtu(&self) -> u32 {
+        match metric(self.info, rta::ax::MTU) {
+            0 => mtu_of(self.device),
+            mtu => mtu.max(MIN_MTU),
+        }
+    }
+
+    /// The hop limit of packets that name none (`ip6_dst_hoplimit`).
+    pub fn hop_limit(&self) -> u8 {
+        let limit = match metric(self.info, rta::ax::HOPLIMIT) {
+            0 => self.device.ipv6.conf.get(Ipv6Conf::HopLimit),
+            limit => limit as i32,
+        };
+        limit.clamp(0, 255) as u8
+    }
+
+    /// The source of packets that name none (`ip6_route_get_saddr`).
+    pub fn source(&self, ns: &Namespace, dst: Ipv6Addr, guard: &Guard) -> Option<Ipv6Addr> {
+        match self.info.spec.prefsrc {
+            Some(IpAddr::V6(source)) => Some(source),
+            _ => select_address(ns, Some(self.named), dst, guard),
+        }
+    }
+
+    /// Whether the destination is one of our own addresses.
+    pub fn is_local(&self) -> bool {
+        matches!(self.kind, rta::rtn::LOCAL | rta::rtn::ANYCAST)
+    }
+}
+
+/// Octets of the largest IPv6 packet on a device (`net.ipv6.conf.DEV.mtu`, which follows the
+/// device's MTU and may be set below it).
+#[inline]
+pub(super) fn mtu_of(device: &Device) -> u32 {
+    (device.ipv6.conf.get(Ipv6Conf::Mtu).max(0) as u32).max(MIN_MTU)
+}
+
+/// The flow label of packets made here, the same for all of one flow (`ip6_make_flowlabel`); 0 where
+/// `auto_flowlabels` is off.
+pub fn flow_label(ns: &Namespace, src: Ipv6Addr, dst: Ipv6Addr, protocol: u8) -> u32 {
+    if !matches!(ns.ipv6.get(Slot::AutoFlowlabels), 1 | 3) {
+        return 0;
+    }
+    let seed = ns.ip6.seed ^ u64::from(protocol);
+    weir_packet::dissect::l3_hash(&src.octets(), &dst.octets(), seed) & 0xf_ffff
+}
+
+/// What a header made here says.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// Source.
+    pub src: Ipv6Addr,
+    /// Destination.
+    pub dst: Ipv6Addr,
+    /// Next header.
+    pub protocol: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Traffic class.
+    pub class: u8,
+    /// Flow label.
+    pub label: u32,
+}
+
+/// Puts an IPv6 header in front of a packet that begins with its payload.
+fn with_header(mut packet: Packet, head: &Head) -> Result<Packet, Packet> {
+    let payload = packet.len();
+    let Some(room) = packet.push(Ipv6::LEN) else {
+        return Err(packet);
+    };
+    room.copy_from_slice(&ipv6(
+        head.src.octets(),
+        head.dst.octets(),
+        head.protocol,
+        head.hop_limit,
+        head.class,
+        head.label,
+        payload,
+    ));
+    packet.set_network(0);
+    packet.set_transport(Ipv6::LEN);
+    packet.protocol = ETH_P_IPV6;
+    Ok(packet)
+}
+
+/// Makes a received packet one of ours, as if it were just allocated.
+pub(super) fn renew(cx: &Cx<'_>, packet: &mut Packet) {
+    cx.stack.trace.end(packet);
+    packet.set_pkt_type(PacketType::Host);
+    packet.set_vlan(None);
+    packet.unset_mac();
+    packet.flags = Flags::NONE;
+    (packet.mark, packet.priority, packet.hash, packet.trace) = (0, 0, 0, 0);
+    (packet.tc_index, packet.nest, packet.queue) = (0, 0, 0);
+    (packet.chain, packet.cb, packet.iif) = (0, 0, 0);
+}
+
+/// Sends a packet that begins with its payload: header, fragments if need be, next hop
+/// (`ip6_output`).
+pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, packet: Packet) {
+    let device = route.device;
+    let mut packet = match with_header(packet, head) {
+        Ok(packet) => packet,
+        Err(packet) => return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet),
+    };
+    packet.flags.insert(Flags::LOCAL);
+    packet.time = cx.now;
+    packet.dev = device.key.0;
+    if device.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+        return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
+    }
+    cx.state.stages.end(Stage::Local, 0);
+    let mtu = route.mtu() as usize;
+    if packet.len() > mtu {
+        return fragment(cx, ns, route, mtu, packet);
+    }
+    let batch = Batch::from(packet);
+    crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
+}
+
+/// As [`send`], for a tunnel's packet, which is never sent in pieces (`ip6tunnel_xmit`).
+pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: Packet) {
+    let device = route.device;
+    let mut packet = match with_header(packet, head) {
+        Ok(packet) => packet,
+        Err(packet) => return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet),
+    };
+    packet.dev = device.key.0;
+    if packet.len() > route.mtu() as usize {
+        return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
+    }
+    let batch = Batch::from(packet);
+    crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
+}
+
+/// Sends a packet in pieces of at most `mtu` octets (`ip6_fragment`).
+fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, packet: Packet) {
+    let device = route.device;
+    // Whole units of eight octets behind both headers; the MTU is 1280 at least.
+    let piece = (mtu - Ipv6::LEN - Fragment::LEN) & !7;
+    let id = ns.ip6.next_ident();
+    let data = packet.data();
+    let Some((header, payload)) = data.split_at_checked(Ipv6::LEN) else {
+        return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let next_header = header.get(6).copied().unwrap_or(0);
+    let mut batch = Batch::new();
+    let count = payload.len().div_ceil(piece);
+    for (index, part) in payload.chunks(piece).enumerate() {
+        let made = piece_of(cx, header, next_header, id, index * piece, part);
+        let Some(mut made) = made else {
+            return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet);
+        };
+        if let Some(mut fragment) = made
+            .data_mut()
+            .get_mut(Ipv6::LEN..)
+            .and_then(FragmentMut::new)
+        {
+            let more = u16::from(index + 1 < count);
+            fragment.set_frag_off((index * piece) as u16 | more);
+        }
+        made.time = packet.time;
+        made.dev = packet.dev;
+        made.flags = packet.flags;
+        if let Err(made) = batch.push(made) {
+            let full = std::mem::replace(&mut batch, Batch::from(made));
+            crate::neigh::output(cx, device, route.next_hop.into(), false, full);
+        }
+    }
+    cx.consume(packet);
+    crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
+}
+
+/// One fragment, still without "more fragments".
+fn piece_of(
+    cx: &Cx<'_>,
+    header: &[u8],
+    next_header: u8,
+    id: u32,
+    offset: usize,
+    part: &[u8],
+) -> Option<Packet> {
+    let mut made = cx
+        .stack
+        .pool
+        .alloc(Ipv6::LEN + Fragment::LEN + part.len())?;
+    let data = made.data_mut();
+    let (head, rest) = data.split_at_mut_checked(Ipv6::LEN)?;
+    head.copy_from_slice(header);
+    Ipv6Mut::new(head)?
+        .set_next_header(NEXTHDR_FRAGMENT)
+        .set_payload_len((Fragment::LEN + part.len()) as u16);
+    FragmentMut::zeroed(rest)?
+        .set_next_header(next_header)
+        .set_frag_off(offset as u16)
+        .set_id(id);
+    rest.get_mut(Fragment::LEN..)?.copy_from_slice(part);
+    made.set_network(0);
+    made.set_transport(Ipv6::LEN);
+    made.protocol = ETH_P_IPV6;
+    Some(made)
+}

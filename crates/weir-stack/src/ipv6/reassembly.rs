@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reassembly of fragments (`net/ipv6/reassembly.c`, RFC 8200, 4.5; RFC 5722).
+//!
+//! Fragments of a datagram (identification, source, destination; of one link only: the device too)
+//! wait `ip6frag_time` seconds for the rest; then the sender of the first one hears of it. A
+//! fragment that was received before is dropped, one that overlaps others in part ends the datagram.
+//! Of a datagram in one fragment only the header is passed over. All that waits in a namespace takes
+//! at most 4 MiB (the default `ip6frag_high_thresh`; another is kept but not obeyed).
+//!
+//! Not done: the ECN bits of the fragments are not merged (those of the first count).
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_packet::header::icmp::{ICMPV6_EXC_FRAGTIME, ICMPV6_HDR_FIELD, ICMPV6_TIME_EXCEED};
+use weir_packet::header::ipv6::{Fragment, upper_layer};
+use weir_packet::header::{Ipv6, Ipv6Mut};
+use weir_packet::packet::Flags;
+use weir_packet::{DropReason, Packet};
+
+use super::icmp::send_error;
+use super::local::{Cursor, problem};
+use super::select::needs_device;
+use crate::clock::{Holds, SECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv6 as Slot;
+
+/// Octets of packet memory that may wait (`ip6frag_high_thresh`).
+const MOST: usize = 4 << 20;
+/// Octets of the largest datagram behind its IPv6 header (`IPV6_MAXPLEN`).
+const LARGEST: usize = 0xffff;
+/// Parameter problem: the first fragment has no whole header chain (`ICMPV6_HDR_INCOMP`).
+const HEADER_INCOMPLETE: u8 = 3;
+
+/// Names a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    id: u32,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    iif: u32,
+}
+
+/// A fragment: its place in what is behind the fragment header, octets.
+struct Piece {
+    start: usize,
+    end: usize,
+    cursor: Cursor,
+    packet: Packet,
+}
+
+/// A datagram on its way to being whole.
+struct Queue {
+    /// By place, without overlap.
+    pieces: Vec<Piece>,
+    /// The end seen so far; the datagram's own when `last` is set.
+    len: usize,
+    last: bool,
+    timer: TimerId,
+    /// Where the first to come came in.
+    device: DeviceKey,
+}
+
+#[derive(Default)]
+struct Queues {
+    all: BTreeMap<Key, Queue>,
+    octets: usize,
+}
+
+impl Queues {
+    fn take(&mut self, key: &Key) -> Option<Queue> {
+        let queue = self.all.remove(key)?;
+        let octets: usize = queue.pieces.iter().map(|p| p.packet.capacity()).sum();
+        self.octets -= octets;
+        Some(queue)
+    }
+}
+
+/// The fragments that wait in a namespace.
+#[derive(Default)]
+pub struct Fragments(Mutex<Queues>);
+
+impl Fragments {
+    /// Held over no call out.
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Fragments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fragments")
+            .field("octets", &self.lock().octets)
+            .finish()
+    }
+}
+
+/// What became of a fragment.
+enum Outcome {
+    Waits,
+    Whole(Queue),
+    /// This packet ends.
+    Refused(Packet, DropReason),
+    /// The whole datagram ends.
+    Broken(Packet, Option<Queue>),
+}
+
+/// Takes a fragment whose fragment header stands at `cursor`; answers the whole datagram and where
+/// its walk goes on (`ipv6_frag_rcv`).
+pub(super) fn receive(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    cursor: Cursor,
+    packet: Packet,
+) -> Option<(Packet, Cursor)> {
+    let data = packet.data();
+    let header = Ipv6::new(data);
+    let fragment = data.get(cursor.at..).and_then(Fragment::new);
+    let (Some(header), Some(fragment)) = (header, fragment) else {
+        let reason = DropReason::PKT_TOO_SMALL;
+        problem(cx, device, ICMPV6_HDR_FIELD, cursor.at, reason, packet);
+        return None;
+    };
+    if header.payload_len() == 0 || packet.flags.contains(Flags::REASSEMBLED) {
+        let reason = DropReason::IP_INHDR;
+        problem(cx, device, ICMPV6_HDR_FIELD, cursor.at, reason, packet);
+        return None;
+    }
+    let after = Cursor {
+        name: cursor.at,
+        at: cursor.at + Fragment::LEN,
+    };
+    let (start, more) = (fragment.offset(), fragment.more());
+    if start == 0 && !more {
+        let mut packet = packet;
+        packet.flags.insert(Flags::REASSEMBLED);
+        return Some((packet, after));
+    }
+    let end = start + (data.len() - after.at);
+    let fault = if start == 0 && !has_whole_chain(data) {
+        Some((HEADER_INCOMPLETE, 0))
+    } else if end > LARGEST {
+        Some((ICMPV6_HDR_FIELD, cursor.at + 2))
+    } else if more && end & 7 != 0 {
+        // The payload length.
+        Some((ICMPV6_HDR_FIELD, 4))
+    } else {
+        None
+    };
+    if let Some((code, pointer)) = fault {
+        problem(cx, device, code, pointer, DropReason::IP_INHDR, packet);
+        return None;
+    }
+    let dst = Ipv6Addr::from(header.dst());
+    let key = Key {
+        id: fragment.id(),
+        src: header.src().into(),
+        dst,
+        iif: if needs_device(dst) {
+            device.ifindex()
+        } else {
+            0
+        },
+    };
+    let piece = Piece {
+        start,
+        end,
+        cursor,
+        packet,
+    };
+    let outcome = insert(cx, device, key, piece, more);
+    let ended = |cx: &mut Cx<'_>, reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
+    match outcome {
+        Outcome::Waits => {}
+        Outcome::Refused(packet, reason) => ended(cx, reason, packet),
+        Outcome::Broken(packet, queue) => {
+            ended(cx, DropReason::DUP_FRAG, packet);
+            if let Some(queue) = queue {
+                cx.stack.timers.cancel(queue.timer);
+                for piece in queue.pieces {
+                    ended(cx, DropReason::DUP_FRAG, piece.packet);
+                }
+            }
+        }
+        Outcome::Whole(queue) => {
+            cx.stack.timers.cancel(queue.timer);
+            let whole = join(cx, &queue);
+            let mut pieces = queue.pieces.into_iter();
+            let first = pieces.next();
+            let cursor = first.as_ref().map(|first| first.cursor);
+            let reason = match &whole {
+                Some(_) => None,
+                None => Some(DropReason::NOMEM),
+            };
+            for piece in first.into_iter().chain(pieces) {
+                match reason {
+                    // The whole goes on under the first one's record.
+                    None if piece.start == 0 => drop(piece.packet),
+                    None => cx.consume(piece.packet),
+                    Some(reason) => ended(cx, reason, piece.packet),
+                }
+            }
+            return whole.zip(cursor);
+        }
+    }
+    None
+}
+
+/// Whether a first fragment reaches to its upper header (`ipv6frag_thdr_truncated`).
+fn has_whole_chain(data: &[u8]) -> bool {
+    let Some(upper) = upper_layer(data) else {
+        return false;
+    };
+    let octets = match upper.protocol {
+        6 => 20,
+        17 | 58 => 8,
+        _ => 1,
+    };
+    upper.offset + octets <= data.len()
+}
+
+/// `ip6_frag_queue`
+fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool) -> Outcome {
+    let ns = device.namespace(cx.guard);
+    let octets = piece.packet.capacity();
+    let mut queues = ns.ip6.fragments.lock();
+    if !queues.all.contains_key(&key) {
+        if queues.octets + octets > MOST {
+            return Outcome::Refused(piece.packet, DropReason::NOMEM);
+        }
+        let queue = Queue {
+            pieces: Vec::new(),
+            len: 0,
+            last: false,
+            timer: arm(cx, ns, key),
+            device: device.key,
+        };
+        queues.all.insert(key, queue);
+    }
+    let Some(queue) = queues.all.get_mut(&key) else {
+        return Outcome::Refused(piece.packet, DropReason::NOMEM);
+    };
+    let (start, end) = (piece.start, piece.end);
+    let beyond = if more {
+        end > queue.len && queue.last
+    } else {
+        end < queue.len || (queue.last && end != queue.len)
+    };
+    if beyond || start == end {
+        return Outcome::Broken(piece.packet, queues.take(&key));
+    }
+    let at = queue.pieces.partition_point(|other| other.end <= start);
+    if queue.pieces.get(at).is_some_and(|next| next.start < end) {
+        // Received before, as a whole: only this one ends.
+        if is_covered(queue.pieces.get(at..).unwrap_or_default(), start, end) {
+            return Outcome::Refused(piece.packet, DropReason::DUP_FRAG);
+        }
+        return Outcome::Broken(piece.packet, queues.take(&key));
+    }
+    queue.len = queue.len.max(end);
+    queue.last |= !more;
+    queue.pieces.insert(at, piece);
+    let whole = queue.last && is_covered(&queue.pieces, 0, queue.len);
+    queues.octets += octets;
+    if whole && let Some(queue) = queues.take(&key) {
+        return Outcome::Whole(queue);
+    }
+    Outcome::Waits
+}
+
+/// Whether the pieces from the first on cover a range without a gap.
+fn is_covered(pieces: &[Piece], start: usize, end: usize) -> bool {
+    let mut reached = match pieces.first() {
+        Some(first) if first.start <= start => first.end,
+        _ => return false,
+    };
+    for piece in pieces.iter().skip(1) {
+        if reached >= end || piece.start != reached {
+            break;
+        }
+        reached = piece.end;
+    }
+    reached >= end
+}
+
+/// The datagram of all its pieces, without the fragment header (`ip6_frag_reasm`).
+fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
+    let first = queue.pieces.first()?;
+    let front = first.cursor.at;
+    let data = first.packet.data();
+    let next = *data.get(front)?;
+    let len = front + queue.len;
+    if len - Ipv6::LEN > LARGEST {
+        return None;
+    }
+    let mut whole = cx.stack.pool.alloc(len)?;
+    let to = whole.data_mut();
+    to.get_mut(..front)?.copy_from_slice(data.get(..front)?);
+    *to.get_mut(first.cursor.name)? = next;
+    for piece in &queue.pieces {
+        let from = piece.packet.data().get(piece.cursor.at + Fragment::LEN..)?;
+        to.get_mut(front + piece.start..front + piece.end)?
+            .copy_from_slice(from);
+    }
+    Ipv6Mut::new(to)?.set_payload_len((len - Ipv6::LEN) as u16);
+    *whole = *first.packet;
+    whole.set_pkt_type(first.packet.pkt_type());
+    whole.set_network(0);
+    whole.set_transport(front);
+    whole.flags.insert(Flags::REASSEMBLED);
+    Some(whole)
+}
+
+/// Arms the end of the wait.
+fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
+    let seconds = ns.ipv6.get(Slot::Ip6fragTime).max(0) as u64;
+    let ns = Arc::downgrade(ns);
+    let fire = Box::new(move |cx: &mut Cx<'_>| {
+        if let Some(ns) = ns.upgrade() {
+            expire(cx, &ns, &key);
+        }
+    });
+    cx.stack.arm(cx.now + seconds * SECOND, Holds::Packet, fire)
+}
+
+/// The rest did not come (`ip6frag_expire_frag_queue`).
+fn expire(cx: &mut Cx<'_>, ns: &Arc<Namespace>, key: &Key) {
+    let Some(queue) = ns.ip6.fragments.lock().take(key) else {
+        return;
+    };
+    let Some(device) = cx.device(queue.device).cloned() else {
+        // The device went before; what it brought goes with it.
+        for piece in queue.pieces {
+            cx.consume(piece.packet);
+        }
+        return;
+    };
+    if let Some(first) = queue.pieces.first().filter(|first| first.start == 0) {
+        let code = ICMPV6_EXC_FRAGTIME;
+        send_error(cx, &device, &first.packet, ICMPV6_TIME_EXCEED, code, 0);
+    }
+    for piece in queue.pieces {
+        let reason = DropReason::FRAG_REASM_TIMEOUT;
+        cx.drop(&device, Place::Ipv6Local, reason, piece.packet);
+    }
+}

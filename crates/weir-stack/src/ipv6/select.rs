@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which addresses are ours, and which of them to use as a source: default address selection
+//! (RFC 6724, `ipv6_dev_get_saddr`), `ipv6_get_lladdr`, `ipv6_chk_mcast_addr`.
+//!
+//! Rules in order: the destination itself, scope, not deprecated, outgoing device, label (Linux's
+//! default table), longest common prefix; among equals the first address of the first device.
+//! Not done: a label table that can be changed (`ip addrlabel`), temporary, optimistic and home
+//! addresses, `use_oif_addrs_only`.
+
+use std::net::Ipv6Addr;
+
+use weir_netlink::{ifa, rta};
+use weir_packet::header::ndisc::solicited_node;
+use weir_sync::rcu::Guard;
+
+use super::address::{Address, masked};
+use crate::device::Device;
+use crate::fib::lookup::{Flow, LookupFlags};
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv6Conf;
+
+/// `IPV6_ADDR_SCOPE_LINKLOCAL`
+const LINK: i32 = 2;
+
+/// How far an address reaches (`ipv6_addr_src_scope`): 2 the link, 5 the site, 14 everywhere; of a
+/// group its own scope.
+pub(super) fn reach(address: Ipv6Addr) -> i32 {
+    let [first, ..] = address.segments();
+    if address.is_multicast() {
+        i32::from(first & 0xf)
+    } else if address.is_unspecified() {
+        0
+    } else if address.is_loopback() || address.is_unicast_link_local() {
+        LINK
+    } else if first & 0xffc0 == 0xfec0 {
+        5
+    } else {
+        14
+    }
+}
+
+/// The default labels (`ip6addrlbl_init_table`): prefix, bits, label; longer prefixes first.
+pub const LABELS: &[(Ipv6Addr, u8, u8)] = &[
+    (Ipv6Addr::LOCALHOST, 128, 0),
+    (Ipv6Addr::UNSPECIFIED, 96, 3),
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 4),
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, 6),
+    (Ipv6Addr::new(0x2001, 0x10, 0, 0, 0, 0, 0, 0), 28, 7),
+    (Ipv6Addr::new(0x3ffe, 0, 0, 0, 0, 0, 0, 0), 16, 12),
+    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 2),
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, 11),
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, 5),
+    (Ipv6Addr::UNSPECIFIED, 0, 1),
+];
+
+fn label(address: Ipv6Addr) -> u8 {
+    let found = LABELS
+        .iter()
+        .find(|(prefix, len, _)| masked(address, *len) == *prefix);
+    found.map_or(1, |(_, _, label)| *label)
+}
+
+/// An address's merits, those of the first rule first.
+type Score = (bool, i32, bool, bool, bool, u32);
+
+fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool) -> Score {
+    let ours = candidate.address;
+    let (have, want) = (reach(ours), reach(dst));
+    let common = (u128::from(ours) ^ u128::from(dst)).leading_zeros();
+    (
+        ours == dst,
+        if have >= want { -have } else { have - 128 },
+        !candidate.has(ifa::f::DEPRECATED),
+        on_device,
+        label(ours) == label(dst),
+        common.min(u32::from(candidate.prefix_len)),
+    )
+}
+
+/// The source address for packets to `dst` by `device` (`None`: not known yet).
+pub fn select_address(
+    ns: &Namespace,
+    device: Option<&Device>,
+    dst: Ipv6Addr,
+    guard: &Guard,
+) -> Option<Ipv6Addr> {
+    let mut best: Option<(Score, Ipv6Addr)> = None;
+    let mut look = |other: &Device, on_device: bool| {
+        for candidate in other.ipv6.addresses.list(guard) {
+            if candidate.is_tentative() {
+                continue;
+            }
+            let score = score(candidate, dst, on_device);
+            if best.is_none_or(|(best, _)| score > best) {
+                best = Some((score, candidate.address));
+            }
+        }
+    };
+    match device {
+        Some(device) if dst.is_multicast() || reach(dst) <= LINK => look(device, true),
+        _ => {
+            for other in ns.all_devices() {
+                let on_device = device.is_none_or(|device| device.key == other.key);
+                look(&other, on_device);
+            }
+        }
+    }
+    best.map(|(_, address)| address)
+}
+
+/// A link-local address of a device that may be used.
+pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
+    let list = device.ipv6.addresses.list(guard);
+    let found = list
+        .iter()
+        .rev()
+        .find(|address| address.scope() == rta::scope::LINK && !address.is_tentative());
+    found.map(|address| address.address)
+}
+
+/// Whether an address is one of ours: `RTN_LOCAL` or `RTN_ANYCAST`; those of one link only on
+/// `device` (`ipv6_chk_addr`, `ipv6_chk_acast_addr`).
+pub fn own_kind(ns: &Namespace, device: &Device, address: Ipv6Addr, guard: &Guard) -> Option<u8> {
+    let table = ns.fib.v6.table(rta::table::LOCAL, guard)?;
+    let strict = needs_device(address);
+    let flow = Flow {
+        dst: address.into(),
+        oif: if strict { device.ifindex() } else { 0 },
+        ..Flow::default()
+    };
+    let flags = LookupFlags {
+        iface: strict,
+        ..LookupFlags::default()
+    };
+    let kind = table.lookup(&flow, flags, guard).ok()?.info.spec.kind;
+    matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST).then_some(kind)
+}
+
+/// Whether an address means something on one link only (`rt6_need_strict`).
+#[inline]
+pub fn needs_device(address: Ipv6Addr) -> bool {
+    address.is_multicast() || address.is_unicast_link_local() || address.is_loopback()
+}
+
+/// Whether the device listens to a multicast group (`ipv6_chk_mcast_addr`): all nodes, all routers
+/// where it forwards, and the solicited-node groups of its addresses.
+pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
+    let routes = device.ipv6.conf.on(Ipv6Conf::Forwarding);
+    match group.segments() {
+        [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1] => true,
+        [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2] => routes,
+        [0xff02, 0, 0, 0, 0, 1, high, _] if high >> 8 == 0xff => {
+            let asks = |address: Ipv6Addr| solicited_node(address.octets()) == group.octets();
+            let list = device.ipv6.addresses.list(guard);
+            list.iter()
+                .any(|own| asks(own.address) || (routes && asks(own.network())))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str, prefix_len: u8) -> Address {
+        Address::new(text.parse().unwrap(), prefix_len, 0)
+    }
+
+    fn best<'a>(candidates: &'a [(&'a str, u8, bool)], dst: &str) -> &'a str {
+        let dst = dst.parse().unwrap();
+        let scored = candidates
+            .iter()
+            .map(|(text, len, on)| (score(&address(text, *len), dst, *on), *text));
+        let mut best: Option<(Score, &str)> = None;
+        for found in scored {
+            if best.as_ref().is_none_or(|best| found.0 > best.0) {
+                best = Some(found);
+            }
+        }
+        best.unwrap().1
+    }
+
+    #[test]
+    fn sources_are_chosen_as_rfc_6724_says() {
+        // Scope first: no narrower than the destination's, but no wider than need be.
+        let all = [("fe80::1", 64, true), ("2001:db8:1::1", 64, false)];
+        assert_eq!(best(&all, "2001:db8:2::2"), "2001:db8:1::1");
+        assert_eq!(best(&all, "fe80::2"), "fe80::1");
+        // Then the device, the label, the longest prefix.
+        let all = [("2001:db8:1::1", 64, false), ("2001:db8:9::1", 64, true)];
+        assert_eq!(best(&all, "2001:db8:1::2"), "2001:db8:9::1");
+        let all = [("2001:db8:1::1", 64, true), ("fd00::1", 64, true)];
+        assert_eq!(best(&all, "fd00:1::2"), "fd00::1");
+        let all = [("2001:db8:1::1", 64, true), ("2001:db8:2::1", 64, true)];
+        assert_eq!(best(&all, "2001:db8:2::2"), "2001:db8:2::1");
+        assert_eq!(best(&all, "2001:db8:4::2"), "2001:db8:1::1");
+    }
+
+    #[test]
+    fn labels_are_linux_defaults() {
+        let of = |text: &str| label(text.parse().unwrap());
+        assert_eq!(
+            [of("::1"), of("::2"), of("::ffff:1.2.3.4"), of("2002::1")],
+            [0, 3, 4, 2]
+        );
+        assert_eq!(
+            [of("2001::1"), of("2001:1f::"), of("fd00::"), of("2003::")],
+            [6, 7, 5, 1]
+        );
+    }
+}

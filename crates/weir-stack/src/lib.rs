@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Namespaces, links, FIB, neighbours, IPv4 and IPv6, the datapath stages, the servers of rtnetlink and
+//! generic netlink.
+//!
+//! # Lock order
+//! There is no lock around requests or packets. A thread takes locks only downwards in this list,
+//! and never two of one line unless the line says how:
+//! 1. `Stack::namespaces` (the table of namespaces)
+//! 2. [`namespace::Namespace::links`]; two namespaces: the lower id first
+//! 3. a device's IPv4 or IPv6 addresses
+//! 4. a FIB table or rule list; a neighbour table's shard; a VXLAN device's forwarding table, its
+//!    namespace's list of tunnels, and their ports
+//! 5. weir-tc's: block, chain, classifier, action table (see its own list)
+//! 6. [`device::Device::names`], `nsids`, `kept`
+//! 7. subscribers, then a mailbox
+//! 8. posted jobs, timers, the ICMP rate limits
+#![deny(unsafe_code)]
+
+pub mod addresses;
+pub mod clock;
+pub mod connection;
+pub mod cpu;
+pub mod datapath;
+pub mod device;
+pub mod drops;
+pub mod fib;
+pub mod genl;
+pub mod icmp_limit;
+pub mod ipv4;
+pub mod ipv6;
+pub mod link;
+pub mod namespace;
+pub mod neigh;
+pub mod notify;
+pub mod random;
+pub mod rtnl;
+pub mod stack;
+pub mod stages;
+pub mod sysctl;
+pub mod tc;
+pub mod trace;
+
+pub use connection::{Connection, Protocol};
+pub use cpu::{Cpu, Cx};
+pub use device::Device;
+pub use namespace::{Namespace, NsId};
+pub use stack::{Config, Stack};

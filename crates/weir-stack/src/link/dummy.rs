@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `dummy`: takes every frame and lets it go (`drivers/net/dummy.c`). In Weir it is also the usual
+//! place where captures come in and out. No parameters; the carrier may be set.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use weir_netlink::Error;
+use weir_netlink::ifla::{iff, oper};
+use weir_packet::Batch;
+
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::link::{Kind, Link, NewLink, ethernet, register};
+use crate::rtnl::Ctl;
+use crate::stack::Stack;
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "dummy",
+    pattern: "dummy%d",
+    create,
+};
+
+#[derive(Default)]
+struct Dummy {
+    no_carrier: AtomicBool,
+}
+
+fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    let mut device = ethernet(Box::new(Dummy::default()), &new.ns, &new, iff::NOARP);
+    device.flags &= !iff::MULTICAST;
+    register(
+        ctl.stack,
+        &new.ns,
+        device,
+        new.ifindex,
+        new.group.unwrap_or(0),
+    )
+}
+
+impl Link for Dummy {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    fn carrier(&self, _stack: &Stack, _device: &Device) -> bool {
+        !self.no_carrier.load(Relaxed)
+    }
+
+    fn set_carrier(&self, ctl: &mut Ctl<'_>, device: &Arc<Device>, on: bool) -> Result<(), Error> {
+        if self.no_carrier.swap(!on, Relaxed) == on {
+            device.count_carrier_change();
+            // From here on the device is known to report its carrier.
+            device.set_known_operstate(oper::UP);
+            crate::link::carrier_changed(ctl.stack, ctl.guard, device);
+        }
+        Ok(())
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, _device: &Arc<Device>, batch: Batch) {
+        cx.consume_batch(batch);
+    }
+}

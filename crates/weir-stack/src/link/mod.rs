@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Link kinds, and the life of a device: register, up, down, rename, move, unregister.
+//!
+//! A kind is one file and one line in [`KINDS`]: a [`Kind`] says how to make a device from
+//! `IFLA_INFO_DATA`, a [`Link`] is the device's own part. Mirrors `net/core/dev.c` and
+//! `struct rtnl_link_ops`.
+
+use std::sync::Arc;
+
+use weir_netlink::ifla::{arphrd, iff, link_mode, oper};
+use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, rtm};
+use weir_packet::Batch;
+use weir_sync::rcu::Guard;
+
+use crate::cpu::Cx;
+use crate::device::{Device, Mac, NewDevice};
+use crate::namespace::{Namespace, NsId};
+use crate::rtnl::Ctl;
+use crate::stack::Stack;
+
+pub mod dummy;
+pub mod ifb;
+pub mod loopback;
+pub mod veth;
+pub mod vlan;
+pub mod vxlan;
+
+/// The link kinds that can be made by `ip link add type KIND`: one line each.
+pub static KINDS: &[&Kind] = &[
+    &dummy::KIND,
+    &ifb::KIND,
+    &veth::KIND,
+    &vlan::KIND,
+    &vxlan::KIND,
+];
+
+/// How devices of a kind are made.
+pub struct Kind {
+    /// `IFLA_INFO_KIND`
+    pub name: &'static str,
+    /// Name pattern when the request names none (`dummy%d`).
+    pub pattern: &'static str,
+    /// Makes and registers the device or devices (`rtnl_link_ops.newlink`). The first is the one asked for.
+    pub create: fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>,
+}
+
+/// The checked common part of a request for a new link; kinds add their own.
+pub struct NewLink<'a> {
+    /// Where the device goes.
+    pub ns: Arc<Namespace>,
+    /// The name or a pattern with `%d`.
+    pub name: String,
+    /// The index asked for; 0 for the next free one.
+    pub ifindex: u32,
+    /// `IFLA_MTU`
+    pub mtu: Option<u32>,
+    /// `IFLA_ADDRESS`
+    pub address: Option<Mac>,
+    /// `IFLA_BROADCAST`
+    pub broadcast: Option<Mac>,
+    /// `IFLA_TXQLEN`
+    pub txqlen: Option<u32>,
+    /// `IFLA_GROUP`
+    pub group: Option<u32>,
+    /// `IFLA_LINK`, in the namespace `link_ns`.
+    pub link: Option<u32>,
+    /// Where `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's namespace).
+    pub link_ns: Arc<Namespace>,
+    /// `ifi_flags` and `ifi_change`
+    pub flags: (u32, u32),
+    /// `IFLA_INFO_DATA`
+    pub data: Option<Attr<'a>>,
+}
+
+/// What a kind adds to a device (`struct net_device_ops`).
+pub trait Link: Send + Sync {
+    /// `IFLA_INFO_KIND`; empty for devices that cannot be made by request.
+    fn kind(&self) -> &'static str;
+
+    /// `ARPHRD_*`
+    fn hardware_type(&self) -> u16 {
+        arphrd::ETHER
+    }
+
+    /// Smallest and largest MTU (`min_mtu`, `max_mtu`; 0: no bound).
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (68, 65_535)
+    }
+
+    /// Whether frames carry an Ethernet address that may be changed (`IFF_LIVE_ADDR_CHANGE` or not,
+    /// the same here).
+    fn check_address(&self, mac: &Mac) -> Result<(), Error> {
+        if mac[0] & 1 != 0 || mac == &[0; 6] {
+            return Err(Error::new(errno::EADDRNOTAVAIL));
+        }
+        Ok(())
+    }
+
+    /// `IFLA_TSO_MAX_SIZE`, octets (`netif_set_tso_max_size`).
+    fn tso_max_size(&self) -> u32 {
+        65_536
+    }
+
+    /// Whether the device starts without a queue (`IFF_NO_QUEUE`).
+    fn no_queue(&self) -> bool {
+        true
+    }
+
+    /// Checks an MTU beyond the bounds.
+    fn check_mtu(&self, _mtu: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Called before the device goes up (`ndo_open`).
+    fn open(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether the device goes up and down with the one it stands on.
+    fn follows_lower(&self) -> bool {
+        true
+    }
+
+    /// The packet priority of a VLAN tag's priority on ingress (`vlan_get_ingress_priority`).
+    fn ingress_priority(&self, _pcp: u8) -> u32 {
+        0
+    }
+
+    /// Called when the device has left its namespace for good.
+    fn removed(&self, _stack: &Stack, _device: &Arc<Device>) {}
+
+    /// Sets the carrier by request (`ndo_change_carrier`).
+    fn set_carrier(
+        &self,
+        _ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _on: bool,
+    ) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
+    }
+
+    /// Whether there is a carrier.
+    fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
+        let _ = device;
+        true
+    }
+
+    /// Sends frames (`ndo_start_xmit`). The device is up, taps and counters are done.
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
+
+    /// Whether the kind counts received and sent frames itself, as they come out of or go into
+    /// others.
+    fn counts_itself(&self) -> bool {
+        false
+    }
+
+    /// Adds what the kind counts beside [`crate::device::LinkStats`].
+    fn add_stats(&self, _stats: &mut LinkStats64) {}
+
+    /// The namespace the device leads to, where it may be another than its own
+    /// (`rtnl_link_ops.get_link_net`).
+    fn link_namespace(&self) -> Option<NsId> {
+        None
+    }
+
+    /// The forwarding table, if it has one.
+    fn fdb(&self) -> Option<&dyn crate::rtnl::fdb::Fdb> {
+        None
+    }
+
+    /// The device's part, if it is of that kind.
+    fn vxlan(&self) -> Option<&Arc<vxlan::Vxlan>> {
+        None
+    }
+
+    /// The device of `IFLA_LINK`, if it has one: (namespace, index).
+    fn lower(&self, _stack: &Stack) -> Option<(NsId, u32)> {
+        None
+    }
+
+    /// Writes `IFLA_INFO_DATA`'s contents; nothing written, no attribute.
+    fn fill_data(&self, _stack: &Stack, _out: &mut Writer) {}
+
+    /// Applies `IFLA_INFO_DATA` to a present device (`changelink`).
+    fn change(
+        &self,
+        _ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _data: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
+    }
+
+    /// Devices that go with this one when it is deleted.
+    fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
+        Vec::new()
+    }
+
+    /// Called when the device went up or down.
+    fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
+
+    /// Whether the device may move to another namespace.
+    fn may_move(&self) -> bool {
+        true
+    }
+}
+
+/// Finds a kind by name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| kind.name == name)
+}
+
+/// Whether a name may be a device's (`dev_valid_name`).
+pub fn is_valid_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() < 16
+        && name != "."
+        && name != ".."
+        && !name
+            .bytes()
+            .any(|b| b == b'/' || b == b':' || b.is_ascii_whitespace() || b == 0x0b)
+}
+
+/// Finds the number for a name pattern (`dev_alloc_name`): a name without `%` stays as it is.
+pub fn expand_name(links: &crate::namespace::Links, pattern: &str) -> Result<String, Error> {
+    let Some((before, after)) = pattern.split_once('%') else {
+        return Ok(pattern.to_owned());
+    };
+    let Some(after) = after.strip_prefix('d').filter(|rest| !rest.contains('%')) else {
+        return Err(Error::new(errno::EINVAL));
+    };
+    let name = (0..32_768)
+        .map(|number| format!("{before}{number}{after}"))
+        .find(|name| !links.by_name.contains_key(name))
+        .ok_or_else(|| Error::new(errno::ENFILE))?;
+    if is_valid_name(&name) {
+        Ok(name)
+    } else {
+        Err(Error::new(errno::ENAMETOOLONG))
+    }
+}
+
+/// The flags a user sees (`dev_get_flags`): with running and lower-up as they are now.
+pub fn reported_flags(stack: &Stack, device: &Device) -> u32 {
+    let mut flags = device.flags() & !(iff::RUNNING | iff::LOWER_UP);
+    if flags & iff::UP != 0 {
+        if matches!(operstate(stack, device), oper::UP | oper::UNKNOWN) {
+            flags |= iff::RUNNING;
+        }
+        if device.link.carrier(stack, device) {
+            flags |= iff::LOWER_UP;
+        }
+    }
+    flags
+}
+
+/// `IFLA_OPERSTATE` (RFC 2863), as Linux's linkwatch leaves it.
+pub fn operstate(stack: &Stack, device: &Device) -> u8 {
+    if !device.is_up() {
+        return oper::DOWN;
+    }
+    if !device.link.carrier(stack, device) {
+        return if device.link.lower(stack).is_some() {
+            oper::LOWERLAYERDOWN
+        } else {
+            oper::DOWN
+        };
+    }
+    match device.known_operstate() {
+        // Devices that never report a carrier stay unknown.
+        oper::UNKNOWN => match device.link.kind() {
+            "veth" | "vlan" if device.link_mode() == link_mode::DORMANT => oper::DORMANT,
+            "veth" | "vlan" => oper::UP,
+            _ => oper::UNKNOWN,
+        },
+        known => known,
+    }
+}
+
+/// The usual start of an Ethernet device (`ether_setup`).
+pub fn ethernet(
+    link: Box<dyn Link>,
+    ns: &Namespace,
+    new: &NewLink<'_>,
+    extra_flags: u32,
+) -> NewDevice {
+    NewDevice {
+        link,
+        name: new.name.clone(),
+        flags: iff::BROADCAST | iff::MULTICAST | extra_flags,
+        mtu: new.mtu.unwrap_or(1500),
+        txqlen: new.txqlen.unwrap_or(1000),
+        address: new.address.unwrap_or_else(|| ns.random_mac()),
+        broadcast: new.broadcast.unwrap_or([0xff; 6]),
+    }
+}
+
+/// Registers a device in its namespace (`register_netdevice`) and tells the listeners.
+pub fn register(
+    stack: &Stack,
+    ns: &Arc<Namespace>,
+    new: NewDevice,
+    ifindex: u32,
+    group: u32,
+) -> Result<Arc<Device>, Error> {
+    let device = {
+        let mut links = ns.links();
+        if ns.is_closing() {
+            return Err(Error::new(errno::ENODEV));
+        }
+        let name = expand_name(&links, &new.name)?;
+        if links.by_name.contains_key(&name) {
+            return Err(Error::new(errno::EEXIST));
+        }
+        let (min, max) = new.link.mtu_bounds();
+        if new.mtu < min {
+            return Err(Error::msg(errno::EINVAL, "mtu less than device minimum"));
+        }
+        if max > 0 && new.mtu > max {
+            return Err(Error::msg(errno::EINVAL, "mtu greater than device maximum"));
+        }
+        if ifindex != 0 && links.by_index.contains_key(&ifindex) {
+            return Err(Error::new(errno::EBUSY));
+        }
+        let ifindex = if ifindex == 0 {
+            links.new_index()
+        } else {
+            ifindex
+        };
+        let new = NewDevice { name, ..new };
+        let device = Arc::new(Device::new(stack.new_device_key(), &stack.domain, ns, new));
+        device.set_group(group);
+        stack.enter_device(&device);
+        ns.enter(&stack.domain.pin(), &mut links, &device, ifindex);
+        device
+    };
+    attach(stack, &stack.domain.pin(), ns, &device);
+    Ok(device)
+}
+
+/// Deletes devices and what depends on them (`unregister_netdevice_many`).
+pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
+    let mut all: Vec<Arc<Device>> = Vec::new();
+    let mut rest: Vec<Arc<Device>> = devices.iter().rev().cloned().collect();
+    while let Some(device) = rest.pop() {
+        if all.iter().any(|seen| Arc::ptr_eq(seen, &device)) {
+            continue;
+        }
+        rest.extend(device.link.dependents(stack, &device));
+        rest.extend(
+            device
+                .vlans(&stack.domain.pin())
+                .iter()
+                .map(|(_, _, vlan)| vlan.clone()),
+        );
+        let guard = stack.domain.pin();
+        rest.extend(vxlan::above(device.namespace(&guard), &device, &guard));
+        all.push(device);
+    }
+    for device in &all {
+        let guard = stack.domain.pin();
+        let ns = device.namespace(&guard).clone();
+        if !device.is_registered() {
+            continue;
+        }
+        // Going down cannot fail.
+        let _ = set_up(stack, &guard, device, false);
+        detach(stack, &guard, &ns, device);
+        crate::rtnl::link::notify(stack, &guard, &ns, device, rtm::DELLINK, u32::MAX);
+        ns.leave(&guard, &mut ns.links(), device);
+        stack.leave_device(device);
+        device.link.removed(stack, device);
+    }
+}
+
+/// Takes from a device what it has in its namespace: addresses, routes, neighbours, qdiscs.
+pub(crate) fn detach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    crate::ipv4::device_gone(stack, guard, ns, device);
+    crate::ipv6::device_gone(stack, guard, ns, device);
+    crate::fib::host::rules_detach(ns, device.ifindex());
+    crate::tc::device_gone(stack, guard, ns, device);
+}
+
+/// Gives a device that entered a namespace what every device has there.
+pub(crate) fn attach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    crate::fib::host::rules_attach(ns, &device.name(), device.ifindex());
+    crate::ipv4::device_entered(stack, guard, ns, device);
+    crate::ipv6::device_entered(stack, guard, ns, device);
+    if device.is_up() {
+        crate::tc::device_up(stack, guard, ns, device);
+    }
+}
+
+/// Deletes all devices of a namespace that goes.
+pub fn remove_all(stack: &Stack, ns: &Arc<Namespace>) {
+    // The loopback device last, as in Linux: others may still have routes through it.
+    let mut devices = ns.all_devices();
+    devices.extend(vxlan::all_of(ns));
+    devices.reverse();
+    unregister(stack, &devices);
+}
+
+/// Brings a device up or down (`__dev_change_flags`), tells the listeners, and answers whether it
+/// changed. The VLANs on it follow.
+pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> Result<bool, Error> {
+    if device.is_up() == up {
+        return Ok(false);
+    }
+    if up {
+        device.link.open()?;
+    }
+    let ns = device.namespace(guard).clone();
+    device.change_flags(if up { iff::UP } else { 0 }, iff::UP);
+    if up {
+        crate::tc::device_up(stack, guard, &ns, device);
+    }
+    // First the link itself, then what follows from it (`__dev_notify_flags`).
+    crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, iff::UP);
+    if up {
+        crate::ipv4::device_up(stack, guard, &ns, device);
+        crate::ipv6::device_up(stack, guard, &ns, device);
+    } else {
+        crate::ipv4::device_down(stack, guard, &ns, device);
+        crate::ipv6::device_down(stack, guard, &ns, device);
+    }
+    device.link.changed_state(stack, device);
+    for (_, _, vlan) in device.vlans(guard) {
+        if vlan.link.follows_lower() {
+            // It can only fail for a device below that is down, and that one just went up.
+            let _ = set_up(stack, guard, vlan, up);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a device takes part in neighbour resolution.
+pub fn uses_neighbours(device: &Device) -> bool {
+    device.flags() & (iff::NOARP | iff::LOOPBACK | iff::POINTOPOINT) == 0
+}
+
+/// Tells the listeners that a device's carrier may have changed (`linkwatch`).
+pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let ns = device.namespace(guard).clone();
+    crate::ipv4::carrier_changed(stack, guard, &ns, device);
+    crate::ipv6::carrier_changed(stack, guard, &ns, device);
+    crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, 0);
+}

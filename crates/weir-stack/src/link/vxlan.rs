@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `vxlan`: Ethernet frames in UDP datagrams (RFC 7348, drivers/net/vxlan).
+//!
+//! | attribute | meaning |
+//! |---|---|
+//! | `id` | network identifier, 24 bits |
+//! | `remote`, `local` | outer addresses, both IPv4 or both IPv6; without a remote, frames need an entry |
+//! | `dev` | underlay device; its MTU less the headers is the device's (1500 without) |
+//! | `dstport` | UDP port sent to and listened on, default 8472 |
+//! | `srcport MIN MAX` | outer source ports, MAX not included; default: `ip_local_port_range` |
+//! | `ttl`, `tos`, `df`, `flowlabel` | of the outer header; ttl 0: the route's; each but the label may be `inherit` |
+//! | `[no]learning`, `ageing`, `maxaddress` | of the forwarding table: seconds (default 300), entries (0: no bound) |
+//! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; none over IPv6, sent and taken |
+//! | `gbp` | group policy: the mark, or the metadata's VXLAN option |
+//! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), sets it on receive |
+//!
+//! | file | what |
+//! |---|---|
+//! | [`config`] | attributes |
+//! | [`fdb`] | forwarding table, `bridge fdb`, learning |
+//! | [`socket`] | ports of a namespace |
+//! | [`send`], [`receive`] | the two ways of a packet |
+//!
+//! The underlay is the namespace in which the device was made, also when it moves.
+//!
+//! Refused: multicast groups (there is no IGMP), proxy, rsc, l2miss, l3miss, gpe, remcsum, vnifilter,
+//! nexthop objects.
+
+pub mod config;
+pub mod fdb;
+pub mod receive;
+pub mod send;
+pub mod socket;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use weir_netlink::nda::{ntf, nud};
+use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, nlm};
+use weir_packet::Batch;
+use weir_sync::rcu::{Guard, Published};
+
+use self::config::Config;
+use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
+use self::receive::Remembered;
+use self::socket::Tunnels;
+use crate::clock::{Holds, SECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, NewDevice};
+use crate::link::{Kind, Link, NewLink, ethernet, register};
+use crate::namespace::{Namespace, NsId};
+use crate::rtnl::Ctl;
+use crate::stack::Stack;
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "vxlan",
+    pattern: "vxlan%d",
+    create,
+};
+
+/// Octets of the VXLAN header.
+const HEADER_LEN: usize = 8;
+/// The first word of the header: an identifier is there (`VXLAN_HF_VNI`).
+const VNI_FLAG: u32 = 1 << 27;
+/// A group policy is there (`VXLAN_HF_GBP`).
+const GBP_FLAG: u32 = 1 << 31;
+/// What of it counts (`VXLAN_GBP_MASK`), at the same bits of the word.
+const GBP_MASK: u32 = 0x0048_ffff;
+/// All bits it takes (`VXLAN_GBP_USED_BITS`).
+const GBP_USED: u32 = GBP_FLAG | 0x00ff_ffff;
+/// How often the table is looked through for old entries (`FDB_AGE_INTERVAL`).
+const AGE_INTERVAL: u64 = 10 * SECOND;
+/// The smallest and the largest MTU.
+const MIN_MTU: u32 = 68;
+const MAX_MTU: u32 = 65_535;
+
+/// Errors beside those every device counts.
+#[derive(Debug, Default)]
+pub struct Errors {
+    collisions: AtomicU64,
+    tx_carrier: AtomicU64,
+    rx_length: AtomicU64,
+    rx_frame: AtomicU64,
+}
+
+/// A device's own part.
+pub struct Vxlan {
+    /// Changed by requests, one after the other.
+    pub config: Published<Config>,
+    /// The underlay.
+    pub net: Weak<Namespace>,
+    /// The forwarding table.
+    pub fdb: Table,
+    errors: Errors,
+    remembered: OnceLock<Remembered>,
+    device: OnceLock<Weak<Device>>,
+    /// Of the underlay device when it was named.
+    tso_max_size: u32,
+    /// The next look at the table's ages, while the device is up.
+    timer: Mutex<Option<TimerId>>,
+}
+
+/// What the device holds.
+struct Handle(Arc<Vxlan>);
+
+fn largest(conf: &Config, lower: &Device) -> u32 {
+    lower.mtu().saturating_sub(conf.headroom()).max(MIN_MTU)
+}
+
+fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    if new
+        .mtu
+        .is_some_and(|mtu| !(MIN_MTU..=MAX_MTU).contains(&mtu))
+    {
+        return Err(Error::msg(
+            errno::EINVAL,
+            "MTU must be between 68 and 65535",
+        ));
+    }
+    let table = config::parse(new.data)?;
+    let mut conf = config::config(&table, None)?;
+    let net = new.link_ns.clone();
+    let lower = config::validate(&net, &mut conf, None, ctl.guard)?;
+    let domain = &ctl.stack.domain;
+    let mtu = match (&lower, new.mtu) {
+        (Some(lower), mtu) => {
+            let largest = largest(&conf, lower);
+            mtu.map_or(largest, |mtu| mtu.min(largest))
+        }
+        (None, mtu) => mtu.unwrap_or(1500),
+    };
+    let vxlan = Arc::new(Vxlan {
+        config: Published::new(domain, conf.clone()),
+        net: Arc::downgrade(&net),
+        fdb: Table::new(domain),
+        errors: Errors::default(),
+        remembered: OnceLock::new(),
+        device: OnceLock::new(),
+        tso_max_size: lower.map_or(65_536, |lower| lower.link.tso_max_size()),
+        timer: Mutex::new(None),
+    });
+    let device = ethernet(Box::new(Handle(vxlan.clone())), &new.ns, &new, 0);
+    let device = NewDevice { mtu, ..device };
+    let group = new.group.unwrap_or(0);
+    let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
+    let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
+    debug_assert!(set, "the device is new");
+    let tunnels = net
+        .tunnels
+        .get_or_init(|| Box::new(Tunnels::new(&ctl.stack.domain)));
+    tunnels.enter(&device, &vxlan);
+    vxlan.set_default(ctl, &device, &conf, nlm::F_CREATE)?;
+    Ok(device)
+}
+
+impl Vxlan {
+    /// The table with what its changes concern.
+    pub fn site<'a>(
+        &'a self,
+        stack: &'a Stack,
+        guard: &'a Guard,
+        device: &'a Arc<Device>,
+    ) -> Site<'a> {
+        Site {
+            stack,
+            guard,
+            device,
+            vxlan: self,
+        }
+    }
+
+    /// What of an identifier tells entries of the table apart.
+    fn key_of(&self, vni: u32, guard: &Guard) -> u32 {
+        if self.config.load(guard).external {
+            vni
+        } else {
+            0
+        }
+    }
+
+    fn remembered(&self) -> &Remembered {
+        self.remembered
+            .get_or_init(|| Remembered::new(self.config.domain()))
+    }
+
+    /// Enters the default remote into the table.
+    fn set_default(
+        &self,
+        ctl: &Ctl<'_>,
+        device: &Arc<Device>,
+        conf: &Config,
+        flags: u16,
+    ) -> Result<(), Error> {
+        if conf.remote.is_unspecified() {
+            return Ok(());
+        }
+        let update = Update {
+            mac: ALL_ZEROS,
+            src_vni: conf.vni,
+            state: nud::REACHABLE | nud::PERMANENT,
+            flags: u16::from(ntf::SELF),
+            remote: default_remote(conf),
+        };
+        self.site(ctl.stack, ctl.guard, device)
+            .update(&update, flags)
+    }
+
+    /// Arms the timer of ages.
+    fn arm(self: &Arc<Self>, stack: &Stack, time: u64) {
+        let weak = Arc::downgrade(self);
+        let job = move |cx: &mut Cx<'_>| {
+            let Some(vxlan) = weak.upgrade() else {
+                return;
+            };
+            let device = vxlan.device.get().and_then(Weak::upgrade);
+            if let Some(device) = device.filter(|device| device.is_up()) {
+                let next = vxlan.site(cx.stack, cx.guard, &device).age();
+                vxlan.arm(cx.stack, next.max(cx.now + 1));
+            }
+        };
+        let timer = stack.arm(time, Holds::Nothing, Box::new(job));
+        let old = self.timer().replace(timer);
+        if let Some(old) = old {
+            stack.timers.cancel(old);
+        }
+    }
+
+    fn timer(&self) -> std::sync::MutexGuard<'_, Option<TimerId>> {
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn default_remote(conf: &Config) -> Remote {
+    Remote {
+        ip: conf.remote,
+        port: conf.dst_port,
+        vni: conf.vni,
+        ifindex: conf.lower,
+    }
+}
+
+/// The devices that go when `device` goes: those that name it as their underlay.
+pub fn above(ns: &Namespace, device: &Arc<Device>, guard: &Guard) -> Vec<Arc<Device>> {
+    let Some(tunnels) = ns.tunnels.get() else {
+        return Vec::new();
+    };
+    let all = tunnels.devices().into_iter();
+    let on = |vxlan: &Vxlan| vxlan.config.load(guard).lower == device.ifindex();
+    all.filter(|(_, vxlan)| on(vxlan))
+        .map(|(device, _)| device)
+        .collect()
+}
+
+/// All devices whose underlay a namespace is.
+pub fn all_of(ns: &Namespace) -> Vec<Arc<Device>> {
+    let all = ns.tunnels.get().map(|tunnels| tunnels.devices());
+    let all = all.into_iter().flatten();
+    all.map(|(device, _)| device).collect()
+}
+
+impl Link for Handle {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (MIN_MTU, MAX_MTU)
+    }
+
+    fn check_mtu(&self, mtu: u32) -> Result<(), Error> {
+        let guard = self.0.config.domain().pin();
+        let conf = self.0.config.load(&guard);
+        let net = self.0.net.upgrade();
+        let lower = net.as_ref().and_then(|net| net.device(conf.lower, &guard));
+        match lower {
+            Some(lower) if mtu > largest(conf, lower) => Err(Error::new(errno::EINVAL)),
+            _ => Ok(()),
+        }
+    }
+
+    fn tso_max_size(&self) -> u32 {
+        self.0.tso_max_size
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        let guard = self.0.config.domain().pin();
+        let device = self.0.device.get().and_then(Weak::upgrade);
+        let (Some(net), Some(device)) = (self.0.net.upgrade(), device) else {
+            return Err(Error::new(errno::ENODEV));
+        };
+        let tunnels = net.tunnels.get().ok_or(Error::new(errno::ENODEV))?;
+        tunnels.listen(self.0.config.load(&guard), device.key)
+    }
+
+    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
+        let guard = stack.domain.pin();
+        if device.is_up() {
+            self.0.arm(stack, stack.clock.now() + AGE_INTERVAL);
+            return;
+        }
+        if let Some(timer) = self.0.timer().take() {
+            stack.timers.cancel(timer);
+        }
+        self.0.site(stack, &guard, device).forget_learned();
+        if let Some(net) = self.0.net.upgrade()
+            && let Some(tunnels) = net.tunnels.get()
+        {
+            tunnels.close(self.0.config.load(&guard), device.key);
+        }
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+        send::transmit(&self.0, cx, device, batch);
+    }
+
+    fn counts_itself(&self) -> bool {
+        true
+    }
+
+    fn add_stats(&self, stats: &mut LinkStats64) {
+        let errors = &self.0.errors;
+        stats.collisions += errors.collisions.load(Relaxed);
+        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
+        stats.rx_length_errors += errors.rx_length.load(Relaxed);
+        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+    }
+
+    fn link_namespace(&self) -> Option<NsId> {
+        Some(self.0.net.upgrade()?.id)
+    }
+
+    fn fill_data(&self, stack: &Stack, out: &mut Writer) {
+        config::fill(self.0.config.load(&stack.domain.pin()), out);
+    }
+
+    fn change(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        data: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        let vxlan = &self.0;
+        let old = vxlan.config.load(ctl.guard);
+        let table = config::parse(data)?;
+        let mut conf = config::config(&table, Some(old))?;
+        let net = vxlan.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
+        let lower = config::validate(&net, &mut conf, Some(device), ctl.guard)?;
+        if conf.remote != old.remote {
+            let flags = nlm::F_APPEND | nlm::F_CREATE;
+            vxlan.set_default(ctl, device, &conf, flags)?;
+            if !old.remote.is_unspecified() {
+                let site = vxlan.site(ctl.stack, ctl.guard, device);
+                // It may have been deleted by hand.
+                let _ = site.delete(ALL_ZEROS, old.vni, &default_remote(old));
+            }
+        }
+        if let Some(lower) = lower {
+            let largest = largest(&conf, &lower);
+            if device.mtu() > largest {
+                device.set_mtu(largest);
+            }
+        }
+        vxlan.config.replace(conf);
+        if device.is_up() {
+            vxlan.arm(ctl.stack, ctl.stack.clock.now());
+        }
+        Ok(())
+    }
+
+    fn removed(&self, stack: &Stack, device: &Arc<Device>) {
+        let guard = stack.domain.pin();
+        self.0.site(stack, &guard, device).retain_not(|_| true);
+        if let Some(net) = self.0.net.upgrade()
+            && let Some(tunnels) = net.tunnels.get()
+        {
+            tunnels.leave(&self.0);
+        }
+    }
+
+    fn fdb(&self) -> Option<&dyn crate::rtnl::fdb::Fdb> {
+        Some(&*self.0)
+    }
+
+    fn vxlan(&self) -> Option<&Arc<Vxlan>> {
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The attributes of a VXLAN device: to a checked configuration and back.
+//!
+//! Mirrors `vxlan_policy`, `vxlan_validate`, `vxlan_nl2conf`, `vxlan_config_validate` and
+//! `vxlan_fill_info` (drivers/net/vxlan/vxlan_core.c).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::ifla::vxlan as attr;
+use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, policy};
+use weir_sync::rcu::Guard;
+
+use super::socket::Tunnels;
+use crate::device::Device;
+use crate::namespace::Namespace;
+use crate::sysctl::Ipv6Conf;
+
+/// `vxlan_port`: the port of Linux, not that of IANA.
+const PORT: u16 = 8472;
+/// `FDB_AGE_DEFAULT`, seconds.
+const AGEING: u32 = 300;
+/// `VXLAN_N_VID`
+const VNI_END: u32 = 1 << 24;
+/// `VXLAN_DF_SET`, `VXLAN_DF_INHERIT`
+pub const DF_SET: u8 = 1;
+/// The inner packet's.
+pub const DF_INHERIT: u8 = 2;
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::ID => Rule::u32(),
+    attr::GROUP => Rule::unspec(4),
+    attr::GROUP6 => Rule::unspec(16),
+    attr::LINK => Rule::u32(),
+    attr::LOCAL => Rule::unspec(4),
+    attr::LOCAL6 => Rule::unspec(16),
+    attr::TOS => Rule::u8(),
+    attr::TTL => Rule::u8(),
+    attr::LABEL => Rule::u32(),
+    attr::LEARNING => Rule::u8(),
+    attr::AGEING => Rule::u32(),
+    attr::LIMIT => Rule::u32(),
+    attr::PORT_RANGE => Rule::unspec(4),
+    attr::PROXY => Rule::u8(),
+    attr::RSC => Rule::u8(),
+    attr::L2MISS => Rule::u8(),
+    attr::L3MISS => Rule::u8(),
+    attr::COLLECT_METADATA => Rule::u8(),
+    attr::PORT => Rule::u16(),
+    attr::UDP_CSUM => Rule::u8(),
+    attr::UDP_ZERO_CSUM6_TX => Rule::u8(),
+    attr::UDP_ZERO_CSUM6_RX => Rule::u8(),
+    attr::REMCSUM_TX => Rule::u8(),
+    attr::REMCSUM_RX => Rule::u8(),
+    attr::GBP => Rule::flag(),
+    attr::GPE => Rule::flag(),
+    attr::REMCSUM_NOPARTIAL => Rule::flag(),
+    attr::TTL_INHERIT => Rule::flag(),
+    attr::DF => Rule::u8(),
+    attr::VNIFILTER => Rule::u8(),
+};
+
+/// What is not served, if it is asked for, by its word in `ip`.
+const REFUSED: &[(u16, &str)] = &[
+    (attr::PROXY, "VXLAN proxy is not served"),
+    (attr::RSC, "VXLAN rsc is not served"),
+    (attr::L2MISS, "VXLAN l2miss is not served"),
+    (attr::L3MISS, "VXLAN l3miss is not served"),
+    (attr::REMCSUM_TX, "VXLAN remcsumtx is not served"),
+    (attr::REMCSUM_RX, "VXLAN remcsumrx is not served"),
+    (attr::VNIFILTER, "VXLAN vnifilter is not served"),
+    (attr::GPE, "VXLAN gpe is not served"),
+    (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not served"),
+];
+
+/// A device's configuration (`struct vxlan_config`).
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Network identifier, 24 bits.
+    pub vni: u32,
+    /// The remote of what no entry is for; unspecified for none.
+    pub remote: IpAddr,
+    /// Outer source; unspecified: chosen by the route.
+    pub local: IpAddr,
+    /// Index of the underlay device; 0: any.
+    pub lower: u32,
+    /// Outer source ports, the last not included; equal: the namespace's range.
+    pub ports: (u16, u16),
+    /// Outer destination port, and the port listened on.
+    pub dst_port: u16,
+    /// Outer TTL; 0: the route's.
+    pub ttl: u8,
+    /// Outer TTL from the inner packet.
+    pub ttl_inherit: bool,
+    /// Outer TOS; 1: the inner packet's.
+    pub tos: u8,
+    /// [`DF_SET`], [`DF_INHERIT`] or 0.
+    pub df: u8,
+    /// Flow label of an IPv6 underlay.
+    pub label: u32,
+    /// Learns where addresses are from what is received.
+    pub learning: bool,
+    /// Seconds after which an entry that is not used goes.
+    pub ageing: u32,
+    /// Most entries; 0: no bound.
+    pub limit: u32,
+    /// Sends by the packets' metadata, and tells of received ones by it.
+    pub external: bool,
+    /// UDP checksum over IPv4.
+    pub udp_csum: bool,
+    /// No UDP checksum over IPv6.
+    pub zero_csum6_tx: bool,
+    /// Takes packets without UDP checksum over IPv6.
+    pub zero_csum6_rx: bool,
+    /// Group policy extension.
+    pub gbp: bool,
+}
+
+impl Config {
+    /// Whether the underlay is IPv6 (`VXLAN_F_IPV6`).
+    pub fn is_ipv6(&self) -> bool {
+        self.remote.is_ipv6()
+    }
+
+    /// What must agree among all that share a socket (`VXLAN_F_RCV_FLAGS`).
+    pub fn receive_flags(&self) -> u8 {
+        u8::from(self.external) | u8::from(self.zero_csum6_rx) << 1 | u8::from(self.gbp) << 2
+    }
+
+    /// Octets in front of the inner Ethernet frame, its header included (`vxlan_headroom`).
+    pub fn headroom(&self) -> u32 {
+        if self.is_ipv6() { 70 } else { 50 }
+    }
+}
+
+fn unspecified(ipv6: bool) -> IpAddr {
+    if ipv6 {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    }
+}
+
+fn text(message: &'static str) -> Error {
+    Error::msg(errno::EINVAL, message)
+}
+
+/// Checks the attributes by themselves (`vxlan_validate`).
+pub fn parse<'a>(data: Option<Attr<'a>>) -> Result<Table<'a>, Error> {
+    let data = data.ok_or(text(
+        "Required attributes not provided to perform the operation",
+    ))?;
+    let table = data.parse(&POLICY, Strictness::Liberal)?;
+    if let Some(id) = table.get(attr::ID)
+        && id.u32()? >= VNI_END
+    {
+        let error = Error::msg(errno::ERANGE, "VXLAN ID must be lower than 16777216");
+        return Err(error.at(&id));
+    }
+    if let Some(range) = table.get(attr::PORT_RANGE) {
+        let (low, high) = ports(&range)?;
+        if high < low {
+            return Err(text("Invalid source port range").at(&range));
+        }
+    }
+    if let Some(df) = table.get(attr::DF)
+        && df.u8()? > DF_INHERIT
+    {
+        return Err(text("Invalid DF attribute").at(&df));
+    }
+    Ok(table)
+}
+
+fn ports(range: &Attr<'_>) -> Result<(u16, u16), Error> {
+    let [a, b, c, d] = range.array()?;
+    Ok((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+/// An address of either attribute.
+fn address(table: &Table<'_>, v4: u16, v6: u16) -> Result<Option<IpAddr>, Error> {
+    if let Some(attr) = table.get(v4) {
+        return Ok(Some(attr.ipv4()?.into()));
+    }
+    Ok(table.ipv6(v6)?.map(IpAddr::from))
+}
+
+fn refuse(errno: i32, message: &'static str) -> Result<(), Error> {
+    Err(Error::msg(errno, message))
+}
+
+/// What a change may not touch, with what is said of it.
+fn check_change(table: &Table<'_>, old: &Config) -> Result<(), Error> {
+    let unsupported = |message| refuse(errno::EOPNOTSUPP, message);
+    if table.u32(attr::ID)?.is_some_and(|vni| vni != old.vni) {
+        return unsupported("Cannot change VNI");
+    }
+    let other =
+        |address: Option<IpAddr>| address.is_some_and(|address| address.is_ipv6() != old.is_ipv6());
+    if other(address(table, attr::GROUP, attr::GROUP6)?) {
+        return unsupported("New group address family does not match old group");
+    }
+    if other(address(table, attr::LOCAL, attr::LOCAL6)?) {
+        return unsupported("New local address family does not match old");
+    }
+    let fixed = [
+        (attr::TTL_INHERIT, "vxlan: cannot change TTL_INHERIT flag"),
+        (attr::PROXY, "vxlan: cannot change PROXY flag"),
+        (attr::RSC, "vxlan: cannot change RSC flag"),
+        (attr::L2MISS, "vxlan: cannot change L2MISS flag"),
+        (attr::L3MISS, "vxlan: cannot change L3MISS flag"),
+        (attr::LIMIT, "Cannot change limit"),
+        (
+            attr::COLLECT_METADATA,
+            "vxlan: cannot change COLLECT_METADATA flag",
+        ),
+        (attr::PORT_RANGE, "Cannot change port range"),
+        (attr::PORT, "Cannot change port"),
+        (attr::UDP_CSUM, "Cannot change UDP_CSUM flag"),
+        (
+            attr::UDP_ZERO_CSUM6_TX,
+            "vxlan: cannot change UDP_ZERO_CSUM6_TX flag",
+        ),
+        (
+            attr::UDP_ZERO_CSUM6_RX,
+            "vxlan: cannot change UDP_ZERO_CSUM6_RX flag",
+        ),
+        (attr::REMCSUM_TX, "vxlan: cannot change REMCSUM_TX flag"),
+        (attr::REMCSUM_RX, "vxlan: cannot change REMCSUM_RX flag"),
+        (attr::GBP, "vxlan: cannot change GBP flag"),
+        (attr::GPE, "vxlan: cannot change GPE flag"),
+        (
+            attr::REMCSUM_NOPARTIAL,
+            "vxlan: cannot change REMCSUM_NOPARTIAL flag",
+        ),
+        (attr::VNIFILTER, "vxlan: cannot change flag"),
+    ];
+    match fixed.iter().find(|(ty, _)| table.has(*ty)) {
+        Some((_, message)) => unsupported(message),
+        None => Ok(()),
+    }
+}
+
+/// The configuration the attributes ask for, on top of `old` for a change (`vxlan_nl2conf`).
+pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> {
+    if let Some(old) = old {
+        check_change(table, old)?;
+    }
+    for &(ty, message) in REFUSED {
+        if let Some(attr) = table.get(ty)
+            && attr.payload.first().is_none_or(|value| *value != 0)
+        {
+            return Err(Error::unsupported(message).at(&attr));
+        }
+    }
+    let remote = address(table, attr::GROUP, attr::GROUP6)?;
+    let local = address(table, attr::LOCAL, attr::LOCAL6)?;
+    let ipv6 = remote.or(local).is_some_and(|address| address.is_ipv6());
+    let default = Config {
+        vni: 0,
+        remote: unspecified(remote.map_or(ipv6, |address| address.is_ipv6())),
+        local: unspecified(local.map_or(ipv6, |address| address.is_ipv6())),
+        lower: 0,
+        ports: (0, 0),
+        dst_port: 0,
+        ttl: 0,
+        ttl_inherit: false,
+        tos: 0,
+        df: 0,
+        label: 0,
+        // A new device learns unless told otherwise.
+        learning: true,
+        ageing: 0,
+        limit: 0,
+        external: false,
+        udp_csum: true,
+        zero_csum6_tx: false,
+        zero_csum6_rx: false,
+        gbp: false,
+    };
+    let mut conf = old.cloned().unwrap_or(default);
+    conf.vni = table.u32(attr::ID)?.unwrap_or(conf.vni);
+    conf.remote = remote.unwrap_or(conf.remote);
+    conf.local = local.unwrap_or(conf.local);
+    conf.lower = table.u32(attr::LINK)?.unwrap_or(conf.lower);
+    conf.tos = table.u8(attr::TOS)?.unwrap_or(conf.tos);
+    conf.ttl = table.u8(attr::TTL)?.unwrap_or(conf.ttl);
+    conf.ttl_inherit |= table.has(attr::TTL_INHERIT);
+    let label = table.be32(attr::LABEL)?.map(|label| label & 0xf_ffff);
+    conf.label = label.unwrap_or(conf.label);
+    let flag = |ty, before: bool| Ok::<_, Error>(table.u8(ty)?.map_or(before, |value| value != 0));
+    conf.learning = flag(attr::LEARNING, conf.learning)?;
+    conf.ageing = table.u32(attr::AGEING)?.unwrap_or(conf.ageing);
+    conf.limit = table.u32(attr::LIMIT)?.unwrap_or(conf.limit);
+    conf.external = flag(attr::COLLECT_METADATA, conf.external)?;
+    if let Some(range) = table.get(attr::PORT_RANGE) {
+        conf.ports = ports(&range)?;
+    }
+    conf.dst_port = table.be16(attr::PORT)?.unwrap_or(conf.dst_port);
+    conf.udp_csum = flag(attr::UDP_CSUM, conf.udp_csum)?;
+    conf.zero_csum6_tx = flag(attr::UDP_ZERO_CSUM6_TX, conf.zero_csum6_tx)?;
+    conf.zero_csum6_rx = flag(attr::UDP_ZERO_CSUM6_RX, conf.zero_csum6_rx)?;
+    conf.gbp |= table.has(attr::GBP);
+    conf.df = table.u8(attr::DF)?.unwrap_or(conf.df);
+    Ok(conf)
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+/// Checks a configuration against the namespace and fills in defaults; answers the underlay device
+/// (`vxlan_config_validate`). `own` is the device it is for, if it is there already.
+pub fn validate(
+    ns: &Namespace,
+    conf: &mut Config,
+    own: Option<&Arc<Device>>,
+    guard: &Guard,
+) -> Result<Option<Arc<Device>>, Error> {
+    if conf.local.is_ipv6() != conf.remote.is_ipv6() {
+        return Err(text(
+            "Local and remote address must be from the same family",
+        ));
+    }
+    if conf.local.is_multicast() {
+        return Err(text("Local address cannot be multicast"));
+    }
+    let local_only = is_link_local(conf.local);
+    if conf.is_ipv6() && !conf.external {
+        let remote_only = is_link_local(conf.remote);
+        let mixed = if local_only {
+            !remote_only && !conf.remote.is_unspecified()
+        } else {
+            remote_only
+        };
+        if mixed {
+            return Err(text(
+                "Invalid combination of local and remote address scopes",
+            ));
+        }
+    }
+    if conf.label != 0 && !conf.is_ipv6() {
+        return Err(text("Label attribute only applies to IPv6 VXLAN devices"));
+    }
+    let lower = if conf.lower != 0 {
+        let lower = ns.device(conf.lower, guard).cloned().ok_or(Error::msg(
+            errno::ENODEV,
+            "Invalid local interface, device not found",
+        ))?;
+        if conf.is_ipv6() && lower.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+            return Err(Error::msg(
+                errno::EPERM,
+                "IPv6 support disabled by administrator",
+            ));
+        }
+        Some(lower)
+    } else if conf.remote.is_multicast() {
+        return Err(text(
+            "Local interface required for multicast remote destination",
+        ));
+    } else if local_only && !conf.external {
+        return Err(text(
+            "Local interface required for link-local local/remote addresses",
+        ));
+    } else {
+        None
+    };
+    if conf.remote.is_multicast() {
+        return Err(Error::unsupported(
+            "VXLAN groups are not served: name each remote by \"bridge fdb append\"",
+        ));
+    }
+    if conf.dst_port == 0 {
+        conf.dst_port = PORT;
+    }
+    if conf.ageing == 0 {
+        conf.ageing = AGEING;
+    }
+    let in_use = |tunnels: &Tunnels| {
+        tunnels.devices().iter().any(|(device, vxlan)| {
+            let other = vxlan.config.load(guard);
+            own.is_none_or(|own| !Arc::ptr_eq(own, device))
+                && (other.vni, other.dst_port) == (conf.vni, conf.dst_port)
+                && other.receive_flags() == conf.receive_flags()
+                && other.is_ipv6() == conf.is_ipv6()
+        })
+    };
+    if ns.tunnels.get().is_some_and(|tunnels| in_use(tunnels)) {
+        return Err(Error::msg(
+            errno::EEXIST,
+            "A VXLAN device with the specified VNI already exists",
+        ));
+    }
+    Ok(lower)
+}
+
+fn put_address(out: &mut Writer, address: IpAddr, v4: u16, v6: u16) {
+    if !address.is_unspecified() {
+        out.put_ip(if address.is_ipv4() { v4 } else { v6 }, address);
+    }
+}
+
+/// Writes the attributes (`vxlan_fill_info`).
+pub fn fill(conf: &Config, out: &mut Writer) {
+    out.put_u32(attr::ID, conf.vni);
+    put_address(out, conf.remote, attr::GROUP, attr::GROUP6);
+    if conf.lower != 0 {
+        out.put_u32(attr::LINK, conf.lower);
+    }
+    put_address(out, conf.local, attr::LOCAL, attr::LOCAL6);
+    out.put_u8(attr::TTL, conf.ttl);
+    out.put_u8(attr::TTL_INHERIT, u8::from(conf.ttl_inherit));
+    out.put_u8(attr::TOS, conf.tos);
+    out.put_u8(attr::DF, conf.df);
+    out.put_be32(attr::LABEL, conf.label);
+    out.put_u8(attr::LEARNING, u8::from(conf.learning));
+    for never in [attr::PROXY, attr::RSC, attr::L2MISS, attr::L3MISS] {
+        out.put_u8(never, 0);
+    }
+    out.put_u8(attr::COLLECT_METADATA, u8::from(conf.external));
+    out.put_u32(attr::AGEING, conf.ageing);
+    out.put_u32(attr::LIMIT, conf.limit);
+    out.put_be16(attr::PORT, conf.dst_port);
+    out.put_u8(attr::UDP_CSUM, u8::from(conf.udp_csum));
+    out.put_u8(attr::UDP_ZERO_CSUM6_TX, u8::from(conf.zero_csum6_tx));
+    out.put_u8(attr::UDP_ZERO_CSUM6_RX, u8::from(conf.zero_csum6_rx));
+    out.put_u8(attr::REMCSUM_TX, 0);
+    out.put_u8(attr::REMCSUM_RX, 0);
+    let ([a, b], [c, d]) = (conf.ports.0.to_be_bytes(), conf.ports.1.to_be_bytes());
+    out.put(attr::PORT_RANGE, &[a, b, c, d]);
+    if conf.gbp {
+        out.put_flag(attr::GBP);
+    }
+}

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The forwarding table of a VXLAN device: behind which remotes an address is.
+//!
+//! Mirrors `vxlan_fdb_*`, `vxlan_snoop` and `vxlan_cleanup` (drivers/net/vxlan/vxlan_core.c). The
+//! entry of address zero is the default: frames for addresses without an entry go to all its remotes.
+//! Packets find entries by RCU; changes take the table's lock. Dumps are in the order of the addresses.
+//!
+//! Not implemented: nexthop objects (`nhid`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::nda::{self, ntf, nud};
+use weir_netlink::{Error, NdMsg, NdaCacheInfo, Table as Attrs, Writer, af, errno, nlm, rta, rtm};
+use weir_packet::DropReason;
+use weir_sync::hash::RcuHash;
+use weir_sync::rcu::{Domain, Guard, Published};
+
+use super::Vxlan;
+use crate::clock::{SECOND, USER_HZ};
+use crate::device::{Device, Mac};
+use crate::rtnl::Ctl;
+use crate::stack::Stack;
+
+/// `NTF_VXLAN_ADDED_BY_USER`
+const ADDED_BY_USER: u16 = 0x100;
+/// The address of the default entry.
+pub const ALL_ZEROS: Mac = [0; 6];
+
+/// Where frames are sent (`struct vxlan_rdst`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Address; unspecified: nowhere.
+    pub ip: IpAddr,
+    /// UDP port; 0: the device's.
+    pub port: u16,
+    /// Network identifier.
+    pub vni: u32,
+    /// Index of the underlay device; 0: any.
+    pub ifindex: u32,
+}
+
+/// An entry (`struct vxlan_fdb`).
+#[derive(Debug)]
+pub struct Entry {
+    mac: Mac,
+    /// Identifier it is for; counts in external mode only.
+    vni: u32,
+    /// `NUD_*`
+    state: AtomicU16,
+    /// `NTF_*`, and [`ADDED_BY_USER`].
+    flags: AtomicU16,
+    used: AtomicU64,
+    updated: AtomicU64,
+    /// Changed under the table's lock.
+    remotes: Published<Vec<Remote>>,
+}
+
+impl Entry {
+    /// Where frames go.
+    #[inline]
+    pub fn remotes<'g>(&'g self, guard: &'g Guard) -> &'g [Remote] {
+        self.remotes.load(guard)
+    }
+
+    fn is_static(&self) -> bool {
+        self.state.load(Relaxed) & (nud::PERMANENT | nud::NOARP) != 0
+    }
+
+    /// Whether only appending makes sense: several remotes get each frame.
+    fn is_group(&self) -> bool {
+        self.mac[0] & 1 != 0 || self.mac == ALL_ZEROS
+    }
+}
+
+/// The table.
+pub struct Table {
+    entries: RcuHash<(Mac, u32), Arc<Entry>>,
+    /// Guards changes; how many entries there are.
+    changes: Mutex<u32>,
+}
+
+/// A table with what its changes concern.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The stack.
+    pub stack: &'a Stack,
+    /// Keeps what is read alive.
+    pub guard: &'a Guard,
+    /// The device.
+    pub device: &'a Arc<Device>,
+    /// Its own part.
+    pub vxlan: &'a Vxlan,
+}
+
+/// What a request or a packet says of an address.
+#[derive(Debug, Clone, Copy)]
+pub struct Update {
+    /// The address.
+    pub mac: Mac,
+    /// Identifier it is for.
+    pub src_vni: u32,
+    /// `NUD_*`
+    pub state: u16,
+    /// `NTF_*`, and `ADDED_BY_USER`.
+    pub flags: u16,
+    /// Where it is.
+    pub remote: Remote,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            entries: RcuHash::new(domain),
+            changes: Mutex::new(0),
+        }
+    }
+
+    /// The entry of an address, which is used now.
+    #[inline]
+    pub fn find<'g>(&'g self, mac: Mac, vni: u32, now: u64, guard: &'g Guard) -> Option<&'g Entry> {
+        let entry = self.entries.get(&(mac, vni), guard)?;
+        if entry.used.load(Relaxed) != now {
+            entry.used.store(now, Relaxed);
+        }
+        Some(entry)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u32> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Site<'_> {
+    fn table(&self) -> &Table {
+        &self.vxlan.fdb
+    }
+
+    /// The part of an entry's key beside the address.
+    fn key(&self, vni: u32) -> u32 {
+        self.vxlan.key_of(vni, self.guard)
+    }
+
+    fn notify(&self, ty: u16, entry: &Entry, remote: &Remote) {
+        let ns = self.device.namespace(self.guard);
+        crate::rtnl::announce(ns, rtm::grp::NEIGH, ty, |out| {
+            self.fill(entry, remote, out);
+        });
+    }
+
+    /// Writes an entry with one of its remotes (`vxlan_fdb_info`).
+    fn fill(&self, entry: &Entry, remote: &Remote, out: &mut Writer) {
+        let conf = self.vxlan.config.load(self.guard);
+        out.fixed(&NdMsg {
+            family: af::BRIDGE,
+            ifindex: self.device.ifindex() as i32,
+            state: entry.state.load(Relaxed),
+            flags: entry.flags.load(Relaxed) as u8,
+            ty: rta::rtn::UNICAST,
+            ..NdMsg::default()
+        });
+        let ns = self.device.namespace(self.guard);
+        if let Some(net) = self.vxlan.net.upgrade().filter(|net| net.id != ns.id) {
+            out.put_i32(nda::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, net.id));
+        }
+        out.put(nda::LLADDR, &entry.mac);
+        out.put_ip(nda::DST, remote.ip);
+        if remote.port != 0 && remote.port != conf.dst_port {
+            out.put_be16(nda::PORT, remote.port);
+        }
+        if remote.vni != conf.vni {
+            out.put_u32(nda::VNI, remote.vni);
+        }
+        if remote.ifindex != 0 {
+            out.put_u32(nda::IFINDEX, remote.ifindex);
+        }
+        if conf.external && entry.vni != 0 {
+            out.put_u32(nda::SRC_VNI, entry.vni);
+        }
+        let now = self.stack.clock.now();
+        let age = |then: u64| (now.saturating_sub(then) / (SECOND / USER_HZ)) as u32;
+        out.put_fixed(
+            nda::CACHEINFO,
+            &NdaCacheInfo {
+                confirmed: 0,
+                used: age(entry.used.load(Relaxed)),
+                updated: age(entry.updated.load(Relaxed)),
+                refcnt: 0,
+            },
+        );
+    }
+
+    /// Adds or changes an entry; `flags` are those of the request (`vxlan_fdb_update`).
+    pub fn update(&self, update: &Update, flags: u16) -> Result<(), Error> {
+        let table = self.table();
+        let mut count = table.lock();
+        let key = (update.mac, self.key(update.src_vni));
+        let now = self.stack.clock.now();
+        let Some(entry) = table.entries.get(&key, self.guard) else {
+            if flags & nlm::F_CREATE == 0 {
+                return Err(Error::new(errno::ENOENT));
+            }
+            let group = update.mac[0] & 1 != 0 || update.mac == ALL_ZEROS;
+            if flags & nlm::F_REPLACE != 0 && group {
+                return Err(Error::new(errno::EOPNOTSUPP));
+            }
+            let limit = self.vxlan.config.load(self.guard).limit;
+            if limit != 0 && *count >= limit {
+                return Err(Error::new(errno::ENOSPC));
+            }
+            let entry = Arc::new(Entry {
+                mac: update.mac,
+                vni: update.src_vni,
+                state: AtomicU16::new(update.state),
+                flags: AtomicU16::new(update.flags & !u16::from(ntf::USE)),
+                used: AtomicU64::new(now),
+                updated: AtomicU64::new(now),
+                remotes: Published::new(table.entries.domain(), vec![update.remote]),
+            });
+            table.entries.insert(key, entry.clone(), self.guard);
+            *count += 1;
+            self.notify(rtm::NEWNEIGH, &entry, &update.remote);
+            return Ok(());
+        };
+        if flags & nlm::F_EXCL != 0 {
+            return Err(Error::new(errno::EEXIST));
+        }
+        self.change(entry, update, flags, now)
+    }
+
+    /// `vxlan_fdb_update_existing`
+    fn change(&self, entry: &Entry, update: &Update, flags: u16, now: u64) -> Result<(), Error> {
+        if flags & nlm::F_REPLACE != 0 && entry.is_group() {
+            return Err(Error::msg(
+                errno::EOPNOTSUPP,
+                "Cannot replace non-unicast fdb entries",
+            ));
+        }
+        let wanted = update.flags & !u16::from(ntf::USE);
+        let mut changed = false;
+        let learned = wanted & u16::from(ntf::EXT_LEARNED) != 0;
+        if !learned || entry.flags.load(Relaxed) & ADDED_BY_USER == 0 {
+            let before = (entry.state.load(Relaxed), entry.flags.load(Relaxed));
+            if before != (update.state, wanted) {
+                entry.state.store(update.state, Relaxed);
+                entry.flags.store(wanted, Relaxed);
+                entry.updated.store(now, Relaxed);
+                changed = true;
+            }
+        }
+        let mut remotes = entry.remotes(self.guard).to_vec();
+        let mut shown = remotes.first().copied().unwrap_or(update.remote);
+        let known = remotes.contains(&update.remote);
+        if flags & nlm::F_REPLACE != 0 && !known {
+            if let Some(first) = remotes.first_mut() {
+                *first = update.remote;
+            }
+            entry.remotes.replace(remotes);
+            (changed, shown) = (true, update.remote);
+        } else if flags & nlm::F_APPEND != 0 && entry.is_group() && !known {
+            remotes.push(update.remote);
+            entry.remotes.replace(remotes);
+            (changed, shown) = (true, update.remote);
+        }
+        if update.flags & u16::from(ntf::USE) != 0 {
+            entry.used.store(now, Relaxed);
+        }
+        if changed {
+            self.notify(rtm::NEWNEIGH, entry, &shown);
+        }
+        Ok(())
+    }
+
+    /// Takes a remote out of an entry, or the whole entry with its last or with an unspecified one
+    /// (`__vxlan_fdb_delete`).
+    pub fn delete(&self, mac: Mac, src_vni: u32, remote: &Remote) -> Result<(), Error> {
+        let table = self.table();
+        let mut count = table.lock();
+        let key = (mac, self.key(src_vni));
+        let entry = table
+            .entries
+            .get(&key, self.guard)
+            .ok_or(Error::new(errno::ENOENT))?;
+        let mut remotes = entry.remotes(self.guard).to_vec();
+        if !remote.ip.is_unspecified() {
+            let Some(at) = remotes.iter().position(|other| other == remote) else {
+                // As Linux: no error.
+                return Ok(());
+            };
+            if remotes.len() > 1 {
+                remotes.remove(at);
+                entry.remotes.replace(remotes);
+                self.notify(rtm::DELNEIGH, entry, remote);
+                return Ok(());
+            }
+        }
+        self.destroy(entry, &mut count);
+        Ok(())
+    }
+
+    fn destroy(&self, entry: &Entry, count: &mut u32) {
+        for remote in entry.remotes(self.guard) {
+            self.notify(rtm::DELNEIGH, entry, remote);
+        }
+        let key = (entry.mac, self.key(entry.vni));
+        if self.table().entries.remove(&key, self.guard).is_some() {
+            *count -= 1;
+        }
+    }
+
+    /// All entries in the order of their addresses.
+    fn all(&self) -> Vec<Arc<Entry>> {
+        let entries = self.table().entries.iter(self.guard);
+        let mut all: Vec<_> = entries.map(|(_, entry)| entry.clone()).collect();
+        all.sort_unstable_by_key(|entry| (entry.mac, entry.vni));
+        all
+    }
+
+    /// Takes all entries out that `goes` says (`vxlan_flush`, `vxlan_cleanup`).
+    pub fn retain_not(&self, goes: impl Fn(&Entry) -> bool) {
+        let mut count = self.table().lock();
+        for entry in self.all() {
+            if goes(&entry) {
+                self.destroy(&entry, &mut count);
+            }
+        }
+    }
+
+    /// The device went down: what was learned goes.
+    pub fn forget_learned(&self) {
+        let own = self.vxlan.config.load(self.guard).vni;
+        self.retain_not(|entry| !entry.is_static() && (entry.mac, entry.vni) != (ALL_ZEROS, own));
+    }
+
+    /// Takes out what has not been used for long; answers when to look again.
+    pub fn age(&self) -> u64 {
+        let conf = self.vxlan.config.load(self.guard);
+        let now = self.stack.clock.now();
+        let ends = |entry: &Entry| entry.used.load(Relaxed) + u64::from(conf.ageing) * SECOND;
+        let ages = |entry: &Entry| {
+            let learned = entry.flags.load(Relaxed) & u16::from(ntf::EXT_LEARNED) != 0;
+            !entry.is_static() && !learned
+        };
+        self.retain_not(|entry| {
+            let old = ages(entry) && ends(entry) <= now;
+            if old {
+                entry.state.store(nud::STALE, Relaxed);
+            }
+            old
+        });
+        let all = self.all();
+        let next = all.iter().filter(|entry| ages(entry)).map(|e| ends(e));
+        next.min()
+            .unwrap_or(u64::MAX)
+            .min(now + super::AGE_INTERVAL)
+    }
+}
+
+/// Notes where a received frame came from (`vxlan_snoop`).
+///
+/// # Errors
+/// Why the frame is to be dropped.
+pub fn snoop(
+    site: &Site<'_>,
+    now: u64,
+    from: IpAddr,
+    mac: Mac,
+    ifindex: u32,
+    vni: u32,
+) -> Result<(), DropReason> {
+    if mac[0] & 1 != 0 || mac == ALL_ZEROS {
+        return Err(DropReason::MAC_INVALID_SOURCE);
+    }
+    let ifindex = match from {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => ifindex,
+        _ => 0,
+    };
+    let table = site.table();
+    let Some(entry) = table.find(mac, site.key(vni), now, site.guard) else {
+        let conf = site.vxlan.config.load(site.guard);
+        let update = Update {
+            mac,
+            src_vni: vni,
+            state: nud::REACHABLE,
+            flags: u16::from(ntf::SELF),
+            remote: Remote {
+                ip: from,
+                port: conf.dst_port,
+                vni: conf.vni,
+                ifindex,
+            },
+        };
+        if site.device.is_up() {
+            // A full table, or another packet that was first: the frame goes on.
+            let _ = site.update(&update, nlm::F_EXCL | nlm::F_CREATE);
+        }
+        return Ok(());
+    };
+    let first = entry.remotes(site.guard).first();
+    if first.is_some_and(|first| first.ip == from && first.ifindex == ifindex) {
+        return Ok(());
+    }
+    if entry.is_static() {
+        return Err(DropReason::VXLAN_ENTRY_EXISTS);
+    }
+    let _lock = table.lock();
+    let mut remotes = entry.remotes(site.guard).to_vec();
+    if let Some(first) = remotes.first_mut() {
+        first.ip = from;
+        let shown = *first;
+        entry.remotes.replace(remotes);
+        entry.updated.store(now, Relaxed);
+        site.notify(rtm::NEWNEIGH, entry, &shown);
+    }
+    Ok(())
+}
+
+fn text(message: &'static str) -> Error {
+    Error::msg(errno::EINVAL, message)
+}
+
+/// What a request names: the identifier it is for, and a remote (`vxlan_fdb_parse`).
+fn parse(site: &Site<'_>, attrs: &Attrs<'_>) -> Result<(u32, Remote), Error> {
+    let conf = site.vxlan.config.load(site.guard);
+    if attrs.has(nda::NH_ID) {
+        let others = [nda::DST, nda::VNI, nda::IFINDEX, nda::PORT];
+        if others.iter().any(|ty| attrs.has(*ty)) {
+            return Err(text(
+                "DST, VNI, ifindex and port are mutually exclusive with NH_ID",
+            ));
+        }
+        return Err(Error::unsupported("Nexthop objects are not served"));
+    }
+    let ip = match attrs.get(nda::DST) {
+        Some(attr) => attr
+            .ip()
+            .map_err(|_| Error::msg(errno::EAFNOSUPPORT, "Unsupported address family"))?,
+        None if conf.is_ipv6() => Ipv6Addr::UNSPECIFIED.into(),
+        None => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let sized = |ty, len, message| match attrs.get(ty) {
+        Some(attr) if attr.len() != len => Err(text(message)),
+        attr => Ok(attr),
+    };
+    let port = match sized(nda::PORT, 2, "Invalid vxlan port")? {
+        Some(attr) => attr.be16()?,
+        None => conf.dst_port,
+    };
+    let vni = match sized(nda::VNI, 4, "Invalid vni")? {
+        Some(attr) => attr.u32()?,
+        None => conf.vni,
+    };
+    let src_vni = match sized(nda::SRC_VNI, 4, "Invalid src vni")? {
+        Some(attr) => attr.u32()?,
+        None => conf.vni,
+    };
+    let ifindex = match sized(nda::IFINDEX, 4, "Invalid ifindex")? {
+        Some(attr) => attr.u32()?,
+        None => 0,
+    };
+    let ns = site.device.namespace(site.guard);
+    if ifindex != 0 && ns.device(ifindex, site.guard).is_none() {
+        return Err(Error::msg(errno::EADDRNOTAVAIL, "Device not found"));
+    }
+    let remote = Remote {
+        ip,
+        port,
+        vni,
+        ifindex,
+    };
+    Ok((src_vni, remote))
+}
+
+impl crate::rtnl::fdb::Fdb for Vxlan {
+    fn add(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        message: &NdMsg,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let site = self.site(ctl.stack, ctl.guard, device);
+        if message.state & (nud::PERMANENT | nud::REACHABLE) == 0 {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if !attrs.has(nda::DST) && !attrs.has(nda::NH_ID) {
+            return Err(Error::new(errno::EINVAL));
+        }
+        let (src_vni, remote) = parse(&site, attrs)?;
+        if remote.ip.is_ipv6() != self.config.load(ctl.guard).is_ipv6() {
+            return Err(Error::new(errno::EAFNOSUPPORT));
+        }
+        if remote.ip.is_multicast() {
+            return Err(Error::unsupported("VXLAN groups are not served"));
+        }
+        let update = Update {
+            mac,
+            src_vni,
+            state: message.state,
+            flags: u16::from(message.flags) | ADDED_BY_USER,
+            remote,
+        };
+        site.update(&update, ctl.message.header.flags)
+    }
+
+    fn delete(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let site = self.site(ctl.stack, ctl.guard, device);
+        let (src_vni, remote) = parse(&site, attrs)?;
+        site.delete(mac, src_vni, &remote)
+    }
+
+    fn get(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let site = self.site(stack, guard, device);
+        let own = self.config.load(guard).vni;
+        let vni = attrs.u32(nda::VNI)?.unwrap_or(own);
+        let key = (mac, site.key(vni));
+        let entry = self.fdb.entries.get(&key, guard).cloned();
+        let entry = entry.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
+        let first = entry.remotes(guard).first().copied();
+        let first = first.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
+        ctl.reply(rtm::NEWNEIGH, 0, |out| site.fill(&entry, &first, out));
+        Ok(())
+    }
+
+    fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
+        let site = self.site(stack, guard, device);
+        let mut messages = Vec::new();
+        for entry in site.all() {
+            for remote in entry.remotes(guard) {
+                let mut out = Writer::new();
+                site.fill(&entry, remote, &mut out);
+                messages.push(out.bytes().to_vec());
+            }
+        }
+        messages
+    }
+}

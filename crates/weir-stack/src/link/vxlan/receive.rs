@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Decapsulation (`vxlan_rcv`): a UDP datagram for a port that VXLAN devices listen on.
+//!
+//! Not as Linux: of an inner packet with a VLAN tag the ECN bits are neither judged nor changed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::dissect::hash_bytes;
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6, Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Udp};
+use weir_packet::tunnel::{Ends, OptionKind, Options, Tunnel};
+use weir_packet::{Batch, DropReason, Flags, Packet, checksum};
+use weir_sync::rcu::{Domain, Guard, PublishedArc};
+
+use super::Vxlan;
+use super::fdb::Site;
+use super::socket::{Port, Socket};
+use super::{GBP_FLAG, GBP_USED, HEADER_LEN, VNI_FLAG};
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+
+/// What the outer header says.
+#[derive(Debug, Clone, Copy)]
+pub struct Outer {
+    /// Source.
+    pub src: IpAddr,
+    /// Destination.
+    pub dst: IpAddr,
+    /// Type of service, traffic class.
+    pub tos: u8,
+    /// Time to live, hop limit.
+    pub ttl: u8,
+}
+
+/// Metadata remembered, so that a flow's packets share one.
+const REMEMBERED: usize = 64;
+
+/// Metadata of packets received lately, by their hash.
+#[derive(Debug)]
+pub struct Remembered(Vec<PublishedArc<Tunnel>>);
+
+impl Remembered {
+    /// None yet.
+    pub fn new(domain: &Domain) -> Self {
+        let slots = (0..REMEMBERED).map(|_| PublishedArc::new(domain, None));
+        Self(slots.collect())
+    }
+
+    /// The shared copy of `tunnel`.
+    fn share(&self, tunnel: Tunnel, guard: &Guard) -> Arc<Tunnel> {
+        let mut key = [0; 24];
+        let mut put = |at: usize, bytes: &[u8]| {
+            for (to, from) in key.iter_mut().skip(at).zip(bytes) {
+                *to = *from;
+            }
+        };
+        match tunnel.ends.src() {
+            IpAddr::V4(src) => put(0, &src.octets()),
+            IpAddr::V6(src) => put(0, &src.octets()),
+        }
+        put(16, &tunnel.id.to_be_bytes());
+        put(20, &tunnel.src_port.to_be_bytes());
+        let hash = hash_bytes(&key, 0) as usize;
+        let Some(slot) = self.0.get(hash % REMEMBERED) else {
+            return Arc::new(tunnel);
+        };
+        if let Some(present) = slot.get(guard)
+            && *present == tunnel
+        {
+            return present;
+        }
+        let tunnel = Arc::new(tunnel);
+        slot.replace(Some(tunnel.clone()));
+        tunnel
+    }
+}
+
+/// Whether the port of a datagram is one VXLAN listens on.
+pub fn socket(ns: &Namespace, port: Port, guard: &Guard) -> Option<Socket> {
+    ns.tunnels.get()?.socket(port, guard)
+}
+
+/// Takes a datagram whose UDP header begins at `at`, its checksum verified.
+pub fn receive(
+    cx: &mut Cx<'_>,
+    underlay: &Arc<Device>,
+    (port, socket): (Port, Socket),
+    outer: &Outer,
+    at: usize,
+    packet: Packet,
+) {
+    let guard = cx.guard;
+    let place = if port.ipv6 {
+        Place::Ipv6Local
+    } else {
+        Place::Ipv4Local
+    };
+    let refuse = |cx: &Cx<'_>, reason, packet| cx.drop(underlay, place, reason, packet);
+    let ns = underlay.namespace(guard);
+    let segment = packet.data().get(at..).unwrap_or_default();
+    let header = segment.get(Udp::LEN..).and_then(|rest| rest.first_chunk());
+    let (Some(udp), Some(&[f0, f1, f2, f3, v0, v1, v2, v3])) = (Udp::new(segment), header) else {
+        return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
+    };
+    let flags = u32::from_be_bytes([f0, f1, f2, f3]);
+    let vni = u32::from_be_bytes([0, v0, v1, v2]);
+    if flags & VNI_FLAG == 0 {
+        return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
+    }
+    let receiver = ns
+        .tunnels
+        .get()
+        .and_then(|tunnels| tunnels.receiver(port, socket, vni, guard));
+    let Some(device) = receiver.and_then(|key| cx.device(key)) else {
+        return refuse(cx, DropReason::VXLAN_VNI_NOT_FOUND, packet);
+    };
+    let Some(vxlan) = device.link.vxlan() else {
+        return refuse(cx, DropReason::VXLAN_VNI_NOT_FOUND, packet);
+    };
+    let mut unread = flags & !VNI_FLAG;
+    let mut gbp = 0;
+    if socket.gbp {
+        if flags & GBP_FLAG != 0 {
+            gbp = flags & super::GBP_MASK;
+        }
+        unread &= !GBP_USED;
+    }
+    if unread != 0 || v3 != 0 {
+        return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
+    }
+    let tunnel = socket.external.then(|| {
+        let tunnel = Tunnel {
+            ends: match (outer.src, outer.dst) {
+                (IpAddr::V4(src), IpAddr::V4(dst)) => Ends::V4(src.octets(), dst.octets()),
+                (src, dst) => Ends::new(src, dst).unwrap_or(Ends::V4([0; 4], [0; 4])),
+            },
+            options: (flags & GBP_FLAG != 0 && socket.gbp).then(|| {
+                Box::new(Options {
+                    kind: OptionKind::Vxlan,
+                    octets: gbp.to_ne_bytes().into(),
+                })
+            }),
+            id: vni,
+            has_id: true,
+            src_port: udp.src_port(),
+            dst_port: udp.dst_port(),
+            tos: outer.tos,
+            ttl: outer.ttl,
+            checksum: udp.check() != 0,
+            dont_fragment: false,
+            transmit: false,
+        };
+        vxlan.remembered().share(tunnel, guard)
+    });
+    let elsewhere = !Arc::ptr_eq(ns, device.namespace(guard));
+    let mut packet = packet;
+    scrub(cx, &mut packet, elsewhere);
+    let whole = packet.pull(at + Udp::LEN + HEADER_LEN) && packet.data().len() >= Ethernet::LEN;
+    if !whole {
+        return refuse(cx, DropReason::PKT_TOO_SMALL, packet);
+    }
+    if let Some(tunnel) = tunnel {
+        packet.set_tunnel(Some(tunnel));
+    } else if gbp != 0 {
+        packet.mark = gbp;
+    }
+    if let Err((reason, packet)) = inner(cx, vxlan, device, underlay.ifindex(), outer, vni, packet)
+    {
+        refuse(cx, reason, packet);
+    }
+}
+
+/// Takes from a packet what belonged to its way so far (`skb_scrub_packet`).
+fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
+    packet.set_tunnel(None);
+    packet.set_vlan(None);
+    packet.unset_transport();
+    packet.flags = Flags::NONE;
+    (packet.iif, packet.queue, packet.hash) = (0, 0, 0);
+    packet.time = cx.now;
+    if elsewhere {
+        packet.mark = 0;
+    }
+}
+
+/// From the inner frame on.
+fn inner(
+    cx: &mut Cx<'_>,
+    vxlan: &Arc<Vxlan>,
+    device: &Arc<Device>,
+    ifindex: u32,
+    outer: &Outer,
+    vni: u32,
+    mut packet: Packet,
+) -> Result<(), (DropReason, Packet)> {
+    let Some(eth) = Ethernet::new(packet.data()) else {
+        return Err((DropReason::PKT_TOO_SMALL, packet));
+    };
+    let (from, protocol) = (eth.src(), eth.ethertype());
+    if from == device.address() {
+        return Err((DropReason::LOCAL_MAC, packet));
+    }
+    let site = Site {
+        stack: cx.stack,
+        guard: cx.guard,
+        device,
+        vxlan,
+    };
+    if vxlan.config.load(cx.guard).learning
+        && let Err(reason) = super::fdb::snoop(&site, cx.now, outer.src, from, ifindex, vni)
+    {
+        return Err((reason, packet));
+    }
+    let stats = device.stats(cx.state.id);
+    let least = match protocol {
+        ETH_P_IP => Ipv4::LEN,
+        ETH_P_IPV6 => Ipv6::LEN,
+        _ => 0,
+    };
+    if packet.len() < Ethernet::LEN + least {
+        vxlan.errors.rx_length.fetch_add(1, Relaxed);
+        stats.rx_errors.fetch_add(1, Relaxed);
+        return Err((DropReason::PKT_TOO_SMALL, packet));
+    }
+    let network = packet.data_mut().get_mut(Ethernet::LEN..);
+    if !network.is_none_or(|network| ecn(outer.tos, protocol, network)) {
+        vxlan.errors.rx_frame.fetch_add(1, Relaxed);
+        stats.rx_errors.fetch_add(1, Relaxed);
+        return Err((DropReason::IP_TUNNEL_ECN, packet));
+    }
+    if !device.is_up() {
+        stats.rx_dropped.fetch_add(1, Relaxed);
+        return Err((DropReason::DEV_READY, packet));
+    }
+    let octets = packet.len().saturating_sub(Ethernet::LEN);
+    deliver(cx, device, octets, packet);
+    Ok(())
+}
+
+/// Counts a frame and gives it to the device.
+pub(super) fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, octets: usize, packet: Packet) {
+    let stats = device.stats(cx.state.id);
+    stats.rx_packets.fetch_add(1, Relaxed);
+    stats.rx_bytes.fetch_add(octets as u64, Relaxed);
+    cx.receive_later(device, Batch::from(packet));
+}
+
+/// Brings the outer ECN bits in (`INET_ECN_decapsulate`); `false` for a packet that says it knows no
+/// congestion marks and has one.
+fn ecn(outer: u8, protocol: u16, network: &mut [u8]) -> bool {
+    const ECT_1: u8 = 1;
+    const CE: u8 = 3;
+    let inner = match protocol {
+        ETH_P_IP => Ipv4::new(network).map(|ip| ip.tos()),
+        ETH_P_IPV6 => Ipv6::new(network).map(|ip| ip.traffic_class()),
+        _ => None,
+    };
+    let Some(inner) = inner else {
+        return true;
+    };
+    let outer = outer & 3;
+    if inner & 3 == 0 {
+        return outer != CE;
+    }
+    let marked = match outer {
+        CE => CE,
+        // A packet that was marked stays so.
+        ECT_1 if inner & 3 == 2 => ECT_1,
+        _ => return true,
+    };
+    let tos = inner & !3 | marked;
+    if tos == inner {
+        return true;
+    }
+    if protocol == ETH_P_IP {
+        let Some(mut ip) = Ipv4Mut::new(network) else {
+            return true;
+        };
+        let check = checksum::update_u16(ip.view().check(), u16::from(inner), u16::from(tos));
+        ip.set_tos(tos).set_check(check);
+    } else if let Some(mut ip) = Ipv6Mut::new(network) {
+        let word = ip.view().version_class_flow();
+        ip.set_version_class_flow(word & !(0xff << 20) | u32::from(tos) << 20);
+    }
+    true
+}

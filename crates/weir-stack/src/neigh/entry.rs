@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One neighbour and its state machine (`neigh_update`, `neigh_timer_handler`,
+//! `__neigh_event_send`).
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::rtm;
+use weir_packet::{DropReason, Packet};
+use weir_sync::rcu::Guard;
+
+use super::Key;
+use crate::clock::{Holds, MILLISECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, Mac};
+use crate::drops::Place;
+use crate::stack::Stack;
+use crate::sysctl::{Conf, Neigh};
+
+/// Entry states (`NUD_*`) and their groups.
+#[allow(missing_docs)] // the names are Linux's
+pub mod nud {
+    use weir_netlink::nda::nud as wire;
+
+    pub const NONE: u8 = wire::NONE as u8;
+    pub const INCOMPLETE: u8 = wire::INCOMPLETE as u8;
+    pub const REACHABLE: u8 = wire::REACHABLE as u8;
+    pub const STALE: u8 = wire::STALE as u8;
+    pub const DELAY: u8 = wire::DELAY as u8;
+    pub const PROBE: u8 = wire::PROBE as u8;
+    pub const FAILED: u8 = wire::FAILED as u8;
+    pub const NOARP: u8 = wire::NOARP as u8;
+    pub const PERMANENT: u8 = wire::PERMANENT as u8;
+    /// States with a timer.
+    pub const IN_TIMER: u8 = INCOMPLETE | REACHABLE | DELAY | PROBE;
+    /// States with an address.
+    pub const VALID: u8 = PERMANENT | NOARP | REACHABLE | PROBE | STALE | DELAY;
+    /// States in which the address is used without question.
+    pub const CONNECTED: u8 = PERMANENT | NOARP | REACHABLE;
+}
+
+/// What the state machine keeps. Guarded by the entry's lock, which is held over no call out.
+struct Inner {
+    timer: Option<TimerId>,
+    waiting: VecDeque<Packet>,
+    waiting_octets: usize,
+    probes: u32,
+    confirmed: u64,
+    updated: u64,
+    reachable_time: u64,
+    protocol: u8,
+    dead: bool,
+}
+
+/// A neighbour; see the module's head.
+pub struct Neighbour {
+    /// Device and address.
+    pub key: Key,
+    state: AtomicU8,
+    flags: AtomicU8,
+    mac: AtomicU64,
+    used: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+/// What an update asks for (`neigh_update`).
+#[derive(Debug, Clone, Copy)]
+pub struct Update {
+    /// The new link-layer address, if it is known.
+    pub mac: Option<Mac>,
+    /// The new state.
+    pub state: u8,
+    /// Whether a present address may be replaced (`NEIGH_UPDATE_F_OVERRIDE`).
+    pub replace: bool,
+    /// Whether a differing address makes a connected entry only suspect (`F_WEAK_OVERRIDE`).
+    pub weak: bool,
+    /// Whether the user asks (`NEIGH_UPDATE_F_ADMIN`).
+    pub admin: bool,
+    /// Sets or clears the router flag.
+    pub router: Option<bool>,
+}
+
+/// Why an update was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The entry is permanent, or has no link-layer address, and the user does not ask.
+    NotAdmin,
+    /// The entry was removed.
+    Dead,
+    /// The new state needs an address and there is none.
+    NoAddress,
+}
+
+fn unpack(value: u64) -> Mac {
+    let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+fn pack(mac: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
+}
+
+/// The neighbour settings of a device for a family.
+pub(super) fn conf(device: &Device, address: IpAddr) -> &Conf<Neigh> {
+    if address.is_ipv4() {
+        &device.ipv4.neigh
+    } else {
+        &device.ipv6.neigh
+    }
+}
+
+fn ms(conf: &Conf<Neigh>, slot: Neigh) -> u64 {
+    conf.get(slot).max(0) as u64 * MILLISECOND
+}
+
+impl Neighbour {
+    /// A new entry: with the address of a group, or of a device without resolution, at once
+    /// (`arp_constructor`, `ndisc_constructor`).
+    pub(super) fn new(key: Key, device: &Device, now: u64) -> Self {
+        use weir_netlink::ifla::iff;
+        let flags = device.flags();
+        let fixed = super::output::group_address(key.address, device).or_else(|| {
+            if flags & (iff::NOARP | iff::LOOPBACK) != 0 {
+                Some(device.address())
+            } else if flags & iff::POINTOPOINT != 0 {
+                Some(device.broadcast())
+            } else {
+                None
+            }
+        });
+        Self {
+            key,
+            state: AtomicU8::new(if fixed.is_some() {
+                nud::NOARP
+            } else {
+                nud::NONE
+            }),
+            flags: AtomicU8::new(0),
+            mac: AtomicU64::new(fixed.map_or(0, pack)),
+            used: AtomicU64::new(now),
+            inner: Mutex::new(Inner {
+                timer: None,
+                waiting: VecDeque::new(),
+                waiting_octets: 0,
+                probes: 0,
+                confirmed: now,
+                updated: now,
+                reachable_time: reachable_time(conf(device, key.address), &key),
+                protocol: 0,
+                dead: false,
+            }),
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `NUD_*`
+    #[inline]
+    pub fn state(&self) -> u8 {
+        self.state.load(Relaxed)
+    }
+
+    /// `NTF_*`
+    pub fn flags(&self) -> u8 {
+        self.flags.load(Relaxed)
+    }
+
+    /// The link-layer address, if one is known.
+    #[inline]
+    pub fn mac(&self) -> Option<Mac> {
+        (self.state() & nud::VALID != 0).then(|| unpack(self.mac.load(Relaxed)))
+    }
+
+    /// When it was last used, ns of the stack's clock.
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// Notes that a packet uses it.
+    #[inline]
+    pub fn touch(&self, now: u64) {
+        if self.used.load(Relaxed) != now {
+            self.used.store(now, Relaxed);
+        }
+    }
+
+    /// (confirmed, updated, probes, protocol), times in ns of the stack's clock.
+    pub fn facts(&self) -> (u64, u64, u32, u8) {
+        let inner = self.inner();
+        (inner.confirmed, inner.updated, inner.probes, inner.protocol)
+    }
+
+    /// Sets who made the entry (`NDA_PROTOCOL`).
+    pub fn set_protocol(&self, protocol: u8) {
+        self.inner().protocol = protocol;
+    }
+
+    /// Marks an entry that a control plane made and keeps (`NTF_EXT_LEARNED`).
+    pub fn set_learned_elsewhere(&self, yes: bool) {
+        let flag = weir_netlink::nda::ntf::EXT_LEARNED;
+        if yes {
+            self.flags.fetch_or(flag, Relaxed);
+        } else {
+            self.flags.fetch_and(!flag, Relaxed);
+        }
+    }
+
+    /// Notes that the neighbour answered (`neigh_confirm`).
+    pub fn confirm(&self, now: u64) {
+        self.inner().confirmed = now;
+    }
+
+    fn set_state(&self, state: u8) {
+        self.state.store(state, Relaxed);
+    }
+
+    fn arm(self: &Arc<Self>, stack: &Stack, inner: &mut Inner, time: u64) {
+        self.disarm(stack, inner);
+        let holds = if inner.waiting.is_empty() {
+            Holds::Nothing
+        } else {
+            Holds::Packet
+        };
+        let me = Arc::downgrade(self);
+        let fire = Box::new(move |cx: &mut Cx<'_>| {
+            if let Some(entry) = me.upgrade() {
+                entry.timer(cx);
+            }
+        });
+        inner.timer = Some(stack.arm(time, holds, fire));
+    }
+
+    fn disarm(&self, stack: &Stack, inner: &mut Inner) {
+        if let Some(timer) = inner.timer.take() {
+            stack.timers.cancel(timer);
+        }
+    }
+
+    /// Lets a packet wait for the address (`__neigh_event_send`); answers it again when it may go
+    /// now.
+    pub fn wait(
+        self: &Arc<Self>,
+        cx: &mut Cx<'_>,
+        device: &Arc<Device>,
+        packet: Packet,
+    ) -> Option<Packet> {
+        let conf = conf(device, self.key.address);
+        let mut inner = self.inner();
+        let state = self.state();
+        if inner.dead {
+            drop(inner);
+            cx.drop(device, Place::Neighbour, DropReason::NEIGH_DEAD, packet);
+            return None;
+        }
+        if state & (nud::CONNECTED | nud::DELAY | nud::PROBE) != 0 {
+            return Some(packet);
+        }
+        if state & nud::STALE != 0 {
+            self.set_state(nud::DELAY);
+            inner.updated = cx.now;
+            let time = cx.now + ms(conf, Neigh::DelayFirstProbeTime);
+            self.arm(cx.stack, &mut inner, time);
+            drop(inner);
+            self.notify(cx.stack, cx.guard);
+            return Some(packet);
+        }
+        let mut probe = false;
+        if state & nud::INCOMPLETE == 0 {
+            if conf.get(Neigh::McastSolicit) <= 0 {
+                self.set_state(nud::FAILED);
+                inner.updated = cx.now;
+                drop(inner);
+                cx.drop(device, Place::Neighbour, DropReason::NEIGH_FAILED, packet);
+                return None;
+            }
+            inner.probes = conf.get(Neigh::UcastSolicit).max(0) as u32;
+            self.set_state(nud::INCOMPLETE);
+            inner.updated = cx.now;
+            probe = true;
+        }
+        let limit = conf.get(Neigh::UnresQlenBytes).max(0) as usize;
+        let mut lost = Vec::new();
+        while inner.waiting_octets + packet.capacity() > limit {
+            let Some(oldest) = inner.waiting.pop_front() else {
+                break;
+            };
+            inner.waiting_octets -= oldest.capacity();
+            lost.push(oldest);
+        }
+        inner.waiting_octets += packet.capacity();
+        inner.waiting.push_back(packet);
+        // The timer now holds a packet: arm it anew.
+        let time = match inner.timer {
+            Some(timer) if !probe => timer.time(),
+            _ => cx.now + retransmit(conf),
+        };
+        self.arm(cx.stack, &mut inner, time);
+        let first = probe
+            .then(|| inner.waiting.front().and_then(Packet::copy))
+            .flatten();
+        drop(inner);
+        for packet in lost {
+            cx.drop(
+                device,
+                Place::Neighbour,
+                DropReason::NEIGH_QUEUEFULL,
+                packet,
+            );
+        }
+        if probe {
+            self.probe(cx, device, first.as_ref());
+        }
+        None
+    }
+
+    /// Sends one solicitation (`neigh_probe`).
+    fn probe(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>, waiting: Option<&Packet>) {
+        let probes = {
+            let mut inner = self.inner();
+            inner.probes += 1;
+            inner.probes - 1
+        };
+        let unicast = conf(device, self.key.address)
+            .get(Neigh::UcastSolicit)
+            .max(0) as u32;
+        // The first probes of an entry with an address go to it alone.
+        let to = (probes < unicast).then(|| self.mac()).flatten();
+        match self.key.address {
+            IpAddr::V4(address) => crate::ipv4::arp::solicit(cx, device, address, to, waiting),
+            IpAddr::V6(address) => crate::ipv6::nd::solicit(cx, device, address, to, waiting),
+        }
+    }
+
+    /// `neigh_timer_handler`
+    fn timer(self: &Arc<Self>, cx: &mut Cx<'_>) {
+        let Some(device) = cx.device(self.key.device).cloned() else {
+            return;
+        };
+        let conf = conf(&device, self.key.address);
+        let mut inner = self.inner();
+        inner.timer = None;
+        if inner.dead {
+            return;
+        }
+        let now = cx.now;
+        let state = self.state();
+        let delay = ms(conf, Neigh::DelayFirstProbeTime);
+        let mut next = now + 10 * MILLISECOND;
+        let mut changed = false;
+        if state & nud::IN_TIMER == 0 {
+            return;
+        }
+        if state & nud::REACHABLE != 0 {
+            if now < inner.confirmed + inner.reachable_time {
+                next = inner.confirmed + inner.reachable_time;
+            } else if now <= self.used() + delay {
+                self.set_state(nud::DELAY);
+                inner.updated = now;
+                next = now + delay;
+                changed = true;
+            } else {
+                self.set_state(nud::STALE);
+                inner.updated = now;
+                changed = true;
+            }
+        } else if state & nud::DELAY != 0 {
+            if now < inner.confirmed + delay {
+                self.set_state(nud::REACHABLE);
+                next = inner.confirmed + inner.reachable_time;
+            } else {
+                self.set_state(nud::PROBE);
+                inner.probes = 0;
+                next = now + retransmit(conf);
+            }
+            inner.updated = now;
+            changed = true;
+        } else {
+            next = now + retransmit(conf);
+        }
+        let probing = nud::INCOMPLETE | nud::PROBE;
+        let mut lost = VecDeque::new();
+        if self.state() & probing != 0 && inner.probes >= most_probes(conf, self.state()) {
+            self.set_state(nud::FAILED);
+            inner.updated = now;
+            lost = std::mem::take(&mut inner.waiting);
+            inner.waiting_octets = 0;
+            changed = true;
+        }
+        if self.state() & nud::IN_TIMER != 0 {
+            self.arm(cx.stack, &mut inner, next.max(now + 1));
+        }
+        let first = inner.waiting.front().and_then(Packet::copy);
+        let probe = self.state() & probing != 0;
+        drop(inner);
+        for packet in lost {
+            self.report(cx, &device, packet);
+        }
+        if probe {
+            self.probe(cx, &device, first.as_ref());
+        }
+        if changed {
+            self.notify(cx.stack, cx.guard);
+        }
+    }
+
+    /// A packet whose neighbour does not answer: an ICMP error, and it is gone.
+    fn report(&self, cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
+        match self.key.address {
+            IpAddr::V4(_) => crate::ipv4::neighbour_failed(cx, device, &packet),
+            IpAddr::V6(_) => crate::ipv6::neighbour_failed(cx, device, &packet),
+        }
+        cx.drop(device, Place::Neighbour, DropReason::NEIGH_FAILED, packet);
+    }
+
+    /// Changes the entry (`__neigh_update`). Packets that waited are sent on a stack CPU.
+    pub fn update(
+        self: &Arc<Self>,
+        stack: &Stack,
+        guard: &Guard,
+        device: &Arc<Device>,
+        update: Update,
+    ) -> Result<(), Refused> {
+        let conf = conf(device, self.key.address);
+        let now = stack.clock.now();
+        let mut inner = self.inner();
+        let old = self.state();
+        let mut new = update.state;
+        if inner.dead {
+            return Err(Refused::Dead);
+        }
+        if !update.admin && old & (nud::NOARP | nud::PERMANENT) != 0 {
+            return Err(Refused::NotAdmin);
+        }
+        let old_mac = self.mac();
+        if new & nud::VALID == 0 {
+            self.disarm(stack, &mut inner);
+            let changed = old != new;
+            self.set_state(new);
+            inner.updated = now;
+            let lost = if new & nud::FAILED != 0 && old & (nud::INCOMPLETE | nud::PROBE) != 0 {
+                inner.waiting_octets = 0;
+                std::mem::take(&mut inner.waiting)
+            } else {
+                VecDeque::new()
+            };
+            drop(inner);
+            if !lost.is_empty() {
+                let (me, device) = (self.clone(), device.clone());
+                stack.post(Box::new(move |cx| {
+                    lost.into_iter()
+                        .for_each(|packet| me.report(cx, &device, packet))
+                }));
+            }
+            if changed {
+                self.notify(stack, guard);
+            }
+            return Ok(());
+        }
+        let mac = match (update.mac, old_mac) {
+            // The same address proves nothing against what is there.
+            (Some(mac), Some(old)) if mac == old => old,
+            (Some(mac), _) => mac,
+            (None, Some(old)) => old,
+            (None, None) => return Err(Refused::NoAddress),
+        };
+        if new & nud::CONNECTED != 0 {
+            inner.confirmed = now;
+        }
+        let mut take_mac = true;
+        if let Some(old_mac) = old_mac.filter(|old| *old != mac)
+            && !update.replace
+        {
+            take_mac = false;
+            if update.weak && old & nud::CONNECTED != 0 {
+                new = nud::STALE;
+            } else {
+                drop(inner);
+                return Ok(());
+            }
+            let _ = old_mac;
+        } else if old_mac == Some(mac)
+            && new == nud::STALE
+            && old & nud::VALID != 0
+            && !update.admin
+        {
+            // An unconfirmed hint does not make a known entry worse.
+            new = old;
+        }
+        let mac_changed = take_mac && old_mac != Some(mac);
+        let router_changed = update.router.is_some_and(|router| self.set_router(router));
+        let state_changed = new != old;
+        if mac_changed || state_changed {
+            inner.updated = now;
+        }
+        if state_changed {
+            self.disarm(stack, &mut inner);
+            if new & nud::PROBE != 0 {
+                inner.probes = 0;
+            }
+        }
+        if take_mac {
+            self.mac.store(pack(mac), Relaxed);
+            if mac_changed && new & nud::CONNECTED == 0 {
+                inner.confirmed = now.saturating_sub(2 * ms(conf, Neigh::BaseReachableTime));
+            }
+        }
+        self.set_state(new);
+        if state_changed && new & nud::IN_TIMER != 0 {
+            let time = if new & nud::REACHABLE != 0 {
+                now + inner.reachable_time
+            } else {
+                now
+            };
+            self.arm(stack, &mut inner, time);
+        }
+        let waiting = std::mem::take(&mut inner.waiting);
+        inner.waiting_octets = 0;
+        drop(inner);
+        if !waiting.is_empty() {
+            let (me, device) = (self.clone(), device.clone());
+            stack.post(Box::new(move |cx| {
+                for packet in waiting {
+                    super::output::send_resolved(cx, &device, &me, packet);
+                }
+            }));
+        }
+        if mac_changed || state_changed || router_changed {
+            self.notify(stack, guard);
+        }
+        Ok(())
+    }
+
+    fn set_router(&self, router: bool) -> bool {
+        use weir_netlink::nda::ntf::ROUTER;
+        let before = if router {
+            self.flags.fetch_or(ROUTER, Relaxed)
+        } else {
+            self.flags.fetch_and(!ROUTER, Relaxed)
+        };
+        (before & ROUTER != 0) != router
+    }
+
+    /// Begins to resolve without a packet (`neigh_event_send(neigh, NULL)`).
+    pub fn resolve(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>) {
+        let conf = conf(device, self.key.address);
+        let mut inner = self.inner();
+        if inner.dead {
+            return;
+        }
+        let state = self.state();
+        if state & nud::STALE != 0 {
+            self.set_state(nud::DELAY);
+            let time = cx.now + ms(conf, Neigh::DelayFirstProbeTime);
+            self.arm(cx.stack, &mut inner, time);
+        } else if state & (nud::CONNECTED | nud::DELAY | nud::PROBE | nud::INCOMPLETE) == 0 {
+            inner.probes = conf.get(Neigh::UcastSolicit).max(0) as u32;
+            self.set_state(nud::INCOMPLETE);
+            let time = cx.now + retransmit(conf);
+            self.arm(cx.stack, &mut inner, time);
+            drop(inner);
+            self.probe(cx, device, None);
+        }
+    }
+
+    /// The entry leaves the table.
+    pub(super) fn kill(self: &Arc<Self>, stack: &Stack, guard: &Guard) {
+        let lost = {
+            let mut inner = self.inner();
+            inner.dead = true;
+            self.disarm(stack, &mut inner);
+            inner.waiting_octets = 0;
+            std::mem::take(&mut inner.waiting)
+        };
+        let device = stack.device(self.key.device, guard).cloned();
+        if let (Some(device), false) = (device, lost.is_empty()) {
+            stack.post(Box::new(move |cx| {
+                for packet in lost {
+                    cx.drop(&device, Place::Neighbour, DropReason::NEIGH_DEAD, packet);
+                }
+            }));
+        }
+        crate::rtnl::neighbour::notify(stack, guard, self, rtm::DELNEIGH);
+    }
+
+    fn notify(&self, stack: &Stack, guard: &Guard) {
+        crate::rtnl::neighbour::notify(stack, guard, self, rtm::NEWNEIGH);
+    }
+}
+
+/// `neigh_max_probes`
+fn most_probes(conf: &Conf<Neigh>, state: u8) -> u32 {
+    let of = |slot| conf.get(slot).max(0) as u32;
+    let multicast = if state & nud::PROBE != 0 {
+        of(Neigh::McastResolicit)
+    } else {
+        of(Neigh::McastSolicit)
+    };
+    of(Neigh::UcastSolicit) + multicast
+}
+
+/// Time between two probes, at least 10 ms.
+fn retransmit(conf: &Conf<Neigh>) -> u64 {
+    ms(conf, Neigh::RetransTime).max(10 * MILLISECOND)
+}
+
+/// Between half and one and a half times the base (`neigh_rand_reach_time`), fixed by the entry's
+/// name.
+fn reachable_time(conf: &Conf<Neigh>, key: &Key) -> u64 {
+    let base = ms(conf, Neigh::BaseReachableTime);
+    if base == 0 {
+        return 0;
+    }
+    crate::random::seed_of(u64::from(key.device.0), &key.address.to_string()) % base + base / 2
+}
+
+impl std::fmt::Debug for Neighbour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Neighbour")
+            .field("key", &self.key)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

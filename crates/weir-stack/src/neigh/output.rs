@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The last step of layer 3: next hop to link-layer header (`neigh_output`, `neigh_resolve_output`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_packet::header::ethernet::{ethernet, multicast_v4, multicast_v6};
+use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::{Batch, DropReason, Packet};
+
+use super::{Neighbour, nud};
+use crate::cpu::Cx;
+use crate::device::{Device, Mac};
+use crate::drops::Place;
+use crate::stages::Stage;
+
+/// The link-layer address of a multicast or broadcast address.
+pub(super) fn group_address(address: IpAddr, device: &Device) -> Option<Mac> {
+    match address {
+        IpAddr::V4(v4) if v4.is_multicast() => Some(multicast_v4(v4.octets())),
+        IpAddr::V4(v4) if v4.is_broadcast() => Some(device.broadcast()),
+        IpAddr::V6(v6) if v6.is_multicast() => Some(multicast_v6(v6.octets())),
+        _ => None,
+    }
+}
+
+/// Sends packets that begin with their network header to one next hop on a device. `broadcast`:
+/// the route says that the next hop is the subnet's broadcast address.
+pub fn output(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    next_hop: IpAddr,
+    broadcast: bool,
+    mut batch: Batch,
+) {
+    let count = batch.len();
+    let group = if broadcast {
+        Some(device.broadcast())
+    } else {
+        group_address(next_hop, device)
+    };
+    let ready = match group {
+        Some(mac) => {
+            let source = device.address();
+            batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
+            batch
+        }
+        None => resolve(cx, device, next_hop, batch),
+    };
+    cx.state.stages.end(Stage::Neighbour, count);
+    if !ready.is_empty() {
+        crate::datapath::transmit(cx, device, ready);
+    }
+}
+
+/// Gives headers to the packets whose neighbour is known; the others wait or are dropped.
+fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: Batch) -> Batch {
+    let ns = device.namespace(cx.guard);
+    let entry = match ns.neighbours.get(device.key, next_hop, cx.guard) {
+        Some(entry) => entry.clone(),
+        None => match ns
+            .neighbours
+            .get_or_make(cx.stack, device, next_hop, cx.guard)
+        {
+            Some(entry) => entry,
+            None => {
+                cx.drop_batch(
+                    device,
+                    Place::Neighbour,
+                    DropReason::NEIGH_CREATEFAIL,
+                    batch,
+                );
+                return Batch::new();
+            }
+        },
+    };
+    entry.touch(cx.now);
+    let source = device.address();
+    if entry.state() & (nud::CONNECTED | nud::DELAY | nud::PROBE) != 0
+        && let Some(mac) = entry.mac()
+    {
+        batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
+        return batch;
+    }
+    let mut ready = Batch::new();
+    for packet in batch {
+        if let Some(packet) = entry.wait(cx, device, packet)
+            && let Some(mac) = entry.mac()
+            && let Some(packet) = with_header(cx, device, mac, source, packet)
+        {
+            // There is room: at most one batch comes out of a batch.
+            let _ = ready.push(packet);
+        }
+    }
+    ready
+}
+
+/// Sends a packet that waited for `entry`.
+pub(super) fn send_resolved(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    entry: &Neighbour,
+    packet: Packet,
+) {
+    let Some(mac) = entry.mac() else {
+        return cx.drop(device, Place::Neighbour, DropReason::NEIGH_FAILED, packet);
+    };
+    if let Some(packet) = with_header(cx, device, mac, device.address(), packet) {
+        let mut batch = Batch::new();
+        let _ = batch.push(packet);
+        crate::datapath::transmit(cx, device, batch);
+    }
+}
+
+/// Puts the Ethernet header in front (`dev_hard_header`).
+#[inline]
+pub fn with_header(
+    cx: &Cx<'_>,
+    device: &Arc<Device>,
+    to: Mac,
+    from: Mac,
+    mut packet: Packet,
+) -> Option<Packet> {
+    let protocol = match packet.data().first().map(|first| first >> 4) {
+        Some(4) => ETH_P_IP,
+        Some(6) => ETH_P_IPV6,
+        _ => packet.protocol,
+    };
+    let Some(room) = packet.push(14) else {
+        cx.drop(
+            device,
+            Place::Neighbour,
+            DropReason::NEIGH_HH_FILLFAIL,
+            packet,
+        );
+        return None;
+    };
+    room.copy_from_slice(&ethernet(to, from, protocol));
+    packet.protocol = protocol;
+    packet.reset_mac();
+    packet.set_network(14);
+    Some(packet)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `IFLA_AF_SPEC`: what the families keep at a link (`inet_set_link_af`, `inet6_set_link_af`).
+
+use std::sync::Arc;
+
+use weir_netlink::{Attr, Error, af, errno, ifla};
+
+use crate::device::Device;
+use crate::rtnl::Ctl;
+use crate::sysctl::Ipv6Conf;
+
+/// Applies the families' settings of a set request.
+pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result<(), Error> {
+    for family in spec.attrs() {
+        match family.ty {
+            ty if ty == u16::from(af::INET6) => {
+                for attr in family.attrs() {
+                    match attr.ty {
+                        ifla::inet6::ADDR_GEN_MODE => {
+                            let mode = attr.u8()?;
+                            if mode > 3 {
+                                return Err(Error::new(errno::EINVAL));
+                            }
+                            device.ipv6.conf.set(Ipv6Conf::AddrGenMode, i32::from(mode));
+                        }
+                        ifla::inet6::TOKEN => {
+                            return Err(Error::unsupported(
+                                "Interface identifiers are for router advertisements, which are not taken",
+                            ));
+                        }
+                        _ => return Err(Error::new(errno::EOPNOTSUPP)),
+                    }
+                }
+            }
+            _ => return Err(Error::new(errno::EAFNOSUPPORT)),
+        }
+    }
+    Ok(())
+}

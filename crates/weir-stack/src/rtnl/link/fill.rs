@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device to attributes (`rtnl_fill_ifinfo`).
+
+use std::sync::Arc;
+
+use weir_netlink::{IfInfoMsg, LinkIfMap, LinkStats, LinkStats64, Writer, af, ifla, rtm};
+use weir_sync::rcu::Guard;
+
+use crate::device::{Device, LinkTotals};
+use crate::link::{operstate, reported_flags};
+use crate::namespace::Namespace;
+use crate::stack::Stack;
+use crate::sysctl::Ipv6Conf;
+
+/// Tells the listeners of a device's change; `change` is `ifi_change`.
+pub fn notify(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    ty: u16,
+    change: u32,
+) {
+    crate::rtnl::announce(ns, rtm::grp::LINK, ty, |out| {
+        fill(stack, guard, ns, device, change, out)
+    });
+}
+
+fn stats64(totals: &LinkTotals) -> LinkStats64 {
+    LinkStats64 {
+        rx_packets: totals.rx_packets,
+        tx_packets: totals.tx_packets,
+        rx_bytes: totals.rx_bytes,
+        tx_bytes: totals.tx_bytes,
+        rx_errors: totals.rx_errors,
+        tx_errors: totals.tx_errors,
+        rx_dropped: totals.rx_dropped,
+        tx_dropped: totals.tx_dropped,
+        multicast: totals.multicast,
+        ..LinkStats64::default()
+    }
+}
+
+/// IPv6's settings of a device that are not sysctls (`inet6_fill_ifla6_attrs`).
+fn put_inet6(device: &Device, out: &mut Writer) {
+    out.put(ifla::inet6::TOKEN, &[0; 16]);
+    out.put_u8(
+        ifla::inet6::ADDR_GEN_MODE,
+        device.ipv6.conf.get(Ipv6Conf::AddrGenMode) as u8,
+    );
+}
+
+/// What IPv6 tells of a device (`inet6_fill_ifinfo`): `ip -6 link`.
+pub fn fill_ipv6(stack: &Stack, device: &Arc<Device>, out: &mut Writer) {
+    out.fixed(&IfInfoMsg {
+        family: af::INET6,
+        pad: 0,
+        ty: device.link.hardware_type(),
+        index: device.ifindex() as i32,
+        flags: reported_flags(stack, device),
+        change: 0,
+    });
+    out.put_str(ifla::IFNAME, &device.name());
+    out.put(ifla::ADDRESS, &device.address());
+    out.put_u32(ifla::MTU, device.mtu());
+    if let Some((_, index)) = device.link.lower(stack) {
+        out.put_u32(ifla::LINK, index);
+    }
+    out.put_u8(ifla::OPERSTATE, operstate(stack, device));
+    let info = out.nest_noflag(ifla::PROTINFO);
+    put_inet6(device, out);
+    out.end(info);
+}
+
+/// Writes a device's `ifinfomsg` and attributes, as seen from `ns`.
+pub fn fill(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    change: u32,
+    out: &mut Writer,
+) {
+    out.fixed(&IfInfoMsg {
+        family: af::UNSPEC,
+        pad: 0,
+        ty: device.link.hardware_type(),
+        index: device.ifindex() as i32,
+        flags: reported_flags(stack, device),
+        change,
+    });
+    let names = device.names().clone();
+    let (min_mtu, max_mtu) = device.link.mtu_bounds();
+    out.put_str(ifla::IFNAME, &names.name);
+    out.put_u32(ifla::TXQLEN, device.txqlen());
+    out.put_u8(ifla::OPERSTATE, operstate(stack, device));
+    out.put_u8(ifla::LINKMODE, device.link_mode());
+    out.put_u32(ifla::MTU, device.mtu());
+    out.put_u32(ifla::MIN_MTU, min_mtu);
+    out.put_u32(ifla::MAX_MTU, max_mtu);
+    out.put_u32(ifla::GROUP, device.group());
+    out.put_u32(ifla::PROMISCUITY, device.promiscuity());
+    out.put_u32(ifla::ALLMULTI, device.allmulti());
+    out.put_u32(ifla::NUM_TX_QUEUES, 1);
+    let offload = device.offload();
+    out.put_u32(ifla::GSO_MAX_SEGS, offload.gso_max_segs);
+    out.put_u32(ifla::GSO_MAX_SIZE, offload.gso_max_size);
+    out.put_u32(ifla::GRO_MAX_SIZE, offload.gro_max_size);
+    out.put_u32(ifla::TSO_MAX_SIZE, device.link.tso_max_size());
+    out.put_u32(ifla::TSO_MAX_SEGS, 65_535);
+    out.put_u32(ifla::NUM_RX_QUEUES, 1);
+    let lower = device.link.lower(stack);
+    if let Some((_, index)) = lower {
+        out.put_u32(ifla::LINK, index);
+    }
+    out.put_u8(ifla::CARRIER, u8::from(device.link.carrier(stack, device)));
+    out.put_str(ifla::QDISC, &crate::datapath::root_qdisc(device, guard));
+    if let Some(alias) = &names.alias {
+        out.put_c_str(ifla::IFALIAS, alias.as_bytes());
+    }
+    let changes = device.carrier_changes();
+    out.put_u32(ifla::CARRIER_CHANGES, changes);
+    out.put_u32(ifla::CARRIER_UP_COUNT, changes.div_ceil(2));
+    out.put_u32(ifla::CARRIER_DOWN_COUNT, changes / 2);
+    out.put_u8(ifla::PROTO_DOWN, 0);
+    out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
+    out.put(ifla::ADDRESS, &device.address());
+    out.put(ifla::BROADCAST, &device.broadcast());
+    let mut stats = stats64(&device.totals());
+    device.link.add_stats(&mut stats);
+    out.put_fixed_pad(ifla::STATS64, &stats, ifla::PAD);
+    out.put_fixed(ifla::STATS, &LinkStats::from(&stats));
+    let xdp = out.nest(ifla::XDP);
+    out.put_u8(ifla::xdp::ATTACHED, 0);
+    out.end(xdp);
+    if !device.link.kind().is_empty() {
+        let info = out.nest(ifla::LINKINFO);
+        out.put_str(ifla::info::KIND, device.link.kind());
+        let data = out.nest(ifla::info::DATA);
+        device.link.fill_data(stack, out);
+        out.end_or_cancel(data);
+        out.end(info);
+    }
+    let other = lower.map(|(other, _)| other);
+    if let Some(other) = other.or(device.link.link_namespace())
+        && other != ns.id
+    {
+        out.put_i32(ifla::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, other));
+    }
+    if !names.alt.is_empty() {
+        let list = out.nest(ifla::PROP_LIST);
+        for name in &names.alt {
+            out.put_str(ifla::ALT_IFNAME, name);
+        }
+        out.end(list);
+    }
+    let spec = out.nest(ifla::AF_SPEC);
+    // Without the flag, as Linux has it: iproute2 looks for the bare type.
+    let inet6 = out.nest_noflag(u16::from(af::INET6));
+    put_inet6(device, out);
+    out.end(inet6);
+    out.end(spec);
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links: RTM_NEWLINK, RTM_SETLINK, RTM_DELLINK, RTM_GETLINK, RTM_NEWLINKPROP, RTM_DELLINKPROP
+//! (`net/core/rtnetlink.c`).
+//!
+//! | file | what |
+//! |---|---|
+//! | `parse` | attributes to what is asked for |
+//! | `set` | changes of a present device, and moves between namespaces |
+//! | `fill` | a device to attributes |
+//!
+//! Not served: masters (bridge, bond, vrf), VFs, XDP, `IFLA_MAP`, target namespaces by id on get.
+
+mod fill;
+mod parse;
+mod set;
+
+use std::sync::Arc;
+
+use weir_netlink::{Error, IfInfoMsg, Strictness, Table, af, errno, ifla, nlm, rtm};
+
+use crate::device::Device;
+use crate::link::NewLink;
+use crate::rtnl::{Collected, Ctl, Dump, Handler};
+
+pub use fill::{fill, notify};
+pub use parse::parse_peer;
+pub use set::configure;
+
+/// The requests served.
+pub const HANDLERS: &[Handler] = &[
+    Handler {
+        ty: rtm::NEWLINK,
+        doit: Some(new),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::SETLINK,
+        doit: Some(set),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::DELLINK,
+        doit: Some(delete),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::GETLINK,
+        doit: Some(get),
+        dumpit: Some(dump),
+    },
+    Handler {
+        ty: rtm::NEWLINKPROP,
+        doit: Some(|ctl| properties(ctl, true)),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::DELLINKPROP,
+        doit: Some(|ctl| properties(ctl, false)),
+        dumpit: None,
+    },
+];
+
+fn no_device() -> Error {
+    Error::new(errno::ENODEV)
+}
+
+/// The device a request names by index or by either kind of name.
+fn named(ctl: &Ctl<'_>, info: &IfInfoMsg, attrs: &Table<'_>) -> Result<Option<Arc<Device>>, Error> {
+    if info.index < 0 {
+        return Err(Error::msg(errno::EINVAL, "ifindex can't be negative"));
+    }
+    if info.index > 0 {
+        return Ok(ctl.ns.device(info.index as u32, ctl.guard).cloned());
+    }
+    match attrs.str(ifla::IFNAME)?.filter(|name| !name.is_empty()) {
+        Some(name) => Ok(ctl.ns.device_by_name(name)),
+        None => match attrs.str(ifla::ALT_IFNAME)? {
+            Some(name) => Ok(ctl.ns.device_by_name(name)),
+            None => Ok(None),
+        },
+    }
+}
+
+fn names_one(info: &IfInfoMsg, attrs: &Table<'_>) -> bool {
+    info.index > 0 || attrs.has(ifla::IFNAME) || attrs.has(ifla::ALT_IFNAME)
+}
+
+/// `rtnl_newlink`
+fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let message = ctl.message;
+    let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
+    parse::one_namespace(&attrs)?;
+    let device = named(ctl, &info, &attrs)?;
+    let linkinfo = parse::LinkInfo::parse(&attrs)?;
+    if let Some(device) = device {
+        if ctl.has(nlm::F_EXCL) {
+            return Err(Error::new(errno::EEXIST));
+        }
+        if ctl.has(nlm::F_REPLACE) {
+            return Err(Error::new(errno::EOPNOTSUPP));
+        }
+        if let Some(data) = linkinfo.data {
+            if linkinfo.kind != Some(device.link.kind()) {
+                return Err(Error::new(errno::EOPNOTSUPP));
+            }
+            device.link.change(ctl, &device, Some(data))?;
+            notify(
+                ctl.stack,
+                ctl.guard,
+                &ctl.ns.clone(),
+                &device,
+                rtm::NEWLINK,
+                0,
+            );
+        }
+        return set::set(ctl, &device, &info, &attrs);
+    }
+    if !ctl.has(nlm::F_CREATE) {
+        let Some(group) = attrs.u32(ifla::GROUP)?.filter(|_| info.index == 0) else {
+            return Err(no_device());
+        };
+        for device in ctl
+            .ns
+            .all_devices()
+            .iter()
+            .filter(|device| device.group() == group)
+        {
+            set::set(ctl, device, &info, &attrs)?;
+        }
+        return Ok(());
+    }
+    if attrs.has(ifla::MAP) || attrs.has(ifla::PROTINFO) {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
+    let kind = linkinfo
+        .kind
+        .and_then(crate::link::kind)
+        .ok_or_else(|| Error::msg(errno::EOPNOTSUPP, "Unknown device type"))?;
+    parse::check_master(&attrs)?;
+    let target = parse::target_namespace(ctl, &attrs)?.unwrap_or_else(|| ctl.ns.clone());
+    let link_ns = parse::link_namespace(ctl, &attrs)?;
+    let request = parse::new_link(
+        &info,
+        &attrs,
+        linkinfo.data,
+        target,
+        link_ns.unwrap_or_else(|| ctl.ns.clone()),
+        kind.pattern,
+    )?;
+    let device = (kind.create)(ctl, copy_of(&request))?;
+    configure(ctl, &device, &request)
+}
+
+/// The request again, for the kind to keep.
+fn copy_of<'a>(new: &NewLink<'a>) -> NewLink<'a> {
+    NewLink {
+        ns: new.ns.clone(),
+        name: new.name.clone(),
+        link_ns: new.link_ns.clone(),
+        ..*new
+    }
+}
+
+/// `rtnl_setlink`
+fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let message = ctl.message;
+    let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
+    if info.family == af::BRIDGE {
+        return Err(Error::unsupported("Weir has no bridges"));
+    }
+    parse::one_namespace(&attrs)?;
+    if !names_one(&info, &attrs) {
+        return Err(Error::new(errno::EINVAL));
+    }
+    let device = named(ctl, &info, &attrs)?.ok_or_else(no_device)?;
+    set::set(ctl, &device, &info, &attrs)
+}
+
+/// `rtnl_dellink`
+fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let message = ctl.message;
+    let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
+    if info.family == af::BRIDGE {
+        return Err(Error::unsupported("Weir has no bridges"));
+    }
+    let devices = if names_one(&info, &attrs) {
+        vec![named(ctl, &info, &attrs)?.ok_or_else(no_device)?]
+    } else if let Some(group) = attrs.u32(ifla::GROUP)? {
+        if group == 0 {
+            return Err(Error::new(errno::EPERM));
+        }
+        let devices: Vec<_> = ctl
+            .ns
+            .all_devices()
+            .into_iter()
+            .filter(|device| device.group() == group)
+            .collect();
+        if devices.is_empty() {
+            return Err(no_device());
+        }
+        devices
+    } else {
+        return Err(Error::new(errno::EINVAL));
+    };
+    if devices.iter().any(|device| device.link.kind().is_empty()) {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
+    crate::link::unregister(ctl.stack, &devices);
+    Ok(())
+}
+
+/// `rtnl_getlink`
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let message = ctl.message;
+    let strictness = if ctl.strict {
+        Strictness::DeprecatedStrict
+    } else {
+        Strictness::Liberal
+    };
+    let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, strictness)?;
+    if ctl.strict && (info.pad != 0 || info.ty != 0 || info.flags != 0 || info.change != 0) {
+        return Err(Error::msg(
+            errno::EINVAL,
+            "Invalid values in header for get link request",
+        ));
+    }
+    if !names_one(&info, &attrs) {
+        return Err(Error::new(errno::EINVAL));
+    }
+    if attrs.has(ifla::TARGET_NETNSID) {
+        return Err(Error::unsupported(
+            "Links of other namespaces are read through a socket of theirs",
+        ));
+    }
+    let device = named(ctl, &info, &attrs)?.ok_or_else(no_device)?;
+    let (stack, guard, ns) = (ctl.stack, ctl.guard, ctl.ns.clone());
+    ctl.reply(rtm::NEWLINK, 0, |out| {
+        fill(stack, guard, &ns, &device, 0, out)
+    });
+    Ok(())
+}
+
+/// `rtnl_dump_ifinfo`
+fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let message = ctl.message;
+    if message.family() == Some(af::BRIDGE) {
+        return Err(Error::unsupported("Weir has no bridges"));
+    }
+    let mut filtered = false;
+    let mut devices = ctl.ns.all_devices();
+    if message.family() == Some(af::INET6) {
+        return Ok(Collected::boxed(
+            devices,
+            false,
+            |ctl, device: &Arc<Device>, out| {
+                !device.is_registered()
+                    || ctl.message(out, rtm::NEWLINK, |out| {
+                        fill::fill_ipv6(ctl.stack, device, out)
+                    })
+            },
+        ));
+    }
+    // Old clients send a bare rtgenmsg.
+    if ctl.strict || message.payload().len() >= <IfInfoMsg as weir_netlink::Fixed>::LEN {
+        let strictness = if ctl.strict {
+            Strictness::DeprecatedStrict
+        } else {
+            Strictness::Liberal
+        };
+        let (info, attrs) = message
+            .parse::<IfInfoMsg>(&parse::POLICY, strictness)
+            .map_err(|error| error.or_msg("Invalid header for link dump"))?;
+        if ctl.strict {
+            if info.pad != 0 || info.ty != 0 || info.flags != 0 || info.change != 0 {
+                return Err(Error::msg(
+                    errno::EINVAL,
+                    "Invalid values in header for link dump request",
+                ));
+            }
+            if info.index != 0 {
+                return Err(Error::msg(
+                    errno::EINVAL,
+                    "Filter by device index not supported for link dumps",
+                ));
+            }
+        }
+        for ty in attrs.types() {
+            match ty {
+                ifla::TARGET_NETNSID => {
+                    return Err(Error::unsupported(
+                        "Links of other namespaces are read through a socket of theirs",
+                    ));
+                }
+                ifla::EXT_MASK => {}
+                ifla::MASTER if attrs.u32(ifla::MASTER)?.unwrap_or(0) != 0 => {
+                    devices.clear();
+                    filtered = true;
+                }
+                ifla::MASTER => {}
+                ifla::LINKINFO => {
+                    let info = parse::LinkInfo::parse(&attrs)?;
+                    if let Some(kind) = info.kind {
+                        devices.retain(|device| device.link.kind() == kind);
+                        filtered = true;
+                    }
+                }
+                _ if ctl.strict => {
+                    return Err(Error::msg(
+                        errno::EINVAL,
+                        "Unsupported attribute in link dump request",
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(Collected::boxed(
+        devices,
+        filtered,
+        |ctl, device: &Arc<Device>, out| {
+            !device.is_registered()
+                || ctl.message(out, rtm::NEWLINK, |out| {
+                    fill(ctl.stack, ctl.guard, ctl.ns, device, 0, out)
+                })
+        },
+    ))
+}
+
+/// `rtnl_linkprop`: alternative names.
+fn properties(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
+    let message = ctl.message;
+    let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
+    if !names_one(&info, &attrs) {
+        return Err(Error::new(errno::EINVAL));
+    }
+    let device = named(ctl, &info, &attrs)?.ok_or_else(no_device)?;
+    let Some(list) = attrs.get(ifla::PROP_LIST) else {
+        return Ok(());
+    };
+    let mut changed = false;
+    let result = list.attrs().try_for_each(|attr| {
+        if attr.ty != ifla::ALT_IFNAME {
+            return Err(Error::new(errno::EOPNOTSUPP));
+        }
+        set::alternative_name(ctl, &device, attr.str()?, add)?;
+        changed = true;
+        Ok(())
+    });
+    if changed {
+        notify(
+            ctl.stack,
+            ctl.guard,
+            &ctl.ns.clone(),
+            &device,
+            rtm::NEWLINK,
+            0,
+        );
+    }
+    result
+}

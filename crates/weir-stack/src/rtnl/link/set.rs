@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Changes of a present device (`do_setlink`), and moves between namespaces
+//! (`__dev_change_net_namespace`).
+
+use std::sync::Arc;
+
+use weir_netlink::ifla::oper;
+use weir_netlink::{Error, IfInfoMsg, Table, errno, ifla, rtm};
+use weir_sync::rcu::Guard;
+
+use super::parse;
+use crate::device::Device;
+use crate::link::{self, NewLink};
+use crate::namespace::{Links, Namespace};
+use crate::rtnl::Ctl;
+use crate::stack::Stack;
+use weir_netlink::ifla::iff;
+
+/// Flags a request may set or clear (`__dev_change_flags`).
+const SETTABLE: u32 = iff::DEBUG
+    | iff::NOTRAILERS
+    | iff::NOARP
+    | iff::DYNAMIC
+    | iff::MULTICAST
+    | iff::PORTSEL
+    | iff::AUTOMEDIA;
+
+/// Applies a new device's flags and tells of it (`rtnl_configure_link`).
+pub fn configure(ctl: &mut Ctl<'_>, device: &Arc<Device>, new: &NewLink<'_>) -> Result<(), Error> {
+    let (flags, change) = new.flags;
+    let ns = device.namespace(ctl.guard).clone();
+    if flags != 0 || change != 0 {
+        change_flags(ctl.stack, ctl.guard, device, combine(device, flags, change))?;
+    }
+    super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, u32::MAX);
+    Ok(())
+}
+
+/// What `ifi_flags` under `ifi_change` asks for (`rtnl_dev_combine_flags`).
+fn combine(device: &Device, flags: u32, change: u32) -> u32 {
+    if change != 0 {
+        (flags & change) | (device.flags() & !change)
+    } else {
+        flags
+    }
+}
+
+fn change_flags(
+    stack: &Stack,
+    guard: &Guard,
+    device: &Arc<Device>,
+    flags: u32,
+) -> Result<bool, Error> {
+    let before = device.flags();
+    device.change_flags(flags, SETTABLE);
+    link::set_up(stack, guard, device, flags & iff::UP != 0)?;
+    for (bit, count) in [
+        (iff::PROMISC, device.promiscuity()),
+        (iff::ALLMULTI, device.allmulti()),
+    ] {
+        let wanted = flags & bit != 0;
+        if wanted != (before & bit != 0) {
+            let count = if wanted {
+                count + 1
+            } else {
+                count.saturating_sub(1)
+            };
+            if bit == iff::PROMISC {
+                device.set_promiscuity(count)
+            } else {
+                device.set_allmulti(count)
+            }
+            device.change_flags(if wanted { bit } else { 0 }, bit);
+        }
+    }
+    // Up and down was told already.
+    Ok((device.flags() ^ before) & !iff::UP != 0)
+}
+
+/// `do_setlink`
+pub fn set(
+    ctl: &mut Ctl<'_>,
+    device: &Arc<Device>,
+    info: &IfInfoMsg,
+    attrs: &Table<'_>,
+) -> Result<(), Error> {
+    parse::check_master(attrs)?;
+    for (ty, text) in [
+        (ifla::MAP, "Weir's devices have no memory map"),
+        (
+            ifla::VFINFO_LIST,
+            "Weir's devices have no virtual functions",
+        ),
+        (ifla::VF_PORTS, "Weir's devices have no virtual functions"),
+        (ifla::PORT_SELF, "Weir's devices have no port profile"),
+        (ifla::XDP, "XDP programs are not served"),
+        (ifla::PROTO_DOWN, "Protodown not supported by device"),
+    ] {
+        if attrs.has(ty) {
+            return Err(Error::unsupported(text));
+        }
+    }
+    let name = attrs.str(ifla::IFNAME)?.unwrap_or("");
+    if let Some(target) = parse::target_namespace(ctl, attrs)? {
+        let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
+        move_to(ctl, device, &target, name, index)?;
+    }
+    let mut changed = false;
+    if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
+        device.link.check_address(&mac)?;
+        device.set_address(mac);
+        crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
+        crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
+        changed = true;
+    }
+    if let Some(mtu) = attrs.u32(ifla::MTU)? {
+        let before = device.mtu();
+        set_mtu(device, mtu)?;
+        let ns = device.namespace(ctl.guard);
+        crate::ipv6::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
+        vlans_follow(ctl, device);
+        changed = true;
+    }
+    if let Some(group) = attrs.u32(ifla::GROUP)? {
+        device.set_group(group);
+        changed = true;
+    }
+    if info.index > 0 && !name.is_empty() && device.name() != name {
+        rename(ctl, device, name)?;
+        changed = true;
+    }
+    if let Some(alias) = attrs.get(ifla::IFALIAS) {
+        let text = alias.payload.split(|octet| *octet == 0).next();
+        let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+        device.names().alias = Some(text).filter(|alias| !alias.is_empty());
+        changed = true;
+    }
+    if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
+        device.set_broadcast(mac);
+        changed = true;
+    }
+    if info.flags != 0 || info.change != 0 {
+        changed |= change_flags(
+            ctl.stack,
+            ctl.guard,
+            device,
+            combine(device, info.flags, info.change),
+        )?;
+    }
+    if let Some(carrier) = attrs.u8(ifla::CARRIER)? {
+        device.link.set_carrier(ctl, device, carrier != 0)?;
+        changed = true;
+    }
+    if let Some(len) = attrs.u32(ifla::TXQLEN)? {
+        device.set_txqlen(len);
+        changed = true;
+    }
+    changed |= offload(device, attrs)?;
+    if let Some(state) = attrs.u8(ifla::OPERSTATE)? {
+        changed |= set_operstate(ctl.stack, device, state);
+    }
+    if let Some(mode) = attrs.u8(ifla::LINKMODE)? {
+        changed |= mode != device.link_mode();
+        device.set_link_mode(mode);
+    }
+    if let Some(spec) = attrs.get(ifla::AF_SPEC) {
+        crate::rtnl::af_spec::apply(ctl, device, spec)?;
+        changed = true;
+    }
+    if changed {
+        let ns = device.namespace(ctl.guard).clone();
+        super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, 0);
+    }
+    Ok(())
+}
+
+/// `set_operstate`
+fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
+    let now = link::operstate(stack, device);
+    let is_up = matches!(now, oper::UP | oper::UNKNOWN);
+    let new = match wanted {
+        oper::UP
+            if matches!(now, oper::DORMANT | oper::TESTING | oper::UNKNOWN)
+                && device.link_mode() == ifla::link_mode::DEFAULT =>
+        {
+            oper::UP
+        }
+        oper::TESTING | oper::DORMANT if is_up => wanted,
+        _ => return false,
+    };
+    device.set_known_operstate(new);
+    now != new
+}
+
+/// `IFLA_GSO_MAX_SIZE` and its like: nothing here makes or takes such packets, but they are shown.
+fn offload(device: &Device, attrs: &Table<'_>) -> Result<bool, Error> {
+    let before = device.offload();
+    let mut offload = before;
+    if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
+        if size > device.link.tso_max_size() {
+            return Err(Error::new(errno::EINVAL));
+        }
+        offload.gso_max_size = size;
+    }
+    if let Some(segments) = attrs.u32(ifla::GSO_MAX_SEGS)? {
+        if segments > 65_535 {
+            return Err(Error::new(errno::EINVAL));
+        }
+        offload.gso_max_segs = segments;
+    }
+    if let Some(size) = attrs.u32(ifla::GRO_MAX_SIZE)? {
+        offload.gro_max_size = size;
+    }
+    device.set_offload(offload);
+    Ok(offload != before)
+}
+
+/// `dev_set_mtu_ext`
+fn set_mtu(device: &Device, mtu: u32) -> Result<(), Error> {
+    let (min, max) = device.link.mtu_bounds();
+    if mtu < min {
+        return Err(Error::msg(errno::EINVAL, "mtu less than device minimum"));
+    }
+    if (max > 0 && mtu > max) || mtu > i32::MAX as u32 {
+        return Err(Error::msg(errno::EINVAL, "mtu greater than device maximum"));
+    }
+    device.link.check_mtu(mtu)?;
+    device.set_mtu(mtu);
+    Ok(())
+}
+
+/// VLANs are never larger than their device (`vlan_device_event`).
+fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
+    for (_, _, vlan) in device.vlans(ctl.guard) {
+        if vlan.mtu() > device.mtu() {
+            let before = vlan.mtu();
+            vlan.set_mtu(device.mtu());
+            let ns = vlan.namespace(ctl.guard).clone();
+            crate::ipv6::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
+            super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
+            vlans_follow(ctl, vlan);
+        }
+    }
+}
+
+/// `dev_change_name`
+fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Error> {
+    if !link::is_valid_name(pattern) {
+        return Err(Error::new(errno::EINVAL));
+    }
+    if device.is_up() {
+        return Err(Error::new(errno::EBUSY));
+    }
+    let ns = device.namespace(ctl.guard);
+    let mut links = ns.links();
+    let name = link::expand_name(&links, pattern)?;
+    if links.by_name.contains_key(&name) {
+        return Err(Error::new(errno::EEXIST));
+    }
+    let old = std::mem::replace(&mut device.names().name, name.clone());
+    links.by_name.remove(&old);
+    links.by_name.insert(name.clone(), device.clone());
+    links.generation = links.generation.wrapping_add(1);
+    drop(links);
+    crate::fib::host::rules_detach(ns, device.ifindex());
+    crate::fib::host::rules_attach(ns, &name, device.ifindex());
+    crate::ipv4::device_renamed(ctl.stack, ctl.guard, ns, device);
+    Ok(())
+}
+
+/// Adds or takes away an alternative name (`netdev_name_node_alt_create`, `_destroy`).
+pub fn alternative_name(
+    ctl: &Ctl<'_>,
+    device: &Arc<Device>,
+    name: &str,
+    add: bool,
+) -> Result<(), Error> {
+    let ns = device.namespace(ctl.guard);
+    let mut links = ns.links();
+    if add {
+        if name.is_empty() || links.by_name.contains_key(name) {
+            return Err(Error::new(if name.is_empty() {
+                errno::EINVAL
+            } else {
+                errno::EEXIST
+            }));
+        }
+        device.names().alt.push(name.to_owned());
+        links.by_name.insert(name.to_owned(), device.clone());
+        return Ok(());
+    }
+    let Some(owner) = links.find(name) else {
+        return Err(Error::new(errno::ENOENT));
+    };
+    let own = Arc::ptr_eq(owner, device);
+    let mut names = device.names();
+    if !own || names.name == name {
+        return Err(Error::new(errno::EINVAL));
+    }
+    names.alt.retain(|other| other != name);
+    links.by_name.remove(name);
+    Ok(())
+}
+
+/// `__dev_change_net_namespace`: the device goes down, loses what it has in its old namespace, and
+/// enters the new one under its name, `pattern`, or the next free `dev%d`.
+pub fn move_to(
+    ctl: &mut Ctl<'_>,
+    device: &Arc<Device>,
+    target: &Arc<Namespace>,
+    pattern: &str,
+    ifindex: u32,
+) -> Result<(), Error> {
+    let source = device.namespace(ctl.guard).clone();
+    if !device.link.may_move() {
+        return Err(Error::new(errno::EINVAL));
+    }
+    if Arc::ptr_eq(&source, target) {
+        return Ok(());
+    }
+    if target.is_closing() {
+        return Err(Error::new(errno::EINVAL));
+    }
+    let plan = |to: &mut Links| -> Result<(String, u32), Error> {
+        let old = device.name();
+        let name = if !pattern.is_empty() && pattern != old {
+            if !link::is_valid_name(pattern) {
+                return Err(Error::new(errno::EINVAL));
+            }
+            link::expand_name(to, pattern)?
+        } else {
+            old
+        };
+        if to.by_name.contains_key(&name)
+            || device
+                .names()
+                .alt
+                .iter()
+                .any(|alt| to.by_name.contains_key(alt))
+        {
+            return Err(Error::new(errno::EEXIST));
+        }
+        let index = match ifindex {
+            0 if !to.by_index.contains_key(&device.ifindex()) => device.ifindex(),
+            0 => to.new_index(),
+            taken if to.by_index.contains_key(&taken) => return Err(Error::new(errno::EBUSY)),
+            free => free,
+        };
+        Ok((name, index))
+    };
+    plan(&mut target.links())?;
+    link::set_up(ctl.stack, ctl.guard, device, false)?;
+    link::detach(ctl.stack, ctl.guard, &source, device);
+    super::notify(
+        ctl.stack,
+        ctl.guard,
+        &source,
+        device,
+        rtm::DELLINK,
+        u32::MAX,
+    );
+    {
+        // Both tables, the lower id first: nobody sees the device in neither or in both.
+        let (mut first, mut second);
+        let (from, to) = if source.id < target.id {
+            (first, second) = (source.links(), target.links());
+            (&mut *first, &mut *second)
+        } else {
+            (second, first) = (target.links(), source.links());
+            (&mut *first, &mut *second)
+        };
+        let (name, index) = plan(to)?;
+        source.leave(ctl.guard, from, device);
+        device.names().name = name;
+        device.set_namespace(target.clone());
+        target.enter(ctl.guard, to, device, index);
+    }
+    link::attach(ctl.stack, ctl.guard, target, device);
+    super::notify(ctl.stack, ctl.guard, target, device, rtm::NEWLINK, u32::MAX);
+    Ok(())
+}

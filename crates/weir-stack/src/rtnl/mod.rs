@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The rtnetlink server: which request goes to which object (`net/core/rtnetlink.c`).
+//!
+//! Each object is one file with a `HANDLERS` table; `FAMILIES` lists the tables. A handler gets a
+//! [`Ctl`] and touches only the objects the request names: there is no lock around requests. A
+//! request type nobody serves is answered EOPNOTSUPP.
+
+use std::sync::Arc;
+
+use weir_netlink::{Error, Message, Strictness, TcMsg, Writer, errno, nlm, rtm};
+use weir_sync::rcu::Guard;
+
+use crate::addresses::Site;
+use crate::connection::Peer;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::{Namespace, NsId};
+use crate::stack::Stack;
+
+pub mod action;
+pub mod address;
+pub mod address_label;
+pub mod af_spec;
+pub mod chain;
+pub mod class;
+pub mod fdb;
+pub mod filter;
+pub mod link;
+pub mod neighbour;
+pub mod neighbour_table;
+pub mod netconf;
+pub mod nsid;
+pub mod qdisc;
+pub mod route;
+pub mod rule;
+mod unserved;
+
+/// The objects served: one line each.
+static FAMILIES: &[&[Handler]] = &[
+    address::HANDLERS,
+    address_label::HANDLERS,
+    link::HANDLERS,
+    neighbour::HANDLERS,
+    neighbour_table::HANDLERS,
+    netconf::HANDLERS,
+    nsid::HANDLERS,
+    route::HANDLERS,
+    rule::HANDLERS,
+    qdisc::HANDLERS,
+    class::HANDLERS,
+    filter::HANDLERS,
+    chain::HANDLERS,
+    action::HANDLERS,
+    unserved::HANDLERS,
+];
+
+/// Serves a request that is not a dump.
+pub type DoIt = fn(&mut Ctl<'_>) -> Result<(), Error>;
+/// Starts a dump.
+pub type DumpIt = fn(&mut Ctl<'_>) -> Result<Box<dyn Dump>, Error>;
+
+/// Serves one request type.
+pub struct Handler {
+    /// `RTM_*`
+    pub ty: u16,
+    /// Serves a request that is not a dump.
+    pub doit: Option<DoIt>,
+    /// Starts a dump.
+    pub dumpit: Option<DumpIt>,
+}
+
+/// The context of a request.
+pub struct Ctl<'a> {
+    /// The stack.
+    pub stack: &'a Stack,
+    /// The socket's namespace.
+    pub ns: &'a Arc<Namespace>,
+    /// Keeps what the handler reads alive.
+    pub guard: &'a Guard,
+    /// The client behind the socket.
+    pub peer: &'a dyn Peer,
+    /// The request.
+    pub message: Message<'a>,
+    /// The socket's port id.
+    pub portid: u32,
+    /// `NETLINK_GET_STRICT_CHK`
+    pub strict: bool,
+    /// Answers to the datagram so far; see [`Ctl::reply`].
+    pub answers: &'a mut Vec<u8>,
+}
+
+impl<'a> Ctl<'a> {
+    /// Whether the request has all of `flags` (`NLM_F_*`).
+    pub fn has(&self, flags: u16) -> bool {
+        self.message.header.has(flags)
+    }
+
+    /// How strictly this request's attributes are checked: strict sockets check dump and get
+    /// requests, everything new checks the old way.
+    pub fn get_strictness(&self) -> Strictness {
+        if self.strict {
+            Strictness::DeprecatedStrict
+        } else {
+            Strictness::Liberal
+        }
+    }
+
+    /// A device of the socket's namespace, for changes of its addresses.
+    pub(crate) fn site<'s>(&'s self, device: &'s Arc<Device>) -> Site<'s> {
+        Site::new(self.stack, self.guard, self.ns, device)
+    }
+
+    /// Sends an answer to the requester: `fill` writes one message of type `ty`.
+    pub fn reply(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) {
+        let out = one_message(ty, flags, self.message.header.seq, self.portid, fill);
+        self.answers.extend_from_slice(out.bytes());
+    }
+
+    /// Tells the listeners of `group` in `ns`, as caused by this request; a request with
+    /// `NLM_F_ECHO` gets its own copy (`rtnl_notify`).
+    pub fn notify(
+        &mut self,
+        ns: &Namespace,
+        group: u32,
+        ty: u16,
+        flags: u16,
+        fill: impl FnOnce(&mut Writer),
+    ) {
+        let echo = self.has(nlm::F_ECHO);
+        if !echo && !ns.subscribers.anybody(group) {
+            return;
+        }
+        let out = one_message(ty, flags, self.message.header.seq, self.portid, fill);
+        ns.subscribers
+            .notify(group, out.bytes(), echo.then_some(self.portid));
+        if echo {
+            self.answers.extend_from_slice(out.bytes());
+        }
+    }
+
+    /// The namespace a request names by nsid (`rtnl_get_net_ns_capable`).
+    pub fn namespace_by_nsid(&self, nsid: i32) -> Option<Arc<Namespace>> {
+        let id = nsid::find(self.ns, nsid)?;
+        self.stack.namespace(id)
+    }
+
+    /// The namespace that a file descriptor of the client stands for.
+    pub fn namespace_by_fd(&self, fd: u32) -> Result<Arc<Namespace>, Error> {
+        self.lookup(self.peer.namespace_by_fd(fd))
+            .ok_or_else(|| Error::new(errno::EINVAL))
+    }
+
+    /// The namespace of a process.
+    pub fn namespace_by_pid(&self, pid: u32) -> Result<Arc<Namespace>, Error> {
+        self.lookup(self.peer.namespace_by_pid(pid))
+            .ok_or_else(|| Error::new(errno::ESRCH))
+    }
+
+    fn lookup(&self, id: Option<NsId>) -> Option<Arc<Namespace>> {
+        self.stack.namespace(id?)
+    }
+}
+
+fn one_message(
+    ty: u16,
+    flags: u16,
+    seq: u32,
+    portid: u32,
+    fill: impl FnOnce(&mut Writer),
+) -> Writer {
+    let mut out = Writer::new();
+    let message = out.message(ty, flags, seq, portid);
+    fill(&mut out);
+    let finished = out.finish(message);
+    debug_assert!(finished.is_ok(), "a writer without a bound is never full");
+    out
+}
+
+/// Tells listeners of a change that no request caused.
+pub fn announce(ns: &Namespace, group: u32, ty: u16, fill: impl FnOnce(&mut Writer)) {
+    if !ns.subscribers.anybody(group) {
+        return;
+    }
+    let out = one_message(ty, 0, 0, 0, fill);
+    ns.subscribers.notify(group, out.bytes(), None);
+}
+
+/// What a dump sees each time it is continued.
+pub struct DumpCtl<'a> {
+    /// The stack.
+    pub stack: &'a Stack,
+    /// The socket's namespace.
+    pub ns: &'a Arc<Namespace>,
+    /// Keeps what is read alive for this datagram.
+    pub guard: &'a Guard,
+    /// To be put in each message's header.
+    pub portid: u32,
+    /// To be put in each message's header.
+    pub seq: u32,
+    /// `NLM_F_MULTI`, and `NLM_F_DUMP_FILTERED` when the dump asked for it.
+    pub flags: u16,
+}
+
+impl DumpCtl<'_> {
+    /// Writes one message of the dump; `false` (and nothing written) when the datagram is full.
+    pub fn message(&self, out: &mut Writer, ty: u16, fill: impl FnOnce(&mut Writer)) -> bool {
+        let message = out.message(ty, self.flags, self.seq, self.portid);
+        fill(out);
+        out.finish(message).is_ok()
+    }
+}
+
+/// A running dump: resumes where it stopped, however the table changed meanwhile.
+pub trait Dump: Send {
+    /// Writes messages until the datagram is full (`Ok(false)`) or nothing is left (`Ok(true)`).
+    fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error>;
+
+    /// Writes a message that is larger than a datagram should be; `out` has no bound.
+    fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
+        self.fill(ctl, out)
+    }
+
+    /// Counts changes of what is dumped; a change while dumping sets `NLM_F_DUMP_INTR`.
+    fn generation(&self, _ctl: &DumpCtl<'_>) -> u32 {
+        0
+    }
+
+    /// Whether the answer was filtered as a strict request asked (`NLM_F_DUMP_FILTERED`).
+    fn is_filtered(&self) -> bool {
+        false
+    }
+}
+
+/// A dump of objects collected when it started.
+pub struct Collected<T, F> {
+    items: std::vec::IntoIter<T>,
+    next: Option<T>,
+    fill: F,
+    filtered: bool,
+}
+
+impl<T, F> Collected<T, F>
+where
+    T: Send + 'static,
+    F: FnMut(&DumpCtl<'_>, &T, &mut Writer) -> bool + Send + 'static,
+{
+    /// Dumps `items` with `fill`, which answers `false` when its message did not fit
+    /// ([`DumpCtl::message`]).
+    pub fn boxed(items: Vec<T>, filtered: bool, fill: F) -> Box<dyn Dump> {
+        Box::new(Self {
+            items: items.into_iter(),
+            next: None,
+            fill,
+            filtered,
+        })
+    }
+}
+
+impl<T, F> Dump for Collected<T, F>
+where
+    T: Send,
+    F: FnMut(&DumpCtl<'_>, &T, &mut Writer) -> bool + Send,
+{
+    fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
+        if let Some(item) = self.next.take().or_else(|| self.items.next()) {
+            (self.fill)(ctl, &item, out);
+        }
+        Ok(false)
+    }
+
+    fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
+        while let Some(item) = self.next.take().or_else(|| self.items.next()) {
+            if !(self.fill)(ctl, &item, out) {
+                self.next = Some(item);
+                if out.is_empty() {
+                    return Err(Error::new(errno::EMSGSIZE));
+                }
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.filtered
+    }
+}
+
+/// A dump that ends at once with an error.
+struct Refused(Option<Error>);
+
+impl Dump for Refused {
+    fn fill(&mut self, _ctl: &DumpCtl<'_>, _out: &mut Writer) -> Result<bool, Error> {
+        self.0.take().map_or(Ok(true), Err)
+    }
+}
+
+/// Serves a request (`rtnetlink_rcv_msg`); answers a dump that is to be run.
+pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, Error> {
+    let ty = ctl.message.header.ty;
+    if ty > rtm::MAX {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
+    // All rtnetlink requests begin with a family.
+    if ctl.message.payload().is_empty() {
+        return Ok(None);
+    }
+    let handler = FAMILIES
+        .iter()
+        .copied()
+        .flatten()
+        .find(|handler| handler.ty == ty);
+    let handler = handler.ok_or_else(|| unserved::refuse(ty))?;
+    // Types come in fours: new, delete, get, set.
+    if ty & 3 == 1 && ctl.has(nlm::F_BULK) {
+        return Err(Error::msg(
+            errno::EOPNOTSUPP,
+            "Bulk delete is not supported",
+        ));
+    }
+    if ty & 3 == 2 && ctl.message.is_dump() {
+        let start = handler.dumpit.ok_or_else(|| unserved::refuse(ty))?;
+        if dumping {
+            return Err(Error::new(errno::EBUSY));
+        }
+        // What is wrong with the request ends the dump, as Linux's handlers have it (`netlink_dump`).
+        let dump = start(ctl).unwrap_or_else(|error| Box::new(Refused(Some(error))));
+        return Ok(Some(dump));
+    }
+    let serve = handler.doit.ok_or_else(|| unserved::refuse(ty))?;
+    serve(ctl).map(|()| None)
+}
+
+/// Serves a traffic control request: its answers go to the client, a sentence beside a success too.
+fn serve_tc<R>(
+    ctl: &mut Ctl<'_>,
+    handle: impl FnOnce(&weir_tc::control::Request<'_>, &mut weir_tc::Reply) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let (message, portid) = (ctl.message, ctl.portid);
+    let mut reply = weir_tc::Reply::default();
+    let result = crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
+        handle(
+            &weir_tc::control::Request::new(env, message, portid),
+            &mut reply,
+        )
+    });
+    ctl.answers.extend_from_slice(reply.out.bytes());
+    match (result, reply.warning) {
+        (Ok(_), Some(warning)) => Err(Error::warning(warning)),
+        (result, _) => result,
+    }
+}
+
+/// Serves a request about qdiscs or classes: what waited in one that went is dropped, and what may leave
+/// now is sent.
+fn serve_queue(
+    ctl: &mut Ctl<'_>,
+    handle: fn(
+        &weir_tc::control::Request<'_>,
+        &mut weir_tc::Reply,
+    ) -> Result<weir_tc::qdisc::Drops, Error>,
+) -> Result<(), Error> {
+    let waited = serve_tc(ctl, handle)?;
+    let tcm = ctl.message.fixed::<TcMsg>().unwrap_or_default();
+    let Some(device) = ctl.ns.device(tcm.ifindex as u32, ctl.guard) else {
+        return Ok(());
+    };
+    for (packet, reason) in waited {
+        device.count_drop(Place::Qdisc, reason);
+        ctl.stack.trace.end(&packet);
+    }
+    if ctl.message.header.ty & 3 != 2 && device.tc.has_queue() {
+        crate::datapath::rearm(ctl.stack, device, ctl.guard);
+    }
+    Ok(())
+}
+
+/// Continues a dump of traffic control's.
+fn fill_tc(
+    ctl: &DumpCtl<'_>,
+    fill: impl FnOnce(&weir_tc::control::DumpCx<'_>) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let by = weir_tc::Requester {
+        portid: ctl.portid,
+        seq: ctl.seq,
+        flags: ctl.flags,
+    };
+    crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
+        fill(&weir_tc::control::DumpCx { env, by })
+    })
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Neighbours: RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH (`net/core/neighbour.c`).
+//!
+//! Not served: proxy entries, managed entries. Forwarding tables
+//! (`bridge fdb`) are in [`super::fdb`].
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_netlink::nda::{self, ntf};
+use weir_netlink::{
+    Error, Message, NdMsg, NdaCacheInfo, Policy, Rule, Strictness, Table, Writer, af, errno, nlm,
+    policy, rtm,
+};
+use weir_sync::rcu::Guard;
+
+use crate::clock::{SECOND, USER_HZ};
+use crate::device::Device;
+use crate::neigh::{Neighbour, Refused, Update, nud};
+use crate::rtnl::{Collected, Ctl, Dump, Handler};
+use crate::stack::Stack;
+
+/// The requests served.
+pub const HANDLERS: &[Handler] = &[
+    Handler {
+        ty: rtm::NEWNEIGH,
+        doit: Some(new),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::DELNEIGH,
+        doit: Some(delete),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::GETNEIGH,
+        doit: Some(get),
+        dumpit: Some(dump),
+    },
+];
+
+/// `nda_policy`
+static POLICY: Policy = policy! {
+    max nda::MAX;
+    nda::DST => Rule::binary(32),
+    nda::LLADDR => Rule::binary(32),
+    nda::CACHEINFO => Rule::unspec(16),
+    nda::PROBES => Rule::u32(),
+    nda::VLAN => Rule::u16().range(0, 4094),
+    nda::PORT => Rule::u16(),
+    nda::VNI => Rule::u32(),
+    nda::IFINDEX => Rule::u32(),
+    nda::MASTER => Rule::u32(),
+    nda::PROTOCOL => Rule::u8(),
+    nda::NH_ID => Rule::u32(),
+    nda::FLAGS_EXT => Rule::u32().mask(nda::ntf_ext::MANAGED as u64),
+    nda::FDB_EXT_ATTRS => Rule::nested_any(),
+};
+
+/// Tells the listeners of an entry's change.
+pub fn notify(stack: &Stack, guard: &Guard, entry: &Neighbour, ty: u16) {
+    let Some(device) = stack.device(entry.key.device, guard) else {
+        return;
+    };
+    let ns = device.namespace(guard);
+    crate::rtnl::announce(ns, rtm::grp::NEIGH, ty, |out| {
+        fill(stack, device, entry, out)
+    });
+}
+
+/// Writes an entry (`neigh_fill_info`).
+fn fill(stack: &Stack, device: &Device, entry: &Neighbour, out: &mut Writer) {
+    let (confirmed, updated, probes, protocol) = entry.facts();
+    out.fixed(&NdMsg {
+        family: family_of(entry.key.address),
+        ifindex: device.ifindex() as i32,
+        state: u16::from(entry.state()),
+        flags: entry.flags(),
+        ty: kind_of(entry.key.address),
+        ..NdMsg::default()
+    });
+    out.put_ip(nda::DST, entry.key.address);
+    if let Some(mac) = entry.mac() {
+        out.put(nda::LLADDR, &mac);
+    }
+    let now = stack.clock.now();
+    let age = |time: u64| (now.saturating_sub(time) / (SECOND / USER_HZ)) as u32;
+    out.put_u32(nda::PROBES, probes);
+    out.put_fixed(
+        nda::CACHEINFO,
+        &NdaCacheInfo {
+            confirmed: age(confirmed),
+            used: age(entry.used()),
+            updated: age(updated),
+            refcnt: 0,
+        },
+    );
+    if protocol != 0 {
+        out.put_u8(nda::PROTOCOL, protocol);
+    }
+}
+
+fn family_of(address: IpAddr) -> u8 {
+    if address.is_ipv4() {
+        af::INET
+    } else {
+        af::INET6
+    }
+}
+
+/// `RTN_*` of the address, as Linux's constructors set it.
+fn kind_of(address: IpAddr) -> u8 {
+    if address.is_multicast() {
+        weir_netlink::rta::rtn::MULTICAST
+    } else {
+        weir_netlink::rta::rtn::UNICAST
+    }
+}
+
+/// The destination of a request.
+fn destination(message: &NdMsg, attrs: &Table<'_>) -> Result<IpAddr, Error> {
+    let dst = attrs
+        .get(nda::DST)
+        .ok_or_else(|| Error::msg(errno::EINVAL, "Network address not specified"))?;
+    let short = || Error::msg(errno::EINVAL, "Invalid network address");
+    match message.family {
+        af::INET => dst
+            .payload
+            .first_chunk::<4>()
+            .map(|octets| IpAddr::from(*octets))
+            .ok_or_else(short),
+        af::INET6 => dst
+            .payload
+            .first_chunk::<16>()
+            .map(|octets| IpAddr::from(*octets))
+            .ok_or_else(short),
+        _ => Err(Error::new(errno::EAFNOSUPPORT)),
+    }
+}
+
+/// The device of a request; `None` when it names none.
+fn device_of(ctl: &Ctl<'_>, message: &NdMsg) -> Result<Option<Arc<Device>>, Error> {
+    match message.ifindex {
+        0 => Ok(None),
+        index if index < 0 => Err(Error::new(errno::ENODEV)),
+        index => ctl
+            .ns
+            .device(index as u32, ctl.guard)
+            .cloned()
+            .map(Some)
+            .ok_or_else(|| Error::new(errno::ENODEV)),
+    }
+}
+
+fn refuse_proxy(message: &NdMsg) -> Result<(), Error> {
+    if message.flags & ntf::PROXY != 0 {
+        return Err(Error::unsupported("Proxy entries are not served"));
+    }
+    Ok(())
+}
+
+/// Whether a request is about a forwarding table.
+fn is_bridge(request: &Message<'_>) -> bool {
+    request.payload().first() == Some(&af::BRIDGE)
+}
+
+/// `neigh_add`
+fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    if is_bridge(&request) {
+        return super::fdb::new(ctl);
+    }
+    let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
+    let address = destination(&message, &attrs)?;
+    refuse_proxy(&message)?;
+    if attrs.u32(nda::FLAGS_EXT)?.unwrap_or(0) != 0 {
+        return Err(Error::unsupported("Managed entries are not served"));
+    }
+    let Some(device) = device_of(ctl, &message)? else {
+        return Err(Error::msg(errno::EINVAL, "Device not specified"));
+    };
+    let mac = match attrs.get(nda::LLADDR) {
+        Some(attr) => Some(
+            *attr
+                .payload
+                .first_chunk::<6>()
+                .ok_or_else(|| Error::msg(errno::EINVAL, "Invalid link address"))?,
+        ),
+        None => None,
+    };
+    let state = message.state as u8;
+    let present = ctl
+        .ns
+        .neighbours
+        .get(device.key, address, ctl.guard)
+        .cloned();
+    let replace = present.is_none() || ctl.has(nlm::F_REPLACE);
+    let entry = match present {
+        None => {
+            if !ctl.has(nlm::F_CREATE) {
+                return Err(Error::new(errno::ENOENT));
+            }
+            // IPv6 needs the protocol on the device (`ndisc_allow_add`).
+            if address.is_ipv6() && device.ipv6.conf.on(crate::sysctl::Ipv6Conf::DisableIpv6) {
+                return Err(Error::msg(errno::EINVAL, "IPv6 is disabled on this device"));
+            }
+            ctl.ns
+                .neighbours
+                .get_or_make(ctl.stack, &device, address, ctl.guard)
+                .ok_or_else(|| Error::new(errno::ENOBUFS))?
+        }
+        Some(_) if ctl.has(nlm::F_EXCL) => return Err(Error::new(errno::EEXIST)),
+        Some(entry) => entry,
+    };
+    if let Some(protocol) = attrs.u8(nda::PROTOCOL)? {
+        entry.set_protocol(protocol);
+    }
+    if message.flags & ntf::USE != 0 {
+        let (entry, device) = (entry.clone(), device.clone());
+        ctl.stack
+            .post(Box::new(move |cx| entry.resolve(cx, &device)));
+        return Ok(());
+    }
+    let update = Update {
+        mac,
+        state,
+        // Without REPLACE a present address stays (`NEIGH_UPDATE_F_OVERRIDE`).
+        replace,
+        weak: false,
+        admin: true,
+        router: replace.then_some(message.flags & ntf::ROUTER != 0),
+    };
+    if replace {
+        entry.set_learned_elsewhere(message.flags & ntf::EXT_LEARNED != 0);
+    }
+    entry
+        .update(ctl.stack, ctl.guard, &device, update)
+        .map_err(|refused| match refused {
+            Refused::NoAddress => Error::msg(errno::EINVAL, "No link layer address given"),
+            Refused::Dead => Error::msg(errno::EINVAL, "Neighbor entry is now dead"),
+            Refused::NotAdmin => Error::new(errno::EPERM),
+        })
+}
+
+/// `neigh_delete`
+fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    if is_bridge(&request) {
+        return super::fdb::delete(ctl);
+    }
+    let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
+    let address = destination(&message, &attrs)?;
+    refuse_proxy(&message)?;
+    let Some(device) = device_of(ctl, &message)? else {
+        return Err(Error::new(errno::EINVAL));
+    };
+    let neighbours = &ctl.ns.neighbours;
+    let entry = neighbours
+        .get(device.key, address, ctl.guard)
+        .cloned()
+        .ok_or_else(|| Error::new(errno::ENOENT))?;
+    let update = Update {
+        mac: None,
+        state: nud::FAILED,
+        replace: true,
+        weak: false,
+        admin: true,
+        router: None,
+    };
+    entry
+        .update(ctl.stack, ctl.guard, &device, update)
+        .map_err(|_| Error::new(errno::EINVAL))?;
+    neighbours.remove(ctl.stack, ctl.guard, &entry);
+    Ok(())
+}
+
+/// `neigh_get`
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    if is_bridge(&request) {
+        return super::fdb::get(ctl);
+    }
+    let (message, attrs) = request
+        .parse::<NdMsg>(&POLICY, ctl.get_strictness())
+        .map_err(|error| error.or_msg("Invalid header for neighbor get request"))?;
+    let address = destination(&message, &attrs)?;
+    refuse_proxy(&message)?;
+    let Some(device) = device_of(ctl, &message)? else {
+        return Err(Error::msg(errno::EINVAL, "No device specified"));
+    };
+    let entry = ctl
+        .ns
+        .neighbours
+        .get(device.key, address, ctl.guard)
+        .cloned()
+        .ok_or_else(|| Error::msg(errno::ENOENT, "Neighbour entry not found"))?;
+    let stack = ctl.stack;
+    ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, out));
+    Ok(())
+}
+
+/// `neigh_dump_info`
+fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let request = ctl.message;
+    if is_bridge(&request) {
+        return super::fdb::dump(ctl);
+    }
+    let (message, attrs) = request
+        .parse::<NdMsg>(&POLICY, ctl.get_strictness())
+        .map_err(|error| error.or_msg("Invalid header for neighbor dump request"))?;
+    if ctl.strict && (message.ifindex != 0 || message.state != 0 || message.ty != 0) {
+        return Err(Error::msg(
+            errno::EINVAL,
+            "Invalid values in header for neighbor dump request",
+        ));
+    }
+    let index = attrs.u32(nda::IFINDEX)?.filter(|index| *index != 0);
+    let master = attrs.u32(nda::MASTER)?.filter(|index| *index != 0);
+    let mut entries = ctl.ns.neighbours.all(ctl.guard);
+    if message.flags & ntf::PROXY != 0 || master.is_some() {
+        entries.clear();
+    }
+    let family = message.family;
+    let wanted = match index {
+        Some(index) => Some(ctl.ns.device(index, ctl.guard).map(|device| device.key)),
+        None => None,
+    };
+    entries.retain(|entry| {
+        (family == af::UNSPEC || family_of(entry.key.address) == family)
+            && wanted.is_none_or(|key| key == Some(entry.key.device))
+    });
+    let filtered = index.is_some() || master.is_some();
+    Ok(Collected::boxed(
+        entries,
+        filtered,
+        |ctl, entry: &Arc<Neighbour>, out| {
+            let Some(device) = ctl.stack.device(entry.key.device, ctl.guard) else {
+                return true;
+            };
+            ctl.message(out, rtm::NEWNEIGH, |out| {
+                fill(ctl.stack, device, entry, out)
+            })
+        },
+    ))
+}

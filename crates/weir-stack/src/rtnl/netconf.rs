@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Settings of devices that routing daemons watch: RTM_GETNETCONF, RTM_NEWNETCONF (`ip netconf`;
+//! `inet_netconf_*` of `net/ipv4/devinet.c`, `inet6_netconf_*` of `net/ipv6/addrconf.c`).
+//!
+//! A change by sysctl is told to the groups; that a device came or went is not.
+
+use std::sync::Arc;
+
+use weir_netlink::{
+    Error, Fixed, NetConfMsg, Policy, Rule, Strictness, Writer, af, errno, netconf, policy, rtm,
+};
+
+use crate::device::Device;
+use crate::namespace::Namespace;
+use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
+use crate::sysctl::tree::Target;
+use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Slot};
+
+/// The requests served.
+pub const HANDLERS: &[Handler] = &[Handler {
+    ty: rtm::GETNETCONF,
+    doit: Some(get),
+    dumpit: Some(dump),
+}];
+
+/// `devconf_ipv4_policy`, `devconf_ipv6_policy`
+static POLICY: Policy = policy! {
+    max netconf::MAX;
+    netconf::IFINDEX => Rule::unspec(4),
+    netconf::FORWARDING => Rule::unspec(4),
+    netconf::RP_FILTER => Rule::unspec(4),
+    netconf::PROXY_NEIGH => Rule::unspec(4),
+    netconf::IGNORE_ROUTES_WITH_LINKDOWN => Rule::unspec(4),
+};
+
+/// What is told of a family's settings, in Linux's order.
+trait Told: Slot + 'static {
+    const FAMILY: u8;
+    const NAME: &'static str;
+    const GROUP: u32;
+    const SLOTS: &'static [(u16, Self)];
+    fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self>;
+}
+
+impl Told for Ipv4Conf {
+    const FAMILY: u8 = af::INET;
+    const NAME: &'static str = "ipv4";
+    const GROUP: u32 = rtm::grp::IPV4_NETCONF;
+    const SLOTS: &'static [(u16, Self)] = &[
+        (netconf::FORWARDING, Self::Forwarding),
+        (netconf::RP_FILTER, Self::RpFilter),
+        (netconf::MC_FORWARDING, Self::McForwarding),
+        (netconf::BC_FORWARDING, Self::BcForwarding),
+        (netconf::PROXY_NEIGH, Self::ProxyArp),
+        (
+            netconf::IGNORE_ROUTES_WITH_LINKDOWN,
+            Self::IgnoreRoutesWithLinkdown,
+        ),
+    ];
+
+    fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self> {
+        match target {
+            Target::All => &ns.all.ipv4,
+            Target::Default => &ns.default.ipv4,
+            Target::Device(device) => &device.ipv4.conf,
+        }
+    }
+}
+
+impl Told for Ipv6Conf {
+    const FAMILY: u8 = af::INET6;
+    const NAME: &'static str = "ipv6";
+    const GROUP: u32 = rtm::grp::IPV6_NETCONF;
+    // There is no multicast routing, whose setting stands between these.
+    const SLOTS: &'static [(u16, Self)] = &[
+        (netconf::FORWARDING, Self::Forwarding),
+        (netconf::PROXY_NEIGH, Self::ProxyNdp),
+        (
+            netconf::IGNORE_ROUTES_WITH_LINKDOWN,
+            Self::IgnoreRoutesWithLinkdown,
+        ),
+    ];
+
+    fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self> {
+        match target {
+            Target::All => &ns.all.ipv6,
+            Target::Default => &ns.default.ipv6,
+            Target::Device(device) => &device.ipv6.conf,
+        }
+    }
+}
+
+fn ifindex(target: &Target) -> i32 {
+    match target {
+        Target::All => netconf::IFINDEX_ALL,
+        Target::Default => netconf::IFINDEX_DEFAULT,
+        Target::Device(device) => device.ifindex() as i32,
+    }
+}
+
+/// `inet_netconf_fill_devconf`; one slot or all.
+fn fill<S: Told>(out: &mut Writer, ns: &Namespace, target: &Target, only: Option<usize>) {
+    out.fixed(&NetConfMsg { family: S::FAMILY });
+    out.put_i32(netconf::IFINDEX, ifindex(target));
+    for (attribute, slot) in S::SLOTS {
+        if only.is_none_or(|only| only == slot.index()) {
+            out.put_i32(*attribute, S::of(ns, target).get(*slot));
+        }
+    }
+}
+
+/// Tells the listeners that an IPv4 setting has another value.
+pub fn changed4(ns: &Namespace, target: &Target, slot: Ipv4Conf) {
+    changed(ns, target, slot);
+}
+
+/// Tells the listeners that an IPv6 setting has another value.
+pub fn changed6(ns: &Namespace, target: &Target, slot: Ipv6Conf) {
+    changed(ns, target, slot);
+}
+
+fn changed<S: Told>(ns: &Namespace, target: &Target, slot: S) {
+    if S::SLOTS
+        .iter()
+        .any(|(_, told)| told.index() == slot.index())
+    {
+        announce(ns, S::GROUP, rtm::NEWNETCONF, |out| {
+            fill::<S>(out, ns, target, Some(slot.index()));
+        });
+    }
+}
+
+/// `inet_netconf_get_devconf`
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    match ctl.message.family() {
+        Some(af::INET) => get_of::<Ipv4Conf>(ctl),
+        Some(af::INET6) => get_of::<Ipv6Conf>(ctl),
+        _ => Err(Error::new(errno::EOPNOTSUPP)),
+    }
+}
+
+fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    let invalid = |text: &str| Error::msg(errno::EINVAL, format!("{}: {text}", S::NAME));
+    if request.payload().len() < NetConfMsg::LEN {
+        return Err(invalid("Invalid header for netconf get request"));
+    }
+    let strictness = if ctl.strict {
+        Strictness::DeprecatedStrict
+    } else {
+        Strictness::Liberal
+    };
+    let (_, attrs) = request.parse::<NetConfMsg>(&POLICY, strictness)?;
+    if ctl.strict && attrs.types().any(|ty| ty != netconf::IFINDEX) {
+        return Err(invalid("Unsupported attribute in netconf get request"));
+    }
+    let index = attrs
+        .i32(netconf::IFINDEX)?
+        .ok_or_else(|| Error::new(errno::EINVAL))?;
+    let target = match index {
+        netconf::IFINDEX_ALL => Target::All,
+        netconf::IFINDEX_DEFAULT => Target::Default,
+        index => {
+            let device = ctl.ns.device(index as u32, ctl.guard).cloned();
+            Target::Device(device.ok_or_else(|| Error::new(errno::EINVAL))?)
+        }
+    };
+    let ns = ctl.ns.clone();
+    ctl.reply(rtm::NEWNETCONF, 0, |out| fill::<S>(out, &ns, &target, None));
+    Ok(())
+}
+
+/// `inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`
+fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let family = ctl.message.family().unwrap_or(af::UNSPEC);
+    if !matches!(family, af::UNSPEC | af::INET | af::INET6) {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
+    // A dump of all families has the header of the first byte alone.
+    if ctl.strict && ctl.message.payload().len().next_multiple_of(4) > 4 {
+        let name = if family == af::INET6 { "ipv6" } else { "ipv4" };
+        let text = format!("{name}: Invalid data after header in netconf dump request");
+        return Err(Error::msg(errno::EINVAL, text));
+    }
+    let devices: Vec<Arc<Device>> = ctl.ns.all_devices();
+    let mut items = Vec::new();
+    for this in [af::INET, af::INET6] {
+        if family == af::UNSPEC || family == this {
+            let targets = devices.iter().cloned().map(Target::Device);
+            items.extend(
+                targets
+                    .chain([Target::All, Target::Default])
+                    .map(|target| (this, target)),
+            );
+        }
+    }
+    Ok(Collected::boxed(
+        items,
+        false,
+        |ctl, (family, target), out| {
+            ctl.message(out, rtm::NEWNETCONF, |out| match *family {
+                af::INET => fill::<Ipv4Conf>(out, ctl.ns, target, None),
+                _ => fill::<Ipv6Conf>(out, ctl.ns, target, None),
+            })
+        },
+    ))
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Namespace ids: RTM_NEWNSID, RTM_GETNSID (`net/core/net_namespace.c`).
+//!
+//! An id is the name one namespace gives another; it is given by request, or when a message must
+//! name a namespace that has none yet.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use weir_netlink::netnsa;
+use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, Writer, errno, policy, rtm};
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::namespace::{Namespace, NsId};
+use crate::rtnl::{Collected, Ctl, Dump, Handler};
+
+/// The requests served.
+pub const HANDLERS: &[Handler] = &[
+    Handler {
+        ty: rtm::NEWNSID,
+        doit: Some(new),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::GETNSID,
+        doit: Some(get),
+        dumpit: Some(dump),
+    },
+];
+
+/// `NETNSA_NSID_NOT_ASSIGNED`
+const NOT_ASSIGNED: i32 = -1;
+
+/// `rtnl_net_policy`
+static POLICY: Policy = policy! {
+    max netnsa::MAX;
+    netnsa::NSID => Rule::s32(),
+    netnsa::PID => Rule::u32(),
+    netnsa::FD => Rule::u32(),
+    netnsa::TARGET_NSID => Rule::s32(),
+};
+
+fn ids(ns: &Namespace) -> MutexGuard<'_, BTreeMap<NsId, i32>> {
+    ns.nsids.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The namespace that `ns` calls `nsid`.
+pub fn find(ns: &Namespace, nsid: i32) -> Option<NsId> {
+    ids(ns)
+        .iter()
+        .find(|(_, id)| **id == nsid)
+        .map(|(ns, _)| *ns)
+}
+
+/// The id by which `ns` knows `other`, given now if it has none (`peernet2id_alloc`).
+pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
+    let mut ids = ids(ns);
+    if let Some(id) = ids.get(&other) {
+        return *id;
+    }
+    let free = (0..)
+        .find(|id| !ids.values().any(|taken| taken == id))
+        .unwrap_or(i32::MAX);
+    ids.insert(other, free);
+    drop(ids);
+    crate::rtnl::announce(ns, rtm::grp::NSID, rtm::NEWNSID, |out| {
+        fill(out, free, None)
+    });
+    free
+}
+
+/// Takes away the id of a namespace that is gone.
+pub fn forget(ns: &Namespace, gone: NsId) {
+    let id = ids(ns).remove(&gone);
+    if let Some(id) = id {
+        crate::rtnl::announce(ns, rtm::grp::NSID, rtm::DELNSID, |out| fill(out, id, None));
+    }
+}
+
+fn fill(out: &mut Writer, id: i32, current: Option<i32>) {
+    out.fixed(&RtGenMsg { family: 0 });
+    out.put_i32(netnsa::NSID, id);
+    if let Some(current) = current {
+        out.put_i32(netnsa::CURRENT_NSID, current);
+    }
+}
+
+/// The namespace a request means by process, descriptor or id.
+fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>, Error> {
+    let at = |ty: u16, error: Error| match attrs.get(ty) {
+        Some(attr) => error.at(&attr),
+        None => error,
+    };
+    if let Some(pid) = attrs.u32(netnsa::PID)? {
+        return ctl
+            .namespace_by_pid(pid)
+            .map_err(|error| at(netnsa::PID, error).or_msg("Peer netns reference is invalid"));
+    }
+    if let Some(fd) = attrs.u32(netnsa::FD)? {
+        return ctl
+            .namespace_by_fd(fd)
+            .map_err(|error| at(netnsa::FD, error).or_msg("Peer netns reference is invalid"));
+    }
+    if by_id && let Some(id) = attrs.i32(netnsa::NSID)? {
+        let error = || {
+            at(
+                netnsa::NSID,
+                Error::msg(errno::ENOENT, "Peer netns reference is invalid"),
+            )
+        };
+        return ctl.namespace_by_nsid(id).ok_or_else(error);
+    }
+    Err(Error::msg(errno::EINVAL, "Peer netns reference is missing"))
+}
+
+/// The namespace whose ids are asked for (`NETNSA_TARGET_NSID`).
+fn target(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Error> {
+    match attrs.i32(netnsa::TARGET_NSID)? {
+        None => Ok(None),
+        Some(id) => ctl
+            .namespace_by_nsid(id)
+            .map(Some)
+            .ok_or_else(|| Error::msg(errno::EINVAL, "Target netns reference is invalid")),
+    }
+}
+
+/// `rtnl_net_newid`
+fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, Strictness::Liberal)?;
+    let Some(attr) = attrs.get(netnsa::NSID) else {
+        return Err(Error::msg(errno::EINVAL, "nsid is missing"));
+    };
+    let wanted = attr.i32()?;
+    let peer = meant(ctl, &attrs, false)?;
+    {
+        let mut ids = ids(ctl.ns);
+        if ids.contains_key(&peer.id) {
+            return Err(
+                Error::msg(errno::EEXIST, "Peer netns already has a nsid assigned").at(&attr),
+            );
+        }
+        let id = if wanted < 0 {
+            (0..)
+                .find(|id| !ids.values().any(|taken| taken == id))
+                .unwrap_or(i32::MAX)
+        } else if ids.values().any(|taken| *taken == wanted) {
+            return Err(Error::msg(errno::EEXIST, "The specified nsid is already used").at(&attr));
+        } else {
+            wanted
+        };
+        ids.insert(peer.id, id);
+    }
+    let id = id_of(ctl.ns, peer.id);
+    let ns = ctl.ns.clone();
+    ctl.notify(&ns, rtm::grp::NSID, rtm::NEWNSID, 0, |out| {
+        fill(out, id, None)
+    });
+    Ok(())
+}
+
+/// `rtnl_net_getid`
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let request = ctl.message;
+    let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
+    let peer = meant(ctl, &attrs, true)?;
+    let target = target(ctl, &attrs)?;
+    let known = |ns: &Namespace| ids(ns).get(&peer.id).copied().unwrap_or(NOT_ASSIGNED);
+    let (id, current) = match &target {
+        None => (known(ctl.ns), None),
+        Some(target) => (known(target), Some(known(ctl.ns))),
+    };
+    ctl.reply(rtm::NEWNSID, 0, |out| fill(out, id, current));
+    Ok(())
+}
+
+/// `rtnl_net_dumpid`
+fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
+    let request = ctl.message;
+    let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
+    let target = target(ctl, &attrs)?;
+    let mine = ids(ctl.ns).clone();
+    let mut rows: Vec<(i32, Option<i32>)> = match &target {
+        None => mine.values().map(|id| (*id, None)).collect(),
+        Some(target) => ids(target)
+            .iter()
+            .map(|(ns, id)| (*id, Some(mine.get(ns).copied().unwrap_or(NOT_ASSIGNED))))
+            .collect(),
+    };
+    rows.sort_unstable();
+    Ok(Collected::boxed(
+        rows,
+        target.is_some(),
+        |ctl, (id, current): &(i32, Option<i32>), out| {
+            ctl.message(out, rtm::NEWNSID, |out| fill(out, *id, *current))
+        },
+    ))
+}

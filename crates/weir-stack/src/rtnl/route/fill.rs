@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A route to attributes (`fib_dump_info`, `rt6_fill_node`, `fib_nexthop_info`,
+//! `rtnetlink_put_metrics`), in Linux's order.
+
+use std::net::IpAddr;
+
+use weir_netlink::rta::{self, ax};
+use weir_netlink::{Fixed, RtMsg, RtNextHop, RtaCacheInfo, Writer, af};
+
+use crate::clock::{SECOND, USER_HZ};
+use crate::fib::route::{Metrics, NextHop, Route, flag};
+use crate::fib::{Address, RouteDevice};
+
+/// The header's byte for a table.
+pub fn table_byte(table: u32) -> u8 {
+    u8::try_from(table).unwrap_or(rta::table::COMPAT as u8)
+}
+
+/// Writes a route; `now` is the stack's time, for life times.
+pub fn route<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
+    let shown = flag::DEAD | flag::LINKDOWN | flag::ONLINK;
+    if K::IPV6 {
+        route6(out, route, now, shown);
+    } else {
+        route4(out, route, shown);
+    }
+}
+
+/// Writes a route that is gone. Linux tells before what made it go has marked its hops.
+pub fn gone<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
+    if K::IPV6 {
+        route6(out, route, now, flag::ONLINK);
+    } else {
+        route4(out, route, flag::ONLINK);
+    }
+}
+
+fn header<K: Address, D: RouteDevice>(route: &Route<K, D>) -> RtMsg {
+    let spec = &route.info.spec;
+    RtMsg {
+        family: K::FAMILY,
+        dst_len: route.dst_len,
+        tos: route.tos,
+        table: table_byte(route.table),
+        protocol: spec.protocol,
+        scope: spec.scope,
+        ty: spec.kind,
+        ..RtMsg::default()
+    }
+}
+
+/// `fib_dump_info`
+fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, shown: u8) {
+    let info = &route.info;
+    let flags = match &*info.hops {
+        [hop] => u32::from(flags_of(hop, false) & shown),
+        _ => info.flags(),
+    };
+    out.fixed(&RtMsg {
+        flags,
+        ..header(route)
+    });
+    out.put_u32(rta::TABLE, route.table);
+    if route.dst_len != 0 {
+        out.put_ip(rta::DST, route.dst.ip());
+    }
+    if info.spec.priority != 0 {
+        out.put_u32(rta::PRIORITY, info.spec.priority);
+    }
+    metrics(out, info.spec.metrics.as_deref());
+    if let Some(source) = info.spec.prefsrc {
+        out.put_ip(rta::PREFSRC, source);
+    }
+    match &*info.hops {
+        [hop] => {
+            gateway(out, hop, false);
+            if hop.device.is_some() {
+                out.put_u32(rta::OIF, hop.oif);
+            }
+        }
+        hops => multipath(out, hops.iter(), false),
+    }
+}
+
+/// `rt6_fill_node` for a route of a table
+fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64, shown: u8) {
+    let info = &route.info;
+    let single = info.hops.first().filter(|_| route.siblings.is_empty());
+    let flags = single.map_or(0, |hop| u32::from(flags_of(hop, true) & shown));
+    out.fixed(&RtMsg {
+        flags,
+        ..header(route)
+    });
+    out.put_u32(rta::TABLE, route.table);
+    if route.dst_len != 0 {
+        out.put_ip(rta::DST, route.dst.ip());
+    }
+    if let Some(source) = info.spec.prefsrc {
+        out.put_ip(rta::PREFSRC, source);
+    }
+    metrics(out, info.spec.metrics.as_deref());
+    out.put_u32(rta::PRIORITY, info.spec.priority);
+    match single {
+        Some(hop) => {
+            gateway(out, hop, true);
+            out.put_u32(rta::OIF, hop.oif);
+        }
+        None => {
+            let all = std::iter::once(info).chain(&route.siblings);
+            multipath(out, all.flat_map(|info| &info.hops), true);
+        }
+    }
+    let expires = info.spec.expires.map_or(0, |expires| ticks(expires, now));
+    tail6(out, expires, 0, info.spec.pref);
+}
+
+/// A life time in hundredths of a second, negative when it is over.
+fn ticks(expires: u64, now: u64) -> i32 {
+    let left = |later: u64, earlier: u64| {
+        i32::try_from((later - earlier) / (SECOND / USER_HZ)).unwrap_or(i32::MAX)
+    };
+    if expires >= now {
+        left(expires, now)
+    } else {
+        -left(now, expires)
+    }
+}
+
+/// What every IPv6 route ends with.
+pub fn tail6(out: &mut Writer, expires: i32, error: u32, pref: u8) {
+    out.put_fixed(
+        rta::CACHEINFO,
+        &RtaCacheInfo {
+            expires,
+            error,
+            ..RtaCacheInfo::default()
+        },
+    );
+    out.put_u8(rta::PREF, pref);
+}
+
+/// The flags of a hop as shown: one whose link is down and ignored for it shows as dead.
+fn flags_of<D: RouteDevice>(hop: &NextHop<D>, ipv6: bool) -> u8 {
+    let found = hop.flags();
+    let mut flags = found & (flag::DEAD | flag::LINKDOWN | flag::ONLINK);
+    let ignored = || {
+        hop.device
+            .as_ref()
+            .is_some_and(|device| device.ignores_linkdown(ipv6))
+    };
+    if found & flag::LINKDOWN != 0 && ignored() {
+        flags |= flag::DEAD;
+    }
+    flags
+}
+
+/// `RTA_GATEWAY`, or `RTA_VIA` for the other family's gateway.
+fn gateway<D>(out: &mut Writer, hop: &NextHop<D>, ipv6: bool) {
+    if let Some(address) = hop.gateway {
+        put_gateway(out, address, ipv6);
+    }
+}
+
+/// Writes a gateway.
+pub fn put_gateway(out: &mut Writer, address: IpAddr, ipv6: bool) {
+    match address {
+        IpAddr::V6(address) if !ipv6 => {
+            let mut via = [0; 18];
+            via[..2].copy_from_slice(&u16::from(af::INET6).to_ne_bytes());
+            via[2..].copy_from_slice(&address.octets());
+            out.put(rta::VIA, &via);
+        }
+        address => out.put_ip(rta::GATEWAY, address),
+    }
+}
+
+fn multipath<'a, D: RouteDevice>(
+    out: &mut Writer,
+    hops: impl Iterator<Item = &'a NextHop<D>>,
+    ipv6: bool,
+) {
+    let nest = out.nest_noflag(rta::MULTIPATH);
+    for hop in hops {
+        let mut own = Writer::new();
+        gateway(&mut own, hop, ipv6);
+        out.fixed(&RtNextHop {
+            len: (RtNextHop::LEN + own.len()) as u16,
+            flags: flags_of(hop, ipv6),
+            hops: (hop.weight.max(1) - 1) as u8,
+            ifindex: hop.oif as i32,
+        });
+        out.raw(own.bytes());
+        out.pad();
+    }
+    out.end(nest);
+}
+
+/// `rtnetlink_put_metrics`
+pub fn metrics(out: &mut Writer, metrics: Option<&Metrics>) {
+    let Some(metrics) = metrics.filter(|metrics| !metrics.is_empty()) else {
+        return;
+    };
+    let nest = out.nest_noflag(rta::METRICS);
+    for ty in 1..=ax::MAX {
+        match (ty, metrics.get(ty)) {
+            (ax::CC_ALGO, _) => {
+                if let Some(name) = &metrics.congestion {
+                    out.put_str(ty, name);
+                }
+            }
+            (_, 0) => {}
+            (_, value) => out.put_u32(ty, value),
+        }
+    }
+    out.end(nest);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Routes: RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE of IPv4 and IPv6 (`net/ipv4/fib_frontend.c`,
+//! `net/ipv4/route.c`, `net/ipv6/route.c`).
+//!
+//! | file | what |
+//! |---|---|
+//! | `parse` | attributes to a route as asked for |
+//! | `fill` | a route to attributes |
+//! | `dump` | tables, with the filters of a strict request |
+//! | `get` | `ip route get`: the way of one packet |
+//!
+//! Not served, and refused by name: realms, lightweight tunnels, nexthop objects, source-specific
+//! IPv6 routes; multicast routing (its dumps are empty).
+
+mod dump;
+mod fill;
+mod get;
+mod parse;
+
+use std::sync::Arc;
+
+use weir_netlink::{Error, Writer, af, errno, rtm};
+
+use crate::clock::Holds;
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::fib::host::Host;
+use crate::fib::route::Event;
+use crate::fib::{Address, RouteDevice};
+use crate::namespace::Namespace;
+use crate::rtnl::{Ctl, Handler};
+use crate::stack::Stack;
+
+pub use fill::table_byte;
+
+/// The requests served.
+pub const HANDLERS: &[Handler] = &[
+    Handler {
+        ty: rtm::NEWROUTE,
+        doit: Some(new),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::DELROUTE,
+        doit: Some(delete),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::GETROUTE,
+        doit: Some(get::get),
+        dumpit: Some(dump::start),
+    },
+];
+
+fn group<K: Address>() -> u32 {
+    if K::IPV6 {
+        rtm::grp::IPV6_ROUTE
+    } else {
+        rtm::grp::IPV4_ROUTE
+    }
+}
+
+fn ty<K, D>(event: &Event<K, D>) -> u16 {
+    if event.new {
+        rtm::NEWROUTE
+    } else {
+        rtm::DELROUTE
+    }
+}
+
+fn fill_event<K: Address, D: RouteDevice>(out: &mut Writer, event: &Event<K, D>, now: u64) {
+    if event.new {
+        fill::route(out, &event.route, now);
+    } else {
+        fill::gone(out, &event.route, now);
+    }
+}
+
+/// Tells the listeners of changes that no request caused.
+pub fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<Device>>]) {
+    if events.is_empty() || !ns.subscribers.anybody(group::<K>()) {
+        return;
+    }
+    let now = stack.clock.now();
+    for event in events {
+        let mut out = Writer::new();
+        let message = out.message(ty(event), event.flags, 0, 0);
+        fill_event(&mut out, event, now);
+        if out.finish(message).is_ok() {
+            ns.subscribers.notify(group::<K>(), out.bytes(), None);
+        }
+    }
+}
+
+/// Tells the listeners of changes a request caused.
+fn notify<K: Address, D: RouteDevice>(ctl: &mut Ctl<'_>, events: &[Event<K, D>]) {
+    let ns = ctl.ns.clone();
+    let now = ctl.stack.clock.now();
+    for event in events {
+        ctl.notify(&ns, group::<K>(), ty(event), event.flags, |out| {
+            fill_event(out, event, now);
+        });
+    }
+}
+
+fn host<'a>(ctl: &Ctl<'a>) -> Host<'a> {
+    Host {
+        stack: ctl.stack,
+        ns: ctl.ns,
+        guard: ctl.guard,
+    }
+}
+
+/// `inet_rtm_newroute`, `inet6_rtm_newroute`
+fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let ns = ctl.ns.clone();
+    match ctl.message.family() {
+        Some(af::INET) => {
+            let config = parse::config4(ctl)?;
+            let mut events = Vec::new();
+            let done = ns.fib.v4.add(&config, &host(ctl), &ns.fib.v6, &mut events);
+            notify(ctl, &events);
+            done
+        }
+        Some(af::INET6) => {
+            let mut config = parse::config6(ctl)?;
+            if config.priority == 0 {
+                config.priority = crate::fib::table6::METRIC_USER;
+            }
+            let mut events = Vec::new();
+            let done = ns.fib.v6.add(&config, &host(ctl), &mut events);
+            if let Some(expires) = config.expires {
+                expire_at(ctl.stack, &ns, expires);
+            }
+            notify(ctl, &events);
+            done
+        }
+        _ => Err(Error::new(errno::EOPNOTSUPP)),
+    }
+}
+
+/// Removes routes that lapse at a time once it is over. Linux's collector comes up to 30 seconds
+/// later; until then it shows them, and uses them no more.
+fn expire_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
+    let ns = Arc::downgrade(ns);
+    let fire = move |cx: &mut Cx<'_>| {
+        if let Some(ns) = ns.upgrade() {
+            let mut events = Vec::new();
+            ns.fib.v6.expire(cx.stack.clock.now(), &mut events);
+            announce(cx.stack, &ns, &events);
+        }
+    };
+    stack.arm(expires.saturating_add(1), Holds::Nothing, Box::new(fire));
+}
+
+/// `inet_rtm_delroute`, `inet6_rtm_delroute`
+fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let ns = ctl.ns.clone();
+    match ctl.message.family() {
+        Some(af::INET) => {
+            let config = parse::config4(ctl)?;
+            let mut events = Vec::new();
+            let done = ns.fib.v4.delete(&config, &mut events);
+            notify(ctl, &events);
+            done
+        }
+        Some(af::INET6) => {
+            let config = parse::config6(ctl)?;
+            let mut events = Vec::new();
+            let done = ns.fib.v6.delete(&config, &mut events);
+            notify(ctl, &events);
+            done
+        }
+        _ => Err(Error::new(errno::EOPNOTSUPP)),
+    }
+}

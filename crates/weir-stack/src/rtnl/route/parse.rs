@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Attributes to a route as asked for (`rtm_to_fib_config`, `rtm_to_fib6_config`,
+//! `fib_get_nhs`, `ip_metrics_convert`).
+
+use std::net::IpAddr;
+
+use weir_netlink::rta::{self, ax, rtn};
+use weir_netlink::{
+    Attr, Attrs, Error, Fixed, Policy, RtMsg, RtNextHop, Rule, Strictness, Table, align, errno,
+    policy,
+};
+
+use crate::clock::SECOND;
+use crate::fib::route::{HopConfig, Metrics, RouteConfig, flag};
+use crate::rtnl::Ctl;
+
+/// `rtm_ipv4_policy`
+pub static POLICY4: Policy = policy! {
+    max rta::MAX;
+    rta::DST => Rule::u32(),
+    rta::SRC => Rule::u32(),
+    rta::IIF => Rule::u32(),
+    rta::OIF => Rule::u32(),
+    rta::GATEWAY => Rule::u32(),
+    rta::PRIORITY => Rule::u32(),
+    rta::PREFSRC => Rule::u32(),
+    rta::METRICS => Rule::nested_any(),
+    rta::MULTIPATH => Rule::unspec(8),
+    rta::FLOW => Rule::u32(),
+    rta::ENCAP_TYPE => Rule::u16(),
+    rta::ENCAP => Rule::nested_any(),
+    rta::UID => Rule::u32(),
+    rta::MARK => Rule::u32(),
+    rta::TABLE => Rule::u32(),
+    rta::IP_PROTO => Rule::u8(),
+    rta::SPORT => Rule::u16(),
+    rta::DPORT => Rule::u16(),
+    rta::NH_ID => Rule::u32(),
+};
+
+/// `rtm_ipv6_policy`
+pub static POLICY6: Policy = policy! {
+    max rta::MAX;
+    rta::GATEWAY => Rule::unspec(16),
+    rta::PREFSRC => Rule::unspec(16),
+    rta::OIF => Rule::u32(),
+    rta::IIF => Rule::u32(),
+    rta::PRIORITY => Rule::u32(),
+    rta::METRICS => Rule::nested_any(),
+    rta::MULTIPATH => Rule::unspec(8),
+    rta::PREF => Rule::u8(),
+    rta::ENCAP_TYPE => Rule::u16(),
+    rta::ENCAP => Rule::nested_any(),
+    rta::EXPIRES => Rule::u32(),
+    rta::UID => Rule::u32(),
+    rta::MARK => Rule::u32(),
+    rta::TABLE => Rule::u32(),
+    rta::IP_PROTO => Rule::u8(),
+    rta::SPORT => Rule::u16(),
+    rta::DPORT => Rule::u16(),
+    rta::NH_ID => Rule::u32(),
+};
+
+fn invalid<T>(text: &'static str) -> Result<T, Error> {
+    Err(Error::msg(errno::EINVAL, text))
+}
+
+/// An IPv4 route as asked for.
+pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
+    let message = ctl.message;
+    let (header, attrs) = message.parse::<RtMsg>(&POLICY4, Strictness::Liberal)?;
+    if header.tos & 3 != 0 {
+        return invalid("Invalid dsfield (tos): ECN bits must be 0");
+    }
+    if header.ty > rtn::MAX {
+        return invalid("Invalid route type");
+    }
+    refuse_unserved(&attrs)?;
+    let gateway = attrs
+        .get(rta::GATEWAY)
+        .map(|attr| attr.ipv4())
+        .transpose()?;
+    let via = attrs.get(rta::VIA).map(|attr| via(&attr)).transpose()?;
+    if header.dst_len > 32 {
+        return invalid("Invalid prefix length");
+    }
+    let dst = attrs.ipv4(rta::DST)?.map_or(0, u32::from);
+    if header.dst_len < 32 && dst << header.dst_len != 0 {
+        return invalid("Invalid prefix for given prefix length");
+    }
+    if gateway.is_some() && via.is_some() {
+        return invalid("Nexthop configuration can not contain both GATEWAY and VIA");
+    }
+    let hop = HopConfig {
+        oif: attrs.u32(rta::OIF)?.unwrap_or(0),
+        gateway: gateway
+            .filter(|gateway| !gateway.is_unspecified())
+            .map(IpAddr::from)
+            .or(via),
+        ..HopConfig::default()
+    };
+    let multipath = attrs
+        .get(rta::MULTIPATH)
+        .map(|attr| hops(&attr, true))
+        .transpose()?;
+    Ok(RouteConfig {
+        dst,
+        tos: header.tos,
+        scope: header.scope,
+        prefsrc: attrs
+            .ipv4(rta::PREFSRC)?
+            .filter(|source| !source.is_unspecified())
+            .map(IpAddr::from),
+        hop,
+        multipath,
+        ..common(ctl, &header, &attrs)?
+    })
+}
+
+/// An IPv6 route as asked for.
+pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
+    let message = ctl.message;
+    let (header, attrs) = message.parse::<RtMsg>(&POLICY6, Strictness::Liberal)?;
+    if header.tos != 0 {
+        return invalid("Invalid dsfield (tos): option not available for IPv6");
+    }
+    refuse_unserved(&attrs)?;
+    if attrs.has(rta::VIA) {
+        return invalid("IPv6 does not support RTA_VIA attribute");
+    }
+    if header.src_len != 0 {
+        return Err(Error::unsupported(
+            "Weir does not route IPv6 by source prefix; use a rule",
+        ));
+    }
+    let dst = match attrs.get(rta::DST) {
+        None => 0,
+        Some(attr) => prefix6(&attr, header.dst_len)?,
+    };
+    let multipath = attrs
+        .get(rta::MULTIPATH)
+        .map(|attr| hops(&attr, false))
+        .transpose()?;
+    let expires = attrs
+        .u32(rta::EXPIRES)?
+        .filter(|&seconds| seconds != u32::MAX)
+        .map(|seconds| ctl.stack.clock.now() + u64::from(seconds) * SECOND);
+    Ok(RouteConfig {
+        dst,
+        prefsrc: attrs
+            .ipv6(rta::PREFSRC)?
+            .filter(|source| !source.is_unspecified())
+            .map(IpAddr::from),
+        hop: HopConfig {
+            oif: attrs.u32(rta::OIF)?.unwrap_or(0),
+            gateway: attrs.ipv6(rta::GATEWAY)?.map(IpAddr::from),
+            flags: header.flags as u8 & flag::ONLINK,
+            ..HopConfig::default()
+        },
+        multipath,
+        expires,
+        pref: attrs
+            .u8(rta::PREF)?
+            .filter(|pref| [1, 3].contains(pref))
+            .unwrap_or(0),
+        ..common(ctl, &header, &attrs)?
+    })
+}
+
+/// What both families take from the same places.
+fn common<K: crate::fib::Address>(
+    ctl: &Ctl<'_>,
+    header: &RtMsg,
+    attrs: &Table<'_>,
+) -> Result<RouteConfig<K>, Error> {
+    Ok(RouteConfig {
+        table: attrs
+            .u32(rta::TABLE)?
+            .unwrap_or_else(|| u32::from(header.table)),
+        dst_len: header.dst_len,
+        protocol: header.protocol,
+        kind: header.ty,
+        flags: header.flags,
+        priority: attrs.u32(rta::PRIORITY)?.unwrap_or(0),
+        metrics: attrs
+            .get(rta::METRICS)
+            .map(|attr| metrics(&attr).map(Box::new))
+            .transpose()?,
+        nlflags: ctl.message.header.flags,
+        ..RouteConfig::default()
+    })
+}
+
+/// Attributes of things Weir has not.
+fn refuse_unserved(attrs: &Table<'_>) -> Result<(), Error> {
+    let unserved = [
+        (rta::FLOW, "Weir has no routing realms"),
+        (rta::ENCAP, "Weir has no lightweight tunnels"),
+        (rta::NH_ID, "Weir has no nexthop objects"),
+    ];
+    for (ty, text) in unserved {
+        if let Some(attr) = attrs.get(ty) {
+            return Err(Error::unsupported(text).at(&attr));
+        }
+    }
+    Ok(())
+}
+
+/// The leading bits of an address attribute, which may be as short as they are.
+fn prefix6(attr: &Attr<'_>, len: u8) -> Result<u128, Error> {
+    let octets = usize::from(len).div_ceil(8);
+    let mut whole = [0; 16];
+    match (whole.get_mut(..octets), attr.payload.get(..octets)) {
+        (Some(room), Some(given)) => room.copy_from_slice(given),
+        // Too long a prefix is refused with its own words later.
+        (None, _) => {}
+        (_, None) => return Err(Error::new(errno::EINVAL)),
+    }
+    Ok(u128::from_be_bytes(whole))
+}
+
+/// `fib_gw_from_via`
+fn via(attr: &Attr<'_>) -> Result<IpAddr, Error> {
+    let Some((family, address)) = attr.payload.split_first_chunk::<2>() else {
+        return invalid("Invalid attribute length for RTA_VIA");
+    };
+    match u16::from_ne_bytes(*family) as u8 {
+        weir_netlink::af::INET => match <[u8; 4]>::try_from(address) {
+            Ok(octets) => Ok(IpAddr::from(octets)),
+            Err(_) => invalid("Invalid IPv4 address in RTA_VIA"),
+        },
+        weir_netlink::af::INET6 => match <[u8; 16]>::try_from(address) {
+            Ok(octets) => Ok(IpAddr::from(octets)),
+            Err(_) => invalid("Invalid IPv6 address in RTA_VIA"),
+        },
+        _ => invalid("Unsupported address family in RTA_VIA"),
+    }
+}
+
+/// The hops of `RTA_MULTIPATH`.
+fn hops(attr: &Attr<'_>, ipv4: bool) -> Result<Vec<HopConfig>, Error> {
+    let mut rest = attr.payload;
+    let mut hops = Vec::new();
+    while let Some(header) = RtNextHop::from_bytes(rest) {
+        let len = usize::from(header.len);
+        let Some(own) = rest.get(RtNextHop::LEN..len) else {
+            break;
+        };
+        let base = attr.offset + 4 + (attr.payload.len() - rest.len() + RtNextHop::LEN) as u32;
+        rest = &rest[align(len).min(rest.len())..];
+        hops.push(hop(&header, Attrs::new(own, base), ipv4)?);
+    }
+    // IPv6 takes the hops up to the first that does not fit.
+    if ipv4 && !rest.is_empty() {
+        return invalid("Invalid nexthop configuration - extra data after nexthops");
+    }
+    Ok(hops)
+}
+
+fn hop(header: &RtNextHop, attrs: Attrs<'_>, ipv4: bool) -> Result<HopConfig, Error> {
+    let find = |ty| attrs.find_type(ty);
+    if let Some(attr) = find(rta::ENCAP) {
+        return Err(Error::unsupported("Weir has no lightweight tunnels").at(&attr));
+    }
+    if let Some(attr) = find(rta::FLOW).filter(|_| ipv4) {
+        return Err(Error::unsupported("Weir has no routing realms").at(&attr));
+    }
+    let gateway = match (find(rta::GATEWAY), find(rta::VIA)) {
+        (Some(_), Some(_)) if ipv4 => {
+            return invalid("Nexthop configuration can not contain both GATEWAY and VIA");
+        }
+        (Some(attr), _) if ipv4 => match attr.payload.first_chunk::<4>() {
+            Some(octets) => Some(IpAddr::from(*octets)).filter(|address| !address.is_unspecified()),
+            None => return invalid("Invalid IPv4 address in RTA_GATEWAY"),
+        },
+        (None, Some(attr)) if ipv4 => Some(via(&attr)?),
+        (Some(attr), _) => match attr.payload.first_chunk::<16>() {
+            Some(octets) => Some(IpAddr::from(*octets)),
+            // The words are Linux's.
+            None => return invalid("Invalid IPv6 address in RTA_GATEWAY"),
+        },
+        (None, _) => None,
+    };
+    Ok(HopConfig {
+        oif: header.ifindex as u32,
+        gateway,
+        flags: header.flags,
+        weight: u32::from(header.hops) + 1,
+    })
+}
+
+/// The congestion control algorithms a route may name.
+const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
+
+/// `ip_metrics_convert`
+fn metrics(attr: &Attr<'_>) -> Result<Metrics, Error> {
+    let mut metrics = Metrics::default();
+    for attr in attr.attrs() {
+        if attr.ty == 0 {
+            continue;
+        }
+        if attr.ty > ax::MAX {
+            return invalid("Invalid metric type");
+        }
+        if attr.ty == ax::CC_ALGO {
+            let name = String::from_utf8_lossy(attr.c_str()).into_owned();
+            if !CONGESTION.contains(&name.as_str()) {
+                return invalid("Unknown tcp congestion algorithm");
+            }
+            metrics.congestion = Some(name);
+            continue;
+        }
+        let Ok(octets) = <[u8; 4]>::try_from(attr.payload) else {
+            return Err(attr.invalid("Invalid attribute in metrics"));
+        };
+        let value = u32::from_ne_bytes(octets);
+        let value = match attr.ty {
+            ax::ADVMSS => value.min(65_535 - 40),
+            ax::MTU => value.min(65_535 - 15),
+            ax::HOPLIMIT => value.min(255),
+            ax::FEATURES if value & !rta::feature::MASK != 0 => {
+                return invalid("Unknown flag set in feature mask in metrics attribute");
+            }
+            _ => value,
+        };
+        metrics.values[usize::from(attr.ty) - 1] = value;
+    }
+    Ok(metrics)
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/proc/sys/net` of a namespace: names, reads, writes.
+//!
+//! A path is relative to `/proc/sys/net`, without a leading slash. Paths of slots
+//! ([`super::Ipv4`], ...) read and write the values the data path obeys; the other names of
+//! `names.tsv` (Linux's, `*` is a device, `all` or `default`) are accepted and kept. Everything
+//! else is ENOENT. Mirrors `net/ipv4/sysctl_net_ipv4.c`, `devinet.c`, `addrconf.c`, `neighbour.c`
+//! and `net/sysctl_net.c`.
+//!
+//! Names that are only kept take what has the shape of their default: as many integers, or any text
+//! of one line. Not done: their ranges, but for `ip_local_port_range`.
+
+use std::collections::BTreeSet;
+use std::sync::{LazyLock, PoisonError};
+
+use weir_netlink::errno;
+
+use super::{Conf, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot};
+use crate::device::Device;
+use crate::namespace::Namespace;
+use crate::stack::Stack;
+
+/// The names that are only kept: path, TAB, default.
+static NAMES: &str = include_str!("names.tsv");
+
+/// What stands at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// A directory.
+    Directory,
+    /// A file that may be read, and written if `true`.
+    File(bool),
+}
+
+/// Names of neighbour settings: (name, slot, milliseconds in one unit of the name; 0 for no time).
+const NEIGH_NAMES: &[(&str, Neigh, i32)] = &[
+    ("anycast_delay", Neigh::AnycastDelay, 10),
+    ("app_solicit", Neigh::AppSolicit, 0),
+    ("base_reachable_time", Neigh::BaseReachableTime, 1000),
+    ("base_reachable_time_ms", Neigh::BaseReachableTime, 1),
+    ("delay_first_probe_time", Neigh::DelayFirstProbeTime, 1000),
+    ("gc_stale_time", Neigh::GcStaleTime, 1000),
+    ("interval_probe_time_ms", Neigh::IntervalProbeTime, 1),
+    ("locktime", Neigh::Locktime, 10),
+    ("mcast_resolicit", Neigh::McastResolicit, 0),
+    ("mcast_solicit", Neigh::McastSolicit, 0),
+    ("proxy_delay", Neigh::ProxyDelay, 10),
+    ("proxy_qlen", Neigh::ProxyQlen, 0),
+    ("retrans_time", Neigh::RetransTime, 10),
+    ("retrans_time_ms", Neigh::RetransTime, 1),
+    ("ucast_solicit", Neigh::UcastSolicit, 0),
+    ("unres_qlen_bytes", Neigh::UnresQlenBytes, 0),
+];
+
+/// Bytes that one packet counts in `unres_qlen` (`SKB_TRUESIZE(ETH_FRAME_LEN)`).
+pub const UNRES_PACKET: i32 = 2090;
+
+/// Smallest and largest values, where Linux has such.
+const RANGES: &[(&str, i32, i32)] = &[
+    ("ipv4/ip_default_ttl", 1, 255),
+    ("ipv4/fib_multipath_hash_policy", 0, 3),
+    ("ipv6/fib_multipath_hash_policy", 0, 3),
+    ("ipv4/fib_multipath_hash_fields", 1, 0x3ff),
+    ("ipv6/fib_multipath_hash_fields", 1, 0x3ff),
+    ("ipv4/fib_multipath_use_neigh", 0, 1),
+    ("ipv4/ip_forward_update_priority", 0, 1),
+    ("ipv4/icmp_msgs_per_sec", 0, i32::MAX),
+    ("ipv4/icmp_msgs_burst", 0, i32::MAX),
+    ("ipv4/ipfrag_max_dist", 0, i32::MAX),
+    ("ipv6/bindv6only", 0, 1),
+    ("ipv6/auto_flowlabels", 0, 3),
+];
+
+/// Where a value is.
+enum Place {
+    /// `net.ipv4.*`
+    Ipv4(Ipv4),
+    /// `net.ipv6.*`
+    Ipv6(Ipv6),
+    /// `net.ipv4.conf.*`
+    Ipv4Conf(Whose, Ipv4Conf),
+    /// `net.ipv6.conf.*`
+    Ipv6Conf(Whose, Ipv6Conf),
+    /// `net.ipv{4,6}.neigh.*`: IPv6 or not, whose, slot, unit.
+    Neigh(bool, Whose, Neigh, i32),
+    /// `unres_qlen` of either family.
+    UnresQlen(bool, Whose),
+    /// Kept; with its default.
+    Kept(&'static str),
+}
+
+/// The owner of a per-device value.
+enum Whose {
+    All,
+    Default,
+    Device(std::sync::Arc<Device>),
+}
+
+fn slot<S: Slot>(all: &[(S, &str, i32)], name: &str) -> Option<S> {
+    all.iter()
+        .find(|(_, path, _)| *path == name)
+        .map(|(slot, _, _)| *slot)
+}
+
+fn whose(ns: &Namespace, name: &str) -> Option<Whose> {
+    match name {
+        "all" => Some(Whose::All),
+        "default" => Some(Whose::Default),
+        // A dot in a device's name is a slash in sysctl's notation, and stands as it is in the path.
+        device => ns
+            .device_by_name(device)
+            .filter(|d| d.name() == device)
+            .map(Whose::Device),
+    }
+}
+
+fn place(ns: &Namespace, path: &str) -> Option<Place> {
+    if path == "ipv4/ip_forward" {
+        return Some(Place::Ipv4Conf(Whose::All, Ipv4Conf::Forwarding));
+    }
+    let parts: Vec<&str> = path.split('/').collect();
+    let found = match parts[..] {
+        ["ipv4", "conf", who, name] => {
+            slot(Ipv4Conf::ALL, name).map(|s| whose(ns, who).map(|w| Place::Ipv4Conf(w, s)))
+        }
+        ["ipv6", "conf", who, name] => {
+            slot(Ipv6Conf::ALL, name).map(|s| whose(ns, who).map(|w| Place::Ipv6Conf(w, s)))
+        }
+        [family @ ("ipv4" | "ipv6"), "neigh", who, name] => {
+            let six = family == "ipv6";
+            let owner = || whose(ns, who).filter(|who| !matches!(who, Whose::All));
+            if name == "unres_qlen" {
+                Some(owner().map(|who| Place::UnresQlen(six, who)))
+            } else {
+                let named = NEIGH_NAMES.iter().find(|(n, _, _)| *n == name);
+                named.map(|(_, slot, unit)| owner().map(|who| Place::Neigh(six, who, *slot, *unit)))
+            }
+        }
+        _ => None,
+    };
+    if let Some(found) = found {
+        return found;
+    }
+    if let Some(name) = path.strip_prefix("ipv4/")
+        && let Some(slot) = slot(Ipv4::ALL, name)
+    {
+        return Some(Place::Ipv4(slot));
+    }
+    if let Some(name) = path.strip_prefix("ipv6/")
+        && let Some(slot) = slot(Ipv6::ALL, name)
+    {
+        return Some(Place::Ipv6(slot));
+    }
+    kept(ns, path).map(Place::Kept)
+}
+
+/// The default of a name that is only kept.
+fn kept(ns: &Namespace, path: &str) -> Option<&'static str> {
+    let pattern = match path.split('/').collect::<Vec<_>>()[..] {
+        [family, "conf", who, name] => {
+            whose(ns, who)?;
+            format!("{family}/conf/*/{name}")
+        }
+        _ => path.to_owned(),
+    };
+    names()
+        .find(|(name, _)| *name == pattern)
+        .map(|(_, default)| default)
+}
+
+fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMES
+        .lines()
+        .map(|line| line.split_once('\t').unwrap_or((line, "")))
+}
+
+/// Every path with `*` for a device, sorted.
+static PATTERNS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let mut all: Vec<String> = patterns().collect();
+    all.sort_unstable();
+    all
+});
+
+fn patterns() -> impl Iterator<Item = String> {
+    let conf4 = Ipv4Conf::ALL
+        .iter()
+        .map(|(_, name, _)| format!("ipv4/conf/*/{name}"));
+    let conf6 = Ipv6Conf::ALL
+        .iter()
+        .map(|(_, name, _)| format!("ipv6/conf/*/{name}"));
+    let ipv4 = Ipv4::ALL.iter().map(|(_, name, _)| format!("ipv4/{name}"));
+    let ipv6 = Ipv6::ALL.iter().map(|(_, name, _)| format!("ipv6/{name}"));
+    let neigh = ["ipv4", "ipv6"].into_iter().flat_map(|family| {
+        let times = NEIGH_NAMES
+            .iter()
+            .map(|(name, _, _)| *name)
+            .chain(["unres_qlen"]);
+        times.map(move |name| format!("{family}/neigh/*/{name}"))
+    });
+    names()
+        .map(|(name, _)| name.to_owned())
+        .chain(["ipv4/ip_forward".to_owned()])
+        .chain(conf4)
+        .chain(conf6)
+        .chain(ipv4)
+        .chain(ipv6)
+        .chain(neigh)
+}
+
+/// Whether a pattern begins with the directory `path` (its parts; a device part matches `*`).
+fn below<'p>(pattern: &'p str, path: &str) -> Option<&'p str> {
+    let mut rest = pattern;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let (first, after) = rest.split_once('/')?;
+        if first != part && first != "*" {
+            return None;
+        }
+        rest = after;
+    }
+    Some(rest)
+}
+
+/// What stands at `path`.
+pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
+    if place(ns, path).is_some() {
+        return Some(Node::File(!path.contains("available")));
+    }
+    is_directory(ns, path).then_some(Node::Directory)
+}
+
+fn is_directory(ns: &Namespace, path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let [_, "conf" | "neigh", who] = parts[..]
+        && whose(ns, who).is_none()
+    {
+        return false;
+    }
+    PATTERNS
+        .iter()
+        .any(|pattern| below(pattern, path).is_some())
+}
+
+/// The names in a directory, sorted.
+pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if !is_directory(ns, path) {
+        return None;
+    }
+    let mut found = BTreeSet::new();
+    for pattern in PATTERNS.iter() {
+        let Some(rest) = below(pattern, path) else {
+            continue;
+        };
+        let name = rest.split('/').next().unwrap_or(rest);
+        if name == "*" {
+            found.insert("default".to_owned());
+            if parts.last() == Some(&"conf") {
+                found.insert("all".to_owned());
+            }
+            found.extend(ns.all_devices().iter().map(|device| device.name()));
+        } else {
+            found.insert(name.to_owned());
+        }
+    }
+    (!found.is_empty()).then(|| found.into_iter().collect())
+}
+
+/// Settings of a device or of `default`, for both kinds of owner.
+fn neigh_conf<'a>(ns: &'a Namespace, six: bool, whose: &'a Whose) -> &'a Conf<Neigh> {
+    match (whose, six) {
+        (Whose::Device(device), false) => &device.ipv4.neigh,
+        (Whose::Device(device), true) => &device.ipv6.neigh,
+        (_, false) => &ns.default.neigh4,
+        (_, true) => &ns.default.neigh6,
+    }
+}
+
+fn ipv4_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv4Conf> {
+    match whose {
+        Whose::All => &ns.all.ipv4,
+        Whose::Default => &ns.default.ipv4,
+        Whose::Device(device) => &device.ipv4.conf,
+    }
+}
+
+fn ipv6_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv6Conf> {
+    match whose {
+        Whose::All => &ns.all.ipv6,
+        Whose::Default => &ns.default.ipv6,
+        Whose::Device(device) => &device.ipv6.conf,
+    }
+}
+
+/// Reads a value, with its newline; the error is an errno.
+pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
+    let value = match place(ns, path).ok_or(errno::ENOENT)? {
+        Place::Ipv4(slot) => ns.ipv4.get(slot).to_string(),
+        Place::Ipv6(slot) => ns.ipv6.get(slot).to_string(),
+        Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
+        Place::Ipv6Conf(whose, slot) => ipv6_conf(ns, &whose).get(slot).to_string(),
+        Place::Neigh(six, whose, slot, unit) => {
+            (neigh_conf(ns, six, &whose).get(slot) / unit.max(1)).to_string()
+        }
+        Place::UnresQlen(six, whose) => {
+            (neigh_conf(ns, six, &whose).get(Neigh::UnresQlenBytes) / UNRES_PACKET).to_string()
+        }
+        Place::Kept(default) => {
+            let kept = ns.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let value = kept.get(path).map_or(default, String::as_str);
+            match numbers(default) {
+                // As `proc_dointvec` separates them.
+                Some(_) => value
+                    .split_ascii_whitespace()
+                    .collect::<Vec<_>>()
+                    .join("\t"),
+                None => value.to_owned(),
+            }
+        }
+    };
+    Ok(value + "\n")
+}
+
+/// Writes a value as `write(2)` to the file would; the error is an errno.
+pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<(), i32> {
+    let place = place(ns, path).ok_or(errno::ENOENT)?;
+    if path.contains("available") {
+        return Err(errno::EACCES);
+    }
+    let text = std::str::from_utf8(value)
+        .map_err(|_| errno::EINVAL)?
+        .trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0');
+    let number = || {
+        let number: i32 = text.parse().map_err(|_| errno::EINVAL)?;
+        match RANGES.iter().find(|(name, _, _)| *name == path) {
+            Some((_, min, max)) if number < *min || number > *max => Err(errno::EINVAL),
+            _ => Ok(number),
+        }
+    };
+    match place {
+        Place::Ipv4(slot) => ns.ipv4.set(slot, number()?),
+        Place::Ipv6(slot) => ns.ipv6.set(slot, number()?),
+        Place::Ipv4Conf(whose, slot) => crate::ipv4::set_conf(ns, target(whose), slot, number()?),
+        Place::Ipv6Conf(whose, slot) => {
+            crate::ipv6::set_conf(stack, ns, target(whose), slot, number()?)
+        }
+        Place::Neigh(six, whose, slot, unit) => {
+            let number = number()?;
+            if number < 0 {
+                return Err(errno::EINVAL);
+            }
+            neigh_conf(ns, six, &whose).set(slot, number.saturating_mul(unit.max(1)));
+        }
+        Place::UnresQlen(six, whose) => {
+            let number = number()?;
+            if !(0..=i32::MAX / UNRES_PACKET).contains(&number) {
+                return Err(errno::EINVAL);
+            }
+            neigh_conf(ns, six, &whose).set(Neigh::UnresQlenBytes, number * UNRES_PACKET);
+        }
+        Place::Kept(default) => {
+            let mut kept = ns.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let value = match numbers(default) {
+                Some(_) => {
+                    let before = kept.get(path).map_or(default, String::as_str);
+                    let mut values = numbers(before).unwrap_or_default();
+                    let given = numbers(text).ok_or(errno::EINVAL)?;
+                    if given.is_empty() {
+                        return Err(errno::EINVAL);
+                    }
+                    // Fewer than there are change the first, more are not read (`do_proc_dointvec`).
+                    for (value, given) in values.iter_mut().zip(given) {
+                        *value = given;
+                    }
+                    if path == "ipv4/ip_local_port_range" {
+                        match values[..] {
+                            [low, high] if 1 <= low && low <= high && high <= 65_535 => {
+                                ns.set_local_ports(low as u16, high as u16);
+                            }
+                            _ => return Err(errno::EINVAL),
+                        }
+                    }
+                    let values: Vec<_> = values.iter().map(i64::to_string).collect();
+                    values.join(" ")
+                }
+                None if text.contains('\n') => return Err(errno::EINVAL),
+                None if path == crate::tc::DEFAULT_QDISC
+                    && weir_tc::qdisc::find_ops(text.as_bytes()).is_none() =>
+                {
+                    return Err(errno::ENOENT);
+                }
+                None => text.to_owned(),
+            };
+            kept.insert(path.to_owned(), value);
+        }
+    }
+    Ok(())
+}
+
+/// The integers of a value that is nothing else.
+fn numbers(text: &str) -> Option<Vec<i64>> {
+    let words = text.split_ascii_whitespace();
+    let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
+    numbers.filter(|numbers| !numbers.is_empty())
+}
+
+/// What a write to a per-device value changes.
+pub enum Target {
+    /// `all`
+    All,
+    /// `default`
+    Default,
+    /// One device.
+    Device(std::sync::Arc<Device>),
+}
+
+fn target(whose: Whose) -> Target {
+    match whose {
+        Whose::All => Target::All,
+        Whose::Default => Target::Default,
+        Whose::Device(device) => Target::Device(device),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::Config;
+
+    #[test]
+    fn names_are_served_kept_or_unknown() {
+        let stack = Stack::new(Config::default());
+        let ns = stack.namespace(Stack::INITIAL).unwrap();
+        assert_eq!(lookup(&ns, "ipv4/conf/lo"), Some(Node::Directory));
+        assert_eq!(lookup(&ns, "ipv4/conf/nosuch/rp_filter"), None);
+        assert_eq!(read(&ns, "ipv4/ip_default_ttl").as_deref(), Ok("64\n"));
+        assert_eq!(
+            write(&stack, &ns, "ipv4/ip_default_ttl", b"0\n"),
+            Err(errno::EINVAL)
+        );
+        assert_eq!(write(&stack, &ns, "ipv4/ip_default_ttl", b"32\n"), Ok(()));
+        assert_eq!(read(&ns, "ipv4/ip_default_ttl").as_deref(), Ok("32\n"));
+        assert_eq!(write(&stack, &ns, "ipv4/tcp_rmem", b"1 2 3\n"), Ok(()));
+        assert_eq!(read(&ns, "ipv4/tcp_rmem").as_deref(), Ok("1\t2\t3\n"));
+        assert_eq!(read(&ns, "ipv4/no_such_thing"), Err(errno::ENOENT));
+        assert_eq!(
+            write(&stack, &ns, "ipv4/neigh/default/gc_stale_time", b"7"),
+            Ok(())
+        );
+        assert_eq!(ns.default.neigh4.get(Neigh::GcStaleTime), 7000);
+        let listed = list(&ns, "ipv4/conf").unwrap();
+        assert_eq!(listed, ["all", "default", "lo"]);
+        assert!(list(&ns, "").unwrap().contains(&"core".to_owned()));
+    }
+
+    #[test]
+    fn forwarding_for_all_reaches_every_device() {
+        let stack = Stack::new(Config::default());
+        let ns = stack.namespace(Stack::INITIAL).unwrap();
+        write(&stack, &ns, "ipv4/ip_forward", b"1").unwrap();
+        assert_eq!(read(&ns, "ipv4/conf/lo/forwarding").as_deref(), Ok("1\n"));
+        assert_eq!(
+            read(&ns, "ipv4/conf/default/forwarding").as_deref(),
+            Ok("1\n")
+        );
+    }
+}

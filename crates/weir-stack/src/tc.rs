@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What traffic control (weir-tc) sees of the stack: a device, and a namespace as a request's home.
+
+use std::sync::Arc;
+
+use weir_sync::rcu::Guard;
+use weir_tc::psample::Hearers;
+use weir_tc::qdisc::find_ops;
+use weir_tc::{Env, Host};
+
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::Namespace;
+use crate::notify::Subscribers;
+use crate::stack::Stack;
+
+impl weir_tc::Device for Device {
+    fn key(&self) -> u64 {
+        u64::from(self.key.0)
+    }
+
+    fn ifindex(&self) -> u32 {
+        Device::ifindex(self)
+    }
+
+    fn name(&self) -> String {
+        Device::name(self)
+    }
+
+    /// A carrier is not looked at: what a device without one is sent, it drops.
+    fn is_running(&self) -> bool {
+        self.is_up()
+    }
+
+    fn is_up(&self) -> bool {
+        Device::is_up(self)
+    }
+
+    fn is_registered(&self) -> bool {
+        Device::is_registered(self)
+    }
+
+    fn mtu(&self) -> u32 {
+        Device::mtu(self)
+    }
+
+    fn address(&self) -> [u8; 6] {
+        Device::address(self)
+    }
+
+    fn tx_queue_len(&self) -> u32 {
+        self.txqlen()
+    }
+
+    fn no_queue(&self) -> bool {
+        self.link.no_queue()
+    }
+
+    fn tc(&self) -> &weir_tc::DeviceTc {
+        &self.tc
+    }
+}
+
+/// `net.core.default_qdisc`
+pub const DEFAULT_QDISC: &str = "core/default_qdisc";
+
+/// A namespace, as the home of traffic control requests.
+struct NsHost<'a> {
+    stack: &'a Stack,
+    ns: &'a Namespace,
+    guard: &'a Guard,
+}
+
+impl Host for NsHost<'_> {
+    fn device(&self, ifindex: u32) -> Option<Arc<dyn weir_tc::Device>> {
+        let device = self.ns.device(ifindex, self.guard)?;
+        Some(device.clone())
+    }
+
+    fn device_by_name(&self, name: &str) -> Option<Arc<dyn weir_tc::Device>> {
+        let device = self.ns.device_by_name(name)?;
+        Some(device)
+    }
+
+    fn next_device(&self, after: u32) -> Option<Arc<dyn weir_tc::Device>> {
+        let links = self.ns.links();
+        let (_, device) = links.by_index.range(after.checked_add(1)?..).next()?;
+        Some(device.clone())
+    }
+
+    fn listening(&self, group: u32) -> bool {
+        self.ns.subscribers.anybody(group)
+    }
+
+    fn notify(&self, group: u32, message: &[u8], except: Option<u32>) {
+        self.ns.subscribers.notify(group, message, except);
+    }
+
+    fn now(&self) -> u64 {
+        self.stack.clock.now()
+    }
+
+    fn default_qdisc(&self) -> &'static str {
+        let name = crate::sysctl::tree::read(self.ns, DEFAULT_QDISC);
+        let ops = name
+            .ok()
+            .and_then(|name| find_ops(name.trim_end().as_bytes()));
+        ops.map_or("pfifo_fast", |ops| ops.kind)
+    }
+
+    fn epoch(&self) -> u64 {
+        self.stack.clock.epoch_ns()
+    }
+
+    fn generic(&self) -> Arc<dyn Hearers> {
+        self.ns.generic.clone()
+    }
+}
+
+impl Hearers for Subscribers {
+    fn listening(&self, group: u32) -> bool {
+        self.anybody(group)
+    }
+
+    fn tell(&self, group: u32, message: &[u8]) {
+        self.notify(group, message, None);
+    }
+}
+
+/// Runs `work` with traffic control's view of a namespace.
+pub fn with_env<R>(
+    stack: &Stack,
+    ns: &Namespace,
+    guard: &Guard,
+    work: impl FnOnce(&Env<'_>) -> R,
+) -> R {
+    let host = NsHost { stack, ns, guard };
+    work(&Env {
+        host: &host,
+        net: &ns.tc,
+        guard,
+    })
+}
+
+/// The device has come up: it gets its default qdisc unless it has one.
+pub fn device_up(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
+    let tc: Arc<dyn weir_tc::Device> = device.clone();
+    with_env(stack, ns, guard, |env| device.tc.activate(&tc, env));
+}
+
+/// The device leaves the namespace: its qdiscs and filters go, and actions let go of it.
+pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Device) {
+    let waited = with_env(stack, ns, guard, |env| device.tc.shutdown(env));
+    for (packet, reason) in waited {
+        device.count_drop(Place::Qdisc, reason);
+        stack.trace.end(&packet);
+    }
+    ns.tc.device_gone(u64::from(device.key.0));
+}

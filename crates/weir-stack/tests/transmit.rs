@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many CPUs send through one device's qdisc at the same time, while requests replace it.
+#![allow(clippy::unwrap_used)] // A test may stop there.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex};
+
+use weir_netlink::{TcMsg, nlm, rtm, tca};
+use weir_packet::Batch;
+use weir_stack::device::{Direction, Observer, Tap};
+use weir_stack::drops::Place;
+use weir_stack::{Config, Cpu, datapath};
+use world::World;
+
+const SENDERS: usize = 8;
+
+/// The numbers of the frames that left, by sender.
+#[derive(Default)]
+struct Left(Mutex<BTreeMap<u8, Vec<u32>>>);
+
+impl Observer for Left {
+    fn frame(&self, tap: &Tap<'_>) {
+        if tap.direction == Direction::Tx {
+            let data = tap.packet.data();
+            let number = u32::from_be_bytes(*data[15..].first_chunk().unwrap());
+            let mut left = self.0.lock().unwrap();
+            left.entry(data[14]).or_default().push(number);
+        }
+    }
+}
+
+/// `tc qdisc replace dev d1 root pfifo limit LIMIT`, or without a limit `tc qdisc del dev d1 root`.
+fn set_root(world: &mut World, limit: Option<u32>) {
+    let ifindex = world.device("d1").ifindex() as i32;
+    let (ty, flags) = match limit {
+        Some(_) => (rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE),
+        None => (rtm::DELQDISC, 0),
+    };
+    let errno = world.request(ty, flags, |out| {
+        out.fixed(&TcMsg {
+            ifindex,
+            parent: tca::h::ROOT,
+            ..TcMsg::default()
+        });
+        if let Some(limit) = limit {
+            out.put_str(tca::KIND, "pfifo");
+            out.put(tca::OPTIONS, &limit.to_ne_bytes());
+        }
+    });
+    assert_eq!(errno, 0);
+}
+
+fn send(cpu: &mut Cpu, device: &Arc<weir_stack::Device>, sender: u8, numbers: &[u32]) {
+    let mut batch = Batch::new();
+    cpu.with(|cx| {
+        cx.stack.pool.cache().alloc_bulk(&mut batch, numbers.len());
+        for (packet, number) in batch.iter_mut().zip(numbers) {
+            assert!(packet.append(&[0x02; 12]) && packet.append(&[0x88, 0xb5, sender]));
+            assert!(packet.append(&number.to_be_bytes()) && packet.append(&[0; 41]));
+        }
+        datapath::transmit(cx, device, batch);
+    });
+    cpu.settle();
+}
+
+fn dropped(world: &World) -> usize {
+    let device = world.device("d1");
+    let drops = device.drops().into_iter();
+    drops
+        .filter(|(place, ..)| *place == Place::Qdisc)
+        .map(|(_, _, count)| count as usize)
+        .sum()
+}
+
+fn each() -> u32 {
+    if std::env::var_os("WEIR_TEST_SHORT").is_some() {
+        4_000
+    } else {
+        40_000
+    }
+}
+
+/// What was sent has left or was counted as dropped; a sender's frames leave in their order.
+fn stress(replace: bool) {
+    let mut world = World::with(Config {
+        cpus: SENDERS + 1,
+        ..Config::default()
+    });
+    world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    world.dummy("d1", world::device_mac(1));
+    set_root(&mut world, Some(100_000));
+    let left = Arc::new(Left::default());
+    {
+        let guard = world.stack.domain.pin();
+        world.device("d1").observe(&guard, left.clone());
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (1..=SENDERS)
+            .map(|id| {
+                let (stack, device) = (world.stack.clone(), world.device("d1"));
+                scope.spawn(move || {
+                    let mut cpu = Cpu::new(&stack, id);
+                    let numbers: Vec<u32> = (0..each()).collect();
+                    for chunk in numbers.chunks(7) {
+                        send(&mut cpu, &device, id as u8, chunk);
+                    }
+                })
+            })
+            .collect();
+        let requests = scope.spawn(|| {
+            while replace && !done.load(Relaxed) {
+                set_root(&mut world, None);
+                set_root(&mut world, Some(100_000));
+            }
+        });
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        done.store(true, Relaxed);
+        requests.join().unwrap();
+    });
+    let left = left.0.lock().unwrap();
+    let count: usize = left.values().map(Vec::len).sum();
+    assert_eq!(count + dropped(&world), SENDERS * each() as usize);
+    if !replace {
+        for numbers in left.values() {
+            assert!(numbers.is_sorted(), "frames of one sender were reordered");
+        }
+    }
+    let device = world.device("d1");
+    assert_eq!(device.totals().tx_packets as usize, count);
+}
+
+#[test]
+fn stress_senders_take_turns() {
+    stress(false);
+}
+
+#[test]
+fn stress_a_qdisc_is_replaced_under_load() {
+    stress(true);
+}
