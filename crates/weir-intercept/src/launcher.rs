@@ -1,0 +1,742 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs a program, and all it starts, against a stack.
+//!
+//! [`Launcher::spawn`] forks the keeper and the program (see [`crate::spawn`]), takes the listener of
+//! the program's filter and starts a supervisor thread for it. Two modes:
+//!
+//! * **U**, [`Mode::Namespaces`]: a mount namespace for the launch (with a user namespace for an
+//!   ordinary user, in which the program sees itself as root), with a private `/run` whose `netns`
+//!   is the stack's directory of names. Root needs no user namespace.
+//! * **A**, [`Mode::PathTraps`]: nothing of that; calls that name `/run/netns` are trapped.
+//!
+//! [`Mode::Auto`] takes U where the kernel allows it and A where not (Ubuntu's AppArmor, Docker,
+//! gVisor-like sandboxes). A launch inside a launch of the same stack just runs the program:
+//! the outer supervisor serves it already. Inside a launch of another stack it is an error, since the
+//! kernel allows one listener for a process.
+//!
+//! `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGQUIT`, `SIGUSR1`, `SIGUSR2` sent to the launcher by another
+//! process go on to the program (those a terminal sends reach it by themselves). The exit code is
+//! the program's, or 128 plus the signal that ended it.
+use crate::backend::{Backend, Errno, NsId};
+use crate::filter;
+use crate::runtime::Runtime;
+use crate::seccomp::Listener;
+use crate::signals::{self, Forwarding};
+use crate::spawn::{self, MountStep, Plan, Step, UserNamespace};
+use crate::supervisor::{Setup, Supervisor};
+use crate::sys;
+use crate::task::{Carrier, LIMIT_BASE, SLACK_BASE};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Set in the environment of clients to the stack's id.
+pub const ACTIVE_VARIABLE: &str = "WEIR_ACTIVE";
+/// Exit code of the command line when a launch could not be set up.
+pub const EXIT_SETUP: i32 = 125;
+
+/// How `/run/netns` is made the stack's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Namespaces where allowed, else path traps.
+    #[default]
+    Auto,
+    /// Mode U: a private mount tree.
+    Namespaces,
+    /// Mode A: trapped paths.
+    PathTraps,
+}
+
+/// Why a launch failed.
+#[derive(Debug)]
+pub enum LaunchError {
+    /// Already inside a launch of another stack.
+    Nested {
+        /// The id of the stack around.
+        outer: String,
+    },
+    /// The program could not be executed.
+    Exec {
+        /// The program.
+        program: OsString,
+        /// `ENOENT`, `EACCES`, ...
+        errno: Errno,
+    },
+    /// Something before that.
+    Setup {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        errno: Errno,
+    },
+}
+
+impl LaunchError {
+    /// The exit code a command line gives for this: 127 not found, 126 not executable, else 125.
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            LaunchError::Exec { errno, .. } if errno.0 == libc::ENOENT => 127,
+            LaunchError::Exec { .. } => 126,
+            _ => EXIT_SETUP,
+        }
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaunchError::Nested { outer } => write!(
+                f,
+                "already inside the stack {outer}: a program can be in one stack only"
+            ),
+            LaunchError::Exec { program, errno } => {
+                write!(f, "{}: {errno}", program.to_string_lossy())
+            }
+            LaunchError::Setup { what, errno } => write!(f, "{what}: {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for LaunchError {}
+
+fn setup_error(what: &'static str) -> impl Fn(Errno) -> LaunchError {
+    move |errno| LaunchError::Setup { what, errno }
+}
+
+fn setup_io_error(what: &'static str) -> impl Fn(io::Error) -> LaunchError {
+    move |error| LaunchError::Setup {
+        what,
+        errno: error.into(),
+    }
+}
+
+/// A program to run against a stack.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: BTreeMap<OsString, Option<OsString>>,
+    directory: Option<PathBuf>,
+    mode: Mode,
+    host_network: bool,
+    keep_user: bool,
+    netns: Option<NsId>,
+    forward_signals: bool,
+}
+
+impl Launcher {
+    /// A program, found in `PATH`, and its arguments.
+    pub fn new<A: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Launcher {
+        Launcher {
+            program: program.as_ref().to_os_string(),
+            arguments: arguments
+                .into_iter()
+                .map(|a| a.as_ref().to_os_string())
+                .collect(),
+            environment: BTreeMap::new(),
+            directory: None,
+            mode: Mode::Auto,
+            host_network: false,
+            keep_user: false,
+            netns: None,
+            forward_signals: true,
+        }
+    }
+
+    /// The mode; [`Mode::Auto`] unless told otherwise.
+    pub fn mode(mut self, mode: Mode) -> Launcher {
+        self.mode = mode;
+        self
+    }
+
+    /// Whether the program may open the host's internet and packet sockets. Default: no.
+    pub fn host_network(mut self, allowed: bool) -> Launcher {
+        self.host_network = allowed;
+        self
+    }
+
+    /// In a user namespace: the program keeps its user id instead of being root there (it then
+    /// has no right to mount, and `ip netns exec` complains). Default: no.
+    pub fn keep_user(mut self, keep: bool) -> Launcher {
+        self.keep_user = keep;
+        self
+    }
+
+    /// The namespace the program starts in. Default: the stack's initial one.
+    pub fn netns(mut self, ns: NsId) -> Launcher {
+        self.netns = Some(ns);
+        self
+    }
+
+    /// Sets a variable of the program's environment, which is else the launcher's.
+    pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Launcher {
+        let value = Some(value.as_ref().to_os_string());
+        self.environment.insert(key.as_ref().to_os_string(), value);
+        self
+    }
+
+    /// Removes a variable.
+    pub fn env_remove(mut self, key: impl AsRef<OsStr>) -> Launcher {
+        self.environment.insert(key.as_ref().to_os_string(), None);
+        self
+    }
+
+    /// The program's working directory. Default: the launcher's.
+    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Launcher {
+        self.directory = Some(directory.as_ref().to_path_buf());
+        self
+    }
+
+    /// Whether signals sent to this process go on to the program. Default: yes.
+    pub fn forward_signals(mut self, forward: bool) -> Launcher {
+        self.forward_signals = forward;
+        self
+    }
+
+    /// Starts the program. Returns once it has been executed.
+    pub fn spawn(self, backend: Arc<dyn Backend>) -> Result<Child, LaunchError> {
+        let stack = backend.stack();
+        let runtime =
+            Runtime::open(&stack.directory).map_err(setup_io_error("the stack's directory"))?;
+        let active = std::env::var(ACTIVE_VARIABLE).ok();
+        if active.as_deref() == Some(stack.id.as_str()) && is_filtered() {
+            return self.spawn_nested(&runtime, &stack.id);
+        }
+        let launch = sys::random_u64();
+        let scratch = runtime
+            .create_launch(launch)
+            .map_err(setup_io_error("the launch's directory"))?;
+        let scratch = Scratch(scratch);
+        let ns = self.netns.unwrap_or(stack.initial);
+        let root = sys::effective_uid() == 0;
+        let mut refused = None;
+        for namespaces in [true, false] {
+            match (self.mode, namespaces) {
+                (Mode::Namespaces, false) | (Mode::PathTraps, true) => continue,
+                _ => {}
+            }
+            // Root first tries without a user namespace; a container's root may need one.
+            let ways: &[bool] = if !namespaces {
+                &[false]
+            } else if root {
+                &[false, true]
+            } else {
+                &[true]
+            };
+            for &user_namespace in ways {
+                let carrier = if has_capability(CAP_SYS_NICE) || namespaces && user_namespace {
+                    Carrier::TimerSlack
+                } else {
+                    Carrier::Limit
+                };
+                let options = filter::Options {
+                    host_network: self.host_network,
+                    path_traps: !namespaces,
+                    limit_carrier: carrier == Carrier::Limit,
+                };
+                let mut plan = self.plan(&stack.id)?;
+                plan.filter = Some(filter::build(options));
+                match carrier {
+                    Carrier::TimerSlack => plan.slack = Some(SLACK_BASE + u64::from(ns.0)),
+                    Carrier::Limit => plan.limit = Some(LIMIT_BASE | u64::from(ns.0)),
+                }
+                if namespaces {
+                    plan.mounts = Some(mount_steps(&scratch.0, &runtime)?);
+                }
+                if user_namespace {
+                    plan.user_namespace = Some(self.user_namespace()?);
+                }
+                let started = match start(&plan) {
+                    Ok(started) => started,
+                    Err((Step::UserNamespace | Step::MountNamespace | Step::Mounts, errno))
+                        if self.mode == Mode::Auto || root =>
+                    {
+                        refused = Some(errno);
+                        continue;
+                    }
+                    Err((step, errno)) => return Err(self.error(step, errno, active)),
+                };
+                let setup = Setup {
+                    runtime,
+                    launch,
+                    scratch: scratch.0.clone(),
+                    stack,
+                    start_in: ns,
+                    carrier,
+                    private_mounts: namespaces,
+                    may_mount: has_capability(CAP_SYS_ADMIN),
+                    host_network: self.host_network,
+                    keeper: started.keeper,
+                };
+                let mode = if namespaces {
+                    Mode::Namespaces
+                } else {
+                    Mode::PathTraps
+                };
+                return self.supervise(started, backend, setup, scratch, mode);
+            }
+        }
+        Err(LaunchError::Setup {
+            what: "a user and mount namespace (mode U)",
+            errno: refused.unwrap_or(Errno(libc::EPERM)),
+        })
+    }
+
+    /// Inside a launch of the same stack: no filter, no supervisor.
+    fn spawn_nested(self, runtime: &Runtime, stack: &str) -> Result<Child, LaunchError> {
+        let mut plan = self.plan(stack)?;
+        if let Some(ns) = self.netns {
+            let file = runtime
+                .namespace_file(ns)
+                .map_err(setup_io_error("the namespace's file"))?;
+            plan.enter = Some(file);
+        }
+        let started = start(&plan).map_err(|(step, errno)| self.error(step, errno, None))?;
+        Ok(self.child(started, Mode::Auto, None, None))
+    }
+
+    fn supervise(
+        self,
+        mut started: Running,
+        backend: Arc<dyn Backend>,
+        setup: Setup,
+        scratch: Scratch,
+        mode: Mode,
+    ) -> Result<Child, LaunchError> {
+        let listener = started.listener.take().ok_or(LaunchError::Setup {
+            what: "the filter's listener",
+            errno: Errno(libc::EPROTO),
+        })?;
+        sys::may_read_memory(started.program).map_err(setup_error(
+            "reading the program's memory (Yama's ptrace_scope, or a program nobody may read)",
+        ))?;
+        Runtime::note_keeper(&scratch.0, started.keeper, setup.start_in)
+            .map_err(setup_io_error("the launch's directory"))?;
+        let stop = sys::event_fd().map_err(setup_error("an event descriptor"))?;
+        let supervisor = Supervisor::new(
+            setup,
+            Listener::new(listener),
+            backend,
+            stop.try_clone()
+                .map_err(setup_io_error("an event descriptor"))?,
+        )
+        .map_err(setup_error("the supervisor"))?;
+        let control = started
+            .control
+            .try_clone()
+            .map_err(setup_io_error("the keeper's socket"))?;
+        let thread = std::thread::Builder::new()
+            .name("weir-supervisor".into())
+            .spawn(move || {
+                // A supervisor that fails must not leave programs waiting for it.
+                if catch_unwind(AssertUnwindSafe(|| supervisor.run())).is_err() {
+                    crate::say("the supervisor failed; everything it supervised is ended");
+                    tell_keeper(control.as_fd(), b'K', 0);
+                }
+            })
+            .map_err(setup_io_error("the supervisor's thread"))?;
+        Ok(self.child(started, mode, Some((thread, stop)), Some(scratch)))
+    }
+
+    fn plan(&self, stack: &str) -> Result<Plan, LaunchError> {
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (key, value) in &self.environment {
+            match value {
+                Some(value) => environment.insert(key.clone(), value.clone()),
+                None => environment.remove(key),
+            };
+        }
+        environment.insert(ACTIVE_VARIABLE.into(), stack.into());
+        let environment = environment
+            .iter()
+            .map(|(key, value)| {
+                let mut pair = key.clone();
+                pair.push("=");
+                pair.push(value);
+                c_string(&pair)
+            })
+            .collect::<Result<_, _>>()?;
+        let mut arguments = vec![c_string(&self.program)?];
+        for argument in &self.arguments {
+            arguments.push(c_string(argument)?);
+        }
+        let last_words = format!(
+            "weir: the supervisor of {} died; everything it supervised is ended\n",
+            self.program.to_string_lossy()
+        );
+        Ok(Plan {
+            program: c_string(&self.program)?,
+            arguments,
+            environment,
+            directory: match &self.directory {
+                Some(directory) => Some(c_string(directory.as_os_str())?),
+                None => None,
+            },
+            mounts: None,
+            user_namespace: None,
+            filter: None,
+            slack: None,
+            limit: None,
+            enter: None,
+            last_words: c_string(OsStr::new(&last_words))?,
+        })
+    }
+
+    fn user_namespace(&self) -> Result<UserNamespace, LaunchError> {
+        let (uid, gid) = sys::user_and_group();
+        let (inner_uid, inner_gid) = if self.keep_user { (uid, gid) } else { (0, 0) };
+        Ok(UserNamespace {
+            uid_map: c_string(OsStr::new(&format!("{inner_uid} {uid} 1\n")))?,
+            gid_map: c_string(OsStr::new(&format!("{inner_gid} {gid} 1\n")))?,
+        })
+    }
+
+    fn error(&self, step: Step, errno: Errno, active: Option<String>) -> LaunchError {
+        let what = match step {
+            Step::Exec => {
+                // execvp says EACCES if any directory of PATH could not be searched.
+                let errno = if errno.0 == libc::EACCES && !is_in_path(&self.program) {
+                    Errno(libc::ENOENT)
+                } else {
+                    errno
+                };
+                return LaunchError::Exec {
+                    program: self.program.clone(),
+                    errno,
+                };
+            }
+            Step::Filter if errno.0 == libc::EBUSY => {
+                return LaunchError::Nested {
+                    outer: active.unwrap_or_else(|| "of another supervisor".into()),
+                };
+            }
+            Step::Directory => "the working directory",
+            Step::UserNamespace => "a user namespace (mode U)",
+            Step::MountNamespace => "a mount namespace (mode U)",
+            Step::Mounts => "a private /run (mode U)",
+            Step::Filter if errno.0 == libc::EINVAL => {
+                "the seccomp filter (gVisor, or a kernel without user notification?)"
+            }
+            Step::Filter => "the seccomp filter",
+            Step::Enter => "the network namespace",
+            Step::Other => "starting the program",
+        };
+        LaunchError::Setup { what, errno }
+    }
+
+    fn child(
+        &self,
+        started: Running,
+        mode: Mode,
+        supervisor: Option<(JoinHandle<()>, OwnedFd)>,
+        scratch: Option<Scratch>,
+    ) -> Child {
+        Child {
+            forwarding: self
+                .forward_signals
+                .then(|| signals::forward(started.control.as_fd()))
+                .flatten(),
+            keeper: started.keeper,
+            program: started.program,
+            control: started.control,
+            status: None,
+            mode,
+            supervisor,
+            scratch,
+        }
+    }
+}
+
+fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
+    CString::new(text.as_bytes()).map_err(|_| LaunchError::Setup {
+        what: "an argument with a NUL byte",
+        errno: Errno(libc::EINVAL),
+    })
+}
+
+/// Whether a program named without a slash can be seen in `PATH`; true for one with a slash.
+fn is_in_path(program: &OsStr) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    program.as_bytes().contains(&b'/')
+        || std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+}
+
+/// Whether this process runs under a seccomp filter: the variable alone may have been carried
+/// out of a launch.
+fn is_filtered() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .unwrap_or_default()
+        .lines()
+        .any(|line| {
+            line.strip_prefix("Seccomp:")
+                .is_some_and(|v| v.trim() == "2")
+        })
+}
+
+const CAP_SYS_ADMIN: u64 = 21;
+/// To set and read the timer slack of others.
+const CAP_SYS_NICE: u64 = 23;
+
+/// Whether this process has a capability (and so the program, if it gets no user namespace).
+fn has_capability(number: u64) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> number & 1 == 1)
+}
+
+/// A private `/run`: a small tmpfs that shows what `/run` holds now, and the stack's names as
+/// `netns`. Everything is private to the launch.
+fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, LaunchError> {
+    let stage = scratch.join("run");
+    fs::create_dir_all(&stage).map_err(setup_io_error("the launch's directory"))?;
+    let path = |path: &Path| c_string(path.as_os_str());
+    let bind = |source: &Path, target: &Path, required| -> Result<MountStep, LaunchError> {
+        Ok(MountStep::Mount {
+            source: path(source)?,
+            target: path(target)?,
+            kind: None,
+            flags: libc::MS_BIND | libc::MS_REC,
+            required,
+        })
+    };
+    let mut steps = vec![
+        MountStep::Mount {
+            source: c"none".into(),
+            target: c"/".into(),
+            kind: None,
+            flags: libc::MS_REC | libc::MS_PRIVATE,
+            required: true,
+        },
+        MountStep::Mount {
+            source: c"weir".into(),
+            target: path(&stage)?,
+            kind: Some(c"tmpfs".into()),
+            flags: libc::MS_NOSUID | libc::MS_NODEV,
+            required: true,
+        },
+    ];
+    let mut entries: Vec<_> = fs::read_dir("/run")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (source, target) = (entry.path(), stage.join(entry.file_name()));
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if entry.file_name() == "netns" {
+            continue;
+        }
+        if kind.is_symlink() {
+            if let Ok(to) = fs::read_link(&source) {
+                steps.push(MountStep::Symlink(path(&to)?, path(&target)?));
+            }
+            continue;
+        }
+        steps.push(if kind.is_dir() {
+            MountStep::Directory(path(&target)?)
+        } else {
+            MountStep::File(path(&target)?)
+        });
+        steps.push(bind(&source, &target, false)?);
+    }
+    let names = stage.join("netns");
+    steps.push(MountStep::Directory(path(&names)?));
+    steps.push(bind(&runtime.names(), &names, true)?);
+    steps.push(MountStep::Mount {
+        source: path(&stage)?,
+        target: c"/run".into(),
+        kind: None,
+        flags: libc::MS_MOVE,
+        required: true,
+    });
+    Ok(steps)
+}
+
+/// The two processes after a successful `exec`.
+struct Running {
+    keeper: u32,
+    program: u32,
+    control: OwnedFd,
+    listener: Option<OwnedFd>,
+}
+
+/// Starts keeper and program and follows the setup.
+fn start(plan: &Plan) -> Result<Running, (Step, Errno)> {
+    let other = |errno| (Step::Other, errno);
+    let started = spawn::start(plan).map_err(other)?;
+    let mut listener = None;
+    let mut buffer = [0; 16];
+    let failure = loop {
+        match sys::receive_with_fds(started.setup.as_fd(), &mut buffer) {
+            Err(Errno(libc::EINTR)) => {}
+            Err(errno) => break Some((Step::Other, errno)),
+            Ok((0, _)) => break None,
+            Ok((1, mut fds)) if buffer[0] == b'L' => listener = fds.pop(),
+            Ok((6, _)) if buffer[0] == b'F' => {
+                let errno = i32::from_ne_bytes([buffer[2], buffer[3], buffer[4], buffer[5]]);
+                break Some((Step::from_byte(buffer[1]), Errno(errno)));
+            }
+            Ok(_) => break Some((Step::Other, Errno(libc::EPROTO))),
+        }
+    };
+    let program = match receive_control(started.control.as_fd()) {
+        Some((b'P', pid)) => pid as u32,
+        _ => 0,
+    };
+    if let Some(failure) = failure {
+        tell_keeper(started.control.as_fd(), b'K', 0);
+        // The keeper ends by itself; a failed wait changes nothing.
+        let _ = sys::wait_for(started.keeper);
+        return Err(failure);
+    }
+    Ok(Running {
+        keeper: started.keeper,
+        program,
+        control: started.control,
+        listener,
+    })
+}
+
+fn tell_keeper(control: std::os::fd::BorrowedFd<'_>, what: u8, value: i32) {
+    let mut message = [what, 0, 0, 0, 0];
+    message[1..].copy_from_slice(&value.to_ne_bytes());
+    // A keeper that is gone has nothing left to do.
+    let _ = sys::send(control, &message, 0);
+}
+
+/// The keeper's next message; `None` when it is gone.
+fn receive_control(control: std::os::fd::BorrowedFd<'_>) -> Option<(u8, i32)> {
+    let mut message = [0; 5];
+    loop {
+        match sys::receive(control, &mut message, 0) {
+            Err(Errno(libc::EINTR)) => {}
+            Ok(5) => {
+                let value = [message[1], message[2], message[3], message[4]];
+                return Some((message[0], i32::from_ne_bytes(value)));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The launch's directory, removed at the end.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left-over scratch goes with the stack's directory.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The wait status of `waitpid`.
+    pub status: i32,
+}
+
+impl Exit {
+    /// The program's exit code, or 128 plus the signal that ended it.
+    pub fn code(self) -> i32 {
+        if libc::WIFSIGNALED(self.status) {
+            128 + libc::WTERMSIG(self.status)
+        } else {
+            libc::WEXITSTATUS(self.status)
+        }
+    }
+}
+
+/// A running program.
+///
+/// When this value goes, what the program left running is ended (`SIGTERM`, after half a second
+/// `SIGKILL`) and the supervisor stops.
+#[derive(Debug)]
+pub struct Child {
+    keeper: u32,
+    program: u32,
+    control: OwnedFd,
+    status: Option<Exit>,
+    mode: Mode,
+    supervisor: Option<(JoinHandle<()>, OwnedFd)>,
+    forwarding: Option<Forwarding>,
+    scratch: Option<Scratch>,
+}
+
+impl Child {
+    /// The program's process id.
+    pub fn id(&self) -> u32 {
+        self.program
+    }
+
+    /// The mode in use ([`Mode::Auto`] in a launch inside a launch).
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Sends the program a signal, unless it has ended.
+    pub fn signal(&self, signal: i32) {
+        tell_keeper(self.control.as_fd(), b'S', signal);
+    }
+
+    /// Waits for the program (not for what it left running).
+    pub fn wait(&mut self) -> Exit {
+        while self.status.is_none() {
+            match receive_control(self.control.as_fd()) {
+                Some((b'X', status)) => self.status = Some(Exit { status }),
+                Some(_) => {}
+                // The keeper was killed, and the program with it.
+                None => {
+                    self.status = Some(Exit {
+                        status: libc::SIGKILL,
+                    });
+                }
+            }
+        }
+        self.status.unwrap_or(Exit { status: 0 })
+    }
+
+    /// Waits for the program and everything it started.
+    pub fn wait_all(&mut self) -> Exit {
+        let exit = self.wait();
+        while let Some((what, _)) = receive_control(self.control.as_fd()) {
+            if what == b'E' {
+                break;
+            }
+        }
+        exit
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.forwarding = None;
+        tell_keeper(self.control.as_fd(), b'K', 0);
+        // The keeper is our child and ends on request; nothing to do if it is already gone.
+        let _ = sys::wait_for(self.keeper);
+        if let Some((thread, stop)) = self.supervisor.take() {
+            sys::wake(stop.as_fd());
+            // A panic of the supervisor was printed by its thread.
+            drop(thread.join());
+        }
+        self.scratch = None;
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The seccomp user-notification listener, as safe calls.
+#![allow(unsafe_code)] // ioctls on the listener with fixed kernel structures.
+use crate::backend::Errno;
+use crate::sys;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// A system call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// Names the notification.
+    pub(crate) id: u64,
+    /// The calling thread.
+    pub(crate) tid: u32,
+    /// Number of the call.
+    pub(crate) number: i64,
+    /// Its arguments.
+    pub(crate) args: [u64; 6],
+}
+
+impl Call {
+    /// An argument that is a C int (a descriptor, a flag word).
+    pub(crate) fn int(&self, argument: usize) -> i32 {
+        self.args[argument] as i32
+    }
+}
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The kernel carries on with the call as it is.
+    Continue,
+    /// The call returns this.
+    Value(i64),
+    /// Already answered, by a descriptor.
+    Sent,
+}
+
+/// The listener of one filter.
+#[derive(Debug)]
+pub(crate) struct Listener(OwnedFd);
+
+impl Listener {
+    /// Takes the listener; asks for wake-ups on the waker's CPU where Linux has them (6.6).
+    pub(crate) fn new(fd: OwnedFd) -> Listener {
+        const SYNC_WAKE_UP: u64 = 1;
+        // SAFETY: the argument is a plain number. Older kernels refuse it, which only costs time.
+        unsafe {
+            libc::ioctl(
+                fd.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                SYNC_WAKE_UP,
+            )
+        };
+        Listener(fd)
+    }
+
+    /// Takes the next call; call when the listener is readable. `ENOENT`: the caller died first.
+    pub(crate) fn receive(&self) -> Result<Call, Errno> {
+        // SAFETY: all-zero is a valid notification, and the kernel demands zeroes.
+        let mut request: libc::seccomp_notif = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: `request` is the structure this ioctl fills.
+        sys::check(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_RECV,
+                &mut request,
+            )
+        })?;
+        Ok(Call {
+            id: request.id,
+            tid: request.pid,
+            number: i64::from(request.data.nr),
+            args: request.data.args,
+        })
+    }
+
+    /// Answers a call. A caller that died meanwhile needs no answer.
+    pub(crate) fn answer(&self, call: &Call, answer: Result<Answer, Errno>) {
+        let mut response = libc::seccomp_notif_resp {
+            id: call.id,
+            val: 0,
+            error: 0,
+            flags: 0,
+        };
+        match answer {
+            Ok(Answer::Sent) => return,
+            Ok(Answer::Continue) => {
+                response.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+            }
+            Ok(Answer::Value(value)) => response.val = value,
+            Err(Errno(errno)) => response.error = -errno,
+        }
+        // SAFETY: `response` is the structure this ioctl reads.
+        unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_SEND,
+                &response,
+            )
+        };
+    }
+
+    /// Whether the caller still waits. Memory and descriptors read before are then the caller's,
+    /// not those of another process that got its number.
+    pub(crate) fn is_waiting(&self, call: &Call) -> bool {
+        // SAFETY: the argument points to the 64-bit id this ioctl reads.
+        let result = unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
+                &call.id,
+            )
+        };
+        result == 0
+    }
+
+    /// Answers a call with a new descriptor in the caller: the lowest free number, or `at`.
+    pub(crate) fn answer_with(
+        &self,
+        call: &Call,
+        fd: BorrowedFd<'_>,
+        close_on_exec: bool,
+        at: Option<u32>,
+    ) -> Result<Answer, Errno> {
+        let mut flags = libc::SECCOMP_ADDFD_FLAG_SEND as u32;
+        if at.is_some() {
+            flags |= libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
+        }
+        let request = libc::seccomp_notif_addfd {
+            id: call.id,
+            flags,
+            srcfd: fd.as_raw_fd() as u32,
+            newfd: at.unwrap_or(0),
+            newfd_flags: if close_on_exec {
+                libc::O_CLOEXEC as u32
+            } else {
+                0
+            },
+        };
+        // SAFETY: `request` is the structure this ioctl reads.
+        sys::check(unsafe {
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                libc::SECCOMP_IOCTL_NOTIF_ADDFD,
+                &request,
+            )
+        })?;
+        Ok(Answer::Sent)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

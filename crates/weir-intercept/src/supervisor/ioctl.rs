@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `ioctl(SIOC*)` on sockets: the old way to ask about interfaces.
+//!
+//! `ip` reads and sets the queue length that way, busybox nearly everything, glibc
+//! `if_nametoindex`. Each call becomes an rtnetlink request to the backend, so there is one
+//! implementation of devices. Mirrors `dev_ioctl` (`net/core/dev_ioctl.c`), `devinet_ioctl` (`net/ipv4/devinet.c`).
+//!
+//! Served: `SIOCGIFNAME`, `-INDEX`, `-CONF`, `-FLAGS`, `-ADDR`, `-DSTADDR`, `-BRDADDR`, `-NETMASK`,
+//! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
+//! `-TXQLEN`; `SIOCGSKNS`. All others, among them ethtool, wireless, bridge and tunnel calls and the setting of
+//! addresses (`ifconfig`), are `EOPNOTSUPP`.
+use super::{Handled, Supervisor};
+use crate::backend::{Errno, NsId};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::os::fd::AsFd;
+use weir_netlink::{self as nl, IfAddrMsg, IfInfoMsg, Writer, ifa, ifla, nlm, rtm};
+
+const GIFNAME: u32 = 0x8910;
+const GIFCONF: u32 = 0x8912;
+const GIFFLAGS: u32 = 0x8913;
+const SIFFLAGS: u32 = 0x8914;
+const GIFADDR: u32 = 0x8915;
+const GIFDSTADDR: u32 = 0x8917;
+const GIFBRDADDR: u32 = 0x8919;
+const GIFNETMASK: u32 = 0x891b;
+const GIFMETRIC: u32 = 0x891d;
+const GIFMTU: u32 = 0x8921;
+const SIFMTU: u32 = 0x8922;
+const SIFNAME: u32 = 0x8923;
+const SIFHWADDR: u32 = 0x8924;
+const GIFHWADDR: u32 = 0x8927;
+const GIFINDEX: u32 = 0x8933;
+const GIFTXQLEN: u32 = 0x8942;
+const SIFTXQLEN: u32 = 0x8943;
+const GSKNS: u32 = 0x894c;
+const GIFMAP: u32 = 0x8970;
+
+/// Length of an interface name, NUL included.
+const IFNAMSIZ: usize = 16;
+/// Size of a struct ifreq: a name and a union.
+const IFREQ: usize = 40;
+/// Flags `dev_change_flags` lets a caller set.
+const SETTABLE: u32 = (libc::IFF_UP
+    | libc::IFF_DEBUG
+    | libc::IFF_NOTRAILERS
+    | libc::IFF_NOARP
+    | libc::IFF_PROMISC
+    | libc::IFF_ALLMULTI
+    | libc::IFF_MULTICAST
+    | libc::IFF_PORTSEL
+    | libc::IFF_AUTOMEDIA
+    | libc::IFF_DYNAMIC) as u32;
+
+/// What a `RTM_NEWLINK` says of a device.
+#[derive(Debug, Default)]
+struct Link {
+    index: i32,
+    name: Vec<u8>,
+    kind: u16,
+    flags: u32,
+    mtu: u32,
+    queue: u32,
+    address: Vec<u8>,
+}
+
+/// What a `RTM_NEWADDR` says of an IPv4 address.
+#[derive(Clone, Debug, Default)]
+struct Address {
+    index: u32,
+    label: Vec<u8>,
+    local: [u8; 4],
+    peer: [u8; 4],
+    broadcast: [u8; 4],
+    prefix: u8,
+}
+
+fn broken(_: nl::Error) -> Errno {
+    Errno(libc::EPROTO)
+}
+
+impl Supervisor {
+    pub(super) fn ioctl(&mut self, call: &Call) -> Handled {
+        let request = call.args[1] as u32;
+        let address = call.args[2];
+        let Some(ns) = self.namespace_for_ioctl(call) else {
+            return Ok(Answer::Continue);
+        };
+        if request == GSKNS {
+            let file = self.setup.runtime.namespace_file(ns)?;
+            return self.listener.answer_with(call, file.as_fd(), true, None);
+        }
+        if request == GIFCONF {
+            return self.interface_list(call, ns, address);
+        }
+        if !is_served(request) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let mut ifreq: [u8; IFREQ] = sys::read_array(call.tid, address)?;
+        if request == GIFNAME {
+            let link = self.link(ns, Key::Index(int(&ifreq[IFNAMSIZ..])))?;
+            ifreq[..IFNAMSIZ].fill(0);
+            put_name(&mut ifreq, &link.name);
+            sys::write_memory(call.tid, address, &ifreq[..IFNAMSIZ])?;
+            return Ok(Answer::Value(0));
+        }
+        let label = c_bytes(&ifreq[..IFNAMSIZ]).to_vec();
+        // `eth0:1` is a label of an address of eth0.
+        let name = label.split(|&b| b == b':').next().unwrap_or_default();
+        let link = self.link(ns, Key::Name(name))?;
+        let value = &mut ifreq[IFNAMSIZ..];
+        match request {
+            SIFFLAGS | SIFMTU | SIFNAME | SIFHWADDR | SIFTXQLEN => {
+                self.still_waiting(call)?;
+                self.change_link(ns, &link, request, value)?;
+                return Ok(Answer::Value(0));
+            }
+            GIFADDR | GIFDSTADDR | GIFBRDADDR | GIFNETMASK => {
+                let list = self.addresses(ns)?;
+                let of_link = |a: &&Address| a.index as i32 == link.index;
+                let found = list
+                    .iter()
+                    .filter(of_link)
+                    .find(|a| a.label == label)
+                    .or_else(|| list.iter().find(of_link))
+                    .ok_or(Errno(libc::EADDRNOTAVAIL))?;
+                put_address(
+                    value,
+                    match request {
+                        GIFADDR => found.local,
+                        GIFDSTADDR => found.peer,
+                        GIFBRDADDR => found.broadcast,
+                        _ => u32::MAX
+                            .checked_shl(32 - u32::from(found.prefix))
+                            .unwrap_or(0)
+                            .to_be_bytes(),
+                    },
+                );
+            }
+            GIFFLAGS => value[..2].copy_from_slice(&(link.flags as u16).to_ne_bytes()),
+            GIFMTU => value[..4].copy_from_slice(&link.mtu.to_ne_bytes()),
+            GIFTXQLEN => value[..4].copy_from_slice(&link.queue.to_ne_bytes()),
+            GIFINDEX => value[..4].copy_from_slice(&link.index.to_ne_bytes()),
+            GIFHWADDR => {
+                value.fill(0);
+                value[..2].copy_from_slice(&link.kind.to_ne_bytes());
+                let n = link.address.len().min(14);
+                value[2..2 + n].copy_from_slice(&link.address[..n]);
+            }
+            GIFMETRIC => value[..4].fill(0),
+            _ => value.fill(0), // GIFMAP
+        }
+        sys::write_memory(call.tid, address, &ifreq)?;
+        Ok(Answer::Value(0))
+    }
+
+    fn change_link(&self, ns: NsId, link: &Link, request: u32, value: &[u8]) -> Result<(), Errno> {
+        let mut header = IfInfoMsg {
+            index: link.index,
+            ..IfInfoMsg::default()
+        };
+        if request == SIFFLAGS {
+            header.flags = u32::from(u16::from_ne_bytes([value[0], value[1]])) & SETTABLE;
+            header.change = SETTABLE;
+        }
+        let mut w = Writer::new();
+        let message = w.message(rtm::NEWLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+        w.fixed(&header);
+        match request {
+            SIFMTU => w.put_u32(ifla::MTU, int(value) as u32),
+            SIFTXQLEN => w.put_u32(ifla::TXQLEN, int(value) as u32),
+            SIFNAME => w.put_c_str(ifla::IFNAME, c_bytes(&value[..IFNAMSIZ])),
+            SIFHWADDR => {
+                if u16::from_ne_bytes([value[0], value[1]]) != link.kind {
+                    return Err(Errno(libc::EINVAL));
+                }
+                w.put(ifla::ADDRESS, &value[2..2 + link.address.len().min(14)]);
+            }
+            _ => {}
+        }
+        w.finish(message).map_err(|_| Errno(libc::EMSGSIZE))?;
+        self.ask(ns, w.bytes(), |_| Ok(()))
+    }
+
+    fn link(&self, ns: NsId, key: Key<'_>) -> Result<Link, Errno> {
+        let mut w = Writer::new();
+        let message = w.message(rtm::GETLINK, nlm::F_REQUEST, 1, 0);
+        w.fixed(&IfInfoMsg {
+            index: match key {
+                Key::Index(index) if index > 0 => index,
+                Key::Index(_) => return Err(Errno(libc::ENODEV)),
+                Key::Name(_) => 0,
+            },
+            ..IfInfoMsg::default()
+        });
+        if let Key::Name(name) = key {
+            if name.is_empty() {
+                return Err(Errno(libc::ENODEV));
+            }
+            w.put_c_str(ifla::IFNAME, name);
+        }
+        w.finish(message).map_err(|_| Errno(libc::EMSGSIZE))?;
+        let mut found = None;
+        self.ask(ns, w.bytes(), |message| {
+            if message.header.ty == rtm::NEWLINK {
+                found = Some(read_link(message)?);
+            }
+            Ok(())
+        })?;
+        found.ok_or(Errno(libc::ENODEV))
+    }
+
+    fn addresses(&self, ns: NsId) -> Result<Vec<Address>, Errno> {
+        let mut w = Writer::new();
+        let flags = nlm::F_REQUEST | nlm::F_DUMP;
+        let message = w.message(rtm::GETADDR, flags, 1, 0);
+        w.fixed(&IfAddrMsg {
+            family: libc::AF_INET as u8,
+            ..IfAddrMsg::default()
+        });
+        w.finish(message).map_err(|_| Errno(libc::EMSGSIZE))?;
+        let mut list = Vec::new();
+        self.ask(ns, w.bytes(), |message| {
+            if message.header.ty == rtm::NEWADDR {
+                list.push(read_address(message)?);
+            }
+            Ok(())
+        })?;
+        Ok(list)
+    }
+
+    /// Sends a request and walks its answer; an error in it is the result.
+    fn ask(
+        &self,
+        ns: NsId,
+        request: &[u8],
+        mut each: impl FnMut(&nl::Message<'_>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let answer = self.backend.request(ns, request)?;
+        for message in nl::messages(&answer) {
+            if message.header.ty == nlm::ERROR {
+                match -int(message.payload()) {
+                    0 => {}
+                    errno => return Err(Errno(errno)),
+                }
+            }
+            each(&message)?;
+        }
+        Ok(())
+    }
+
+    /// `SIOCGIFCONF`: an ifreq for each IPv4 address.
+    fn interface_list(&mut self, call: &Call, ns: NsId, at: u64) -> Handled {
+        let ifconf: [u8; 16] = sys::read_array(call.tid, at)?;
+        let room = usize::try_from(int(&ifconf)).map_err(|_| Errno(libc::EINVAL))?;
+        let mut pointer = [0; 8];
+        pointer.copy_from_slice(&ifconf[8..]);
+        let pointer = u64::from_ne_bytes(pointer);
+        let mut out = Vec::new();
+        for address in self.addresses(ns)? {
+            let mut ifreq = [0; IFREQ];
+            let name = if address.label.is_empty() {
+                self.link(ns, Key::Index(address.index as i32))?.name
+            } else {
+                address.label.clone()
+            };
+            put_name(&mut ifreq, &name);
+            put_address(&mut ifreq[IFNAMSIZ..], address.local);
+            out.extend(ifreq);
+        }
+        let mut length = out.len();
+        if pointer != 0 {
+            length = length.min(room) / IFREQ * IFREQ;
+            sys::write_memory(call.tid, pointer, &out[..length])?;
+        }
+        sys::write_memory(call.tid, at, &(length as i32).to_ne_bytes())?;
+        Ok(Answer::Value(0))
+    }
+}
+
+/// How a device is asked for.
+#[derive(Clone, Copy)]
+enum Key<'a> {
+    Index(i32),
+    Name(&'a [u8]),
+}
+
+fn is_served(request: u32) -> bool {
+    matches!(
+        request,
+        GIFNAME
+            | GIFFLAGS
+            | SIFFLAGS
+            | GIFADDR
+            | GIFDSTADDR
+            | GIFBRDADDR
+            | GIFNETMASK
+            | GIFMETRIC
+            | GIFMTU
+            | SIFMTU
+            | SIFNAME
+            | SIFHWADDR
+            | GIFHWADDR
+            | GIFINDEX
+            | GIFTXQLEN
+            | SIFTXQLEN
+            | GIFMAP
+    )
+}
+
+fn read_link(message: &nl::Message<'_>) -> Result<Link, Errno> {
+    let header: IfInfoMsg = message.fixed().map_err(broken)?;
+    let mut link = Link {
+        index: header.index,
+        kind: header.ty,
+        flags: header.flags,
+        ..Link::default()
+    };
+    for attr in message.attrs::<IfInfoMsg>() {
+        match attr.ty {
+            ifla::IFNAME => link.name = attr.c_str().to_vec(),
+            ifla::MTU => link.mtu = attr.u32().map_err(broken)?,
+            ifla::TXQLEN => link.queue = attr.u32().map_err(broken)?,
+            ifla::ADDRESS => link.address = attr.payload.to_vec(),
+            _ => {}
+        }
+    }
+    Ok(link)
+}
+
+fn read_address(message: &nl::Message<'_>) -> Result<Address, Errno> {
+    let header: IfAddrMsg = message.fixed().map_err(broken)?;
+    let mut address = Address {
+        index: header.index,
+        prefix: header.prefixlen,
+        ..Address::default()
+    };
+    let mut local = None;
+    for attr in message.attrs::<IfAddrMsg>() {
+        match attr.ty {
+            ifa::ADDRESS => address.peer = attr.array().map_err(broken)?,
+            ifa::LOCAL => local = Some(attr.array().map_err(broken)?),
+            ifa::BROADCAST => address.broadcast = attr.array().map_err(broken)?,
+            ifa::LABEL => address.label = attr.c_str().to_vec(),
+            _ => {}
+        }
+    }
+    address.local = local.unwrap_or(address.peer);
+    Ok(address)
+}
+
+fn int(bytes: &[u8]) -> i32 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| i32::from_ne_bytes(*bytes))
+}
+
+fn c_bytes(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&b| b == 0).next().unwrap_or_default()
+}
+
+fn put_name(ifreq: &mut [u8], name: &[u8]) {
+    let n = name.len().min(IFNAMSIZ - 1);
+    ifreq[..n].copy_from_slice(&name[..n]);
+}
+
+/// A sockaddr_in in the union of an ifreq.
+fn put_address(value: &mut [u8], address: [u8; 4]) {
+    value[..16].fill(0);
+    value[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    value[4..8].copy_from_slice(&address);
+}

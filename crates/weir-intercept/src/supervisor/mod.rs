@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The supervisor of one launch: a thread that answers the system calls its filter stops.
+//!
+//! One file per family of calls: [`socket`] (netlink sockets, refused ones; [`refuse`]), [`namespace`]
+//! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`path`] (what calls with a path
+//! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`), [`ioctl`] (`SIOC*`).
+//!
+//! The thread takes one call at a time. Everything about an open file of a client is looked up by
+//! its (device, inode), never by its number, which may have been closed, duplicated or reused.
+//! Memory of a client is copied once and judged from the copy; a call that is then continued is read
+//! again by the kernel, so this is no barrier against a hostile program, only a way of
+//! leading honest ones. Before an effect outlives the call, [`Listener::is_waiting`] makes sure
+//! that what was read belonged to the caller.
+mod ioctl;
+mod namespace;
+mod path;
+mod refuse;
+mod served;
+mod socket;
+
+use crate::backend::{Backend, Errno, NsId, StackInfo};
+use crate::runtime::Runtime;
+use crate::seccomp::{Answer, Call, Listener};
+use crate::sys;
+use crate::task::{Carrier, Tasks, process_of};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a call handler returns.
+type Handled = Result<Answer, Errno>;
+
+/// Identity of an open file: device and inode.
+type FileKey = (u64, u64);
+
+/// What the launcher knows when it starts a supervisor.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) runtime: Runtime,
+    /// Names the launch towards the backend.
+    pub(crate) launch: u64,
+    /// The launch's own directory.
+    pub(crate) scratch: PathBuf,
+    pub(crate) stack: StackInfo,
+    /// Namespace the program starts in.
+    pub(crate) start_in: NsId,
+    pub(crate) carrier: Carrier,
+    /// Mode U: `/run/netns` is real for the program.
+    pub(crate) private_mounts: bool,
+    /// In mode A: the program may make real mount namespaces (root).
+    pub(crate) may_mount: bool,
+    pub(crate) host_network: bool,
+    /// The process everything of the launch descends from.
+    pub(crate) keeper: u32,
+}
+
+/// The supervisor of one launch.
+pub(crate) struct Supervisor {
+    setup: Setup,
+    listener: Listener,
+    backend: Arc<dyn Backend>,
+    stop: OwnedFd,
+    tasks: Tasks,
+    sockets: socket::Sockets,
+    refused: refuse::Refused,
+    writers: served::Writers,
+    held: BTreeMap<NsId, namespace::Held>,
+    /// Processes that were told they have a user namespace.
+    pretended_users: BTreeSet<u32>,
+    /// Sentences already said: program and reason.
+    told: BTreeSet<(String, &'static str)>,
+}
+
+/// How often a namespace that only an open file may still refer to is looked at, ms.
+const LINGER_MS: i32 = 250;
+
+impl Supervisor {
+    pub(crate) fn new(
+        setup: Setup,
+        listener: Listener,
+        backend: Arc<dyn Backend>,
+        stop: OwnedFd,
+    ) -> Result<Supervisor, Errno> {
+        let tasks = Tasks::of_launch(setup.carrier, setup.keeper, setup.start_in, &setup.runtime);
+        backend.hold(setup.launch, setup.start_in);
+        Ok(Supervisor {
+            setup,
+            listener,
+            backend,
+            stop,
+            tasks,
+            sockets: socket::Sockets::default(),
+            refused: refuse::Refused::default(),
+            writers: served::Writers::default(),
+            held: BTreeMap::new(),
+            pretended_users: BTreeSet::new(),
+            told: BTreeSet::new(),
+        })
+    }
+
+    /// Serves until every program under the filter has ended, or the launcher says stop.
+    pub(crate) fn run(mut self) {
+        let mut last_look = Instant::now();
+        loop {
+            let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
+            let watched: Vec<NsId> = self
+                .held
+                .iter()
+                .flat_map(|(&ns, held)| held.watched.values().map(move |fd| (ns, fd)))
+                .map(|(ns, fd)| {
+                    fds.push(fd.as_fd());
+                    ns
+                })
+                .collect();
+            let refused = fds.len();
+            fds.extend(self.refused.fds());
+            let lingering = self.held.values().any(|held| held.lingering);
+            if !lingering {
+                last_look = Instant::now();
+            }
+            let timeout = lingering.then_some(LINGER_MS);
+            let Ok(events) = sys::poll_in(&fds, timeout) else {
+                break;
+            };
+            if events[0] & libc::POLLIN != 0 {
+                // ENOENT: the caller was killed in between.
+                if let Ok(call) = self.listener.receive() {
+                    let answer = self.handle(&call);
+                    self.listener.answer(&call, answer);
+                }
+            } else if events[0] & (libc::POLLHUP | libc::POLLERR) != 0 {
+                break;
+            }
+            if events[1] != 0 {
+                break;
+            }
+            if events[refused..].iter().any(|&event| event != 0) {
+                self.refused.serve();
+            }
+            let ended: BTreeSet<NsId> = watched
+                .into_iter()
+                .zip(&events[2..refused])
+                .filter(|(_, event)| **event != 0)
+                .map(|(ns, _)| ns)
+                .collect();
+            for ns in ended {
+                self.recheck(ns);
+            }
+            if lingering && last_look.elapsed().as_millis() >= LINGER_MS as u128 {
+                self.recheck_lingering();
+                last_look = Instant::now();
+            }
+        }
+        self.backend.end_launch(self.setup.launch);
+    }
+
+    fn handle(&mut self, call: &Call) -> Handled {
+        match call.number {
+            libc::SYS_write => self.write(call, call.args[1], call.args[2]),
+            libc::SYS_pwrite64 => self.write(call, call.args[1], call.args[2]),
+            libc::SYS_writev => self.writev(call),
+
+            libc::SYS_openat => {
+                self.open(call, call.int(0), call.args[1], call.int(2), call.args[3])
+            }
+            libc::SYS_openat2 => self.openat2(call),
+            libc::SYS_newfstatat => {
+                self.stat(call, call.int(0), call.args[1], call.args[2], call.int(3))
+            }
+            libc::SYS_statx => self.statx(call),
+            libc::SYS_faccessat | libc::SYS_faccessat2 => {
+                self.access(call, call.int(0), call.args[1], call.int(2))
+            }
+            libc::SYS_readlinkat => {
+                self.readlink(call, call.int(0), call.args[1], call.args[2], call.args[3])
+            }
+            libc::SYS_mkdirat => self.make_directory(call, call.int(0), call.args[1]),
+            libc::SYS_unlinkat => self.unlink(call, call.int(0), call.args[1], call.int(2)),
+            libc::SYS_renameat | libc::SYS_renameat2 => self.rename(
+                call,
+                (call.int(0), call.args[1]),
+                (call.int(2), call.args[3]),
+            ),
+            libc::SYS_getxattr | libc::SYS_lgetxattr => {
+                self.no_attributes(call, Err(libc::ENODATA))
+            }
+            libc::SYS_listxattr | libc::SYS_llistxattr => self.no_attributes(call, Ok(0)),
+            libc::SYS_inotify_add_watch => self.inotify_add_watch(call),
+
+            libc::SYS_unshare => self.unshare(call),
+            libc::SYS_setns => self.setns(call),
+            libc::SYS_mount => self.mount(call),
+            libc::SYS_umount2 => self.unmount(call),
+            libc::SYS_clone if call.int(0) & libc::CLONE_NEWNET == 0 => {
+                self.tasks.before_thread(call.tid);
+                Ok(Answer::Continue)
+            }
+            libc::SYS_clone => {
+                self.say_once(
+                    call,
+                    "clone",
+                    "clone(CLONE_NEWNET) is not served; use unshare or ip netns",
+                );
+                Err(Errno(libc::EPERM))
+            }
+            libc::SYS_exit_group => {
+                if self.tasks.is_in_table(call.tid) {
+                    self.tasks.settle_children(call.tid);
+                }
+                Ok(Answer::Continue)
+            }
+            // The timer slack carries the namespace.
+            libc::SYS_prctl => Ok(Answer::Value(0)),
+
+            libc::SYS_socket => self.socket(call),
+            libc::SYS_bind => self.bind(call),
+            libc::SYS_connect => self.connect(call),
+            libc::SYS_getsockname => self.socket_name(call),
+            libc::SYS_getpeername => self.peer_name(call),
+            libc::SYS_setsockopt => self.set_option(call),
+            libc::SYS_getsockopt => self.get_option(call),
+            libc::SYS_recvfrom => self.receive_from(call),
+            libc::SYS_sendto => self.send_to(call),
+            libc::SYS_ioctl => self.ioctl(call),
+
+            #[cfg(target_arch = "x86_64")]
+            _ => self.handle_old(call),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => Ok(Answer::Continue),
+        }
+    }
+
+    /// The calls newer architectures do not have.
+    #[cfg(target_arch = "x86_64")]
+    fn handle_old(&mut self, call: &Call) -> Handled {
+        const HERE: i32 = libc::AT_FDCWD;
+        let [first, second, third, ..] = call.args;
+        match call.number {
+            libc::SYS_open => self.open(call, HERE, first, second as i32, third),
+            libc::SYS_creat => {
+                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+                self.open(call, HERE, first, flags, second)
+            }
+            libc::SYS_stat => self.stat(call, HERE, first, second, 0),
+            libc::SYS_lstat => self.stat(call, HERE, first, second, libc::AT_SYMLINK_NOFOLLOW),
+            libc::SYS_access => self.access(call, HERE, first, second as i32),
+            libc::SYS_readlink => self.readlink(call, HERE, first, second, third),
+            libc::SYS_mkdir => self.make_directory(call, HERE, first),
+            libc::SYS_rmdir => self.unlink(call, HERE, first, libc::AT_REMOVEDIR),
+            libc::SYS_unlink => self.unlink(call, HERE, first, 0),
+            libc::SYS_rename => self.rename(call, (HERE, first), (HERE, second)),
+            _ => Ok(Answer::Continue),
+        }
+    }
+
+    /// The namespace of a calling thread.
+    fn namespace(&mut self, tid: u32) -> NsId {
+        // Only our own programs get here; one that cannot be traced back counts as never moved.
+        self.tasks.namespace(tid).unwrap_or(self.setup.start_in)
+    }
+
+    /// Makes sure the caller still waits, before an effect that outlives the call.
+    fn still_waiting(&self, call: &Call) -> Result<(), Errno> {
+        if self.listener.is_waiting(call) {
+            Ok(())
+        } else {
+            Err(Errno(libc::ESRCH))
+        }
+    }
+
+    /// Identity of a caller's open file.
+    fn file_key(tid: u32, fd: i32) -> Result<FileKey, Errno> {
+        let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).map_err(|_| Errno(libc::EBADF))?;
+        Ok((meta.dev(), meta.ino()))
+    }
+
+    /// Says a sentence on the launcher's standard error, once for a program and reason.
+    fn say_once(&mut self, call: &Call, reason: &'static str, sentence: &str) {
+        let name = fs::read_to_string(format!("/proc/{}/comm", call.tid)).unwrap_or_default();
+        let name = name.trim_end().to_string();
+        if !self.told.contains(&(name.clone(), reason)) {
+            crate::say(&format!("{name}: {sentence}"));
+            self.told.insert((name, reason));
+        }
+    }
+
+    /// The process of a calling thread.
+    fn process(&self, call: &Call) -> u32 {
+        process_of(call.tid).unwrap_or(call.tid)
+    }
+}
+
+/// Identity of a file of our own.
+fn own_key(fd: &OwnedFd) -> Result<FileKey, Errno> {
+    let meta = fs::File::from(fd.try_clone()?).metadata()?;
+    Ok((meta.dev(), meta.ino()))
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Network namespaces: `unshare`, `setns`, mounts of namespace files, and how long one lives.
+//!
+//! A namespace lives as long as a thread is in it, a name or an open file refers to it, or a socket
+//! of it is open, as in Linux. Names are hard links ([`crate::runtime`]), sockets are the daemon's;
+//! this file finds threads and open files: a launch holds a namespace from the time a thread
+//! enters it, and looks again when a process that was seen with it ends (pidfd), when a name of it
+//! is removed, and every quarter of a second while a living process has left it. A removed name
+//! with no user left thus drops the namespace before `umount2` returns.
+//!
+//! `unshare(CLONE_NEWUSER | CLONE_NEWNET)` (`unshare -rn`) makes the network namespace only: the
+//! rights a program would get by the other come with Weir's namespaces anyway. The id maps it
+//! then writes go nowhere.
+//!
+//! Not served: `clone(CLONE_NEWNET)` and `unshare` of a network namespace together with others
+//! than a user or mount namespace, since the arguments of a call cannot be changed; mounts of
+//! namespace files outside `/run/netns`.
+use super::{Handled, Supervisor};
+use crate::backend::{Errno, NsId};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use crate::task::{descendants, is_alive, threads};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+
+use super::path::Place;
+
+const NETNS: i32 = libc::CLONE_NEWNET;
+const MOUNTNS: i32 = libc::CLONE_NEWNS;
+const USERNS: i32 = libc::CLONE_NEWUSER;
+
+/// A namespace this launch has a thread or an open file in.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Processes last seen with it, and the descriptors that tell their end.
+    pub(super) watched: BTreeMap<u32, OwnedFd>,
+    /// A living process may have let go of it: look again soon.
+    pub(super) lingering: bool,
+}
+
+impl Supervisor {
+    pub(super) fn unshare(&mut self, call: &Call) -> Handled {
+        let flags = call.int(0);
+        let others = flags & !(NETNS | MOUNTNS);
+        if flags & NETNS == 0 {
+            // Mode A, a mount namespace: root gets it; for others the mounts that follow in
+            // `ip netns exec` are answered here and need none.
+            return Ok(if others == 0 && !self.setup.may_mount {
+                Answer::Value(0)
+            } else {
+                Answer::Continue
+            });
+        }
+        let real_mount_needed =
+            flags & MOUNTNS != 0 && !self.setup.private_mounts && self.setup.may_mount;
+        if others & !USERNS != 0 || real_mount_needed {
+            self.say_once(
+                call,
+                "unshare",
+                "unshare of a network namespace together with other namespaces is not served; \
+                 ask for it separately",
+            );
+            return Err(Errno(libc::EPERM));
+        }
+        self.still_waiting(call)?;
+        if others & USERNS != 0 {
+            let process = self.process(call);
+            self.pretended_users.insert(process);
+        }
+        let ns = self.backend.create_namespace()?;
+        self.setup.runtime.namespace_path(ns)?;
+        self.backend.hold(self.setup.launch, ns);
+        self.held.entry(ns).or_default();
+        self.move_thread(call, ns)
+    }
+
+    pub(super) fn setns(&mut self, call: &Call) -> Handled {
+        let (fd, kind) = (call.int(0), call.int(1));
+        let ns = match self.setup.runtime.namespace_of_fd(call.tid, fd) {
+            Some(ns) => ns,
+            None => match self.namespace_of_pidfd(call.tid, fd) {
+                Some(ns) if kind == NETNS => ns,
+                Some(_) if kind & NETNS != 0 => {
+                    self.say_once(
+                        call,
+                        "setns",
+                        "setns to a network namespace together with others is not served",
+                    );
+                    return Err(Errno(libc::EPERM));
+                }
+                _ if kind == 0 => return Ok(Answer::Continue),
+                _ => {
+                    // EBADF first, as the kernel has it.
+                    Self::file_key(call.tid, fd)?;
+                    return Err(Errno(libc::EINVAL));
+                }
+            },
+        };
+        if kind != 0 && kind != NETNS {
+            return Err(Errno(libc::EINVAL));
+        }
+        self.still_waiting(call)?;
+        self.move_thread(call, ns)
+    }
+
+    fn namespace_of_pidfd(&mut self, tid: u32, fd: i32) -> Option<NsId> {
+        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+        let line = info.lines().find_map(|l| l.strip_prefix("Pid:"))?;
+        let pid = line.trim().parse().ok()?;
+        self.tasks.namespace_of(pid)
+    }
+
+    fn move_thread(&mut self, call: &Call, ns: NsId) -> Handled {
+        let before = self.namespace(call.tid);
+        self.tasks.settle_children(call.tid);
+        self.tasks.set(call.tid, ns)?;
+        self.enter(self.process(call), ns);
+        if before != ns
+            && let Some(held) = self.held.get_mut(&before)
+        {
+            held.lingering = true;
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// A thread of this process is in the namespace now.
+    fn enter(&mut self, process: u32, ns: NsId) {
+        if ns == self.setup.start_in {
+            return; // held as long as the launch lives
+        }
+        if !self.held.contains_key(&ns) {
+            self.backend.hold(self.setup.launch, ns);
+        }
+        let held = self.held.entry(ns).or_default();
+        if let std::collections::btree_map::Entry::Vacant(slot) = held.watched.entry(process) {
+            match sys::pidfd_open(process) {
+                Ok(fd) => {
+                    slot.insert(fd);
+                }
+                // Ended already, or no more descriptors: look again soon instead.
+                Err(_) => held.lingering = true,
+            }
+        }
+    }
+
+    /// Looks whether anything of this launch still is in, or has open, the namespace.
+    pub(super) fn recheck(&mut self, ns: NsId) {
+        if ns == self.setup.start_in {
+            return;
+        }
+        let (inside, with_file) = self.users(ns);
+        if inside.is_empty() && with_file.is_empty() {
+            self.held.remove(&ns);
+            self.backend.release(self.setup.launch, ns);
+            return;
+        }
+        if let Some(held) = self.held.get_mut(&ns) {
+            held.watched
+                .retain(|process, _| inside.contains(process) || with_file.contains(process));
+            held.lingering = !with_file.is_empty();
+        }
+        for process in inside.into_iter().chain(with_file.iter().copied()) {
+            self.enter(process, ns);
+        }
+        if !with_file.is_empty()
+            && let Some(held) = self.held.get_mut(&ns)
+        {
+            held.lingering = true;
+        }
+    }
+
+    pub(super) fn recheck_lingering(&mut self) {
+        let lingering: Vec<NsId> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.lingering)
+            .map(|(&ns, _)| ns)
+            .collect();
+        for ns in lingering {
+            self.recheck(ns);
+        }
+    }
+
+    /// Processes with a thread in the namespace, and processes with its file open.
+    fn users(&mut self, ns: NsId) -> (Vec<u32>, Vec<u32>) {
+        let key = self
+            .setup
+            .runtime
+            .namespace_path(ns)
+            .and_then(fs::metadata)
+            .map(|m| (m.dev(), m.ino()))
+            .ok();
+        let (mut inside, mut with_file) = (Vec::new(), Vec::new());
+        for process in descendants(self.setup.keeper) {
+            if threads(process)
+                .into_iter()
+                .any(|thread| is_alive(thread) && self.tasks.namespace(thread) == Some(ns))
+            {
+                inside.push(process);
+            }
+            let files = fs::read_dir(format!("/proc/{process}/fd"));
+            if files.into_iter().flatten().flatten().any(|file| {
+                fs::metadata(file.path()).is_ok_and(|m| Some((m.dev(), m.ino())) == key)
+            }) {
+                with_file.push(process);
+            }
+        }
+        (inside, with_file)
+    }
+
+    pub(super) fn mount(&mut self, call: &Call) -> Handled {
+        let [source, target, kind, flags, _] = call.args[..5] else {
+            return Ok(Answer::Continue);
+        };
+        let flags = flags as libc::c_ulong;
+        let Ok(target) = self.absolute(call, libc::AT_FDCWD, target) else {
+            return Ok(Answer::Continue); // the kernel says what is wrong with it
+        };
+        let bind = flags & libc::MS_BIND != 0;
+        let from = if bind {
+            self.place(call, libc::AT_FDCWD, source)
+        } else {
+            Place::Elsewhere
+        };
+        if let Some(name) = Self::netns_name(&target) {
+            if name.is_empty() {
+                return Ok(Answer::Value(0)); // /run/netns itself: made shared, bound on itself
+            }
+            let ns = match from {
+                Place::Namespace(thread) => self.tasks.namespace_of(thread),
+                Place::File(process, fd) => self.setup.runtime.namespace_of_fd(process, fd),
+                _ => {
+                    let source = self.absolute(call, libc::AT_FDCWD, source)?;
+                    Self::netns_name(&source).and_then(|name| {
+                        let meta = fs::metadata(self.setup.runtime.names().join(name)).ok()?;
+                        self.setup.runtime.namespace_of(meta.dev(), meta.ino())
+                    })
+                }
+            };
+            let ns = ns.ok_or(Errno(libc::EINVAL))?;
+            let path = self.setup.runtime.names().join(name);
+            fs::symlink_metadata(&path)?;
+            self.still_waiting(call)?;
+            self.setup.runtime.attach_name(&path, ns)?;
+            return Ok(Answer::Value(0));
+        }
+        if matches!(from, Place::Namespace(_)) {
+            self.say_once(
+                call,
+                "mount",
+                "a network namespace can be mounted in /run/netns only",
+            );
+            return Err(Errno(libc::EPERM));
+        }
+        let is_sysfs =
+            kind != 0 && sys::read_string(call.tid, kind).is_ok_and(|kind| kind == "sysfs");
+        if target == "/sys" && is_sysfs {
+            return Ok(Answer::Value(0)); // `ip netns exec`: the namespace's view of devices
+        }
+        let propagation = libc::MS_SLAVE | libc::MS_PRIVATE | libc::MS_SHARED;
+        if target == "/"
+            && flags & propagation != 0
+            && !self.setup.private_mounts
+            && !self.setup.may_mount
+        {
+            return Ok(Answer::Value(0)); // follows the unshare that was answered above
+        }
+        Ok(Answer::Continue)
+    }
+
+    pub(super) fn unmount(&mut self, call: &Call) -> Handled {
+        let Ok(target) = self.absolute(call, libc::AT_FDCWD, call.args[0]) else {
+            return Ok(Answer::Continue);
+        };
+        if target == "/sys" {
+            return Ok(Answer::Value(0));
+        }
+        match Self::netns_name(&target) {
+            None => Ok(Answer::Continue),
+            Some("") => Ok(Answer::Value(0)),
+            Some(name) => {
+                self.still_waiting(call)?;
+                let path = self.setup.runtime.names().join(name);
+                let ns = self.setup.runtime.detach_name(&path)?;
+                self.recheck(ns);
+                Ok(Answer::Value(0))
+            }
+        }
+    }
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls that name a file: what the path means, and the answer where it is ours.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/proc/{self,thread-self,PID}[/task/TID]/ns/net` | the namespace's file; `readlink` gives `net:[inode]` |
+//! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...` | served by the backend ([`super::served`]) |
+//! | `/run/netns`, `/var/run/netns` (mode A) | the same call on the stack's directory of names |
+//! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, for who was told it has a user namespace |
+//! | `/proc/PID/net/...` of a process outside | `EACCES`: it is the host's network |
+//! | `/dev/net/tun` | `EACCES`: a tap device would be the host's |
+//!
+//! Relative paths are judged from the caller's working directory or directory descriptor. Dots
+//! are taken lexically; symbolic links other than the ones above are not followed.
+//!
+//! Not served: `chmod`, `chown`, `statfs` and `chdir` of `/run/netns` in mode A; `statfs` says
+//! of a namespace's file that it is on a tmpfs, not nsfs.
+use super::served::Served;
+use super::{Handled, Supervisor};
+use crate::backend::{Errno, Tree};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use crate::task::process_of;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// What a path means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nothing of ours: the kernel's business.
+    Elsewhere,
+    /// In mode A, a path at or below `/run/netns`, as the file behind it.
+    Name(PathBuf),
+    /// `/proc/PID/ns/net` of this thread.
+    Namespace(u32),
+    /// `/proc/PID/fd/N`.
+    File(u32, i32),
+    /// A served file or directory.
+    Served(Served),
+    /// `/proc/PID/net` of a process that is in no namespace of ours, or what is in it.
+    Foreign,
+    /// `/dev/net/tun`.
+    Tun,
+    /// `uid_map`, `gid_map` or `setgroups` of a process.
+    UserMap,
+}
+
+/// First components of all paths of ours; others need no second look.
+const ROOTS: [&str; 5] = ["/proc", "/run", "/var", "/sys", "/dev"];
+
+/// Removes empty and dot components of an absolute path, lexically.
+fn normalise(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    let mut out = String::with_capacity(path.len() + 1);
+    for part in parts {
+        out.push('/');
+        out.push_str(part);
+    }
+    if out.is_empty() {
+        out.push('/');
+    }
+    out
+}
+
+/// Whether a normalised path is this prefix or below; what follows, without the slash.
+fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(prefix)?;
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('/')
+    }
+}
+
+impl Supervisor {
+    /// The absolute, normalised path an argument of a call means.
+    pub(super) fn absolute(&self, call: &Call, at: i32, address: u64) -> Result<String, Errno> {
+        let path = sys::read_string(call.tid, address)?;
+        self.absolute_of(call, at, &path)
+    }
+
+    fn absolute_of(&self, call: &Call, at: i32, path: &str) -> Result<String, Errno> {
+        if path.starts_with('/') {
+            return Ok(normalise(path));
+        }
+        let tid = call.tid;
+        let base = if at == libc::AT_FDCWD {
+            fs::read_link(format!("/proc/{tid}/cwd"))?
+        } else {
+            fs::read_link(format!("/proc/{tid}/fd/{at}"))?
+        };
+        let base = base.to_str().ok_or(Errno(libc::EILSEQ))?;
+        Ok(normalise(&format!("{base}/{path}")))
+    }
+
+    /// The name in `/run/netns` a path means (the directory itself: empty).
+    pub(super) fn netns_name(path: &str) -> Option<&str> {
+        below(path, "/run/netns").or_else(|| below(path, "/var/run/netns"))
+    }
+
+    /// What the path argument of a call means. A path that cannot be read is the kernel's.
+    pub(super) fn place(&mut self, call: &Call, at: i32, address: u64) -> Place {
+        let path = match sys::read_string(call.tid, address) {
+            Ok(path) => path,
+            Err(error) => {
+                if error.0 == libc::EPERM {
+                    self.say_once(
+                        call,
+                        "memory",
+                        "its memory cannot be read (it is not dumpable): paths it names are the \
+                         host's",
+                    );
+                }
+                return Place::Elsewhere;
+            }
+        };
+        if path.is_empty()
+            || path.starts_with('/')
+                && !path.contains("/..")
+                && !path.starts_with("//")
+                && !path.starts_with("/.")
+                && !ROOTS.iter().any(|root| path.starts_with(root))
+                && !path.starts_with(self.setup.scratch.to_str().unwrap_or("/proc"))
+        {
+            return Place::Elsewhere;
+        }
+        match self.absolute_of(call, at, &path) {
+            Ok(path) => self.place_of(call, &path),
+            Err(_) => Place::Elsewhere,
+        }
+    }
+
+    fn place_of(&mut self, call: &Call, path: &str) -> Place {
+        if let Some(rest) = below(path, "/proc") {
+            return self.place_in_proc(call, rest);
+        }
+        if !self.setup.private_mounts
+            && let Some(name) = Self::netns_name(path)
+        {
+            return Place::Name(self.setup.runtime.names().join(name));
+        }
+        for root in ["/sys/class/net", "/sys/devices/virtual/net"] {
+            if let Some(rest) = below(path, root) {
+                let ns = self.namespace(call.tid);
+                return Place::Served(Served::new(ns, Tree::SysClassNet, rest));
+            }
+        }
+        if path == "/dev/net/tun" {
+            return Place::Tun;
+        }
+        // The directories made for served trees, entered by a descriptor or as working directory.
+        let scratch = self.setup.scratch.to_str();
+        match scratch.and_then(|scratch| below(path, scratch)) {
+            Some(rest) => Served::from_scratch(rest).map_or(Place::Elsewhere, Place::Served),
+            None => Place::Elsewhere,
+        }
+    }
+
+    fn place_in_proc(&mut self, call: &Call, path: &str) -> Place {
+        if let Some(rest) = below(path, "sys/net") {
+            let ns = self.namespace(call.tid);
+            return Place::Served(Served::new(ns, Tree::Sysctl, rest));
+        }
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        let (mut thread, mut rest) = match first {
+            "net" => (call.tid, path),
+            "self" => (process_of(call.tid).unwrap_or(call.tid), rest),
+            "thread-self" => (call.tid, rest),
+            _ => match first.parse() {
+                Ok(pid) => (pid, rest),
+                Err(_) => return Place::Elsewhere,
+            },
+        };
+        if let Some(task) = below(rest, "task")
+            && let Some((tid, below_task)) = task.split_once('/')
+            && let Ok(tid) = tid.parse()
+        {
+            (thread, rest) = (tid, below_task);
+        }
+        if rest == "ns/net" {
+            return Place::Namespace(thread);
+        }
+        if matches!(rest, "uid_map" | "gid_map" | "setgroups") {
+            return Place::UserMap;
+        }
+        if let Some(fd) = below(rest, "fd").and_then(|fd| fd.parse().ok()) {
+            return Place::File(thread, fd);
+        }
+        match below(rest, "net") {
+            Some(file) => match self.tasks.namespace_of(thread) {
+                Some(ns) => Place::Served(Served::new(ns, Tree::ProcNet, file)),
+                None if self.setup.host_network => Place::Elsewhere,
+                None => Place::Foreign,
+            },
+            None => Place::Elsewhere,
+        }
+    }
+
+    /// A file of ours that stands for the place, for calls that only look.
+    fn stand_in(&mut self, place: Place) -> Result<Option<PathBuf>, Errno> {
+        match place {
+            Place::Elsewhere | Place::File(..) | Place::Tun | Place::UserMap => Ok(None),
+            Place::Foreign => Err(Errno(libc::EACCES)),
+            Place::Name(path) => Ok(Some(path)),
+            Place::Namespace(thread) => match self.tasks.namespace_of(thread) {
+                Some(ns) => Ok(Some(self.setup.runtime.namespace_path(ns)?)),
+                None => Ok(None),
+            },
+            Place::Served(served) => self.placeholder(&served).map(Some),
+        }
+    }
+
+    /// Whether the place is a directory below `/proc`, where nobody makes files: the one that stands
+    /// for it must be written to.
+    fn is_read_only_directory(&self, place: &Place) -> bool {
+        matches!(place, Place::Served(served) if self.is_directory_in_proc(served))
+    }
+
+    pub(super) fn open(
+        &mut self,
+        call: &Call,
+        at: i32,
+        address: u64,
+        flags: i32,
+        mode: u64,
+    ) -> Handled {
+        let close_on_exec = flags & libc::O_CLOEXEC != 0;
+        let file = match self.place(call, at, address) {
+            Place::Elsewhere | Place::File(..) => return Ok(Answer::Continue),
+            Place::UserMap => {
+                let process = self.process(call);
+                let write = flags & libc::O_ACCMODE != libc::O_RDONLY;
+                if !write || !self.pretended_users.contains(&process) {
+                    return Ok(Answer::Continue);
+                }
+                sys::memory_file(c"weir", b"")?
+            }
+            Place::Foreign => {
+                self.say_once(
+                    call,
+                    "foreign",
+                    "/proc/PID/net of a process outside Weir is refused: it is the host's network",
+                );
+                return Err(Errno(libc::EACCES));
+            }
+            Place::Tun if self.setup.host_network => return Ok(Answer::Continue),
+            Place::Tun => {
+                self.say_once(
+                    call,
+                    "tun",
+                    "/dev/net/tun is refused: a tap device would be the host's",
+                );
+                return Err(Errno(libc::EACCES));
+            }
+            Place::Served(served) => return self.open_served(call, &served, flags),
+            Place::Namespace(thread) => match self.tasks.namespace_of(thread) {
+                _ if flags & libc::O_NOFOLLOW != 0 => return Ok(Answer::Continue),
+                None => return Ok(Answer::Continue),
+                Some(_) if flags & libc::O_ACCMODE != libc::O_RDONLY => {
+                    return Err(Errno(libc::EACCES));
+                }
+                Some(ns) => {
+                    let path = self.setup.runtime.namespace_path(ns)?;
+                    sys::open(&path, flags & libc::O_PATH, 0)?
+                }
+            },
+            // `ip netns add` creates the file with mode 0; it must be readable later.
+            Place::Name(path) => sys::open(&path, flags, mode as u32 & 0o777 | 0o444)?,
+        };
+        self.listener
+            .answer_with(call, file.as_fd(), close_on_exec, None)
+    }
+
+    pub(super) fn openat2(&mut self, call: &Call) -> Handled {
+        // struct open_how { u64 flags, mode, resolve }
+        let how: [u8; 24] = match sys::read_array(call.tid, call.args[2]) {
+            Ok(how) => how,
+            Err(_) => return Ok(Answer::Continue),
+        };
+        let word = |i: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&how[i * 8..i * 8 + 8]);
+            u64::from_ne_bytes(bytes)
+        };
+        self.open(call, call.int(0), call.args[1], word(0) as i32, word(1))
+    }
+
+    pub(super) fn stat(
+        &mut self,
+        call: &Call,
+        at: i32,
+        address: u64,
+        out: u64,
+        flags: i32,
+    ) -> Handled {
+        let place = self.place(call, at, address);
+        if matches!(place, Place::Namespace(_)) && flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+            return Ok(Answer::Continue); // the link itself
+        }
+        let read_only = self.is_read_only_directory(&place);
+        match self.stand_in(place)? {
+            None => Ok(Answer::Continue),
+            Some(path) => {
+                let mut stat = sys::stat(&path, flags & libc::AT_SYMLINK_NOFOLLOW)?;
+                if read_only {
+                    stat.st_mode &= !0o222;
+                }
+                sys::write_memory(call.tid, out, sys::bytes_of(&stat))?;
+                Ok(Answer::Value(0))
+            }
+        }
+    }
+
+    pub(super) fn statx(&mut self, call: &Call) -> Handled {
+        let (at, address, flags, out) = (call.int(0), call.args[1], call.int(2), call.args[4]);
+        let place = self.place(call, at, address);
+        if matches!(place, Place::Namespace(_)) && flags & libc::AT_SYMLINK_NOFOLLOW != 0 {
+            return Ok(Answer::Continue);
+        }
+        let read_only = self.is_read_only_directory(&place);
+        match self.stand_in(place)? {
+            None => Ok(Answer::Continue),
+            Some(path) => {
+                let mut stat = sys::statx(
+                    &path,
+                    flags & libc::AT_SYMLINK_NOFOLLOW,
+                    call.args[3] as u32,
+                )?;
+                if read_only {
+                    stat.stx_mode &= !0o222;
+                }
+                sys::write_memory(call.tid, out, sys::bytes_of(&stat))?;
+                Ok(Answer::Value(0))
+            }
+        }
+    }
+
+    pub(super) fn access(&mut self, call: &Call, at: i32, address: u64, mode: i32) -> Handled {
+        let place = self.place(call, at, address);
+        match self.stand_in(place)? {
+            None => Ok(Answer::Continue),
+            Some(path) => {
+                sys::access(&path, mode)?;
+                Ok(Answer::Value(0))
+            }
+        }
+    }
+
+    pub(super) fn readlink(
+        &mut self,
+        call: &Call,
+        at: i32,
+        address: u64,
+        out: u64,
+        size: u64,
+    ) -> Handled {
+        let thread = match self.place(call, at, address) {
+            Place::Namespace(thread) => thread,
+            Place::Served(served) => {
+                // It is there or it is not, but it is no link: `sysctl` asks for each part of a path.
+                self.placeholder(&served)?;
+                return Err(Errno(libc::EINVAL));
+            }
+            _ => return Ok(Answer::Continue),
+        };
+        let Some(ns) = self.tasks.namespace_of(thread) else {
+            return Ok(Answer::Continue);
+        };
+        let text = format!("net:[{}]", self.setup.runtime.namespace_inode(ns)?);
+        let length = text.len().min(size as usize);
+        if length == 0 {
+            return Err(Errno(libc::EINVAL));
+        }
+        sys::write_memory(call.tid, out, &text.as_bytes()[..length])?;
+        Ok(Answer::Value(length as i64))
+    }
+
+    /// A path argument in `/run/netns` (mode A), as the file behind it.
+    fn name_argument(&mut self, call: &Call, at: i32, address: u64) -> Option<PathBuf> {
+        match self.place(call, at, address) {
+            Place::Name(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    pub(super) fn make_directory(&mut self, call: &Call, at: i32, address: u64) -> Handled {
+        match self.name_argument(call, at, address) {
+            None => Ok(Answer::Continue),
+            Some(path) => {
+                fs::create_dir(path)?;
+                Ok(Answer::Value(0))
+            }
+        }
+    }
+
+    pub(super) fn unlink(&mut self, call: &Call, at: i32, address: u64, flags: i32) -> Handled {
+        let Some(path) = self.name_argument(call, at, address) else {
+            return Ok(Answer::Continue);
+        };
+        if path == self.setup.runtime.names() {
+            return Err(Errno(libc::EBUSY));
+        }
+        if flags & libc::AT_REMOVEDIR != 0 {
+            fs::remove_dir(path)?;
+        } else {
+            fs::remove_file(path)?;
+        }
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn rename(&mut self, call: &Call, from: (i32, u64), to: (i32, u64)) -> Handled {
+        let from = self.name_argument(call, from.0, from.1);
+        let to = self.name_argument(call, to.0, to.1);
+        match (from, to) {
+            (None, None) => Ok(Answer::Continue),
+            (Some(from), Some(to)) => {
+                fs::rename(from, to)?;
+                Ok(Answer::Value(0))
+            }
+            _ => Err(Errno(libc::EXDEV)),
+        }
+    }
+
+    /// Extended attributes of a name in `/run/netns`: there are none.
+    pub(super) fn no_attributes(&mut self, call: &Call, none: Result<i64, i32>) -> Handled {
+        match self.name_argument(call, libc::AT_FDCWD, call.args[0]) {
+            None => Ok(Answer::Continue),
+            Some(path) => {
+                fs::symlink_metadata(path)?;
+                none.map(Answer::Value).map_err(Errno)
+            }
+        }
+    }
+
+    pub(super) fn inotify_add_watch(&mut self, call: &Call) -> Handled {
+        let Some(path) = self.name_argument(call, libc::AT_FDCWD, call.args[1]) else {
+            return Ok(Answer::Continue);
+        };
+        let process = sys::pidfd_open(self.process(call))?;
+        let inotify = sys::pidfd_getfd(process.as_fd(), call.int(0))?;
+        let watch = sys::inotify_add_watch(inotify.as_fd(), &path, call.args[2] as u32)?;
+        Ok(Answer::Value(watch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_taken_lexically() {
+        assert_eq!(normalise("/proc//sys/./net/../net/"), "/proc/sys/net");
+        assert_eq!(normalise("/../.."), "/");
+        assert_eq!(below("/run/netns", "/run/netns"), Some(""));
+        assert_eq!(below("/run/netns/a/b", "/run/netns"), Some("a/b"));
+        assert_eq!(below("/run/netnsx", "/run/netns"), None);
+    }
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sockets: netlink sockets that lead to the stack, and sockets that would lead outside.
+//!
+//! `socket(AF_NETLINK, _, NETLINK_ROUTE)` or `NETLINK_GENERIC`, and the few other protocols of
+//! [`refuse`], gives one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]); from then on `sendmsg`,
+//! `recvmsg`, `poll`, `dup`, `fork` and `close` are the kernel's, without a stop. What shows the
+//! difference stops here:
+//!
+//! | call | answer |
+//! |---|---|
+//! | `bind`, `connect` with a `sockaddr_nl` | told to the backend |
+//! | `getsockname`, `getpeername` | a `sockaddr_nl` |
+//! | `setsockopt`, `getsockopt` of `SOL_NETLINK`; `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL` | as of a netlink socket |
+//! | `recvfrom` with an address | the kernel's address is written first, then the call goes on with an address length of 0 |
+//! | `recvfrom(MSG_DONTWAIT)` | goes on when the stack has answered what was sent (musl's `getifaddrs` does not wait) |
+//!
+//! Other netlink protocols do not exist (`EPROTONOSUPPORT`). A datagram or stream socket of the
+//! internet families is a harmless one whose `ioctl`s are answered ([`super::ioctl`]; busybox uses
+//! stream sockets for them) and whose `connect`, `bind` and `sendto` fail with `EACCES`; raw,
+//! packet, XDP and vsock sockets fail at once. The first refusal of a program is told on standard error.
+//!
+//! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux); `sendmsg` to an
+//! internet address on a harmless socket fails with `EINVAL` from the kernel.
+use super::{FileKey, Handled, Supervisor, own_key, refuse};
+use crate::backend::{Errno, SocketId, SocketOption, SocketRequest};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use crate::transport::{self, Connection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Length of a sockaddr_nl.
+const SOCKADDR_NL: usize = 12;
+const KIND_MASK: i32 = 0xf;
+/// Harmless sockets remembered; the oldest go first.
+const MAX_HARMLESS: usize = 65_536;
+
+/// A client's netlink socket.
+#[derive(Debug)]
+pub(super) struct NetlinkSocket {
+    /// None for one the stack knows nothing of ([`refuse`]).
+    pub(super) id: Option<SocketId>,
+    pub(super) ns: crate::backend::NsId,
+    portid: u32,
+    groups: BTreeSet<u32>,
+    kind: i32,
+    protocol: i32,
+    /// Options that are on, by number.
+    options: BTreeSet<i32>,
+}
+
+/// The sockets of this launch.
+#[derive(Debug, Default)]
+pub(super) struct Sockets {
+    pub(super) netlink: BTreeMap<FileKey, NetlinkSocket>,
+    /// Stand-ins for internet sockets: family and protocol.
+    pub(super) harmless: BTreeMap<FileKey, (i32, i32)>,
+    prune_at: usize,
+}
+
+impl Supervisor {
+    pub(super) fn socket(&mut self, call: &Call) -> Handled {
+        let (family, kind, protocol) = (call.int(0), call.int(1), call.int(2));
+        match family {
+            libc::AF_NETLINK if matches!(protocol, libc::NETLINK_ROUTE | libc::NETLINK_GENERIC) => {
+                self.netlink_socket(call, kind, protocol)
+            }
+            libc::AF_NETLINK if self.setup.host_network => Ok(Answer::Continue),
+            libc::AF_NETLINK if refuse::PROTOCOLS.contains(&protocol) => {
+                self.netlink_socket(call, kind, protocol)
+            }
+            libc::AF_NETLINK => Err(Errno(libc::EPROTONOSUPPORT)),
+            libc::AF_INET | libc::AF_INET6
+                if matches!(kind & KIND_MASK, libc::SOCK_DGRAM | libc::SOCK_STREAM) =>
+            {
+                let socket = sys::unix_socket(kind)?;
+                if self.sockets.harmless.len() >= MAX_HARMLESS {
+                    self.sockets.harmless.pop_first();
+                }
+                let protocol = match (protocol, kind & KIND_MASK) {
+                    (0, libc::SOCK_STREAM) => libc::IPPROTO_TCP,
+                    (0, _) => libc::IPPROTO_UDP,
+                    _ => protocol,
+                };
+                self.sockets
+                    .harmless
+                    .insert(own_key(&socket)?, (family, protocol));
+                self.hand_out(call, &socket, kind)
+            }
+            _ => Err(self.refuse(call)),
+        }
+    }
+
+    /// The sentence and the error for what would reach a network outside.
+    fn refuse(&mut self, call: &Call) -> Errno {
+        self.say_once(
+            call,
+            "network",
+            "internet and packet sockets are refused in a Weir namespace \
+             (--host-network allows the host's)",
+        );
+        Errno(libc::EACCES)
+    }
+
+    fn hand_out(&mut self, call: &Call, socket: &OwnedFd, kind: i32) -> Handled {
+        let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
+        self.listener
+            .answer_with(call, socket.as_fd(), close_on_exec, None)
+    }
+
+    fn netlink_socket(&mut self, call: &Call, kind: i32, protocol: i32) -> Handled {
+        if !matches!(kind & KIND_MASK, libc::SOCK_RAW | libc::SOCK_DGRAM) {
+            return Err(Errno(libc::ESOCKTNOSUPPORT));
+        }
+        let ns = self.namespace(call.tid);
+        self.still_waiting(call)?;
+        let (client, daemon) = transport::pair()?;
+        if kind & libc::SOCK_NONBLOCK != 0 {
+            sys::set_nonblocking(client.as_fd())?;
+        }
+        sys::set_nonblocking(daemon.as_fd())?;
+        let key = own_key(&client)?;
+        let process = self.process(call);
+        let (id, portid) = if !refuse::PROTOCOLS.contains(&protocol) {
+            let request = SocketRequest {
+                ns,
+                protocol,
+                process,
+                thread: call.tid,
+            };
+            match self.backend.open_socket(&request, daemon) {
+                Ok(grant) => (Some(grant.id), grant.portid),
+                Err(error) => {
+                    self.say_if_gone(call, error);
+                    return Err(error);
+                }
+            }
+        } else {
+            let portid = refuse::port_id(call, process);
+            self.refused.add(Connection::new(daemon), portid);
+            (None, portid)
+        };
+        self.prune_sockets();
+        self.sockets.netlink.insert(
+            key,
+            NetlinkSocket {
+                id,
+                ns,
+                portid,
+                groups: BTreeSet::new(),
+                kind: kind & KIND_MASK,
+                protocol,
+                options: BTreeSet::new(),
+            },
+        );
+        self.hand_out(call, &client, kind)
+    }
+
+    fn say_if_gone(&mut self, call: &Call, error: Errno) {
+        if error.0 == libc::ECONNREFUSED {
+            let directory = self.setup.stack.directory.display().to_string();
+            self.say_once(
+                call,
+                "gone",
+                &format!("the stack at {directory} is gone: its daemon has ended"),
+            );
+        }
+    }
+
+    fn prune_sockets(&mut self) {
+        let sockets = &mut self.sockets;
+        if sockets.netlink.len() < sockets.prune_at.max(1024) {
+            return;
+        }
+        let backend = &self.backend;
+        sockets
+            .netlink
+            .retain(|_, s| s.id.is_none_or(|id| backend.is_open(id)));
+        sockets.prune_at = sockets.netlink.len() * 2;
+    }
+
+    fn netlink(&mut self, call: &Call) -> Option<&mut NetlinkSocket> {
+        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        self.sockets.netlink.get_mut(&key)
+    }
+
+    fn harmless(&self, call: &Call) -> Option<(i32, i32)> {
+        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        self.sockets.harmless.get(&key).copied()
+    }
+
+    pub(super) fn bind(&mut self, call: &Call) -> Handled {
+        if self.harmless(call).is_some() {
+            return Err(self.refuse(call));
+        }
+        let backend = self.backend.clone();
+        let Some(socket) = self.netlink(call) else {
+            return Ok(Answer::Continue);
+        };
+        let (family, portid, groups) = read_address(call)?;
+        if family != libc::AF_NETLINK as u16 {
+            return Err(Errno(libc::EINVAL));
+        }
+        if let Some(id) = socket.id {
+            socket.portid = backend.bind(id, portid, groups)?;
+        } else if portid != 0 {
+            socket.portid = portid;
+        }
+        socket.groups.retain(|&group| group > 32);
+        socket
+            .groups
+            .extend((1..=32).filter(|group| groups >> (group - 1) & 1 == 1));
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn connect(&mut self, call: &Call) -> Handled {
+        if self.harmless(call).is_some() {
+            return Err(self.refuse(call));
+        }
+        if self.netlink(call).is_none() {
+            return Ok(Answer::Continue);
+        }
+        match read_address(call)? {
+            (family, 0, _) if family == libc::AF_NETLINK as u16 => Ok(Answer::Value(0)),
+            (family, ..) if family == libc::AF_NETLINK as u16 => Err(Errno(libc::ECONNREFUSED)),
+            _ => Err(Errno(libc::EINVAL)),
+        }
+    }
+
+    pub(super) fn send_to(&mut self, call: &Call) -> Handled {
+        if self.harmless(call).is_some() {
+            return Err(self.refuse(call));
+        }
+        Ok(Answer::Continue)
+    }
+
+    pub(super) fn socket_name(&mut self, call: &Call) -> Handled {
+        if let Some(socket) = self.netlink(call) {
+            let mask = socket
+                .groups
+                .iter()
+                .filter(|&&group| group <= 32)
+                .fold(0, |mask, group| mask | 1u32 << (group - 1));
+            let portid = socket.portid;
+            return write_address(call, &netlink_address(portid, mask));
+        }
+        if let Some((family, _)) = self.harmless(call) {
+            let length = if family == libc::AF_INET { 16 } else { 28 };
+            let mut address = vec![0; length];
+            address[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+            return write_address(call, &address);
+        }
+        Ok(Answer::Continue)
+    }
+
+    pub(super) fn peer_name(&mut self, call: &Call) -> Handled {
+        if self.netlink(call).is_some() {
+            return write_address(call, &netlink_address(0, 0));
+        }
+        if self.harmless(call).is_some() {
+            return Err(Errno(libc::ENOTCONN));
+        }
+        Ok(Answer::Continue)
+    }
+
+    pub(super) fn set_option(&mut self, call: &Call) -> Handled {
+        let backend = self.backend.clone();
+        let Some(socket) = self.netlink(call) else {
+            return Ok(Answer::Continue);
+        };
+        if call.int(4) < 4 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let value = u32::from_ne_bytes(sys::read_array(call.tid, call.args[3])?);
+        let number = call.int(2);
+        let on = value != 0;
+        let option = match number {
+            libc::NETLINK_ADD_MEMBERSHIP => SocketOption::AddMembership(value),
+            libc::NETLINK_DROP_MEMBERSHIP => SocketOption::DropMembership(value),
+            libc::NETLINK_PKTINFO => SocketOption::PacketInfo(on),
+            libc::NETLINK_BROADCAST_ERROR => SocketOption::BroadcastError(on),
+            libc::NETLINK_NO_ENOBUFS => SocketOption::NoEnobufs(on),
+            libc::NETLINK_LISTEN_ALL_NSID => SocketOption::ListenAllNsid(on),
+            libc::NETLINK_CAP_ACK => SocketOption::CapAck(on),
+            libc::NETLINK_EXT_ACK => SocketOption::ExtAck(on),
+            libc::NETLINK_GET_STRICT_CHK => SocketOption::StrictCheck(on),
+            _ => return Err(Errno(libc::ENOPROTOOPT)),
+        };
+        if let Some(id) = socket.id {
+            backend.set_option(id, option)?;
+        }
+        match option {
+            SocketOption::AddMembership(group) => {
+                socket.groups.insert(group);
+            }
+            SocketOption::DropMembership(group) => {
+                socket.groups.remove(&group);
+            }
+            _ if on => {
+                socket.options.insert(number);
+            }
+            _ => {
+                socket.options.remove(&number);
+            }
+        }
+        Ok(Answer::Value(0))
+    }
+
+    pub(super) fn get_option(&mut self, call: &Call) -> Handled {
+        let (level, number) = (call.int(1), call.int(2));
+        if level == libc::SOL_SOCKET
+            && let Some((family, protocol)) = self.harmless(call)
+        {
+            return match number {
+                libc::SO_DOMAIN => write_option(call, family),
+                libc::SO_PROTOCOL => write_option(call, protocol),
+                _ => Ok(Answer::Continue), // the type is right
+            };
+        }
+        let Some(socket) = self.netlink(call) else {
+            return Ok(Answer::Continue);
+        };
+        if level == libc::SOL_SOCKET {
+            let value = match number {
+                libc::SO_TYPE => socket.kind,
+                libc::SO_DOMAIN => libc::AF_NETLINK,
+                _ => socket.protocol,
+            };
+            return write_option(call, value);
+        }
+        match number {
+            libc::NETLINK_LIST_MEMBERSHIPS => {
+                let words = socket.groups.last().map_or(0, |last| last.div_ceil(32));
+                let mut mask = vec![0u32; words as usize];
+                for group in &socket.groups {
+                    if let Some(word) = group.checked_sub(1).map(|bit| bit / 32) {
+                        mask[word as usize] |= 1 << ((group - 1) % 32);
+                    }
+                }
+                let bytes: Vec<u8> = mask.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let room = u32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?) as usize;
+                sys::write_memory(call.tid, call.args[3], &bytes[..bytes.len().min(room) & !3])?;
+                sys::write_memory(call.tid, call.args[4], &(bytes.len() as u32).to_ne_bytes())?;
+                Ok(Answer::Value(0))
+            }
+            libc::NETLINK_PKTINFO
+            | libc::NETLINK_BROADCAST_ERROR
+            | libc::NETLINK_NO_ENOBUFS
+            | libc::NETLINK_LISTEN_ALL_NSID
+            | libc::NETLINK_CAP_ACK
+            | libc::NETLINK_EXT_ACK
+            | libc::NETLINK_GET_STRICT_CHK => {
+                let on = socket.options.contains(&number);
+                write_option(call, on.into())
+            }
+            _ => Err(Errno(libc::ENOPROTOOPT)),
+        }
+    }
+
+    pub(super) fn receive_from(&mut self, call: &Call) -> Handled {
+        let Some(id) = self.netlink(call).map(|socket| socket.id) else {
+            return Ok(Answer::Continue);
+        };
+        if call.int(3) & libc::MSG_DONTWAIT != 0 {
+            match id {
+                Some(id) => self.backend.settle(id),
+                None => self.refused.serve(),
+            }
+        }
+        if call.args[4] != 0 && call.args[5] != 0 {
+            // The kernel then stores no byte of its AF_UNIX address, and a length of 12.
+            let room = u32::from_ne_bytes(sys::read_array(call.tid, call.args[5])?) as usize;
+            let address = netlink_address(0, 0);
+            let n = room.min(SOCKADDR_NL);
+            sys::write_memory(call.tid, call.args[4], &address[..n])?;
+            sys::write_memory(call.tid, call.args[5], &0u32.to_ne_bytes())?;
+        }
+        Ok(Answer::Continue)
+    }
+
+    /// The namespace a socket's ioctls are about: its own, or the caller's; `None` if the
+    /// descriptor is no socket.
+    pub(super) fn namespace_for_ioctl(&mut self, call: &Call) -> Option<crate::backend::NsId> {
+        if let Some(socket) = self.netlink(call) {
+            return Some(socket.ns);
+        }
+        let link = std::fs::read_link(format!("/proc/{}/fd/{}", call.tid, call.int(0))).ok()?;
+        link.to_str()?
+            .starts_with("socket:[")
+            .then(|| self.namespace(call.tid))
+    }
+}
+
+/// The bytes of a sockaddr_nl.
+fn netlink_address(portid: u32, groups: u32) -> [u8; SOCKADDR_NL] {
+    let mut address = [0; SOCKADDR_NL];
+    address[..2].copy_from_slice(&(libc::AF_NETLINK as u16).to_ne_bytes());
+    address[4..8].copy_from_slice(&portid.to_ne_bytes());
+    address[8..].copy_from_slice(&groups.to_ne_bytes());
+    address
+}
+
+/// Family, port id and groups of the address argument of `bind` or `connect`.
+fn read_address(call: &Call) -> Result<(u16, u32, u32), Errno> {
+    let address: [u8; SOCKADDR_NL] = sys::read_array(call.tid, call.args[1])?;
+    let word = |at: usize| {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&address[at..at + 4]);
+        u32::from_ne_bytes(bytes)
+    };
+    let family = u16::from_ne_bytes([address[0], address[1]]);
+    Ok((family, word(4), word(8)))
+}
+
+/// Answers `getsockname` or `getpeername`: as much as there is room for, and the full length.
+fn write_address(call: &Call, address: &[u8]) -> Handled {
+    let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[2])?);
+    let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;
+    sys::write_memory(call.tid, call.args[1], &address[..address.len().min(room)])?;
+    let length = (address.len() as u32).to_ne_bytes();
+    sys::write_memory(call.tid, call.args[2], &length)?;
+    Ok(Answer::Value(0))
+}
+
+/// Answers `getsockopt` of an int.
+fn write_option(call: &Call, value: i32) -> Handled {
+    let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?);
+    let room = usize::try_from(room)
+        .map_err(|_| Errno(libc::EINVAL))?
+        .min(4);
+    sys::write_memory(call.tid, call.args[3], &value.to_ne_bytes()[..room])?;
+    sys::write_memory(call.tid, call.args[4], &(room as u32).to_ne_bytes())?;
+    Ok(Answer::Value(0))
+}

@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Safe wrappers around the system calls this crate needs and std does not have.
+//!
+//! Everything here is a thin, total function over file descriptors, paths or the memory of a
+//! client; nothing keeps state. What runs between `fork` and `exec` is in [`crate::spawn`].
+#![allow(unsafe_code)] // The system call layer: each block calls libc with checked arguments.
+use crate::backend::Errno;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+/// The calling thread's errno.
+pub(crate) fn errno() -> Errno {
+    Errno::from(io::Error::last_os_error())
+}
+
+/// Turns a libc result of -1 into the errno.
+pub(crate) fn check(result: impl Into<i64>) -> Result<i64, Errno> {
+    let value = result.into();
+    if value < 0 { Err(errno()) } else { Ok(value) }
+}
+
+fn owned(result: i32) -> Result<OwnedFd, Errno> {
+    let fd = check(result)? as RawFd;
+    // SAFETY: the system call just returned this descriptor, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A path for a system call.
+pub(crate) fn c_path(path: &Path) -> Result<CString, Errno> {
+    use std::os::unix::ffi::OsStrExt;
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))
+}
+
+/// Types that are plain bytes to the kernel: no padding that is read, any bit pattern valid.
+///
+/// # Safety
+/// Only for `repr(C)` structures of integers that the kernel fills as a whole.
+pub(crate) unsafe trait Plain: Copy {}
+// SAFETY: filled by the kernel, integers only.
+unsafe impl Plain for libc::stat {}
+// SAFETY: filled by the kernel, integers only.
+unsafe impl Plain for libc::statx {}
+
+/// The bytes of a plain structure.
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: `Plain` types were zeroed as a whole before the kernel filled them, so every byte,
+    // padding included, is initialised; the slice lives as long as the borrow.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// Reads memory of a thread; returns how much could be read.
+pub(crate) fn read_memory(tid: u32, address: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let local = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: buffer.len(),
+    };
+    // SAFETY: the local vector describes `buffer`, which the call may fill; the remote address
+    // is only interpreted by the kernel, in the other process.
+    let n = unsafe { libc::process_vm_readv(tid as i32, &local, 1, &remote, 1, 0) };
+    Ok(check(n as i64)? as usize)
+}
+
+/// Reads exactly `N` bytes of a thread's memory.
+pub(crate) fn read_array<const N: usize>(tid: u32, address: u64) -> Result<[u8; N], Errno> {
+    let mut buffer = [0; N];
+    if read_memory(tid, address, &mut buffer)? == N {
+        Ok(buffer)
+    } else {
+        Err(Errno(libc::EFAULT))
+    }
+}
+
+/// Whether memory of a process may be read at all.
+pub(crate) fn may_read_memory(pid: u32) -> Result<(), Errno> {
+    // No process has anything mapped at the top of the address space: permission is checked first.
+    match read_memory(pid, u64::MAX - 4096, &mut [0]) {
+        // ESRCH: it has ended already.
+        Ok(_) | Err(Errno(libc::EFAULT | libc::ESRCH)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes memory of a thread, all or `EFAULT`.
+pub(crate) fn write_memory(tid: u32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let local = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: bytes.len(),
+    };
+    // SAFETY: the local vector describes `bytes`, which the call only reads; the remote address
+    // is only interpreted by the kernel, in the other process.
+    let n = unsafe { libc::process_vm_writev(tid as i32, &local, 1, &remote, 1, 0) };
+    if check(n as i64)? as usize == bytes.len() {
+        Ok(())
+    } else {
+        Err(Errno(libc::EFAULT))
+    }
+}
+
+/// Reads a NUL-terminated string of at most `PATH_MAX` bytes, never across an unmapped page.
+pub(crate) fn read_string(tid: u32, address: u64) -> Result<String, Errno> {
+    const PAGE: u64 = 4096;
+    const FIRST: u64 = 256; // most paths are short: one small read does
+    let mut text = Vec::new();
+    let mut buffer = [0u8; PAGE as usize];
+    while text.len() < libc::PATH_MAX as usize {
+        let at = address.wrapping_add(text.len() as u64);
+        let mut want = PAGE - (at & (PAGE - 1));
+        if text.is_empty() {
+            want = want.min(FIRST);
+        }
+        let n = read_memory(tid, at, &mut buffer[..want as usize])?;
+        if n == 0 {
+            return Err(Errno(libc::EFAULT));
+        }
+        if let Some(end) = buffer[..n].iter().position(|&b| b == 0) {
+            text.extend_from_slice(&buffer[..end]);
+            return String::from_utf8(text).map_err(|_| Errno(libc::EILSEQ));
+        }
+        text.extend_from_slice(&buffer[..n]);
+    }
+    Err(Errno(libc::ENAMETOOLONG))
+}
+
+/// A connected pair of AF_UNIX sockets, close-on-exec.
+pub(crate) fn socket_pair(kind: i32) -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut fds = [-1; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    check(unsafe {
+        libc::socketpair(
+            libc::AF_UNIX,
+            kind | libc::SOCK_CLOEXEC,
+            0,
+            fds.as_mut_ptr(),
+        )
+    })?;
+    Ok((owned(fds[0])?, owned(fds[1])?))
+}
+
+/// An unconnected AF_UNIX socket of this type (flags included), close-on-exec.
+pub(crate) fn unix_socket(kind: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) })
+}
+
+/// Binds an AF_UNIX socket to an abstract name (its first byte is the NUL).
+pub(crate) fn bind_abstract(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    // SAFETY: all-zero is a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
+    address.sun_family = libc::AF_UNIX as u16;
+    for (slot, byte) in address.sun_path.iter_mut().zip(name) {
+        *slot = *byte as libc::c_char;
+    }
+    let length = 2 + name.len().min(address.sun_path.len());
+    // SAFETY: the address is initialised and `length` is within it.
+    check(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            std::ptr::from_ref(&address).cast(),
+            length as u32,
+        )
+    })?;
+    Ok(())
+}
+
+/// Sets an integer socket option.
+pub(crate) fn set_socket_option(
+    fd: BorrowedFd<'_>,
+    level: i32,
+    option: i32,
+    value: i32,
+) -> Result<(), Errno> {
+    // SAFETY: the value outlives the call and its size is given.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(&value).cast(),
+            size_of::<i32>() as u32,
+        )
+    })?;
+    Ok(())
+}
+
+/// The peer's user id (`SO_PEERCRED`).
+pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    // SAFETY: all-zero is a valid ucred.
+    let mut cred: libc::ucred = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut length = size_of::<libc::ucred>() as u32;
+    // SAFETY: `cred` and `length` outlive the call and `length` is its size.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut cred).cast(),
+            &mut length,
+        )
+    })?;
+    Ok(cred.uid)
+}
+
+/// Sends a packet (or stream bytes), never raising `SIGPIPE`.
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
+    // SAFETY: pointer and length describe `bytes`.
+    let n = unsafe {
+        libc::send(
+            fd.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            flags | libc::MSG_NOSIGNAL,
+        )
+    };
+    Ok(check(n as i64)? as usize)
+}
+
+/// Receives a packet (or stream bytes); 0 is end of file.
+pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Result<usize, Errno> {
+    // SAFETY: pointer and length describe `buffer`.
+    let n = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            flags,
+        )
+    };
+    Ok(check(n as i64)? as usize)
+}
+
+const MAX_FDS: usize = 2;
+/// Room for a control message with `MAX_FDS` descriptors, aligned as a cmsghdr.
+#[repr(C, align(8))]
+struct ControlBuffer([u8; 64]);
+
+/// Sends bytes with up to two descriptors beside them.
+pub(crate) fn send_with_fds(
+    fd: BorrowedFd<'_>,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<usize, Errno> {
+    assert!(fds.len() <= MAX_FDS, "at most two descriptors a message");
+    let mut io = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut control = ControlBuffer([0; 64]);
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &mut io;
+    message.msg_iovlen = 1;
+    if !fds.is_empty() {
+        let payload = std::mem::size_of_val(fds) as u32;
+        message.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: CMSG_SPACE only computes; two descriptors need 24 bytes, the buffer has 64, so
+        // CMSG_FIRSTHDR is inside it and CMSG_DATA has room for the copied descriptors.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(payload) as _;
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(payload) as _;
+            for (i, fd) in fds.iter().enumerate() {
+                libc::CMSG_DATA(header)
+                    .cast::<RawFd>()
+                    .add(i)
+                    .write_unaligned(fd.as_raw_fd());
+            }
+        }
+    }
+    // SAFETY: the message describes live buffers.
+    let n = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+    Ok(check(n as i64)? as usize)
+}
+
+/// Receives bytes and the descriptors that came with them.
+pub(crate) fn receive_with_fds(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> Result<(usize, Vec<OwnedFd>), Errno> {
+    let mut io = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut control = ControlBuffer([0; 64]);
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &mut io;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: the message describes live buffers with their true sizes.
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) };
+    let n = check(n as i64)? as usize;
+    let mut fds = Vec::new();
+    // SAFETY: the kernel filled msg_control up to msg_controllen; the CMSG macros stay within it,
+    // and each SCM_RIGHTS entry carries (cmsg_len - header) / 4 descriptors that are now ours.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                for i in 0..bytes / size_of::<RawFd>() {
+                    let raw = libc::CMSG_DATA(header)
+                        .cast::<RawFd>()
+                        .add(i)
+                        .read_unaligned();
+                    fds.push(OwnedFd::from_raw_fd(raw));
+                }
+            }
+            header = libc::CMSG_NXTHDR(&message, header);
+        }
+    }
+    Ok((n, fds))
+}
+
+/// A packet pipe (each write is one read), both ends close-on-exec, the read end non-blocking.
+pub(crate) fn packet_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut fds = [-1; 2];
+    // SAFETY: `fds` has room for the two descriptors.
+    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_DIRECT) })?;
+    let (read, write) = (owned(fds[0])?, owned(fds[1])?);
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) })?;
+    Ok((read, write))
+}
+
+/// Makes a descriptor non-blocking.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })? as i32;
+    // SAFETY: no pointers.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+    Ok(())
+}
+
+/// A file in memory with this content, its offset at the start.
+pub(crate) fn memory_file(name: &CStr, content: &[u8]) -> Result<OwnedFd, Errno> {
+    // SAFETY: the name is NUL-terminated.
+    let fd = owned(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
+    let mut at = 0;
+    while at < content.len() {
+        // SAFETY: pointer and length describe the rest of `content`.
+        let n = unsafe {
+            libc::pwrite(
+                fd.as_raw_fd(),
+                content[at..].as_ptr().cast(),
+                content.len() - at,
+                at as i64,
+            )
+        };
+        at += check(n as i64)? as usize;
+    }
+    Ok(fd)
+}
+
+/// Opens a path relative to nothing, close-on-exec.
+pub(crate) fn open(path: &Path, flags: i32, mode: u32) -> Result<OwnedFd, Errno> {
+    let path = c_path(path)?;
+    // SAFETY: the path is NUL-terminated.
+    owned(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) })
+}
+
+/// Reads from a descriptor without moving to blocking mode; 0 is end of file.
+pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: pointer and length describe `buffer`.
+    let n = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+    Ok(check(n as i64)? as usize)
+}
+
+/// `fstatat` as the client would have called it.
+pub(crate) fn stat(path: &Path, flags: i32) -> Result<libc::stat, Errno> {
+    let path = c_path(path)?;
+    // SAFETY: all-zero is a valid stat.
+    let mut out: libc::stat = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the path is NUL-terminated and `out` has room.
+    check(unsafe { libc::fstatat(libc::AT_FDCWD, path.as_ptr(), &mut out, flags) })?;
+    Ok(out)
+}
+
+/// `statx` as the client would have called it.
+pub(crate) fn statx(path: &Path, flags: i32, mask: u32) -> Result<libc::statx, Errno> {
+    let path = c_path(path)?;
+    // SAFETY: all-zero is a valid statx.
+    let mut out: libc::statx = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the path is NUL-terminated and `out` has room.
+    check(unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, mask, &mut out) })?;
+    Ok(out)
+}
+
+/// `access`.
+pub(crate) fn access(path: &Path, mode: i32) -> Result<(), Errno> {
+    let path = c_path(path)?;
+    // SAFETY: the path is NUL-terminated.
+    check(unsafe { libc::access(path.as_ptr(), mode) })?;
+    Ok(())
+}
+
+/// `inotify_add_watch`.
+pub(crate) fn inotify_add_watch(fd: BorrowedFd<'_>, path: &Path, mask: u32) -> Result<i64, Errno> {
+    let path = c_path(path)?;
+    // SAFETY: the path is NUL-terminated.
+    check(unsafe { libc::inotify_add_watch(fd.as_raw_fd(), path.as_ptr(), mask) })
+}
+
+/// A descriptor for a process; readable once it has ended.
+pub(crate) fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid as i32, 0) } as i32)
+}
+
+/// A duplicate of another process's descriptor.
+pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) } as i32)
+}
+
+/// `poll` over descriptors for input; returns the `revents` of each. A timeout of `None` waits.
+pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result<Vec<i16>, Errno> {
+    let mut set: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    // SAFETY: pointer and length describe `set`.
+    let n = unsafe { libc::poll(set.as_mut_ptr(), set.len() as u64, timeout_ms.unwrap_or(-1)) };
+    match check(n) {
+        Err(Errno(libc::EINTR)) => {}
+        other => {
+            other?;
+        }
+    }
+    Ok(set.iter().map(|p| p.revents).collect())
+}
+
+/// A counter descriptor used to wake a poll loop.
+pub(crate) fn event_fd() -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Wakes whoever polls this event descriptor.
+pub(crate) fn wake(fd: BorrowedFd<'_>) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight readable bytes.
+    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// Takes the exclusive lock (`flock`) of a file; `EAGAIN` if it is taken.
+pub(crate) fn try_lock(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
+    Ok(())
+}
+
+/// Effective user id.
+pub(crate) fn effective_uid() -> u32 {
+    // SAFETY: cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Real user and group id.
+pub(crate) fn user_and_group() -> (u32, u32) {
+    // SAFETY: cannot fail.
+    unsafe { (libc::getuid(), libc::getgid()) }
+}
+
+/// A new directory with a unique name `prefixXXXXXX`, mode 0700.
+pub(crate) fn make_unique_directory(prefix: &Path) -> Result<PathBuf, Errno> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut template = c_path(prefix)?.into_bytes();
+    template.extend_from_slice(b"XXXXXX\0");
+    // SAFETY: the template is NUL-terminated, writable and ends in XXXXXX.
+    if unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) }.is_null() {
+        return Err(errno());
+    }
+    template.pop();
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(template)))
+}
+
+/// The soft `RLIMIT_RSS` of a process, bytes (Linux keeps it and does nothing with it).
+pub(crate) fn soft_limit(pid: u32) -> Option<u64> {
+    limits(pid, None).ok().map(|limit| limit.rlim_cur)
+}
+
+/// Sets the soft `RLIMIT_RSS` of a process.
+pub(crate) fn set_soft_limit(pid: u32, soft: u64) -> Result<(), Errno> {
+    let mut limit = limits(pid, None)?;
+    limit.rlim_cur = soft;
+    limits(pid, Some(limit)).map(drop)
+}
+
+/// Gets, and perhaps sets, the limit.
+fn limits(pid: u32, new: Option<libc::rlimit64>) -> Result<libc::rlimit64, Errno> {
+    // SAFETY: all-zero is a valid rlimit64.
+    let mut old: libc::rlimit64 = unsafe { MaybeUninit::zeroed().assume_init() };
+    let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `new` is null or points to a live limit, `old` has room.
+    check(unsafe { libc::prlimit64(pid as i32, libc::RLIMIT_RSS, new, &mut old) })?;
+    Ok(old)
+}
+
+/// The CPUs a thread may run on.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuSet(libc::cpu_set_t);
+
+impl CpuSet {
+    /// The CPUs thread `tid` may run on (0: the caller).
+    pub(crate) fn of(tid: u32) -> Result<CpuSet, Errno> {
+        // SAFETY: all-zero is a valid set.
+        let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: `set` has the given size.
+        check(unsafe {
+            libc::sched_getaffinity(tid as i32, size_of::<libc::cpu_set_t>(), &mut set)
+        })?;
+        Ok(CpuSet(set))
+    }
+
+    /// The set with one CPU.
+    pub(crate) fn one(cpu: usize) -> CpuSet {
+        // SAFETY: all-zero is a valid set.
+        let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: CPU_SET ignores numbers beyond the set.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+        CpuSet(set)
+    }
+
+    /// The CPUs of the set, ascending.
+    pub(crate) fn cpus(&self) -> Vec<usize> {
+        (0..libc::CPU_SETSIZE as usize)
+            // SAFETY: the number is below CPU_SETSIZE.
+            .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &self.0) })
+            .collect()
+    }
+
+    /// Restricts thread `tid` (0: the caller) to the set.
+    pub(crate) fn apply(&self, tid: u32) -> Result<(), Errno> {
+        // SAFETY: the set has the given size.
+        check(unsafe {
+            libc::sched_setaffinity(tid as i32, size_of::<libc::cpu_set_t>(), &self.0)
+        })?;
+        Ok(())
+    }
+}
+
+/// Thread id of the caller.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: cannot fail.
+    (unsafe { libc::gettid() }) as u32
+}
+
+/// Waits for a child; returns its wait status.
+pub(crate) fn wait_for(pid: u32) -> Result<i32, Errno> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` has room.
+        match check(unsafe { libc::waitpid(pid as i32, &mut status, 0) }) {
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(status),
+        }
+    }
+}
+
+/// Standard error, as a descriptor to hand on.
+pub(crate) fn standard_error() -> Result<OwnedFd, Errno> {
+    Ok(io::stderr().as_fd().try_clone_to_owned()?)
+}
+
+/// Random bytes from the kernel (names of sockets; never part of a stack's behaviour).
+pub(crate) fn random_u64() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: eight writable bytes.
+    let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if n == 8 {
+        u64::from_ne_bytes(bytes)
+    } else {
+        u64::from(thread_id()) << 32 | u64::from(std::process::id())
+    }
+}
