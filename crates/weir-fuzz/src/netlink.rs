@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bytes of rtnetlink requests into a stack.
+//!
+//! The first byte is options: 1 extended ACKs, 2 capped ACKs, 4 strict checks, 8 the rest is one
+//! datagram; otherwise each message is a datagram of its own, and its dump, if it starts one, is
+//! read to the end before the next. The stack has the devices that the recorded requests of
+//! weir-netlink's tests expect: `d0` (3) and `d1` (5), ends of veth pairs.
+//!
+//! What must hold: all that comes out, on the client's own socket and on one that listens to every
+//! group, is made of whole messages with whole attributes; a request that asks for an answer gets
+//! one, with its sequence number; answers are bounded; and afterwards every table can be dumped.
+
+use weir_netlink::{HEADER_LEN, Message, attrs, messages, nlm};
+use weir_stack::connection::{NoPeer, Options};
+use weir_stack::{Config, Connection, Cpu, Stack};
+
+use crate::router;
+
+/// Messages looked at of one input.
+const MESSAGES: usize = 256;
+/// Datagrams of one dump: more is taken for a dump without an end. (The tables that come with a
+/// stack, its sysctls and neighbour parameters, fit in a few.)
+const DUMP_DATAGRAMS: usize = 10_000;
+/// What is dumped at the end: links, addresses, routes, neighbours, rules, qdiscs, namespace ids.
+const TABLES: [u16; 7] = [18, 22, 26, 30, 34, 38, 90];
+
+/// Feeds `bytes` to a stack of their own.
+pub fn run(bytes: &[u8]) {
+    let Some((&options, requests)) = bytes.split_first() else {
+        return;
+    };
+    let stack = Stack::new(Config::default());
+    let mut cpu = Cpu::new(&stack, 0);
+    let mut client = Client::new(&stack, options);
+    for request in router::PAIRS.map(router::pair) {
+        client.datagram(&request);
+    }
+    if options & 8 != 0 {
+        client.datagram(requests);
+    } else {
+        for message in messages(requests).take(MESSAGES) {
+            client.datagram(message.bytes);
+            // What a change leaves to the data path: link states, neighbour solicitations.
+            cpu.settle();
+        }
+    }
+    // Timers: lifetimes, neighbour states.
+    cpu.run_until(Some(stack.clock.now() + 10_000_000_000));
+    client.take();
+    for table in TABLES {
+        let mut dump = [0; HEADER_LEN + 4];
+        dump[..4].copy_from_slice(&20_u32.to_ne_bytes());
+        dump[4..6].copy_from_slice(&table.to_ne_bytes());
+        dump[6..8].copy_from_slice(&(nlm::F_REQUEST | nlm::F_DUMP).to_ne_bytes());
+        client.datagram(&dump);
+    }
+    // Teardown with all that was made.
+    for namespace in stack.all_namespaces() {
+        stack.remove_namespace(namespace.id);
+    }
+    cpu.settle();
+}
+
+/// A client, and a second socket that listens to every group.
+struct Client {
+    socket: Connection,
+    monitor: Connection,
+}
+
+impl Client {
+    fn new(stack: &Stack, options: u8) -> Client {
+        let namespace = stack
+            .namespace(Stack::INITIAL)
+            .expect("a stack has an initial namespace");
+        let socket = || Connection::new(stack, &namespace, 1, Box::new(NoPeer), None);
+        let mut client = Client {
+            socket: socket(),
+            monitor: socket(),
+        };
+        client.socket.options = Options {
+            ext_ack: options & 1 != 0,
+            cap_ack: options & 2 != 0,
+            strict: options & 4 != 0,
+        };
+        for group in 1..64 {
+            client.monitor.mailbox().set_group(group, true);
+        }
+        client
+    }
+
+    /// Sends one datagram, reads every answer, and checks them.
+    fn datagram(&mut self, datagram: &[u8]) {
+        self.socket.request(datagram);
+        let mut answered = Vec::new();
+        for count in 0.. {
+            assert!(count < DUMP_DATAGRAMS, "a dump without an end");
+            self.take_into(&mut answered);
+            if !self.socket.pump() {
+                break;
+            }
+        }
+        self.take_into(&mut answered);
+        for message in messages(datagram) {
+            // The flags of a dump mean other things where something is made.
+            let gets = message.header.ty & 3 == 2;
+            let asks = message.header.has(nlm::F_ACK) || gets && message.is_dump();
+            let served = message.is_served() && message.family().is_some();
+            assert!(
+                !(asks && served) || answered.contains(&message.header.seq),
+                "no answer to {:?}",
+                message.header
+            );
+        }
+    }
+
+    fn take(&mut self) {
+        self.take_into(&mut Vec::new());
+    }
+
+    /// Checks what waits on both sockets; puts the sequence numbers of answers into `answered`.
+    fn take_into(&mut self, answered: &mut Vec<u32>) {
+        while let Some(datagram) = self.monitor.mailbox().take() {
+            check(&datagram);
+        }
+        while let Some(datagram) = self.socket.mailbox().take() {
+            check(&datagram);
+            answered.extend(messages(&datagram).map(|message| message.header.seq));
+        }
+    }
+}
+
+/// Whole messages, whole attributes.
+fn check(datagram: &[u8]) {
+    assert!(!datagram.is_empty(), "an empty datagram");
+    let mut walk = messages(datagram);
+    for message in walk.by_ref() {
+        if let Some(at) = first_attribute(&message) {
+            let mut walk = attrs(message.bytes.get(at..).unwrap_or_default());
+            for _ in walk.by_ref() {}
+            assert!(
+                walk.rest().is_empty(),
+                "a broken attribute in {:?}",
+                message.header
+            );
+        }
+    }
+    assert!(
+        walk.rest().is_empty(),
+        "a broken message: {:?}",
+        walk.rest()
+    );
+}
+
+/// Where the attributes of an rtnetlink message begin: behind its family's fixed header.
+fn first_attribute(message: &Message<'_>) -> Option<usize> {
+    let fixed = match message.header.ty {
+        16..=19 | 108..=111 => 16,                  // ifinfomsg
+        20..=23 | 104..=107 => 8,                   // ifaddrmsg, nhmsg
+        24..=27 | 32..=35 | 72..=75 => 12,          // rtmsg, fib_rule_hdr, ifaddrlblmsg
+        28..=31 => 12,                              // ndmsg
+        36..=47 | 100..=103 => 20,                  // tcmsg
+        48..=51 | 64..=67 | 80..=83 | 88..=91 => 4, // tcamsg, ndtmsg, netconfmsg, rtgenmsg
+        _ => return None,
+    };
+    Some(HEADER_LEN + fixed)
+}

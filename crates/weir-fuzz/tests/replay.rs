@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every file of the fuzz corpora through its target, and seeded mutations of each; the requests
+//! of real `ip` and `tc` that weir-netlink keeps as test vectors are part of the netlink corpus.
+//!
+//! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16). A failure
+//! names the file and leaves the input in the temporary folder, ready for the corpus.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use weir_fuzz::{TARGETS, Target};
+
+/// SplitMix64: a mutation depends on its file and number alone.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// A few of the usual mistakes: bits, extreme bytes and words, cuts, doublings.
+fn mutate(input: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = input.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+            1 if !bytes.is_empty() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            2 if bytes.len() >= 4 => {
+                let at = at.min(bytes.len() - 4);
+                let word = [0, 1, 3, 0x7fff_ffff, u32::MAX, random.next() as u32][random.below(6)];
+                bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+            3 => bytes.truncate(at),
+            4 => {
+                let piece = bytes[at..].iter().take(64).copied().collect::<Vec<u8>>();
+                bytes.splice(at..at, piece);
+            }
+            _ => {
+                let end = (at + random.below(16)).min(bytes.len());
+                bytes.drain(at..end);
+            }
+        }
+    }
+    bytes
+}
+
+fn run(target: &Target, from: &Path, what: &str, input: &[u8]) {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
+    if let Err(cause) = outcome {
+        let left = env::temp_dir().join(format!("weir-fuzz-{}.crash", target.name));
+        let _ = fs::write(&left, input);
+        eprintln!(
+            "{}: {} ({what}); input in {}",
+            target.name,
+            from.display(),
+            left.display()
+        );
+        panic::resume_unwind(cause);
+    }
+}
+
+/// The inputs of a target, each with its name, in a fixed order.
+fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = files(&crates.join("../fuzz/corpus").join(target.name));
+    if target.name == "netlink" {
+        let vectors = files_of(&crates.join("weir-netlink/tests/vectors"), "vec");
+        assert!(!vectors.is_empty());
+        files.extend(vectors);
+    }
+    let mut inputs = Vec::new();
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        if file.extension().is_some_and(|name| name == "vec") {
+            for (command, datagrams) in recorded(&String::from_utf8(bytes).unwrap()) {
+                inputs.push((file.join(command), datagrams));
+            }
+        } else {
+            inputs.push((file, bytes));
+        }
+    }
+    assert!(!inputs.is_empty(), "{}: no corpus", target.name);
+    inputs
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut files = entries
+        .map(|entry| entry.unwrap().path())
+        .collect::<Vec<_>>();
+    files.sort();
+    files
+}
+
+fn files_of(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files = files(folder);
+    files.retain(|file| file.extension().is_some_and(|name| name == extension));
+    files
+}
+
+/// What each command of a file of vectors sent, as inputs of the netlink target with extended
+/// ACKs; and all of the file in one, so that what one makes the next one finds.
+fn recorded(text: &str) -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![("all".to_owned(), vec![1])];
+    for line in text.lines() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            all.push((command.to_owned(), vec![1]));
+        } else if let Some(hex) = line.strip_prefix("> ") {
+            let digit = |byte: u8| (byte as char).to_digit(16).unwrap() as u8;
+            let bytes = hex
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
+            let bytes = bytes.collect::<Vec<u8>>();
+            all[0].1.extend_from_slice(&bytes);
+            all.last_mut().unwrap().1.extend_from_slice(&bytes);
+        }
+    }
+    all
+}
+
+#[test]
+fn corpora() {
+    let rounds = env::var("WEIR_FUZZ_ROUNDS").map_or(16, |text| text.parse().unwrap());
+    for target in TARGETS {
+        run(target, Path::new("-"), "nothing", &[]);
+        for (name, input) in inputs(target) {
+            run(target, &name, "as it is", &input);
+            let mut random = Random(input.iter().fold(1, |seed, byte| {
+                (seed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            }));
+            for round in 0..rounds {
+                let input = mutate(&input, &mut random);
+                run(target, &name, &format!("mutation {round}"), &input);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a benchmark found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+/// The figures of one side over the runs.
+#[derive(Debug, Clone, Default)]
+pub struct Series(pub Vec<f64>);
+
+impl Series {
+    /// The middle of the runs.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        match sorted.len() {
+            0 => f64::NAN,
+            n if n % 2 == 1 => sorted[n / 2],
+            n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+        }
+    }
+
+    /// The smallest.
+    pub fn min(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NAN, f64::min)
+    }
+
+    /// The largest.
+    pub fn max(&self) -> f64 {
+        self.0.iter().copied().fold(f64::NAN, f64::max)
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "median": self.median(), "min": self.min(), "max": self.max(), "runs": self.0.len() })
+    }
+}
+
+/// One measure.
+#[derive(Debug)]
+pub struct Row {
+    /// A short name, unique in the report.
+    pub id: String,
+    /// What was measured.
+    pub measure: String,
+    /// In what.
+    pub unit: &'static str,
+    /// Whether a higher figure is the better one.
+    pub higher_is_better: bool,
+    /// Weir's runs.
+    pub weir: Series,
+    /// The peers' runs, by name.
+    pub peers: BTreeMap<String, Series>,
+    /// The figure to reach.
+    pub goal: Option<f64>,
+    /// What was left out, and why.
+    pub note: String,
+}
+
+/// A measure against another: points of a line in the chart.
+#[derive(Debug, Clone)]
+pub struct Curve {
+    /// Which line.
+    pub name: String,
+    /// What the points' second figure is in.
+    pub unit: &'static str,
+    /// What the first figure counts.
+    pub over: &'static str,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A benchmark's result.
+#[derive(Debug)]
+pub struct Report {
+    /// The benchmark.
+    pub bench: &'static str,
+    /// The measures.
+    pub rows: Vec<Row>,
+    /// Lines for the chart.
+    pub curves: Vec<Curve>,
+    /// Text after the table: a stage report, say.
+    pub detail: String,
+}
+
+/// The machine in a line: processor and CPUs.
+pub fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{}, {cpus} CPUs",
+        model.map_or("unknown processor", |(_, name)| name)
+    )
+}
+
+impl Report {
+    /// As data.
+    pub fn to_json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let peers: serde_json::Map<String, Value> = row
+                    .peers
+                    .iter()
+                    .map(|(name, series)| (name.clone(), series.to_json()))
+                    .collect();
+                json!({
+                    "id": row.id,
+                    "measure": row.measure,
+                    "unit": row.unit,
+                    "better": if row.higher_is_better { "higher" } else { "lower" },
+                    "weir": row.weir.to_json(),
+                    "peers": peers,
+                    "goal": row.goal,
+                    "note": row.note,
+                })
+            })
+            .collect();
+        let curves: Vec<Value> = self
+            .curves
+            .iter()
+            .map(|curve| {
+                json!({
+                    "name": curve.name,
+                    "unit": curve.unit,
+                    "over": curve.over,
+                    "points": curve.points,
+                })
+            })
+            .collect();
+        json!({ "bench": self.bench, "machine": machine(), "rows": rows, "curves": curves })
+    }
+
+    /// As a table.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("weir bench {} on {}\n\n", self.bench, machine());
+        let line = |name: &str, series: &Series, unit: &str| {
+            format!(
+                "  {name:<12} {:>10.1} {unit}  ({:.1} to {:.1}, {} runs)\n",
+                series.median(),
+                series.min(),
+                series.max(),
+                series.0.len()
+            )
+        };
+        for row in &self.rows {
+            let _ = writeln!(text, "{}", row.measure);
+            text.push_str(&line("weir", &row.weir, row.unit));
+            for (name, series) in &row.peers {
+                text.push_str(&line(name, series, row.unit));
+                let _ = writeln!(
+                    text,
+                    "  {:<12} {:>10.2}",
+                    "ratio",
+                    row.weir.median() / series.median()
+                );
+            }
+            if let Some(goal) = row.goal {
+                let _ = writeln!(text, "  {:<12} {goal:>10.1} {}", "goal", row.unit);
+            }
+            if !row.note.is_empty() {
+                let _ = writeln!(text, "  {}", row.note);
+            }
+            text.push('\n');
+        }
+        text.push_str(&self.detail);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_has_a_middle_and_ends() {
+        let series = Series(vec![3.0, 1.0, 2.0, 10.0]);
+        assert_eq!(
+            (series.median(), series.min(), series.max()),
+            (2.5, 1.0, 10.0)
+        );
+        assert!(Series::default().median().is_nan());
+    }
+}

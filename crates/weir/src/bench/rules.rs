@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir bench rules`: filters by the hundred thousand, inserted, dumped, deleted; memory a rule;
+//! look-ups among a million; packets while rules come and go.
+//!
+//! Clients are threads at netlink sockets of a stack in this process, served as those of programs are:
+//! [`wire::BATCH`] messages a datagram, a few datagrams under way. Memory is the difference of the
+//! process's resident memory, measured in a process of its own. Peers in the same run: `tc -b` against
+//! a socket that only acknowledges, and u32 with mirred on this machine's kernel where that is allowed;
+//! flower on Linux 6.1 in User-Mode Linux where that is installed.
+
+mod bed;
+mod linux;
+mod lookup;
+mod memory;
+mod tools;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weir_stack::Cpu;
+
+use super::{Bench, Curve, Options, Report, Row, Series};
+use bed::Bed;
+use wire::Profile;
+
+/// The benchmark.
+pub static BENCH: Bench = Bench {
+    name: "rules",
+    about: "filters by the hundred thousand: insert, delete, dump, memory, look-ups",
+    run,
+};
+
+/// How much of each.
+struct Scale {
+    runs: usize,
+    /// Rules a connection inserts in a run.
+    rules: u32,
+    /// Lines all `tc` processes of a run have together.
+    lines: u32,
+    /// Rules when memory is measured, and look-ups.
+    many: u32,
+    /// Of packets in quiet and while rules change.
+    length: Duration,
+}
+
+const SHORT: Scale = Scale {
+    runs: 1,
+    rules: 20_000,
+    lines: 4_000,
+    many: 50_000,
+    length: Duration::from_millis(200),
+};
+
+const FULL: Scale = Scale {
+    runs: 5,
+    rules: 200_000,
+    lines: 200_000,
+    many: 1_000_000,
+    length: Duration::from_secs(3),
+};
+
+/// What the runs found, by row and side.
+#[derive(Default)]
+struct Found {
+    series: BTreeMap<String, Series>,
+    notes: BTreeMap<String, String>,
+}
+
+impl Found {
+    fn push(&mut self, id: &str, figure: f64) {
+        self.series.entry(id.to_owned()).or_default().0.push(figure);
+    }
+
+    fn last(&self, id: &str) -> f64 {
+        let series = self.series.get(id);
+        series
+            .and_then(|series| series.0.last().copied())
+            .unwrap_or(f64::NAN)
+    }
+
+    fn note(&mut self, id: &str, note: impl Into<String>) {
+        self.notes.entry(id.to_owned()).or_insert(note.into());
+    }
+
+    /// A figure, or why there is none.
+    fn try_push(&mut self, id: &str, row: &str, figure: Result<f64, String>) {
+        match figure {
+            Ok(figure) => self.push(id, figure),
+            Err(why) => self.note(row, why),
+        }
+    }
+}
+
+/// Names of the rows of a profile.
+fn of(profile: Profile, what: &str) -> String {
+    let letter = if profile == Profile::A { 'a' } else { 'b' };
+    format!("{what}-{letter}")
+}
+
+/// One connection: insert with either kind of counters, dump, delete.
+fn one_connection(
+    bed: &Bed,
+    scale: &Scale,
+    profile: Profile,
+    found: &mut Found,
+) -> Result<(), String> {
+    let n = scale.rules;
+    let per_second = |seconds: f64| f64::from(n) / seconds / 1e3;
+    for plain in [true, false] {
+        let rules = bed.rules(profile, 1, plain);
+        let rate = per_second(bed.send(vec![rules.add(0, n)])?);
+        if plain {
+            found.push(&of(profile, "plain"), rate);
+        } else {
+            found.push(&of(profile, "insert"), rate);
+            let client = bed.client()?;
+            let start = std::time::Instant::now();
+            let dumped = client.dump(bed.ifindex)?;
+            if dumped != n {
+                return Err(format!("{dumped} rules of {n} were dumped"));
+            }
+            let rate = per_second(start.elapsed().as_secs_f64());
+            found.push(&of(profile, "dump"), rate);
+        }
+        let rate = per_second(bed.send(vec![rules.delete(0, n)])?);
+        if !plain {
+            found.push(&of(profile, "delete"), rate);
+        }
+    }
+    let ratio = found.last(&of(profile, "insert")) / found.last(&of(profile, "plain"));
+    found.push(&of(profile, "counters"), ratio * 100.0);
+    Ok(())
+}
+
+/// Several connections at once, in one priority or one each, against one.
+fn connections(
+    bed: &Bed,
+    scale: &Scale,
+    profile: Profile,
+    found: &mut Found,
+) -> Result<(), String> {
+    for (many, same) in [(2, true), (4, true), (2, false), (4, false)] {
+        let each = scale.rules / many;
+        let rules = |k| bed.rules(profile, if same { 1 } else { 1 + k as u16 }, false);
+        let all = (0..many).map(|k| rules(k).add(k * each, (k + 1) * each));
+        let seconds = bed.send(all.collect())?;
+        bed.clsact(false)?;
+        bed.clsact(true)?;
+        let rate = f64::from(each * many) / seconds / 1e3;
+        let priorities = if same { "same" } else { "own" };
+        let id = of(profile, &format!("connections-{many}-{priorities}"));
+        let ratio = rate / found.last(&of(profile, "insert"));
+        found.push(&id, ratio);
+    }
+    Ok(())
+}
+
+/// Unmodified `tc -b` and its peers, in turn.
+fn tools(bed: &Bed, scale: &Scale, found: &mut Found) {
+    for processes in [1, 4, 20] {
+        let load = tools::Load {
+            processes,
+            lines: scale.lines,
+        };
+        let row = format!("tc-{processes}");
+        found.try_push(&format!("{row} ack"), &row, tools::weir(bed, load, true));
+        found.try_push(&row, &row, tools::weir(bed, load, false));
+        let share = found.last(&row) / found.last(&format!("{row} ack")) * 100.0;
+        if share.is_finite() {
+            found.push(&format!("{row}-share"), share);
+        }
+        found.try_push(&format!("{row} u32"), &row, tools::host_u32(load));
+    }
+}
+
+/// Look-ups among many rules, and packets while rules change.
+fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
+    for masks in [1, 10] {
+        let bed = Bed::new()?;
+        lookup::fill(&bed, masks, scale.many)?;
+        let mut cpu = Cpu::new(&bed.engine.stack, 0);
+        let frames = lookup::frames(masks, scale.many, 1 << 16);
+        for _ in 0..scale.runs {
+            let ns = lookup::hits(&bed, &mut cpu, &frames)?;
+            found.push(&format!("lookup-{masks}"), ns);
+        }
+        if masks == 10 {
+            continue;
+        }
+        for _ in 0..scale.runs {
+            let (quiet, busy, rate) = lookup::disturbed(&bed, &mut cpu, &frames, scale.length)?;
+            found.push("longest", busy.longest);
+            found.push("longest quiet", quiet.longest);
+            found.push("throughput", busy.rate / quiet.rate * 100.0);
+            found.note(
+                "throughput",
+                format!("{:.0}k rules/s came and went", rate / 1e3),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The rows: id, what is measured, unit, whether more is better, the goal.
+type Line = (String, String, &'static str, bool, Option<f64>);
+
+fn lines(scale: &Scale) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (profile, name, insert, memory) in [
+        (Profile::A, "2 MAC keys, drop", 1000.0, 256.0),
+        (
+            Profile::B,
+            "7 keys, tunnel_key, mirred to vxlan",
+            600.0,
+            448.0,
+        ),
+    ] {
+        let mut line = |id: &str, measure: &str, unit, more, goal| {
+            lines.push((
+                of(profile, id),
+                format!("{measure} ({name})"),
+                unit,
+                more,
+                goal,
+            ));
+        };
+        line(
+            "insert",
+            "insert, 1 connection, 100 messages a datagram",
+            "k/s",
+            true,
+            Some(insert),
+        );
+        line(
+            "counters",
+            "insert with per-CPU counters against plain",
+            "%",
+            true,
+            Some(90.0),
+        );
+        for (many, same, text) in [
+            (2, "same", "2 connections, same priority"),
+            (4, "same", "4 connections, same priority"),
+            (2, "own", "2 connections, different priorities"),
+            (4, "own", "4 connections, different priorities"),
+        ] {
+            let id = format!("connections-{many}-{same}");
+            line(
+                &id,
+                &format!("insert, {text}, against one"),
+                "x",
+                true,
+                Some(1.6),
+            );
+        }
+        line("delete", "delete, 1 connection", "k/s", true, Some(1500.0));
+        line("dump", "dump", "k/s", true, Some(2000.0));
+        line(
+            "memory",
+            &format!("resident memory a rule, {} rules", scale.many),
+            "B",
+            false,
+            Some(memory),
+        );
+    }
+    for processes in [1, 4, 20] {
+        let what = format!("unmodified tc -b, {processes} processes");
+        lines.push((format!("tc-{processes}"), what.clone(), "k/s", true, None));
+        let share = format!("{what}, of what is only acknowledged");
+        lines.push((
+            format!("tc-{processes}-share"),
+            share,
+            "%",
+            true,
+            Some(90.0),
+        ));
+    }
+    for (masks, goal) in [(1, 80.0), (10, 180.0)] {
+        let what = format!(
+            "a packet at the filters of {} rules under {masks} masks: dissection, look-up, counters",
+            scale.many
+        );
+        lines.push((format!("lookup-{masks}"), what, "ns", false, Some(goal)));
+    }
+    let what = "longest batch while 100k rules/s come and go";
+    lines.push(("longest".into(), what.into(), "ms", false, Some(1.0)));
+    let what = "throughput while 100k rules/s come and go, of quiet";
+    lines.push(("throughput".into(), what.into(), "%", true, Some(90.0)));
+    lines
+}
+
+fn report(scale: &Scale, mut found: Found, curves: Vec<Curve>) -> Report {
+    let mut rows = Vec::new();
+    for (id, measure, unit, higher_is_better, goal) in lines(scale) {
+        let note = found.notes.remove(&id).unwrap_or_default();
+        let weir = found.series.remove(&id).unwrap_or_default();
+        let prefix = format!("{id} ");
+        let peers: Vec<String> = found
+            .series
+            .keys()
+            .filter(|key| key.starts_with(&prefix))
+            .cloned()
+            .collect();
+        let peer = |key: String| {
+            let name = key.strip_prefix(&prefix).unwrap_or_default().to_owned();
+            Some((name, found.series.remove(&key)?))
+        };
+        let peers = peers.into_iter().filter_map(peer).collect();
+        rows.push(Row {
+            id,
+            measure,
+            unit,
+            higher_is_better,
+            weir,
+            peers,
+            goal,
+            note,
+        });
+    }
+    Report {
+        bench: BENCH.name,
+        rows,
+        curves,
+        detail: String::new(),
+    }
+}
+
+fn run(options: &Options) -> Result<Report, String> {
+    if let Some(part) = &options.part {
+        return part_of(part);
+    }
+    let scale = if options.short { &SHORT } else { &FULL };
+    let (mut found, mut curves) = (Found::default(), Vec::new());
+    for profile in [Profile::A, Profile::B] {
+        eprint!("\rmemory             ");
+        let grown = memory::elsewhere(profile, scale.many)?;
+        found.push(&of(profile, "memory"), grown.bytes());
+        curves.extend(grown.curves(&of(profile, "")));
+    }
+    let tools_work = tools::available();
+    for run in 0..scale.runs {
+        eprint!("\rrun {} of {}         ", run + 1, scale.runs);
+        let bed = Bed::new()?;
+        for profile in [Profile::A, Profile::B] {
+            one_connection(&bed, scale, profile, &mut found)?;
+            connections(&bed, scale, profile, &mut found)?;
+            linux::insert(options.short, profile, &mut found);
+        }
+        match &tools_work {
+            Ok(()) => tools(&bed, scale, &mut found),
+            Err(why) => found.note("tc-1", why.clone()),
+        }
+    }
+    eprint!("\rpackets             ");
+    packets(scale, &mut found)?;
+    eprintln!("\rruns done           ");
+    Ok(report(scale, found, curves))
+}
+
+/// What is run in a process of its own; its figures go to standard output, a line each.
+fn part_of(part: &str) -> Result<Report, String> {
+    let (what, rest) = part.split_once(':').unwrap_or((part, ""));
+    let text = match what {
+        "memory" => memory::here(rest)?,
+        "insert" => linux::here(rest)?,
+        _ => return Err(format!("there is no part {part}")),
+    };
+    Ok(Report {
+        bench: BENCH.name,
+        rows: Vec::new(),
+        curves: Vec::new(),
+        detail: text,
+    })
+}

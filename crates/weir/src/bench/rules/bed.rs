@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stack at work in this process, with clients at its netlink sockets as `weir up` has them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use weir_intercept::{Backend, NsId, Runtime, SocketRequest};
+use weir_netlink::{IfInfoMsg, TcMsg, ifla, nlm, rtm, tca};
+use weir_stack::{Config, Device, Stack};
+
+use super::wire::{Client, Profile, Rules};
+use crate::engine::Engine;
+use crate::playback::Playback;
+
+/// The stack: d0 with the filters, vxlan1, external, as the target.
+pub struct Bed {
+    /// The stack at work.
+    pub engine: Arc<Engine>,
+    /// Index of d0.
+    pub ifindex: u32,
+    /// Index of vxlan1.
+    pub target: u32,
+}
+
+impl Bed {
+    /// A stack in real time with its devices and a clsact on d0.
+    pub fn new() -> Result<Self, String> {
+        let stack = Stack::new(Config {
+            virtual_time: false,
+            ..Config::default()
+        });
+        let runtime =
+            Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+        let mut bed = Self {
+            engine: Engine::new(stack, runtime, Playback::default()),
+            ifindex: 0,
+            target: 0,
+        };
+        let client = bed.client()?;
+        for (name, kind) in [("d0", "dummy"), ("vxlan1", "vxlan")] {
+            client.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
+                out.fixed(&IfInfoMsg {
+                    flags: ifla::iff::UP,
+                    change: ifla::iff::UP,
+                    ..IfInfoMsg::default()
+                });
+                out.put_str(ifla::IFNAME, name);
+                let info = out.nest(ifla::LINKINFO);
+                out.put_str(ifla::info::KIND, kind);
+                if kind == "vxlan" {
+                    let data = out.nest(ifla::info::DATA);
+                    out.put_be16(ifla::vxlan::PORT, 4789);
+                    out.put_u8(ifla::vxlan::COLLECT_METADATA, 1);
+                    out.put_u8(ifla::vxlan::LEARNING, 0);
+                    out.end(data);
+                }
+                out.end(info);
+            })?;
+        }
+        bed.ifindex = bed.device("d0")?.ifindex();
+        bed.target = bed.device("vxlan1")?.ifindex();
+        bed.clsact(true)?;
+        Ok(bed)
+    }
+
+    /// A device of the stack.
+    pub fn device(&self, name: &str) -> Result<Arc<Device>, String> {
+        let ns = self.engine.stack.namespace(Stack::INITIAL);
+        ns.and_then(|ns| ns.device_by_name(name))
+            .ok_or(format!("the stack has no {name}"))
+    }
+
+    /// Puts the hook on d0, or takes it away with all that is there.
+    pub fn clsact(&self, add: bool) -> Result<(), String> {
+        let (ty, flags) = if add {
+            (rtm::NEWQDISC, nlm::F_CREATE | nlm::F_EXCL)
+        } else {
+            (rtm::DELQDISC, 0)
+        };
+        self.client()?.request(ty, flags, |out| {
+            out.fixed(&TcMsg {
+                ifindex: self.ifindex as i32,
+                handle: 0xffff_0000,
+                parent: 0xffff_fff1,
+                ..TcMsg::default()
+            });
+            out.put_str(tca::KIND, "clsact");
+        })
+    }
+
+    /// A client's socket, served by a thread of its own as those of programs are.
+    pub fn client(&self) -> Result<Client, String> {
+        let (client, daemon) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|error| format!("socketpair: {error}"))?;
+        let thread = std::fs::read_link("/proc/thread-self").ok();
+        let thread = thread.and_then(|path| path.file_name()?.to_str()?.parse().ok());
+        let request = SocketRequest {
+            ns: NsId(1),
+            protocol: 0,
+            process: std::process::id(),
+            thread: thread.unwrap_or(std::process::id()),
+        };
+        self.engine
+            .open_socket(&request, daemon)
+            .map_err(|error| format!("a netlink socket: {error}"))?;
+        Ok(Client(client))
+    }
+
+    /// Rules of a profile in a priority.
+    pub fn rules(&self, profile: Profile, prio: u16, plain: bool) -> Rules {
+        Rules {
+            profile,
+            ifindex: self.ifindex,
+            target: self.target,
+            prio,
+            plain,
+        }
+    }
+
+    /// Sends each connection's datagrams on a thread of its own; seconds until all are answered.
+    pub fn send(&self, connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String> {
+        let start = std::sync::Barrier::new(connections.len() + 1);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = connections
+                .into_iter()
+                .map(|datagrams| {
+                    let start = &start;
+                    scope.spawn(move || {
+                        let client = self.client();
+                        start.wait();
+                        let sent = client.and_then(|client| client.send_all(&datagrams));
+                        // What waits for it to be dropped is not measured.
+                        sent.map(|()| datagrams)
+                    })
+                })
+                .collect();
+            start.wait();
+            let started = Instant::now();
+            let mut spent = Vec::new();
+            let mut failed = None;
+            for thread in threads {
+                match thread.join() {
+                    Ok(Ok(datagrams)) => spent.push(datagrams),
+                    Ok(Err(error)) => failed = Some(error),
+                    Err(_) => failed = Some("a client panicked".into()),
+                }
+            }
+            let seconds = started.elapsed().as_secs_f64();
+            drop(spent);
+            failed.map_or(Ok(seconds), Err)
+        })
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.engine.stop();
+    }
+}

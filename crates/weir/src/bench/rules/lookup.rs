@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a packet costs at the hook of d0: dissection, look-up, the action and its counters. And how
+//! long a batch takes while rules come and go.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use weir_netlink::{TcGen, TcMsg, Writer, nlm, rtm, tca};
+use weir_packet::Batch;
+use weir_stack::Cpu;
+use weir_stack::stages::Stage;
+
+use super::bed::Bed;
+use super::wire::{BATCH, Profile};
+use crate::report::stages;
+
+/// A frame of Ethernet, IPv4 and UDP to an address and port.
+fn frame(destination: u32, port: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1]);
+    frame.extend(destination.to_be_bytes());
+    frame.extend([0, 1]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 26, 0, 0]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Port of the rules under a mask.
+fn port(mask: u32) -> u16 {
+    4000 + mask as u16
+}
+
+/// The address rule `n` under a mask is for.
+fn address(mask: u32, n: u32) -> u32 {
+    (10 << 24) + (n << mask)
+}
+
+/// The request for a rule on addresses of `32 - mask` bits and a port, that drops.
+fn rule(out: &mut Writer, ifindex: u32, mask: u32, n: u32, last: bool) {
+    let flags = nlm::F_REQUEST | nlm::F_CREATE | if last { nlm::F_ACK } else { 0 };
+    let mark = out.message(rtm::NEWTFILTER, flags, u32::from(last), 0);
+    out.fixed(&TcMsg {
+        ifindex: ifindex as i32,
+        parent: 0xffff_fff2,
+        info: TcMsg::make_info(1, 0x0800),
+        ..TcMsg::default()
+    });
+    out.put_str(tca::KIND, "flower");
+    let options = out.nest(tca::OPTIONS);
+    out.put_be16(tca::flower::KEY_ETH_TYPE, 0x0800);
+    out.put_u8(tca::flower::KEY_IP_PROTO, 17);
+    out.put_be32(tca::flower::KEY_IPV4_DST, address(mask, n));
+    out.put_be32(tca::flower::KEY_IPV4_DST_MASK, u32::MAX << mask);
+    out.put_be16(tca::flower::KEY_UDP_DST, port(mask));
+    let actions = out.nest(tca::flower::ACT);
+    let action = out.nest(1);
+    out.put_str(tca::act::KIND, "gact");
+    let inside = out.nest(tca::act::OPTIONS);
+    let drop = TcGen {
+        action: 2,
+        ..TcGen::default()
+    };
+    out.put_fixed(tca::gact::PARMS, &drop);
+    out.end(inside);
+    out.end(action);
+    out.end(actions);
+    out.end(options);
+    // Without a bound a message always fits.
+    let _ = out.finish(mark);
+}
+
+/// Fills d0 with `rules` rules under `masks` masks.
+pub fn fill(bed: &Bed, masks: u32, rules: u32) -> Result<(), String> {
+    let client = bed.client()?;
+    let all: Vec<u32> = (0..rules).collect();
+    for chunk in all.chunks(10_000) {
+        let datagram = |part: &[u32]| {
+            let mut out = Writer::new();
+            for (i, &n) in part.iter().enumerate() {
+                let last = i + 1 == part.len();
+                rule(&mut out, bed.ifindex, n % masks, n / masks, last);
+            }
+            out.into_vec()
+        };
+        let datagrams: Vec<_> = chunk.chunks(BATCH as usize).map(datagram).collect();
+        client.send_all(&datagrams)?;
+    }
+    Ok(())
+}
+
+/// Frames that hit rules at random, the same in each run.
+pub fn frames(masks: u32, rules: u32, count: usize) -> Vec<Vec<u8>> {
+    let mut seed = 1_u64;
+    let mut random = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as u32
+    };
+    (0..count)
+        .map(|_| {
+            let mask = random() % masks;
+            frame(address(mask, random() % (rules / masks)), port(mask))
+        })
+        .collect()
+}
+
+/// Nanoseconds a packet spends in the ingress filters stage, by the counters of the stages.
+pub fn hits(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<f64, String> {
+    let before: Vec<_> = cpu.state().stages.counts().collect();
+    for chunk in frames.chunks(64) {
+        receive(bed, cpu, chunk)?;
+    }
+    let since = stages::since(&cpu.state().stages, &before);
+    let filters = since
+        .rows
+        .iter()
+        .find(|row| row.stage == Stage::Ingress.name());
+    let count = filters.map(|row| row.count).unwrap_or_default();
+    if count.packets != frames.len() as u64 {
+        let (met, sent) = (count.packets, frames.len());
+        return Err(format!("{met} packets of {sent} met the filters"));
+    }
+    Ok(count.cycles as f64 / since.cycles_per_ns / count.packets as f64)
+}
+
+/// Gives d0 one batch.
+fn receive(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<(), String> {
+    let device = bed.device("d0")?;
+    let mut batch = Batch::new();
+    bed.engine
+        .stack
+        .pool
+        .cache()
+        .alloc_bulk(&mut batch, frames.len());
+    for (packet, frame) in batch.iter_mut().zip(frames) {
+        if !packet.append(frame) {
+            return Err("a frame is longer than a buffer".into());
+        }
+    }
+    cpu.with(|cx| weir_stack::datapath::receive(cx, &device, batch));
+    Ok(())
+}
+
+/// What the batches of a while took.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct While {
+    /// Packets a second.
+    pub rate: f64,
+    /// Milliseconds of the longest batch.
+    pub longest: f64,
+}
+
+/// Plays batches for a while.
+fn play(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>], length: Duration) -> Result<While, String> {
+    let (start, mut packets, mut longest) = (Instant::now(), 0_u64, Duration::ZERO);
+    let mut last = start;
+    for chunk in frames.chunks(64).cycle() {
+        receive(bed, cpu, chunk)?;
+        packets += chunk.len() as u64;
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        last = now;
+        if now - start >= length {
+            break;
+        }
+    }
+    Ok(While {
+        rate: packets as f64 / start.elapsed().as_secs_f64(),
+        longest: longest.as_secs_f64() * 1e3,
+    })
+}
+
+/// Batches in quiet, and while 100,000 rules a second are inserted and deleted: the two, and how many
+/// rules a second came or went.
+pub fn disturbed(
+    bed: &Bed,
+    cpu: &mut Cpu,
+    frames: &[Vec<u8>],
+    length: Duration,
+) -> Result<(While, While, f64), String> {
+    const EACH: u32 = 10_000;
+    let quiet = play(bed, cpu, frames, length)?;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            let rules = bed.rules(Profile::A, 2, false);
+            let (add, delete) = (rules.add(0, EACH), rules.delete(0, EACH));
+            let client = bed.client()?;
+            let (start, mut changed) = (Instant::now(), 0_u32);
+            while !done.load(Relaxed) {
+                for datagram in add.iter().chain(&delete) {
+                    client.send_all(std::slice::from_ref(datagram))?;
+                    changed += BATCH;
+                    let due = Duration::from_micros(10) * changed;
+                    std::thread::sleep(due.saturating_sub(start.elapsed()));
+                }
+            }
+            Ok::<f64, String>(f64::from(changed) / start.elapsed().as_secs_f64())
+        });
+        let busy = play(bed, cpu, frames, length);
+        done.store(true, Relaxed);
+        let rate = changes
+            .join()
+            .map_err(|_| "the client panicked".to_owned())??;
+        Ok((quiet, busy?, rate))
+    })
+}

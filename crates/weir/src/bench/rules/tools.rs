@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Unmodified `tc -b` against the stack, against a socket that only acknowledges, and, for comparison,
+//! u32 with mirred on this machine's kernel.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_intercept::Launcher;
+
+use super::bed::Bed;
+use super::wire::Profile;
+
+/// Lines of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    pub processes: u32,
+    /// Lines of all processes together.
+    pub lines: u32,
+}
+
+impl Load {
+    fn each(self) -> u32 {
+        self.lines / self.processes
+    }
+}
+
+/// A folder that goes with the value.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes it.
+    pub fn new(name: &str) -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("weir-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), String> {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Seconds between the times in the files `start` and `end`.
+    fn seconds(&self) -> Result<f64, String> {
+        let time = |name| {
+            let text = std::fs::read_to_string(self.0.join(name)).ok()?;
+            text.trim().parse::<f64>().ok()
+        };
+        match (time("start"), time("end")) {
+            (Some(start), Some(end)) if end > start => Ok((end - start) / 1e9),
+            _ => Err("tc did not run to its end".into()),
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder left behind in /tmp is no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// All batches at once; notes when they began and ended.
+fn script(folder: &Folder) -> String {
+    format!(
+        "cd {}; date +%s%N >start; failed=0; pids=; for f in batch.*; do tc -b $f >/dev/null & pids=\"$pids $!\"; done; \
+         for p in $pids; do wait $p || failed=1; done; date +%s%N >end; exit $failed",
+        folder.0.display()
+    )
+}
+
+/// Whether there is a `tc`.
+pub fn available() -> Result<(), String> {
+    match Command::new("tc").arg("-V").stdout(Stdio::null()).status() {
+        Ok(_) => Ok(()),
+        Err(_) => Err("tc left out: iproute2 is not installed".into()),
+    }
+}
+
+/// Rules a second of profile A by `tc -b`; `only_acknowledge` leaves out everything but the socket.
+pub fn weir(bed: &Bed, load: Load, only_acknowledge: bool) -> Result<f64, String> {
+    let folder = Folder::new("tc")?;
+    let rules = bed.rules(Profile::A, 1, false);
+    for process in 0..load.processes {
+        let lines = process * load.each()..(process + 1) * load.each();
+        let text: String = lines.map(|n| rules.tc_line(n, "d0")).collect();
+        folder.write(&format!("batch.{process}"), &text)?;
+    }
+    bed.engine.acknowledge_only.store(only_acknowledge, Relaxed);
+    let launched = Launcher::new("sh", ["-c", &script(&folder)]).spawn(bed.engine.clone());
+    let status = launched.map(|mut child| child.wait().code());
+    bed.engine.acknowledge_only.store(false, Relaxed);
+    match status {
+        Ok(0) => {}
+        Ok(status) => return Err(format!("tc ended with status {status}")),
+        Err(error) => return Err(error.to_string()),
+    }
+    if !only_acknowledge {
+        bed.clsact(false)?;
+        bed.clsact(true)?;
+    }
+    Ok(f64::from(load.each() * load.processes) / folder.seconds()? / 1e3)
+}
+
+/// Rules a second of u32 and mirred by `tc -b` on this machine's kernel, in a namespace of its own:
+/// a priority a process, 16 hash tables in each, so that no chain is long.
+pub fn host_u32(load: Load) -> Result<f64, String> {
+    let folder = Folder::new("u32")?;
+    let mut set_up = String::new();
+    for process in 0..load.processes {
+        let prio = process + 1;
+        let table = |n: u32| process * 16 + n % 16 + 1;
+        for n in 0..16 {
+            set_up += &format!(
+                "filter add dev d0 parent ffff: protocol ip prio {prio} handle {:x}: u32 divisor 256\n",
+                table(n)
+            );
+        }
+        let line = |n: u32| {
+            let (bucket, node) = (n & 255, n / 4096 + 1);
+            let [_, a, b, c] = n.to_be_bytes();
+            format!(
+                "filter add dev d0 parent ffff: protocol ip prio {prio} handle ::{node:x} u32 ht {:x}:{bucket:x}: \
+                 match ip src {}.{a}.{b}.{c}/32 action mirred egress redirect dev d1\n",
+                table(n >> 8),
+                10 + process,
+            )
+        };
+        let text: String = (0..load.each()).map(line).collect();
+        folder.write(&format!("batch.{process}"), &text)?;
+    }
+    folder.write("tables", &set_up)?;
+    let prepared = format!(
+        "set -e; ip link add d0 type veth peer name p0; ip link add d1 type veth peer name p1; \
+         tc qdisc add dev d0 ingress; tc -b {}/tables; set +e; {}",
+        folder.0.display(),
+        script(&folder)
+    );
+    let status = Command::new("unshare")
+        .args(["-n", "sh", "-c", &prepared])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => {
+            Ok(f64::from(load.each() * load.processes) / folder.seconds()? / 1e3)
+        }
+        _ => Err(
+            "u32 on this machine's kernel left out: not privileged, or the kernel lacks it".into(),
+        ),
+    }
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir bench transmit`: many senders, one qdisc.
+//!
+//! Three parts. Push and drain alone: threads hand elements to whoever works on the queue, against the
+//! ways others do it (a two-level busylock, a mutex around a queue, crossbeam's queue). The full way:
+//! 120 octets of UDP built and sent through the qdisc of a device that throws them away, against the
+//! same through this machine's kernel into an ifb, where that is allowed. And what each qdisc takes for
+//! a packet, with few flows and with many.
+
+mod cost;
+mod drain;
+mod linux;
+mod send;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Bench, Options, Report, Row, Series};
+
+/// The benchmark.
+pub static BENCH: Bench = Bench {
+    name: "transmit",
+    about: "many senders through one qdisc: push and drain, the full way, what each qdisc takes",
+    run,
+};
+
+/// How much of each.
+struct Scale {
+    runs: usize,
+    /// Of a run.
+    length: Duration,
+    threads: &'static [usize],
+    /// Flows, and classes, when there are many.
+    flows: u32,
+    classes: u32,
+}
+
+const SHORT: Scale = Scale {
+    runs: 1,
+    length: Duration::from_millis(30),
+    threads: &[1, 4],
+    flows: 20_000,
+    classes: 100,
+};
+
+const FULL: Scale = Scale {
+    runs: 5,
+    length: Duration::from_millis(300),
+    threads: &[1, 2, 4, 16, 64],
+    flows: 1_000_000,
+    classes: 10_000,
+};
+
+/// Rows in the making.
+#[derive(Default)]
+struct Rows(Vec<Row>);
+
+impl Rows {
+    /// The row with an id, made with the first figure.
+    fn row(&mut self, id: &str, measure: &str, unit: &'static str, goal: Option<f64>) -> &mut Row {
+        if let Some(at) = self.0.iter().position(|row| row.id == id) {
+            return &mut self.0[at];
+        }
+        self.0.push(Row {
+            id: id.into(),
+            measure: measure.into(),
+            unit,
+            higher_is_better: unit == "M/s",
+            weir: Series::default(),
+            peers: BTreeMap::new(),
+            goal,
+            note: String::new(),
+        });
+        let last = self.0.len() - 1;
+        &mut self.0[last]
+    }
+}
+
+impl Row {
+    fn peer(&mut self, name: &str, figure: f64) {
+        self.peers.entry(name.into()).or_default().0.push(figure);
+    }
+
+    fn remark(&mut self, text: &str) {
+        if self.note.contains(text) {
+            return;
+        }
+        if !self.note.is_empty() {
+            self.note.push_str("; ");
+        }
+        self.note.push_str(text);
+    }
+}
+
+fn run(options: &Options) -> Result<Report, String> {
+    if let Some(part) = &options.part {
+        // A peer in a process of its own.
+        return Ok(Report {
+            bench: BENCH.name,
+            rows: Vec::new(),
+            curves: Vec::new(),
+            detail: linux::part(part)?,
+        });
+    }
+    let scale = if options.short { SHORT } else { FULL };
+    let mut rows = Rows::default();
+    for run in 0..scale.runs {
+        eprint!("\rrun {} of {}: push and drain ", run + 1, scale.runs);
+        push_and_drain(&scale, &mut rows);
+        eprint!("\rrun {} of {}: the full way   ", run + 1, scale.runs);
+        full_way(&scale, options.short, &mut rows)?;
+        eprint!("\rrun {} of {}: qdiscs         ", run + 1, scale.runs);
+        qdiscs(&scale, &mut rows)?;
+    }
+    eprintln!("\rruns done                         ");
+    relate(&scale, &mut rows);
+    Ok(Report {
+        bench: BENCH.name,
+        rows: rows.0,
+        curves: Vec::new(),
+        detail: String::new(),
+    })
+}
+
+fn push_and_drain(scale: &Scale, rows: &mut Rows) {
+    for &threads in scale.threads {
+        for way in drain::WAYS {
+            let found = (way.run)(threads, scale.length);
+            let id = format!("drain {threads}");
+            let measure = format!("push and drain, {threads} threads");
+            let row = rows.row(&id, &measure, "M/s", None);
+            if way.name == "weir" {
+                row.weir.0.push(found.millions);
+                let id = format!("drain {threads} p99");
+                let measure = format!("push, {threads} threads, 99th percentile while running");
+                let row = rows.row(&id, &measure, "ns", Some(200.0));
+                row.weir.0.push(found.p99);
+            } else {
+                row.peer(way.name, found.millions);
+                let id = format!("drain {threads} p99");
+                rows.row(&id, "", "ns", None).peer(way.name, found.p99);
+            }
+        }
+    }
+}
+
+const KINDS: [&str; 3] = ["pfifo", "fq", "htb"];
+
+fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
+    for kind in KINDS {
+        let bed = match send::Bed::new(send::root(kind), 64) {
+            Ok(bed) => bed,
+            Err(why) => {
+                rows.row(&format!("send {kind} 1"), kind, "M/s", None)
+                    .remark(&why);
+                continue;
+            }
+        };
+        for &threads in scale.threads {
+            let found = bed.send(threads, scale.length)?;
+            let id = format!("send {kind} {threads}");
+            let measure =
+                format!("120 octets of UDP built and sent through {kind}, {threads} senders");
+            let row = rows.row(&id, &measure, "M/s", None);
+            row.weir.0.push(found.millions);
+            row.remark("batches of 32 on either side");
+            let id = format!("send {kind} {threads} ns");
+            let measure =
+                format!("the same, time of the processors a packet, {kind}, {threads} senders");
+            let row = rows.row(&id, &measure, "ns", None);
+            row.weir.0.push(found.cpu_ns);
+            if short {
+                row.remark("Linux left out of the short form");
+                continue;
+            }
+            match linux::send(kind, threads, scale.length) {
+                Ok((millions, cpu_ns)) => {
+                    row.peer("linux", cpu_ns);
+                    let id = format!("send {kind} {threads}");
+                    rows.row(&id, "", "M/s", None).peer("linux", millions);
+                }
+                Err(why) => row.remark(&why),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
+    let few = 100;
+    for (kind, goal) in [
+        ("pfifo", None),
+        ("fq", Some(60.0)),
+        ("fq_codel", Some(60.0)),
+        ("netem", Some(80.0)),
+    ] {
+        let id = format!("cost {kind}");
+        let measure = format!("{kind}: enqueue and dequeue, 10,000 flows");
+        let found = cost::of(&send::root(kind), 10_000, cost::Spread::Flows, scale.length);
+        record(rows, &id, &measure, goal, found);
+    }
+    for (id, classes, goal) in [
+        ("cost htb", 1000.min(scale.classes), Some(120.0)),
+        ("cost htb few", few, None),
+        ("cost htb many", scale.classes, None),
+    ] {
+        let measure = format!("htb: enqueue and dequeue, {classes} classes");
+        let root = cost::htb(classes);
+        let found = cost::of(&root, classes, cost::Spread::Classes, scale.length);
+        record(rows, id, &measure, goal, found);
+    }
+    for (id, flows) in [("cost fq few", few), ("cost fq many", scale.flows)] {
+        let measure = format!("fq: enqueue and dequeue, {flows} flows");
+        let found = cost::of(&send::root("fq"), flows, cost::Spread::Flows, scale.length);
+        record(rows, id, &measure, None, found);
+    }
+    Ok(())
+}
+
+fn record(rows: &mut Rows, id: &str, measure: &str, goal: Option<f64>, found: Result<f64, String>) {
+    let row = rows.row(id, measure, "ns", goal);
+    match found {
+        Ok(ns) => row.weir.0.push(ns),
+        Err(why) => row.remark(&why),
+    }
+}
+
+/// Figures that follow from others.
+fn relate(scale: &Scale, rows: &mut Rows) {
+    let median = |rows: &Rows, id: &str| {
+        let row = rows.0.iter().find(|row| row.id == id);
+        row.map_or(f64::NAN, |row| row.weir.median())
+    };
+    let most = scale.threads.last().copied().unwrap_or(1);
+    against_peers(scale, rows);
+    let mut ratio = |id: &str, measure: &str, of: &str, to: &str, goal: f64| {
+        let ratio = median(rows, of) / median(rows, to);
+        if ratio.is_finite() {
+            rows.row(id, measure, "times", Some(goal))
+                .weir
+                .0
+                .push(ratio);
+        }
+    };
+    for kind in KINDS {
+        ratio(
+            &format!("senders {kind}"),
+            &format!("{kind}: time of the processors a packet, {most} senders against 1"),
+            &format!("send {kind} {most} ns"),
+            &format!("send {kind} 1 ns"),
+            1.5,
+        );
+    }
+    for kind in ["fq", "htb"] {
+        ratio(
+            &format!("{kind} pfifo"),
+            &format!("{kind} against pfifo, 1 sender"),
+            &format!("send {kind} 1 ns"),
+            "send pfifo 1 ns",
+            2.0,
+        );
+    }
+    ratio(
+        "fq scale",
+        &format!("fq: {} flows against 100", scale.flows),
+        "cost fq many",
+        "cost fq few",
+        3.0,
+    );
+    ratio(
+        "htb scale",
+        &format!("htb: {} classes against 100", scale.classes),
+        "cost htb many",
+        "cost htb few",
+        3.0,
+    );
+}
+
+/// What is asked for in terms of the peers.
+fn against_peers(scale: &Scale, rows: &mut Rows) {
+    let mut found = Vec::new();
+    for &threads in scale.threads {
+        let mut times = |row: &str, name: &str, measure: String, goal: f64| {
+            let Some(row) = rows.0.iter().find(|other| other.id == row) else {
+                return;
+            };
+            let named = |(peer, _): &(&String, &Series)| name == "best" || *peer == name;
+            let peers = row.peers.iter().filter(named);
+            let best = peers
+                .map(|(_, series)| series.median())
+                .fold(f64::NAN, f64::max);
+            let times = row.weir.median() / best;
+            if times.is_finite() {
+                found.push((format!("{} against {name}", row.id), measure, goal, times));
+            }
+        };
+        let drain = format!("drain {threads}");
+        let text = |peer: &str| format!("push and drain, {threads} threads, against {peer}");
+        if threads >= 4 {
+            times(&drain, "busylock", text("the busylock"), 2.0);
+        }
+        times(&drain, "best", text("the best of the others"), 1.0);
+        for kind in KINDS {
+            let measure = format!("sent through {kind}, {threads} senders, against Linux");
+            times(&format!("send {kind} {threads}"), "linux", measure, 10.0);
+        }
+    }
+    for (id, measure, goal, times) in found {
+        let row = rows.row(&id, &measure, "times", Some(goal));
+        row.higher_is_better = true;
+        row.weir.0.push(times);
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Push and drain alone: threads hand elements over and take turns at working on the queue.
+//!
+//! An element has a cache line of its own and goes home to its thread when it has been taken, so a
+//! thread has no more than [`CREDIT`] under way, as a socket has its send budget. Whoever works counts
+//! the elements of each thread and checks that they come in order. Every 64th push is timed.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, fence};
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::SegQueue;
+use weir_sync::combine::Combiner;
+use weir_sync::list::{Entry, LocklessList};
+use weir_sync::spin::SpinLock;
+
+/// Elements of a thread under way.
+const CREDIT: u64 = 1024;
+/// Elements a locked queue gives out at a time.
+const BATCH: usize = 64;
+
+/// What is handed over.
+#[repr(align(64))]
+pub struct Item {
+    thread: usize,
+    number: u64,
+}
+
+type Element = Entry<Item>;
+
+/// What a run found.
+pub struct Found {
+    /// Millions of elements a second.
+    pub millions: f64,
+    /// Of a push, ns, 99th percentile.
+    pub p99: f64,
+}
+
+/// A way to hand over.
+pub struct Way {
+    /// Its name; Weir's own is "weir".
+    pub name: &'static str,
+    /// Runs it with a number of threads.
+    pub run: fn(usize, Duration) -> Found,
+}
+
+/// All ways.
+pub static WAYS: &[Way] = &[
+    Way {
+        name: "weir",
+        run: measure::<Combiner<Element>>,
+    },
+    Way {
+        name: "list + lock",
+        run: measure::<ListAndLock>,
+    },
+    Way {
+        name: "busylock",
+        run: measure::<Busylock>,
+    },
+    Way {
+        name: "parking_lot",
+        run: measure::<ParkingLot>,
+    },
+    Way {
+        name: "SegQueue",
+        run: measure::<Crossbeam>,
+    },
+];
+
+trait Queue: Default + Sync {
+    /// Hands an element over, says so by `pushed`, and, if nobody else does, gives all to `sink`.
+    fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element));
+}
+
+impl Queue for Combiner<Element> {
+    fn submit(&self, element: Element, pushed: impl FnOnce(), mut sink: impl FnMut(Element)) {
+        let mine = self.push_all([element]);
+        pushed();
+        if mine {
+            loop {
+                self.take_all().for_each(&mut sink);
+                if self.leave() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Linux's: who finds the list empty takes the lock.
+#[derive(Default)]
+struct ListAndLock(LocklessList<Element>, SpinLock<()>);
+
+impl Queue for ListAndLock {
+    fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
+        let first = self.0.push(element);
+        pushed();
+        if first {
+            let _root = self.1.lock();
+            self.0.take_all().for_each(sink);
+        }
+    }
+}
+
+/// What the locked ways have behind their lock.
+#[derive(Default)]
+struct Locked {
+    queue: VecDeque<Element>,
+    running: bool,
+}
+
+impl Locked {
+    /// True: the caller works now.
+    fn push(&mut self, element: Element) -> bool {
+        self.queue.push_back(element);
+        !std::mem::replace(&mut self.running, true)
+    }
+
+    /// False: there was nothing more.
+    fn take(&mut self, into: &mut Vec<Element>) -> bool {
+        let count = self.queue.len().min(BATCH);
+        into.extend(self.queue.drain(..count));
+        self.running = count > 0;
+        self.running
+    }
+}
+
+/// Linux's before the list: a second lock in front of the first while somebody works.
+#[derive(Default)]
+struct Busylock {
+    root: SpinLock<Locked>,
+    busy: SpinLock<()>,
+    contended: AtomicBool,
+}
+
+impl Queue for Busylock {
+    fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
+        let enter = || {
+            let mut root = self.root.lock();
+            self.contended.store(true, Relaxed);
+            root.push(element)
+        };
+        let mine = if self.contended.load(Relaxed) {
+            let _busy = self.busy.lock();
+            enter()
+        } else {
+            enter()
+        };
+        pushed();
+        if mine {
+            let take = |batch: &mut Vec<Element>| {
+                let more = self.root.lock().take(batch);
+                if !more {
+                    self.contended.store(false, Relaxed);
+                }
+                more
+            };
+            work(take, sink);
+        }
+    }
+}
+
+#[derive(Default)]
+struct ParkingLot(parking_lot::Mutex<Locked>);
+
+impl Queue for ParkingLot {
+    fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
+        let mine = self.0.lock().push(element);
+        pushed();
+        if mine {
+            work(|batch| self.0.lock().take(batch), sink);
+        }
+    }
+}
+
+fn work(mut take: impl FnMut(&mut Vec<Element>) -> bool, mut sink: impl FnMut(Element)) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while take(&mut batch) {
+        batch.drain(..).for_each(&mut sink);
+    }
+}
+
+/// A queue without locks, and Linux's RUNNING and MISSED bits around it.
+#[derive(Default)]
+struct Crossbeam(SegQueue<Element>, AtomicU32);
+
+impl Queue for Crossbeam {
+    fn submit(&self, element: Element, pushed: impl FnOnce(), mut sink: impl FnMut(Element)) {
+        self.0.push(element);
+        pushed();
+        fence(SeqCst);
+        loop {
+            match self.1.load(SeqCst) {
+                0 if self.1.compare_exchange(0, 1, SeqCst, SeqCst).is_ok() => break,
+                1 if self.1.compare_exchange(1, 3, SeqCst, SeqCst).is_ok() => return,
+                3 => return,
+                _ => {}
+            }
+        }
+        loop {
+            while let Some(element) = self.0.pop() {
+                sink(element);
+            }
+            if self.1.compare_exchange(1, 0, SeqCst, SeqCst).is_ok() {
+                return;
+            }
+            self.1.store(1, SeqCst);
+            fence(SeqCst);
+        }
+    }
+}
+
+/// What a thread gets back.
+#[derive(Default)]
+#[repr(align(128))]
+struct Home {
+    back: LocklessList<Element>,
+    taken: AtomicU64,
+}
+
+fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
+    let queue = Q::default();
+    let homes: Vec<Home> = (0..threads).map(|_| Home::default()).collect();
+    let stop = AtomicBool::new(false);
+    let mut times = Vec::new();
+    let mut millions = 0.0;
+    std::thread::scope(|scope| {
+        let (queue, homes, stop) = (&queue, &homes, &stop);
+        let workers: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || push(queue, thread, homes, stop)))
+            .collect();
+        let total = || {
+            homes
+                .iter()
+                .map(|home| home.taken.load(Relaxed))
+                .sum::<u64>()
+        };
+        std::thread::sleep(length / 10);
+        let (start, before) = (Instant::now(), total());
+        std::thread::sleep(length);
+        millions = (total() - before) as f64 / start.elapsed().as_secs_f64() / 1e6;
+        stop.store(true, Relaxed);
+        for worker in workers {
+            times.extend(worker.join().unwrap_or_default());
+        }
+    });
+    times.sort_unstable();
+    let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
+    Found {
+        millions,
+        p99: p99 as f64,
+    }
+}
+
+/// Pushes until told to stop; the times of some pushes, ns.
+fn push<Q: Queue>(queue: &Q, thread: usize, homes: &[Home], stop: &AtomicBool) -> Vec<u64> {
+    let home = &homes[thread];
+    let item = |number| Entry::new(Item { thread, number });
+    let mut own: Vec<Element> = (0..CREDIT).map(item).collect();
+    let mut times = Vec::with_capacity(1 << 16);
+    let sink = |element: Element| {
+        let home = &homes[element.thread];
+        let number = home.taken.load(Relaxed);
+        assert_eq!(
+            element.number, number,
+            "elements of one thread were reordered"
+        );
+        home.taken.store(number + 1, Relaxed);
+        home.back.push(element);
+    };
+    let mut number = 0;
+    while !stop.load(Relaxed) {
+        let Some(mut element) = own.pop() else {
+            own.extend(home.back.take_all());
+            if own.is_empty() {
+                std::thread::yield_now();
+            }
+            continue;
+        };
+        element.number = number;
+        let timed = (number % 64 == 7).then(Instant::now);
+        let pushed = || times.extend(timed.map(|start| start.elapsed().as_nanos() as u64));
+        queue.submit(element, pushed, sink);
+        number += 1;
+    }
+    times
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The peer: the same packets by UDP sockets and `sendmmsg` through the same qdisc of an ifb of this
+//! machine's kernel, which throws away what is sent on it; in a network namespace of its own.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::io::IoSlice;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::send::{BATCH, PAYLOAD, root};
+
+const TARGET: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 98, 0, 2), 9999);
+
+/// Millions of packets a second that reached the device, and processor time a packet, ns.
+pub fn send(kind: &str, threads: usize, length: Duration) -> Result<(f64, f64), String> {
+    let left_out = |why: &str| format!("Linux left out: {why}");
+    let me = std::env::current_exe().map_err(|error| left_out(&error.to_string()))?;
+    let script = format!(
+        "ip link add d0 numtxqueues 1 type ifb && ip link set d0 up && ip addr add 10.98.0.1/24 dev d0 && \
+         {{ tc qdisc del dev d0 root 2>/dev/null; {}; }} && exec \"$0\" bench transmit --part {threads}:{}",
+        root(kind),
+        length.as_millis(),
+    );
+    let output = Command::new("unshare")
+        .args(["-n", "sh", "-c", &script])
+        .arg(me)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| left_out(&format!("unshare: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    let mut figures = last.split_whitespace().filter_map(|n| n.parse().ok());
+    match (figures.next(), figures.next()) {
+        (Some(millions), Some(cpu_ns)) => Ok((millions, cpu_ns)),
+        _ => Err(left_out(
+            "not privileged, or the kernel lacks ifb or the qdisc",
+        )),
+    }
+}
+
+/// Inside the namespace: `THREADS:MILLISECONDS`.
+pub fn part(what: &str) -> Result<String, String> {
+    let wrong = || format!("{what} is not THREADS:MILLISECONDS");
+    let (threads, length) = what.split_once(':').ok_or_else(wrong)?;
+    let threads: usize = threads.parse().map_err(|_| wrong())?;
+    let length = Duration::from_millis(length.parse().map_err(|_| wrong())?);
+    let stop = AtomicBool::new(false);
+    let (mut cpu, mut rate, mut all) = (0.0, 0.0, 0);
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| sender(&stop)))
+            .collect();
+        std::thread::sleep(length / 10);
+        let (start, before) = (Instant::now(), reached()?);
+        std::thread::sleep(length);
+        rate = (reached()? - before) as f64 / start.elapsed().as_secs_f64();
+        stop.store(true, Relaxed);
+        for sender in senders {
+            cpu += sender.join().map_err(|_| "a sender panicked")??;
+        }
+        all = reached()?;
+        Ok::<(), String>(())
+    })?;
+    Ok(format!("{} {}\n", rate / 1e6, cpu * 1e9 / all as f64))
+}
+
+/// Packets the ifb has thrown away.
+fn reached() -> Result<u64, String> {
+    let path = "/proc/net/dev";
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("d0:"));
+    let dropped = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    dropped.ok_or(format!("{path} has no d0"))
+}
+
+/// Sends until told to stop; seconds of processor time.
+fn sender(stop: &AtomicBool) -> Result<f64, String> {
+    let fail = |error: &dyn std::fmt::Display| format!("a socket: {error}");
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(|error| fail(&error))?;
+    let payload = [0; PAYLOAD];
+    let parts = [IoSlice::new(&payload)];
+    let to = SocketAddrAny::from(TARGET);
+    let mut control: Vec<SendAncillaryBuffer<'_, '_, '_>> =
+        (0..BATCH).map(|_| SendAncillaryBuffer::default()).collect();
+    let mut messages: Vec<MMsgHdr<'_>> = control
+        .iter_mut()
+        .map(|control| MMsgHdr::new_with_addr(&to, &parts, control))
+        .collect();
+    let start = clock_gettime(ClockId::ThreadCPUTime);
+    while !stop.load(Relaxed) {
+        // A full buffer is part of what is measured.
+        let _ = sendmmsg(&socket, &mut messages, SendFlags::empty());
+    }
+    let end = clock_gettime(ClockId::ThreadCPUTime);
+    Ok((end.tv_sec - start.tv_sec) as f64 + (end.tv_nsec - start.tv_nsec) as f64 / 1e9)
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The full way in Weir: packets built, egress hook, qdisc, device; each sender a stack CPU.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use weir_intercept::{Launcher, Runtime};
+use weir_packet::{Batch, Pool, PoolConfig};
+use weir_stack::{Config, Cpu, Device, Stack, datapath};
+
+use crate::engine::Engine;
+use crate::playback::Playback;
+
+/// Packets of one call, as `sendmmsg` of the peer has.
+pub const BATCH: usize = 32;
+/// Octets of UDP's payload.
+pub const PAYLOAD: usize = 120;
+
+/// The `tc` commands that give d0 a root of a kind.
+pub fn root(kind: &str) -> String {
+    let tc = "tc qdisc add dev d0 root";
+    match kind {
+        "pfifo" => format!("{tc} pfifo limit 10000"),
+        "htb" => format!(
+            "{tc} handle 1: htb default 10 && \
+             tc class add dev d0 parent 1: classid 1:10 htb rate 30gbit burst 10mb cburst 10mb && \
+             tc qdisc add dev d0 parent 1:10 pfifo limit 10000"
+        ),
+        "netem" => format!("{tc} netem limit 1000000 delay 100us"),
+        kind => format!("{tc} {kind}"),
+    }
+}
+
+/// A stack with d0, a dummy device with a root qdisc.
+pub struct Bed {
+    engine: Arc<Engine>,
+    /// The device.
+    pub device: Arc<Device>,
+}
+
+/// What a run found.
+pub struct Found {
+    /// Millions of packets a second that left the device.
+    pub millions: f64,
+    /// Processor time of all senders a packet, ns.
+    pub cpu_ns: f64,
+}
+
+impl Bed {
+    /// For CPUs 1 to `senders`; `root` is a shell command.
+    pub fn new(root: impl AsRef<str>, senders: usize) -> Result<Self, String> {
+        let stack = Stack::new(Config {
+            virtual_time: false,
+            cpus: senders + 1,
+            ..Config::default()
+        });
+        let runtime =
+            Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+        let engine = Engine::new(stack, runtime, Playback::default());
+        let script = format!(
+            "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 && ip link add d0 type dummy && \
+             ip link set d0 up && {}",
+            root.as_ref()
+        );
+        let launched = Launcher::new("sh", ["-c", &script]).spawn(engine.clone());
+        let status = launched.map_or(-1, |mut child| child.wait().code());
+        let ns = engine.stack.namespace(Stack::INITIAL);
+        let device = ns.and_then(|ns| ns.device_by_name("d0"));
+        match device {
+            Some(device) if status == 0 => Ok(Self { engine, device }),
+            _ => {
+                engine.stop();
+                Err("left out: not set up by ip and tc".into())
+            }
+        }
+    }
+
+    /// A CPU of the stack.
+    pub fn cpu(&self, id: usize) -> Cpu {
+        Cpu::new(&self.engine.stack, id)
+    }
+
+    /// Sends from some threads for a while.
+    pub fn send(&self, threads: usize, length: Duration) -> Result<Found, String> {
+        let stop = AtomicBool::new(false);
+        let left = || self.device.totals().tx_packets;
+        let (mut cpu, mut rate, before) = (0.0, 0.0, left());
+        std::thread::scope(|scope| {
+            let senders: Vec<_> = (1..=threads)
+                .map(|id| {
+                    let stop = &stop;
+                    scope.spawn(move || self.sender(id, stop))
+                })
+                .collect();
+            std::thread::sleep(length / 10);
+            let (start, before) = (Instant::now(), left());
+            std::thread::sleep(length);
+            rate = (left() - before) as f64 / start.elapsed().as_secs_f64();
+            stop.store(true, Relaxed);
+            for sender in senders {
+                cpu += sender.join().unwrap_or(f64::NAN);
+            }
+        });
+        Ok(Found {
+            millions: rate / 1e6,
+            cpu_ns: cpu * 1e9 / (left() - before) as f64,
+        })
+    }
+
+    /// Sends until told to stop; seconds of processor time.
+    fn sender(&self, id: usize, stop: &AtomicBool) -> f64 {
+        let mut cpu = self.cpu(id);
+        // What a sender may have under way, as a socket's send buffer: its own few packets.
+        let pool = Pool::new(PoolConfig {
+            limit: 2 << 20,
+            ..PoolConfig::default()
+        });
+        let mut cache = pool.cache();
+        let start = thread_seconds();
+        let mut number = 0;
+        while !stop.load(Relaxed) {
+            let mut batch = Batch::new();
+            if cache.alloc_bulk(&mut batch, BATCH) == 0 {
+                cpu.turn();
+                std::thread::yield_now();
+                continue;
+            }
+            for packet in batch.iter_mut() {
+                number += 1;
+                build(packet, id as u32, number);
+                // A socket's packets carry the hash of its flow.
+                packet.hash = (id as u32).wrapping_mul(0x9e37_79b1) | 1;
+            }
+            cpu.with(|cx| datapath::transmit(cx, &self.device, batch));
+            cpu.turn();
+        }
+        // What others have left to this CPU.
+        cpu.settle();
+        thread_seconds() - start
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.engine.stop();
+    }
+}
+
+fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Ethernet, IPv4, UDP from port 1024 on of one of 2^32 addresses, and the payload.
+pub fn build(packet: &mut weir_packet::Packet, flow: u32, number: u32) {
+    const HEAD: [u8; 42] = [
+        2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, // Ethernet
+        0x45, 0, 0, 148, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 98, 0, 2, // IPv4
+        4, 0, 0x27, 0x0f, 0, 128, 0, 0, // UDP
+    ];
+    const LEN: usize = HEAD.len() + PAYLOAD;
+    let Some(data) = packet.put(LEN) else {
+        return;
+    };
+    data[..HEAD.len()].copy_from_slice(&HEAD);
+    data[26..30].copy_from_slice(&flow.to_be_bytes());
+    data[18..20].copy_from_slice(&(number as u16).to_be_bytes());
+    let sum: u32 = data[14..34]
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let check = !((sum & 0xffff) + (sum >> 16)) as u16;
+    data[24..26].copy_from_slice(&check.to_be_bytes());
+    data[HEAD.len()..].fill(0);
+    packet.reset_mac();
+    packet.set_network(14);
+    packet.set_transport(34);
+    packet.protocol = 0x0800;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir capture`: the frames of a device to standard output, live.
+//!
+//! The stack itself writes to this process's standard output; this process waits for the end: the
+//! count, a reader that went away, or a signal.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cli::Capture;
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Captures until the end.
+pub fn run(args: &Capture) -> Result<ExitCode, String> {
+    if rustix::termios::isatty(std::io::stdout()) {
+        return Err(
+            "standard output is a terminal: pipe it to `tcpdump -r -` or into a file".into(),
+        );
+    }
+    let socket = args.socket.as_deref();
+    let answer = super::ask(
+        socket,
+        &json!({
+            "command": "capture",
+            "netns": args.device.netns,
+            "device": args.device.device,
+            "count": args.count,
+            "process": std::process::id(),
+        }),
+    )?;
+    let id = answer["id"].as_u64().ok_or("the stack gave no capture")?;
+    loop {
+        std::thread::sleep(LOOK);
+        let answer = super::ask(socket, &json!({ "command": "captured", "id": id }))?;
+        if let Some(error) = answer["error"].as_str() {
+            return Err(error.to_owned());
+        }
+        if answer["ended"].as_bool() == Some(true) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands: a file each.
+
+mod capture;
+mod completions;
+mod exec;
+mod man;
+mod play;
+mod run;
+mod stat;
+mod up;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::Value;
+use weir_intercept::Backend;
+
+use crate::cli::{Command, Mode};
+
+/// Weir itself failed (as opposed to the program it ran).
+pub const FAILED: u8 = 125;
+
+/// Runs a command; errors go to standard error.
+pub fn dispatch(command: Command) -> ExitCode {
+    let result = match command {
+        Command::Run(args) => run::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Exec(args) => exec::run(&args),
+        Command::Play(args) => play::run(&args),
+        Command::Stat(args) => stat::run(&args),
+        Command::Capture(args) => capture::run(&args),
+        Command::Bench(args) => crate::bench::run(&args)
+            .and_then(|text| print(&text))
+            .map(|()| ExitCode::SUCCESS),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("weir: {error}");
+        ExitCode::from(FAILED)
+    })
+}
+
+/// Asks the stack behind a control socket, or the one this process runs in.
+fn ask(socket: Option<&Path>, command: &Value) -> Result<Value, String> {
+    match socket {
+        Some(_) => exec::connect(socket)?.command(command),
+        None => crate::inside::ask(command),
+    }
+}
+
+/// Prints to standard output; a reader that went away is no error.
+fn print(text: &str) -> Result<(), String> {
+    use std::io::Write;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mode_of(mode: Mode) -> weir_intercept::Mode {
+    match mode {
+        Mode::Auto => weir_intercept::Mode::Auto,
+        Mode::User => weir_intercept::Mode::Namespaces,
+        Mode::Paths => weir_intercept::Mode::PathTraps,
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir run`: a private stack under virtual time, a script as its client, captures played, a report.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_intercept::{Launcher, Runtime};
+use weir_stack::{Config, Stack};
+
+use super::{FAILED, mode_of};
+use crate::cli::Run;
+use crate::engine::Engine;
+use crate::playback::Playback;
+use crate::report;
+
+/// How long processes that a script left in the background are waited for.
+const LEFTOVERS: Duration = Duration::from_secs(5);
+
+/// Runs the script, plays what is left, reports.
+pub fn run(args: &Run) -> Result<ExitCode, String> {
+    let stack = Stack::new(Config {
+        seed: args.seed,
+        max_rules: args.budget.max_rules,
+        max_memory: args.budget.max_memory.map(|size| size.0),
+        trace: true,
+        ..Config::default()
+    });
+    let playback = Playback::open(&stack, &args.inputs, &args.outputs, args.drops.as_deref())?;
+    let runtime =
+        Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+    let engine = Engine::new(stack, runtime, playback);
+    let status = run_script(args, &engine)?;
+    if status != 0 {
+        // Nothing half-reported: what the script said stands above.
+        eprintln!(
+            "weir: {} ended with status {status}; nothing was played after it",
+            name(args)
+        );
+        engine.stop();
+        engine.finish();
+        return Ok(ExitCode::from(status));
+    }
+    engine.settle_sysctls();
+    let played = engine.play(args.until.map(|time| time.0));
+    let report = report::collect(&engine);
+    engine.stop();
+    let finished = engine.finish();
+    played?;
+    let report = report.with_files(&finished);
+    if !args.quiet {
+        print_report(args, &report.to_text())?;
+    }
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(&report.to_json())
+            .map_err(|error| error.to_string())?
+            + "\n";
+        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    for error in &finished.errors {
+        eprintln!("weir: {error}");
+    }
+    Ok(if finished.errors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    })
+}
+
+/// What was asked to run, for messages.
+fn name(args: &Run) -> std::borrow::Cow<'_, str> {
+    let name = args.script.as_ref().or(args.command.first());
+    name.map(|name| name.to_string_lossy()).unwrap_or_default()
+}
+
+/// To standard output, or to standard error where a capture goes to standard output.
+fn print_report(args: &Run, text: &str) -> Result<(), String> {
+    use std::io::Write;
+    if args.outputs.iter().any(|out| out.file.as_os_str() == "-") {
+        return std::io::stderr()
+            .write_all(text.as_bytes())
+            .map_err(|error| format!("standard error: {error}"));
+    }
+    super::print(text)
+}
+
+/// The program and its arguments: a script that is not executable is run by `sh`.
+fn program(args: &Run) -> (OsString, Vec<OsString>) {
+    let Some(script) = &args.script else {
+        let program = args.command.first().cloned().unwrap_or_default();
+        return (program, args.command.get(1..).unwrap_or_default().to_vec());
+    };
+    let path = Path::new(script);
+    let is_file = |data: &std::fs::Metadata| data.is_file();
+    match std::fs::metadata(path).ok().filter(is_file) {
+        Some(data) if data.permissions().mode() & 0o111 == 0 => ("sh".into(), vec![script.clone()]),
+        // Without a folder in its name it would be looked for in PATH.
+        Some(_) if path.components().count() == 1 => (Path::new(".").join(path).into(), Vec::new()),
+        _ => (script.clone(), Vec::new()),
+    }
+}
+
+fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<u8, String> {
+    let (program, arguments) = program(args);
+    let launched = Launcher::new(&program, arguments)
+        .mode(mode_of(args.client.mode))
+        .host_network(args.client.host_network)
+        .spawn(engine.clone());
+    match launched {
+        Ok(mut child) => {
+            let status = child.wait().code();
+            // What the script left in the background is waited for a while, and then goes on as long
+            // as the stack is there: an `ip monitor &` sees what is played.
+            let (ended, all_ended) = std::sync::mpsc::channel();
+            let wait = move || {
+                child.wait_all();
+                drop(child);
+                // Nobody waits any more: fine as well.
+                let _ = ended.send(());
+            };
+            let waiting = std::thread::Builder::new()
+                .name("leftovers".into())
+                .spawn(wait);
+            if waiting.is_ok() {
+                let _ = all_ended.recv_timeout(LEFTOVERS);
+            }
+            Ok(u8::try_from(status).unwrap_or(u8::MAX))
+        }
+        Err(error) => {
+            let status = error.exit_code();
+            eprintln!("weir: {error}");
+            Ok(u8::try_from(status).unwrap_or(FAILED))
+        }
+    }
+}

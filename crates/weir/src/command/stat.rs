@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir stat`: counters of the stack around, or of one behind a control socket.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Stat, StatWhat};
+
+/// Asks for the report and prints it.
+pub fn run(args: &Stat) -> Result<ExitCode, String> {
+    let what = match args.what {
+        None | Some(StatWhat::All) => "report",
+        Some(StatWhat::Stages) => "stages",
+    };
+    let answer = super::ask(
+        args.socket.as_deref(),
+        &json!({ "command": "stat", "what": what }),
+    )?;
+    let shown = if args.json {
+        serde_json::to_string_pretty(&answer["data"]).map_err(|error| error.to_string())? + "\n"
+    } else {
+        answer["text"].as_str().unwrap_or_default().to_owned()
+    };
+    super::print(&shown)?;
+    debug_assert!(answer["data"] != Value::Null);
+    Ok(ExitCode::SUCCESS)
+}

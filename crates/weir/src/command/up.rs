@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir up`: a stack in real time, until SIGINT or SIGTERM.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use weir_intercept::Runtime;
+use weir_intercept::control::Server;
+use weir_stack::{Config, Cpu, Stack};
+
+use crate::cli::Up;
+use crate::engine::Engine;
+use crate::playback::Playback;
+
+/// The control socket when none is named: one a user.
+pub fn default_socket() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(directory) => PathBuf::from(directory).join("weir.sock"),
+        None => {
+            std::env::temp_dir().join(format!("weir-{}.sock", rustix::process::getuid().as_raw()))
+        }
+    }
+}
+
+/// Wakes idle CPUs.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<u64>,
+    wake: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.wake.notify_all();
+    }
+
+    fn count(&self) -> u64 {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a ring after `seen`, at most `limit`.
+    fn wait(&self, seen: u64, limit: Duration) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(
+            self.wake
+                .wait_timeout_while(rung, limit, |rung| *rung == seen),
+        );
+    }
+}
+
+/// Longest sleep of an idle CPU.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// The loop of CPU `id`: turns while there is work, else `idle`, and sleep until the next timer or ring.
+fn run_cpu(
+    engine: &Engine,
+    id: usize,
+    bell: &Bell,
+    mut turn: impl FnMut() -> bool,
+    idle: impl Fn(),
+) {
+    // What the CPU defers by RCU and takes from slabs is its own from here on.
+    weir_sync::percpu::bind(id);
+    while !engine.is_stopping() {
+        let seen = bell.count();
+        if turn() {
+            continue;
+        }
+        idle();
+        let now = engine.stack.clock.now();
+        let next = engine
+            .stack
+            .timers
+            .next_time()
+            .map_or(IDLE, |time| Duration::from_nanos(time.saturating_sub(now)));
+        bell.wait(seen, next.min(IDLE));
+    }
+}
+
+/// Keeps the stack.
+pub fn run(args: &Up) -> Result<ExitCode, String> {
+    if args.cpus == 0 || args.cpus > 64 {
+        return Err("--cpus takes 1 to 64".into());
+    }
+    let path = args.socket.clone().unwrap_or_else(default_socket);
+    // Signals first: one that comes during the start ends it cleanly.
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;
+    let config = Config {
+        virtual_time: false,
+        seed: args.seed,
+        max_rules: args.budget.max_rules,
+        max_memory: args.budget.max_memory.map(|size| size.0),
+        cpus: args.cpus,
+        ..Config::default()
+    };
+    let stack = Stack::new(config);
+    let bell = Arc::new(Bell::default());
+    let ring = bell.clone();
+    stack.set_waker(Box::new(move || ring.ring()));
+    let runtime =
+        Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+    let engine = Engine::new(stack, runtime, Playback::default());
+    let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!("{}: a stack is running there", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    })?;
+    let mut cpus = Vec::new();
+    for id in 0..args.cpus {
+        let (engine, bell) = (engine.clone(), bell.clone());
+        let run = move || {
+            if id == 0 {
+                // The engine's own CPU is shared with commands, which are short. It also runs what
+                // control threads deferred, who may not come back for it.
+                let idle = || {
+                    engine.end_dead_captures();
+                    engine.stack.domain.poll_all();
+                };
+                run_cpu(&engine, id, &bell, || engine.cpu().turn(), idle);
+            } else {
+                let mut cpu = Cpu::new(&engine.stack, id);
+                run_cpu(&engine, id, &bell, || cpu.turn(), || {});
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("cpu {id}"))
+            .spawn(run);
+        cpus.push(thread.map_err(|error| format!("cpu {id}: {error}"))?);
+    }
+    println!(
+        "weir: the stack is up; weir exec --socket {} -- COMMAND",
+        path.display()
+    );
+    let signal = signals.forever().next();
+    eprintln!(
+        "weir: {}: the stack goes down",
+        if signal == Some(SIGINT) {
+            "SIGINT"
+        } else {
+            "SIGTERM"
+        }
+    );
+    drop(server);
+    engine.stop();
+    bell.ring();
+    for cpu in cpus {
+        // A panic there was printed by the thread.
+        let _ = cpu.join();
+    }
+    Ok(ExitCode::SUCCESS)
+}

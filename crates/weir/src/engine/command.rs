@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands of `weir play`, `weir stat` and `weir capture`, as JSON objects with a `command`.
+
+use serde_json::{Value, json};
+
+use super::{Engine, lock};
+use crate::report;
+
+/// Carries out a command.
+pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
+    match command["command"].as_str() {
+        Some("play") => play(engine, command["until"].as_u64()),
+        Some("stat") => Ok(stat(engine, command["what"].as_str())),
+        Some("capture") => lock(&engine.captures).start(engine, command),
+        Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
+        _ => Err(format!("unknown command {command}")),
+    }
+}
+
+fn stat(engine: &Engine, what: Option<&str>) -> Value {
+    if what == Some("stages") {
+        let stages = report::stages::collect(engine);
+        return json!({ "data": stages.to_json(), "text": stages.to_text() });
+    }
+    let report = report::collect(engine);
+    json!({ "data": report.to_json(), "text": report.to_text() })
+}
+
+fn play(engine: &Engine, until: Option<u64>) -> Result<Value, String> {
+    if !engine.stack.clock.is_virtual() {
+        return Err("the stack runs in real time: there is nothing to play".into());
+    }
+    engine.play(until)?;
+    Ok(json!({ "now": engine.stack.clock.now() }))
+}

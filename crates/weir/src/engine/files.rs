@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The small text files of a namespace that clients read: `/proc/sys/net`, `/proc/net`,
+//! `/sys/class/net`.
+
+use std::sync::Arc;
+
+use weir_intercept::{Errno, Node, Tree};
+use weir_stack::sysctl::tree;
+use weir_stack::{Namespace, Stack};
+
+use super::proc_net;
+
+const NO_SUCH: Errno = Errno(libc::ENOENT);
+
+/// What stands at `path`.
+pub fn lookup(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Node, Errno> {
+    match tree {
+        Tree::Sysctl => match tree::lookup(ns, path).ok_or(NO_SUCH)? {
+            tree::Node::Directory => Ok(Node::Directory),
+            tree::Node::File(true) => Ok(Node::File(0o644)),
+            tree::Node::File(false) => Ok(Node::File(0o444)),
+        },
+        Tree::ProcNet => match path {
+            "" => Ok(Node::Directory),
+            _ if proc_net::names().any(|name| name == path) => Ok(Node::File(0o444)),
+            _ => Err(NO_SUCH),
+        },
+        Tree::SysClassNet => {
+            let (device, attribute) = path.split_once('/').unwrap_or((path, ""));
+            if path.is_empty() {
+                return Ok(Node::Directory);
+            }
+            ns.device_by_name(device).ok_or(NO_SUCH)?;
+            if attribute.is_empty() {
+                return Ok(Node::Directory);
+            }
+            attribute_of(ns, device, attribute).map(|_| Node::File(0o444))
+        }
+    }
+}
+
+/// The attributes of a device in `/sys/class/net`.
+const ATTRIBUTES: &[&str] = &["address", "ifindex", "mtu", "tx_queue_len", "flags", "type"];
+
+fn attribute_of(ns: &Namespace, device: &str, attribute: &str) -> Result<String, Errno> {
+    let device = ns.device_by_name(device).ok_or(NO_SUCH)?;
+    Ok(match attribute {
+        "address" => {
+            let octets = device.address().map(|octet| format!("{octet:02x}"));
+            octets.join(":")
+        }
+        "ifindex" => device.ifindex().to_string(),
+        "mtu" => device.mtu().to_string(),
+        "tx_queue_len" => device.txqlen().to_string(),
+        "flags" => format!("{:#x}", device.flags()),
+        "type" => device.link.hardware_type().to_string(),
+        _ => return Err(NO_SUCH),
+    } + "\n")
+}
+
+/// The names in a directory.
+pub fn list(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    match tree {
+        Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
+        Tree::ProcNet if path.is_empty() => Ok(proc_net::names().map(str::to_owned).collect()),
+        Tree::SysClassNet if path.is_empty() => Ok(ns
+            .all_devices()
+            .iter()
+            .map(|device| device.name())
+            .collect()),
+        Tree::SysClassNet if ns.device_by_name(path).is_some() => Ok(names(ATTRIBUTES)),
+        _ => Err(NO_SUCH),
+    }
+}
+
+/// The content of a file.
+pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Result<Vec<u8>, Errno> {
+    let text = match (tree, path) {
+        (Tree::Sysctl, _) => tree::read(ns, path).map_err(Errno)?,
+        (Tree::ProcNet, name) => proc_net::read(stack, ns, name).ok_or(NO_SUCH)?,
+        (Tree::SysClassNet, _) => {
+            let (device, attribute) = path.split_once('/').ok_or(Errno(libc::EISDIR))?;
+            attribute_of(ns, device, attribute)?
+        }
+    };
+    Ok(text.into_bytes())
+}
+
+/// A write to a file.
+pub fn write(
+    stack: &Stack,
+    ns: &Namespace,
+    tree: Tree,
+    path: &str,
+    value: &[u8],
+) -> Result<(), Errno> {
+    match tree {
+        Tree::Sysctl => tree::write(stack, ns, path, value).map_err(Errno),
+        _ => Err(Errno(libc::EACCES)),
+    }
+}

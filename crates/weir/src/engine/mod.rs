@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stack at work: it serves clients' sockets, namespaces and sysctls ([`weir_intercept::Backend`]),
+//! owns the CPU that moves packets, and carries out the commands of `weir play`, `stat`, `capture`.
+
+mod capture;
+mod command;
+mod files;
+mod proc_net;
+mod socket;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use serde_json::Value;
+use weir_intercept::task::Tasks;
+use weir_intercept::transport::{self, PendingWrites, Placement};
+use weir_intercept::{
+    Backend, Errno, Node, NsId, PendingWriter, Runtime, SocketGrant, SocketId, SocketOption,
+    SocketRequest, StackInfo, Tree,
+};
+use weir_stack::connection::{Connection, NoPeer, Peer};
+use weir_stack::notify::Subscribers;
+use weir_stack::{Cpu, Namespace, Protocol, Stack};
+
+use crate::playback::{Finished, Playback};
+use socket::Socket;
+
+/// The netlink protocol with a number.
+fn protocol_of(number: i32) -> Option<Protocol> {
+    match number {
+        libc::NETLINK_ROUTE => Some(Protocol::Route),
+        libc::NETLINK_GENERIC => Some(Protocol::Generic),
+        _ => None,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A stack at work; see the module's head.
+pub struct Engine {
+    /// The stack.
+    pub stack: Stack,
+    /// Its first CPU, whose loop is the event loop of virtual time.
+    pub cpu: Mutex<Cpu>,
+    /// Where namespace names live.
+    pub runtime: Arc<Runtime>,
+    playback: Mutex<Playback>,
+    captures: Mutex<capture::Captures>,
+    placement: Placement,
+    pending: PendingWrites,
+    sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
+    /// Which namespaces threads are in.
+    tasks: Mutex<Tasks>,
+    /// Which launches hold which namespaces.
+    holds: Mutex<BTreeSet<(u64, u32)>>,
+    last_socket: AtomicU64,
+    stopping: AtomicBool,
+    /// New filters are acknowledged, and nothing else is done: what the sockets alone cost, for
+    /// `weir bench rules`.
+    pub acknowledge_only: AtomicBool,
+    me: Weak<Engine>,
+}
+
+fn to_stack(ns: NsId) -> weir_stack::NsId {
+    weir_stack::NsId(u64::from(ns.0))
+}
+
+fn from_stack(ns: weir_stack::NsId) -> NsId {
+    // The number of namespaces a stack can make in its life is bounded by this.
+    NsId(ns.0 as u32)
+}
+
+/// The client behind a socket, for requests that name namespaces by descriptor or process.
+struct Client {
+    engine: Weak<Engine>,
+    process: u32,
+}
+
+impl Peer for Client {
+    fn namespace_by_fd(&self, fd: u32) -> Option<weir_stack::NsId> {
+        let fd = i32::try_from(fd).ok()?;
+        self.engine
+            .upgrade()?
+            .runtime
+            .namespace_of_fd(self.process, fd)
+            .map(to_stack)
+    }
+
+    fn namespace_by_pid(&self, pid: u32) -> Option<weir_stack::NsId> {
+        // `ip link set DEV netns 1`: the way back to the initial namespace.
+        if pid == 1 {
+            return Some(Stack::INITIAL);
+        }
+        lock(&self.engine.upgrade()?.tasks)
+            .namespace_of(pid)
+            .map(to_stack)
+    }
+}
+
+impl Engine {
+    /// Puts a stack to work.
+    pub fn new(stack: Stack, runtime: Runtime, playback: Playback) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            cpu: Mutex::new(Cpu::new(&stack, 0)),
+            stack,
+            playback: Mutex::new(playback),
+            captures: Mutex::default(),
+            placement: Placement::new(),
+            pending: PendingWrites::default(),
+            sockets: Mutex::default(),
+            tasks: Mutex::new(Tasks::new(&runtime)),
+            runtime: Arc::new(runtime),
+            holds: Mutex::default(),
+            last_socket: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            acknowledge_only: AtomicBool::new(false),
+            me: me.clone(),
+        })
+    }
+
+    /// Whether the stack is being stopped.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Stops serving: clients see the end of their sockets.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for socket in std::mem::take(&mut *lock(&self.sockets)).values() {
+            socket.close();
+        }
+    }
+
+    /// The CPU, for the data path.
+    pub fn cpu(&self) -> MutexGuard<'_, Cpu> {
+        lock(&self.cpu)
+    }
+
+    /// The namespace that `ip netns add` gave a name; the initial one for `None`.
+    pub fn namespace(&self, name: Option<&str>) -> Option<Arc<Namespace>> {
+        let id = match name {
+            None => Stack::INITIAL,
+            Some(name) => to_stack(self.named(name)?),
+        };
+        self.stack.namespace(id)
+    }
+
+    /// The names of a namespace, the first of them; `None` for the initial one and unnamed ones.
+    pub fn name_of(&self, id: weir_stack::NsId) -> Option<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.runtime.names())
+            .ok()?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+            .into_iter()
+            .find(|name| self.named(name).map(to_stack) == Some(id))
+    }
+
+    fn named(&self, name: &str) -> Option<NsId> {
+        use std::os::unix::fs::MetadataExt;
+        let file = std::fs::metadata(self.runtime.names().join(name)).ok()?;
+        self.runtime.namespace_of(file.dev(), file.ino())
+    }
+
+    /// Lets virtual time go on, captures and all.
+    pub fn play(&self, until: Option<u64>) -> Result<(), String> {
+        self.end_dead_captures();
+        lock(&self.playback).start(self)?;
+        self.cpu().run_until(until);
+        Ok(())
+    }
+
+    /// Ends live captures whose reader is gone, so that its pipe closes.
+    pub fn end_dead_captures(&self) {
+        lock(&self.captures).reap(self);
+    }
+
+    /// Ends the captures' files.
+    pub fn finish(&self) -> Finished {
+        lock(&self.playback).finish()
+    }
+
+    /// Applies sysctl writes that went through descriptors the filter cannot see.
+    pub fn settle_sysctls(&self) {
+        self.pending
+            .drain(|ns, path, value| self.write(ns, Tree::Sysctl, path, value));
+    }
+
+    fn ns(&self, id: NsId) -> Result<Arc<Namespace>, Errno> {
+        self.stack
+            .namespace(to_stack(id))
+            .ok_or(Errno(libc::EINVAL))
+    }
+
+    fn socket(&self, id: SocketId) -> Result<Arc<Socket>, Errno> {
+        lock(&self.sockets)
+            .get(&id.0)
+            .cloned()
+            .ok_or(Errno(libc::EBADF))
+    }
+
+    /// Drops a namespace nobody can reach any more.
+    fn reap(&self, ns: NsId) {
+        let held = lock(&self.holds).iter().any(|(_, held)| *held == ns.0);
+        let open = lock(&self.sockets)
+            .values()
+            .any(|socket| socket.namespace() == to_stack(ns));
+        if !held && !open && !self.runtime.is_named(ns) {
+            self.stack.remove_namespace(to_stack(ns));
+            self.runtime.remove_namespace(ns);
+        }
+    }
+}
+
+/// The process id if no other socket of the namespace has it, else the next number below -4096 that is
+/// free (`netlink_autobind`).
+fn free_portid(sockets: &Subscribers, process: u32) -> u32 {
+    if !sockets.has_portid(process) {
+        return process;
+    }
+    let mut candidate = u32::MAX - 4096;
+    while sockets.has_portid(candidate) {
+        candidate -= 1;
+    }
+    candidate
+}
+
+/// Closes a socket that is no longer served, whatever the reason: its client sees the end.
+struct Served {
+    engine: Arc<Engine>,
+    ns: NsId,
+    id: u64,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let socket = lock(&self.engine.sockets).remove(&self.id);
+        drop(socket);
+        self.engine.reap(self.ns);
+    }
+}
+
+impl Backend for Engine {
+    fn stack(&self) -> StackInfo {
+        StackInfo {
+            id: self.runtime.path().display().to_string(),
+            directory: self.runtime.path().to_owned(),
+            initial: from_stack(Stack::INITIAL),
+        }
+    }
+
+    fn open_socket(
+        &self,
+        request: &SocketRequest,
+        daemon_end: OwnedFd,
+    ) -> Result<SocketGrant, Errno> {
+        let protocol = protocol_of(request.protocol).ok_or(Errno(libc::EPROTONOSUPPORT))?;
+        let ns = self.ns(request.ns)?;
+        let portid = free_portid(protocol.sockets(&ns), request.process);
+        let id = self.last_socket.fetch_add(1, Ordering::Relaxed) + 1;
+        let client = Client {
+            engine: self.me.clone(),
+            process: request.process,
+        };
+        let (socket, woken) = Socket::new(transport::Connection::new(daemon_end), |waker| {
+            let (stack, client) = (&self.stack, Box::new(client));
+            Connection::open(stack, &ns, protocol, portid, client, Some(waker))
+        })?;
+        let engine = self.me.upgrade().ok_or(Errno(libc::ESHUTDOWN))?;
+        lock(&self.sockets).insert(id, socket.clone());
+        let thread = request.thread;
+        let serve = move || {
+            let served = Served {
+                ns: from_stack(socket.namespace()),
+                engine,
+                id,
+            };
+            // Goes before the other one: a namespace is removed when no socket holds it.
+            let socket = socket;
+            socket.serve(&served.engine, thread, woken);
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name(format!("netlink {portid}"))
+            .stack_size(256 << 10)
+            .spawn(serve)
+        {
+            lock(&self.sockets).remove(&id);
+            return Err(error.into());
+        }
+        Ok(SocketGrant {
+            id: SocketId(id),
+            portid,
+        })
+    }
+
+    fn bind(&self, socket: SocketId, portid: u32, groups: u32) -> Result<u32, Errno> {
+        let socket = self.socket(socket)?;
+        let mailbox = socket.mailbox();
+        let current = mailbox.portid.load(Ordering::Relaxed);
+        if portid != 0 && portid != current {
+            let ns = self
+                .stack
+                .namespace(socket.namespace())
+                .ok_or(Errno(libc::EINVAL))?;
+            if socket.protocol().sockets(&ns).has_portid(portid) {
+                return Err(Errno(libc::EADDRINUSE));
+            }
+            mailbox.portid.store(portid, Ordering::Relaxed);
+        }
+        mailbox.bind_groups(groups);
+        Ok(mailbox.portid.load(Ordering::Relaxed))
+    }
+
+    fn set_option(&self, socket: SocketId, option: SocketOption) -> Result<(), Errno> {
+        let socket = self.socket(socket)?;
+        let group = |group, member| {
+            if socket.mailbox().set_group(group, member) {
+                Ok(())
+            } else {
+                Err(Errno(libc::EINVAL))
+            }
+        };
+        match option {
+            SocketOption::AddMembership(number) => group(number, true)?,
+            SocketOption::DropMembership(number) => group(number, false)?,
+            SocketOption::NoEnobufs(yes) => socket.mailbox().set_no_enobufs(yes),
+            SocketOption::CapAck(yes) => socket.connection().options.cap_ack = yes,
+            SocketOption::ExtAck(yes) => socket.connection().options.ext_ack = yes,
+            SocketOption::StrictCheck(yes) => socket.connection().options.strict = yes,
+            // They change what goes beside a datagram, which AF_UNIX does not carry.
+            SocketOption::PacketInfo(_)
+            | SocketOption::BroadcastError(_)
+            | SocketOption::ListenAllNsid(_) => {}
+        }
+        Ok(())
+    }
+
+    fn settle(&self, socket: SocketId) {
+        if let Ok(socket) = self.socket(socket) {
+            let mut buffer = vec![0; transport::MAX_REQUEST];
+            socket.serve_present(self, &mut buffer);
+        }
+    }
+
+    fn is_open(&self, socket: SocketId) -> bool {
+        self.socket(socket).is_ok()
+    }
+
+    fn create_namespace(&self) -> Result<NsId, Errno> {
+        Ok(from_stack(self.stack.create_namespace().id))
+    }
+
+    fn hold(&self, launch: u64, ns: NsId) {
+        lock(&self.holds).insert((launch, ns.0));
+    }
+
+    fn release(&self, launch: u64, ns: NsId) {
+        lock(&self.holds).remove(&(launch, ns.0));
+        self.reap(ns);
+    }
+
+    fn end_launch(&self, launch: u64) {
+        let held: Vec<_> = {
+            let mut holds = lock(&self.holds);
+            let held = holds
+                .range((launch, 0)..=(launch, u32::MAX))
+                .map(|(_, ns)| NsId(*ns))
+                .collect();
+            holds.retain(|(other, _)| *other != launch);
+            held
+        };
+        for ns in held {
+            self.reap(ns);
+        }
+    }
+
+    fn lookup(&self, ns: NsId, tree: Tree, path: &str) -> Result<Node, Errno> {
+        let ns = self.ns(ns)?;
+        files::lookup(&self.stack, &ns, tree, path)
+    }
+
+    fn list(&self, ns: NsId, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
+        let ns = self.ns(ns)?;
+        files::list(&self.stack, &ns, tree, path)
+    }
+
+    fn read(&self, ns: NsId, tree: Tree, path: &str) -> Result<Vec<u8>, Errno> {
+        self.settle_sysctls();
+        let ns = self.ns(ns)?;
+        files::read(&self.stack, &ns, tree, path)
+    }
+
+    fn write(&self, ns: NsId, tree: Tree, path: &str, value: &[u8]) -> Result<(), Errno> {
+        let ns = self.ns(ns)?;
+        files::write(&self.stack, &ns, tree, path, value)
+    }
+
+    fn pending_writer(&self, writer: PendingWriter) -> Result<(), Errno> {
+        self.pending.add(writer);
+        Ok(())
+    }
+
+    fn request(&self, ns: NsId, request: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.settle_sysctls();
+        let mut connection = Connection::new(&self.stack, &self.ns(ns)?, 0, Box::new(NoPeer), None);
+        connection.request(request);
+        while connection.pump() {}
+        let mut answer = Vec::new();
+        while let Some(datagram) = connection.mailbox().take() {
+            answer.extend(datagram);
+        }
+        Ok(answer)
+    }
+
+    fn command(&self, command: &Value) -> Result<Value, String> {
+        self.settle_sysctls();
+        command::run(self, command)
+    }
+}

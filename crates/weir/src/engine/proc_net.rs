@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/proc/net` of a namespace: what `route`, `netstat`, `ifconfig`, `arp` and `ip maddr` read, with
+//! Linux's columns. Routes, addresses and neighbours come from the dumps a client would get.
+//!
+//! Tables of sockets are empty, as there are no sockets inside. Groups are those a device joins by
+//! itself (all hosts, all nodes, solicited nodes, all routers), the newest first; that a VLAN device
+//! passes its own on is not shown. Other files are ENOENT: never the host's.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use weir_netlink::ifla::iff;
+use weir_netlink::{
+    Fixed, IfAddrMsg, Message, NdMsg, RtMsg, Table, Writer, af, ifa, messages, nda, nlm, rta, rtm,
+};
+use weir_stack::connection::{Connection, NoPeer};
+use weir_stack::sysctl::Ipv6Conf;
+use weir_stack::{Device, Namespace, Stack};
+
+/// The smallest MTU of IPv6, without which a device has none.
+const IPV6_MIN_MTU: u32 = 1280;
+
+/// What `tc` reads before anything else. Nanoseconds a tick as iproute2 and the kernel agree on:
+/// 1000 us in units of 64 ns, clock at 1 GHz.
+const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
+
+const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+const TCP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
+const RAW: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
+const UDP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
+
+/// How a file is made.
+enum Content {
+    /// Always the same.
+    Text(&'static str),
+    /// The head of a table that is empty, to this width.
+    Head(&'static str, usize),
+    /// From the namespace.
+    Made(fn(&Stack, &Arc<Namespace>) -> String),
+}
+
+/// The files, sorted.
+const FILES: &[(&str, Content)] = &[
+    ("arp", Content::Made(arp)),
+    ("dev", Content::Made(dev)),
+    ("dev_mcast", Content::Made(dev_mcast)),
+    ("if_inet6", Content::Made(if_inet6)),
+    ("igmp", Content::Made(igmp)),
+    ("igmp6", Content::Made(igmp6)),
+    ("ipv6_route", Content::Made(ipv6_route)),
+    ("psched", Content::Text(PSCHED)),
+    ("raw", Content::Head(RAW, 0)),
+    ("raw6", Content::Head(UDP6, 0)),
+    ("route", Content::Made(route)),
+    ("tcp", Content::Head(TCP, 149)),
+    ("tcp6", Content::Head(TCP6, 0)),
+    ("udp", Content::Head(UDP, 127)),
+    ("udp6", Content::Head(UDP6, 0)),
+    ("udplite", Content::Head(UDP, 127)),
+    ("udplite6", Content::Head(UDP6, 0)),
+    (
+        "unix",
+        Content::Text("Num       RefCount Protocol Flags    Type St Inode Path\n"),
+    ),
+];
+
+/// The names.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|(name, _)| *name)
+}
+
+/// The content of a file; `None` when there is none of that name.
+pub fn read(stack: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
+    let (_, content) = FILES.iter().find(|(file, _)| *file == name)?;
+    Some(match content {
+        Content::Text(text) => (*text).to_owned(),
+        Content::Head(head, width) => format!("{head:width$}\n"),
+        Content::Made(make) => make(stack, ns),
+    })
+}
+
+/// Lets `see` see each message of a dump, with its attributes up to `max`.
+fn dump<T: Fixed + Default>(
+    stack: &Stack,
+    ns: &Arc<Namespace>,
+    ty: u16,
+    header: &T,
+    max: u16,
+    mut see: impl FnMut(&T, &Table<'_>),
+) {
+    let mut out = Writer::new();
+    let message = out.message(ty, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
+    out.fixed(header);
+    if out.finish(message).is_err() {
+        return;
+    }
+    let mut connection = Connection::new(stack, ns, 0, Box::new(NoPeer), None);
+    connection.request(out.bytes());
+    loop {
+        while let Some(datagram) = connection.mailbox().take() {
+            let all = messages(&datagram).filter(|m: &Message<'_>| m.header.ty >= nlm::MIN_TYPE);
+            for message in all {
+                if let Ok(header) = message.fixed::<T>() {
+                    see(&header, &weir_netlink::index(message.attrs::<T>(), max));
+                }
+            }
+        }
+        if !connection.pump() {
+            return;
+        }
+    }
+}
+
+fn u32_of(attrs: &Table<'_>, ty: u16) -> u32 {
+    attrs.u32(ty).ok().flatten().unwrap_or(0)
+}
+
+fn ipv4_of(attrs: &Table<'_>, ty: u16) -> Option<Ipv4Addr> {
+    let octets: &[u8; 4] = attrs.get(ty)?.payload.first_chunk()?;
+    Some(Ipv4Addr::from(*octets))
+}
+
+fn ipv6_of(attrs: &Table<'_>, ty: u16) -> Option<Ipv6Addr> {
+    let octets: &[u8; 16] = attrs.get(ty)?.payload.first_chunk()?;
+    Some(Ipv6Addr::from(*octets))
+}
+
+fn name_of(stack: &Stack, ns: &Namespace, index: u32) -> Option<String> {
+    let guard = stack.domain.pin();
+    ns.device(index, &guard).map(|device| device.name())
+}
+
+/// An IPv4 address as the kernel prints its four octets in memory.
+fn raw(address: Ipv4Addr) -> u32 {
+    u32::from_ne_bytes(address.octets())
+}
+
+/// `%pi6`
+fn hex(address: Ipv6Addr) -> String {
+    format!("{:032x}", u128::from(address))
+}
+
+/// `/proc/net/dev` (`dev_seq_show`)
+fn dev(_: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut text = String::from(
+        "Inter-|   Receive                                                |  Transmit\n \
+         face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n",
+    );
+    for device in ns.all_devices() {
+        let t = device.totals();
+        let _ = writeln!(
+            text,
+            "{:>6}: {:7} {:7} {:4} {:4} {:4} {:5} {:10} {:9} {:8} {:7} {:4} {:4} {:4} {:5} {:7} {:10}",
+            device.name(),
+            t.rx_bytes,
+            t.rx_packets,
+            t.rx_errors,
+            t.rx_dropped,
+            0,
+            0,
+            0,
+            t.multicast,
+            t.tx_bytes,
+            t.tx_packets,
+            t.tx_errors,
+            t.tx_dropped,
+            0,
+            0,
+            0,
+            0,
+        );
+    }
+    text
+}
+
+/// `/proc/net/route` (`fib_route_seq_show`): the main table.
+fn route(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    let head =
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
+    let mut text = format!("{head:127}\n");
+    let request = RtMsg {
+        family: af::INET,
+        ..RtMsg::default()
+    };
+    dump(
+        stack,
+        ns,
+        rtm::GETROUTE,
+        &request,
+        rta::MAX,
+        |route, attrs| {
+            let table = attrs.u32(rta::TABLE).ok().flatten();
+            if table.unwrap_or(u32::from(route.table)) != rta::table::MAIN
+                || matches!(route.ty, rta::rtn::BROADCAST | rta::rtn::MULTICAST)
+            {
+                return;
+            }
+            // Of several next hops the first is shown.
+            let hop = attrs.get(rta::MULTIPATH).and_then(|attr| {
+                let hop = weir_netlink::RtNextHop::from_bytes(attr.payload)?;
+                let len = usize::from(hop.len).min(attr.payload.len());
+                let inside = attr.payload.get(weir_netlink::RtNextHop::LEN..len)?;
+                let inside = weir_netlink::index(weir_netlink::attrs(inside), rta::MAX);
+                Some((hop.ifindex as u32, ipv4_of(&inside, rta::GATEWAY)))
+            });
+            let (oif, gateway) =
+                hop.unwrap_or_else(|| (u32_of(attrs, rta::OIF), ipv4_of(attrs, rta::GATEWAY)));
+            let mut flags = 1; // RTF_UP
+            if matches!(route.ty, rta::rtn::UNREACHABLE | rta::rtn::PROHIBIT) {
+                flags |= 0x200; // RTF_REJECT
+            }
+            if gateway.is_some() {
+                flags |= 2; // RTF_GATEWAY
+            }
+            if route.dst_len == 32 {
+                flags |= 4; // RTF_HOST
+            }
+            let metrics = attrs.get(rta::METRICS).map(|nest| nest.index(rta::ax::MAX));
+            let metric = |ty| metrics.as_ref().map_or(0, |metrics| u32_of(metrics, ty));
+            let advmss = metric(rta::ax::ADVMSS);
+            let mask = weir_stack::ipv4::address::mask(route.dst_len);
+            let line = format!(
+                "{}\t{:08X}\t{:08X}\t{:04X}\t{}\t{}\t{}\t{:08X}\t{}\t{}\t{}",
+                name_of(stack, ns, oif).unwrap_or_else(|| "*".to_owned()),
+                raw(ipv4_of(attrs, rta::DST).unwrap_or(Ipv4Addr::UNSPECIFIED)),
+                raw(gateway.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+                flags,
+                0,
+                0,
+                u32_of(attrs, rta::PRIORITY),
+                raw(Ipv4Addr::from(mask)),
+                if advmss == 0 { 0 } else { advmss + 40 },
+                metric(rta::ax::WINDOW),
+                metric(rta::ax::RTT) >> 3,
+            );
+            let _ = writeln!(text, "{line:127}");
+        },
+    );
+    text
+}
+
+/// `/proc/net/ipv6_route` (`rt6_info_route`): all tables, the main one first, each with its last entry
+/// that stands for no route. Reference counts are 1.
+fn ipv6_route(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut tables: Vec<(u32, String)> = [rta::table::MAIN, rta::table::LOCAL]
+        .map(|table| (table, String::new()))
+        .into();
+    let request = RtMsg {
+        family: af::INET6,
+        ..RtMsg::default()
+    };
+    let line = |text: &mut String, dst: Ipv6Addr, len: u8, gateway, metric, flags, name: &str| {
+        let zero = hex(Ipv6Addr::UNSPECIFIED);
+        let (dst, gateway) = (hex(dst), hex(gateway));
+        let _ = writeln!(
+            text,
+            "{dst} {len:02x} {zero} 00 {gateway} {metric:08x} 00000001 00000000 {flags:08x} {name:>8}"
+        );
+    };
+    dump(
+        stack,
+        ns,
+        rtm::GETROUTE,
+        &request,
+        rta::MAX,
+        |route, attrs| {
+            let table = u32_of(attrs, rta::TABLE);
+            let gateway = ipv6_of(attrs, rta::GATEWAY);
+            let mut flags: u32 = 1; // RTF_UP
+            if gateway.is_some() {
+                flags |= 2; // RTF_GATEWAY
+            }
+            flags |= match route.ty {
+                rta::rtn::LOCAL => 0x8020_0000,   // RTF_LOCAL | RTF_NONEXTHOP
+                rta::rtn::ANYCAST => 0x0030_0000, // RTF_ANYCAST | RTF_NONEXTHOP
+                rta::rtn::BLACKHOLE
+                | rta::rtn::UNREACHABLE
+                | rta::rtn::PROHIBIT
+                | rta::rtn::THROW => {
+                    0x0020_0200 // RTF_NONEXTHOP | RTF_REJECT
+                }
+                _ => 0,
+            };
+            let name = name_of(stack, ns, u32_of(attrs, rta::OIF)).unwrap_or_default();
+            if !tables.iter().any(|(number, _)| *number == table) {
+                tables.push((table, String::new()));
+            }
+            if let Some((_, text)) = tables.iter_mut().find(|(number, _)| *number == table) {
+                let dst = ipv6_of(attrs, rta::DST).unwrap_or(Ipv6Addr::UNSPECIFIED);
+                line(
+                    text,
+                    dst,
+                    route.dst_len,
+                    gateway.unwrap_or(Ipv6Addr::UNSPECIFIED),
+                    u32_of(attrs, rta::PRIORITY),
+                    flags,
+                    &name,
+                );
+            }
+        },
+    );
+    let mut all = String::new();
+    for (_, text) in &tables {
+        all.push_str(text);
+        let none = Ipv6Addr::UNSPECIFIED;
+        line(&mut all, none, 0, none, u32::MAX, 0x0020_0200, "lo");
+    }
+    all
+}
+
+/// `/proc/net/if_inet6` (`if6_seq_show`)
+fn if_inet6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut text = String::new();
+    let request = IfAddrMsg {
+        family: af::INET6,
+        ..IfAddrMsg::default()
+    };
+    dump(
+        stack,
+        ns,
+        rtm::GETADDR,
+        &request,
+        ifa::MAX,
+        |header, attrs| {
+            let address = ipv6_of(attrs, ifa::LOCAL).or_else(|| ipv6_of(attrs, ifa::ADDRESS));
+            let scope = match header.scope {
+                rta::scope::HOST => 0x10,
+                rta::scope::LINK => 0x20,
+                rta::scope::SITE => 0x40,
+                _ => 0,
+            };
+            let _ = writeln!(
+                text,
+                "{} {:02x} {:02x} {:02x} {:02x} {:>8}",
+                hex(address.unwrap_or(Ipv6Addr::UNSPECIFIED)),
+                header.index,
+                header.prefixlen,
+                scope,
+                u32_of(attrs, ifa::FLAGS) as u8,
+                name_of(stack, ns, header.index).unwrap_or_default(),
+            );
+        },
+    );
+    text
+}
+
+/// `/proc/net/arp` (`arp_seq_show`)
+fn arp(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    use weir_netlink::nda::nud;
+    const VALID: u16 =
+        nud::PERMANENT | nud::NOARP | nud::REACHABLE | nud::PROBE | nud::STALE | nud::DELAY;
+    let mut text = String::from(
+        "IP address       HW type     Flags       HW address            Mask     Device\n",
+    );
+    let request = NdMsg {
+        family: af::INET,
+        ..NdMsg::default()
+    };
+    dump(
+        stack,
+        ns,
+        rtm::GETNEIGH,
+        &request,
+        nda::MAX,
+        |header, attrs| {
+            if header.state & nud::NOARP != 0 || header.state == nud::NONE {
+                return;
+            }
+            // ATF_PERM, ATF_COM
+            let flags = if header.state & nud::PERMANENT != 0 {
+                6
+            } else if header.state & VALID != 0 {
+                2
+            } else {
+                0
+            };
+            let mac = attrs
+                .get(nda::LLADDR)
+                .and_then(|attr| attr.payload.first_chunk::<6>().copied())
+                .unwrap_or_default()
+                .map(|octet| format!("{octet:02x}"))
+                .join(":");
+            let _ = writeln!(
+                text,
+                "{:<16} 0x{:<10x}0x{flags:<10x}{mac:<17}     *        {}",
+                ipv4_of(attrs, nda::DST)
+                    .unwrap_or(Ipv4Addr::UNSPECIFIED)
+                    .to_string(),
+                1,
+                name_of(stack, ns, header.ifindex as u32).unwrap_or_default(),
+            );
+        },
+    );
+    text
+}
+
+/// The IPv4 groups a device is in: all hosts, from when it is up.
+fn groups4(device: &Device) -> &'static [Ipv4Addr] {
+    if device.is_up() {
+        const { &[Ipv4Addr::new(224, 0, 0, 1)] }
+    } else {
+        &[]
+    }
+}
+
+/// The IPv6 groups a device is in, with how often and with their flags.
+fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
+    /// `MAF_LAST_REPORTER`, `MAF_NOREPORT`
+    const REPORTED: u32 = 4;
+    const SILENT: u32 = 8;
+    if device.mtu() < IPV6_MIN_MTU {
+        return Vec::new();
+    }
+    let mut groups: Vec<(Ipv6Addr, u32, u32)> = Vec::new();
+    let all = |scope: u16, last: u16| Ipv6Addr::new(0xff00 | scope, 0, 0, 0, 0, 0, 0, last);
+    groups.push((all(1, 1), 1, SILENT));
+    groups.push((all(2, 1), 1, SILENT | REPORTED));
+    if device.flags() & (iff::LOOPBACK | iff::NOARP) == 0 {
+        let guard = stack.domain.pin();
+        for address in device.ipv6.addresses.list(&guard).iter().rev() {
+            let [.., a, b, c] = address.address.octets();
+            let last = 0xff00 | u16::from(a);
+            let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, last, u16::from_be_bytes([b, c]));
+            match groups.iter_mut().find(|(known, ..)| *known == group) {
+                Some((_, users, _)) => *users += 1,
+                None => groups.push((group, 1, REPORTED)),
+            }
+        }
+    }
+    if device.ipv6.conf.on(Ipv6Conf::Forwarding) {
+        groups.push((all(2, 2), 1, REPORTED));
+        groups.push((all(1, 2), 1, SILENT));
+        groups.push((all(5, 2), 1, REPORTED));
+    }
+    groups.reverse();
+    groups
+}
+
+/// `/proc/net/igmp` (`igmp_mc_seq_show`)
+fn igmp(_: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut text = String::from("Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n");
+    for device in ns.all_devices() {
+        let groups = groups4(&device);
+        if !groups.is_empty() {
+            let (index, name) = (device.ifindex(), device.name());
+            let _ = writeln!(text, "{index}\t{name:<10}: {:5} {:>7}", groups.len(), "V3");
+        }
+        for group in groups {
+            let _ = writeln!(
+                text,
+                "\t\t\t\t{:08X} {:5} {}:{:08X}\t\t{}",
+                raw(*group),
+                1,
+                0,
+                0,
+                0
+            );
+        }
+    }
+    text
+}
+
+/// `/proc/net/igmp6` (`igmp6_mc_seq_show`)
+fn igmp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut text = String::new();
+    for device in ns.all_devices() {
+        let (index, name) = (device.ifindex(), device.name());
+        for (group, users, flags) in groups6(stack, &device) {
+            let _ = writeln!(
+                text,
+                "{index:<4} {name:<15} {} {users:5} {flags:08X} 0",
+                hex(group)
+            );
+        }
+    }
+    text
+}
+
+/// `/proc/net/dev_mcast` (`dev_mc_seq_show`): the link-layer addresses of the groups, of those that
+/// leave the host.
+fn dev_mcast(stack: &Stack, ns: &Arc<Namespace>) -> String {
+    let mut text = String::new();
+    for device in ns.all_devices() {
+        if device.flags() & iff::LOOPBACK != 0 {
+            continue;
+        }
+        let mut macs: Vec<([u8; 6], u32)> = Vec::new();
+        let mut joined = groups6(stack, &device);
+        joined.reverse();
+        for (group, ..) in joined {
+            let octets = group.octets();
+            let [.., a, b, c, d] = octets;
+            if octets[1] & 0xf > 1 {
+                let mac = [0x33, 0x33, a, b, c, d];
+                match macs.iter_mut().find(|(known, _)| *known == mac) {
+                    Some((_, users)) => *users += 1,
+                    None => macs.push((mac, 1)),
+                }
+            }
+        }
+        for group in groups4(&device) {
+            let [_, b, c, d] = group.octets();
+            macs.push(([1, 0, 0x5e, b & 0x7f, c, d], 1));
+        }
+        let (index, name) = (device.ifindex(), device.name());
+        for (mac, users) in macs {
+            let mac: String = mac.iter().map(|octet| format!("{octet:02x}")).collect();
+            let _ = writeln!(text, "{index:<4} {name:<15} {users:<5} {:<5} {mac}", 0);
+        }
+    }
+    text
+}

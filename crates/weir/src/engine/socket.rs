@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One client's netlink socket: the thread that serves it, and what flows back.
+//!
+//! Requests are served one datagram at a time, under the socket's own lock; answers and
+//! notifications leave through the mailbox. A client that does not read is not read from either:
+//! beyond what fits the socket and [`Connection::is_congested`] its next requests stay in its own
+//! send buffer (back-pressure), and a dump waits with one datagram of memory.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use weir_intercept::transport::{self, MAX_REQUEST, Received};
+use weir_stack::notify::Mailbox;
+use weir_stack::{Connection, NsId, Protocol};
+
+use super::Engine;
+use crate::inside;
+
+/// Whether a datagram begins with a new filter.
+fn is_filter(datagram: &[u8]) -> bool {
+    let first = weir_netlink::messages(datagram).next();
+    first.is_some_and(|message| message.header.ty == weir_netlink::rtm::NEWTFILTER)
+}
+
+/// A client's socket, from the stack's side.
+pub struct Socket {
+    /// The wire.
+    wire: transport::Connection,
+    /// The stack's end. Held while one datagram is served.
+    connection: Mutex<Connection>,
+    mailbox: Arc<Mailbox>,
+    /// Held while datagrams leave, so that they leave in order.
+    leaving: Mutex<()>,
+    /// Wakes the serving thread when a datagram could not leave at once.
+    wake: PipeWriter,
+    ns: NsId,
+    protocol: Protocol,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Socket {
+    /// Makes the socket; [`Socket::serve`] runs it. `connect` gets the mailbox's waker.
+    pub fn new(
+        wire: transport::Connection,
+        connect: impl FnOnce(weir_stack::notify::Waker) -> Connection,
+    ) -> std::io::Result<(Arc<Self>, PipeReader)> {
+        let (reader, writer) = std::io::pipe()?;
+        let socket = Arc::new_cyclic(|me: &Weak<Self>| {
+            let me = me.clone();
+            let connection = connect(Box::new(move || {
+                if let Some(socket) = me.upgrade()
+                    && !socket.flush()
+                {
+                    socket.wake();
+                }
+            }));
+            let mailbox = connection.mailbox().clone();
+            let ns = connection.namespace().id;
+            let protocol = connection.protocol();
+            Self {
+                wire,
+                connection: Mutex::new(connection),
+                mailbox,
+                leaving: Mutex::new(()),
+                wake: writer,
+                ns,
+                protocol,
+            }
+        });
+        Ok((socket, reader))
+    }
+
+    /// The socket's namespace.
+    pub fn namespace(&self) -> NsId {
+        self.ns
+    }
+
+    /// What it speaks.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The stack's end.
+    pub fn connection(&self) -> MutexGuard<'_, Connection> {
+        lock(&self.connection)
+    }
+
+    /// Where the socket's answers and notifications wait; also holds its groups and port id.
+    pub fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes as well as one more byte would.
+        let _ = (&self.wake).write(&[0]);
+    }
+
+    /// Ends the serving thread.
+    pub fn close(&self) {
+        self.wake();
+    }
+
+    /// Sends what waits; `false` when the client's queue is full.
+    fn flush(&self) -> bool {
+        let _order = lock(&self.leaving);
+        while let Some(datagram) = self.mailbox.take() {
+            match self.wire.send(&datagram) {
+                Ok(()) => {}
+                Err(weir_intercept::Errno(libc::EAGAIN)) => {
+                    self.mailbox.put_back(datagram);
+                    return false;
+                }
+                // The client is gone; the serving thread will see it.
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+
+    /// Serves all requests that are there now; `false` when the client closed.
+    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8]) -> bool {
+        loop {
+            let mut connection = lock(&self.connection);
+            let flushed = self.flush();
+            if connection.is_dumping() && flushed {
+                connection.pump();
+                continue;
+            }
+            if !flushed && connection.is_congested() {
+                return true;
+            }
+            match self.wire.receive(buffer) {
+                Received::Datagram(len) => {
+                    engine.settle_sysctls();
+                    self.request(engine, &mut connection, &buffer[..len]);
+                }
+                Received::TooLong(len) => connection.refuse_too_long(buffer, len),
+                Received::Nothing => return true,
+                Received::Closed => return false,
+            }
+        }
+    }
+
+    fn request(&self, engine: &Engine, connection: &mut Connection, datagram: &[u8]) {
+        match inside::command_of(datagram) {
+            None if engine.acknowledge_only.load(Relaxed) && is_filter(datagram) => {
+                connection.acknowledge_all(datagram);
+            }
+            None => connection.request(datagram),
+            Some((header, command)) => {
+                let answer = weir_intercept::Backend::command(engine, &command);
+                for datagram in inside::answer(&header, &answer) {
+                    self.mailbox.answer(datagram);
+                }
+            }
+        }
+    }
+
+    /// Serves the client until it closes; `client` is the thread that opened the socket.
+    pub fn serve(&self, engine: &Engine, client: u32, mut woken: PipeReader) {
+        let mut buffer = vec![0; MAX_REQUEST];
+        let mut ride = engine.placement.ride(client);
+        while !engine.is_stopping() {
+            if !self.serve_present(engine, &mut buffer) {
+                return;
+            }
+            let waiting = self.mailbox.octets() > 0;
+            let mut interest = PollFlags::empty();
+            if waiting {
+                interest |= PollFlags::OUT;
+            }
+            if !(waiting && self.connection().is_congested()) {
+                interest |= PollFlags::IN;
+            }
+            let mut fds = [
+                PollFd::from_borrowed_fd(self.wire.as_fd(), interest),
+                PollFd::new(&woken, PollFlags::IN),
+            ];
+            // An interrupted wait is looked at again.
+            if poll(&mut fds, None).is_ok() && !fds[1].revents().is_empty() {
+                let mut drained = [0; 64];
+                let _ = woken.read(&mut drained);
+            }
+            ride.packet();
+        }
+    }
+}

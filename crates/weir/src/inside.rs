@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How `weir play`, `weir stat` and `weir capture` reach the stack they run in: through a netlink
+//! socket, like every other client, with a message type of Weir's own and JSON as its payload.
+//!
+//! No environment variable and no path is needed, so it works in any namespace and in a cleaned
+//! environment. The kernel answers the type with EOPNOTSUPP: then there is no Weir around.
+
+use std::os::fd::OwnedFd;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use serde_json::Value;
+use weir_netlink::{Header, Writer, messages, nlm};
+
+/// The message type, beyond all of rtnetlink's.
+const COMMAND: u16 = 0x7765;
+/// Octets of JSON in one message.
+const CHUNK: usize = 32 << 10;
+
+/// The command in a datagram, if it is one.
+pub fn command_of(datagram: &[u8]) -> Option<(Header, Value)> {
+    let message = messages(datagram)
+        .next()
+        .filter(|message| message.header.ty == COMMAND)?;
+    let command = serde_json::from_slice(message.payload()).unwrap_or(Value::Null);
+    Some((message.header, command))
+}
+
+/// The datagrams that answer a command: its JSON in chunks, then the end.
+pub fn answer(header: &Header, answer: &Result<Value, String>) -> Vec<Vec<u8>> {
+    let json = match answer {
+        Ok(value) => serde_json::json!({ "ok": value }),
+        Err(text) => serde_json::json!({ "error": text }),
+    }
+    .to_string();
+    let mut datagrams: Vec<_> = json
+        .as_bytes()
+        .chunks(CHUNK)
+        .map(|chunk| message(COMMAND, header, chunk))
+        .collect();
+    datagrams.push(message(nlm::DONE, header, &[0; 4]));
+    datagrams
+}
+
+fn message(ty: u16, header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut out = Writer::new();
+    let mark = out.message(ty, nlm::F_MULTI, header.seq, header.pid);
+    out.raw(payload);
+    let finished = out.finish(mark);
+    debug_assert!(finished.is_ok(), "a writer without a bound is never full");
+    out.into_vec()
+}
+
+fn open() -> Result<OwnedFd, String> {
+    let fail = |error| format!("no netlink socket: {error}");
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail)?;
+    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0)).map_err(fail)?;
+    Ok(socket)
+}
+
+/// Sends a command to the stack this process runs in and waits for the answer.
+pub fn ask(command: &Value) -> Result<Value, String> {
+    let socket = open()?;
+    let mut out = Writer::new();
+    let mark = out.message(COMMAND, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+    out.raw(command.to_string().as_bytes());
+    out.finish(mark)
+        .map_err(|_| "the command is too long".to_owned())?;
+    rustix::net::send(&socket, out.bytes(), SendFlags::empty())
+        .map_err(|error| error.to_string())?;
+    let mut json = Vec::new();
+    let mut buffer = vec![0; CHUNK + 4096];
+    loop {
+        let (len, _) = rustix::net::recv(&socket, &mut buffer, RecvFlags::empty())
+            .map_err(|error| error.to_string())?;
+        if len == 0 {
+            return Err("the stack is gone".into());
+        }
+        for message in messages(&buffer[..len]) {
+            match message.header.ty {
+                COMMAND => json.extend_from_slice(message.payload()),
+                nlm::DONE => return read_answer(&json),
+                nlm::ERROR => {
+                    return Err(
+                        "this command runs inside `weir run` or `weir exec`, or takes --socket"
+                            .into(),
+                    );
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn read_answer(json: &[u8]) -> Result<Value, String> {
+    let mut answer: Value = serde_json::from_slice(json)
+        .map_err(|error| format!("the answer cannot be read: {error}"))?;
+    if let Some(text) = answer.get("error").and_then(Value::as_str) {
+        return Err(text.to_owned());
+    }
+    Ok(answer.get_mut("ok").map(Value::take).unwrap_or_default())
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The Weir command line: `run`, `up`, `exec`, `play`, `stat`, `capture`, `bench`.
+#![deny(unsafe_code)]
+
+mod allocator;
+mod bench;
+mod cli;
+mod command;
+mod engine;
+mod inside;
+mod playback;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    allocator::prefer_large_pages();
+    command::dispatch(cli::Cli::parse().command)
+}

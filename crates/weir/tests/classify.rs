@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Random filters match in Weir what they match on Linux: the counters of each set of rules in
+//! `classify/` (`make.py` made them) after the packets beside it are those of Linux 6.1
+//! (`classify/record.sh`), those of each filter and each key of u32 among them.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{User, output, text, weir};
+
+fn play(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/classify");
+    let expected = fs::read_to_string(folder.join(format!("{name}.expected"))).unwrap();
+    let packets = format!("d0={}", folder.join("packets.pcap").display());
+    let mut command = weir(User::Own, &["run", "--quiet", "--in", &packets]);
+    command.args(["--", "bash"]);
+    command.arg(folder.join("play.sh"));
+    command.arg(folder.join(format!("{name}.cmd")));
+    command.args(["bash", "-c", "exec \"$WEIR\" play --until 5s >/dev/null"]);
+    let output = output(&mut command);
+    let got = text(&output.stdout);
+    let errors = text(&output.stderr);
+    let mut filter = "";
+    for (at, (wanted, got)) in expected.lines().zip(got.lines()).enumerate() {
+        if wanted.starts_with("filter") || wanted.starts_with("class") {
+            filter = wanted;
+        }
+        assert_eq!(got, wanted, "{name} line {}, {filter}\n{errors}", at + 1);
+    }
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(&got), lines(&expected), "{name}: {errors}");
+}
+
+#[test]
+fn u32_rules() {
+    for seed in 1..=4 {
+        play(&format!("u32-{seed}"));
+    }
+}
+
+#[test]
+fn basic_rules() {
+    for seed in 1..=3 {
+        play(&format!("basic-{seed}"));
+    }
+}
+
+#[test]
+fn flow_classes() {
+    play("flow-1");
+}

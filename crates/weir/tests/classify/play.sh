@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# play.sh SCRIPT SEND...: the devices, the rules of SCRIPT (tc commands, a line each; what is refused is
+# told), then SEND, which has the packets received by d0, then the counters of filters and classes.
+# The same on Linux (record.sh) and in Weir (classify.rs).
+LC_ALL=C
+export LC_ALL
+PATH=$PATH:/usr/sbin:/sbin
+script=$1
+shift
+ip link add d0 address 02:00:00:00:00:01 type veth peer name p0
+ip link add d1 address 02:00:00:00:00:03 type veth peer name p1
+for dev in d0 p0 d1 p1; do
+    echo 1 >"/proc/sys/net/ipv6/conf/$dev/disable_ipv6"
+    ip link set "$dev" up
+done
+tc qdisc add dev d0 clsact
+sed 's/^tc //' "$script" | tc -force -batch - 2>&1 | sed 's/^Command failed -/refused: /'
+"$@"
+tc -s filter show dev d0 ingress | sed -E 's/ installed [0-9]+ sec( used [0-9]+ sec)?//; s/ firstused [0-9]+ sec//'
+tc -s class show dev d1 | grep -E '^class|Sent' || true

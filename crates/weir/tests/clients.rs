@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Other clients than iproute2: libmnl, libnl-3, a static busybox, Go with vishvananda/netlink,
+//! pyroute2 (its pytest example is in `examples.rs`), and what libc itself asks.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Folder, has, script_with, skip, users, works};
+
+/// Compiles a C client of `tests/clients`.
+#[track_caller]
+fn compile(folder: &Folder, name: &str, libraries: &[&str]) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let program = folder.file(name);
+    let status = Command::new("cc")
+        .args(["-Wall", "-Werror", "-I/usr/include/libnl3", "-o", &program])
+        .arg(source.join(format!("{name}.c")))
+        .args(libraries)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{name}.c does not compile");
+    program
+}
+
+#[test]
+fn libmnl() {
+    if !has("/usr/include/libmnl/libmnl.h", "libmnl-dev") {
+        return;
+    }
+    let folder = Folder::new();
+    let program = compile(&folder, "mnl", &["-lmnl"]);
+    for user in users() {
+        assert_eq!(
+            works(*user, &program),
+            "made once: File exists\nlink 1 lo mtu 65536\nlink 2 mnl0 mtu 1234\n\
+             unknown type: Operation not supported\nnotified\n"
+        );
+    }
+}
+
+/// As Linux 6.1 answered `tests/clients/psample.py`.
+const PSAMPLE: &str = "\
+nosuch: 2 No such file or directory
+psample version 1 groups ['config', 'packets']
+$ tc filter add dev d0 ingress matchall action sample rate 1 group 5 trunc 20
+$ tc filter add dev d0 egress matchall action sample rate 1 group 6
+heard command 2 group 5 refs 0 seq 0
+heard command 2 group 6 refs 0 seq 0
+dump command 2 group 5 refs 1 seq 0
+dump command 2 group 6 refs 1 seq 0
+heard command 0 iif 3 rate 1 size 42 group 5 seq 0 time ... proto 2054 data ffffffffffff0200000000010806000108000604
+heard command 0 iif 3 rate 1 size 42 group 5 seq 1 time ... proto 2048 data 02000000000902000000000108004500001c0000
+$ tc filter del dev d0 ingress
+heard command 3 group 5 refs 0 seq 2
+";
+
+#[test]
+fn generic_netlink_reads_samples() {
+    if !has("python3", "python3") {
+        return;
+    }
+    // An ARP request, and a UDP packet with a VLAN tag, which is not in the sample.
+    let frames = [
+        "ffffffffffff0200000000010806000108000604000102000000\
+         0001c0000201000000000000c0000209",
+        "020000000009020000000001810000050800\
+         4500001c0000000040110000c0000201c633640910e1003500080000",
+    ];
+    let bytes = |hex: &str| -> Vec<u8> {
+        let octet = |i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+        (0..hex.len()).step_by(2).map(octet).collect()
+    };
+    let mut capture = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65535, 1]
+        .map(u32::to_ne_bytes)
+        .concat();
+    for frame in frames.map(bytes) {
+        let len = frame.len() as u32;
+        capture.extend([1_700_000_000, 0, len, len].map(u32::to_ne_bytes).concat());
+        capture.extend(frame);
+    }
+    let folder = Folder::new();
+    let file = folder.file("in.pcap");
+    std::fs::write(&file, capture).unwrap();
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/psample.py");
+    let source = std::fs::read_to_string(client).unwrap();
+    let program = folder.file("psample.py");
+    std::fs::write(&program, source).unwrap();
+    for user in users() {
+        let input = format!("d0={file}");
+        let script = format!("python3 {program} {}", frames.join(" "));
+        let (printed, status) = script_with(*user, &["--in", &input], &script);
+        assert_eq!((printed.as_str(), status), (PSAMPLE, 0));
+    }
+}
+
+#[test]
+fn libnl3() {
+    if !has(
+        "/usr/include/libnl3/netlink/route/link.h",
+        "libnl-route-3-dev",
+    ) {
+        return;
+    }
+    let folder = Folder::new();
+    let program = compile(&folder, "nl3", &["-lnl-route-3", "-lnl-3"]);
+    for user in users() {
+        assert_eq!(
+            works(*user, &program),
+            "address again: Object exists\nlinks 3, IPv4 routes 4\nevents 1\n\
+             delete of none: No such device\n"
+        );
+    }
+}
+
+#[test]
+fn static_busybox() {
+    if !has("busybox", "busybox-static") {
+        return;
+    }
+    for user in users() {
+        let printed = works(
+            *user,
+            "set -e
+            busybox ip link add d0 type dummy
+            busybox ip link set d0 up
+            busybox ip addr add 10.0.0.1/24 dev d0
+            busybox ip route add 10.1.0.0/16 via 10.0.0.2
+            busybox ip route
+            busybox ip neigh
+            busybox ip -o addr show dev d0 | busybox awk '/inet /{print $4}'
+            busybox ifconfig d0 | busybox grep -o 'inet addr:[0-9.]*'
+            busybox route -n | busybox grep -c ^10
+            busybox netstat -rn | busybox grep -c ^10
+            busybox arp -n",
+        );
+        assert!(
+            printed.starts_with(
+                "10.0.0.0/24 dev d0 scope link  src 10.0.0.1 \n10.1.0.0/16 via 10.0.0.2 dev d0 \n10.0.0.1/24\n"
+            ) && printed.ends_with("inet addr:10.0.0.1\n2\n2\n"),
+            "{printed}"
+        );
+    }
+}
+
+/// The Go client, built by `ci/setup test`, or here where there is a Go but no build yet.
+fn go_client() -> Option<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/go");
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients/go-netlink");
+    if built.exists() {
+        return Some(built.to_str().unwrap().to_owned());
+    }
+    if !has("go", "golang-go") {
+        return None;
+    }
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+    let status = Command::new("go")
+        .env("PATH", path)
+        .env("CGO_ENABLED", "0")
+        .args(["build", "-o"])
+        .arg(&built)
+        .arg(".")
+        .current_dir(source)
+        .status()
+        .unwrap();
+    if !status.success() {
+        skip("the Go client does not build: its modules come from Go's proxy");
+        return None;
+    }
+    Some(built.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn go_with_vishvananda_netlink() {
+    let Some(program) = go_client() else { return };
+    for user in users() {
+        assert_eq!(
+            works(*user, &program),
+            "four namespaces on threads of their own, 200 links made and deleted by 8 goroutines\n\
+             a veth pair, its peer moved\nclsact with a flower filter\ntold by the subscription\n"
+        );
+    }
+}
+
+const PYROUTE2: &str = r#"
+import errno, os, threading
+from pyroute2 import IPRoute, NetNS, NetlinkError, netns
+with IPRoute() as ipr:
+    ipr.bind()
+    ipr.link("add", ifname="d0", kind="dummy")
+    index = ipr.link_lookup(ifname="d0")[0]
+    ipr.link("set", index=index, state="up", mtu=1400)
+    ipr.addr("add", index=index, address="10.0.0.1", prefixlen=24)
+    ipr.route("add", dst="10.1.0.0/16", gateway="10.0.0.2")
+    ipr.rule("add", table=100, src="10.2.0.0/16")
+    ipr.neigh("add", dst="10.0.0.9", lladdr="02:00:00:00:00:09", ifindex=index)
+    try:
+        ipr.link("add", ifname="d0", kind="dummy")
+    except NetlinkError as error:
+        print("again:", errno.errorcode[error.code])
+    print([link.get_attr("IFLA_IFNAME") for link in ipr.get_links()])
+    seen = []
+    while "RTM_NEWNEIGH" not in seen:
+        for message in ipr.get():
+            if message["event"] not in seen:
+                seen.append(message["event"])
+    print(sorted(event for event in seen if event in ("RTM_NEWADDR", "RTM_NEWLINK", "RTM_NEWNEIGH", "RTM_NEWROUTE")))
+netns.create("py")
+with NetNS("py") as ns:
+    ns.link("add", ifname="v0", kind="veth", peer="v1")
+    print(len(ns.get_links()))
+netns.remove("py")
+results = []
+def work(n):
+    with IPRoute() as ipr:
+        for i in range(10):
+            ipr.link("add", ifname=f"t{n}x{i}", kind="dummy")
+        results.append(len(ipr.link_lookup(kind="dummy")))
+threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(results), max(results))
+"#;
+
+#[test]
+fn pyroute2() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/venv/bin/python");
+    if !has(python.to_str().unwrap(), "python3-venv") {
+        return;
+    }
+    let folder = Folder::new();
+    let file = folder.file("client.py");
+    std::fs::write(&file, PYROUTE2).unwrap();
+    for user in users() {
+        assert_eq!(
+            works(*user, &format!("{} {file}", python.display())),
+            "again: EEXIST\n['lo', 'd0']\n\
+             ['RTM_NEWADDR', 'RTM_NEWLINK', 'RTM_NEWNEIGH', 'RTM_NEWROUTE']\n3\n4 41\n"
+        );
+    }
+}
+
+/// `getifaddrs`, `if_nametoindex` and `/proc/net`, as Python's libc asks for them.
+#[test]
+fn what_libc_asks() {
+    if !has("python3", "python3") {
+        return;
+    }
+    for user in users() {
+        let printed = works(
+            *user,
+            r#"ip link add d0 address 02:00:00:00:00:01 type dummy
+            ip link set d0 up
+            python3 - <<'X'
+import ctypes, socket
+print(socket.if_nameindex(), socket.if_nametoindex("d0"), socket.if_indextoname(2))
+try:
+    socket.if_nametoindex("nosuch")
+except OSError:
+    print("no nosuch")
+head = ctypes.c_void_p()
+print(ctypes.CDLL(None).getifaddrs(ctypes.byref(head)), bool(head))
+print(open("/sys/class/net/d0/address").read().strip())
+X
+            grep -c d0 /proc/net/dev; ls /sys/class/net"#,
+        );
+        assert_eq!(
+            printed,
+            "[(1, 'lo'), (2, 'd0')] 2 d0\nno nosuch\n0 True\n02:00:00:00:00:01\n1\nd0\nlo\n"
+        );
+    }
+}

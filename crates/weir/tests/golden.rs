@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Unmodified ip, tc and sysctl say in Weir what they say on Linux: each `golden/NAME.cmd` is a
+//! list of commands, `NAME.expected` what Linux 6.1 said to them (`golden/record.sh`). In
+//! `refused` stands what Weir does not serve, with the sentence it answers, recorded from Weir.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use common::User;
+
+/// The first lines that differ, with what stands around them.
+fn difference(expected: &str, got: &str) -> Option<String> {
+    if expected == got {
+        return None;
+    }
+    let (expected, got): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
+    let same = expected
+        .iter()
+        .zip(&got)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let mut text = String::new();
+    for line in &expected[same.saturating_sub(3)..same] {
+        writeln!(text, "  {line}").unwrap();
+    }
+    for line in expected.iter().skip(same).take(5) {
+        writeln!(text, "- {line}").unwrap();
+    }
+    for line in got.iter().skip(same).take(5) {
+        writeln!(text, "+ {line}").unwrap();
+    }
+    Some(text)
+}
+
+fn play(user: User, name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let expected = fs::read_to_string(folder.join(format!("{name}.expected"))).unwrap();
+    let mut command = common::weir(user, &["run", "--quiet", "--", "bash"]);
+    command
+        .arg(folder.join("play.sh"))
+        .arg(folder.join(format!("{name}.cmd")));
+    let output = common::output(&mut command);
+    let got = common::text(&output.stdout);
+    if let Some(text) = difference(&expected, &got) {
+        panic!(
+            "{name} as {user:?}: `-` is Linux, `+` is Weir\n{text}{}",
+            common::text(&output.stderr)
+        );
+    }
+    assert!(output.status.success(), "{}", common::text(&output.stderr));
+}
+
+macro_rules! scripts {
+    ($($test:ident = $name:literal,)*) => {
+        const NAMES: &[&str] = &[$($name),*];
+        $(
+            #[test]
+            fn $test() {
+                for user in common::users() {
+                    play(*user, $name);
+                }
+            }
+        )*
+    };
+}
+
+scripts! {
+    address = "address",
+    address6 = "address6",
+    batch = "batch",
+    ifb = "ifb",
+    link = "link",
+    link_names = "link-names",
+    monitor = "monitor",
+    neigh = "neigh",
+    netns = "netns",
+    refused = "refused",
+    route = "route",
+    route6 = "route6",
+    rule = "rule",
+    sysctl = "sysctl",
+    tc_action = "tc-action",
+    tc_basic = "tc-basic",
+    tc_block = "tc-block",
+    tc_classifiers = "tc-classifiers",
+    tc_filter = "tc-filter",
+    tc_qdisc = "tc-qdisc",
+    tc_u32 = "tc-u32",
+    veth = "veth",
+    vlan = "vlan",
+    wire = "wire",
+}
+
+#[test]
+fn every_script_is_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(name) = name.strip_suffix(".cmd") {
+            assert!(NAMES.contains(&name), "{name} is in no test");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# play.sh SCRIPT: runs a file of commands line by line and prints each command, what it said and
+# its exit status if that is not 0. The same on Linux (record.sh) and in Weir (golden.rs), so that
+# the two can be compared.
+#
+# Left out of what the commands say: times, and what depends on the number of CPUs.
+# `pass SECONDS` lets time pass: virtual in Weir (WEIR is its binary), real on Linux.
+LC_ALL=C TZ=UTC
+export LC_ALL TZ
+PATH=$PATH:/usr/sbin:/sbin
+here=$(cd "$(dirname "$0")" && pwd)
+said=$(mktemp) && tmp=$(mktemp -d) || exit 125
+trap 'rm -rf "$said" "$tmp"' EXIT
+
+passed=0
+pass() {
+    if [ -n "${WEIR-}" ]; then
+        passed=$((passed + $1))
+        "$WEIR" play --until "${passed}s" >/dev/null
+    else
+        sleep "$1"
+    fi
+}
+
+while IFS= read -r line; do
+    case "$line" in '' | '#'*) continue ;; esac
+    printf '$ %s\n' "$line"
+    eval "$line" >"$said" 2>&1 </dev/null
+    status=$?
+    sed -E -e 's/ (numtx|numrx)queues [0-9]+//g' \
+        -e 's/"(numtx|numrx)_queues": ?[0-9]+,?//g' -e 's/"num_(tx|rx)_queues": ?[0-9]+,?//g' \
+        -e 's/installed [0-9]+ sec/installed N sec/' -e 's/used [0-9]+ sec/used N sec/' \
+        -e 's/used [0-9]+\/[0-9]+\/[0-9]+/used N/' \
+        -e 's/(valid_lft|preferred_lft|expires) [0-9]+sec/\1 Nsec/g' \
+        -e 's/"(installed|last_used)": ?[0-9]+/"\1":N/g' \
+        -e 's/"expires": ?[0-9]+/"expires": N/' -e '/^ +$/d' \
+        -e 's/(valid|preferred)_life_time": ?[0-9]{1,9}\b/\1_life_time": N/' \
+        -e "s#$here/##" -e 's/^play.sh: line [0-9]+/play.sh/' -e "s#$tmp#TMP#g" <"$said"
+    [ "$status" = 0 ] || echo "[status $status]"
+done <"$1"

@@ -1,0 +1,37 @@
+# What Linux serves and Weir refuses, each with its sentence: recorded from Weir itself.
+ip link add d0 type dummy
+ip link add d1 type dummy
+ip link add br0 type bridge
+ip link add bond0 type bond
+ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
+ip link add x0 type vxlan id 5 dstport 4789 proxy
+ip link add x0 type vxlan external gpe dstport 4790
+ip link add x0 type vxlan external vnifilter dstport 4789
+ip link add x0 type macvlan
+ip link set d0 master d1
+ip link set d0 xdp off
+ip link set d0 vf 0 mac 02:00:00:00:00:03
+ip link set d0 protodown on
+ip link add link d0 name d0.5 type vlan id 5 gvrp on
+bridge link
+bridge vlan
+bridge fdb show br d0
+bridge fdb add 02:00:00:00:00:01 dev d0
+ip route add 10.0.0.0/8 dev d0 nhid 5
+ip nexthop add id 5 dev d0
+ip route add 10.20.0.0/16 dev d0 encap mpls 100
+ip rule add uidrange 0-100 lookup 100
+ip rule add tun_id 7 lookup 100
+ip rule add l3mdev pref 22
+ip neigh add proxy 10.0.0.50 dev d0
+ip stats
+ip link afstats
+ip addrlabel add prefix 2001:db8::/32 label 9
+ip token set ::5 dev d0
+ip tunnel add t0 mode gre remote 10.0.0.2 local 10.0.0.1
+ip maddr add 01:00:5e:00:00:05 dev d0
+ip xfrm state
+ip -f mpls route
+ip -f mpls link
+tc qdisc add dev d0 clsact
+tc filter add dev d0 ingress protocol ip bpf bytecode '1,6 0 0 4294967295' action drop

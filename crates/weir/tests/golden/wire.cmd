@@ -1,0 +1,1 @@
+python3 "$here/../clients/wire.py"

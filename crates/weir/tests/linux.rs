@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The scripts in `linux/` print under Weir what they print on Linux 6.1, byte by byte, by an
+//! unmodified `ip`. `linux/record` made the expectations.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs, process};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+#[track_caller]
+fn same_as_linux(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
+    let answer = env::temp_dir().join(format!("weir-linux-{name}-{}", process::id()));
+    let run = Command::new(WEIR)
+        .args(["run", "--", "sh", "-c", "exec sh \"$0\" >\"$1\""])
+        .arg(folder.join(format!("{name}.sh")))
+        .arg(&answer)
+        .env("WEIR", WEIR)
+        .output()
+        .unwrap();
+    let found = fs::read_to_string(&answer).unwrap_or_default();
+    let _ = fs::remove_file(&answer);
+    let expected = fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+    let mut command = "";
+    for (number, (wanted, got)) in expected.lines().zip(found.lines()).enumerate() {
+        if wanted.starts_with('+') {
+            command = wanted;
+        }
+        assert_eq!(got, wanted, "{name}.txt line {}, {command}", number + 1);
+    }
+    assert_eq!(
+        found.lines().count(),
+        expected.lines().count(),
+        "{name}: {}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+}
+
+#[test]
+fn ipv4_routes() {
+    same_as_linux("ipv4");
+}
+
+#[test]
+fn ipv6_routes() {
+    same_as_linux("ipv6");
+}
+
+#[test]
+fn rules() {
+    same_as_linux("rules");
+}
+
+#[test]
+fn tables() {
+    same_as_linux("tables");
+}
+
+#[test]
+fn vxlan() {
+    same_as_linux("vxlan");
+}
+
+#[test]
+fn addresses() {
+    same_as_linux("addresses");
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tunnels give what Linux 6.1 gives: the frames that leave under the scripts in `tunnel/` are, to the
+//! byte, those that `tunnel/record.py` recorded there. Of an outer IPv4 header the identification is
+//! left out, which Linux draws at random, and with it the checksum, which must be right.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, process};
+
+use weir_packet::checksum;
+use weir_port::pcap::Reader;
+use weir_port::{Frame, Source};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tunnel")
+}
+
+/// The frames of a capture.
+fn read(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = Reader::open(path.to_str().unwrap()).unwrap();
+    let mut frame = Frame::new(0, Vec::new());
+    let mut frames = Vec::new();
+    while reader.read(&mut frame).unwrap() {
+        frames.push(frame.data.clone());
+    }
+    frames
+}
+
+/// Zeroes the identification and checksum of an IPv4 header, which is right.
+fn without_id(frame: &mut [u8]) {
+    if frame[12..14] == [8, 0] {
+        let header = &mut frame[14..34];
+        assert!(checksum::verify(header), "{header:x?}");
+        header[4..6].fill(0);
+        header[10..12].fill(0);
+    }
+}
+
+#[track_caller]
+fn same_as_linux(name: &str, (inlet, input): (&str, &str), outlet: &str) {
+    let folder = folder();
+    let answer = env::temp_dir().join(format!("weir-tunnel-{name}-{}.pcapng", process::id()));
+    let shown = answer.with_extension("txt");
+    let script = folder.join(format!("{name}.sh"));
+    let run = Command::new(WEIR)
+        .args(["run", "-q"])
+        .arg("--in")
+        .arg(format!("{inlet}={}", folder.join(input).display()))
+        .arg("--out")
+        .arg(format!("{outlet}={}", answer.display()))
+        .arg(folder.join("show.sh"))
+        .env("SCRIPT", &script)
+        .env("SHOWN", &shown)
+        .env("WEIR", WEIR)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    let mut found = read(&answer);
+    let _ = fs::remove_file(&answer);
+    let mut wanted = read(&folder.join(format!("{name}.pcap")));
+    if outlet == "u0" {
+        found.retain(|frame| is_datagram(frame));
+        for frame in wanted.iter_mut().chain(&mut found) {
+            without_id(frame);
+        }
+    }
+    for (number, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+        let number = number + 1;
+        assert!(
+            found == wanted,
+            "{name}: frame {number}: {found:02x?}, on Linux {wanted:02x?}"
+        );
+    }
+    assert_eq!(found.len(), wanted.len(), "{name}");
+    let found = fs::read_to_string(&shown).unwrap();
+    let _ = fs::remove_file(&shown);
+    let wanted = fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+    assert_eq!(found, wanted, "{name}.txt");
+}
+
+fn is_datagram(frame: &[u8]) -> bool {
+    (frame[12..14] == [8, 0] && frame[23] == 17)
+        || (frame[12..14] == [0x86, 0xdd] && frame[20] == 17)
+}
+
+#[test]
+fn metadata_say_how_frames_are_sent() {
+    same_as_linux("external", ("in0", "inner.pcap"), "u0");
+}
+
+#[test]
+fn remotes_say_how_frames_are_sent() {
+    same_as_linux("classic", ("in0", "inner.pcap"), "u0");
+}
+
+#[test]
+fn frames_come_out_and_filters_see_the_tunnel() {
+    same_as_linux("decap", ("u0", "outer.pcap"), "out0");
+}
+
+#[test]
+fn what_is_learned_ages() {
+    let folder = folder();
+    let run = Command::new(WEIR)
+        .args(["run", "-q", "--in"])
+        .arg(format!("u0={}", folder.join("outer.pcap").display()))
+        .arg(folder.join("ageing.sh"))
+        .env("WEIR", WEIR)
+        .output()
+        .unwrap();
+    let default = "00:00:00:00:00:00 dev vx1 dst 192.0.2.9 self permanent\n";
+    // Where the last frame with the address came from.
+    let learned = "02:00:00:00:00:01 dev vx1 dst 192.0.2.3 self \n";
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert_eq!(
+        said,
+        [default, learned, default, learned, default].concat(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+}

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Records what Linux's tunnels make of frames: writes inner.pcap, outer.pcap, NAME.pcap and NAME.txt.
+
+Usage: examples/on-linux.sh unshare -n python3 crates/weir/tests/tunnel/record.py NAME
+(as root on a Linux 6.1; NAME is that of a script beside this one)
+
+The script's comments say where frames of which file come in and where they leave. inner.pcap has
+frames of crates/weir-tc/tests/actions/frames.py, outer.pcap those of `outer` below. What leaves is
+written as it left, with times 0; of an underlay only datagrams are kept. NAME.txt has what the
+commands behind `# show:` say afterwards.
+"""
+import ctypes, fcntl, os, re, select, socket, struct, subprocess, sys, time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../../weir-tc/tests/actions"))
+from frames import checksum, frames  # noqa: E402
+
+PACKET_AUXDATA, SIOCETHTOOL, ETHTOOL_STXCSUM = 8, 0x8946, 0x17
+ALL, OUTGOING = 3, 4
+
+
+def v4(text):
+    return socket.inet_pton(socket.AF_INET, text)
+
+
+def v6(text):
+    return socket.inet_pton(socket.AF_INET6, text)
+
+
+def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x08000000, low=0, check=None, cut=None):
+    """The frame `inner` in a datagram to the underlay's address."""
+    vxlan = struct.pack("!II", flags, vni << 8 | low) + inner
+    vxlan = vxlan[:cut]
+    udp = struct.pack("!HHHH", 40000 + vni, port, 8 + len(vxlan), 0) + vxlan
+    six = ":" in src
+    if six:
+        ends = v6(src) + v6("2001:db8:1::1")
+        pseudo = ends + struct.pack("!II", len(udp), 17)
+    else:
+        ends = v4(src) + v4("192.0.2.1")
+        pseudo = ends + struct.pack("!HH", 17, len(udp))
+    if check is None:
+        check = checksum(pseudo + udp) or 0xFFFF
+    udp = udp[:6] + struct.pack("!H", check) + udp[8:]
+    if six:
+        head = struct.pack("!IHBB", 6 << 28 | tos << 20, len(udp), 17, ttl) + ends
+    else:
+        head = struct.pack("!BBHHHBBH", 0x45, tos, 20 + len(udp), 77, 0, ttl, 17, 0) + ends
+        head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+    return bytes.fromhex("020000000101020000000202") + (b"\x86\xdd" if six else b"\x08\x00") + head + udp
+
+
+def inners():
+    # Of a frame that ends where its IP header should begin, Linux takes the TOS from behind its end.
+    return [frame for name, frame in frames().items() if name != "eth-only"]
+
+
+def outers():
+    inner = frames()
+    udp, tcp = inner["ip4-udp"], inner["ip4-tcp"]
+    ect4, ce4, tos4 = inner["ip4-udp-ect"], inner["ip4-tcp-ce"], inner["ip4-udp-tos"]
+    ect6, plain6, arp = inner["ip6-tcp-ect"], inner["ip6-udp"], inner["eth-arp"]
+    six = "2001:db8:1::2"
+    made = [outer(frame) for frame in (udp, tcp, plain6, arp, inner["ip4-cut"], inner["vlan-udp"])]
+    made += [outer(udp, ttl=15), outer(udp, ttl=16), outer(tcp, vni=6, ttl=99), outer(udp, vni=6, ttl=99)]
+    made += [outer(udp, vni=6, src="192.0.2.3", tos=0x20), outer(arp, vni=6, src="192.0.2.3", tos=0)]
+    made += [outer(udp, check=0), outer(udp, check=0x1234), outer(udp, flags=0), outer(udp, flags=0x08000001)]
+    made += [outer(udp, low=1), outer(udp, flags=0x88000007), outer(udp, cut=8), outer(udp, cut=20), outer(udp, cut=30)]
+    # The tunnel's own address as the inner source, and one of a group.
+    made += [outer(udp[:6] + bytes.fromhex("020000000070") + udp[12:])]
+    made += [outer(udp[:6] + bytes.fromhex("010000000070") + udp[12:])]
+    for frame in (udp, ect4, ce4, tos4, plain6, ect6):
+        for ecn in range(4):
+            made.append(outer(frame, tos=0x10 | ecn))
+            made.append(outer(frame, vni=7, src=six, tos=0x10 | ecn))
+    made += [outer(udp, vni=7, src=six, check=0), outer(udp, vni=7, src=six, check=0x4321)]
+    made += [outer(udp, vni=1, port=4790), outer(udp, vni=2, port=4790), outer(plain6, vni=1, port=4790, src="192.0.2.3")]
+    made += [outer(udp, vni=2, port=4791, src=six), outer(udp, vni=2, port=4791, src=six, check=0)]
+    made += [outer(udp, vni=2, port=4791), outer(udp, vni=1, port=4791, src=six)]
+    for flags in (0x08000000, 0x88000007, 0x88000008, 0x88080007, 0x88480007, 0x08000007, 0x89000007):
+        made.append(outer(udp, vni=3, port=4792, flags=flags))
+    return made
+
+
+def write(path, packets):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for number, packet in enumerate(packets):
+            file.write(struct.pack("<IIII", 0, number, len(packet), len(packet)) + packet)
+
+
+def listen(device):
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL))
+    sock.bind((device, ALL))
+    sock.setsockopt(263, PACKET_AUXDATA, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    return sock
+
+
+def heard(sock, wait):
+    out = []
+    while select.select([sock], [], [], wait)[0]:
+        data, aux, _, address = sock.recvmsg(65535, 256)
+        if address[2] == OUTGOING:
+            continue
+        for _, kind, value in aux:
+            if kind == PACKET_AUXDATA:
+                status, tci, tpid = struct.unpack("=I12xHH", value)
+                if status & 0x10:
+                    data = data[:12] + struct.pack("!HH", tpid if status & 0x40 else 0x8100, tci) + data[12:]
+        out.append(data)
+    return out
+
+
+def is_datagram(frame):
+    return frame[12:14] == b"\x08\x00" and frame[23] == 17 or frame[12:14] == b"\x86\xdd" and frame[20] == 17
+
+
+def main():
+    (name,) = sys.argv[1:]
+    script = f"{HERE}/{name}.sh"
+    text = open(script).read()
+    inlet, kind = re.search(r"^# in: (\w+) (\w+)$", text, re.M).groups()
+    outlet = re.search(r"^# out: (\w+)$", text, re.M).group(1)
+    made = {"inner": inners, "outer": outers}[kind]()
+    write(f"{HERE}/{kind}.pcap", made)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["sh", script], check=True)
+    control = socket.socket()
+    for _, device in socket.if_nameindex():
+        # Checksums are computed, not left to the device.
+        buffer = ctypes.create_string_buffer(struct.pack("=II", ETHTOOL_STXCSUM, 0), 8)
+        request = struct.pack("16sQ", device.encode(), ctypes.addressof(buffer))
+        try:
+            fcntl.ioctl(control, SIOCETHTOOL, request + bytes(16))
+        except OSError:
+            pass
+    time.sleep(1)
+    sock = listen("p" + outlet)
+    heard(sock, 0.2)
+    send = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    send.bind(("p" + inlet, 0))
+    out = []
+    for frame in made:
+        send.send(frame)
+        out += heard(sock, 0.02)
+    out += heard(sock, 0.3)
+    if outlet == "u0":
+        out = [frame for frame in out if is_datagram(frame)]
+    write(f"{HERE}/{name}.pcap", out)
+    shown = ""
+    for command in re.findall(r"^# show: (.*)$", text, re.M):
+        done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        shown += f"+ {command}\n{done.stdout}"
+    with open(f"{HERE}/{name}.txt", "w") as file:
+        file.write(shown)
+    print(f"{name}: {len(made)} frames in, {len(out)} out")
+
+
+main()

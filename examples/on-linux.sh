@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# on-linux.sh COMMAND [ARGUMENT...]: runs a command as root on a Linux 6.1 kernel of its own.
+#
+# The kernel is Debian's user-mode-linux: an ordinary process that needs no root, no KVM and no
+# image, has every module of a distribution, and sees the files of the machine it runs on with the
+# rights of the caller. Here it shows what real Linux does with a script written for Weir, where
+# the machine's own kernel lacks a kind (dummy, vlan, flower) or where we are not root.
+#
+# The command gets no standard input; its output comes when it is done. Exit status: the
+# command's; 125 if the kernel did not run it.
+# Needs: user-mode-linux, kmod, iproute2 (Debian: apt install user-mode-linux kmod iproute2).
+# MEMORY: of the kernel, default 512M. TIMEOUT: in seconds, default 300.
+set -u
+
+[ $# -gt 0 ] || { echo "usage: on-linux.sh COMMAND [ARGUMENT...]" >&2; exit 125; }
+kernel=$(command -v linux.uml) || { echo "on-linux.sh: apt install user-mode-linux" >&2; exit 125; }
+box=$(mktemp -d) || exit 125
+trap 'rm -rf "$box"' EXIT
+
+{
+    printf 'cd %q\n' "$PWD"
+    printf 'exec </dev/null >%q 2>%q\n' "$box/stdout" "$box/stderr"
+    printf '%q ' "$@"
+} >"$box/command"
+
+cat >"$box/init" <<EOF
+#!/bin/bash
+export PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mount -t tmpfs tmpfs /run
+mkdir -p /run/modules/lib
+ln -s /usr/lib/uml/modules /run/modules/lib/modules
+printf '#!/bin/sh\nexec /sbin/modprobe -d /run/modules "\$@"\n' >/run/modprobe
+chmod +x /run/modprobe
+echo /run/modprobe >/proc/sys/kernel/modprobe
+/run/modprobe ipv6
+ip link set lo up
+/bin/bash $box/command
+echo \$? >$box/status
+sync
+poweroff -f
+EOF
+chmod +x "$box/init"
+
+# hostfs is the whole file system; con0 is what init prints, and we do not want it.
+timeout "${TIMEOUT:-300}" "$kernel" mem="${MEMORY:-512M}" rootfstype=hostfs rootflags=/ rw \
+    init="$box/init" con=null con0=null,null quiet </dev/null >"$box/console" 2>&1
+
+cat "$box/stdout" 2>/dev/null
+cat "$box/stderr" >&2 2>/dev/null
+[ -s "$box/status" ] || {
+    echo "on-linux.sh: the kernel did not finish the command; it said:" >&2
+    tail -n 5 "$box/console" >&2
+    exit 125
+}
+exit "$(cat "$box/status")"
