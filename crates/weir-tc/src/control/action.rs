@@ -264,7 +264,7 @@ impl Dump {
             terse: self.flags & root::ACT_FLAG_TERSE_DUMP != 0,
             index: true,
         };
-        let (now, mut count) = (u64::from(cx.env.ticks()), 0);
+        let (now, mut count, mut full) = (u64::from(cx.env.ticks()), 0, false);
         while let Some((index, action)) = self.from.and_then(|from| table.next(from)) {
             let old = self.since != 0
                 && u64::from(action.common.lastuse()) < now.saturating_sub(self.since);
@@ -279,6 +279,7 @@ impl Dump {
                 // A nest's length has 16 bits; 4 octets more than that for the padding.
                 if w.is_full() || w.len() > usize::from(u16::MAX) - 64 {
                     w.rollback(before);
+                    full = true;
                     break;
                 }
                 count += 1;
@@ -287,8 +288,8 @@ impl Dump {
         }
         if count == 0 {
             w.rollback(mark);
-            let left = self.from.is_some_and(|from| table.next(from).is_some());
-            return match left {
+            // An action made since the last look is for the next dump.
+            return match full {
                 true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
                 false => Ok(true),
             };
