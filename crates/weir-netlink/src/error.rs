@@ -45,6 +45,11 @@ impl Error {
         }
     }
 
+    /// Its number alone: as where Linux has no extended acknowledgement at hand.
+    pub fn quiet(self) -> Self {
+        Self::new(self.errno)
+    }
+
     /// An errno with a sentence (`NL_SET_ERR_MSG`).
     pub fn msg(errno: i32, text: impl Into<Cow<'static, str>>) -> Self {
         Error {

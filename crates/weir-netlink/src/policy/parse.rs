@@ -111,6 +111,13 @@ impl<'a> Attr<'a> {
         parse_at(inside.rest(), inside.offset(), policy, strictness)
     }
 
+    /// [`parse`](Self::parse), liberally, where Linux does so without an extended acknowledgement: of an
+    /// error only its number is told.
+    pub fn parse_quietly(&self, policy: &'static Policy) -> Result<Table<'a>, Error> {
+        self.parse(policy, Strictness::Liberal)
+            .map_err(Error::quiet)
+    }
+
     /// Indexes the attributes inside without a check.
     pub fn index(&self, max: u16) -> Table<'a> {
         index(self.attrs(), max)

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, ENOSPC};
 use weir_netlink::tca::{self, basic as attr};
-use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::ematch::Tree;
-use super::exts::{self, Exts};
-use super::list::{List, own};
-use super::{Change, Classifier, Ops};
+use super::exts::{self, Exts, Pending};
+use super::list::{List, Listed};
+use super::{Change, Ops};
 use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
@@ -63,7 +63,7 @@ struct Filter {
 }
 
 /// An instance; see the module's head.
-pub struct Basic(List<Filter>);
+struct Basic(List<Filter>);
 
 /// `idr_alloc_u32` from 1: the lowest free handle.
 fn free_handle(entries: &[(u64, Arc<Filter>)]) -> Result<u32, Error> {
@@ -77,7 +77,13 @@ fn free_handle(entries: &[(u64, Arc<Filter>)]) -> Result<u32, Error> {
     }
 }
 
-impl Classifier for Basic {
+impl Listed for Basic {
+    type Filter = Filter;
+
+    fn list(&self) -> &List<Filter> {
+        &self.0
+    }
+
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -100,59 +106,33 @@ impl Classifier for Basic {
         code::UNSPEC
     }
 
-    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
-        Some(self.0.get(handle)?)
-    }
-
     fn change(
         &self,
         change: &Change<'_>,
-        old: Option<&Arc<dyn super::Filter>>,
-    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        old: Option<Arc<Filter>>,
+    ) -> Result<Option<Arc<Filter>>, Error> {
         let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let old = old.map(own::<Filter>).transpose()?;
+        let tb = options.parse_quietly(&POLICY)?;
         let exts = exts::parse(change, &tb, EXTS, 0)?;
-        let mut exts = Some(exts);
-        let put = Tree::parse(tb.get(attr::EMATCHES).as_ref()).and_then(|tree| {
+        let parsed = Tree::parse(tb.get(attr::EMATCHES).as_ref()).map(|tree| {
             let newest = (old.is_none()).then(|| u64::MAX / 2 - self.0.number());
-            self.0.put(newest, old.as_ref(), |entries| {
-                let handle = match (change.handle, &old) {
-                    (_, Some(old)) => old.handle,
-                    (0, None) => free_handle(entries)?,
-                    (handle, None) => handle,
-                };
-                Ok(Filter {
-                    handle,
-                    tree,
-                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
-                    counts: PerCpu::new(),
-                })
-            })
+            (newest, tree)
         });
-        exts::settle(
-            exts,
-            old.as_deref().filter(|_| put.is_ok()).map(|old| old as _),
-            change.env,
-        );
-        Ok(Some(put?))
-    }
-
-    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
-        let last = self.0.remove(&own(filter)?)?;
-        filter.exts().release(env);
-        Ok(last)
-    }
-
-    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
-        self.0.next(from)
-    }
-
-    fn destroy(&self, env: &Env<'_>) {
-        self.0.destroy(env);
+        let make = |tree, entries: &[_], exts: &mut Pending| {
+            let handle = match (change.handle, &old) {
+                (_, Some(old)) => old.handle,
+                (0, None) => free_handle(entries)?,
+                (handle, None) => handle,
+            };
+            Ok(Filter {
+                handle,
+                tree,
+                exts: exts.commit(),
+                counts: PerCpu::new(),
+            })
+        };
+        let put = self.0.settle(change, old.as_ref(), exts, parsed, make);
+        put.map(Some)
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT, EOPNOTSUPP};
 use weir_netlink::tca::{self, cgroup as attr};
-use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
 
 use super::ematch::Tree;
-use super::exts::{self, Exts};
+use super::exts::{self, Exts, Pending};
 use super::{Change, Classifier, Ops};
 use crate::context::Context;
 use crate::env::Env;
@@ -93,11 +93,8 @@ impl Classifier for Cgroup {
     ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
         let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
         Self::check(self.lock().head.as_ref(), change.handle)?;
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let tb = options.parse_quietly(&POLICY)?;
+        let mut exts = Pending::new(exts::parse(change, &tb, EXTS, 0)?);
         let put = Tree::parse(tb.get(attr::EMATCHES).as_ref()).and_then(|tree| {
             let mut state = self.lock();
             if state.closed {
@@ -107,11 +104,11 @@ impl Classifier for Cgroup {
             Ok(state.head.replace(Arc::new(Head {
                 handle: change.handle,
                 tree,
-                exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
+                exts: exts.commit(),
             })))
         });
         let old = put.as_ref().ok().and_then(Option::as_deref);
-        exts::settle(exts, old.map(|old| old as _), change.env);
+        exts.settle(old.map(|old| old as _), change.env);
         put.map(|_| None)
     }
 

@@ -233,14 +233,30 @@ impl Exts {
     }
 }
 
-/// Ends a change: actions that did not come into a filter are undone, and those of the filter whose
-/// place was taken let go of.
-pub fn settle(unused: Option<NewExts>, replaced: Option<&dyn Filter>, env: &Env<'_>) {
-    if let Some(exts) = unused {
-        exts.undo(env);
+/// The actions of a filter about to be made: [`settle`](Self::settle) ends it.
+#[must_use]
+pub struct Pending(Option<NewExts>);
+
+impl Pending {
+    /// They are in no filter yet.
+    pub fn new(exts: NewExts) -> Self {
+        Self(Some(exts))
     }
-    if let Some(old) = replaced {
-        old.exts().release(env);
+
+    /// Nothing can fail any more: the filter has them.
+    pub fn commit(&mut self) -> Exts {
+        self.0.take().map(NewExts::commit).unwrap_or_default()
+    }
+
+    /// Ends a change: actions that did not come into a filter are undone, and those of the filter whose
+    /// place was taken let go of.
+    pub fn settle(self, replaced: Option<&dyn Filter>, env: &Env<'_>) {
+        if let Some(exts) = self.0 {
+            exts.undo(env);
+        }
+        if let Some(old) = replaced {
+            old.exts().release(env);
+        }
     }
 }
 

@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::{self, flow as attr, h};
-use weir_netlink::{Error, Policy, Rule, Strictness, Table, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Table, Writer, policy};
 use weir_packet::dissect::{ADDR_IPV4, ADDR_IPV6};
 use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::ematch::Tree;
-use super::exts::{self, Exts};
-use super::list::{List, own};
-use super::{Change, Classifier, Ops};
+use super::exts::{self, Exts, Pending};
+use super::list::{List, Listed};
+use super::{Change, Ops};
 use crate::context::Context;
 use crate::env::Env;
 use crate::qdisc::packet_hash;
@@ -110,7 +110,7 @@ struct Filter {
 }
 
 /// An instance; see the module's head.
-pub struct Flow(List<Filter>);
+struct Flow(List<Filter>);
 
 /// The dissection's part of a key of addresses (`flow_get_u32_src`), host order; 0 none.
 fn address(keys: &FlowKeys, address: &[u8; 16]) -> u32 {
@@ -290,7 +290,13 @@ fn parse(
     Ok(params)
 }
 
-impl Classifier for Flow {
+impl Listed for Flow {
+    type Filter = Filter;
+
+    fn list(&self) -> &List<Filter> {
+        &self.0
+    }
+
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -312,21 +318,13 @@ impl Classifier for Flow {
         code::UNSPEC
     }
 
-    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
-        Some(self.0.get(handle)?)
-    }
-
     fn change(
         &self,
         change: &Change<'_>,
-        old: Option<&Arc<dyn super::Filter>>,
-    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        old: Option<Arc<Filter>>,
+    ) -> Result<Option<Arc<Filter>>, Error> {
         let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let old = old.map(own::<Filter>).transpose()?;
+        let tb = options.parse_quietly(&POLICY)?;
         let baseclass = match tb.get(attr::BASECLASS) {
             Some(base) => match base.u32()? {
                 base if base & h::MIN_MASK == 0 => return Err(Error::new(EINVAL)),
@@ -343,41 +341,27 @@ impl Classifier for Flow {
             None => None,
         };
         let tree = Tree::parse(tb.get(attr::EMATCHES).as_ref())?;
-        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let exts = exts::parse(change, &tb, EXTS, 0)?;
         let before = old.as_ref().map(|old| &old.params);
-        let put = parse(&tb, change, keys, baseclass, before).and_then(|params| {
+        let parsed = parse(&tb, change, keys, baseclass, before).map(|params| {
             let last = old.is_none().then(|| self.0.number());
-            self.0.put(last, old.as_ref(), |_| {
-                // A filter changed goes on with its hash, for another whole period.
-                let start = old.as_ref().map_or(0, |old| old.start.load(Relaxed) as u32);
-                let drawn = old.as_ref().is_some_and(|old| old.start.load(Relaxed) != 0);
-                Ok(Filter {
-                    handle: old.as_ref().map_or(change.handle, |old| old.handle),
-                    params,
-                    made: change.env.host.now(),
-                    start: AtomicU64::new(u64::from(drawn) << 32 | u64::from(start)),
-                    tree,
-                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
-                })
-            })
+            (last, params)
         });
-        let replaced = old.as_deref().filter(|_| put.is_ok());
-        exts::settle(exts, replaced.map(|old| old as _), change.env);
-        Ok(Some(put?))
-    }
-
-    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
-        let last = self.0.remove(&own(filter)?)?;
-        filter.exts().release(env);
-        Ok(last)
-    }
-
-    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
-        self.0.next(from)
-    }
-
-    fn destroy(&self, env: &Env<'_>) {
-        self.0.destroy(env);
+        let make = |params, _: &[_], exts: &mut Pending| {
+            // A filter changed goes on with its hash, for another whole period.
+            let start = old.as_ref().map_or(0, |old| old.start.load(Relaxed) as u32);
+            let drawn = old.as_ref().is_some_and(|old| old.start.load(Relaxed) != 0);
+            Ok(Filter {
+                handle: old.as_ref().map_or(change.handle, |old| old.handle),
+                params,
+                made: change.env.host.now(),
+                start: AtomicU64::new(u64::from(drawn) << 32 | u64::from(start)),
+                tree,
+                exts: exts.commit(),
+            })
+        };
+        let put = self.0.settle(change, old.as_ref(), exts, parsed, make);
+        put.map(Some)
     }
 }
 

@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, fw as attr, h};
-use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
 
-use super::exts::{self, Exts};
-use super::list::{List, own};
-use super::{Change, Classifier, Ops};
+use super::exts::{self, Exts, Pending};
+use super::list::{List, Listed};
+use super::{Change, Ops};
 use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
@@ -59,7 +59,7 @@ struct Filter {
 }
 
 /// An instance; see the module's head.
-pub struct Fw {
+struct Fw {
     list: List<Filter>,
     /// Given with the first filter, even one that is refused then.
     mask: OnceLock<u32>,
@@ -74,7 +74,13 @@ fn bucket(mark: u32) -> u64 {
     u64::from((half ^ half >> 8) & 0xff) << 48
 }
 
-impl Classifier for Fw {
+impl Listed for Fw {
+    type Filter = Filter;
+
+    fn list(&self) -> &List<Filter> {
+        &self.list
+    }
+
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -110,15 +116,11 @@ impl Classifier for Fw {
         code::UNSPEC
     }
 
-    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
-        Some(self.list.get(handle)?)
-    }
-
     fn change(
         &self,
         change: &Change<'_>,
-        old: Option<&Arc<dyn super::Filter>>,
-    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        old: Option<Arc<Filter>>,
+    ) -> Result<Option<Arc<Filter>>, Error> {
         let Some(options) = &change.options else {
             if change.handle != 0 {
                 return Err(Error::new(EINVAL));
@@ -129,11 +131,7 @@ impl Classifier for Fw {
             }
             return Ok(None);
         };
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let old = old.map(own::<Filter>).transpose()?;
+        let tb = options.parse_quietly(&POLICY)?;
         if old.is_none() && change.handle == 0 {
             return Err(Error::new(EINVAL));
         }
@@ -142,43 +140,28 @@ impl Classifier for Fw {
             None => ALL,
         };
         let mask = *self.mask.get_or_init(|| given);
-        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let exts = exts::parse(change, &tb, EXTS, 0)?;
+        let mark = old.as_ref().map_or(change.handle, |old| old.mark);
         let indev = tb.get(attr::INDEV);
         let indev = indev.map(|attr| exts::indev(&attr, change.env.host));
-        let put = indev.transpose().and_then(|indev| {
+        let parsed = indev.transpose().and_then(|indev| {
             if given != mask {
                 return Err(Error::new(EINVAL));
             }
-            let mark = old.as_ref().map_or(change.handle, |old| old.mark);
             let newest = bucket(mark) + (1 << 47) - self.list.number();
-            let key = old.is_none().then_some(newest);
-            self.list.put(key, old.as_ref(), |_| {
-                let before = old.as_ref().map_or(0, |old| old.ifindex);
-                Ok(Filter {
-                    mark,
-                    ifindex: indev.unwrap_or(before),
-                    mask,
-                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
-                })
-            })
+            Ok((old.is_none().then_some(newest), indev))
         });
-        let replaced = old.as_deref().filter(|_| put.is_ok());
-        exts::settle(exts, replaced.map(|old| old as _), change.env);
-        Ok(Some(put?))
-    }
-
-    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
-        let last = self.list.remove(&own(filter)?)?;
-        filter.exts().release(env);
-        Ok(last)
-    }
-
-    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
-        self.list.next(from)
-    }
-
-    fn destroy(&self, env: &Env<'_>) {
-        self.list.destroy(env);
+        let make = |indev: Option<u32>, _: &[_], exts: &mut Pending| {
+            let before = old.as_ref().map_or(0, |old| old.ifindex);
+            Ok(Filter {
+                mark,
+                ifindex: indev.unwrap_or(before),
+                mask,
+                exts: exts.commit(),
+            })
+        };
+        let put = self.list.settle(change, old.as_ref(), exts, parsed, make);
+        put.map(Some)
     }
 }
 

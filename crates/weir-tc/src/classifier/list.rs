@@ -8,10 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT};
+use weir_packet::Packet;
 use weir_sync::rcu::{Domain, Guard, Published};
 
-use super::Filter;
+use super::exts::{NewExts, Pending};
+use super::{Change, Classifier, Filter};
+use crate::context::Context;
 use crate::env::Env;
+use crate::verdict::{Code, Outcome};
 
 /// Filters with their keys.
 type Entries<F> = Vec<(u64, Arc<F>)>;
@@ -127,7 +131,26 @@ impl<F: Filter> List<F> {
         Ok(empty)
     }
 
-    /// The first filter under a key or behind it, for [`Classifier::next`](super::Classifier::next).
+    /// [`put`](Self::put) with what a request `parsed`, and with its actions: they come into the filter that
+    /// `make` makes of them, and those of `old` are let go of; or, where anything is refused, they are undone.
+    pub fn settle<P>(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<F>>,
+        exts: NewExts,
+        parsed: Result<(Option<u64>, P), Error>,
+        make: impl FnOnce(P, &[(u64, Arc<F>)], &mut Pending) -> Result<F, Error>,
+    ) -> Result<Arc<F>, Error> {
+        let mut pending = Pending::new(exts);
+        let put = parsed.and_then(|(key, parsed)| {
+            self.put(key, old, |entries| make(parsed, entries, &mut pending))
+        });
+        let replaced = old.filter(|_| put.is_ok());
+        pending.settle(replaced.map(|old| &**old as _), change.env);
+        put
+    }
+
+    /// The first filter under a key or behind it, for [`Classifier::next`].
     pub fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)> {
         let guard = self.domain.pin();
         let entries = self.entries(&guard);
@@ -151,8 +174,78 @@ impl<F: Filter> List<F> {
     }
 }
 
+/// A kind whose instances are a [`List`] of filters, with what is its own of a [`Classifier`].
+pub trait Listed: Any + Send + Sync {
+    /// Its filters.
+    type Filter: Filter;
+
+    /// The filters.
+    fn list(&self) -> &List<Self::Filter>;
+
+    /// [`Classifier::classify`]
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code;
+
+    /// Whether there may be a filter with that handle.
+    fn may_have(&self, _handle: u32) -> bool {
+        true
+    }
+
+    /// [`Classifier::change`]
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<Arc<Self::Filter>>,
+    ) -> Result<Option<Arc<Self::Filter>>, Error>;
+}
+
+impl<K: Listed> Classifier for K {
+    #[inline]
+    fn classify<'g>(
+        &'g self,
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        Listed::classify(self, cx, packet, out)
+    }
+
+    fn get(&self, handle: u32) -> Option<Arc<dyn Filter>> {
+        let found = self.list().get(handle).filter(|_| self.may_have(handle))?;
+        Some(found)
+    }
+
+    fn change(
+        &self,
+        change: &Change<'_>,
+        old: Option<&Arc<dyn Filter>>,
+    ) -> Result<Option<Arc<dyn Filter>>, Error> {
+        let old = old.map(own).transpose()?;
+        let changed = Listed::change(self, change, old)?;
+        Ok(changed.map(|filter| filter as _))
+    }
+
+    fn delete(&self, filter: &Arc<dyn Filter>, env: &Env<'_>) -> Result<bool, Error> {
+        let last = self.list().remove(&own(filter)?)?;
+        filter.exts().release(env);
+        Ok(last)
+    }
+
+    fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)> {
+        self.list().next(from)
+    }
+
+    fn destroy(&self, env: &Env<'_>) {
+        self.list().destroy(env);
+    }
+}
+
 /// A filter as its kind knows it.
-pub fn own<F: Filter>(filter: &Arc<dyn Filter>) -> Result<Arc<F>, Error> {
+fn own<F: Filter>(filter: &Arc<dyn Filter>) -> Result<Arc<F>, Error> {
     let any: Arc<dyn Any + Send + Sync> = filter.clone();
     any.downcast().map_err(|_| Error::new(EINVAL))
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL};
 use weir_netlink::tca::{self, matchall as attr};
-use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::AtomicU64;
@@ -109,10 +109,7 @@ impl Classifier for Matchall {
         if self.head.is_some() {
             return Err(Error::new(EEXIST));
         }
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
+        let tb = options.parse_quietly(&POLICY)?;
         let flags = exts::flags(&tb, attr::FLAGS)?;
         let exts = exts::parse(change, &tb, EXTS, flags)?;
         let flags = match exts::offload(flags) {

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EEXIST, EINVAL};
 use weir_netlink::tca::{self, route4 as attr};
-use weir_netlink::{Error, Policy, Rule, Strictness, Table, Writer, policy};
+use weir_netlink::{Error, Policy, Rule, Table, Writer, policy};
 use weir_packet::Packet;
 
-use super::exts::{self, Exts};
-use super::list::{List, own};
-use super::{Change, Classifier, Ops};
+use super::exts::{self, Exts, Pending};
+use super::list::{List, Listed};
+use super::{Change, Ops};
 use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
@@ -61,7 +61,7 @@ struct Filter {
 }
 
 /// An instance; see the module's head.
-pub struct Route(List<Filter>);
+struct Route(List<Filter>);
 
 /// `to_hash`
 fn to_hash(handle: u32) -> u32 {
@@ -130,7 +130,13 @@ fn parse(tb: &Table<'_>, handle: u32, new: bool) -> Result<(u32, u32, u32), Erro
     Ok((found, to, id))
 }
 
-impl Classifier for Route {
+impl Listed for Route {
+    type Filter = Filter;
+
+    fn list(&self) -> &List<Filter> {
+        &self.0
+    }
+
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -169,73 +175,50 @@ impl Classifier for Route {
         code::UNSPEC
     }
 
-    fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
-        if to_hash(handle) > ANY_TO || from_hash(handle) > WILD {
-            return None;
-        }
-        Some(self.0.get(handle)?)
+    fn may_have(&self, handle: u32) -> bool {
+        to_hash(handle) <= ANY_TO && from_hash(handle) <= WILD
     }
 
     fn change(
         &self,
         change: &Change<'_>,
-        old: Option<&Arc<dyn super::Filter>>,
-    ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
+        old: Option<Arc<Filter>>,
+    ) -> Result<Option<Arc<Filter>>, Error> {
         if change.handle == 0 {
             let text = "Creating with handle of 0 is invalid";
             return Err(Error::msg(EINVAL, text));
         }
         let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let old = old.map(own::<Filter>).transpose()?;
-        let mut exts = Some(exts::parse(change, &tb, EXTS, 0)?);
+        let tb = options.parse_quietly(&POLICY)?;
+        let exts = exts::parse(change, &tb, EXTS, 0)?;
         let parsed = parse(&tb, change.handle, old.is_none());
-        let put = parsed.and_then(|(handle, to, id)| {
-            self.0.put(Some(key(handle)), old.as_ref(), |entries| {
-                // The filter itself counts where it stays in its bucket.
-                let here = |other: u32| {
-                    to_hash(other) == to_hash(handle) && from_hash(other) == from_hash(handle)
-                };
-                if old.as_ref().is_some_and(|old| here(old.handle)) && !entries.is_empty() {
-                    return Err(Error::new(EEXIST));
-                }
-                let (mut realms, mut ifindex) = old.as_ref().map_or((0, 0), |o| (o.id, o.ifindex));
-                if tb.has(attr::TO) {
-                    realms = to;
-                }
-                if tb.has(attr::FROM) {
-                    realms = to | id << 16;
-                } else if tb.has(attr::IIF) {
-                    ifindex = id;
-                }
-                Ok(Filter {
-                    handle,
-                    id: realms,
-                    ifindex,
-                    exts: exts.take().map(exts::NewExts::commit).unwrap_or_default(),
-                })
+        let parsed = parsed.map(|parsed| (Some(key(parsed.0)), parsed));
+        let make = |(handle, to, id), entries: &[_], exts: &mut Pending| {
+            // The filter itself counts where it stays in its bucket.
+            let here = |other: u32| {
+                to_hash(other) == to_hash(handle) && from_hash(other) == from_hash(handle)
+            };
+            if old.as_ref().is_some_and(|old| here(old.handle)) && !entries.is_empty() {
+                return Err(Error::new(EEXIST));
+            }
+            let (mut realms, mut ifindex) = old.as_ref().map_or((0, 0), |o| (o.id, o.ifindex));
+            if tb.has(attr::TO) {
+                realms = to;
+            }
+            if tb.has(attr::FROM) {
+                realms = to | id << 16;
+            } else if tb.has(attr::IIF) {
+                ifindex = id;
+            }
+            Ok(Filter {
+                handle,
+                id: realms,
+                ifindex,
+                exts: exts.commit(),
             })
-        });
-        let replaced = old.as_deref().filter(|_| put.is_ok());
-        exts::settle(exts, replaced.map(|old| old as _), change.env);
-        Ok(Some(put?))
-    }
-
-    fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {
-        let last = self.0.remove(&own(filter)?)?;
-        filter.exts().release(env);
-        Ok(last)
-    }
-
-    fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {
-        self.0.next(from)
-    }
-
-    fn destroy(&self, env: &Env<'_>) {
-        self.0.destroy(env);
+        };
+        let put = self.0.settle(change, old.as_ref(), exts, parsed, make);
+        put.map(Some)
     }
 }
 

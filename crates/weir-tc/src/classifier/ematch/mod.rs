@@ -18,7 +18,7 @@ mod tests;
 
 use weir_netlink::errno::{EINVAL, ENOENT};
 use weir_netlink::tca::ematch::{self as attr, flag, kind};
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Writer, policy};
 use weir_netlink::{TcfEmatchHdr, TcfEmatchTreeHdr};
 use weir_packet::Packet;
 
@@ -170,9 +170,7 @@ impl Tree {
         let Some(attr) = attr else {
             return Ok(Self::default());
         };
-        let tb = attr
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
+        let tb = attr.parse_quietly(&POLICY)?;
         let (Some(hdr), Some(list)) = (tb.get(attr::TREE_HDR), tb.get(attr::TREE_LIST)) else {
             return invalid();
         };
