@@ -14,14 +14,14 @@
 //! At egress Linux looks for a tag that stands in the data in the wrong place, so that such a frame
 //! passes unchanged and counts from the MAC header afterwards: as here.
 
-use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::csum as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcCsum, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcCsum, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_packet::checksum::{Sum, crc32c};
 use weir_packet::header::ethernet::is_vlan;
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::place::Place;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
@@ -297,15 +297,7 @@ impl Spec for Csum {
     type Params = u32;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcCsum), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|error| Error::new(error.errno))?;
-        let parms = tb
-            .get(attr::PARMS)
-            .and_then(|parms| TcCsum::from_bytes(parms.payload))
-            .ok_or(Error::new(EINVAL))?;
+        let (_, parms): (_, TcCsum) = required(options, &POLICY, attr::PARMS)?;
         Ok((parms.common.index, parms))
     }
 
@@ -317,13 +309,5 @@ impl Spec for Csum {
         Ok(request.update_flags)
     }
 
-    fn create(flags: u32, env: &Env<'_>) -> Self {
-        Self {
-            flags: Published::new(env.net.domain(), flags),
-        }
-    }
-
-    fn change(&self, flags: u32) {
-        self.flags.replace(flags);
-    }
+    published!(flags: Published);
 }

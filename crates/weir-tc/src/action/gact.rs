@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering::*};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::gact as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGactP, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGactP, TcGen, Writer, policy};
 use weir_packet::Packet;
 
+use super::init::required;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
 use crate::env::Env;
@@ -105,13 +106,7 @@ impl Spec for Gact {
     type Params = Option<TcGactP>;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
-        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
         let prob = tb
             .get(attr::PROB)
             .and_then(|prob| TcGactP::from_bytes(prob.payload));

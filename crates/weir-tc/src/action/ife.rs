@@ -347,9 +347,7 @@ impl Spec for Ife {
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
         let missing = "act_ife: IFE requires attributes to be passed";
         let options = options.ok_or(Error::msg(EINVAL, missing))?;
-        // Linux parses these without an extended acknowledgement.
-        let plain = |error: Error| Error::new(error.errno);
-        let tb = options.parse(&POLICY, Strictness::Liberal).map_err(plain)?;
+        let tb = options.parse_quietly(&POLICY)?;
         let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
         let parms = TcIfe::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
         if parms.flags & !attr::ENCODE != 0 {
@@ -358,16 +356,16 @@ impl Spec for Ife {
         let encode = parms.flags & attr::ENCODE != 0;
         let mac = |ty| -> Result<Mac, Error> {
             match tb.get(ty).filter(|_| encode) {
-                Some(mac) => mac.array().map_err(plain),
+                Some(mac) => mac.array().map_err(Error::quiet),
                 None => Ok(Mac::default()),
             }
         };
         let metas = match tb.get(attr::METALST) {
-            Some(list) => metas(&list).map_err(plain)?,
+            Some(list) => metas(&list).map_err(Error::quiet)?,
             None => Meta::ALL.map(|id| Meta { id, value: None }).to_vec(),
         };
         let ty = match tb.get(attr::TYPE) {
-            Some(ty) => ty.u16().map_err(plain)?,
+            Some(ty) => ty.u16().map_err(Error::quiet)?,
             None => ETH_P_IFE,
         };
         let params = Params {
@@ -389,13 +387,5 @@ impl Spec for Ife {
         Ok(request.params)
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{act, cls_flags};
-use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, policy};
 
 use super::{Action, ActionRef, Common, HW_STATS_ANY, KINDS, MAX, Ops, Spec, USER_FLAGS, WAITING};
 use crate::block::{self, Block};
@@ -106,6 +106,18 @@ fn check_control(action: Code, init: &Init<'_>) -> Result<Option<Arc<Chain>>, Er
         Some(chain) => Ok(Some(chain)),
         None => Err(Error::new(EAGAIN)),
     }
+}
+
+/// Options that must be there, with the parameters `parms` in them, of the kinds that Linux lets refuse
+/// them without an extended acknowledgement (EINVAL).
+pub(super) fn required<'a, T: Fixed>(
+    options: Option<&Attr<'a>>,
+    policy: &'static Policy,
+    parms: u16,
+) -> Result<(Table<'a>, T), Error> {
+    let tb = options.ok_or(Error::new(EINVAL))?.parse_quietly(policy)?;
+    let parms = tb.get(parms).and_then(|attr| T::from_bytes(attr.payload));
+    Ok((tb, parms.ok_or(Error::new(EINVAL))?))
 }
 
 /// The run all kinds' `init` share.

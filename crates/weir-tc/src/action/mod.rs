@@ -5,6 +5,21 @@
 //! own. A kind is one file with a [`Kind`] (run and dump) and a [`Spec`] (attributes to parameters),
 //! and one line in [`KINDS`].
 
+/// `create` and `change` of a [`Spec`] whose own part of an action are its parameters, published.
+macro_rules! published {
+    ($field:ident: $Published:ident) => {
+        fn create(params: Self::Params, env: &Env<'_>) -> Self {
+            Self {
+                $field: $Published::new(env.net.domain(), params),
+            }
+        }
+
+        fn change(&self, params: Self::Params) {
+            self.$field.replace(params);
+        }
+    };
+}
+
 pub mod csum;
 mod dump;
 mod exec;

@@ -275,13 +275,5 @@ impl Spec for Mpls {
         })
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }

@@ -12,13 +12,13 @@
 //! counts as a drop; so does every packet where the control action is drop, unchanged. Later fragments
 //! have their addresses translated and nothing else.
 
-use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::nat as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcNat, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcNat, Writer, policy};
 use weir_packet::Packet;
 use weir_packet::checksum::replace_u32;
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::place::Place;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
@@ -192,15 +192,7 @@ impl Spec for Nat {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcNat), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|error| Error::new(error.errno))?;
-        let parms = tb
-            .get(attr::PARMS)
-            .and_then(|parms| TcNat::from_bytes(parms.payload))
-            .ok_or(Error::new(EINVAL))?;
+        let (_, parms): (_, TcNat) = required(options, &POLICY, attr::PARMS)?;
         Ok((parms.common.index, parms))
     }
 
@@ -217,13 +209,5 @@ impl Spec for Nat {
         })
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }

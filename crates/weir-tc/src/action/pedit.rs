@@ -17,7 +17,7 @@ use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::act;
 use weir_netlink::tca::pedit::{self as attr, cmd, htype, key_ex};
 use weir_netlink::{
-    Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcPeditKey, TcPeditSel, Writer, policy,
+    Attr, Error, Fixed, Policy, Rule, TcGen, TcPeditKey, TcPeditSel, Writer, policy,
 };
 use weir_packet::Packet;
 use weir_packet::header::ipv6::upper_layer;
@@ -210,8 +210,7 @@ fn parse_extended(nest: &Attr<'_>, n: usize) -> Result<Vec<(u16, u16)>, Error> {
         if attr.ty != attr::KEY_EX {
             return Err(invalid());
         }
-        let tb = attr.parse(&KEY_POLICY, Strictness::Liberal);
-        let tb = tb.map_err(|error| Error::new(error.errno))?;
+        let tb = attr.parse_quietly(&KEY_POLICY)?;
         let number = |ty| {
             let octets = tb.get(ty)?.payload.first_chunk::<2>().copied()?;
             Some(u16::from_ne_bytes(octets))
@@ -274,10 +273,7 @@ impl Spec for Pedit {
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
         let text = |text: &'static str| Error::msg(EINVAL, text);
         let options = options.ok_or(text("act_pedit: Pedit requires attributes to be passed"))?;
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|error| Error::new(error.errno))?;
+        let tb = options.parse_quietly(&POLICY)?;
         let parms = tb.get(attr::PARMS).or(tb.get(attr::PARMS_EX)).ok_or(text(
             "act_pedit: Missing required TCA_PEDIT_PARMS or TCA_PEDIT_PARMS_EX pedit attribute",
         ))?;
@@ -312,13 +308,5 @@ impl Spec for Pedit {
         request.params
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }

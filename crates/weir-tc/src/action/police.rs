@@ -15,7 +15,7 @@
 
 use weir_netlink::errno::{EINVAL, ENOMEM};
 use weir_netlink::tca::police as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcPolice, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcPolice, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::rcu::Published;
 use weir_sync::spin::SpinLock;
@@ -203,10 +203,7 @@ impl Spec for Police {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let plain = |error: Error| Error::new(error.errno);
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options.parse(&POLICY, Strictness::Liberal).map_err(plain)?;
+        let tb = options.ok_or(Error::new(EINVAL))?.parse_quietly(&POLICY)?;
         let parms = tb.get(attr::TBF).ok_or(Error::new(EINVAL))?;
         let mut bytes = [0; TcPolice::LEN];
         match parms.len() {
@@ -214,17 +211,14 @@ impl Spec for Police {
             _ => return Err(Error::new(EINVAL)),
         }
         let parms = TcPolice::from_bytes(&bytes).ok_or(Error::new(EINVAL))?;
-        let number = |ty| tb.get(ty).map(|attr| attr.u64().map_err(plain)).transpose();
+        let number = |ty| tb.get(ty).map(|attr| attr.u64()).transpose();
         let table = |ty| tb.get(ty).map(|attr| attr.payload.to_vec());
         let request = Request {
             parms,
             rate_table: table(attr::RATE),
             peak_table: table(attr::PEAKRATE),
             avrate: tb.has(attr::AVRATE),
-            result: tb
-                .get(attr::RESULT)
-                .map(|result| result.i32().map_err(plain))
-                .transpose()?,
+            result: tb.get(attr::RESULT).map(|attr| attr.i32()).transpose()?,
             rate64: number(attr::RATE64)?.unwrap_or_default(),
             peakrate64: number(attr::PEAKRATE64)?.unwrap_or_default(),
             packet_rate: number(attr::PKTRATE64)?,

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::sample as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::rcu::PublishedOption;
 
+use super::init::required;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
 use crate::env::Env;
@@ -131,13 +132,8 @@ impl Spec for Sample {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let plain = |error: Error| Error::new(error.errno);
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options.parse(&POLICY, Strictness::Liberal).map_err(plain)?;
-        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
-        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
-        let number = |ty| tb.get(ty).map(|attr| attr.u32().map_err(plain)).transpose();
+        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
+        let number = |ty| tb.get(ty).map(|attr| attr.u32()).transpose();
         let request = Request {
             control: parms.action,
             rate: number(attr::RATE)?,

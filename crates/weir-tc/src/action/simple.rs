@@ -11,10 +11,11 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::simple as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
 use crate::env::Env;
@@ -70,13 +71,7 @@ impl Spec for Simple {
     type Params = Box<[u8]>;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|e| Error::new(e.errno))?;
-        let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
-        let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
+        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
         let cut = |data: Attr<'_>| {
             let data = data.c_str();
             data[..data.len().min(MAX_DATA - 1)].into()
@@ -103,13 +98,5 @@ impl Spec for Simple {
         request.data.ok_or(Error::new(EINVAL))
     }
 
-    fn create(data: Self::Params, env: &Env<'_>) -> Self {
-        Self {
-            data: Published::new(env.net.domain(), data),
-        }
-    }
-
-    fn change(&self, data: Self::Params) {
-        self.data.replace(data);
-    }
+    published!(data: Published);
 }

@@ -15,10 +15,11 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbedit as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
 use weir_packet::{Packet, PacketType};
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::place::Place;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
@@ -183,13 +184,7 @@ impl Spec for Skbedit {
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error> {
         let invalid = || Error::new(EINVAL);
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .ok_or(invalid())?
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|error| Error::new(error.errno))?;
-        let parms = tb.get(attr::PARMS).ok_or(invalid())?;
-        let parms = TcGen::from_bytes(parms.payload).ok_or(invalid())?;
+        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
         let short = |ty| {
             let octets = tb.get(ty)?.payload.first_chunk()?;
             Some(u16::from_ne_bytes(*octets))
@@ -238,15 +233,7 @@ impl Spec for Skbedit {
         Ok(params)
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }
 
 #[cfg(test)]

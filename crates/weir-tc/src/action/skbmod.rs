@@ -13,10 +13,11 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbmod as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcSkbMod, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcSkbMod, Writer, policy};
 use weir_packet::{Packet, edit};
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::place::Place;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
@@ -159,14 +160,7 @@ impl Spec for Skbmod {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error> {
-        let invalid = || Error::new(EINVAL);
-        // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .ok_or(invalid())?
-            .parse(&POLICY, Strictness::Liberal)
-            .map_err(|error| Error::new(error.errno))?;
-        let parms = tb.get(attr::PARMS).ok_or(invalid())?;
-        let parms = TcSkbMod::from_bytes(parms.payload).ok_or(invalid())?;
+        let (tb, parms): (_, TcSkbMod) = required(options, &POLICY, attr::PARMS)?;
         let address = |ty| {
             tb.get(ty)
                 .and_then(|a| a.payload.first_chunk::<6>().copied())
@@ -198,13 +192,5 @@ impl Spec for Skbmod {
         Ok(params)
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }

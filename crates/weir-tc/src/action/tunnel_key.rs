@@ -400,13 +400,5 @@ impl Spec for TunnelKey {
         request.tunnel
     }
 
-    fn create(tunnel: Self::Params, env: &Env<'_>) -> Self {
-        Self {
-            tunnel: PublishedArc::new(env.net.domain(), tunnel),
-        }
-    }
-
-    fn change(&self, tunnel: Self::Params) {
-        self.tunnel.replace(tunnel);
-    }
+    published!(tunnel: PublishedArc);
 }

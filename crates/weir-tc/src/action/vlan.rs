@@ -12,10 +12,11 @@
 
 use weir_netlink::errno::{EINVAL, EPROTONOSUPPORT, ERANGE};
 use weir_netlink::tca::vlan as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcVlan, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcVlan, Writer, policy};
 use weir_packet::{Packet, VlanTag, edit};
 use weir_sync::rcu::Published;
 
+use super::init::required;
 use super::{Common, Kind, Spec};
 use crate::context::Context;
 use crate::env::Env;
@@ -175,14 +176,7 @@ impl Spec for Vlan {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        // Linux parses these without an extended acknowledgement.
-        let plain = |error: Error| Error::new(error.errno);
-        let options = options.ok_or(Error::new(EINVAL))?;
-        let tb = options.parse(&POLICY, Strictness::Liberal).map_err(plain)?;
-        let parms = tb
-            .get(attr::PARMS)
-            .and_then(|parms| TcVlan::from_bytes(parms.payload))
-            .ok_or(Error::new(EINVAL))?;
+        let (tb, parms): (_, TcVlan) = required(options, &POLICY, attr::PARMS)?;
         let address = |ty| {
             tb.get(ty)
                 .and_then(|a| a.payload.first_chunk::<6>().copied())
@@ -234,13 +228,5 @@ impl Spec for Vlan {
         request.params
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
-        Self {
-            params: Published::new(env.net.domain(), params),
-        }
-    }
-
-    fn change(&self, params: Params) {
-        self.params.replace(params);
-    }
+    published!(params: Published);
 }
