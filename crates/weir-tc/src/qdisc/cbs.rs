@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::{self, cbs as attr};
-use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcCbsQopt, TcMsg, Writer, policy};
+use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcCbsQopt, Writer, policy};
 use weir_packet::Packet;
 
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len};
@@ -123,12 +123,12 @@ impl Qdisc for Cbs {
         w.end(nest);
     }
 
-    fn find(&self, _classid: u32) -> u32 {
-        1
+    fn only(&self) -> Option<&Leaf> {
+        Some(&self.child)
     }
 
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.child.node()
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        Some((&mut self.child, &mut self.total))
     }
 
     fn graft(
@@ -140,18 +140,5 @@ impl Qdisc for Cbs {
     ) -> Result<Option<Arc<Node>>, Error> {
         let new = new.map_or_else(|| create.pfifo(0), |new| Leaf::new(Some(new)));
         Ok(self.child.replace(new, &mut self.total, gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        vec![1]
-    }
-
-    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        tcm.handle |= 1;
-        tcm.info = self.child.handle();
     }
 }

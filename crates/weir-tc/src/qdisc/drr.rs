@@ -5,7 +5,6 @@
 //! 1048576; default the largest frame). A packet's class: its priority if that names one, else the class
 //! a filter names; a packet without one is dropped (QDISC_DROP).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_netlink::errno::{EBUSY, EINVAL};
@@ -14,6 +13,7 @@ use weir_netlink::{Error, Policy, Rule, Strictness, Table, TcMsg, Writer, policy
 use weir_packet::{DropReason, Packet};
 
 use super::classes::Classes;
+use super::rounds::{Rounds, Share, Shares};
 use super::{
     ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
     pkt_len, words,
@@ -30,10 +30,7 @@ pub const OPS: Ops = Ops {
 static POLICY: Policy = policy! { max attr::MAX; attr::QUANTUM => Rule::u32(), };
 
 struct Class {
-    quantum: u32,
-    deficit: u32,
-    active: bool,
-    leaf: Leaf,
+    share: Share,
     bytes: u64,
     packets: u64,
 }
@@ -43,8 +40,7 @@ struct Drr {
     block: Arc<Block>,
     handle: u32,
     classes: Classes<Class>,
-    /// Classes with packets, in turn.
-    active: VecDeque<u32>,
+    rounds: Rounds,
     total: Load,
 }
 
@@ -53,18 +49,14 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         block: create.block(),
         handle: create.handle,
         classes: Classes::default(),
-        active: VecDeque::new(),
+        rounds: Rounds::default(),
         total: Load::default(),
     }))
 }
 
-impl Drr {
-    fn deactivate(&mut self, class: u32) {
-        if let Some(found) = self.classes.get_mut(class)
-            && std::mem::take(&mut found.active)
-        {
-            self.active.retain(|&other| other != class);
-        }
+impl Shares for Classes<Class> {
+    fn share(&mut self, number: u32) -> Option<&mut Share> {
+        Some(&mut self.get_mut(number)?.share)
     }
 }
 
@@ -84,44 +76,21 @@ impl Qdisc for Drr {
         let Some((number, class)) = class.and_then(|n| Some((n, self.classes.get_mut(n)?))) else {
             return q.drop(packet, DropReason::QDISC_DROP);
         };
-        let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
-        if how == Enqueued::Queued && !class.active {
-            class.active = true;
-            class.deficit = class.quantum;
-            self.active.push_back(number);
+        let share = &mut class.share;
+        let (how, _) = share.leaf.enqueue(q, packet, &mut self.total);
+        if how == Enqueued::Queued {
+            self.rounds.activate(number, share, share.quantum);
         }
         how
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        loop {
-            let number = *self.active.front()?;
-            let class = self.classes.get_mut(number)?;
-            let Some(len) = class.leaf.peek(q, &mut self.total) else {
-                if class.leaf.load().len > 0 {
-                    // Its queue holds packets back: nobody else gets a turn, as in Linux.
-                    return None;
-                }
-                class.active = false;
-                self.active.pop_front();
-                continue;
-            };
-            if len > class.deficit {
-                class.deficit += class.quantum;
-                self.active.rotate_left(1);
-                continue;
-            }
-            class.deficit -= len;
-            let (packet, left) = class.leaf.dequeue(q, &mut self.total);
-            let packet = packet?;
-            class.bytes = class.bytes.wrapping_add(u64::from(pkt_len(&packet)));
-            class.packets = class.packets.wrapping_add(1);
-            if left.len == 0 {
-                class.active = false;
-                self.active.pop_front();
-            }
-            return Some(packet);
-        }
+        let (classes, total) = (&mut self.classes, &mut self.total);
+        let (number, packet) = self.rounds.dequeue(classes, q, total)?;
+        let class = self.classes.get_mut(number)?;
+        class.bytes = class.bytes.wrapping_add(u64::from(pkt_len(&packet)));
+        class.packets = class.packets.wrapping_add(1);
+        Some(packet)
     }
 
     fn load(&self) -> Load {
@@ -130,10 +99,9 @@ impl Qdisc for Drr {
 
     fn reset(&mut self, out: &mut Drops) {
         for class in self.classes.values_mut() {
-            class.leaf.purge(&mut self.total, out);
-            class.active = false;
+            class.share.leaf.purge(&mut self.total, out);
         }
-        self.active.clear();
+        self.rounds.clear(&mut self.classes);
     }
 
     fn find(&self, classid: u32) -> u32 {
@@ -141,7 +109,7 @@ impl Qdisc for Drr {
     }
 
     fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.classes.get(class)?.leaf.node()
+        self.classes.get(class)?.share.leaf.node()
     }
 
     fn graft(
@@ -151,19 +119,19 @@ impl Qdisc for Drr {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        self.deactivate(class);
+        self.rounds.deactivate(class, &mut self.classes);
         let id = self.classes.id(class).unwrap_or(0);
         let Some(found) = self.classes.get_mut(class) else {
             return Ok(None);
         };
         let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
-        Ok(found.leaf.replace(new, &mut self.total, gone))
+        Ok(found.share.leaf.replace(new, &mut self.total, gone))
     }
 
     fn child_changed(&mut self, class: u32, before: Load, after: Load) {
         self.total.moved(before, after);
         if after.len == 0 {
-            self.deactivate(class);
+            self.rounds.deactivate(class, &mut self.classes);
         }
     }
 
@@ -200,15 +168,12 @@ impl Qdisc for Drr {
             .clamp(256, 1 << 20);
         if let Some(found) = self.classes.get_mut(class) {
             if asked.is_some() {
-                found.quantum = quantum;
+                found.share.quantum = quantum;
             }
             return Ok(class);
         }
         let new = Class {
-            quantum,
-            deficit: 0,
-            active: false,
-            leaf: create.pfifo(classid),
+            share: Share::new(create.pfifo(classid), quantum),
             bytes: 0,
             packets: 0,
         };
@@ -225,10 +190,10 @@ impl Qdisc for Drr {
         if in_use {
             return Err(Error::new(EBUSY));
         }
-        self.deactivate(class);
+        self.rounds.deactivate(class, &mut self.classes);
         if let Some(class) = self.classes.remove(class) {
-            class.leaf.purge(&mut self.total, &mut gone.drops);
-            gone.nodes.extend(class.leaf.node());
+            class.share.leaf.purge(&mut self.total, &mut gone.drops);
+            gone.nodes.extend(class.share.leaf.node());
         }
         Ok(())
     }
@@ -239,16 +204,20 @@ impl Qdisc for Drr {
         };
         tcm.parent = h::ROOT;
         tcm.handle = self.classes.id(class).unwrap_or(0);
-        tcm.info = found.leaf.handle();
+        tcm.info = found.share.leaf.handle();
         let nest = w.nest_noflag(tca::OPTIONS);
-        w.put_u32(attr::QUANTUM, found.quantum);
+        w.put_u32(attr::QUANTUM, found.share.quantum);
         w.end(nest);
     }
 
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
         let class = self.classes.get(class)?;
-        let (_, _, queue) = class.leaf.stats();
-        let deficit = if queue.qlen > 0 { class.deficit } else { 0 };
+        let (_, _, queue) = class.share.leaf.stats();
+        let deficit = if queue.qlen > 0 {
+            class.share.deficit
+        } else {
+            0
+        };
         Some(ClassStats {
             bytes: class.bytes,
             packets: class.packets,

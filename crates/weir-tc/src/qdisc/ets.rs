@@ -8,7 +8,6 @@
 //!
 //! Fewer bands drop what waits in those taken away. No offload.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
@@ -16,6 +15,7 @@ use weir_netlink::tca::{self, ets as attr, h};
 use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, TcMsg, Writer, policy};
 use weir_packet::Packet;
 
+use super::rounds::{Rounds, Share, Shares};
 use super::{
     ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
 };
@@ -41,22 +41,15 @@ static QUANTA: Policy = policy! { max attr::MAX; attr::QUANTA_BAND => Rule::u32(
 /// `TCQ_ETS_MAX_BANDS`
 const MAX_BANDS: usize = 16;
 
-struct Band {
-    leaf: Leaf,
-    quantum: u32,
-    deficit: u32,
-    active: bool,
-}
-
 /// The qdisc.
 struct Ets {
     block: Arc<Block>,
     handle: u32,
     strict: usize,
     priomap: [u8; 16],
-    bands: Vec<Band>,
-    /// Bands that share and have packets, in turn.
-    active: VecDeque<usize>,
+    bands: Vec<Share>,
+    /// Of the bands that share, by class.
+    rounds: Rounds,
     total: Load,
 }
 
@@ -124,59 +117,46 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         strict: 0,
         priomap: [0; 16],
         bands: Vec::new(),
-        active: VecDeque::new(),
+        rounds: Rounds::default(),
         total: Load::default(),
     };
     ets.set(params, create, &mut Gone::default());
     Ok(Box::new(ets))
 }
 
+impl Shares for Vec<Share> {
+    fn share(&mut self, class: u32) -> Option<&mut Share> {
+        self.get_mut((class as usize).checked_sub(1)?)
+    }
+}
+
 impl Ets {
     fn set(&mut self, params: Params, create: &Create<'_>, gone: &mut Gone) {
         let bands = params.quanta.len();
-        for number in bands..self.bands.len() {
-            self.deactivate(number);
+        for class in bands + 1..=self.bands.len() {
+            self.rounds.deactivate(class as u32, &mut self.bands);
         }
         for band in self.bands.drain(bands.min(self.bands.len())..) {
             band.leaf.purge(&mut self.total, &mut gone.drops);
             gone.nodes.extend(band.leaf.node());
         }
         for number in params.strict..self.strict.min(self.bands.len()) {
-            if self.bands[number].leaf.load().len > 0 {
-                self.activate(number, params.quanta[number]);
+            let band = &mut self.bands[number];
+            if band.leaf.load().len > 0 {
+                let class = number as u32 + 1;
+                self.rounds.activate(class, band, params.quanta[number]);
             }
         }
-        for number in self.strict..params.strict.min(self.bands.len()) {
-            self.deactivate(number);
+        for class in self.strict + 1..=params.strict.min(self.bands.len()) {
+            self.rounds.deactivate(class as u32, &mut self.bands);
         }
         for class in self.bands.len() + 1..=bands {
-            self.bands.push(Band {
-                leaf: create.pfifo(class as u32),
-                quantum: 0,
-                deficit: 0,
-                active: false,
-            });
+            self.bands.push(Share::new(create.pfifo(class as u32), 0));
         }
         for (band, quantum) in self.bands.iter_mut().zip(params.quanta) {
             band.quantum = quantum;
         }
         (self.strict, self.priomap) = (params.strict, params.priomap);
-    }
-
-    fn activate(&mut self, number: usize, deficit: u32) {
-        let band = &mut self.bands[number];
-        if !std::mem::replace(&mut band.active, true) {
-            band.deficit = deficit;
-            self.active.push_back(number);
-        }
-    }
-
-    fn deactivate(&mut self, number: usize) {
-        if let Some(band) = self.bands.get_mut(number)
-            && std::mem::take(&mut band.active)
-        {
-            self.active.retain(|&other| other != number);
-        }
     }
 
     fn band_of(&self, class: u32) -> usize {
@@ -206,11 +186,10 @@ impl Qdisc for Ets {
                 Err(ended) => return ended,
             }
         };
-        let band = &self.bands[number];
-        let quantum = band.quantum;
+        let band = &mut self.bands[number];
         let (how, _) = band.leaf.enqueue(q, packet, &mut self.total);
         if how == Enqueued::Queued && number >= self.strict {
-            self.activate(number, quantum);
+            self.rounds.activate(number as u32 + 1, band, band.quantum);
         }
         how
     }
@@ -221,31 +200,9 @@ impl Qdisc for Ets {
                 return Some(packet);
             }
         }
-        loop {
-            let number = *self.active.front()?;
-            let band = &mut self.bands[number];
-            let Some(len) = band.leaf.peek(q, &mut self.total) else {
-                if band.leaf.load().len > 0 {
-                    // Its queue holds packets back: nobody else gets a turn, as in Linux.
-                    return None;
-                }
-                band.active = false;
-                self.active.pop_front();
-                continue;
-            };
-            if len > band.deficit {
-                band.deficit += band.quantum;
-                self.active.rotate_left(1);
-                continue;
-            }
-            band.deficit -= len;
-            let (packet, left) = band.leaf.dequeue(q, &mut self.total);
-            if left.len == 0 {
-                band.active = false;
-                self.active.pop_front();
-            }
-            return packet;
-        }
+        let (bands, total) = (&mut self.bands, &mut self.total);
+        let (_, packet) = self.rounds.dequeue(bands, q, total)?;
+        Some(packet)
     }
 
     fn load(&self) -> Load {
@@ -253,11 +210,10 @@ impl Qdisc for Ets {
     }
 
     fn reset(&mut self, out: &mut Drops) {
-        for band in &mut self.bands {
+        for band in &self.bands {
             band.leaf.purge(&mut self.total, out);
-            band.active = false;
         }
-        self.active.clear();
+        self.rounds.clear(&mut self.bands);
     }
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
@@ -307,11 +263,8 @@ impl Qdisc for Ets {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let Some(number) = (class as usize).checked_sub(1) else {
-            return Ok(None);
-        };
-        self.deactivate(number);
-        let Some(band) = self.bands.get_mut(number) else {
+        self.rounds.deactivate(class, &mut self.bands);
+        let Some(band) = self.bands.share(class) else {
             return Ok(None);
         };
         let new = new.map_or_else(|| create.pfifo(class), |new| Leaf::new(Some(new)));
@@ -320,8 +273,8 @@ impl Qdisc for Ets {
 
     fn child_changed(&mut self, class: u32, before: Load, after: Load) {
         self.total.moved(before, after);
-        if after.len == 0 && class > 0 {
-            self.deactivate(class as usize - 1);
+        if after.len == 0 {
+            self.rounds.deactivate(class, &mut self.bands);
         }
     }
 

@@ -23,8 +23,8 @@ use weir_packet::{DropReason, Packet};
 use super::codel::{self, Params, Source, Stats, Vars};
 use super::store::{Chain, Store};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, classify, packet_hash,
-    pkt_len, scale, table, truesize, words,
+    ClassStats, Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, flow_of, pkt_len, table,
+    truesize, words,
 };
 use crate::block::Block;
 use crate::counters::Queue;
@@ -219,23 +219,10 @@ impl FqCodel {
 
 impl Qdisc for FqCodel {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        let flows = self.flows.len() as u32;
-        let minor = packet.priority & h::MIN_MASK;
-        let own = packet.priority & h::MAJ_MASK == self.handle && (1..=flows).contains(&minor);
-        let (packet, at) = if own {
-            (packet, minor - 1)
-        } else if self.block.is_empty(q.cx) {
-            let mut packet = packet;
-            let at = scale(packet_hash(&mut packet), flows);
-            (packet, at)
-        } else {
-            match classify(&self.block, q, packet) {
-                Ok((packet, Some(class))) if (1..=flows).contains(&(class & h::MIN_MASK)) => {
-                    (packet, (class & h::MIN_MASK) - 1)
-                }
-                Ok((packet, _)) => return q.drop(packet, DropReason::QDISC_DROP),
-                Err(ended) => return ended,
-            }
+        let flows = (&*self.block, self.handle, self.flows.len() as u32);
+        let (packet, at) = match flow_of(flows, q, packet) {
+            Ok(found) => found,
+            Err(ended) => return ended,
         };
         let len = pkt_len(&packet);
         self.memory = self.memory.wrapping_add(truesize(&packet));

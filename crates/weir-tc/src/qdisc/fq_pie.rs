@@ -13,15 +13,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weir_netlink::errno::EINVAL;
-use weir_netlink::tca::{self, fq_pie as attr, h};
+use weir_netlink::tca::{self, fq_pie as attr};
 use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
 use super::pie::{MAX_PROB, Params, Stats, Vars};
 use super::store::{Chain, Store};
 use super::{
-    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, classify, ecn, packet_hash, pkt_len,
-    scale, truesize, words,
+    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, ecn, flow_of, pkt_len, truesize,
+    words,
 };
 use crate::block::Block;
 use crate::rate::ns_to_ticks;
@@ -227,23 +227,10 @@ impl FqPie {
 
 impl Qdisc for FqPie {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        let flows = self.flows.len() as u32;
-        let minor = packet.priority & h::MIN_MASK;
-        let own = packet.priority & h::MAJ_MASK == self.handle && (1..=flows).contains(&minor);
-        let (mut packet, number) = if own {
-            (packet, minor - 1)
-        } else if self.block.is_empty(q.cx) {
-            let mut packet = packet;
-            let number = scale(packet_hash(&mut packet), flows);
-            (packet, number)
-        } else {
-            match classify(&self.block, q, packet) {
-                Ok((packet, Some(class))) if (1..=flows).contains(&(class & h::MIN_MASK)) => {
-                    (packet, (class & h::MIN_MASK) - 1)
-                }
-                Ok((packet, _)) => return q.drop(packet, DropReason::QDISC_DROP),
-                Err(ended) => return ended,
-            }
+        let flows = (&*self.block, self.handle, self.flows.len() as u32);
+        let (mut packet, number) = match flow_of(flows, q, packet) {
+            Ok(found) => found,
+            Err(ended) => return ended,
         };
         let (len, size) = (pkt_len(&packet), truesize(&packet));
         let runs = self.runs(q.now());

@@ -36,6 +36,7 @@ pub mod plug;
 pub mod prio;
 pub mod red;
 pub mod root;
+mod rounds;
 pub mod sfb;
 pub mod sfq;
 pub mod skbprio;
@@ -363,6 +364,33 @@ pub fn table<'a>(options: Option<Attr<'a>>, policy: &'static Policy) -> Result<T
     parsed.map_err(|error| Error::new(error.errno))
 }
 
+/// The packet's flow among `flows`, numbered from 0, of a qdisc with `handle`: its priority if that has the
+/// handle, the class a filter names, or without filters its hash; or how it ended.
+pub fn flow_of(
+    (block, handle, flows): (&Block, u32, u32),
+    q: &mut QueueCx<'_, '_, '_>,
+    mut packet: Packet,
+) -> Result<(Packet, u32), Enqueued> {
+    let number = |class: u32| match class & h::MIN_MASK {
+        minor if (1..=flows).contains(&minor) => Some(minor - 1),
+        _ => None,
+    };
+    if packet.priority & h::MAJ_MASK == handle
+        && let Some(flow) = number(packet.priority)
+    {
+        return Ok((packet, flow));
+    }
+    if block.is_empty(q.cx) {
+        let flow = scale(packet_hash(&mut packet), flows);
+        return Ok((packet, flow));
+    }
+    let (packet, class) = classify(block, q, packet)?;
+    match class.and_then(number) {
+        Some(flow) => Ok((packet, flow)),
+        None => Err(q.drop(packet, DropReason::QDISC_DROP)),
+    }
+}
+
 /// Words as the bytes of statistics.
 pub fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -480,14 +508,25 @@ pub trait Qdisc: Send {
         (None, None)
     }
 
+    /// Of a kind whose one class (`:1`, by whatever id) is there for the qdisc under it: that. The methods
+    /// of classes are by this then.
+    fn only(&self) -> Option<&Leaf> {
+        None
+    }
+
+    /// The same, with the sum of what waits below.
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        None
+    }
+
     /// Finds a class by its id (`find`); 0 is none.
     fn find(&self, _classid: u32) -> u32 {
-        0
+        self.only().map_or(0, |_| 1)
     }
 
     /// The qdisc under a class (`leaf`).
     fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        None
+        self.only()?.node()
     }
 
     /// All qdiscs below it.
@@ -501,15 +540,20 @@ pub trait Qdisc: Send {
     fn graft(
         &mut self,
         _class: u32,
-        _new: Option<Arc<Node>>,
+        new: Option<Arc<Node>>,
         _create: &Create<'_>,
-        _gone: &mut Gone,
+        gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        Err(Error::new(EOPNOTSUPP))
+        let (leaf, total) = self.only_mut().ok_or(Error::new(EOPNOTSUPP))?;
+        Ok(leaf.replace(Leaf::new(new), total, gone))
     }
 
     /// A request has changed what waits below a class (`qdisc_tree_reduce_backlog`, `qlen_notify`).
-    fn child_changed(&mut self, _class: u32, _before: Load, _after: Load) {}
+    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
+        if let Some((_, total)) = self.only_mut() {
+            total.moved(before, after);
+        }
+    }
 
     /// The block of a class, or, for 0, of the qdisc (`tcf_block`).
     fn block(&self, _class: u32) -> Option<Arc<Block>> {
@@ -523,7 +567,7 @@ pub trait Qdisc: Send {
 
     /// All classes, in order (`walk`).
     fn classes(&self) -> Vec<u32> {
-        Vec::new()
+        self.only().map(|_| 1).into_iter().collect()
     }
 
     /// Makes or changes a class (`change`).
@@ -551,7 +595,12 @@ pub trait Qdisc: Send {
 
     /// Writes a class: handle, parent and info where they differ from the qdisc's own; options go to
     /// `w` (`dump`).
-    fn dump_class(&self, _class: u32, _tcm: &mut TcMsg, _w: &mut Writer) {}
+    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
+        if let Some(leaf) = self.only() {
+            tcm.handle |= 1;
+            tcm.info = leaf.handle();
+        }
+    }
 
     /// Statistics of a class (`dump_stats`).
     fn class_stats(&self, _class: u32) -> Option<ClassStats> {

@@ -16,18 +16,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::Arc;
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, netem as attr};
 use weir_netlink::{
-    Attr, Error, Fixed, Policy, Rule, Strictness, TcMsg, TcNetemCorr, TcNetemQopt, TcNetemRate,
+    Attr, Error, Fixed, Policy, Rule, Strictness, TcNetemCorr, TcNetemQopt, TcNetemRate,
     TcNetemReorder, TcNetemSlot, Writer, policy,
 };
 use weir_packet::{DropReason, Packet};
 
 use super::ecn;
-use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len};
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len};
 use crate::rate::{ns_to_ticks, ticks_to_ns};
 
 /// The kind's line.
@@ -669,34 +668,15 @@ impl Qdisc for Netem {
         w.end(nest);
     }
 
-    fn find(&self, _classid: u32) -> u32 {
-        1
+    fn only(&self) -> Option<&Leaf> {
+        Some(&self.child)
     }
 
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.child.node()
-    }
-
-    fn graft(
-        &mut self,
-        _class: u32,
-        new: Option<Arc<Node>>,
-        _create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        Ok(self.child.replace(Leaf::new(new), &mut self.total, gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        Some((&mut self.child, &mut self.total))
     }
 
     fn classes(&self) -> Vec<u32> {
         self.child.node().map(|_| 1).into_iter().collect()
-    }
-
-    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        tcm.handle |= 1;
-        tcm.info = self.child.handle();
     }
 }

@@ -9,15 +9,13 @@
 //!
 //! One class, `:1`, with a `bfifo` of the limit under it. Events (`qevent`) are refused. No offload.
 
-use std::sync::Arc;
-
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, red as attr};
-use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcMsg, TcRedQopt, Writer, policy};
+use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcRedQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
 use super::ecn;
-use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Peek, Qdisc, QueueCx, words};
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Peek, Qdisc, QueueCx, words};
 
 /// The kind's line.
 pub const OPS: Ops = Ops {
@@ -477,34 +475,11 @@ impl Qdisc for Red {
         Some(words(&[stats.dropped, stats.limit, other, stats.marked]))
     }
 
-    fn find(&self, _classid: u32) -> u32 {
-        1
+    fn only(&self) -> Option<&Leaf> {
+        Some(&self.child)
     }
 
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.child.node()
-    }
-
-    fn graft(
-        &mut self,
-        _class: u32,
-        new: Option<Arc<Node>>,
-        _create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        Ok(self.child.replace(Leaf::new(new), &mut self.total, gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        vec![1]
-    }
-
-    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        tcm.handle |= 1;
-        tcm.info = self.child.handle();
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        Some((&mut self.child, &mut self.total))
     }
 }

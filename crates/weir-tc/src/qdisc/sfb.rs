@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, ENOSYS};
 use weir_netlink::tca::{self, h, sfb as attr};
-use weir_netlink::{Error, Fixed, Policy, Rule, Table, TcSfbQopt, Writer, policy};
+use weir_netlink::{Error, Fixed, Policy, Rule, Table, TcMsg, TcSfbQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
 use super::{
@@ -342,30 +342,16 @@ impl Qdisc for Sfb {
         Some(app)
     }
 
-    fn find(&self, _classid: u32) -> u32 {
-        1
+    fn only(&self) -> Option<&Leaf> {
+        Some(&self.child)
     }
 
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.child.node()
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        Some((&mut self.child, &mut self.total))
     }
 
     fn children(&self) -> Vec<Arc<Node>> {
         self.child.node().into_iter().collect()
-    }
-
-    fn graft(
-        &mut self,
-        _class: u32,
-        new: Option<Arc<Node>>,
-        _create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        Ok(self.child.replace(Leaf::new(new), &mut self.total, gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
     }
 
     fn block(&self, class: u32) -> Option<Arc<Block>> {
@@ -376,6 +362,8 @@ impl Qdisc for Sfb {
     fn classes(&self) -> Vec<u32> {
         Vec::new()
     }
+
+    fn dump_class(&self, _class: u32, _tcm: &mut TcMsg, _w: &mut Writer) {}
 
     fn change_class(
         &mut self,

@@ -9,14 +9,12 @@
 //!
 //! One class, `:1`, whose queue can be replaced; the limit then is no longer obeyed. No offload.
 
-use std::sync::Arc;
-
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, tbf as attr};
-use weir_netlink::{Error, Fixed, Policy, Rule, TcMsg, TcTbfQopt, Writer, policy};
+use weir_netlink::{Error, Fixed, Policy, Rule, TcTbfQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
-use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len, table};
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len, table};
 use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
 
 /// The kind's line.
@@ -209,34 +207,11 @@ impl Qdisc for Tbf {
         w.end(nest);
     }
 
-    fn find(&self, _classid: u32) -> u32 {
-        1
+    fn only(&self) -> Option<&Leaf> {
+        Some(&self.child)
     }
 
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.child.node()
-    }
-
-    fn graft(
-        &mut self,
-        _class: u32,
-        new: Option<Arc<Node>>,
-        _create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        Ok(self.child.replace(Leaf::new(new), &mut self.total, gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        vec![1]
-    }
-
-    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        tcm.handle |= 1;
-        tcm.info = self.child.handle();
+    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+        Some((&mut self.child, &mut self.total))
     }
 }
