@@ -34,8 +34,8 @@ enum Entry {
     Resume,
     /// To the transmit path.
     Transmit,
-    /// Not frames: the device's qdisc has more to send (`__netif_schedule`).
-    Queue,
+    /// Not frames: the qdisc at a transmit queue has more to send (`__netif_schedule`).
+    Queue(u16),
 }
 
 /// Frames that wait for their device.
@@ -142,11 +142,11 @@ impl<'g> Cx<'g> {
         });
     }
 
-    /// Goes on sending from the qdisc of `device` later in this turn.
-    pub fn run_queue_later(&mut self, device: &Arc<Device>) {
+    /// Goes on sending from the qdisc at a transmit queue of `device` later in this turn.
+    pub fn run_queue_later(&mut self, device: &Arc<Device>, queue: u16) {
         self.state.backlog.push_back(Arrival {
             device: device.clone(),
-            entry: Entry::Queue,
+            entry: Entry::Queue(queue),
             batch: Batch::new(),
         });
     }
@@ -173,7 +173,7 @@ impl<'g> Cx<'g> {
             Entry::Redirected => crate::datapath::receive_classified(self, device, batch),
             Entry::Resume => crate::datapath::resume(self, device, batch),
             Entry::Transmit => crate::datapath::transmit(self, device, batch),
-            Entry::Queue => crate::datapath::run_queue(self, device),
+            Entry::Queue(queue) => crate::datapath::run_queue(self, device, queue),
         }
     }
 

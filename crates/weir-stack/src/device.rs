@@ -155,8 +155,11 @@ pub struct Device {
     pub ipv6: crate::ipv6::Inet,
     /// Qdiscs, ingress and egress filters.
     pub tc: weir_tc::DeviceTc,
-    /// The timer at which the qdisc is asked again; see [`crate::datapath::run_queue`].
-    pub(crate) watchdog: Mutex<Option<TimerId>>,
+    /// Transmit and receive queues.
+    queues: (u32, u32),
+    /// The timers at which qdiscs are asked again, one a transmit queue; see
+    /// [`crate::datapath::run_queue`].
+    pub(crate) watchdogs: Box<[Mutex<Option<TimerId>>]>,
     /// The generator of traffic control's randomness, seeded when first drawn from.
     random: OnceLock<SharedGenerator>,
 }
@@ -173,6 +176,8 @@ pub struct NewDevice {
     pub mtu: u32,
     /// Packets.
     pub txqlen: u32,
+    /// Transmit and receive queues, at least 1 each.
+    pub queues: (u32, u32),
     /// Ethernet address.
     pub address: Mac,
     /// Ethernet broadcast address.
@@ -220,7 +225,8 @@ impl Device {
             ipv4: crate::ipv4::Inet::new(domain, ns),
             ipv6: crate::ipv6::Inet::new(domain, ns),
             tc: weir_tc::DeviceTc::new(domain),
-            watchdog: Mutex::new(None),
+            queues: new.queues,
+            watchdogs: (0..new.queues.0).map(|_| Mutex::default()).collect(),
             random: OnceLock::new(),
         }
     }
@@ -287,6 +293,17 @@ impl Device {
     /// Packets a default queue holds.
     pub fn txqlen(&self) -> u32 {
         self.txqlen.load(Relaxed)
+    }
+
+    /// Transmit queues it was made with; all are used (`num_tx_queues`, `real_num_tx_queues`).
+    #[inline]
+    pub fn tx_queues(&self) -> u32 {
+        self.queues.0
+    }
+
+    /// Receive queues it was made with (`num_rx_queues`).
+    pub fn rx_queues(&self) -> u32 {
+        self.queues.1
     }
 
     pub(crate) fn set_txqlen(&self, len: u32) {

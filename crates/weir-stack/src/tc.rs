@@ -52,6 +52,10 @@ impl weir_tc::Device for Device {
         self.txqlen()
     }
 
+    fn tx_queues(&self) -> u32 {
+        Device::tx_queues(self)
+    }
+
     fn no_queue(&self) -> bool {
         self.link.no_queue()
     }

@@ -43,6 +43,8 @@ pub struct Context<'a, 'g> {
     pub tx_queues: u32,
     /// Its frames have Ethernet headers (`ARPHRD_ETHER`); so unless told.
     pub ethernet: bool,
+    /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
+    pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
     trace: Option<Trace<'a>>,
     memory: Option<&'a RefCell<Cache>>,
@@ -73,6 +75,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ifindex,
             ingress: false,
             tx_queues: 1,
+            queue_chosen: false,
             ethernet: true,
             device: None,
             trace: None,
@@ -93,6 +96,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ifindex: self.ifindex,
             ingress: self.ingress,
             tx_queues: self.tx_queues,
+            queue_chosen: false,
             ethernet: self.ethernet,
             device: self.device,
             trace: self.trace,

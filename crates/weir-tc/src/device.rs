@@ -25,6 +25,7 @@ use crate::env::Env;
 use crate::host::Device;
 use crate::qdisc::root::Worker;
 use crate::qdisc::{self, Create, Drops, Inner, Node};
+use crate::txq::{self, TrafficClasses};
 use crate::verdict::{Code, Outcome, Verdict, code};
 
 /// A packet that ends at a hook: dropped, if there is a reason, or consumed.
@@ -47,12 +48,38 @@ pub(crate) struct Tree {
     pub children: BTreeMap<u32, Arc<Node>>,
 }
 
+/// What stands at a device's transmit queues (`netdev_queue.qdisc`).
+struct Queues {
+    /// The root's.
+    handle: u32,
+    /// One for all queues, or one for each; none drops all (`noop_qdisc`).
+    roots: Vec<Option<Arc<Node>>>,
+    classes: Option<TrafficClasses>,
+}
+
+impl Queues {
+    fn of(root: &Arc<Node>) -> Self {
+        let inner = root.lock();
+        Self {
+            handle: root.handle,
+            roots: match root.ops.queues {
+                true => {
+                    let classes = inner.qdisc.queues().into_iter();
+                    classes.map(|class| inner.qdisc.leaf(class)).collect()
+                }
+                false => vec![Some(root.clone())],
+            },
+            classes: inner.qdisc.traffic_classes().copied(),
+        }
+    }
+}
+
 /// See the module's head.
 pub struct DeviceTc {
     ingress: PublishedOption<Hook>,
     egress: PublishedOption<Hook>,
-    /// The root, unless packets do not wait.
-    queue: PublishedOption<Arc<Node>>,
+    /// What stands at the transmit queues, unless packets do not wait.
+    queue: PublishedOption<Queues>,
     /// Guards the tree. Taken before the lock of a node or block.
     tree: Mutex<Tree>,
 }
@@ -85,6 +112,19 @@ impl Tree {
         let bucket = |handle: u32| handle.wrapping_mul(0x61c8_8647) >> 28;
         found.sort_by_key(|node| (bucket(node.handle), u32::MAX - node.seq.load(Relaxed)));
         found
+    }
+
+    /// The qdisc packets come into on their way to `node`: the root, or one at a transmit queue.
+    pub fn entrance(&self, node: &Arc<Node>) -> Arc<Node> {
+        let mut at = node.clone();
+        loop {
+            let parent = at.parent.load(Relaxed);
+            let above = self.find(parent & h::MAJ_MASK);
+            match above.filter(|above| parent < h::INGRESS && !above.ops.queues) {
+                Some(above) => at = above,
+                None => return at,
+            }
+        }
     }
 
     /// Changes a qdisc with all above it locked, and lets them know what waits in it then
@@ -142,7 +182,7 @@ impl DeviceTc {
     /// Shows the root to the data path; the caller holds the tree.
     pub(crate) fn publish_root(&self, root: Option<&Arc<Node>>) {
         let waits = root.filter(|root| root.ops.kind != qdisc::noqueue::OPS.kind);
-        self.queue.replace(waits.cloned());
+        self.queue.replace(waits.map(Queues::of));
     }
 
     /// Shows the hooks to the data path; the caller holds the tree.
@@ -163,7 +203,7 @@ impl DeviceTc {
     pub(crate) fn hook_block(&self, ingress: bool, guard: &Guard) -> Option<Arc<Block>> {
         let hook = if ingress { &self.ingress } else { &self.egress };
         let hook = hook.load(guard)?;
-        let root = self.queue.load(guard).map(|root| root.handle);
+        let root = self.queue.load(guard).map(|queues| queues.handle);
         let plain = !hook.block.is_shared() && root != Some(hook.node.handle);
         plain.then(|| hook.block.clone())
     }
@@ -174,9 +214,10 @@ impl DeviceTc {
         if tree.root.is_some() {
             return;
         }
-        let kind = match device.no_queue() {
-            true => qdisc::noqueue::OPS.kind,
-            false => env.host.default_qdisc(),
+        let kind = match (device.no_queue(), device.tx_queues()) {
+            (true, _) => qdisc::noqueue::OPS.kind,
+            (false, 1) => env.host.default_qdisc(),
+            (false, _) => qdisc::mq::OPS.kind,
         };
         let ops = qdisc::find_ops(kind.as_bytes()).unwrap_or(&qdisc::noqueue::OPS);
         let create = Create {
@@ -193,7 +234,9 @@ impl DeviceTc {
         let (ops, qdisc) =
             made.unwrap_or_else(|_| (&qdisc::noqueue::OPS, Box::new(qdisc::noqueue::Noqueue)));
         let node = Node::new(ops, qdisc, 0, h::ROOT, false);
-        node.refs.store(device.tx_queues() + 1, Relaxed);
+        create.number(&node);
+        // `noqueue` is made once a queue: the root is that of the first.
+        node.refs.store(if ops.queues { 1 } else { 2 }, Relaxed);
         self.publish_root(Some(&node));
         tree.root = Some(node);
     }
@@ -272,17 +315,19 @@ impl DeviceTc {
         }
     }
 
-    /// [`egress`](Self::egress) of a batch, as [`ingress_batch`](Self::ingress_batch).
+    /// [`egress`](Self::egress) of a batch, as [`ingress_batch`](Self::ingress_batch). Bit n of the answer: an
+    /// action has chosen the transmit queue of the n-th packet left (`netdev_xmit_skip_txqueue`).
     pub fn egress_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
         lookup: &mut Lookup,
         batch: &mut Batch,
         ended: &mut Vec<Ended>,
-    ) {
+    ) -> u64 {
         cx.ingress = false;
-        if let Some(hook) = self.egress.load(cx.guard) {
-            hook.run_batch(cx, lookup, batch, DropReason::TC_EGRESS, ended);
+        match self.egress.load(cx.guard) {
+            Some(hook) => hook.run_batch(cx, lookup, batch, DropReason::TC_EGRESS, ended),
+            None => 0,
         }
     }
 
@@ -292,29 +337,56 @@ impl DeviceTc {
         self.queue.is_some()
     }
 
-    /// Puts packets in front of the queue; any thread may. Who gets a [`Worker`] has to work on the
+    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots); any thread may. Who gets a [`Worker`] has to work on the
     /// queue for all. A request that takes the queue away meanwhile drops them.
     pub fn push<'g>(
         &'g self,
         guard: &'g Guard,
+        queue: usize,
         mut batch: Batch,
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
-        let Some(root) = self.queue.load(guard) else {
+        let Some(root) = self.root_of(guard, queue) else {
             drops.extend(batch.drain().map(|packet| (packet, DropReason::QDISC_DROP)));
             return None;
         };
         root.push(batch, drops)
     }
 
-    /// Packets may leave the queue now that could not before.
-    pub fn ask<'g>(&'g self, guard: &'g Guard) -> Option<Worker<'g>> {
-        self.queue.load(guard)?.ask()
+    /// Packets may leave queue `queue` now that could not before.
+    pub fn ask<'g>(&'g self, guard: &'g Guard, queue: usize) -> Option<Worker<'g>> {
+        self.root_of(guard, queue)?.ask()
     }
 
-    /// When to ask the queue again, ns of the stack's clock, if packets wait and none may leave yet.
-    pub fn next_event(&self, guard: &Guard) -> Option<u64> {
-        self.queue.load(guard)?.lock().next_event()
+    /// When to ask queue `queue` again, ns of the stack's clock, if packets wait and none may leave yet.
+    pub fn next_event(&self, guard: &Guard, queue: usize) -> Option<u64> {
+        self.root_of(guard, queue)?.lock().next_event()
+    }
+
+    fn root_of<'g>(&'g self, guard: &'g Guard, queue: usize) -> Option<&'g Arc<Node>> {
+        self.queue.load(guard)?.roots.get(queue)?.as_ref()
+    }
+
+    /// How many roots there are: one for all transmit queues together, or one for each.
+    pub fn roots(&self, guard: &Guard) -> usize {
+        let queues = self.queue.load(guard);
+        queues.map_or(1, |queues| queues.roots.len())
+    }
+
+    /// Chooses a transmit queue for each packet of a batch, of the `count` the device has; `chosen` as
+    /// [`egress_batch`](Self::egress_batch) answers it.
+    pub fn pick(&self, guard: &Guard, count: u32, batch: &mut Batch, chosen: u64) {
+        if count == 1 {
+            return batch.iter_mut().for_each(|packet| packet.queue = 0);
+        }
+        let queues = self.queue.load(guard);
+        let classes = queues.and_then(|queues| queues.classes.as_ref());
+        for (n, packet) in batch.iter_mut().enumerate() {
+            packet.queue = match chosen >> n & 1 {
+                1 => txq::cap(packet.queue, count),
+                _ => txq::pick(packet, count, classes),
+            };
+        }
     }
 }
 
@@ -373,9 +445,9 @@ impl Hook {
         batch: &mut Batch,
         reason: DropReason,
         ended: &mut Vec<Ended>,
-    ) {
+    ) -> u64 {
         let Some(chain) = self.block.first_chain(cx) else {
-            return;
+            return 0;
         };
         let (mut wanted, mut count, mut bytes) = (0, 0, 0);
         for (i, packet) in batch.iter_mut().enumerate() {
@@ -391,20 +463,27 @@ impl Hook {
         self.node.hook_counters.count(cx.cpu, count, bytes);
         let mut starts = [Start::default(); BATCH];
         if !chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts) {
-            return;
+            return 0;
         }
         starts.iter().for_each(|start| start.prefetch(cx.cpu));
         let mut starts = starts.into_iter();
+        let (mut chosen, mut kept) = (0, 0);
         batch.filter_map(|mut packet| {
             let start = starts.next().unwrap_or_default();
             if start.is_end() {
+                kept += 1;
                 return Some(packet);
             }
+            cx.queue_chosen = false;
             cx.packet_comes(&packet);
             let mut out = Outcome::default();
             let code = chain.walk(start, cx, &mut packet, &mut out);
             match self.verdict(code, &out, cx, &mut packet, reason) {
-                Verdict::Pass => return Some(packet),
+                Verdict::Pass => {
+                    chosen |= u64::from(cx.queue_chosen) << kept;
+                    kept += 1;
+                    return Some(packet);
+                }
                 Verdict::Redirect(target) => cx.copies.push(Copy {
                     packet,
                     target,
@@ -415,5 +494,6 @@ impl Hook {
             }
             None
         });
+        chosen
     }
 }

@@ -39,6 +39,14 @@ pub trait Device: Send + Sync + 'static {
     fn tx_queues(&self) -> u32 {
         1
     }
+    /// Bits a second its link carries, in units of 10^6 (`ethtool_link_ksettings.base.speed`), if it says.
+    fn speed(&self) -> Option<u32> {
+        None
+    }
+    /// Octets of the largest MTU it can be given; 0 knows no bound.
+    fn max_mtu(&self) -> u32 {
+        0
+    }
     /// Whether it has no queue of its own while it is up (`IFF_NO_QUEUE`).
     fn no_queue(&self) -> bool {
         true

@@ -14,6 +14,7 @@
 //! | [`host`], [`mod@env`] | what the stack provides |
 //! | [`verdict`], [`context`] | what the data path exchanges |
 //! | [`budget`] | how many filters there may be |
+//! | [`txq`] | which transmit queue a packet takes |
 //! | [`report`] | counters, for reports |
 //!
 //! Nothing here knows of namespaces or IP, and nothing reaches back into the stack: verdicts carry a
@@ -57,6 +58,7 @@ pub mod qdisc;
 pub mod rate;
 pub mod report;
 pub mod table;
+pub mod txq;
 pub mod verdict;
 
 #[cfg(test)]

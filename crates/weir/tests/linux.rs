@@ -59,6 +59,11 @@ fn tables() {
 }
 
 #[test]
+fn queues() {
+    same_as_linux("queues");
+}
+
+#[test]
 fn vxlan() {
     same_as_linux("vxlan");
 }

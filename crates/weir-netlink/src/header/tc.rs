@@ -144,6 +144,15 @@ fixed! {
     /// `struct tc_multiq_qopt`.
     TcMultiqQopt(4) { bands: u16, max_bands: u16 }
 
+    /// `struct tc_mqprio_qopt`.
+    TcMqprioQopt(82) {
+        num_tc: u8,
+        prio_tc_map: [u8; 16],
+        hw: u8,
+        count: [u16; 16],
+        offset: [u16; 16],
+    }
+
     /// `struct tc_plug_qopt`.
     TcPlugQopt(8) { action: i32, limit: u32 }
 

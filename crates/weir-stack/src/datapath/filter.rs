@@ -17,13 +17,14 @@ pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
     if !device.tc.has_ingress() {
         return batch;
     }
-    run(cx, device, batch, true)
+    run(cx, device, batch, true).0
 }
 
-/// Runs the egress filters; answers what goes on to the qdisc.
-pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
+/// Runs the egress filters; answers what goes on to the qdisc, and, a bit a packet, whose transmit queue is
+/// chosen already.
+pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> (Batch, u64) {
     if !device.tc.has_egress() {
-        return batch;
+        return (batch, 0);
     }
     run(cx, device, batch, false)
 }
@@ -35,10 +36,11 @@ pub struct Work {
     ended: Vec<Ended>,
 }
 
-fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -> Batch {
+fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -> (Batch, u64) {
     let count = batch.len();
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
+    let mut chosen = 0;
     {
         let (seed, guard) = (cx.stack.config.seed, cx.guard);
         let mut random = || device.draw(seed, guard);
@@ -60,7 +62,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         if ingress {
             device.tc.ingress_batch(&mut tc, lookup, &mut batch, ended);
         } else {
-            device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
+            chosen = device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
         }
     }
     let (place, stage) = if ingress {
@@ -80,7 +82,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     cx.state.filters = Some(work);
     cx.state.stages.end(stage, count);
     forward(cx, sent);
-    batch
+    (batch, chosen)
 }
 
 /// Sends redirected and mirrored packets on, in order, as few batches as that allows, and keeps their

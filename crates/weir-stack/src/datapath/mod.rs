@@ -16,7 +16,7 @@ mod receive;
 mod transmit;
 
 pub(crate) use filter::Work as FilterWork;
-pub use queue::{rearm, run_queue};
+pub use queue::{rearm_all, run_queue};
 pub use receive::{receive, receive_classified, resume};
 pub use transmit::{send_on_wire, transmit};
 

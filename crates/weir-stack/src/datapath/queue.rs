@@ -20,38 +20,68 @@ use crate::stages::Stage;
 /// Full batches a CPU sends for one device before it looks at its other work (`dev_tx_weight`).
 const QUOTA: usize = 16;
 
-/// Gives a batch to the qdisc and, unless another CPU is at work on it, sends what it lets go.
-pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+/// Gives packets to the qdiscs of their transmit queues and, unless another CPU is at work on one, sends
+/// what it lets go. Bit n of `chosen`: the n-th has its transmit queue already.
+pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: u64) {
+    device
+        .tc
+        .pick(cx.guard, device.tx_queues(), &mut batch, chosen);
     if !device.tc.has_queue() {
         return super::send_on_wire(cx, device, batch);
     }
+    if device.tc.roots(cx.guard) == 1 {
+        return enqueue_at(cx, device, 0, batch);
+    }
+    while let Some(queue) = batch.first().map(|packet| packet.queue) {
+        let mut part = Batch::new();
+        batch.split(
+            |packet| packet.queue != queue,
+            |packet| {
+                // There is room: at most one batch comes out of a batch.
+                let _ = part.push(packet);
+            },
+        );
+        enqueue_at(cx, device, queue, part);
+    }
+}
+
+fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
     let count = batch.len();
     let mut drops = std::mem::take(&mut cx.state.drops);
-    let worker = device.tc.push(cx.guard, batch, &mut drops);
+    let worker = device
+        .tc
+        .push(cx.guard, usize::from(queue), batch, &mut drops);
     end_all(cx, device, &mut drops);
     cx.state.drops = drops;
     match worker {
-        Some(worker) => run(cx, device, worker, count),
+        Some(worker) => run(cx, device, queue, worker, count),
         None => cx.state.stages.end(Stage::Qdisc, count),
     }
 }
 
-/// Sends what the qdisc lets go now.
-pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>) {
+/// Sends what the qdisc at a transmit queue lets go now.
+pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16) {
     cx.state.stages.start();
-    if let Some(worker) = device.tc.ask(cx.guard) {
-        run(cx, device, worker, 0);
+    if let Some(worker) = device.tc.ask(cx.guard, usize::from(queue)) {
+        run(cx, device, queue, worker, 0);
     }
 }
 
-/// Arms the timer for the time at which the qdisc wants to be asked again, in place of the one before.
+/// Arms the timers of all queues: what stands at them has changed.
+pub fn rearm_all(stack: &Shared, device: &Device, guard: &Guard) {
+    for queue in 0..device.tx_queues() {
+        rearm(stack, device, guard, queue as u16);
+    }
+}
+
+/// Arms a queue's timer for the time at which the qdisc wants to be asked again, in place of the one before.
 /// That time is asked for while nobody else arms it: the qdisc may be another one than a moment ago.
-pub fn rearm(stack: &Shared, device: &Device, guard: &Guard) {
-    let mut armed = device
-        .watchdog
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    let next = device.tc.next_event(guard);
+fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
+    let Some(watchdog) = device.watchdogs.get(usize::from(queue)) else {
+        return;
+    };
+    let mut armed = watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = device.tc.next_event(guard, usize::from(queue));
     if armed.map(|timer| timer.time()) == next {
         return;
     }
@@ -61,11 +91,10 @@ pub fn rearm(stack: &Shared, device: &Device, guard: &Guard) {
     let key = device.key;
     let job = move |cx: &mut Cx<'_>| {
         if let Some(device) = cx.device(key) {
-            *device
-                .watchdog
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = None;
-            run_queue(cx, device);
+            if let Some(watchdog) = device.watchdogs.get(usize::from(queue)) {
+                *watchdog.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            run_queue(cx, device, queue);
         }
     };
     *armed = next.map(|time| stack.arm(time, Holds::Packet, Box::new(job)));
@@ -77,7 +106,13 @@ fn end_all(cx: &Cx<'_>, device: &Device, drops: &mut Drops) {
     }
 }
 
-fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut worker: Worker<'_>, mut count: usize) {
+fn run(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    queue: u16,
+    mut worker: Worker<'_>,
+    mut count: usize,
+) {
     for round in 1.. {
         let mut out = Batch::new();
         let mut drops = std::mem::take(&mut cx.state.drops);
@@ -108,7 +143,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut worker: Worker<'_>, mut count:
             super::send_on_wire(cx, device, out);
         }
         if !more {
-            rearm(cx.stack, device, cx.guard);
+            rearm(cx.stack, device, cx.guard, queue);
             match worker.leave() {
                 Some(again) => worker = again,
                 None => return,
@@ -117,7 +152,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut worker: Worker<'_>, mut count:
         if round >= QUOTA {
             match worker.abandon() {
                 Some(asked) => worker = asked,
-                None => return cx.run_queue_later(device),
+                None => return cx.run_queue_later(device, queue),
             }
         }
     }

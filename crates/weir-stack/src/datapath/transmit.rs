@@ -24,9 +24,9 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         return cx.drop_batch(device, Place::Transmit, DropReason::RECURSION_LIMIT, batch);
     }
     cx.state.transmit_depth += 1;
-    let batch = super::filter::egress(cx, device, batch);
+    let (batch, chosen) = super::filter::egress(cx, device, batch);
     if !batch.is_empty() {
-        super::queue::enqueue(cx, device, batch);
+        super::queue::enqueue(cx, device, batch, chosen);
     }
     cx.state.transmit_depth -= 1;
 }

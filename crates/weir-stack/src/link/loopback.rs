@@ -24,6 +24,7 @@ pub fn add(stack: &Stack, ns: &Arc<Namespace>) {
         flags: iff::LOOPBACK,
         mtu: 65_536,
         txqlen: 1000,
+        queues: (1, 1),
         address: [0; 6],
         broadcast: [0; 6],
     };

@@ -62,6 +62,8 @@ pub struct NewLink<'a> {
     pub txqlen: Option<u32>,
     /// `IFLA_GROUP`
     pub group: Option<u32>,
+    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`, 1 each if not named.
+    pub queues: (u32, u32),
     /// `IFLA_LINK`, in the namespace `link_ns`.
     pub link: Option<u32>,
     /// Where `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's namespace).
@@ -290,6 +292,7 @@ pub fn ethernet(
         flags: iff::BROADCAST | iff::MULTICAST | extra_flags,
         mtu: new.mtu.unwrap_or(1500),
         txqlen: new.txqlen.unwrap_or(1000),
+        queues: new.queues,
         address: new.address.unwrap_or_else(|| ns.random_mac()),
         broadcast: new.broadcast.unwrap_or([0xff; 6]),
     }

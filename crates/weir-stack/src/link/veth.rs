@@ -54,6 +54,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             broadcast: None,
             txqlen: None,
             group: None,
+            queues: (1, 1),
             link: None,
             link_ns: new.ns.clone(),
             flags: (0, 0),

@@ -370,7 +370,7 @@ fn serve_queue(
         ctl.stack.trace.end(&packet);
     }
     if ctl.message.header.ty & 3 != 2 && device.tc.has_queue() {
-        crate::datapath::rearm(ctl.stack, device, ctl.guard);
+        crate::datapath::rearm_all(ctl.stack, device, ctl.guard);
     }
     Ok(())
 }

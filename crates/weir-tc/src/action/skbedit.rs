@@ -114,6 +114,7 @@ impl Kind for Skbedit {
         }
         if let Some(queue) = params.queue(cx.tx_queues, packet) {
             packet.queue = queue;
+            cx.queue_chosen = true;
         }
         if let Some(mark) = params.mark {
             let mask = params.mask.unwrap_or(u32::MAX);

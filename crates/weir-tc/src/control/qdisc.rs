@@ -106,11 +106,15 @@ impl<'a> Job<'a> {
                 parent = Some(above);
                 node
             };
+            let builtin = match &parent {
+                Some(above) => above.lock().qdisc.is_empty(classid & h::MIN_MASK),
+                None => classid == h::ROOT,
+            };
             let missing = "Cannot find specified qdisc on specified device";
             match node {
                 Some(node) => node,
-                // The builtin qdisc of a device that never was up: it has handle zero.
-                None if classid == h::ROOT && self.request.ty() == rtm::DELQDISC => {
+                // The builtin qdisc of a device that never was up, or of a class: it has handle zero.
+                None if builtin && self.request.ty() == rtm::DELQDISC => {
                     return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
                 }
                 None => return Err(text(ENOENT, missing)),
@@ -275,10 +279,8 @@ impl<'a> Job<'a> {
             };
             let gone = &mut self.gone;
             tree.change(&node, |inner| inner.change(&create, gone))?;
-            if std::mem::take(&mut gone.wake)
-                && let Some(root) = &tree.root
-            {
-                root.lock().wake_at(create.now());
+            if std::mem::take(&mut gone.wake) && tree.root.is_some() {
+                tree.entrance(&node).lock().wake_at(create.now());
             }
         }
         {
@@ -421,7 +423,7 @@ impl<'a> Job<'a> {
             tc.publish_hooks(new);
             old
         } else {
-            if let Some(new) = new {
+            if let Some(new) = new.filter(|new| !new.ops.attach) {
                 new.refs.store(self.device.tx_queues() + 1, Relaxed);
             }
             let old = std::mem::replace(&mut tree.root, new.cloned());
@@ -437,6 +439,9 @@ impl<'a> Job<'a> {
             new.map(|new| &**new),
             reply,
         );
+        if let Some(new) = new.filter(|new| new.ops.attach && !new.ops.queues) {
+            new.refs.store(self.device.tx_queues() + 1, Relaxed);
+        }
         if let Some(old) = old {
             for child in under(&old) {
                 tree.children.remove(&child.handle);
@@ -487,6 +492,9 @@ impl<'a> Job<'a> {
         })?;
         if let Some(new) = new {
             new.depth.store(depth + 1, Relaxed);
+        }
+        if parent.ops.queues {
+            device.tc().publish_root(tree.root.as_ref());
         }
         Ok(old)
     }

@@ -8,6 +8,7 @@
 //! A node's lock guards its queue and statistics; a packet takes the root's lock and, under it, those
 //! of the children it goes through, parent before child. A batch takes the root's lock once.
 
+mod bands;
 mod bits;
 pub mod cbs;
 pub mod choke;
@@ -26,7 +27,9 @@ pub mod hfsc;
 pub mod hhf;
 pub mod htb;
 pub mod ingress;
-pub mod multiqueue;
+pub mod mq;
+pub mod mqprio;
+pub mod multiq;
 pub mod netem;
 mod node;
 pub mod noqueue;
@@ -42,6 +45,7 @@ pub mod sfq;
 pub mod skbprio;
 pub mod stab;
 mod store;
+pub mod taprio;
 pub mod tbf;
 #[cfg(test)]
 mod tests;
@@ -61,6 +65,7 @@ use crate::context::{Context, Copy};
 use crate::counters::Queue;
 use crate::env::Env;
 use crate::host::Device;
+use crate::txq::TrafficClasses;
 use crate::verdict::{Outcome, code};
 
 /// The qdisc kinds, each with its file.
@@ -91,10 +96,10 @@ pub static KINDS: &[Ops] = &[
     etf::OPS,
     hhf::OPS,
     sfb::OPS,
-    multiqueue::MQ,
-    multiqueue::MULTIQ,
-    multiqueue::MQPRIO,
-    multiqueue::TAPRIO,
+    mq::OPS,
+    multiq::OPS,
+    mqprio::OPS,
+    taprio::OPS,
     ingress::INGRESS,
     ingress::CLSACT,
 ];
@@ -111,6 +116,11 @@ pub struct Ops {
     pub classful: bool,
     /// Its classes, or itself, take filters (`tcf_block`).
     pub filters: bool,
+    /// Each of its classes that [`Qdisc::queues`] names is a transmit queue of the device, with a root of its
+    /// own (`TCQ_F_MQROOT`).
+    pub queues: bool,
+    /// It enters the transmit queues itself when it has been announced (`attach`).
+    pub attach: bool,
     /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Its ingress and egress blocks can be shared.
@@ -129,6 +139,8 @@ impl Ops {
             can_change: false,
             classful: false,
             filters: false,
+            queues: false,
+            attach: false,
             ingress: false,
             shares: (false, false),
         }
@@ -194,6 +206,25 @@ impl Create<'_> {
     /// `fifo_create_dflt` with `bfifo`, for the only class of a qdisc.
     pub fn bfifo(&self, limit: u32) -> Leaf {
         self.leaf(&fifo::BFIFO, fifo::bfifo(limit), 1)
+    }
+
+    /// `qdisc_create_dflt` with the default kind: what a transmit queue of the device begins with.
+    pub fn default_queue(&self, classid: u32) -> Leaf {
+        let ops = find_ops(self.env.host.default_qdisc().as_bytes());
+        let parent = self.handle | (classid & h::MIN_MASK);
+        let create = Create {
+            handle: 0,
+            parent,
+            options: None,
+            ..*self
+        };
+        let make = |ops: &'static Ops| {
+            let queue = (ops.create)(&create).ok()?;
+            Some(Node::new(ops, queue, 0, parent, false))
+        };
+        let node = ops.and_then(make).or_else(|| make(&pfifo_fast::OPS));
+        node.iter().for_each(|node| self.number(node));
+        Leaf::new(node)
     }
 
     fn leaf(&self, ops: &'static Ops, queue: Box<dyn Qdisc>, classid: u32) -> Leaf {
@@ -529,6 +560,11 @@ pub trait Qdisc: Send {
         self.only()?.node()
     }
 
+    /// Whether nothing is under a class, which drops all (`noop_qdisc`).
+    fn is_empty(&self, _class: u32) -> bool {
+        false
+    }
+
     /// All qdiscs below it.
     fn children(&self) -> Vec<Arc<Node>> {
         let classes = self.classes().into_iter();
@@ -562,6 +598,21 @@ pub trait Qdisc: Send {
 
     /// Why a class has no block.
     fn no_block(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The classes that are the device's transmit queues, in the queues' order.
+    fn queues(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Which transmit queues each traffic class of the device has, if it says (`netdev_set_num_tc`).
+    fn traffic_classes(&self) -> Option<&TrafficClasses> {
+        None
+    }
+
+    /// Counters that are not kept here: octets, packets, queue.
+    fn summed(&self) -> Option<(u64, u64, Queue)> {
         None
     }
 

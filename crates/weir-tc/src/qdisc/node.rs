@@ -341,6 +341,9 @@ impl Node {
             return (totals.bytes, totals.packets, Queue::of(&totals));
         }
         let inner = self.lock();
+        if let Some(summed) = inner.qdisc.summed() {
+            return summed;
+        }
         let load = inner.load();
         let queue = Queue {
             qlen: load.len,

@@ -15,6 +15,7 @@ use weir_netlink::tca::{self, h};
 use weir_netlink::{Error, Fixed, TcMsg, TcPrioQopt, Writer};
 use weir_packet::Packet;
 
+use super::bands::Bands;
 use super::{
     ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Peek, Qdisc, QueueCx,
     classify,
@@ -37,8 +38,7 @@ pub struct Prio {
     block: Arc<Block>,
     handle: u32,
     priomap: [u8; 16],
-    bands: Vec<Leaf>,
-    total: Load,
+    bands: Bands,
 }
 
 fn qopt(create: &Create<'_>) -> Result<TcPrioQopt, Error> {
@@ -58,15 +58,12 @@ fn qopt(create: &Create<'_>) -> Result<TcPrioQopt, Error> {
 
 fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     let qopt = qopt(create)?;
-    let bands = (1..=qopt.bands as u32)
-        .map(|class| create.pfifo(class))
-        .collect();
+    let bands = Bands::new(qopt.bands as u32, |class| create.pfifo(class));
     Ok(Box::new(Prio {
         block: create.block(),
         handle: create.handle,
         priomap: qopt.priomap,
         bands,
-        total: Load::default(),
     }))
 }
 
@@ -83,7 +80,7 @@ impl Prio {
 
     fn by_class(&self, class: u32) -> usize {
         let band = (class & h::MIN_MASK).wrapping_sub(1) as usize;
-        if band < self.bands.len() {
+        if band < self.bands.count() as usize {
             return band;
         }
         self.by_priority(0)
@@ -105,60 +102,49 @@ impl Qdisc for Prio {
                 Err(ended) => return ended,
             }
         };
-        self.bands[band].enqueue(q, packet, &mut self.total).0
+        self.bands.enqueue(band, q, packet)
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        let mut bands = self.bands.iter();
-        bands.find_map(|band| band.dequeue(q, &mut self.total).0)
+        let mut bands = 0..self.bands.count() as usize;
+        bands.find_map(|band| self.bands.dequeue(band, q))
     }
 
     fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        let mut bands = self.bands.iter();
-        Peek::Next(bands.find_map(|band| band.peek(q, &mut self.total)))
+        let mut bands = 0..self.bands.count() as usize;
+        Peek::Next(bands.find_map(|band| self.bands.peek(band, q)))
     }
 
     fn load(&self) -> Load {
-        self.total
+        self.bands.total
     }
 
     fn reset(&mut self, out: &mut Drops) {
-        for band in &self.bands {
-            band.purge(&mut self.total, out);
-        }
+        self.bands.reset(out);
     }
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         let qopt = qopt(create)?;
-        let bands = qopt.bands as usize;
-        for band in self.bands.drain(bands.min(self.bands.len())..) {
-            band.purge(&mut self.total, &mut gone.drops);
-            gone.nodes.extend(band.node());
-        }
-        for class in self.bands.len() + 1..=bands {
-            self.bands.push(create.pfifo(class as u32));
-        }
+        let pfifo = |class| create.pfifo(class);
+        self.bands.resize(qopt.bands as u32, pfifo, gone);
         self.priomap = qopt.priomap;
         Ok(())
     }
 
     fn dump(&self, w: &mut Writer) {
         let qopt = TcPrioQopt {
-            bands: self.bands.len() as i32,
+            bands: self.bands.count() as i32,
             priomap: self.priomap,
         };
         w.put_fixed(tca::OPTIONS, &qopt);
     }
 
     fn find(&self, classid: u32) -> u32 {
-        match classid & h::MIN_MASK {
-            class if (1..=self.bands.len() as u32).contains(&class) => class,
-            _ => 0,
-        }
+        self.bands.find(classid)
     }
 
     fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.bands.get((class as usize).checked_sub(1)?)?.node()
+        self.bands.leaf(class)
     }
 
     fn graft(
@@ -168,16 +154,12 @@ impl Qdisc for Prio {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let band = (class as usize)
-            .checked_sub(1)
-            .and_then(|band| self.bands.get_mut(band));
-        let Some(band) = band else { return Ok(None) };
         let new = new.map_or_else(|| create.pfifo(class), |new| Leaf::new(Some(new)));
-        Ok(band.replace(new, &mut self.total, gone))
+        Ok(self.bands.graft(class, new, gone))
     }
 
     fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
+        self.bands.total.moved(before, after);
     }
 
     fn block(&self, class: u32) -> Option<Arc<Block>> {
@@ -185,7 +167,7 @@ impl Qdisc for Prio {
     }
 
     fn classes(&self) -> Vec<u32> {
-        (1..=self.bands.len() as u32).collect()
+        self.bands.classes()
     }
 
     fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
@@ -194,7 +176,7 @@ impl Qdisc for Prio {
     }
 
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
-        Some(self.leaf(class)?.stats().into())
+        Some(self.bands.class_stats(class))
     }
 
     fn destroy(&mut self) -> Vec<Arc<Block>> {

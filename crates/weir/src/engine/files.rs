@@ -34,6 +34,9 @@ pub fn lookup(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<
             if attribute.is_empty() {
                 return Ok(Node::Directory);
             }
+            if queue_names(ns, path).is_some() {
+                return Ok(Node::Directory);
+            }
             attribute_of(ns, device, attribute).map(|_| Node::File(0o444))
         }
     }
@@ -58,9 +61,22 @@ fn attribute_of(ns: &Namespace, device: &str, attribute: &str) -> Result<String,
     } + "\n")
 }
 
+/// The names in `DEV/queues`, a folder for each queue, and in those, which are empty.
+fn queue_names(ns: &Namespace, path: &str) -> Option<Vec<String>> {
+    let (device, rest) = path.split_once('/')?;
+    let rest = rest.strip_prefix("queues")?;
+    let device = ns.device_by_name(device)?;
+    let names = |what: &'static str, count| (0..count).map(move |n| format!("{what}-{n}"));
+    let mut all = names("rx", device.rx_queues()).chain(names("tx", device.tx_queues()));
+    match rest.strip_prefix('/') {
+        None if rest.is_empty() => Some(all.collect()),
+        None => None,
+        Some(queue) => all.any(|name| name == queue).then(Vec::new),
+    }
+}
+
 /// The names in a directory.
 pub fn list(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     match tree {
         Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
         Tree::ProcNet if path.is_empty() => Ok(proc_net::names().map(str::to_owned).collect()),
@@ -69,7 +85,11 @@ pub fn list(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Ve
             .iter()
             .map(|device| device.name())
             .collect()),
-        Tree::SysClassNet if ns.device_by_name(path).is_some() => Ok(names(ATTRIBUTES)),
+        Tree::SysClassNet if ns.device_by_name(path).is_some() => {
+            let all = ATTRIBUTES.iter().chain(&["queues"]);
+            Ok(all.map(|&name| name.to_owned()).collect())
+        }
+        Tree::SysClassNet => queue_names(ns, path).ok_or(NO_SUCH),
         _ => Err(NO_SUCH),
     }
 }

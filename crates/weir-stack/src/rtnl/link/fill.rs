@@ -101,14 +101,14 @@ pub fn fill(
     out.put_u32(ifla::GROUP, device.group());
     out.put_u32(ifla::PROMISCUITY, device.promiscuity());
     out.put_u32(ifla::ALLMULTI, device.allmulti());
-    out.put_u32(ifla::NUM_TX_QUEUES, 1);
+    out.put_u32(ifla::NUM_TX_QUEUES, device.tx_queues());
     let offload = device.offload();
     out.put_u32(ifla::GSO_MAX_SEGS, offload.gso_max_segs);
     out.put_u32(ifla::GSO_MAX_SIZE, offload.gso_max_size);
     out.put_u32(ifla::GRO_MAX_SIZE, offload.gro_max_size);
     out.put_u32(ifla::TSO_MAX_SIZE, device.link.tso_max_size());
     out.put_u32(ifla::TSO_MAX_SEGS, 65_535);
-    out.put_u32(ifla::NUM_RX_QUEUES, 1);
+    out.put_u32(ifla::NUM_RX_QUEUES, device.rx_queues());
     let lower = device.link.lower(stack);
     if let Some((_, index)) = lower {
         out.put_u32(ifla::LINK, index);

@@ -216,11 +216,10 @@ pub fn new_link<'a>(
                 "Invalid number of receive queues"
             },
         )),
-        Ok(_) => Ok(()),
+        Ok(count) => Ok(count.unwrap_or(1)),
         Err(error) => Err(error),
     };
-    count(ifla::NUM_TX_QUEUES)?;
-    count(ifla::NUM_RX_QUEUES)?;
+    let queues = (count(ifla::NUM_TX_QUEUES)?, count(ifla::NUM_RX_QUEUES)?);
     Ok(NewLink {
         ns,
         name: name.to_owned(),
@@ -230,6 +229,7 @@ pub fn new_link<'a>(
         broadcast: mac(attrs, ifla::BROADCAST)?,
         txqlen: attrs.u32(ifla::TXQLEN)?,
         group: attrs.u32(ifla::GROUP)?,
+        queues,
         link: attrs.u32(ifla::LINK)?,
         link_ns,
         flags: (info.flags, info.change),

@@ -127,7 +127,7 @@ impl Line {
                 batch.push(packet).unwrap();
             }
             let last = come.len() == 0;
-            let mut worker = tc.push(&guard, batch, &mut drops);
+            let mut worker = tc.push(&guard, 0, batch, &mut drops);
             while let Some(mut at_work) = worker.take() {
                 let mut out = Batch::new();
                 at_work.round(&mut cx, &mut out, &mut drops);
@@ -150,7 +150,7 @@ impl Line {
             .into_iter()
             .map(|(packet, why)| (now, packet.mark, why));
         self.drops.extend(drops);
-        let next = tc.next_event(&guard);
+        let next = tc.next_event(&guard, 0);
         assert!(next.is_none_or(|next| next > now));
         next
     }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Qdiscs under the classes 1 to n of another: bands of `prio` and `multiq`, transmit queues of `mq`,
+//! `mqprio` and `taprio`.
+
+use std::sync::Arc;
+
+use weir_netlink::tca::h;
+
+use super::{ClassStats, Drops, Enqueued, Gone, Leaf, Load, Node, QueueCx};
+use crate::counters::Queue;
+use weir_packet::Packet;
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Bands {
+    leaves: Vec<Leaf>,
+    /// What waits in all.
+    pub total: Load,
+}
+
+impl Bands {
+    /// One for each of classes 1 to `count`.
+    pub fn new(count: u32, make: impl FnMut(u32) -> Leaf) -> Self {
+        Self {
+            leaves: (1..=count).map(make).collect(),
+            total: Load::default(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.leaves.len() as u32
+    }
+
+    /// Makes them as many as `count`.
+    pub fn resize(&mut self, count: u32, make: impl FnMut(u32) -> Leaf, gone: &mut Gone) {
+        for leaf in self.leaves.drain((count.min(self.count())) as usize..) {
+            leaf.purge(&mut self.total, &mut gone.drops);
+            gone.nodes.extend(leaf.node());
+        }
+        self.leaves.extend((self.count() + 1..=count).map(make));
+    }
+
+    /// Fills the bands that have nothing under them.
+    pub fn fill(&mut self, mut make: impl FnMut(u32) -> Leaf) {
+        for (leaf, class) in self.leaves.iter_mut().zip(1..) {
+            if leaf.node().is_none() {
+                *leaf = make(class);
+            }
+        }
+    }
+
+    /// Gives band `at`, from 0, a packet.
+    #[inline]
+    pub fn enqueue(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        self.leaves[at].enqueue(q, packet, &mut self.total).0
+    }
+
+    /// Takes a packet out of band `at`.
+    #[inline]
+    pub fn dequeue(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        self.leaves[at].dequeue(q, &mut self.total).0
+    }
+
+    /// Length of the next packet of band `at`.
+    #[inline]
+    pub fn peek(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<u32> {
+        self.leaves[at].peek(q, &mut self.total)
+    }
+
+    /// Takes out all that waits.
+    pub fn reset(&mut self, out: &mut Drops) {
+        for leaf in &self.leaves {
+            leaf.purge(&mut self.total, out);
+        }
+    }
+
+    /// `find`
+    pub fn find(&self, classid: u32) -> u32 {
+        match classid & h::MIN_MASK {
+            class if (1..=self.count()).contains(&class) => class,
+            _ => 0,
+        }
+    }
+
+    /// The qdisc under a class.
+    pub fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.leaves.get((class as usize).checked_sub(1)?)?.node()
+    }
+
+    /// Whether nothing is under a class that is there.
+    pub fn is_empty(&self, class: u32) -> bool {
+        self.find(class) != 0 && self.leaf(class).is_none()
+    }
+
+    /// Puts another qdisc under a class that is there.
+    pub fn graft(&mut self, class: u32, new: Leaf, gone: &mut Gone) -> Option<Arc<Node>> {
+        let at = (class as usize).checked_sub(1)?;
+        let leaf = self.leaves.get_mut(at)?;
+        leaf.replace(new, &mut self.total, gone)
+    }
+
+    /// All classes.
+    pub fn classes(&self) -> Vec<u32> {
+        (1..=self.count()).collect()
+    }
+
+    /// Counters of a class; zeros where nothing is under it.
+    pub fn class_stats(&self, class: u32) -> ClassStats {
+        let leaf = self.leaf(class);
+        leaf.map_or_else(ClassStats::default, |leaf| leaf.stats().into())
+    }
+
+    /// The sum of the counters of some of them, from band `first` on (`gnet_stats_add_basic`,
+    /// `gnet_stats_add_queue`).
+    pub fn sum(&self, first: usize, count: usize) -> (u64, u64, Queue) {
+        let mut sum = (0, 0, Queue::default());
+        for leaf in self.leaves.iter().skip(first).take(count) {
+            let (bytes, packets, queue) = leaf.stats();
+            sum.0 += bytes;
+            sum.1 += packets;
+            sum.2.qlen = sum.2.qlen.wrapping_add(queue.qlen);
+            sum.2.backlog = sum.2.backlog.wrapping_add(queue.backlog);
+            sum.2.drops = sum.2.drops.wrapping_add(queue.drops);
+            sum.2.requeues = sum.2.requeues.wrapping_add(queue.requeues);
+            sum.2.overlimits = sum.2.overlimits.wrapping_add(queue.overlimits);
+        }
+        sum
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `multiq`: a band for each transmit queue of the device, served in turn.
+//!
+//! Mirrors net/sched/sch_multiq.c. No parameters but those shown: bands in use and at most. Class `n` is band
+//! `n - 1`, with a `pfifo` under it until another qdisc is grafted; a change puts one where none is. Filters
+//! may set a packet's queue (`skbedit queue_mapping`), which is its band; one beyond the bands is band 0. Refused
+//! where there is one transmit queue.
+//!
+//! Not here: a transmit queue that is stopped is not left out, as queues do not stop one by one.
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
+use weir_netlink::tca;
+use weir_netlink::{Error, Fixed, TcMsg, TcMultiqQopt, Writer};
+use weir_packet::Packet;
+
+use super::bands::Bands;
+use super::{
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Peek, Qdisc, QueueCx,
+    classify,
+};
+use crate::block::Block;
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    can_change: true,
+    classful: true,
+    filters: true,
+    ..Ops::new("multiq", create)
+};
+
+/// The qdisc.
+struct Multiq {
+    block: Arc<Block>,
+    bands: Bands,
+    /// Served last.
+    current: usize,
+}
+
+/// The checks of `multiq_tune`.
+fn check(create: &Create<'_>) -> Result<(), Error> {
+    let options = create.options.ok_or(Error::new(EINVAL))?;
+    if create.device.tx_queues() == 1 {
+        return Err(Error::new(EOPNOTSUPP));
+    }
+    match TcMultiqQopt::from_bytes(options.payload) {
+        Some(_) => Ok(()),
+        None => Err(Error::new(EINVAL)),
+    }
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    check(create)?;
+    let count = create.device.tx_queues();
+    Ok(Box::new(Multiq {
+        block: create.block(),
+        bands: Bands::new(count, |class| create.pfifo(class)),
+        current: 0,
+    }))
+}
+
+impl Multiq {
+    fn after(&self, band: usize) -> usize {
+        match band + 1 {
+            next if next < self.bands.count() as usize => next,
+            _ => 0,
+        }
+    }
+}
+
+impl Qdisc for Multiq {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let (packet, _) = match classify(&self.block, q, packet) {
+            Ok(found) => found,
+            Err(ended) => return ended,
+        };
+        let band = usize::from(packet.queue);
+        let band = if band < self.bands.count() as usize {
+            band
+        } else {
+            0
+        };
+        self.bands.enqueue(band, q, packet)
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        (0..self.bands.count()).find_map(|_| {
+            self.current = self.after(self.current);
+            self.bands.dequeue(self.current, q)
+        })
+    }
+
+    fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Peek {
+        let mut band = self.current;
+        Peek::Next((0..self.bands.count()).find_map(|_| {
+            band = self.after(band);
+            self.bands.peek(band, q)
+        }))
+    }
+
+    fn load(&self) -> Load {
+        self.bands.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        self.bands.reset(out);
+        self.current = 0;
+    }
+
+    fn change(&mut self, create: &Create<'_>, _gone: &mut Gone) -> Result<(), Error> {
+        check(create)?;
+        self.bands.fill(|class| create.pfifo(class));
+        Ok(())
+    }
+
+    fn dump(&self, w: &mut Writer) {
+        let bands = self.bands.count() as u16;
+        let qopt = TcMultiqQopt {
+            bands,
+            max_bands: bands,
+        };
+        w.put_fixed(tca::OPTIONS, &qopt);
+    }
+
+    fn find(&self, classid: u32) -> u32 {
+        self.bands.find(classid)
+    }
+
+    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.bands.leaf(class)
+    }
+
+    fn is_empty(&self, class: u32) -> bool {
+        self.bands.is_empty(class)
+    }
+
+    fn graft(
+        &mut self,
+        class: u32,
+        new: Option<Arc<Node>>,
+        _create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        Ok(self.bands.graft(class, Leaf::new(new), gone))
+    }
+
+    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
+        self.bands.total.moved(before, after);
+    }
+
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        (class == 0).then(|| self.block.clone())
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        self.bands.classes()
+    }
+
+    fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
+        tcm.handle |= class;
+        tcm.info = self.leaf(class).map_or(0, |leaf| leaf.handle);
+    }
+
+    fn class_stats(&self, class: u32) -> Option<ClassStats> {
+        Some(self.bands.class_stats(class))
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        vec![self.block.clone()]
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets over devices with several transmit queues: which queue each takes, who counts it, when it
+//! leaves.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::fs;
+
+use common::{Folder, User, output, text, weir};
+use weir_port::pcap::Reader;
+use weir_port::{Frame, Source};
+
+/// Octets of each frame.
+const LEN: usize = 125;
+
+/// A capture of UDP frames of [`LEN`] octets: when, ns, and to which port.
+fn capture(frames: impl IntoIterator<Item = (u64, u16)>) -> Vec<u8> {
+    // Nanoseconds, Ethernet.
+    let words = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 1];
+    let mut out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    for (time, port) in frames {
+        let len = LEN as u32;
+        let nanoseconds = time % 1_000_000_000;
+        let head = [(time / 1_000_000_000) as u32, nanoseconds as u32, len, len];
+        out.extend(head.into_iter().flat_map(u32::to_le_bytes));
+        let start = out.len();
+        out.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        out.extend([0x45, 0, 0, 111, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1]);
+        out.extend([10, 0, 0, 2, 0x40, 0]);
+        out.extend(port.to_be_bytes());
+        out.extend([0, 91, 0, 0]);
+        out.resize(start + LEN, 0);
+    }
+    out
+}
+
+/// When each frame of a capture of Weir's came, ns after its first, and to which port.
+fn departures(folder: &Folder, name: &str) -> Vec<(u64, u16)> {
+    let mut reader = Reader::open(&folder.file(name)).unwrap();
+    let (mut frame, mut found) = (Frame::new(0, Vec::new()), Vec::new());
+    while reader.read(&mut frame).unwrap() {
+        let port = u16::from_be_bytes([frame.data[36], frame.data[37]]);
+        found.push((frame.time_ns, port));
+    }
+    found
+}
+
+/// Frames into `in0`, from where they are sent out of `q0`; what the script printed.
+fn run(folder: &Folder, frames: impl IntoIterator<Item = (u64, u16)>, script: &str) -> String {
+    fs::write(folder.0.join("in.pcap"), capture(frames)).unwrap();
+    let script = format!(
+        "set -e
+        ip link add in0 type dummy
+        ip link add q0 numtxqueues 4 type dummy
+        ip link set in0 up
+        ip link set q0 up
+        tc qdisc add dev in0 clsact
+        tc qdisc add dev q0 clsact
+        send() {{ tc filter add dev in0 ingress pref 9 matchall action mirred egress redirect dev q0; }}
+        {script}"
+    );
+    fs::write(folder.0.join("script.sh"), script).unwrap();
+    let arguments = [
+        "run",
+        "--quiet",
+        "--in",
+        "in0=in.pcap",
+        "--out",
+        "q0=out.pcapng",
+    ];
+    let mut command = weir(User::Own, &arguments);
+    let output = output(command.arg("script.sh").current_dir(&folder.0));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Packets a qdisc or class has sent, by the words its line begins with.
+#[track_caller]
+fn sent(printed: &str, what: &str) -> u64 {
+    let mut lines = printed.lines().skip_while(|line| !line.starts_with(what));
+    let line = lines.find(|line| line.starts_with(" Sent"));
+    let line = line.unwrap_or_else(|| panic!("no {what} in\n{printed}"));
+    let mut words = line.split_whitespace();
+    let at = words.position(|word| word == "bytes");
+    assert_eq!(at, Some(2), "{line}");
+    words.next().unwrap().parse().unwrap()
+}
+
+const SHOW: &str = "\"$WEIR\" play\ntc -s qdisc show dev q0\ntc -s class show dev q0\n";
+
+#[test]
+fn mq_takes_the_queue_of_the_flow_or_of_skbedit() {
+    let folder = Folder::new();
+    let frames = (0..400).map(|n| (1_000_000 + n * 1000, n as u16 % 100));
+    let printed = run(
+        &folder,
+        frames,
+        &format!(
+            "tc qdisc add dev q0 root handle 1: mq
+            tc filter add dev q0 egress pref 1 protocol ip flower ip_proto udp dst_port 7 \\
+                action skbedit queue_mapping 2
+            tc filter add dev q0 egress pref 2 protocol ip flower ip_proto udp dst_port 8 \\
+                action skbedit queue_mapping 3 action drop
+            send
+            {SHOW}"
+        ),
+    );
+    let by_queue = [1, 2, 3, 4].map(|queue| sent(&printed, &format!("class mq 1:{queue} root")));
+    assert_eq!(by_queue.iter().sum::<u64>(), 396, "{printed}");
+    assert_eq!(sent(&printed, "qdisc mq 1: root"), 396);
+    for (queue, packets) in (1..).zip(by_queue) {
+        assert_eq!(packets % 4, 0, "a flow of four packets keeps to one queue");
+        let qdisc = format!("qdisc pfifo_fast 0: parent 1:{queue}");
+        assert_eq!(sent(&printed, &qdisc), packets);
+        // 99 flows, binomial: mean 25, deviation 4.3.
+        assert!((32..180).contains(&packets), "{by_queue:?}");
+    }
+    assert_eq!(departures(&folder, "out.pcapng").len(), 396);
+
+    // With one flow alone, chosen by the filter, all is in one queue.
+    let frames = (0..10).map(|n| (1_000_000 + n, 7));
+    let printed = run(
+        &folder,
+        frames,
+        &format!(
+            "tc qdisc add dev q0 root handle 1: mq
+            tc filter add dev q0 egress matchall action skbedit queue_mapping 2
+            send
+            {SHOW}"
+        ),
+    );
+    assert_eq!(sent(&printed, "class mq 1:3 root"), 10);
+}
+
+#[test]
+fn mqprio_takes_a_queue_of_the_priority_s_class() {
+    let folder = Folder::new();
+    let frames = (0..300).map(|n| (1_000_000 + n * 1000, n as u16));
+    // Ports below 100 are of priority 0, those below 200 of 1, the rest of 2.
+    let printed = run(
+        &folder,
+        frames,
+        &format!(
+            "tc qdisc add dev q0 root handle 1: mqprio num_tc 3 map 0 1 2 queues 1@0 1@1 2@2 hw 0
+            tc filter add dev in0 ingress pref 1 protocol ip flower ip_proto udp dst_port 100-199 \\
+                action skbedit priority 1 continue
+            tc filter add dev in0 ingress pref 2 protocol ip flower ip_proto udp dst_port 200-299 \\
+                action skbedit priority 2 continue
+            send
+            {SHOW}"
+        ),
+    );
+    let class = |id: &str| sent(&printed, &format!("class mqprio 1:{id}"));
+    assert_eq!(["ffe0", "ffe1", "ffe2"].map(class), [100; 3], "{printed}");
+    assert_eq!([class("1"), class("2")], [100; 2]);
+    assert_eq!(class("3") + class("4"), 100);
+    assert!(class("3") > 20 && class("4") > 20, "{printed}");
+    assert_eq!(sent(&printed, "qdisc mqprio 1: root"), 300);
+}
+
+#[test]
+fn a_queue_that_waits_holds_up_no_other() {
+    let folder = Folder::new();
+    // Twenty packets at once: the even ports take queue 0, the odd ones queue 1.
+    let frames = (0..20).map(|n| (1_000_000, n as u16));
+    run(
+        &folder,
+        frames,
+        "tc qdisc add dev q0 root handle 1: mq
+        tc qdisc add dev q0 parent 1:2 handle 20: tbf rate 1mbit burst 125 limit 10000
+        for port in 1 3 5 7 9 11 13 15 17 19; do
+            tc filter add dev q0 egress pref 1 protocol ip flower ip_proto udp dst_port $port \\
+                action skbedit queue_mapping 1
+        done
+        tc filter add dev q0 egress pref 2 matchall action skbedit queue_mapping 0
+        send",
+    );
+    let left = departures(&folder, "out.pcapng");
+    assert_eq!(left.len(), 20);
+    let start = left[0].0;
+    let (even, odd): (Vec<_>, Vec<_>) = left.iter().partition(|(_, port)| port % 2 == 0);
+    assert!(even.iter().all(|(time, _)| *time == start));
+    // 125 octets at 1 Mbit/s take a millisecond; the bucket was full of one.
+    for (n, (time, port)) in (0..).zip(odd) {
+        assert_eq!((time - start, u64::from(port)), (n * 1_000_000, 2 * n + 1));
+    }
+}
+
+#[test]
+fn multiq_serves_its_bands_in_turn() {
+    let folder = Folder::new();
+    // Three packets of queue 0, then three of queue 2, all at once behind a plug.
+    let frames = (0..6).map(|n| (1_000_000, n as u16));
+    run(
+        &folder,
+        frames,
+        "tc qdisc add dev q0 root handle 1: tbf rate 1mbit burst 125 limit 10000
+        tc qdisc add dev q0 parent 1:1 handle 2: multiq
+        tc filter add dev q0 parent 2: pref 1 protocol ip flower ip_proto udp dst_port 3-5 \\
+            action skbedit queue_mapping 2
+        tc filter add dev q0 egress matchall action skbedit queue_mapping 0
+        send",
+    );
+    let ports: Vec<_> = departures(&folder, "out.pcapng")
+        .into_iter()
+        .map(|(_, port)| port)
+        .collect();
+    // The first leaves before the others have come; from then on the bands take turns.
+    assert_eq!(ports, [0, 3, 1, 4, 2, 5]);
+}
