@@ -136,7 +136,8 @@ pub struct Meta {
     pub cb: u32,
     /// Time stamp, ns of the stack's clock. Not initialised by `alloc_bulk`.
     pub time: u64,
-    /// Key of the device the packet is on. Not initialised by `alloc_bulk`.
+    /// Key of the device the packet is on. Not initialised by `alloc_bulk`; a stay in a
+    /// lockless list: 0.
     pub dev: u32,
     /// ifindex the packet was received on (`skb->skb_iif`), 0 local. Not initialised by `alloc_bulk`.
     pub iif: u32,

@@ -20,7 +20,7 @@
 //! header of such a packet begins in those bytes.
 //!
 //! A packet can wait in a [`weir_sync::list::LocklessList`]: its link takes the place
-//! of `chain` and `cb`, which are 0 when it comes out.
+//! of `chain` and `cb`, and a hint that of `dev`; they are 0 when it comes out.
 //!
 //! What an allocation initialises: `Pool::alloc`, `Cache::alloc` and
 //! `Packet::copy` all fields; `alloc_bulk` all but `time`, `dev` and `iif`, which
@@ -37,7 +37,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use weir_sync::list::{Link, Linked};
-use weir_sync::primitive::prefetch;
+use weir_sync::primitive::{prefetch, prefetch_to_write};
 
 /// Headroom of a new packet, bytes.
 pub const HEADROOM: usize = 256;
@@ -158,7 +158,7 @@ impl Drop for Packet {
     fn drop(&mut self) {
         self.drop_tunnel();
         // SAFETY: the packet owned the record and is not used again.
-        unsafe { pool::give_back(self.0, self.0) };
+        unsafe { pool::give_back(self.0) };
     }
 }
 
@@ -804,8 +804,22 @@ unsafe impl Linked for Packet {
     #[inline]
     unsafe fn from_node(node: NonNull<Record>) -> Packet {
         let mut packet = Packet(node);
-        (packet.chain, packet.cb) = (0, 0);
+        (packet.chain, packet.cb, packet.dev) = (0, 0, 0);
         packet
+    }
+
+    #[inline]
+    unsafe fn set_ahead(node: NonNull<Record>, ahead: NonNull<Record>) {
+        let records = ahead.addr().get().wrapping_sub(node.addr().get()) / RECORD;
+        // SAFETY: by contract the record is live and nobody else's.
+        unsafe { (*node.as_ptr()).meta.dev = records as u32 };
+    }
+
+    #[inline]
+    unsafe fn prefetch_ahead(node: NonNull<Record>) {
+        // SAFETY: by contract the record is live and nobody else's.
+        let records = unsafe { (*node.as_ptr()).meta.dev } as i32;
+        prefetch_to_write(node.as_ptr().wrapping_offset(records as isize));
     }
 
     #[inline]

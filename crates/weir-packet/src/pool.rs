@@ -24,7 +24,7 @@
 use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
 use crate::batch::Batch;
 use crate::packet::{FRAME_DATA, JUMBO_DATA, Packet, Record, class_of, page_of};
-use crate::returned::{self, Link, Returned};
+use crate::returned::{self, Chain, Link, Returned};
 use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use weir_sync::spin::{LockStats, SpinLock};
@@ -179,16 +179,27 @@ impl Depot {
     }
 }
 
-/// Gives a chain of records (linked `first` to `last`) back to their pool.
+/// Gives a record back to its pool.
 ///
 /// # Safety
-/// The caller owns the records, all of one pool, and does not use them again.
+/// The caller owns the record and does not use it again.
 #[inline]
-pub(crate) unsafe fn give_back(first: NonNull<Record>, last: NonNull<Record>) {
+pub(crate) unsafe fn give_back(record: NonNull<Record>) {
+    // SAFETY: by contract.
+    unsafe { give_back_chain(&Chain::new(record.cast())) };
+}
+
+/// Gives records of one pool back to it.
+///
+/// # Safety
+/// The caller owns the records and does not use them again.
+#[inline]
+unsafe fn give_back_chain(chain: &Chain) {
+    let (newest, oldest) = chain.ends();
     // SAFETY: a record lies in a page with a header; the pool lives as long as the record is out.
     unsafe {
-        let shared = shared_of(first);
-        if (*shared).returned.push(first.cast(), last.cast()) {
+        let shared = shared_of(newest.cast());
+        if (*shared).returned.push(newest, oldest) {
             free_shared(shared);
         }
     }
@@ -196,28 +207,26 @@ pub(crate) unsafe fn give_back(first: NonNull<Record>, last: NonNull<Record>) {
 
 /// Gives all packets of a batch back, a run of one pool at a time.
 pub(crate) fn give_back_batch(batch: &mut Batch) {
-    let mut run: Option<(NonNull<Record>, NonNull<Record>)> = None;
+    let mut run: Option<Chain> = None;
     while let Some(packet) = batch.pop() {
         let record = packet.into_record();
-        run = Some(match run {
-            // SAFETY: we own both records, and so their pools live.
-            Some((head, last)) if unsafe { shared_of(head) == shared_of(record) } => {
-                // SAFETY: the record is ours; it becomes the new head of the chain.
-                unsafe { returned::link(record.cast(), head.cast()) };
-                (record, last)
-            }
-            run => {
-                if let Some((head, last)) = run {
-                    // SAFETY: the chain is ours and of one pool.
-                    unsafe { give_back(head, last) };
+        // SAFETY: we own both records, and so their pools live; a chain is of one pool.
+        unsafe {
+            match &mut run {
+                Some(chain) if shared_of(chain.ends().0.cast()) == shared_of(record) => {
+                    chain.push(record.cast());
                 }
-                (record, record)
+                _ => {
+                    if let Some(chain) = run.replace(Chain::new(record.cast())) {
+                        give_back_chain(&chain);
+                    }
+                }
             }
-        });
+        }
     }
-    if let Some((head, last)) = run {
+    if let Some(chain) = run {
         // SAFETY: the chain is ours and of one pool.
-        unsafe { give_back(head, last) };
+        unsafe { give_back_chain(&chain) };
     }
 }
 
@@ -497,9 +506,17 @@ impl Cache {
             }
             all
         });
-        for packet in batch.drain() {
-            self.put(packet);
+        if batch.is_empty() {
+            return;
         }
+        let mut others = Batch::new();
+        for packet in batch.drain() {
+            if let Err(other) = self.put(packet) {
+                // As many as came fit.
+                let _ = others.push(other);
+            }
+        }
+        give_back_batch(&mut others);
     }
 
     /// Takes one packet back.
@@ -508,15 +525,18 @@ impl Cache {
         if self.free.len() == MAGAZINE {
             self.flush(MOVE);
         }
-        self.put(packet);
+        drop(self.put(packet));
     }
 
+    /// Takes one that is of the pool and a frame.
     #[inline]
-    fn put(&mut self, packet: Packet) {
+    fn put(&mut self, packet: Packet) -> Result<(), Packet> {
         let record = packet.as_record();
-        if self.pool.shared().owns(record) && class_of(record) == Class::Frame {
-            self.free.push(packet.into_record());
+        if !self.pool.shared().owns(record) || class_of(record) != Class::Frame {
+            return Err(packet);
         }
+        self.free.push(packet.into_record());
+        Ok(())
     }
 
     #[cold]

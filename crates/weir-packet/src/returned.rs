@@ -17,13 +17,19 @@
 #![allow(unsafe_code)] // links are written through raw pointers
 
 use std::ptr::NonNull;
+use weir_sync::list::AHEAD;
 use weir_sync::primitive::atomic::{AtomicI64, AtomicPtr, Ordering};
+use weir_sync::primitive::prefetch_to_write;
 
 const BIAS: i64 = 1 << 60;
 
-/// The first word of a free node: the next one.
-#[repr(transparent)]
-pub struct Link(*mut Link);
+/// The first words of a free node.
+#[repr(C)]
+pub struct Link {
+    next: *mut Link,
+    /// One that comes some nodes later, or itself.
+    ahead: *mut Link,
+}
 
 /// The mark of a closed stack; never the address of a node.
 fn closed() -> *mut Link {
@@ -60,7 +66,7 @@ impl Returned {
         let mut head = self.head.load(Ordering::Relaxed);
         while head != closed() {
             // SAFETY: the node is the caller's until the exchange succeeds.
-            unsafe { last.write(Link(head)) };
+            unsafe { (*last.as_ptr()).next = head };
             match self.head.compare_exchange_weak(
                 head,
                 first.as_ptr(),
@@ -103,14 +109,58 @@ impl Returned {
     }
 }
 
-/// Links `node` in front of `rest`.
-///
-/// # Safety
-/// The caller owns the node.
-#[inline]
-pub unsafe fn link(node: NonNull<Link>, rest: NonNull<Link>) {
-    // SAFETY: the node is the caller's.
-    unsafe { node.write(Link(rest.as_ptr())) };
+/// A chain in the making, newest first.
+pub struct Chain {
+    newest: NonNull<Link>,
+    oldest: NonNull<Link>,
+    recent: [NonNull<Link>; AHEAD],
+    len: usize,
+}
+
+impl Chain {
+    /// A chain of one node.
+    ///
+    /// # Safety
+    /// The caller owns the node.
+    #[inline]
+    pub unsafe fn new(node: NonNull<Link>) -> Chain {
+        let ahead = node.as_ptr();
+        // SAFETY: the node is the caller's.
+        unsafe {
+            node.write(Link {
+                next: std::ptr::null_mut(),
+                ahead,
+            });
+        }
+        Chain {
+            newest: node,
+            oldest: node,
+            recent: [node; AHEAD],
+            len: 1,
+        }
+    }
+
+    /// Puts `node` in front.
+    ///
+    /// # Safety
+    /// The caller owns the node.
+    #[inline]
+    pub unsafe fn push(&mut self, node: NonNull<Link>) {
+        let recent = &mut self.recent[self.len % AHEAD];
+        let link = Link {
+            next: self.newest.as_ptr(),
+            ahead: recent.as_ptr(),
+        };
+        // SAFETY: the node is the caller's.
+        unsafe { node.write(link) };
+        (*recent, self.newest) = (node, node);
+        self.len += 1;
+    }
+
+    /// Its newest and its oldest node.
+    pub fn ends(&self) -> (NonNull<Link>, NonNull<Link>) {
+        (self.newest, self.oldest)
+    }
 }
 
 /// The node behind `node` in a chain.
@@ -120,7 +170,9 @@ pub unsafe fn link(node: NonNull<Link>, rest: NonNull<Link>) {
 #[inline]
 pub unsafe fn next(node: NonNull<Link>) -> Option<NonNull<Link>> {
     // SAFETY: the node is the caller's and linked.
-    NonNull::new(unsafe { node.read() }.0)
+    let link = unsafe { node.as_ref() };
+    prefetch_to_write(link.ahead);
+    NonNull::new(link.next)
 }
 
 #[cfg(test)]
@@ -128,7 +180,11 @@ mod tests {
     use super::*;
 
     fn node() -> NonNull<Link> {
-        NonNull::from(Box::leak(Box::new(Link(std::ptr::null_mut()))))
+        let link = Link {
+            next: std::ptr::null_mut(),
+            ahead: std::ptr::null_mut(),
+        };
+        NonNull::from(Box::leak(Box::new(link)))
     }
 
     /// Frees a chain and counts it.
@@ -152,7 +208,9 @@ mod tests {
         let (a, b, c) = (node(), node(), node());
         // SAFETY: the nodes are ours.
         unsafe {
-            link(a, b);
+            let mut chain = Chain::new(b);
+            chain.push(a);
+            assert_eq!(chain.ends(), (a, b));
             assert!(!stack.push(a, b));
             assert!(!stack.push(c, c));
         }

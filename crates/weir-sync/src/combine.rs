@@ -56,16 +56,19 @@ impl<L: Linked> Combiner<L> {
         }
     }
 
-    /// Whether `count` more may wait where at most `most` do. Free while nobody waits; of those that
-    /// push at the same moment some may be let in beyond `most`.
+    /// Whether `count` more may wait where at most `most` do. Free while nobody waits, and while
+    /// nobody is at work, as who pushes then is; of those that push at the same moment some may be let
+    /// in beyond `most`.
     #[inline]
     pub fn admit(&self, count: u32, most: u32) -> bool {
-        self.list.is_empty()
-            || self
-                .waiting
-                .fetch_add(count, Ordering::Relaxed)
-                .saturating_add(count)
-                <= most
+        if self.list.is_empty() || self.right.load(Ordering::Relaxed) == IDLE {
+            return true;
+        }
+        let room = self.waiting.load(Ordering::Relaxed).saturating_add(count) <= most;
+        if room {
+            self.waiting.fetch_add(count, Ordering::Relaxed);
+        }
+        room
     }
 
     /// Adds all, in order and together. True: the caller is now the one at work, and has to take all

@@ -137,6 +137,20 @@ pub fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
+/// Asks for the cache line at `pointer` ahead of a write, away from whatever processor has it. Any
+/// address will do: it cannot fault.
+#[inline(always)]
+pub fn prefetch_to_write<T>(pointer: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint; it does not access memory as far as the program can tell.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(pointer.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = pointer;
+}
+
 /// Asks for the cache line at `pointer` ahead of a read. Any address will do: it cannot fault.
 #[inline(always)]
 pub fn prefetch<T>(pointer: *const T) {

@@ -67,6 +67,9 @@ fn admits_up_to_the_limit_behind_the_first() {
     assert!(combiner.push_all([Entry::new(0)]));
     assert!(combiner.admit(2, 2));
     assert!(!combiner.admit(1, 2));
+    assert!(combiner.abandon());
+    assert!(combiner.admit(1, 2), "nobody is at work");
+    assert!(combiner.ask() && !combiner.admit(1, 2));
     drop(combiner.take_all());
     assert!(combiner.admit(1, 2));
 }
