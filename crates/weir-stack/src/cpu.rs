@@ -58,6 +58,8 @@ pub struct State {
     backlog: VecDeque<Arrival>,
     /// How many transmits are nested (`XMIT_RECURSION_LIMIT`).
     pub(crate) transmit_depth: u32,
+    /// Queues this CPU is at work on now, one from within the other.
+    pub(crate) working: u32,
     /// `None` while filters run.
     pub(crate) filters: Option<Box<FilterWork>>,
     /// Empty lists for packets that are sent elsewhere; as many as were in use at once.
@@ -74,6 +76,7 @@ impl State {
             cache: RefCell::new(stack.pool.cache()),
             backlog: VecDeque::new(),
             transmit_depth: 0,
+            working: 0,
             filters: None,
             spare: Vec::new(),
             drops: Drops::new(),

@@ -337,20 +337,23 @@ impl DeviceTc {
         self.queue.is_some()
     }
 
-    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots); any thread may. Who gets a [`Worker`] has to work on the
-    /// queue for all. A request that takes the queue away meanwhile drops them.
+    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots); any thread may. Who gets a
+    /// [`Worker`] has to work on the queue for all. A request that takes the queue away meanwhile drops
+    /// them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
+    /// too many wait.
     pub fn push<'g>(
         &'g self,
         guard: &'g Guard,
         queue: usize,
         mut batch: Batch,
+        patient: bool,
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
         let Some(root) = self.root_of(guard, queue) else {
             drops.extend(batch.drain().map(|packet| (packet, DropReason::QDISC_DROP)));
             return None;
         };
-        root.push(batch, drops)
+        root.push(batch, patient, drops)
     }
 
     /// Packets may leave queue `queue` now that could not before.

@@ -48,9 +48,10 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
 fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
     let count = batch.len();
     let mut drops = std::mem::take(&mut cx.state.drops);
+    let patient = cx.state.working == 0 && !cx.stack.config.virtual_time;
     let worker = device
         .tc
-        .push(cx.guard, usize::from(queue), batch, &mut drops);
+        .push(cx.guard, usize::from(queue), batch, patient, &mut drops);
     end_all(cx, device, &mut drops);
     cx.state.drops = drops;
     match worker {
@@ -106,7 +107,13 @@ fn end_all(cx: &Cx<'_>, device: &Device, drops: &mut Drops) {
     }
 }
 
-fn run(
+fn run(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, worker: Worker<'_>, count: usize) {
+    cx.state.working += 1;
+    work(cx, device, queue, worker, count);
+    cx.state.working -= 1;
+}
+
+fn work(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     queue: u16,
@@ -114,6 +121,8 @@ fn run(
     mut count: usize,
 ) {
     for round in 1.. {
+        // Qdiscs are told times that never go back, whichever CPU works: that of its turn may be old.
+        cx.now = cx.stack.clock.now();
         let mut out = Batch::new();
         let mut drops = std::mem::take(&mut cx.state.drops);
         let mut sent = cx.state.spare.pop().unwrap_or_default();
@@ -138,7 +147,7 @@ fn run(
         count = 0;
         super::filter::forward(cx, sent);
         // What did not fill the batch was all that may leave now.
-        let more = out.is_full();
+        let more = out.is_full() || worker.has_more();
         if !out.is_empty() {
             super::send_on_wire(cx, device, out);
         }

@@ -271,7 +271,7 @@ fn through_queue(stack: &Stack, frames: u16) -> (Vec<u16>, usize) {
         packet.priority = u32::from(i % 8);
         batch.push(packet).unwrap();
     }
-    let mut worker = tc.push(&guard, 0, batch, &mut drops).unwrap();
+    let mut worker = tc.push(&guard, 0, batch, false, &mut drops).unwrap();
     let mut out = Batch::new();
     worker.round(&mut cx, &mut out, &mut drops);
     assert!(worker.leave().is_none());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use weir_packet::{DropReason, Packet};
 use weir_sync::combine::Combiner;
+use weir_sync::list::Taken;
 use weir_sync::spin::{SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
@@ -85,6 +86,8 @@ pub struct Inner {
     pub overlimits: u32,
     /// Packets put back.
     pub requeues: u32,
+    /// Of a root: taken from the list in front, and not enqueued yet.
+    pub(super) come: Taken<Packet>,
     /// Of a root: what packets count for.
     pub stab: Option<Box<SizeTable>>,
     /// The rate at which packets leave.
@@ -306,6 +309,7 @@ impl Node {
             drops: 0,
             overlimits: 0,
             requeues: 0,
+            come: Taken::default(),
             stab: None,
             estimator: None,
             peeked: None,
@@ -368,6 +372,8 @@ impl Node {
         let (blocks, children) = {
             let mut inner = self.lock();
             inner.reset(out);
+            let come = std::mem::take(&mut inner.come);
+            out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
             let leaves = inner.qdisc.children();
             (inner.qdisc.destroy(), leaves)
         };

@@ -9,7 +9,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason};
+
+use weir_sync::primitive::Backoff;
 
 use super::{Drops, Node, QueueCx};
 use crate::context::Context;
@@ -17,53 +20,90 @@ use crate::context::Context;
 /// Packets that may wait in front of the lock of a qdisc (`net.core.qdisc_max_burst`).
 pub const MAX_BURST: u32 = 1000;
 
+/// Rounds for which a sender waits for room there: some dozen yields, then sleeps, some 10 ms in all.
+/// In Linux who is at work is not preempted for senders; here it may be, and needs the processor.
+const PATIENCE: u32 = 160;
+
 /// The right, and the duty, to work on a queue until [`leave`](Self::leave) takes it back.
 #[must_use = "who is at work has to leave, else nobody sends any more"]
 #[derive(Debug)]
-pub struct Worker<'g>(&'g Node);
+pub struct Worker<'g> {
+    node: &'g Node,
+    /// Taken from the list, and not all enqueued.
+    more: bool,
+}
 
 impl Node {
     /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is.
-    pub(crate) fn push<'g>(&'g self, mut batch: Batch, drops: &mut Drops) -> Option<Worker<'g>> {
-        if !self.front.admit(batch.len() as u32, MAX_BURST) {
+    /// Where too many wait already, a patient caller waits a while; then its packets are dropped.
+    pub(crate) fn push<'g>(
+        &'g self,
+        mut batch: Batch,
+        patient: bool,
+        drops: &mut Drops,
+    ) -> Option<Worker<'g>> {
+        let mut wait = Backoff::new();
+        let mut rounds = if patient { PATIENCE } else { 0 };
+        while !self.front.admit(batch.len() as u32, MAX_BURST) {
+            if rounds > 0 {
+                rounds -= 1;
+                wait.snooze();
+                continue;
+            }
             self.bursts.fetch_add(batch.len() as u32, Relaxed);
             let burst = batch.drain();
             drops.extend(burst.map(|packet| (packet, DropReason::QDISC_BURST_DROP)));
             return None;
         }
-        self.front.push_all(batch.drain()).then_some(Worker(self))
+        self.front
+            .push_all(batch.drain())
+            .then(|| Worker::new(self))
     }
 
     /// Of a root that is gone: what waits in front of the lock goes to `out`, unless somebody is at work,
     /// who then looks again and sees that it is gone.
     pub(super) fn empty_front(&self, out: &mut Drops) {
         let mut worker = self.ask();
-        while let Some(mine) = worker {
+        while let Some(mut mine) = worker {
             let come = self.front.take_all();
             out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+            mine.more = false;
             worker = mine.leave();
         }
     }
 
     /// Of a root: packets may leave now that could not before. If nobody is at work, the caller is.
     pub(crate) fn ask(&self) -> Option<Worker<'_>> {
-        self.front.ask().then_some(Worker(self))
+        self.front.ask().then(|| Worker::new(self))
     }
 }
 
-impl Worker<'_> {
-    /// Enqueues what has come, and takes out what may leave until `out` is full, under one lock.
+impl<'g> Worker<'g> {
+    /// The last one may have left something that was taken and not enqueued.
+    fn new(node: &'g Node) -> Self {
+        Self { node, more: true }
+    }
+
+    /// Enqueues a batch of what has come, and takes out what may leave until `out` is full, under one
+    /// lock: so packets are still at hand when they leave, and a queue behind need not hold all that
+    /// many senders have put in front.
     pub fn round(&mut self, cx: &mut Context<'_, '_>, out: &mut Batch, drops: &mut Drops) {
         cx.ingress = false;
-        let come = self.0.front.take_all();
-        let mut inner = self.0.lock();
-        if self.0.is_gone() {
+        let node = self.node;
+        let mut inner = node.lock();
+        if node.is_gone() {
             // A request has taken the qdisc away meanwhile.
+            self.more = false;
+            let come = node.front.take_all();
             return drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+        }
+        let mut come = std::mem::take(&mut inner.come);
+        if come.is_empty() {
+            come = node.front.take_all();
         }
         let mut q = QueueCx::new(cx, drops);
         inner.in_tree(&mut q, |inner, q| {
-            for mut packet in come {
+            for mut packet in come.by_ref().take(BATCH) {
                 if let Some(stab) = &inner.stab {
                     packet.cb = stab.len(packet.len() as u32);
                 }
@@ -85,17 +125,24 @@ impl Worker<'_> {
                 let _ = out.push(packet);
             }
         });
+        self.more = !come.is_empty();
+        inner.come = come;
+    }
+
+    /// Whether something that was taken from the list has not been enqueued yet.
+    pub fn has_more(&self) -> bool {
+        self.more
     }
 
     /// Gives the right back. Some: there is more to do already.
     pub fn leave(self) -> Option<Self> {
-        (!self.0.front.leave()).then_some(self)
+        (self.more || !self.node.front.leave()).then_some(self)
     }
 
     /// Gives the right back though something may have come; the caller sees to it that somebody asks for
     /// the rest. Some: the qdisc is going, nobody will find it any more to ask, and what has come is
     /// still the caller's.
     pub fn abandon(self) -> Option<Self> {
-        (self.0.is_gone() || !self.0.front.abandon()).then_some(self)
+        (self.node.is_gone() || !self.node.front.abandon()).then_some(self)
     }
 }

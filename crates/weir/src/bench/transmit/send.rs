@@ -123,8 +123,9 @@ impl Bed {
         while !stop.load(Relaxed) {
             let mut batch = Batch::new();
             if cache.alloc_bulk(&mut batch, BATCH) == 0 {
-                cpu.turn();
-                std::thread::yield_now();
+                // A socket's sender sleeps until there is room; what is left to its CPU comes first.
+                cpu.settle();
+                std::thread::sleep(Duration::from_micros(50));
                 continue;
             }
             for packet in batch.iter_mut() {
