@@ -183,14 +183,12 @@ impl<L: Linked> LocklessList<L> {
     /// Takes all, oldest first. From here on the list is empty, and the next producer is told so.
     pub fn take_all(&self) -> Taken<L> {
         if self.is_empty() {
-            return Taken {
-                oldest: None,
-                owns: PhantomData,
-            };
+            return Taken::default();
         }
         let mut node = NonNull::new(self.head.swap(null_mut(), Ordering::Acquire));
-        let mut oldest = None;
+        let (mut oldest, mut len) = (None, 0);
         while let Some(this) = node {
+            len += 1;
             // SAFETY: the chain is this call's, and none of it has been taken back yet.
             unsafe { L::prefetch_ahead(this) };
             node = NonNull::new(next::<L>(this));
@@ -199,6 +197,7 @@ impl<L: Linked> LocklessList<L> {
         }
         Taken {
             oldest,
+            len,
             owns: PhantomData,
         }
     }
@@ -227,6 +226,7 @@ impl<L: Linked> fmt::Debug for LocklessList<L> {
 /// What was taken from a list, oldest first. Dropping it drops the rest.
 pub struct Taken<L: Linked> {
     oldest: Option<NonNull<L::Node>>,
+    len: u32,
     owns: PhantomData<L>,
 }
 
@@ -234,6 +234,11 @@ pub struct Taken<L: Linked> {
 unsafe impl<L: Linked + Send> Send for Taken<L> {}
 
 impl<L: Linked> Taken<L> {
+    /// Elements left.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.oldest.is_none()
@@ -244,6 +249,7 @@ impl<L: Linked> Default for Taken<L> {
     fn default() -> Self {
         Self {
             oldest: None,
+            len: 0,
             owns: PhantomData,
         }
     }
@@ -255,6 +261,7 @@ impl<L: Linked> Iterator for Taken<L> {
     fn next(&mut self) -> Option<L> {
         let node = self.oldest?;
         self.oldest = NonNull::new(next::<L>(node));
+        self.len -= 1;
         // SAFETY: from `into_node`, and out of the chain now.
         Some(unsafe { L::from_node(node) })
     }
