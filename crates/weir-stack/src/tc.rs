@@ -56,6 +56,14 @@ impl weir_tc::Device for Device {
         Device::tx_queues(self)
     }
 
+    fn speed(&self) -> Option<u32> {
+        self.link.speed()
+    }
+
+    fn max_mtu(&self) -> u32 {
+        self.link.mtu_bounds().1
+    }
+
     fn no_queue(&self) -> bool {
         self.link.no_queue()
     }

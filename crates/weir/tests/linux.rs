@@ -64,6 +64,11 @@ fn queues() {
 }
 
 #[test]
+fn taprio() {
+    same_as_linux("taprio");
+}
+
+#[test]
 fn vxlan() {
     same_as_linux("vxlan");
 }

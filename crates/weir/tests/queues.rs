@@ -209,3 +209,91 @@ fn multiq_serves_its_bands_in_turn() {
     // The first leaves before the others have come; from then on the bands take turns.
     assert_eq!(ports, [0, 3, 1, 4, 2, 5]);
 }
+
+/// When the captures of the gates' tests begin (the script sees that time), ns since 1970, and their
+/// schedules.
+const START: u64 = 1_000_000_000_000_000_000;
+const BASE: u64 = START + 3_000_000;
+
+/// `taprio` of two classes by priority, whose gates are open for one and for two milliseconds; a frame
+/// takes 100 us at the 10 Mbit/s of a dummy. Odd ports are of priority 1.
+fn gates(more: &str) -> String {
+    format!(
+        "tc qdisc add dev q0 root handle 1: taprio num_tc 2 map 0 1 queues 1@0 1@1 \\
+            base-time {BASE} sched-entry S 01 1000000 sched-entry S 02 2000000 clockid CLOCK_TAI
+        for port in 1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31 33 35 37 39 41 43 45 47 49; do
+            tc filter add dev in0 ingress pref 1 protocol ip flower ip_proto udp dst_port $port \\
+                action skbedit priority 1 continue
+        done
+        {more}
+        send"
+    )
+}
+
+/// Departures by priority, ns after [`BASE`]: (when, how many), in order.
+fn by_class(folder: &Folder) -> [Vec<(i64, usize)>; 2] {
+    let left = departures(folder, "out.pcapng");
+    [0, 1].map(|class| {
+        let mut found: Vec<(i64, usize)> = Vec::new();
+        for (time, _) in left.iter().filter(|(_, port)| port % 2 == class) {
+            let time = *time as i64 - BASE as i64;
+            match found.last_mut() {
+                Some((last, count)) if *last == time => *count += 1,
+                _ => found.push((time, 1)),
+            }
+        }
+        found
+    })
+}
+
+#[test]
+fn taprio_opens_gates_to_the_nanosecond_and_for_as_many_octets() {
+    let folder = Folder::new();
+    // One of each class before the schedule, 25 of each in the middle of its first entry.
+    let frames = [(START + 1000, 50), (START + 1000, 49)];
+    let all = (0..50).map(|port| (BASE + 500_000, port));
+    run(&folder, frames.into_iter().chain(all), &gates(""));
+    let ms = 1_000_000;
+    // An entry carries 10 frames a millisecond, however late they come, if the last is over in time.
+    let first = vec![(1000 - 3 * ms, 1), (ms / 2, 10), (3 * ms, 10), (6 * ms, 5)];
+    let second = vec![(1000 - 3 * ms, 1), (ms, 20), (4 * ms, 5)];
+    assert_eq!(by_class(&folder), [first, second]);
+}
+
+#[test]
+fn taprio_keeps_a_frame_that_would_not_be_over_in_time() {
+    let folder = Folder::new();
+    // 100 us before the gate closes, and a nanosecond later.
+    let frames = [(START, 50), (BASE + 900_000, 2), (BASE + 900_001, 4)];
+    run(&folder, frames, &gates(""));
+    let expected = [(-3_000_000, 1), (900_000, 1), (3_000_000, 1)];
+    assert_eq!(by_class(&folder)[0], expected);
+}
+
+#[test]
+fn taprio_changes_its_schedule_at_the_base_time_of_the_new() {
+    let folder = Folder::new();
+    let all = (0..50).map(|port| (BASE + 500_000, port));
+    let frames = [(START, 50)].into_iter().chain(all);
+    let later = BASE + 6_000_000;
+    // Made before the first begins, it takes its place; the gates stay open until the timer, which
+    // was armed for the first, runs out.
+    let change = format!(
+        "tc qdisc replace dev q0 root handle 1: taprio num_tc 2 map 0 1 queues 1@0 1@1 \\
+            base-time {later} sched-entry S 02 500000 sched-entry S 01 500000 clockid CLOCK_TAI"
+    );
+    run(&folder, frames, &gates(&change));
+    let ms = 1_000_000;
+    // The timer of the first: its schedule is the second's by now, whose first entry lasts until its
+    // own end, long after; 5 frames in half a millisecond.
+    let class1 = vec![
+        (ms / 2, 5),
+        (7 * ms, 5),
+        (8 * ms, 5),
+        (9 * ms, 5),
+        (10 * ms, 5),
+    ];
+    let gate = (0..5).map(|n| (6 * ms + ms / 2 + n * ms, 5));
+    let class0 = [(-3 * ms, 1)].into_iter().chain(gate).collect();
+    assert_eq!(by_class(&folder), [class0, class1]);
+}

@@ -103,6 +103,11 @@ pub trait Link: Send + Sync {
         65_536
     }
 
+    /// What it says of its speed, 10^6 bits a second (`get_link_ksettings`).
+    fn speed(&self) -> Option<u32> {
+        None
+    }
+
     /// Whether the device starts without a queue (`IFF_NO_QUEUE`).
     fn no_queue(&self) -> bool {
         true

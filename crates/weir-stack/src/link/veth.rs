@@ -104,6 +104,10 @@ impl Link for Half {
         self.0.peer().is_some_and(|peer| peer.is_up())
     }
 
+    fn speed(&self) -> Option<u32> {
+        Some(10_000)
+    }
+
     fn tso_max_size(&self) -> u32 {
         524_280
     }

@@ -233,6 +233,10 @@ impl Link for Vlan {
         }
     }
 
+    fn speed(&self) -> Option<u32> {
+        self.lower.upgrade()?.link.speed()
+    }
+
     fn carrier(&self, stack: &Stack, _device: &Device) -> bool {
         self.lower()
             .is_some_and(|lower| lower.is_up() && lower.link.carrier(stack, &lower))

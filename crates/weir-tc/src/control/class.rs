@@ -200,7 +200,10 @@ fn write(
         ..TcMsg::default()
     };
     inner.qdisc.dump_class(class, &mut tcm, &mut options);
-    let stats = inner.qdisc.class_stats(class);
+    let stats = match node.ops.own_leaves {
+        true => Some(inner.stats().into()),
+        false => inner.qdisc.class_stats(class),
+    };
     let mark = w.message(ty, by.flags, by.seq, by.portid);
     w.fixed(&tcm);
     w.put_str(tca::KIND, node.ops.kind);

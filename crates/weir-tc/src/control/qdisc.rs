@@ -55,13 +55,14 @@ struct Job<'a> {
 }
 
 /// `qdisc_leaf`
-fn leaf(parent: &Node, classid: u32) -> Result<Option<Arc<Node>>, Error> {
+fn leaf(parent: &Arc<Node>, classid: u32) -> Result<Option<Arc<Node>>, Error> {
     if !parent.ops.classful {
         return Err(text(EOPNOTSUPP, "Parent qdisc is not classful"));
     }
     let inner = parent.lock();
     match inner.qdisc.find(classid) {
         0 => Err(text(ENOENT, "Specified class not found")),
+        _ if parent.ops.own_leaves => Ok(Some(parent.clone())),
         class => Ok(inner.qdisc.leaf(class)),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_netlink::tca::h;
 
-use super::{ClassStats, Drops, Enqueued, Gone, Leaf, Load, Node, QueueCx};
+use super::{ClassStats, Drops, Enqueued, Front, Gone, Leaf, Load, Node, QueueCx};
 use crate::counters::Queue;
 use weir_packet::Packet;
 
@@ -62,10 +62,10 @@ impl Bands {
         self.leaves[at].dequeue(q, &mut self.total).0
     }
 
-    /// Length of the next packet of band `at`.
+    /// The next packet of band `at`.
     #[inline]
-    pub fn peek(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<u32> {
-        self.leaves[at].peek(q, &mut self.total)
+    pub fn front(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<Front> {
+        self.leaves[at].front(q, &mut self.total)
     }
 
     /// Takes out all that waits.

@@ -65,7 +65,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         qopt: parse(create)?,
         credits: 0,
         last: 0,
-        child: create.shown_pfifo(),
+        child: create.shown_pfifo(0),
         total: Load::default(),
     }))
 }

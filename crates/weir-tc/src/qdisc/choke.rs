@@ -13,7 +13,7 @@ use weir_netlink::{Error, Fixed, Policy, Rule, TcRedQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
 use super::red::{self, Action, Params, Vars};
-use super::{Create, Drops, Enqueued, Gone, Load, Ops, Peek, Qdisc, QueueCx};
+use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueCx};
 use super::{ecn, packet_hash, pkt_len, table, words};
 
 /// The kind's line.
@@ -177,7 +177,7 @@ impl Qdisc for Choke {
     }
 
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.queue.front().and_then(Option::as_ref).map(pkt_len))
+        Peek::Next(self.queue.front().and_then(Option::as_ref).map(Front::of))
     }
 
     fn load(&self) -> Load {

@@ -14,7 +14,7 @@ use weir_netlink::errno::EINVAL;
 use weir_netlink::{Error, Fixed, TcFifoQopt, Writer, tca};
 use weir_packet::{DropReason, Packet};
 
-use super::{Create, Drops, Enqueued, Gone, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
+use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 
 /// `pfifo`
 pub const PFIFO: Ops = Ops {
@@ -121,7 +121,7 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     }
 
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.queue.front().map(pkt_len))
+        Peek::Next(self.queue.front().map(Front::of))
     }
 
     fn load(&self) -> Load {

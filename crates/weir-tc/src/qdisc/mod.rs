@@ -119,6 +119,8 @@ pub struct Ops {
     /// Each of its classes that [`Qdisc::queues`] names is a transmit queue of the device, with a root of its
     /// own (`TCQ_F_MQROOT`).
     pub queues: bool,
+    /// It shows itself as the qdisc under each of its classes.
+    pub own_leaves: bool,
     /// It enters the transmit queues itself when it has been announced (`attach`).
     pub attach: bool,
     /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
@@ -141,6 +143,7 @@ impl Ops {
             filters: false,
             queues: false,
             attach: false,
+            own_leaves: false,
             ingress: false,
             shares: (false, false),
         }
@@ -195,10 +198,11 @@ impl Create<'_> {
         self.leaf(&fifo::PFIFO, fifo::pfifo(limit), classid)
     }
 
-    /// [`pfifo`](Self::pfifo) under the qdisc itself, shown without being asked for.
-    pub fn shown_pfifo(&self) -> Leaf {
+    /// [`pfifo`](Self::pfifo), shown without being asked for; under the qdisc itself for class 0.
+    pub fn shown_pfifo(&self, classid: u32) -> Leaf {
         let queue = fifo::pfifo(self.device.tx_queue_len());
-        let node = Node::new(&fifo::PFIFO, queue, 0, self.handle, false);
+        let parent = self.handle | (classid & h::MIN_MASK);
+        let node = Node::new(&fifo::PFIFO, queue, 0, parent, false);
         self.number(&node);
         Leaf::new(Some(node))
     }
@@ -299,11 +303,31 @@ impl Load {
     }
 }
 
+/// What is seen of the packet that would leave next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Front {
+    /// Octets, as queues count them.
+    pub len: u32,
+    /// Its priority.
+    pub priority: u32,
+}
+
+impl Front {
+    /// Of a packet.
+    #[inline]
+    pub fn of(packet: &Packet) -> Self {
+        Self {
+            len: pkt_len(packet),
+            priority: packet.priority,
+        }
+    }
+}
+
 /// What a look at the next packet finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peek {
-    /// Its length, octets; none waits, or none may leave.
-    Next(Option<u32>),
+    /// It; none waits, or none may leave.
+    Next(Option<Front>),
     /// The kind cannot look: the packet is taken out and kept in front (`qdisc_peek_dequeued`).
     Dequeue,
 }

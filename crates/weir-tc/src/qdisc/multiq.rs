@@ -95,7 +95,7 @@ impl Qdisc for Multiq {
         let mut band = self.current;
         Peek::Next((0..self.bands.count()).find_map(|_| {
             band = self.after(band);
-            self.bands.peek(band, q)
+            self.bands.front(band, q)
         }))
     }
 

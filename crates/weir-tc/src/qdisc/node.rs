@@ -10,7 +10,7 @@ use weir_sync::list::Taken;
 use weir_sync::spin::{SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
-use super::{Drops, Enqueued, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
+use super::{Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 use crate::block::Block;
 use crate::counters::{Counters, Queue};
 use crate::env::Env;
@@ -192,21 +192,37 @@ impl Inner {
         packet
     }
 
-    /// Length of the packet [`dequeue`](Self::dequeue) would give.
-    pub fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<u32> {
+    /// The packet [`dequeue`](Self::dequeue) would give.
+    pub fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Front> {
         if let Some(packet) = &self.peeked {
-            return Some(pkt_len(packet));
+            return Some(Front::of(packet));
         }
         let outer = Self::enter(q);
         let found = self.qdisc.peek(q);
         self.leave(q, outer);
         match found {
-            Peek::Next(len) => len,
+            Peek::Next(front) => front,
             Peek::Dequeue => {
                 self.peeked = self.take(q);
-                self.peeked.as_ref().map(pkt_len)
+                self.peeked.as_ref().map(Front::of)
             }
         }
+    }
+
+    /// What is counted under the lock: octets, packets, queue.
+    pub(crate) fn stats(&self) -> (u64, u64, Queue) {
+        if let Some(summed) = self.qdisc.summed() {
+            return summed;
+        }
+        let load = self.load();
+        let queue = Queue {
+            qlen: load.len,
+            backlog: load.backlog,
+            drops: self.drops,
+            requeues: self.requeues,
+            overlimits: self.overlimits,
+        };
+        (self.bytes, self.packets, queue)
     }
 
     /// What waits.
@@ -344,19 +360,9 @@ impl Node {
             let totals = self.hook_counters.totals();
             return (totals.bytes, totals.packets, Queue::of(&totals));
         }
-        let inner = self.lock();
-        if let Some(summed) = inner.qdisc.summed() {
-            return summed;
-        }
-        let load = inner.load();
-        let queue = Queue {
-            qlen: load.len,
-            backlog: load.backlog,
-            drops: inner.drops.wrapping_add(self.bursts.load(Relaxed)),
-            requeues: inner.requeues,
-            overlimits: inner.overlimits,
-        };
-        (inner.bytes, inner.packets, queue)
+        let (bytes, packets, mut queue) = self.lock().stats();
+        queue.drops = queue.drops.wrapping_add(self.bursts.load(Relaxed));
+        (bytes, packets, queue)
     }
 
     /// Out of the tree; asked under the lock.
@@ -456,6 +462,12 @@ impl Leaf {
     /// Length of the packet it would give next; looking may drop some.
     #[inline]
     pub fn peek(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> Option<u32> {
+        self.front(q, total).map(|front| front.len)
+    }
+
+    /// The packet it would give next; looking may drop some.
+    #[inline]
+    pub fn front(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> Option<Front> {
         let mut inner = self.0.as_ref()?.lock();
         let before = inner.load();
         let next = inner.peek(q);

@@ -14,7 +14,7 @@ use weir_netlink::errno::EINVAL;
 use weir_netlink::{Error, TcPrioQopt, Writer, tca};
 use weir_packet::{DropReason, Packet};
 
-use super::{Create, Drops, Enqueued, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
+use super::{Create, Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 
 /// The kind's line.
 pub const OPS: Ops = Ops::new("pfifo_fast", create);
@@ -61,7 +61,7 @@ impl Qdisc for PfifoFast {
     }
 
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.bands.iter().find_map(VecDeque::front).map(pkt_len))
+        Peek::Next(self.bands.iter().find_map(VecDeque::front).map(Front::of))
     }
 
     fn load(&self) -> Load {

@@ -112,7 +112,7 @@ impl Qdisc for Prio {
 
     fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Peek {
         let mut bands = 0..self.bands.count() as usize;
-        Peek::Next(bands.find_map(|band| self.bands.peek(band, q)))
+        Peek::Next(bands.find_map(|band| self.bands.front(band, q)))
     }
 
     fn load(&self) -> Load {

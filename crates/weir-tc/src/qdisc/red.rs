@@ -435,7 +435,7 @@ impl Qdisc for Red {
     }
 
     fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.child.peek(q, &mut self.total))
+        Peek::Next(self.child.front(q, &mut self.total))
     }
 
     fn load(&self) -> Load {

@@ -304,7 +304,7 @@ impl Qdisc for Sfb {
     }
 
     fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.child.peek(q, &mut self.total))
+        Peek::Next(self.child.front(q, &mut self.total))
     }
 
     fn load(&self) -> Load {

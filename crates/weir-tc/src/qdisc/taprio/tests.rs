@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use proptest::prelude::*;
+
+use super::schedule::{Entry, Gates, Schedule};
+
+fn schedule(base: i64, cycle: i64, extension: i64, entries: &[(u32, u32)]) -> Schedule {
+    let entries = entries.iter();
+    let entries = entries.map(|&(mask, interval)| Entry::new(0, mask, interval));
+    Schedule::new(base, cycle, extension, entries.collect())
+}
+
+/// 1000 ps an octet.
+fn gates(schedule: Schedule) -> Gates {
+    let mut gates = Gates::new(0);
+    gates.picos = 1000;
+    gates.submit(schedule, 0, true);
+    gates
+}
+
+/// The masks at some times.
+fn masks<const N: usize>(gates: &mut Gates, times: [u64; N]) -> [u32; N] {
+    times.map(|time| {
+        gates.settle(time);
+        gates.mask()
+    })
+}
+
+const OPEN: u32 = u32::MAX;
+
+#[test]
+fn a_schedule_begins_at_its_base_or_at_its_next_cycle() {
+    let entries = [(1, 100), (2, 200)];
+    let mut later = gates(schedule(1000, 300, 0, &entries));
+    let times = [999, 1000, 1099, 1100, 1299, 1300, 1400];
+    assert_eq!(masks(&mut later, times), [OPEN, 1, 1, 2, 2, 1, 2]);
+    // Of a base that has passed, the next cycle from now (0).
+    let mut past = gates(schedule(-1000, 300, 0, &entries));
+    assert_eq!(masks(&mut past, [199, 200, 300, 500]), [OPEN, 1, 2, 1]);
+    let mut zero = gates(schedule(0, 300, 0, &entries));
+    assert_eq!(masks(&mut zero, [299, 300, 400]), [OPEN, 1, 2]);
+}
+
+#[test]
+fn the_octets_of_an_entry_are_used_up_by_attempts() {
+    let mut gates = gates(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
+    gates.settle(1000);
+    // An octet takes a nanosecond: 500 of them, to be over at 1500.
+    assert!(!gates.admit(0, 501, 1000), "over too late");
+    assert!(!gates.admit(1, 10, 1000), "its gate is closed");
+    assert!(gates.admit(0, 400, 1100));
+    assert!(!gates.admit(0, 200, 1100), "100 are left");
+    assert!(!gates.admit(0, 50, 1100), "the attempt has taken them");
+    gates.settle(1500);
+    assert!(gates.admit(1, 500, 1500));
+    gates.settle(2000);
+    assert!(gates.admit(0, 100, 2400) && !gates.admit(0, 100, 2401));
+}
+
+#[test]
+fn a_change_waits_for_its_base_time() {
+    let mut gates = gates(schedule(1000, 200, 0, &[(1, 100), (2, 100)]));
+    gates.settle(1250);
+    gates.submit(schedule(2050, 100, 0, &[(4, 50), (8, 50)]), 1250, true);
+    assert!(gates.admin.is_some());
+    // As in Linux, all gates are open until the timer runs out, at the end of the entry at work.
+    assert_eq!(masks(&mut gates, [1250, 1299, 1300]), [OPEN, OPEN, 2]);
+    // The entry that would end past the new base time gives way before it begins: at 2000, for the
+    // end that follows, 2100, is past 2050.
+    let times = [1400, 1950, 1999, 2000, 2099, 2100, 2150];
+    assert_eq!(masks(&mut gates, times), [1, 2, 2, 4, 4, 8, 4]);
+    assert!(gates.admin.is_none());
+}
+
+#[test]
+fn the_last_entry_is_given_up_for_a_schedule_within_the_extension() {
+    let with = |extension| {
+        let mut gates = gates(schedule(1000, 200, extension, &[(1, 100), (2, 100)]));
+        gates.settle(1350);
+        gates.submit(schedule(1820, 100, 0, &[(4, 50), (8, 50)]), 1350, true);
+        masks(&mut gates, [1650, 1750, 1810, 1860, 1870, 1920])
+    };
+    // Without, the entry of 1800 is the one that would end past 1820.
+    assert_eq!(with(0), [1, 2, 4, 4, 8, 4]);
+    // 20 ns from the end of the entry of 1700 to the new base: it is the new schedule's first already.
+    assert_eq!(with(20), [1, 4, 4, 4, 8, 4]);
+}
+
+#[test]
+fn only_what_some_gate_may_let_leave_waits_for_it() {
+    let gates = gates(schedule(1000, 300, 0, &[(1, 100), (2, 200)]));
+    assert!(gates.could(0, 100) && !gates.could(0, 101));
+    assert!(gates.could(1, 200) && !gates.could(1, 201));
+    assert!(!gates.could(2, 1));
+}
+
+#[test]
+fn far_times_are_reached_at_once() {
+    let mut gates = gates(schedule(0, 2, 0, &[(1, 1), (2, 1)]));
+    let year = 31_536_000_000_000_000;
+    assert_eq!(masks(&mut gates, [year, year + 1, year + 2]), [1, 2, 1]);
+    assert_eq!(gates.next(year + 2), Some(year + 3));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whenever the clock is looked at, the gates are those of the entry its cycle is in.
+    #[test]
+    fn gates_follow_the_cycle(
+        intervals in prop::collection::vec(1u32..50, 1..6),
+        cut in 0i64..60,
+        base in 1i64..500,
+        steps in prop::collection::vec(prop_oneof![0u64..20, 0u64..400, 0u64..1_000_000], 1..60),
+    ) {
+        let sum: i64 = intervals.iter().map(|&i| i64::from(i)).sum();
+        let first = i64::from(intervals[0]);
+        // Shorter than the intervals, but for the first, or longer than they are.
+        let cycle = (sum + 20 - cut).max(first);
+        let period = sum.min(cycle);
+        let entries: Vec<_> = (1..).zip(intervals.iter().copied()).collect();
+        let mut gates = gates(schedule(base, cycle, 0, &entries));
+        let mut now = 0;
+        for step in steps {
+            now += step;
+            gates.settle(now);
+            let at = now as i64 - base;
+            let mut left = at.rem_euclid(period);
+            let oracle = entries.iter().find(|(_, interval)| {
+                left -= i64::from(*interval);
+                left < 0
+            });
+            let oracle = if at < 0 { OPEN } else { oracle.unwrap().0 };
+            prop_assert_eq!(gates.mask(), oracle, "at {}", now);
+        }
+    }
+}
