@@ -458,6 +458,8 @@ fn a_stalled_reader_slows_producers_down() {
     };
     let domain = Domain::new(config);
     let guard = domain.pin();
+    // Before the thread is there: it may be done before this one runs again.
+    let start = std::time::Instant::now();
     let waiting = std::thread::scope(|scope| {
         let producer = scope.spawn(|| {
             for _ in 0..100 {
@@ -465,7 +467,6 @@ fn a_stalled_reader_slows_producers_down() {
             }
             domain.stats().waiting()
         });
-        let start = std::time::Instant::now();
         let waiting = producer.join().unwrap();
         assert!(start.elapsed() >= 36 * Config::default().patience);
         waiting
