@@ -357,8 +357,10 @@ impl Block {
             let mut state = self.state();
             let dead = state.dead;
             let chain = match state.entry(index) {
+                // Nothing may come into a block that is emptied.
+                _ if dead => return None,
                 Some(entry) => entry.chain.clone(),
-                None if create && !dead => self.create(&mut state, index),
+                None if create => self.create(&mut state, index),
                 None => return None,
             };
             let held = chain.holds.change(add_plain);

@@ -6,7 +6,7 @@
 //! one to let go takes it out of the table. Counting is what clients see and is done at once; memory
 //! goes when the last packet that may run the action is through.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -120,10 +120,12 @@ impl Table {
 
     /// `__tcf_action_put`: lets go of a reference (and a bind). Answers whether it was the last.
     pub fn put(&self, action: &ActionRef, bind: bool, env: &Env<'_>) -> bool {
+        let last = action.common.refs.fetch_sub(1, AcqRel) == 1;
+        // After the reference: who sees no bind may not take the bind's reference for the creation's.
         if bind {
-            action.common.binds.fetch_sub(1, Relaxed);
+            action.common.binds.fetch_sub(1, Release);
         }
-        if action.common.refs.fetch_sub(1, AcqRel) != 1 {
+        if !last {
             return false;
         }
         // In this order: what is kept by index goes before the index can be another's.
@@ -132,11 +134,15 @@ impl Table {
         true
     }
 
-    /// `tcf_idr_delete_index`: takes away the reference of the action's own creation.
+    /// `tcf_idr_delete_index`: takes away the reference of the action's own creation, which only one of
+    /// several requests can. ENOENT: it has none any more.
     pub fn delete(&self, index: u32, env: &Env<'_>) -> Result<(), Error> {
         let action = self.map.get(index).ok_or(Error::new(ENOENT))?;
         if action.common.binds.load(Acquire) > 0 {
             return Err(Error::new(EPERM));
+        }
+        if !action.common.disown() {
+            return Err(Error::new(ENOENT));
         }
         self.put(&action, false, env);
         Ok(())
@@ -150,8 +156,11 @@ impl Table {
             if action.common.binds.load(Acquire) > 0 {
                 return (count, false);
             }
-            self.put(&action, false, env);
-            count += 1;
+            // One that another request has deleted goes when that is done.
+            if action.common.disown() {
+                self.put(&action, false, env);
+                count += 1;
+            }
             from = index.checked_add(1);
         }
         (count, true)

@@ -33,6 +33,9 @@ pub(crate) static POLICY: Policy = policy! { max act::MAX;
     act::HW_STATS => Rule::bitfield32(HW_STATS_ANY as u32),
 };
 
+/// The index is reserved by the request itself: it would wait for itself. Answered as EAGAIN, at once.
+pub(crate) const OWN_INDEX: i32 = i32::MAX;
+
 /// The circumstances of a request that makes actions.
 pub struct Init<'a> {
     /// Its surroundings.
@@ -294,6 +297,15 @@ pub struct InitList {
 }
 
 impl InitList {
+    /// Whether one of them is new and has the index that the attributes of another ask for.
+    fn reserves(&self, ops: &'static Ops, tb: &Table<'_>) -> bool {
+        let wanted = (ops.index)(tb.get(act::OPTIONS).as_ref());
+        self.list.iter().any(|Inited { action, created }| {
+            let common = &action.common;
+            *created && std::ptr::eq(common.table().ops, ops) && Some(common.index) == wanted
+        })
+    }
+
     /// `tcf_idr_insert_many`: the new ones become visible.
     pub fn commit<C: FromIterator<ActionRef>>(self) -> C {
         let publish = |inited: Inited| {
@@ -348,7 +360,13 @@ pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error
     for attr in attrs() {
         let loaded = first.take().map_or_else(|| load_ops(&attr), Ok);
         let result = loaded
-            .and_then(|(ops, tb)| init_one(init, ops, &tb))
+            .and_then(|(ops, tb)| {
+                let inited = init_one(init, ops, &tb);
+                inited.map_err(|error| match error.errno {
+                    EAGAIN if done.reserves(ops, &tb) => Error::new(OWN_INDEX),
+                    _ => error,
+                })
+            })
             .and_then(|inited| {
                 let checked = check_offload(init, &inited.action);
                 done.list.push(inited);

@@ -67,6 +67,7 @@ use crate::verdict::{Code, Outcome};
 
 pub use dump::{Own, dump_action, dump_list, dump_old};
 pub use exec::run;
+pub(crate) use init::OWN_INDEX;
 pub(crate) use init::POLICY;
 pub use init::{Init, InitList, Inited, find_ops, init_list, init_police, unknown_kind};
 
@@ -116,6 +117,8 @@ pub const HW_STATS_ANY: u8 = (act::HW_STATS_IMMEDIATE | act::HW_STATS_DELAYED) a
 pub const USER_FLAGS: u32 = act::FLAGS_NO_PERCPU_STATS | act::FLAGS_SKIP_HW | act::FLAGS_SKIP_SW;
 /// The action was made by a filter, not by itself (`TCA_ACT_FLAGS_BIND`).
 const FLAG_BIND: u32 = 1 << 17;
+/// Its own creation holds a reference.
+const FLAG_OWN: u32 = 1 << 19;
 
 /// The table's `rares` know the action.
 const FLAG_RARE: u32 = 1 << 18;
@@ -209,6 +212,7 @@ pub trait Spec: Kind + Sized {
     fn change(&self, params: Self::Params);
 }
 
+type IndexFn = fn(Option<&Attr<'_>>) -> Option<u32>;
 type InitFn = fn(&Init<'_>, &Arc<Table>, Option<&Attr<'_>>) -> Result<Inited, Error>;
 
 /// The line of a kind in [`KINDS`].
@@ -218,6 +222,7 @@ pub struct Ops {
     /// Octets of an action.
     pub(crate) size: usize,
     init: InitFn,
+    index: IndexFn,
 }
 
 impl std::fmt::Debug for Ops {
@@ -233,6 +238,7 @@ impl Ops {
             kind: K::KIND,
             size: size_of::<Action<K>>(),
             init: init::one::<K>,
+            index: |options| K::parse(options).ok().map(|(index, _)| index),
         }
     }
 }
@@ -284,7 +290,9 @@ impl Common {
             refs: AtomicU32::new(1),
             binds: AtomicU32::new(u32::from(bind)),
             flags: AtomicU32::new(
-                flags | u32::from(HW_STATS_ANY) << HW_STATS | if bind { FLAG_BIND } else { 0 },
+                flags
+                    | u32::from(HW_STATS_ANY) << HW_STATS
+                    | if bind { FLAG_BIND } else { FLAG_OWN },
             ),
             control: AtomicI32::new(0),
             install: now,
@@ -334,6 +342,12 @@ impl Common {
     /// Made by a filter.
     fn is_bound_kind(&self) -> bool {
         self.flags.load(Relaxed) & FLAG_BIND != 0
+    }
+
+    /// Takes away the reference of its own creation, to be put by who does; `false` if there is none any
+    /// more.
+    pub(crate) fn disown(&self) -> bool {
+        self.flags.fetch_and(!FLAG_OWN, AcqRel) & FLAG_OWN != 0
     }
 
     /// Counts a packet and notes the time (`tcf_action_update_bstats`, `tcf_lastuse_update`).

@@ -14,7 +14,7 @@ use super::{DumpCx, Request, device};
 use crate::counters::{put_no_stats, put_queue_stats};
 use crate::device::{Tree, under};
 use crate::env::{Env, Reply, Requester};
-use crate::qdisc::{Create, Drops, Gone, Node};
+use crate::qdisc::{Create, Drops, Gone, Inner, Node};
 
 /// Serves a request that is no dump. Packets that waited in what went come back.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> {
@@ -178,7 +178,7 @@ fn build(
     }
     let mut w = Writer::new();
     // Without a bound it always fits.
-    let _ = write(&mut w, ty, by, ifindex, node, class);
+    let _ = write(&mut w, ty, by, ifindex, node, &node.lock(), class);
     w.into_vec()
 }
 
@@ -189,9 +189,9 @@ fn write(
     by: Requester,
     ifindex: u32,
     node: &Node,
+    inner: &Inner,
     class: u32,
 ) -> Result<(), Full> {
-    let inner = node.lock();
     let mut options = Writer::new();
     let mut tcm = TcMsg {
         ifindex: ifindex as i32,
@@ -256,12 +256,14 @@ impl Dump {
         let (ifindex, nodes) = self.nodes(cx.env);
         let start = w.len();
         for node in nodes.iter().skip(self.qdiscs) {
-            let classes = node.lock().qdisc.classes();
+            // Locked from the list to its last class: one that went would be shown as the qdisc.
+            let inner = node.lock();
+            let classes = inner.qdisc.classes();
             for &class in classes.iter().skip(self.classes) {
                 if one && w.len() > start {
                     return Ok(false);
                 }
-                if write(w, rtm::NEWTCLASS, cx.by, ifindex, node, class).is_err() {
+                if write(w, rtm::NEWTCLASS, cx.by, ifindex, node, &inner, class).is_err() {
                     return match w.is_empty() {
                         true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
                         false => Ok(false),

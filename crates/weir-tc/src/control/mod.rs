@@ -6,7 +6,7 @@
 //! is larger than a datagram should be. The order of checks, errno and sentences are Linux's.
 //!
 //! EAGAIN inside means that an object went between being found and being changed: the request starts
-//! anew, a bounded number of times.
+//! anew, for as long as whoever takes the object away may need.
 
 pub mod action;
 pub mod chain;
@@ -22,6 +22,7 @@ mod stress;
 mod tests;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use weir_netlink::errno::{EAGAIN, EINVAL, ENODEV, ENOENT, EOPNOTSUPP};
 use weir_netlink::tca::{self, h};
@@ -29,6 +30,7 @@ use weir_netlink::{
     Error, Message, Policy, Rule, Strictness, TCM_IFINDEX_MAGIC_BLOCK, Table, TcMsg, policy,
 };
 
+use crate::action::OWN_INDEX;
 use crate::block::Block;
 use crate::env::{Env, Requester};
 use crate::host::Device;
@@ -45,8 +47,11 @@ pub(crate) static POLICY: Policy = policy! { max tca::MAX;
     tca::EGRESS_BLOCK => Rule::u32(),
 };
 
-/// Times a request starts anew.
+/// Times a request starts anew at once, and how long it then tries with pauses: the thread it waits for
+/// may have to wait for a CPU.
 const REPLAYS: usize = 16;
+const PAUSE: Duration = Duration::from_millis(1);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `IFNAMSIZ`: names of kinds are shorter.
 const NAME_LEN: usize = 16;
@@ -92,15 +97,31 @@ pub struct DumpCx<'a> {
     pub by: Requester,
 }
 
-/// Runs `attempt` until it does not end with EAGAIN, a bounded number of times.
+/// Runs `attempt` until it does not end with EAGAIN, as Linux does; in the end that is the answer.
 fn replay<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    for _ in 1..REPLAYS {
+    for _ in 0..REPLAYS {
         match attempt() {
             Err(error) if error.errno == EAGAIN => std::thread::yield_now(),
-            result => return result,
+            result => return settled(result),
         }
     }
-    attempt()
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if error.errno == EAGAIN && start.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+            }
+            result => return settled(result),
+        }
+    }
+}
+
+/// What a request itself stands in the way of is answered at once.
+fn settled<T>(result: Result<T, Error>) -> Result<T, Error> {
+    result.map_err(|error| match error.errno {
+        OWN_INDEX => Error::new(EAGAIN),
+        _ => error,
+    })
 }
 
 fn device(env: &Env<'_>, ifindex: i32) -> Result<Arc<dyn Device>, Error> {

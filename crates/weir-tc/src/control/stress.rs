@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use weir_netlink::tca::{self, act, flower, gact};
 use weir_netlink::{TcGen, TcMsg, TcaMsg, Writer, errno::*, nlm, rtm};
 
+use crate::action::{Init, OWN_INDEX, init_list};
 use crate::testing::{Stack, ipv4, vectors};
 use crate::verdict::Verdict;
 
@@ -216,4 +217,147 @@ pub(super) fn shared_action() -> Vec<u8> {
     w.end(tab);
     w.finish(mark).unwrap();
     w.into_vec()
+}
+
+/// A request about gact actions `indices`, all in one.
+fn actions(ty: u16, flags: u16, indices: &[u32]) -> Vec<u8> {
+    let mut w = Writer::new();
+    let mark = w.message(ty, nlm::F_REQUEST | flags, 1, 0);
+    w.fixed(&TcaMsg::default());
+    let tab = w.nest(tca::root::TAB);
+    for (at, &index) in (1..).zip(indices) {
+        let nest = w.nest(at);
+        w.put_str(act::KIND, "gact");
+        if ty == rtm::NEWACTION {
+            let parms = w.nest(act::OPTIONS);
+            let wanted = TcGen {
+                index,
+                ..TcGen::default()
+            };
+            w.put_fixed(gact::PARMS, &wanted);
+            w.end(parms);
+        } else {
+            w.put_u32(act::INDEX, index);
+        }
+        w.end(nest);
+    }
+    w.end(tab);
+    w.finish(mark).unwrap();
+    w.into_vec()
+}
+
+/// `tcf_idr_check_alloc`: an index that is reserved is EAGAIN; here the request itself has reserved it,
+/// so that waiting would be for ever.
+#[test]
+fn an_index_twice_in_a_request_is_refused_at_once() {
+    let stack = Stack::default();
+    let twice = actions(rtm::NEWACTION, nlm::F_CREATE | nlm::F_EXCL, &[5, 6, 5]);
+    let tab = weir_netlink::messages(&twice).next().unwrap();
+    let tab = tab.attrs::<TcaMsg>().find_type(tca::root::TAB).unwrap();
+    let errno = stack.env(|env| {
+        let mut init = Init {
+            env,
+            block: None,
+            filter_flags: 0,
+            replace: false,
+            flags: 0,
+        };
+        init_list(&mut init, &tab).unwrap_err().errno
+    });
+    assert_eq!(errno, OWN_INDEX);
+    assert_eq!(stack.request(&twice).unwrap_err().errno, EAGAIN);
+    assert!(tc(&stack, "tc actions list action gact").is_empty());
+    let once = actions(rtm::NEWACTION, nlm::F_CREATE | nlm::F_EXCL, &[5, 6]);
+    stack.request(&once).unwrap();
+}
+
+/// Who deletes an action takes its one reference, whatever others hold meanwhile.
+#[test]
+fn stress_actions_are_deleted_once() {
+    let stack = &Stack::default();
+    tc(stack, "tc qdisc add dev d0 clsact");
+    std::thread::scope(|scope| {
+        for me in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..ROUNDS * 4 {
+                    let index = 1 + (me + round) % 3;
+                    let (flags, prio) = (nlm::F_CREATE | nlm::F_EXCL, 1 + me as u16);
+                    let result = match (me + round / 7) % 5 {
+                        0 => stack.request(&actions(rtm::NEWACTION, flags, &[index])),
+                        1 => stack.request(&actions(rtm::DELACTION, 0, &[index])),
+                        2 => stack.request(&actions(rtm::GETACTION, 0, &[index])),
+                        3 => stack.request(&actions(rtm::DELACTION, nlm::F_ROOT, &[index])),
+                        _ => {
+                            let request = |ty, flags| filter(ty, flags, 0, prio, 1, prio, index);
+                            stack.request(&request(rtm::NEWTFILTER, flags)).unwrap();
+                            stack.request(&request(rtm::DELTFILTER, 0))
+                        }
+                    };
+                    if let Err(error) = result {
+                        // There already, gone already, or bound to a filter.
+                        assert!(matches!(error.errno, EEXIST | ENOENT | EPERM), "{error}");
+                    }
+                }
+            });
+        }
+    });
+    // What is left has the reference of its creation alone, which one request takes.
+    stack
+        .request(&actions(rtm::DELACTION, nlm::F_ROOT, &[1]))
+        .unwrap();
+    assert!(tc(stack, "tc actions list action gact").is_empty());
+    stack
+        .request(&actions(
+            rtm::NEWACTION,
+            nlm::F_CREATE | nlm::F_EXCL,
+            &[1, 2, 3],
+        ))
+        .unwrap();
+}
+
+/// A class that goes while a dump lists it is shown as itself or not at all.
+#[test]
+fn stress_classes_come_and_go_beside_a_dump() {
+    let stack = &Stack::default();
+    let all = vectors(include_str!("../../tests/vectors/qdisc.vec"));
+    let qdisc = |command: &str| {
+        let (_, datagrams) = all.iter().find(|(found, _)| found == command).unwrap();
+        datagrams[0].clone()
+    };
+    stack
+        .request(&qdisc("tc qdisc add dev d0 root handle 1: drr"))
+        .unwrap();
+    let add = qdisc("tc class add dev d0 parent 1: classid 1:1 drr quantum 3000");
+    // The same for another class, or without its creation.
+    let class = |ty: u16, minor: u32| {
+        let mut request = add.clone();
+        request[4..6].copy_from_slice(&ty.to_ne_bytes());
+        request[24..28].copy_from_slice(&(1 << 16 | minor).to_ne_bytes());
+        stack.request(&request).map(drop)
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| {
+            for round in 0..ROUNDS {
+                (1..=9).for_each(|minor| class(rtm::NEWTCLASS, minor).unwrap());
+                let kept = round % 9 + 1;
+                (1..=9)
+                    .filter(|&minor| minor != kept)
+                    .for_each(|minor| class(rtm::DELTCLASS, minor).unwrap());
+                class(rtm::DELTCLASS, kept).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                for answer in tc(stack, "tc class show dev d0") {
+                    let tcm = answer.message().fixed::<TcMsg>().unwrap();
+                    assert_eq!((tcm.handle >> 16, tcm.parent), (1, tca::h::ROOT));
+                    assert_ne!(tcm.handle & 0xffff, 0, "the qdisc is no class");
+                }
+            }
+        });
+        let changed = change.join();
+        done.store(true, Relaxed);
+        changed.unwrap();
+    });
 }
