@@ -215,7 +215,8 @@ pub trait Dump: Send {
     /// Writes messages until the datagram is full (`Ok(false)`) or nothing is left (`Ok(true)`).
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error>;
 
-    /// Writes a message that is larger than a datagram should be; `out` has no bound.
+    /// Writes a message that is larger than a datagram should be; `out` has no bound. One that does not
+    /// fit there either ends the dump with EMSGSIZE.
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         self.fill(ctl, out)
     }
@@ -262,10 +263,11 @@ where
     F: FnMut(&DumpCtl<'_>, &T, &mut Writer) -> bool + Send,
 {
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
-        if let Some(item) = self.next.take().or_else(|| self.items.next()) {
-            (self.fill)(ctl, &item, out);
+        match self.next.take().or_else(|| self.items.next()) {
+            // It is longer than an attribute can be.
+            Some(item) if !(self.fill)(ctl, &item, out) => Err(Error::new(errno::EMSGSIZE)),
+            _ => Ok(false),
         }
-        Ok(false)
     }
 
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {

@@ -222,7 +222,12 @@ impl Dump for RouteDump {
     }
 
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
-        Ok(self.some(ctl, out, 1))
+        let done = self.some(ctl, out, 1);
+        if !done && out.is_empty() {
+            // More next hops than an attribute holds: it would be tried for ever.
+            return Err(Error::new(errno::EMSGSIZE));
+        }
+        Ok(done)
     }
 
     fn generation(&self, ctl: &DumpCtl<'_>) -> u32 {
