@@ -17,12 +17,15 @@ count=${1:-20}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Of what has a life time, the time that is left changes by itself.
 host() {
-    ip -o link
-    ip -o address
-    ip route show table all
-    ip rule
-    ls /run/netns 2>/dev/null || true
+    {
+        ip -o link
+        ip -o address
+        ip route show table all
+        ip rule
+        ls /run/netns 2>/dev/null || true
+    } | sed 's/[0-9]*sec/SEC/g'
 }
 host >"$work/host-before"
 

@@ -32,7 +32,7 @@ done
 tries=0
 until [ "$(find "$directory" -name 'made-*' | wc -l)" = "$count" ]; do
     tries=$((tries + 1))
-    [ $tries -lt 600 ] || { echo "the other stacks did not come" >&2; exit 1; }
+    [ $tries -lt 3000 ] || { echo "the other stacks did not come" >&2; exit 1; }
     sleep 0.1
 done
 

@@ -393,7 +393,7 @@ mod tests {
         let me = std::process::id();
         let mut tasks = Tasks::of_launch(Carrier::Limit, me, NsId(3), &runtime);
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "read x; sleep 9 & read x; kill $!; wait"])
+            .args(["-c", "read x; sleep 1000 & read x; kill $!; wait"])
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
@@ -432,7 +432,7 @@ mod tests {
             let tid = sys::thread_id();
             let spawn = || {
                 std::process::Command::new("sleep")
-                    .arg("9")
+                    .arg("1000")
                     .spawn()
                     .unwrap()
             };

@@ -5,6 +5,7 @@
 mod common;
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use weir_port::generator::{Generator, Parameters};
@@ -35,10 +36,28 @@ fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-fn directory(name: &str) -> std::path::PathBuf {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&directory).unwrap();
-    directory
+/// A folder of the test's own, gone with it.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// A file in it.
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What is left over is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Writes `count` generated frames into `name` and returns them.
@@ -61,10 +80,9 @@ fn generate(name: &str, parameters: &str) -> Vec<Frame> {
 
 #[test]
 fn they_read_every_format() {
-    let directory = directory("formats");
+    let directory = Directory::new("formats");
     for name in ["a.pcap", "a.pcapng", "b.pcapng.gz", "b.pcap.gz"] {
-        let path = directory.join(name);
-        let path = path.to_str().unwrap();
+        let path = &*directory.file(name);
         let frames = generate(
             path,
             "count=3,rate=2,start=1700000000123456789,flows=2,size=100,proto=udp",
@@ -112,8 +130,8 @@ fn they_read_every_format() {
 
 #[test]
 fn tshark_sees_names_directions_and_comments() {
-    let path = directory("options").join("a.pcapng");
-    let path = path.to_str().unwrap();
+    let directory = Directory::new("options");
+    let path = &*directory.file("a.pcapng");
     generate(
         path,
         "count=2,proto=tcp,src=2001:db8:1::2,dst=2001:db8:2::2",
@@ -152,10 +170,9 @@ fn tshark_sees_names_directions_and_comments() {
 
 #[test]
 fn we_read_what_tcpdump_writes() {
-    let directory = directory("tcpdump");
-    let ours = directory.join("ours.pcapng");
-    let theirs = directory.join("theirs.pcap");
-    let (ours, theirs) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
+    let directory = Directory::new("tcpdump");
+    let (ours, theirs) = (directory.file("ours.pcapng"), directory.file("theirs.pcap"));
+    let (ours, theirs) = (&*ours, &*theirs);
     let frames = generate(ours, "count=10,flows=3,seed=4");
     if output("tcpdump", &["-r", ours, "-w", theirs]).is_some() {
         let read: Vec<_> = Reader::open(theirs).unwrap().map(Result::unwrap).collect();

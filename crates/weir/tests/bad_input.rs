@@ -324,13 +324,13 @@ def ask(s, size):
     answer = s.recv(65536)
     return struct.unpack_from("=H", answer, 4)[0], struct.unpack_from("=i", answer, 16)[0]
 s = socket.socket(16, 3, 0)
-s.settimeout(20)
+s.settimeout(120)
 try:
     ask(s, 1 << 20)
 except OSError as error:
     print("errno", error.errno)
 s = socket.socket(16, 3, 0)
-s.settimeout(20)
+s.settimeout(120)
 try:
     s.setsockopt(socket.SOL_SOCKET, 32, 16 << 20) # SO_SNDBUFFORCE
 except PermissionError:
@@ -383,7 +383,7 @@ X
 fn a_background_process_does_not_hold_the_run() {
     for user in users() {
         // What the script leaves behind: Weir waits for it, and it is still served.
-        let (printed, status) = script(*user, "(sleep 0.3; ip -br link | wc -l) & exit 0");
+        let (printed, status) = script(*user, "(sleep 0.1; ip -br link | wc -l) & exit 0");
         assert_eq!((printed.as_str(), status), ("1\n", 0));
     }
 }

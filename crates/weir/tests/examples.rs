@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::{env, fs, process};
+
+use common::Folder;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -15,23 +17,6 @@ fn examples() -> PathBuf {
         .join("../../examples")
         .canonicalize()
         .unwrap()
-}
-
-/// A folder of the test's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = env::temp_dir().join(format!("weir-examples-{name}-{}", process::id()));
-        fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[track_caller]
@@ -81,7 +66,7 @@ fn edge_router(folder: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn edge_router_is_the_same_twice() {
-    let folder = Folder::new("edge");
+    let folder = Folder::new();
     let first = edge_router(&folder.0);
     for (name, bytes) in &first {
         assert!(bytes.len() > 500, "{name} is all but empty");
@@ -98,7 +83,7 @@ fn pytest_pyroute2() {
     if !common::has(pytest.to_str().unwrap(), "python3-venv") {
         return;
     }
-    let folder = Folder::new("pytest");
+    let folder = Folder::new();
     succeed(
         Command::new(WEIR)
             .current_dir(&folder.0)
@@ -125,7 +110,7 @@ fn bottleneck_row(table: &str, queue: &str) -> [f64; 5] {
 
 #[test]
 fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
-    let folder = Folder::new("bottleneck");
+    let folder = Folder::new();
     let run = |name: &str| {
         let out = folder.0.join(name);
         let mut command = Command::new(examples().join("bottleneck/run.sh"));

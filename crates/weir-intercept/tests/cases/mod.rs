@@ -8,6 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Longer than anything here takes on a busy machine; shorter than the sleeps of what must not end by
+/// itself.
+const PATIENCE: Duration = Duration::from_secs(240);
+
 /// A script run under `sh`, and what must come out.
 struct Case {
     name: &'static str,
@@ -51,7 +55,7 @@ const CASES: &[Case] = &[
                  ip link set d0 netns foo; ip -n foo -br link | cut -d' ' -f1; ip -br link | wc -l
                  ip netns exec foo sh -c 'ip netns identify $$; ip netns identify'
                  ip netns identify; ip netns exec foo ip netns exec bar ip netns identify
-                 ip netns exec foo sleep 5 & sleep .3; test \"$(ip netns pids foo)\" = $! && echo pids
+                 ip netns exec foo sleep 1000 & until test \"$(ip netns pids foo)\" = $!; do sleep .05; done; echo pids
                  kill $!; wait $! 2>/dev/null; ip netns del foo; ip netns list; ls /run/netns
                  ip netns add bar; ip netns del nope; ip netns attach me $$; ip netns identify
                  test -e /run/netns/bar && echo exists; test -e /run/netns/foo || echo gone
@@ -72,8 +76,11 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "netns-monitor",
-        needs: &["ip", "timeout"],
-        script: "ip netns add a; timeout 1 stdbuf -oL ip netns monitor & sleep .4; ip netns add b; ip netns del a; wait; true",
+        needs: &["ip", "stdbuf"],
+        // Its watch stands before anything happens.
+        script: "o=$(mktemp); ip netns add a; stdbuf -oL ip netns monitor > $o & m=$!
+                 until grep -qs ^inotify /proc/$m/fdinfo/*; do sleep .05; done; ip netns add b; ip netns del a
+                 until grep -q 'delete a' $o; do sleep .05; done; kill $m; cat $o; rm $o",
         prints: "add b\ndelete a",
         ..DEFAULT
     },
@@ -81,7 +88,8 @@ const CASES: &[Case] = &[
         name: "move-by-pid",
         needs: &["ip"],
         script: "ip netns add foo; ip link add d0 type dummy
-                 ip netns exec foo sleep 5 & sleep .3; ip link set d0 netns $!
+                 ip netns exec foo sleep 1000 & until test \"$(ip netns pids foo)\" = $!; do sleep .05; done
+                 ip link set d0 netns $!
                  ip -n foo -br link show d0 | cut -d' ' -f1; kill $!",
         prints: "d0",
         ..DEFAULT
@@ -90,7 +98,7 @@ const CASES: &[Case] = &[
         name: "inheritance",
         needs: &["ip", "bash"],
         script: "ip netns add foo; ip netns add bar
-                 ip netns exec foo bash -c '(sleep .3; ip netns identify) & exit 0'; sleep .6
+                 ip netns exec foo bash -c '(while kill -0 $$; do sleep .05; done 2>/dev/null; ip netns identify) & exit 0' | cat
                  ip netns exec foo bash -c 'ip netns exec bar ip netns identify; ip netns identify'
                  ip netns exec bar bash -c 'bash -c \"bash -c \\\"ip netns identify\\\"\"'",
         prints: "foo\nbar\nfoo\nbar",
@@ -99,7 +107,8 @@ const CASES: &[Case] = &[
     Case {
         name: "killed-parents",
         needs: &["ip", "bash"],
-        script: "ip netns add foo; ip netns exec foo bash -c '(sleep .3; ip netns identify) & kill -9 $$'; sleep .6",
+        script: "ip netns add foo
+                 ip netns exec foo bash -c '(while kill -0 $$; do sleep .05; done 2>/dev/null; ip netns identify) & kill -9 $$' | cat",
         prints: "foo",
         ..DEFAULT
     },
@@ -226,9 +235,12 @@ for n, name in ((0x8933, b\"nope\"), (0x8946, b\"d0\"), (0x8b01, b\"d0\"), (0x89
     },
     Case {
         name: "monitor",
-        needs: &["ip", "timeout"],
-        script: "o=$(mktemp); timeout 2 ip monitor link > $o & sleep .5; ip link add d7 type dummy
-                 ip link set d7 up; wait; grep -c d7 $o; rm $o",
+        needs: &["ip"],
+        // It hears once it tells of something, and all when it tells of the last.
+        script: "o=$(mktemp); ip monitor link > $o & m=$!; n=1300
+                 until grep -q lo: $o; do n=$((n + 1)); ip link set lo mtu $n; sleep .05; done
+                 ip link add d7 type dummy; ip link set d7 up; ip link set lo mtu 1300
+                 until grep -q 'mtu 1300 ' $o; do sleep .05; done; kill $m; grep -c d7 $o; rm $o",
         prints: "2",
         ..DEFAULT
     },
@@ -321,11 +333,12 @@ print(\"alive\")
         name: "unreaped",
         needs: &["ip", "python3"],
         script: "ip netns add z; python3 -c '
-import subprocess, time
-p = subprocess.Popen([\"ip\", \"netns\", \"exec\", \"z\", \"true\"]); time.sleep(.4)
+import os, subprocess
+p = subprocess.Popen([\"ip\", \"netns\", \"exec\", \"z\", \"true\"])
+os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
 subprocess.run([\"ip\", \"netns\", \"del\", \"z\"])
-import os
-os.system(\"$WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o dropped.*\")
+d = \"$WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o dropped.*\"
+os.system(f\"until {d} | grep -F [1]; do sleep .05; done\")
 '",
         prints: "dropped [1]",
         ..DEFAULT
@@ -342,10 +355,12 @@ os.system(\"$WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o dr
         name: "lifetime",
         needs: &["ip", "unshare"],
         script: "d() { $WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o 'dropped.*'; }
-                 ip netns add one; ip netns add two; ip netns del one; d
-                 ip netns exec two sleep .6 & sleep .3; ip netns del two; d; wait; sleep .3; d
-                 unshare -n true; sleep .3; d; ip netns add four; exec 5< /run/netns/four; ip netns del four
-                 d; exec 5<&-; sleep .6; d",
+                 until_is() { until d | grep -F \"[$1]\"; do sleep .05; done; }
+                 ip netns add one; ip netns add two; ip netns del one; until_is 1
+                 ip netns exec two sleep 1000 & until test \"$(ip netns pids two)\" = $!; do sleep .05; done
+                 ip netns del two; d; kill $!; until_is 1,2
+                 unshare -n true; until_is 1,2,3; ip netns add four; exec 5< /run/netns/four; ip netns del four
+                 d; exec 5<&-; until_is 1,2,3,4",
         prints: "dropped [1]\ndropped [1]\ndropped [1,2]\ndropped [1,2,3]\ndropped [1,2,3]\ndropped [1,2,3,4]",
         ..DEFAULT
     },
@@ -374,7 +389,7 @@ os.system(\"$WEIR_TEST exec $WEIR_STACK/control --stat -- true 2>&1 | grep -o dr
     },
     Case {
         name: "leftovers-are-ended",
-        script: "(trap '' TERM; sleep 100) & sleep 100 & echo started",
+        script: "(trap '' TERM; sleep 1000) & sleep 1000 & echo started",
         prints: "started",
         ..DEFAULT
     },
@@ -393,6 +408,30 @@ impl Way {
     fn name(self) -> String {
         let user = if self.nobody { "nobody" } else { "self" };
         format!("{user}/{}", self.mode)
+    }
+
+    /// Whether the machine has what the way needs, as `unshare` finds. Mode U is not skipped where that is
+    /// missing, as in many containers: it is not there, and mode A takes its place.
+    fn is_here(self) -> bool {
+        let tries: &[&[&str]] = match (self.mode, self.nobody) {
+            ("U", true) => &[&["-Urm", "true"]],
+            ("U", false) => &[&["-m", "true"], &["-Urm", "true"]],
+            _ => return true,
+        };
+        let here = tries.iter().any(|words| {
+            let mut unshare = Command::new("unshare");
+            unshare.args(*words).current_dir("/").stderr(Stdio::null());
+            if self.nobody {
+                unshare.uid(NOBODY).gid(NOBODY);
+            }
+            // Without the program nothing is known.
+            unshare.status().map_or(true, |status| status.success())
+        });
+        if !here {
+            let name = self.name();
+            println!("not as {name}: no mount namespace may be made here");
+        }
+        here
     }
 
     /// This program again, as the user of this way.
@@ -418,6 +457,7 @@ pub fn run_all(only: Option<&str>) -> i32 {
         .into_iter()
         .filter(|&(nobody, _)| root || !nobody)
         .map(|(nobody, mode)| Way { nobody, mode })
+        .filter(|way| way.is_here())
         .collect();
     let before = host_state();
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
@@ -470,7 +510,10 @@ fn host_state() -> String {
     ] {
         let _ = write!(state, "{:?}", std::fs::read_to_string(path).ok());
     }
-    for path in ["/run", "/run/netns", "/sys/class/net"] {
+    // In /run others come and go.
+    let netns = Path::new("/run/netns").exists();
+    let _ = write!(state, "{netns}");
+    for path in ["/run/netns", "/sys/class/net"] {
         let names = std::fs::read_dir(path).map(|d| {
             let mut names: Vec<_> = d.flatten().map(|e| e.file_name()).collect();
             names.sort();
@@ -508,7 +551,7 @@ fn run_case(case: &Case, way: Way) -> Result<(), String> {
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     let out = drain(child.stdout.take());
     let err = drain(child.stderr.take());
-    let code = finish(&mut child, 60)?;
+    let code = finish(&mut child)?;
     let (out, err) = (out.join().unwrap(), err.join().unwrap());
     let mut wrong = String::new();
     if squeeze(&out) != squeeze(case.prints) {
@@ -545,9 +588,9 @@ fn drain(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<St
 }
 
 /// The exit code; a process that does not end is killed and that is the failure.
-fn finish(child: &mut Child, seconds: u64) -> Result<i32, String> {
+fn finish(child: &mut Child) -> Result<i32, String> {
     use std::os::unix::process::ExitStatusExt;
-    let end = Instant::now() + Duration::from_secs(seconds);
+    let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if let Some(status) = child.try_wait().unwrap() {
             return Ok(status
@@ -617,7 +660,7 @@ fn clients(way: Way) -> Result<(), String> {
             .unwrap();
         let out = drain(child.stdout.take());
         let err = drain(child.stderr.take());
-        let code = finish(&mut child, 60)?;
+        let code = finish(&mut child)?;
         let (out, err) = (out.join().unwrap(), err.join().unwrap());
         if code != 0 || squeeze(&out) != prints {
             return Err(format!("{name}: code {code}\n{out}{err}"));
@@ -665,7 +708,7 @@ fn no_such_program(way: Way) -> Result<(), String> {
             .command(&["host", "--mode", way.mode, "--", program])
             .spawn()
             .unwrap();
-        expect(program, finish(&mut child, 10)?, code)?;
+        expect(program, finish(&mut child)?, code)?;
     }
     Ok(())
 }
@@ -705,7 +748,7 @@ fn signals_are_forwarded(way: Way) -> Result<(), String> {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         expect("first line", line(&mut out), "ready")?;
         kill(child.id(), &format!("-{signal}"));
-        expect(signal, finish(&mut child, 10)?, 3)?;
+        expect(signal, finish(&mut child)?, 3)?;
         expect("second line", line(&mut out), "got")?;
     }
     Ok(())
@@ -717,7 +760,7 @@ fn alive(pid: &str) -> bool {
 }
 
 fn supervisor_killed(way: Way) -> Result<(), String> {
-    let script = "sleep 100 & echo $! $$; ip link >/dev/null; sleep 100; echo survived";
+    let script = "sleep 1000 & echo $! $$; ip link >/dev/null; sleep 1000; echo survived";
     let mut child = way
         .command(&["host", "--mode", way.mode, "--", "sh", "-c", script])
         .spawn()
@@ -726,7 +769,7 @@ fn supervisor_killed(way: Way) -> Result<(), String> {
     let pids = line(&mut out);
     child.kill().unwrap();
     child.wait().unwrap();
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + PATIENCE;
     while pids.split(' ').any(alive) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -757,7 +800,7 @@ fn falls_back(way: Way) -> Result<(), String> {
     let mut child = command.spawn().unwrap();
     let out = drain(child.stdout.take());
     let err = drain(child.stderr.take());
-    finish(&mut child, 10)?;
+    finish(&mut child)?;
     expect("printed", squeeze(&out.join().unwrap()), "y")?;
     let err = err.join().unwrap();
     expect("mode", err.contains("PathTraps"), true).map_err(|e| format!("{e}\n{err}"))
@@ -822,7 +865,7 @@ fn daemon_killed(way: Way) -> Result<(), String> {
     up.child.wait().unwrap();
     std::fs::write(&fifo, "go\n").unwrap();
     let err = drain(child.stderr.take());
-    finish(&mut child, 10)?;
+    finish(&mut child)?;
     expect("ip's code", line(&mut out), "1")?;
     let err = err.join().unwrap();
     expect("told", err.contains("is gone"), true).map_err(|e| format!("{e}\n{err}"))?;
@@ -831,33 +874,37 @@ fn daemon_killed(way: Way) -> Result<(), String> {
 
 fn two_launches(way: Way) -> Result<(), String> {
     let up = Up::start(way)?;
+    // Both go on when the other is so far.
     let script = "ip netns add shared; ip link add s0 type dummy; ip link set s0 netns shared
-                  sysctl -qw net.core.somaxconn=5; ip netns exec shared sleep 2 & echo $!; wait";
+                  sysctl -qw net.core.somaxconn=5; ip netns exec shared sleep 1000 & echo $!
+                  until test \"$(ip netns pids shared)\" = $!; do sleep .05; done; echo there
+                  wait; true";
     let mut first = up.exec(way, script);
     let mut out = BufReader::new(first.stdout.take().unwrap());
     let sleeper = line(&mut out);
-    std::thread::sleep(Duration::from_millis(500));
+    expect("first", line(&mut out), "there")?;
     let script = "ip netns list; ip -n shared -br link show s0; cat /proc/sys/net/core/somaxconn
-                  ip netns pids shared; ip netns del shared; ip netns list";
-    let mut second = up.exec(way, script);
+                  ip netns pids shared; ip netns del shared; ip netns list; kill SLEEPER";
+    let script = script.replace("SLEEPER", &sleeper);
+    let mut second = up.exec(way, &script);
     let text = drain(second.stdout.take());
-    expect("second", finish(&mut second, 10)?, 0)?;
+    expect("second", finish(&mut second)?, 0)?;
     let text = text.join().unwrap();
     expect(
         "second",
         squeeze(&text),
         format!("shared\ns0 02:00:00:00:00:02 <BROADCAST,MULTICAST>\n5\n{sleeper}"),
     )?;
-    expect("first", finish(&mut first, 10)?, 0)
+    expect("first", finish(&mut first)?, 0)
 }
 
 fn second_daemon(way: Way) -> Result<(), String> {
     let up = Up::start(way)?;
     let mut second = way.command(&["up", &up.path]).spawn().unwrap();
-    expect("second daemon", finish(&mut second, 10)?, 1)?;
+    expect("second daemon", finish(&mut second)?, 1)?;
     let script = "echo served";
     let mut child = up.exec(way, script);
-    expect("first serves", finish(&mut child, 10)?, 0)?;
+    expect("first serves", finish(&mut child)?, 0)?;
     let path = up.path.clone();
     // A dead daemon's socket is replaced.
     let mut up = up;

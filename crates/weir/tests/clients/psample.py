@@ -55,7 +55,7 @@ ip link add d0 type veth peer name pd0 && ip link set d0 up && ip link set pd0 u
 subprocess.run(SETUP, shell=True, check=True)
 with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16) as s:
     s.bind((0, 0))
-    s.settimeout(5)
+    s.settimeout(120)
     send(s, 16, 1, 3, attribute(2, b"nosuch\0"))
     (kind, body), = messages(s)
     print("nosuch:", kind, os.strerror(-struct.unpack_from("=i", body)[0]))

@@ -42,7 +42,7 @@ def answers(sock):
 def tell(name, request, *options):
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, ROUTE) as sock:
         sock.bind((0, 0))
-        sock.settimeout(10)
+        sock.settimeout(120)
         for option in options:
             sock.setsockopt(270, option, 1)
         try:

@@ -3,7 +3,7 @@
 //! as nobody too; programs that must be there; folders that go with the test.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -170,9 +170,17 @@ impl Folder {
     pub fn new() -> Self {
         use std::os::unix::fs::PermissionsExt;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = env::temp_dir().join(format!("weir-test-{}-{number}", process::id()));
-        fs::create_dir(&path).unwrap();
+        // A name is taken where a test was killed, or by a process of the same number in another container.
+        let free = |number: u32| {
+            let path = env::temp_dir().join(format!("weir-test-{}-{number}", process::id()));
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
+                made => Some(made.map(|()| path).unwrap()),
+            }
+        };
+        let path = std::iter::repeat_with(|| NUMBER.fetch_add(1, Relaxed))
+            .find_map(free)
+            .unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         Self(path)
     }

@@ -8,7 +8,7 @@ ip netns exec one ip link
 ip netns exec one sh -c 'ip netns identify; exit 3'
 ip netns identify
 ip netns exec two ip netns identify $$
-ip netns exec one sleep 5 & for i in 1 2 3 4 5 6 7 8 9; do [ -n "$(ip netns pids one)" ] && break; sleep 0.1; done; [ "$(ip netns pids one)" = $! ] && echo same; ip netns identify $!; kill $!
+ip netns exec one sleep 1000 & until [ "$(ip netns pids one)" = $! ]; do sleep 0.1; done; echo same; ip netns identify $!; kill $!
 ip netns pids two
 ip netns pids nosuch
 ip netns exec nosuch true

@@ -7,6 +7,8 @@
 #
 # Left out of what the commands say: times, and what depends on the number of CPUs.
 # `pass SECONDS` lets time pass: virtual in Weir (WEIR is its binary), real on Linux.
+# `mark N` goes on when all that happened before it stands in $tmp/all, $tmp/link and $tmp/tc, where
+# monitors write: once each tells of N at lo. `unmarked FILE` is FILE without that.
 LC_ALL=C TZ=UTC
 export LC_ALL TZ
 PATH=$PATH:/usr/sbin:/sbin
@@ -22,6 +24,19 @@ pass() {
     else
         sleep "$1"
     fi
+}
+
+mark() {
+    until grep -q "mtu $1 " "$tmp/all" && grep -q "mtu $1 " "$tmp/link" && grep -q "limit ${1}p" "$tmp/tc"; do
+        ip link set lo mtu 65536
+        ip link set lo mtu "$1"
+        tc qdisc replace dev lo root handle 1: pfifo limit "$1"
+        sleep 0.1
+    done
+}
+
+unmarked() {
+    grep -v -e ' lo:' -e 'link/loopback' -e ' dev lo ' "$1"
 }
 
 while IFS= read -r line; do
