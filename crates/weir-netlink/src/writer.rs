@@ -67,6 +67,17 @@ pub struct Writer {
     pad64: bool,
 }
 
+/// Structures up to this length are put together before they are appended: their parts are then no
+/// more than stores.
+const SMALL: usize = 64;
+
+/// An attribute's header.
+#[inline]
+fn header(total: usize, ty: u16) -> [u8; attr::HEADER_LEN] {
+    let ([a, b], [c, d]) = ((total as u16).to_ne_bytes(), ty.to_ne_bytes());
+    [a, b, c, d]
+}
+
 impl Default for Writer {
     fn default() -> Self {
         Writer::new()
@@ -166,14 +177,21 @@ impl Writer {
         self.full = mark.full;
     }
 
+    /// Whether `len` more bytes fit under the bound; the writer is full if not.
+    #[inline]
+    fn fits(&mut self, len: usize) -> bool {
+        let fits = !self.full && len <= self.limit.saturating_sub(self.buf.len());
+        self.full = !fits;
+        fits
+    }
+
     /// Room for `len` bytes, zeroed; `None` makes the writer full.
     #[inline]
     fn room(&mut self, len: usize) -> Option<&mut [u8]> {
-        let start = self.buf.len();
-        if self.full || len > self.limit.saturating_sub(start) {
-            self.full = true;
+        if !self.fits(len) {
             return None;
         }
+        let start = self.buf.len();
         self.buf.resize(start + len, 0);
         Some(&mut self.buf[start..])
     }
@@ -189,8 +207,8 @@ impl Writer {
             seq,
             pid,
         };
-        if let Some(room) = self.room(message::HEADER_LEN) {
-            room.copy_from_slice(&header.to_bytes());
+        if self.fits(message::HEADER_LEN) {
+            self.buf.extend_from_slice(&header.to_bytes());
         }
         mark
     }
@@ -218,8 +236,14 @@ impl Writer {
     /// Appends a fixed header or any plain structure, padded to 4 bytes.
     #[inline]
     pub fn fixed<T: Fixed>(&mut self, fixed: &T) {
-        if let Some(room) = self.room(align(T::LEN)) {
-            fixed.write(&mut room[..T::LEN]);
+        if align(T::LEN) > SMALL {
+            if let Some(room) = self.room(align(T::LEN)) {
+                fixed.write(&mut room[..T::LEN]);
+            }
+        } else if self.fits(align(T::LEN)) {
+            let mut all = [0; SMALL];
+            fixed.write(&mut all[..T::LEN]);
+            self.buf.extend_from_slice(&all[..align(T::LEN)]);
         }
     }
 
@@ -245,8 +269,7 @@ impl Writer {
             return None;
         }
         let room = self.room(align(total))?;
-        room[..2].copy_from_slice(&(total as u16).to_ne_bytes());
-        room[2..4].copy_from_slice(&ty.to_ne_bytes());
+        room[..attr::HEADER_LEN].copy_from_slice(&header(total, ty));
         Some(&mut room[attr::HEADER_LEN..total])
     }
 
@@ -256,20 +279,31 @@ impl Writer {
         let len = payload.len();
         if len <= 4 {
             // Most attributes are this small: one store of header, value and padding.
-            if self.full
-                || self.limit.saturating_sub(self.buf.len()) < attr::HEADER_LEN + align(len)
-            {
-                self.full = true;
-                return;
+            if self.fits(attr::HEADER_LEN + align(len)) {
+                let mut all = [0; 8];
+                all[..4].copy_from_slice(&header(attr::HEADER_LEN + len, ty));
+                all[4..4 + len].copy_from_slice(payload);
+                self.buf
+                    .extend_from_slice(&all[..attr::HEADER_LEN + align(len)]);
             }
-            let mut all = [0; 8];
-            all[..2].copy_from_slice(&((attr::HEADER_LEN + len) as u16).to_ne_bytes());
-            all[2..4].copy_from_slice(&ty.to_ne_bytes());
-            all[4..4 + len].copy_from_slice(payload);
-            self.buf
-                .extend_from_slice(&all[..attr::HEADER_LEN + align(len)]);
-        } else if let Some(room) = self.reserve(ty, len) {
-            room.copy_from_slice(payload);
+        } else {
+            self.put_long(ty, payload, 0);
+        }
+    }
+
+    /// A payload, and `zeros` octets behind it.
+    fn put_long(&mut self, ty: u16, payload: &[u8], zeros: usize) {
+        let total = attr::HEADER_LEN + payload.len() + zeros;
+        if total > usize::from(u16::MAX) {
+            self.full = true;
+        } else if self.fits(align(total)) {
+            self.buf.reserve(align(total));
+            self.buf.extend_from_slice(&header(total, ty));
+            self.buf.extend_from_slice(payload);
+            let behind = align(total) - total + zeros;
+            if behind > 0 {
+                self.buf.resize(self.buf.len() + behind, 0);
+            }
         }
     }
 
@@ -351,24 +385,29 @@ impl Writer {
 
     /// A string of any bytes, with its NUL.
     pub fn put_c_str(&mut self, ty: u16, value: &[u8]) {
-        if let Some(room) = self.reserve(ty, value.len() + 1) {
-            room[..value.len()].copy_from_slice(value);
-        }
+        self.put_long(ty, value, 1);
     }
 
     /// `nla_put_bitfield32`.
     pub fn put_bitfield32(&mut self, ty: u16, value: u32, selector: u32) {
-        if let Some(room) = self.reserve(ty, 8) {
-            room[..4].copy_from_slice(&value.to_ne_bytes());
-            room[4..].copy_from_slice(&selector.to_ne_bytes());
-        }
+        let [a, b, c, d] = value.to_ne_bytes();
+        let [e, f, g, h] = selector.to_ne_bytes();
+        self.put(ty, &[a, b, c, d, e, f, g, h]);
     }
 
     /// A structure as the payload of an attribute.
     #[inline]
     pub fn put_fixed<T: Fixed>(&mut self, ty: u16, value: &T) {
-        if let Some(room) = self.reserve(ty, T::LEN) {
-            value.write(room);
+        let total = attr::HEADER_LEN + T::LEN;
+        if align(total) > SMALL {
+            if let Some(room) = self.reserve(ty, T::LEN) {
+                value.write(room);
+            }
+        } else if self.fits(align(total)) {
+            let mut all = [0; SMALL];
+            all[..attr::HEADER_LEN].copy_from_slice(&header(total, ty));
+            value.write(&mut all[attr::HEADER_LEN..total]);
+            self.buf.extend_from_slice(&all[..align(total)]);
         }
     }
 
@@ -404,7 +443,7 @@ impl Writer {
     /// Opens a nest without the flag (`nla_nest_start_noflag`).
     pub fn nest_noflag(&mut self, ty: u16) -> Mark {
         let mark = self.mark();
-        self.reserve(ty, 0);
+        self.put(ty, &[]);
         mark
     }
 

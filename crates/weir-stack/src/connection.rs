@@ -269,7 +269,8 @@ impl Connection {
             return false;
         };
         let guard = self.stack.domain.pin();
-        let mut out = Writer::with_limit(DUMP_OCTETS);
+        let mut out = Writer::from_vec(Vec::with_capacity(DUMP_OCTETS));
+        out.set_limit(DUMP_OCTETS);
         let mut flags = nlm::F_MULTI;
         if running.dump.is_filtered() {
             flags |= nlm::F_DUMP_FILTERED;

@@ -147,11 +147,7 @@ pub fn with_env<R>(
     work: impl FnOnce(&Env<'_>) -> R,
 ) -> R {
     let host = NsHost { stack, ns, guard };
-    work(&Env {
-        host: &host,
-        net: &ns.tc,
-        guard,
-    })
+    work(&Env::new(&host, &ns.tc, guard))
 }
 
 /// The device has come up: it gets its default qdisc unless it has one.

@@ -2,6 +2,8 @@
 //! What every control function carries along: the namespace's side of the stack and of traffic
 //! control, and a read guard for what is published.
 
+use std::cell::OnceCell;
+
 use weir_netlink::{Header, Writer, nlm};
 use weir_sync::rcu::Guard;
 
@@ -22,12 +24,25 @@ pub struct Env<'a> {
     pub net: &'a NetTc,
     /// Keeps published objects alive.
     pub guard: &'a Guard,
+    ticks: OnceCell<u32>,
 }
 
-impl Env<'_> {
-    /// The time in `USER_HZ` ticks.
+impl<'a> Env<'a> {
+    /// The surroundings of a request.
+    pub fn new(host: &'a dyn Host, net: &'a NetTc, guard: &'a Guard) -> Self {
+        Self {
+            host,
+            net,
+            guard,
+            ticks: OnceCell::new(),
+        }
+    }
+
+    /// The time in `USER_HZ` ticks: one for the whole request, as far as it is asked for.
     pub fn ticks(&self) -> u32 {
-        (self.host.now() / TICK_NS) as u32
+        *self
+            .ticks
+            .get_or_init(|| (self.host.now() / TICK_NS) as u32)
     }
 }
 

@@ -183,11 +183,7 @@ fn split(bytes: &[u8]) -> Vec<Answer> {
 impl Stack {
     pub fn env<R>(&self, run: impl FnOnce(&Env<'_>) -> R) -> R {
         let guard = self.domain.pin();
-        run(&Env {
-            host: self,
-            net: &self.net,
-            guard: &guard,
-        })
+        run(&Env::new(self, &self.net, &guard))
     }
 
     /// Serves a request given as its bytes; the messages that answer it.

@@ -268,6 +268,20 @@ impl FlowKeys {
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
+    /// The structure as octets.
+    #[inline(always)]
+    pub fn octets(&self) -> &[u8; 8 * WORDS] {
+        // SAFETY: as above: initialised, and without padding.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    /// The structure as writable octets.
+    #[inline(always)]
+    pub fn octets_mut(&mut self) -> &mut [u8; 8 * WORDS] {
+        // SAFETY: as above; every field takes any bit pattern.
+        unsafe { &mut *std::ptr::from_mut(self).cast() }
+    }
+
     /// IPv4 source address.
     #[inline]
     pub fn src_v4(&self) -> [u8; 4] {

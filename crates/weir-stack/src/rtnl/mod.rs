@@ -5,7 +5,7 @@
 //! [`Ctl`] and touches only the objects the request names: there is no lock around requests. A
 //! request type nobody serves is answered EOPNOTSUPP.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_netlink::{Error, Message, Strictness, TcMsg, Writer, errno, nlm, rtm};
 use weir_sync::rcu::Guard;
@@ -53,6 +53,14 @@ static FAMILIES: &[&[Handler]] = &[
     action::HANDLERS,
     unserved::HANDLERS,
 ];
+
+/// The same by type: looked at for every request.
+static BY_TYPE: LazyLock<Vec<Option<&Handler>>> = LazyLock::new(|| {
+    let all = || FAMILIES.iter().copied().flatten();
+    (0..=rtm::MAX)
+        .map(|ty| all().find(|handler| handler.ty == ty))
+        .collect()
+});
 
 /// Serves a request that is not a dump.
 pub type DoIt = fn(&mut Ctl<'_>) -> Result<(), Error>;
@@ -307,11 +315,7 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
     if ctl.message.payload().is_empty() {
         return Ok(None);
     }
-    let handler = FAMILIES
-        .iter()
-        .copied()
-        .flatten()
-        .find(|handler| handler.ty == ty);
+    let handler = BY_TYPE.get(usize::from(ty)).copied().flatten();
     let handler = handler.ok_or_else(|| unserved::refuse(ty))?;
     // Types come in fours: new, delete, get, set.
     if ty & 3 == 1 && ctl.has(nlm::F_BULK) {

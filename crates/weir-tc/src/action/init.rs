@@ -68,7 +68,8 @@ pub struct Inited {
 
 /// The kind with a name (`tc_lookup_action`).
 pub fn find_ops(kind: &Attr<'_>) -> Option<&'static Ops> {
-    KINDS.iter().find(|ops| ops.kind.as_bytes() == kind.c_str())
+    let name = kind.c_str();
+    KINDS.iter().find(|ops| ops.kind.as_bytes() == name)
 }
 
 /// Refuses a kind there is none of: with a sentence if Linux has it, else with Linux's error.
@@ -84,12 +85,14 @@ fn load_ops<'a>(attr: &Attr<'a>) -> Result<(&'static Ops, Table<'a>), Error> {
     let tb = attr.parse(&POLICY, Strictness::Liberal)?;
     let kind = tb
         .get(act::KIND)
-        .ok_or(Error::msg(EINVAL, "TC action kind must be specified"))?;
+        .ok_or_else(|| Error::msg(EINVAL, "TC action kind must be specified"))?;
     if kind.c_str().len() >= 16 {
         return Err(Error::msg(EINVAL, "TC action name too long"));
     }
-    let unknown = Error::msg(ENOENT, "Failed to load TC action module");
-    let ops = find_ops(&kind).ok_or_else(|| unknown_kind(&kind, unknown))?;
+    let ops = find_ops(&kind).ok_or_else(|| {
+        let unknown = Error::msg(ENOENT, "Failed to load TC action module");
+        unknown_kind(&kind, unknown)
+    })?;
     Ok((ops, tb))
 }
 

@@ -22,17 +22,27 @@ struct Dump<'a> {
 
 impl Dump<'_> {
     /// `fl_dump_key_val` with a mask attribute.
+    #[inline(always)]
     fn put(&mut self, place: Field, value: u16, mask: u16) {
         if !self.mask.is_zero(place) {
-            self.w.put(value, &self.key.get(place));
-            self.w.put(mask, &self.mask.get(place));
+            self.write(place, value, Some(mask));
         }
     }
 
     /// `fl_dump_key_val` without one.
+    #[inline(always)]
     fn put_exact(&mut self, place: Field, value: u16) {
         if !self.mask.is_zero(place) {
-            self.w.put(value, &self.key.get(place));
+            self.write(place, value, None);
+        }
+    }
+
+    /// Few fields are there, of many that may be: only the look at the mask is inlined.
+    #[inline(never)]
+    fn write(&mut self, place: Field, value: u16, mask: Option<u16>) {
+        self.w.put(value, &self.key.get(place));
+        if let Some(mask) = mask {
+            self.w.put(mask, &self.mask.get(place));
         }
     }
 

@@ -202,39 +202,28 @@ impl Key {
         }
     }
 
-    /// Two words from `index` on as one number.
-    fn pair(&self, index: usize) -> u128 {
-        u128::from(self.word(index)) | u128::from(self.word(index + 1)) << 64
-    }
-
-    /// Where a field is in a pair of words: the first of them, bits to its start, and its own bits.
-    fn bits(field: Field) -> Option<(usize, usize, u128)> {
-        let (index, skip) = (field.at / 8, field.at % 8);
-        let fits = skip + field.len <= 16 && index + 1 < WORDS;
-        let bits = u128::MAX.checked_shr(128 - 8 * field.len as u32)?;
-        (fits && cfg!(target_endian = "little")).then_some((index, 8 * skip, bits))
-    }
-
-    fn octet(&mut self, at: usize, value: u8) {
-        let mut word = self.word(at / 8).to_ne_bytes();
-        word[at % 8] = value;
-        self.set_word(at / 8, u64::from_ne_bytes(word));
+    /// The octets of a field, zeros behind them. Of a field known to the compiler, as most are, these
+    /// are a load or two.
+    #[inline(always)]
+    fn octets(&self, field: Field) -> [u8; 16] {
+        let mut octets = [0; 16];
+        let all = self.flow.octets();
+        if field.at < all.len() {
+            octets[..field.len].copy_from_slice(&all[field.at..field.at + field.len]);
+        } else {
+            let range = self.ranges[(field.at - all.len()) / 2];
+            octets[..2].copy_from_slice(&range.to_ne_bytes());
+        }
+        octets
     }
 
     /// The value of a field as attributes hold it.
+    #[inline(always)]
     pub fn get(&self, field: Field) -> Octets {
         let mut out = Octets {
-            octets: [0; 16],
+            octets: self.octets(field),
             len: field.len,
         };
-        if let Some((index, skip, bits)) = Self::bits(field) {
-            out.octets = (self.pair(index) >> skip & bits).to_le_bytes();
-        } else {
-            for (i, octet) in out.octets[..field.len].iter_mut().enumerate() {
-                let at = field.at + i;
-                *octet = self.word(at / 8).to_ne_bytes()[at % 8];
-            }
-        }
         if field.order == Order::Network && cfg!(target_endian = "little") {
             out.octets[..field.len].reverse();
         }
@@ -243,6 +232,7 @@ impl Key {
 
     /// Sets a field from the value of an attribute; a short one is filled up with zeros
     /// (`nla_memcpy` into a cleared key).
+    #[inline]
     pub fn set(&mut self, field: Field, value: &[u8]) {
         let mut octets = [0; 16];
         let len = field.len.min(value.len());
@@ -250,43 +240,49 @@ impl Key {
         if field.order == Order::Network && cfg!(target_endian = "little") {
             octets[..field.len].reverse();
         }
-        if let Some((index, skip, bits)) = Self::bits(field) {
-            let value = u128::from_le_bytes(octets);
-            let pair = self.pair(index) & !(bits << skip) | value << skip;
-            self.set_word(index, pair as u64);
-            self.set_word(index + 1, (pair >> 64) as u64);
-            return;
-        }
-        let octets = &octets[..field.len];
-        for (i, &octet) in octets.iter().enumerate() {
-            self.octet(field.at + i, octet);
+        self.put(field, &octets);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, field: Field, octets: &[u8; 16]) {
+        let all = self.flow.octets_mut();
+        if field.at < all.len() {
+            all[field.at..field.at + field.len].copy_from_slice(&octets[..field.len]);
+        } else {
+            let range = (field.at - all.len()) / 2;
+            self.ranges[range] = u16::from_ne_bytes([octets[0], octets[1]]);
         }
     }
 
     /// Sets all bits of a field.
+    #[inline(always)]
     pub fn fill(&mut self, field: Field) {
-        self.set(field, &[0xff; 16]);
+        self.put(field, &[0xff; 16]);
     }
 
     /// Clears a field.
+    #[inline(always)]
     pub fn clear(&mut self, field: Field) {
-        self.set(field, &[]);
+        self.put(field, &[0; 16]);
     }
 
     /// Whether no bit of a field is set.
+    #[inline(always)]
     pub fn is_zero(&self, field: Field) -> bool {
-        self.get(field).iter().all(|&octet| octet == 0)
+        u128::from_ne_bytes(self.octets(field)) == 0
     }
 
     /// A field of one octet.
+    #[inline(always)]
     pub fn u8(&self, field: Field) -> u8 {
-        self.get(field)[0]
+        self.octets(field)[0]
     }
 
     /// A field of two octets held in network order by attributes.
+    #[inline(always)]
     pub fn u16(&self, field: Field) -> u16 {
-        let octets = self.get(field);
-        u16::from_be_bytes([octets[0], octets[1]])
+        let [a, b, ..] = self.get(field).octets;
+        u16::from_be_bytes([a, b])
     }
 
     /// The bits of `self` that are set in `other`.

@@ -173,25 +173,31 @@ fn text(message: &'static str) -> Error {
 
 impl Builder<'_, '_> {
     /// `fl_set_key_val` with a mask attribute.
+    #[inline(always)]
     fn set(&mut self, field: Field, value: u16, mask: u16) {
-        let Some(attr) = self.tb.get(value) else {
-            return;
-        };
-        self.key.set(field, attr.payload);
-        match self.tb.get(mask) {
-            Some(mask) => {
-                self.mask.clear(field);
-                self.mask.set(field, mask.payload);
-            }
-            None => self.mask.fill(field),
+        if self.tb.has(value) {
+            self.read(field, value, Some(mask));
         }
     }
 
     /// `fl_set_key_val` without one: all bits count.
+    #[inline(always)]
     fn set_exact(&mut self, field: Field, value: u16) {
-        if let Some(attr) = self.tb.get(value) {
-            self.key.set(field, attr.payload);
-            self.mask.fill(field);
+        if self.tb.has(value) {
+            self.read(field, value, None);
+        }
+    }
+
+    /// Few attributes are there, of many that may be: only the look at the table is inlined.
+    #[inline(never)]
+    fn read(&mut self, field: Field, value: u16, mask: Option<u16>) {
+        let Some(attr) = self.tb.get(value) else {
+            return;
+        };
+        self.key.set(field, attr.payload);
+        match mask.and_then(|mask| self.tb.get(mask)) {
+            Some(mask) => self.mask.set(field, mask.payload),
+            None => self.mask.fill(field),
         }
     }
 
