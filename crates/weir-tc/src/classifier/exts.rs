@@ -25,10 +25,14 @@ enum Actions {
     Many(Option<Box<Many>>),
 }
 
+/// More than one action; of two, the usual number, there is one allocation.
 #[derive(Debug)]
-struct Many(Box<[ActionRef]>);
+enum Many {
+    Two([ActionRef; 2]),
+    More(Box<[ActionRef]>),
+}
 
-const _: () = assert!(size_of::<Exts>() <= 24);
+const _: () = assert!(size_of::<Exts>() <= 24 && size_of::<Many>() <= 32);
 
 impl Default for Actions {
     fn default() -> Self {
@@ -39,14 +43,15 @@ impl Default for Actions {
 impl FromIterator<ActionRef> for Actions {
     fn from_iter<I: IntoIterator<Item = ActionRef>>(actions: I) -> Self {
         let mut rest = actions.into_iter();
-        match (rest.next(), rest.next()) {
-            (None, _) => Self::default(),
-            (Some(one), None) => Self::One(one),
-            (Some(one), Some(two)) => {
-                let all = [one, two].into_iter().chain(rest).collect();
-                Self::Many(Some(Box::new(Many(all))))
+        let many = match (rest.next(), rest.next(), rest.next()) {
+            (None, ..) => return Self::default(),
+            (Some(one), None, _) => return Self::One(one),
+            (Some(one), Some(two), None) => Many::Two([one, two]),
+            (Some(one), Some(two), Some(three)) => {
+                Many::More([one, two, three].into_iter().chain(rest).collect())
             }
-        }
+        };
+        Self::Many(Some(Box::new(many)))
     }
 }
 
@@ -55,7 +60,11 @@ impl Actions {
     fn all(&self) -> &[ActionRef] {
         match self {
             Self::One(one) => std::slice::from_ref(one),
-            Self::Many(many) => many.as_ref().map_or(&[], |many| &many.0),
+            Self::Many(None) => &[],
+            Self::Many(Some(many)) => match &**many {
+                Many::Two(two) => two,
+                Many::More(more) => more,
+            },
         }
     }
 }
@@ -157,8 +166,10 @@ impl Exts {
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Actions::One(action) = &self.actions {
+            // The part all kinds share, and what fits beside it: the counts in front make the first line
+            // full.
             let start = Arc::as_ptr(action).cast::<[u8; 64]>();
-            (0..3).for_each(|line| prefetch(start.wrapping_add(line)));
+            (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
         }
     }
 

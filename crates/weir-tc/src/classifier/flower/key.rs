@@ -6,8 +6,8 @@
 //! does not have are zero, as after Linux's dissection: a filter for value 0 matches packets without
 //! the header, too.
 //!
-//! A [`Mask`] keeps only the words with a bit set, and a filter stores its key under its mask, one word
-//! for each of those ([`Mask::pack`]).
+//! A [`Mask`] keeps only the halves of words with a bit set, and a filter stores its key under its mask,
+//! half a word for each of those ([`Mask::pack`]).
 
 use std::mem::{offset_of, size_of};
 use std::ops::Deref;
@@ -313,13 +313,25 @@ impl Key {
     }
 }
 
+/// Half a word, one of two at a place in a key: twice the word's, and one more for the upper half.
+#[inline(always)]
+pub fn half(words: &[u64], place: u8) -> u32 {
+    let word = words.get(usize::from(place / 2)).copied();
+    (word.unwrap_or_default() >> (32 * (place % 2))) as u32
+}
+
+/// The halves of a word.
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
 /// Which bits of a key count; see the module's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     /// All words, for dumps and comparison.
     pub key: Key,
-    /// The words with a bit set, and those bits; not that of the ranges.
-    words: Box<[(u8, u64)]>,
+    /// The halves of words with a bit set, by place, and those bits; not those of the ranges.
+    halves: Box<[(u8, u32)]>,
     /// The bits of the ranges that count; not 0 if any.
     pub ranges: u64,
     /// What of a packet must be dissected.
@@ -329,68 +341,75 @@ pub struct Mask {
 impl Mask {
     /// The mask with the bits of `key`.
     pub fn new(key: Key) -> Self {
-        let words = (0..RANGES)
-            .map(|i| (i as u8, key.word(i)))
+        let words = key.flow.words();
+        let halves = (0..2 * RANGES as u8)
+            .map(|place| (place, half(words, place)))
             .filter(|&(_, bits)| bits != 0)
             .collect();
         Self {
-            words,
+            halves,
             ranges: key.ranges(),
             used: used(&key),
             key,
         }
     }
 
-    /// The key under the mask, one word for each of the mask's.
+    /// The key under the mask, half a word for each of the mask's.
     pub fn pack(&self, key: &Key) -> Packed {
-        let words = self
-            .words
-            .iter()
-            .map(|&(i, bits)| key.word(usize::from(i)) & bits);
-        let ranges = (self.ranges != 0).then(|| key.ranges() & self.ranges);
-        words.chain(ranges).collect()
+        let words = key.flow.words();
+        let masked = self.halves.iter();
+        let masked = masked.map(|&(place, bits)| half(words, place) & bits);
+        let ranges = (self.ranges != 0).then(|| halves(key.ranges() & self.ranges));
+        masked.chain(ranges.into_iter().flatten()).collect()
     }
 
-    /// The words with a bit set, and those bits.
-    pub fn words(&self) -> &[(u8, u64)] {
-        &self.words
+    /// The halves of words with a bit set, by place, and those bits.
+    pub fn halves(&self) -> &[(u8, u32)] {
+        &self.halves
     }
 
     /// The hash of a key under the mask, without its ranges.
-    pub fn sum(&self, packed: &[u64]) -> u64 {
-        hash(packed.iter().take(self.words.len()).copied())
+    pub fn sum(&self, packed: &[u32]) -> u64 {
+        hash(packed.iter().take(self.halves.len()).copied())
     }
 
     /// The same of a packet's key.
     #[inline]
     pub fn sum_of(&self, flow: &FlowKeys) -> u64 {
         let words = flow.words();
-        let masked = self
-            .words
-            .iter()
-            .map(|&(i, bits)| words[usize::from(i)] & bits);
-        hash(masked)
+        let masked = self.halves.iter();
+        hash(masked.map(|&(place, bits)| half(words, place) & bits))
     }
 
     /// What the word `ranges` adds to that hash.
     #[inline]
     pub fn sum_of_ranges(&self, ranges: u64) -> u64 {
         if self.ranges == 0 {
-            0
-        } else {
-            part(self.words.len(), ranges)
+            return 0;
+        }
+        let [low, high] = halves(ranges);
+        let at = self.halves.len();
+        part(at, low).wrapping_add(part(at + 1, high))
+    }
+
+    /// The ranges of a packed key; 0 without.
+    pub fn ranges_of(&self, packed: &[u32]) -> u64 {
+        match packed.get(self.halves.len()..) {
+            Some(&[low, high]) => u64::from(low) | u64::from(high) << 32,
+            _ => 0,
         }
     }
 
     /// The key a packed one stands for; bits outside the mask are zero.
-    pub fn unpack(&self, packed: &[u64]) -> Key {
+    pub fn unpack(&self, packed: &[u32]) -> Key {
         let mut key = Key::default();
-        for (&(i, _), &word) in self.words.iter().zip(packed) {
-            key.set_word(usize::from(i), word);
+        let words = key.flow.words_mut();
+        for (&(place, _), &half) in self.halves.iter().zip(packed) {
+            if let Some(word) = words.get_mut(usize::from(place / 2)) {
+                *word |= u64::from(half) << (32 * (place % 2));
+            }
         }
-        if self.ranges != 0 {
-            key.set_word(RANGES, packed.last().copied().unwrap_or_default());
-        }
+        key.ranges = ranges_of(self.ranges_of(packed));
         key
     }
 
@@ -425,16 +444,13 @@ pub struct Masked<'a> {
 impl Masked<'_> {
     /// Whether it is `packed`.
     #[inline]
-    pub fn is(&self, packed: &[u64]) -> bool {
+    pub fn is(&self, packed: &[u32]) -> bool {
         let words = self.flow.words();
         let mut differ = 0;
-        for (&(i, bits), &word) in self.mask.words.iter().zip(packed) {
-            differ |= (words[usize::from(i)] & bits) ^ word;
+        for (&(place, bits), &packed) in self.mask.halves.iter().zip(packed) {
+            differ |= (half(words, place) & bits) ^ packed;
         }
-        if self.mask.ranges != 0 {
-            differ |= packed.last().map_or(0, |&word| word ^ self.ranges);
-        }
-        differ == 0
+        differ == 0 && self.mask.ranges_of(packed) == self.ranges
     }
 }
 
@@ -450,77 +466,61 @@ const FACTORS: [u64; 8] = [
     0x3f84_d5b5_b547_0917,
 ];
 
-/// What the two halves of a key's word `index` are multiplied with.
+/// What half `index` of a packed key is multiplied with.
 #[inline(always)]
-pub fn factors(index: usize) -> (u32, u32) {
-    let both = FACTORS[index % FACTORS.len()].rotate_left(2 * (index / FACTORS.len()) as u32);
-    (both as u32 | 1, (both >> 32) as u32 | 1)
+pub fn factor(index: usize) -> u32 {
+    let both = FACTORS[index / 2 % FACTORS.len()];
+    let both = both.rotate_left(2 * (index / 2 / FACTORS.len()) as u32);
+    (both >> (32 * (index % 2))) as u32 | 1
 }
 
-/// A word's share in the hash of a key. Those of all words are added, so that none waits for another;
-/// a word of zero adds nothing; and 32 bits are multiplied with 32, which vector instructions can.
+/// A half's share in the hash of a key. Those of all halves are added, so that none waits for another;
+/// a half of zero adds nothing; and 32 bits are multiplied with 32, which vector instructions can.
 #[inline(always)]
-pub fn part(index: usize, word: u64) -> u64 {
-    product(word, factors(index))
+pub fn part(index: usize, half: u32) -> u64 {
+    u64::from(half) * u64::from(factor(index))
 }
 
-/// The sum of the products of a word's halves with two factors.
-#[inline(always)]
-pub fn product(word: u64, (low, high): (u32, u32)) -> u64 {
-    ((word & 0xffff_ffff) * u64::from(low)).wrapping_add((word >> 32) * u64::from(high))
-}
+/// Halves of words a packed key holds without a heap.
+pub const INLINE: usize = 8;
 
-/// Words a packed key holds without a heap.
-pub const INLINE: usize = 4;
-
-/// A key under its mask: the masked words alone.
+/// A key under its mask: the masked halves of words alone.
 #[derive(Debug, Clone)]
-pub struct Packed(Words);
+pub struct Packed(Halves);
 
 #[derive(Debug, Clone)]
-enum Words {
-    Few(u8, [u64; INLINE]),
-    Many(Box<[u64]>),
+enum Halves {
+    Few(u8, [u32; INLINE]),
+    Many(Box<[u32]>),
 }
 
-impl FromIterator<u64> for Packed {
-    fn from_iter<I: IntoIterator<Item = u64>>(words: I) -> Self {
-        let mut rest = words.into_iter();
+impl FromIterator<u32> for Packed {
+    fn from_iter<I: IntoIterator<Item = u32>>(halves: I) -> Self {
+        let mut rest = halves.into_iter();
         let (mut few, mut len) = ([0; INLINE], 0);
-        while let Some(word) = rest.next() {
+        while let Some(half) = rest.next() {
             let Some(place) = few.get_mut(len) else {
                 let mut many = Vec::with_capacity(INLINE + 1 + rest.size_hint().0);
                 many.extend(few);
-                many.push(word);
+                many.push(half);
                 many.extend(rest);
-                return Self(Words::Many(many.into()));
+                return Self(Halves::Many(many.into()));
             };
-            *place = word;
+            *place = half;
             len += 1;
         }
-        Self(Words::Few(len as u8, few))
+        Self(Halves::Few(len as u8, few))
     }
 }
 
 impl Deref for Packed {
-    type Target = [u64];
+    type Target = [u32];
 
     #[inline]
-    fn deref(&self) -> &[u64] {
+    fn deref(&self) -> &[u32] {
         match &self.0 {
-            Words::Few(len, words) => &words[..usize::from(*len).min(INLINE)],
-            Words::Many(words) => words,
-        }
-    }
-}
-
-impl Packed {
-    /// The words, filled up with zeros, if they are few.
-    #[inline(always)]
-    pub fn few(&self) -> Option<&[u64; INLINE]> {
-        match &self.0 {
-            Words::Few(_, words) => Some(words),
-            Words::Many(_) => None,
+            Halves::Few(len, halves) => &halves[..usize::from(*len).min(INLINE)],
+            Halves::Many(halves) => halves,
         }
     }
 }
@@ -539,10 +539,10 @@ impl Packed {
 }
 
 #[inline(always)]
-fn hash(words: impl Iterator<Item = u64>) -> u64 {
-    words
+fn hash(halves: impl Iterator<Item = u32>) -> u64 {
+    halves
         .enumerate()
-        .fold(0, |sum, (i, word)| sum.wrapping_add(part(i, word)))
+        .fold(0, |sum, (i, half)| sum.wrapping_add(part(i, half)))
 }
 
 /// The groups a mask needs of the dissector.

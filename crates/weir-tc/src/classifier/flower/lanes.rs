@@ -3,14 +3,14 @@
 //! side, and which of the packets the mask's sieve lets through.
 //!
 //! Keys lie in columns, half a word of all packets each; a half in which the mask has no bit is not
-//! read. The arithmetic is that of [`product`](super::key::product), so the hash is that of the key.
+//! read. The arithmetic is that of [`part`](super::key::part), so the hash is that of the key.
 //! Where the processor has AVX2, which is found out when the program runs, four packets share an
 //! instruction; the loop is the same.
 #![allow(unsafe_code)] // calls functions made for processors with AVX2
 
 use weir_sync::sieve::{MIX, View, fold, spot_of};
 
-use super::key::factors;
+use super::key::{Mask, factor};
 
 /// Packets looked up side by side.
 pub const GROUP: usize = 16;
@@ -39,23 +39,17 @@ impl Half {
     }
 }
 
-/// The halves of a mask's words that have bits, each with its place in a key: twice that of the word,
-/// and one more for the upper half.
-pub fn halves(words: &[(u8, u64)]) -> impl Iterator<Item = (u8, Half)> {
-    words.iter().enumerate().flat_map(|(i, &(at, bits))| {
-        let (low, high) = factors(i);
-        let half = |place, bits, factor| {
-            let column = 0;
-            let half = Half {
-                column,
-                bits,
-                factor,
-            };
-            (bits != 0).then_some((place, half))
+/// The halves of a mask with their places in a key.
+pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
+    let halves = mask.halves().iter().enumerate();
+    halves.map(|(i, &(place, bits))| {
+        let (column, factor) = (0, factor(i));
+        let half = Half {
+            column,
+            bits,
+            factor,
         };
-        let low = half(2 * at, bits as u32, low);
-        let high = half(2 * at + 1, (bits >> 32) as u32, high);
-        low.into_iter().chain(high)
+        (place, half)
     })
 }
 

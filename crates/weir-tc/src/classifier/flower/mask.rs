@@ -24,7 +24,7 @@ use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, spot};
 
 use super::Filter;
-use super::key::{Key, Mask, Packed, keys_of};
+use super::key::{Key, Mask, Packed, half, keys_of};
 use super::lanes::{self, Column, GROUP, Half};
 
 /// A filter, by its key.
@@ -236,13 +236,13 @@ impl UnderMask {
 
 impl Ranges {
     fn add(&mut self, filter: &Filter, place: u64) {
-        let range = filter.packed.last().copied().unwrap_or_default();
+        let range = filter.under.mask.ranges_of(&filter.packed);
         self.filters.entry(range).or_default().insert(place);
         self.places.insert(filter.handle, place);
     }
 
     fn remove(&mut self, filter: &Filter) -> Option<u64> {
-        let range = filter.packed.last().copied().unwrap_or_default();
+        let range = filter.under.mask.ranges_of(&filter.packed);
         let place = self.places.remove(&filter.handle)?;
         if let Some(all) = self.filters.get_mut(&range) {
             all.remove(&place);
@@ -296,12 +296,12 @@ impl List {
             .fold(Used::BASIC, |used, under| used | under.mask.used);
         let mut columns: Vec<u8> = masks
             .iter()
-            .flat_map(|under| lanes::halves(under.mask.words()).map(|(place, _)| place))
+            .flat_map(|under| lanes::halves(&under.mask).map(|(place, _)| place))
             .collect();
         columns.sort_unstable();
         columns.dedup();
         let entry = |under: Arc<UnderMask>| {
-            let halves = lanes::halves(under.mask.words());
+            let halves = lanes::halves(&under.mask);
             let halves = halves.map(|(place, half)| {
                 half.in_column(columns.partition_point(|&column| column < place))
             });
@@ -364,8 +364,7 @@ impl List {
         for (lane, keys) in keys {
             let words = keys.words();
             for (column, &place) in scratch.columns.iter_mut().zip(&self.columns) {
-                let word = words.get(usize::from(place / 2)).copied();
-                column[lane] = (word.unwrap_or_default() >> (32 * (place % 2))) as u32;
+                column[lane] = half(words, place);
             }
         }
         // Lanes without a packet hold what was there before.

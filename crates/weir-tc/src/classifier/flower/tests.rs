@@ -407,8 +407,10 @@ proptest! {
 /// Neighbouring addresses, as rules have them, spread over places and tags of a table.
 #[test]
 fn keys_spread() {
-    let packed =
-        |n: u64| -> super::key::Packed { [0x0008_1104, n << 32 | 10, n % 7].into_iter().collect() };
+    let packed = |n: u64| -> super::key::Packed {
+        let n = n as u32;
+        [0x0008_1104, 10, n, n % 7].into_iter().collect()
+    };
     let mut places = vec![0_u32; 1 << 14];
     let mut hashes: Vec<u64> = (0..10_000_u64)
         .map(|n| weir_sync::hash::hash_of(&packed(n.swap_bytes() >> 40).sum()))
