@@ -89,6 +89,10 @@ impl Host for NsHost<'_> {
         Some(device.clone())
     }
 
+    fn device_ref(&self, ifindex: u32) -> Option<&dyn weir_tc::Device> {
+        Some(&**self.ns.device(ifindex, self.guard)?)
+    }
+
     fn device_by_name(&self, name: &str) -> Option<Arc<dyn weir_tc::Device>> {
         let device = self.ns.device_by_name(name)?;
         Some(device)

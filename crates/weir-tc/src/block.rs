@@ -333,7 +333,7 @@ impl Block {
     }
 
     /// The chain with a number, without a lock and not held.
-    fn find<'g>(&'g self, index: u32, guard: &'g Guard) -> Option<&'g Arc<Chain>> {
+    pub(crate) fn find<'g>(&'g self, index: u32, guard: &'g Guard) -> Option<&'g Arc<Chain>> {
         match index {
             0 => self.chain0.load(guard),
             _ => self.others.get(&index, guard),

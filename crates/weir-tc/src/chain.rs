@@ -111,13 +111,13 @@ impl Chain {
     }
 
     /// [`State::find`] without the lock: what was published last.
-    pub(crate) fn find(
-        &self,
+    pub(crate) fn find<'g>(
+        &'g self,
         protocol: u16,
         prio: u16,
         must_be_free: bool,
-        guard: &Guard,
-    ) -> Result<Option<Arc<Proto>>, Error> {
+        guard: &'g Guard,
+    ) -> Result<Option<&'g Arc<Proto>>, Error> {
         find(self.protos.load(guard), protocol, prio, must_be_free).map(Result::ok)
     }
 
@@ -286,14 +286,14 @@ fn find(
     protocol: u16,
     prio: u16,
     must_be_free: bool,
-) -> Result<Result<Arc<Proto>, usize>, Error> {
+) -> Result<Result<&Arc<Proto>, usize>, Error> {
     let at = list.partition_point(|proto| proto.prio < prio);
     match list.get(at) {
         Some(proto) if proto.prio == prio => {
             if must_be_free || (protocol != 0 && proto.protocol != protocol) {
                 return Err(Error::new(EINVAL));
             }
-            Ok(Ok(proto.clone()))
+            Ok(Ok(proto))
         }
         _ => Ok(Err(at)),
     }
@@ -308,7 +308,7 @@ impl State {
         prio: u16,
         must_be_free: bool,
     ) -> Result<Result<Arc<Proto>, usize>, Error> {
-        find(&self.list, protocol, prio, must_be_free)
+        find(&self.list, protocol, prio, must_be_free).map(|found| found.cloned())
     }
 
     /// `tcf_auto_prio`: the priority for a filter that asks for none, at the place found for it.

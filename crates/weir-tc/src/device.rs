@@ -200,12 +200,16 @@ impl DeviceTc {
     }
 
     /// The block of a hook, unless it is shared, or the root has the handle of the hooks' qdisc.
-    pub(crate) fn hook_block(&self, ingress: bool, guard: &Guard) -> Option<Arc<Block>> {
+    pub(crate) fn hook_block<'g>(
+        &'g self,
+        ingress: bool,
+        guard: &'g Guard,
+    ) -> Option<&'g Arc<Block>> {
         let hook = if ingress { &self.ingress } else { &self.egress };
         let hook = hook.load(guard)?;
         let root = self.queue.load(guard).map(|queues| queues.handle);
         let plain = !hook.block.is_shared() && root != Some(hook.node.handle);
-        plain.then(|| hook.block.clone())
+        plain.then_some(&hook.block)
     }
 
     /// The device has come up (`dev_activate`): without a root it gets its default one.

@@ -59,6 +59,8 @@ pub trait Device: Send + Sync + 'static {
 pub trait Host {
     /// The device with an index.
     fn device(&self, ifindex: u32) -> Option<Arc<dyn Device>>;
+    /// The same, without holding it: for every request, so that they do not meet at its count.
+    fn device_ref(&self, ifindex: u32) -> Option<&dyn Device>;
     /// The device with a name.
     fn device_by_name(&self, name: &str) -> Option<Arc<dyn Device>>;
     /// The first device, in the order of dumps, with an index above `after`.

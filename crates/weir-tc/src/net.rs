@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_sync::rcu::Domain;
+use weir_sync::rcu::{Domain, Guard};
 
 use crate::action;
 use crate::block::Block;
 use crate::budget::Budget;
 use crate::env::Env;
-use crate::host::Host;
+use crate::host::{Device, Host};
 use crate::psample::Groups;
-use crate::table::Table;
+use crate::table::{Table, Targets};
 
 /// Action kinds.
 const KINDS: usize = action::KINDS.len();
@@ -29,6 +29,7 @@ struct Inner {
     /// The last handle given to a qdisc that asked for none, less 0x8000.
     handles: AtomicU32,
     psample: OnceLock<Arc<Groups>>,
+    targets: OnceLock<Arc<Targets>>,
 }
 
 /// See the module's head.
@@ -75,7 +76,25 @@ impl NetTc {
             .position(|other| std::ptr::eq(other, ops));
         // Every `Ops` is an element of the table; a stranger shares its first place harmlessly.
         let place = &self.inner().actions[number.unwrap_or_default()];
-        place.get_or_init(|| Arc::new(Table::new(ops, &self.domain)))
+        place.get_or_init(|| Arc::new(Table::new(ops, &self.domain, self.targets())))
+    }
+
+    fn targets(&self) -> &Arc<Targets> {
+        let targets = &self.inner().targets;
+        targets.get_or_init(|| Arc::new(Targets::new(&self.domain)))
+    }
+
+    /// Enters a device that an action names.
+    pub(crate) fn target(&self, device: &Arc<dyn Device>, guard: &Guard) {
+        let (targets, key) = (self.targets(), device.key());
+        if targets.contains(&key, guard) {
+            return;
+        }
+        targets.insert(key, device.clone(), guard);
+        // It may have gone before it was entered.
+        if !device.is_registered() {
+            targets.remove(&key, guard);
+        }
     }
 
     /// The groups of sampled packets.
@@ -138,6 +157,10 @@ impl NetTc {
 
     /// A device has been unregistered: actions let go of it.
     pub fn device_gone(&self, key: u64) {
+        let inner = self.inner.get();
+        if let Some(targets) = inner.and_then(|inner| inner.targets.get()) {
+            targets.remove(&key, &self.domain.pin());
+        }
         for table in self.inner.get().iter().flat_map(|inner| &inner.actions) {
             let Some(table) = table.get() else { continue };
             let mut from = Some(1);
@@ -154,6 +177,13 @@ impl NetTc {
             if let Some(table) = table.get() {
                 table.flush(env);
             }
+        }
+        if let Some(inner) = self.inner.get() {
+            inner
+                .targets
+                .get()
+                .iter()
+                .for_each(|all| all.clear(env.guard));
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, ENOENT, ENOSPC, EPERM};
@@ -18,7 +18,12 @@ use weir_sync::rcu::Domain;
 use crate::action::{Action, ActionRef, Ops, Rare};
 use crate::counters::Sets;
 use crate::env::Env;
+use crate::host::Device;
 use crate::index::{IndexTable, Refused};
+
+/// Devices that actions of a namespace name, by key: an action keeps the key alone. A device leaves with
+/// the namespace, and then none is found.
+pub(crate) type Targets = RcuHash<u64, Arc<dyn Device>>;
 
 /// The actions of a kind; see the module's head.
 pub struct Table {
@@ -27,6 +32,8 @@ pub struct Table {
     map: IndexTable<Action>,
     /// What few actions have, by index.
     pub(crate) rares: RcuHash<u32, Rare>,
+    /// Shared by all kinds of the namespace.
+    pub(crate) targets: Arc<Targets>,
     /// The counters of those that have counted, by slot.
     pub(crate) counters: Sets,
     /// Each guards changes of some of the actions.
@@ -55,9 +62,10 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// An empty table.
-    pub fn new(ops: &'static Ops, domain: &Domain) -> Self {
+    pub(crate) fn new(ops: &'static Ops, domain: &Domain, targets: &Arc<Targets>) -> Self {
         Self {
             ops,
+            targets: targets.clone(),
             map: IndexTable::default(),
             rares: RcuHash::new(domain),
             counters: Sets::new(),

@@ -94,6 +94,9 @@ impl Host for Stack {
     fn device(&self, ifindex: u32) -> Option<Arc<dyn Device>> {
         Some(self.devices.get(&ifindex)?.clone())
     }
+    fn device_ref(&self, ifindex: u32) -> Option<&dyn Device> {
+        Some(&**self.devices.get(&ifindex)?)
+    }
     fn device_by_name(&self, name: &str) -> Option<Arc<dyn Device>> {
         let device = self.devices.values().find(|device| device.name == name)?;
         Some(device.clone())

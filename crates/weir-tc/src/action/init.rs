@@ -171,7 +171,10 @@ fn resolve<K: Spec>(
     let control = K::control(&request);
     let chain = check_control(control, init)?;
     match K::prepare(request, init.env.host) {
-        Ok(params) => Ok(((control, chain), params)),
+        Ok(params) => {
+            K::note(&params, init.env);
+            Ok(((control, chain), params))
+        }
         Err(error) => {
             if let Some(chain) = chain {
                 block::put_by_action(&chain, init.env);

@@ -16,13 +16,13 @@
 //! never counts as an overlimit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 use weir_netlink::errno::{EINVAL, ENODEV};
 use weir_netlink::tca::mirred as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcMirred, Writer, policy};
 use weir_packet::{Flags, Packet};
-use weir_sync::rcu::PublishedOption;
+use weir_sync::rcu::Guard;
 
 use super::{Common, Kind, Spec};
 use crate::context::{Context, Copy};
@@ -41,8 +41,20 @@ static POLICY: Policy = policy! { max attr::MAX;
 pub struct Mirred {
     /// `TCA_EGRESS_REDIR` and its like.
     eaction: AtomicI32,
-    /// The target; none once it is gone.
-    device: PublishedOption<Arc<dyn Device>>,
+    /// Key of the target; [`NONE`] once it is gone. A rule in a million has no room for more.
+    target: AtomicU64,
+}
+
+/// No device's key.
+const NONE: u64 = u64::MAX;
+
+impl Mirred {
+    /// The target.
+    #[inline]
+    fn device<'g>(&self, common: &'g Common, guard: &'g Guard) -> Option<&'g Arc<dyn Device>> {
+        let key = self.target.load(Acquire);
+        common.table().targets.get(&key, guard)
+    }
 }
 
 fn is_redirect(eaction: i32) -> bool {
@@ -105,7 +117,7 @@ impl Kind for Mirred {
             common.counters.count_overlimit(cx.cpu);
             if redirect { code::SHOT } else { control }
         };
-        let Some(device) = self.device.load(cx.guard) else {
+        let Some(device) = self.device(common, cx.guard) else {
             return fail();
         };
         if !device.is_registered() || !device.is_running() {
@@ -139,10 +151,8 @@ impl Kind for Mirred {
     }
 
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
-        let device = self
-            .device
-            .load(env.guard)
-            .filter(|device| device.is_registered());
+        let device = self.device(common, env.guard);
+        let device = device.filter(|device| device.is_registered());
         let parms = TcMirred {
             common: start,
             eaction: self.eaction.load(Relaxed),
@@ -153,14 +163,8 @@ impl Kind for Mirred {
     }
 
     fn device_gone(&self, key: u64) {
-        let guard = self.device.domain().pin();
-        if self
-            .device
-            .load(&guard)
-            .is_some_and(|device| device.key() == key)
-        {
-            self.device.replace(None);
-        }
+        // The device may come back; the action does not find it then.
+        let _ = self.target.compare_exchange(key, NONE, AcqRel, Acquire);
     }
 }
 
@@ -214,16 +218,22 @@ impl Spec for Mirred {
         })
     }
 
-    fn create(params: Params, env: &Env<'_>) -> Self {
+    fn note(params: &Params, env: &Env<'_>) {
+        if let Some(device) = &params.device {
+            env.net.target(device, env.guard);
+        }
+    }
+
+    fn create(params: Params, _env: &Env<'_>) -> Self {
         Self {
             eaction: AtomicI32::new(params.eaction),
-            device: PublishedOption::new(env.net.domain(), params.device),
+            target: AtomicU64::new(params.device.map_or(NONE, |device| device.key())),
         }
     }
 
     fn change(&self, params: Params) {
-        if params.device.is_some() {
-            self.device.replace(params.device);
+        if let Some(device) = params.device {
+            self.target.store(device.key(), Release);
         }
         self.eaction.store(params.eaction, Relaxed);
     }

@@ -205,6 +205,9 @@ pub trait Spec: Kind + Sized {
     /// Looks up what the request names.
     fn prepare(request: Self::Request, host: &dyn Host) -> Result<Self::Params, Error>;
 
+    /// Notes in the namespace what the action will find there, before it is made or changed.
+    fn note(_params: &Self::Params, _env: &Env<'_>) {}
+
     /// Makes the kind's part of a new action.
     fn create(params: Self::Params, env: &Env<'_>) -> Self;
 

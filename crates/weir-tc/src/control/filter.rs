@@ -74,7 +74,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// The block, with the checks between qdisc and class.
-    fn place(&self) -> Result<Place, Error> {
+    fn place(&self) -> Result<Place<'a>, Error> {
         let hook = find_hook(self.env(), &self.tcm)?;
         let qdisc = match hook {
             Some(_) => None,
@@ -110,34 +110,47 @@ impl<'a> Parsed<'a> {
             place.block.set_classid(parent);
         }
         let index = chain_index(&self.tb)?;
+        // An instance that is there holds its chain, so this request need not; and should it go, it is
+        // closed to changes.
+        if let Some(chain) = place.block.find(index, self.env().guard)
+            && let Ok(Some(proto)) = chain.find(self.protocol, prio, allocate, self.env().guard)
+        {
+            return self.change_or_reclaim(&place, chain, proto, false, reply);
+        }
         let chain = place.block.get_chain(index, true, self.env());
         let chain = chain.ok_or(Error::new(weir_netlink::errno::EAGAIN))?;
         let result = self
             .proto(&place, &chain, prio, allocate)
             .and_then(|(proto, created)| {
-                let result = self.change(&place, &chain, &proto, reply);
-                if result.is_err() {
-                    self.reclaim(&place, &chain, &proto, created);
-                }
-                result
+                self.change_or_reclaim(&place, &chain, &proto, created, reply)
             });
         place.block.put_chain(&chain, self.env());
+        result
+    }
+
+    fn change_or_reclaim(
+        &self,
+        place: &Place<'_>,
+        chain: &Arc<Chain>,
+        proto: &Arc<Proto>,
+        created: bool,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
+        let result = self.change(place, chain, proto, reply);
+        if result.is_err() {
+            self.reclaim(place, chain, proto, created);
+        }
         result
     }
 
     /// The instance of the priority, made if need be, and whether it was.
     fn proto(
         &self,
-        place: &Place,
+        place: &Place<'_>,
         chain: &Arc<Chain>,
         mut prio: u16,
         allocate: bool,
     ) -> Result<(Arc<Proto>, bool), Error> {
-        // As long as the instance is there, no lock is taken.
-        let there = chain.find(self.protocol, prio, allocate, self.env().guard);
-        if let Some(proto) = there.map_err(|e| no_proto(Some(e)))? {
-            return Ok((proto, false));
-        }
         let kind = {
             let state = chain.lock();
             let found = state
@@ -198,7 +211,7 @@ impl<'a> Parsed<'a> {
 
     fn change(
         &self,
-        place: &Place,
+        place: &Place<'_>,
         chain: &Arc<Chain>,
         proto: &Arc<Proto>,
         reply: &mut Reply,
@@ -251,7 +264,7 @@ impl<'a> Parsed<'a> {
     }
 
     /// `tcf_chain_tp_delete_empty` after a refusal: an instance of nothing goes.
-    fn reclaim(&self, place: &Place, chain: &Arc<Chain>, proto: &Arc<Proto>, created: bool) {
+    fn reclaim(&self, place: &Place<'_>, chain: &Arc<Chain>, proto: &Arc<Proto>, created: bool) {
         match proto.classifier.close_if_empty() {
             Some(false) => return,
             None if !created => return,
@@ -260,7 +273,7 @@ impl<'a> Parsed<'a> {
         self.unlink(place, chain, proto);
     }
 
-    fn unlink(&self, place: &Place, chain: &Arc<Chain>, proto: &Arc<Proto>) {
+    fn unlink(&self, place: &Place<'_>, chain: &Arc<Chain>, proto: &Arc<Proto>) {
         let removed = {
             let mut state = chain.lock();
             let removed = state.remove(proto);
@@ -283,6 +296,13 @@ impl<'a> Parsed<'a> {
         }
         let place = self.place()?;
         let index = chain_index(&self.tb)?;
+        // As in `new_filter`.
+        if let Some(chain) = place.block.find(index, self.env().guard)
+            && self.prio != 0
+            && self.find_proto(chain).is_ok()
+        {
+            return self.delete_in(&place, chain, reply);
+        }
         let Some(chain) = place.block.get_chain(index, false, self.env()) else {
             if self.prio == 0 {
                 return Ok(());
@@ -299,32 +319,40 @@ impl<'a> Parsed<'a> {
         result
     }
 
-    fn delete_in(&self, place: &Place, chain: &Arc<Chain>, reply: &mut Reply) -> Result<(), Error> {
+    fn delete_in(
+        &self,
+        place: &Place<'_>,
+        chain: &Arc<Chain>,
+        reply: &mut Reply,
+    ) -> Result<(), Error> {
         let proto = self.find_proto(chain)?;
         if self.tcm.handle == 0 {
             // Linux tells of the instance only after it is gone, and cannot then show it.
-            self.unlink(place, chain, &proto);
-            self.notify(rtm::DELTFILTER, place, chain, &proto, None, Some(reply));
+            self.unlink(place, chain, proto);
+            self.notify(rtm::DELTFILTER, place, chain, proto, None, Some(reply));
             return Ok(());
         }
         let filter = proto.classifier.get(self.tcm.handle);
         let filter = filter.ok_or(text(ENOENT, "Specified filter handle not found"))?;
-        let message = self.build(rtm::DELTFILTER, place, chain, &proto, Some(&*filter));
+        let message = self.build(rtm::DELTFILTER, place, chain, proto, Some(&*filter));
         let last = proto.classifier.delete(&filter, self.env())?;
         self.env().notify(&self.request.by, Some(reply), &message);
         if last && proto.classifier.close_if_empty() != Some(false) {
-            self.unlink(place, chain, &proto);
+            self.unlink(place, chain, proto);
         }
         Ok(())
     }
 
-    fn find_proto(&self, chain: &Arc<Chain>) -> Result<Arc<Proto>, Error> {
+    fn find_proto<'c>(&self, chain: &'c Arc<Chain>) -> Result<&'c Arc<Proto>, Error>
+    where
+        'a: 'c,
+    {
         let proto = match chain.find(self.protocol, self.prio, false, self.env().guard) {
             Ok(Some(proto)) => proto,
             Ok(None) => return Err(no_proto(None)),
             Err(error) => return Err(no_proto(Some(error))),
         };
-        if !self.kind_is(&proto) {
+        if !self.kind_is(proto) {
             return Err(kind_mismatch());
         }
         Ok(proto)
@@ -345,7 +373,7 @@ impl<'a> Parsed<'a> {
             let node = Node {
                 place: &place,
                 chain: chain.index,
-                proto: &proto,
+                proto,
             };
             let by = self.request.by;
             node.write(
@@ -365,7 +393,7 @@ impl<'a> Parsed<'a> {
     fn build(
         &self,
         ty: u16,
-        place: &Place,
+        place: &Place<'_>,
         chain: &Chain,
         proto: &Proto,
         filter: Option<&dyn Filter>,
@@ -388,7 +416,7 @@ impl<'a> Parsed<'a> {
     fn notify(
         &self,
         ty: u16,
-        place: &Place,
+        place: &Place<'_>,
         chain: &Chain,
         proto: &Proto,
         filter: Option<&dyn Filter>,
@@ -408,7 +436,12 @@ fn need_create() -> Error {
 
 /// `tfilter_notify_chain` and `tcf_chain_flush`: all filters of a chain go, and each instance is told
 /// of.
-pub(super) fn flush(request: &Request<'_>, place: &Place, chain: &Arc<Chain>, reply: &mut Reply) {
+pub(super) fn flush(
+    request: &Request<'_>,
+    place: &Place<'_>,
+    chain: &Arc<Chain>,
+    reply: &mut Reply,
+) {
     let (env, by) = (request.env, request.by);
     if env.notify_needed(&by) {
         for proto in chain.protos() {
@@ -431,7 +464,7 @@ pub(super) fn flush(request: &Request<'_>, place: &Place, chain: &Arc<Chain>, re
 
 /// A filter, or an instance, in a message.
 struct Node<'a> {
-    place: &'a Place,
+    place: &'a Place<'a>,
     chain: u32,
     proto: &'a Proto,
 }
@@ -547,7 +580,7 @@ impl Dump {
         &mut self,
         cx: &DumpCx<'_>,
         w: &mut Writer,
-        place: &Place,
+        place: &Place<'_>,
         chain: &Arc<Chain>,
         one: Option<usize>,
     ) -> Result<bool, Error> {

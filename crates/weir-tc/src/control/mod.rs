@@ -21,6 +21,7 @@ mod stress;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -132,13 +133,14 @@ fn device(env: &Env<'_>, ifindex: i32) -> Result<Arc<dyn Device>, Error> {
 }
 
 /// The block a filter or chain request names, with what is shown of it.
-struct Place {
-    block: Arc<Block>,
+struct Place<'g> {
+    /// Borrowed where packets find it, too: requests at work on one block then share nothing.
+    block: Cow<'g, Arc<Block>>,
     /// Index of the device and class, when not a shared block.
     shown: Option<(u32, u32)>,
 }
 
-impl Place {
+impl Place<'_> {
     fn fill(&self, tcm: &mut TcMsg) {
         match self.shown {
             Some((ifindex, parent)) => (tcm.ifindex, tcm.parent) = (ifindex as i32, parent),
@@ -149,16 +151,19 @@ impl Place {
 
 /// The block at a hook that `tcm` names by its class, found as packets find it, without a lock. None
 /// says nothing: [`find_qdisc`] and [`find_block`] then tell what is there.
-fn find_hook(env: &Env<'_>, tcm: &TcMsg) -> Result<Option<Place>, Error> {
+fn find_hook<'a>(env: &Env<'a>, tcm: &TcMsg) -> Result<Option<Place<'a>>, Error> {
     let ingress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_INGRESS;
     let egress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_EGRESS;
     if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK || !(ingress || egress) {
         return Ok(None);
     }
-    let device = device(env, tcm.ifindex)?;
+    let device = u32::try_from(tcm.ifindex)
+        .ok()
+        .and_then(|ifindex| env.host.device_ref(ifindex));
+    let device = device.ok_or(Error::new(ENODEV))?;
     let block = device.tc().hook_block(ingress, env.guard);
     Ok(block.map(|block| Place {
-        block,
+        block: Cow::Borrowed(block),
         shown: Some((device.ifindex(), tcm.parent)),
     }))
 }
@@ -196,11 +201,14 @@ fn find_block(
     env: &Env<'_>,
     tcm: &TcMsg,
     qdisc: Option<(Arc<Node>, u32, u32)>,
-) -> Result<Place, Error> {
+) -> Result<Place<'static>, Error> {
     let Some((node, ifindex, parent)) = qdisc else {
         let block = env.net.block(tcm.parent);
         let block = block.ok_or(Error::msg(EINVAL, "Block of given index was not found"))?;
-        return Ok(Place { block, shown: None });
+        return Ok(Place {
+            block: Cow::Owned(block),
+            shown: None,
+        });
     };
     let inner = node.lock();
     let mut class = 0;
@@ -222,16 +230,16 @@ fn find_block(
         ));
     }
     Ok(Place {
-        block,
+        block: Cow::Owned(block),
         shown: Some((ifindex, parent)),
     })
 }
 
 /// The block a dump names; none when there is nothing to dump.
-fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place> {
+fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place<'static>> {
     if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK {
         return Some(Place {
-            block: env.net.block(tcm.parent)?,
+            block: Cow::Owned(env.net.block(tcm.parent)?),
             shown: None,
         });
     }
@@ -256,7 +264,10 @@ fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place> {
         inner.qdisc.block(class)?
     };
     let shown = (!block.is_shared()).then(|| (device.ifindex(), block.classid()));
-    Some(Place { block, shown })
+    Some(Place {
+        block: Cow::Owned(block),
+        shown,
+    })
 }
 
 /// The chain a request names, 0 by default.

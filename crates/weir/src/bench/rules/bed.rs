@@ -123,8 +123,10 @@ impl Bed {
         }
     }
 
-    /// Sends each connection's datagrams on a thread of its own; seconds until all are answered.
+    /// Sends each connection's datagrams on a thread of its own; seconds until all are answered. What
+    /// requests before have left to be freed is not charged to these.
     pub fn send(&self, connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String> {
+        self.engine.stack.domain.barrier();
         let start = std::sync::Barrier::new(connections.len() + 1);
         std::thread::scope(|scope| {
             let threads: Vec<_> = connections
