@@ -10,6 +10,7 @@
 //! are looked up together ([`List::find_group`]): their keys' hashes under a mask are computed side by
 //! side, and the memory behind what passes the sieves is asked for before any of it is read.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -21,33 +22,71 @@ use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::hash::{RcuHash, hash_of};
 use weir_sync::primitive::prefetch;
 use weir_sync::rcu::{Domain, Guard, Published};
-use weir_sync::sieve::{Sieve, spot};
+use weir_sync::sieve::{Sieve, fold, spot};
 
 use super::Filter;
 use super::key::{Key, Mask, Packed, half, keys_of};
 use super::lanes::{self, Column, GROUP, Half};
 
-/// A filter, by its key.
-struct ByKey(Arc<Filter>);
+/// A filter in the table, by its key. The table grows, and the sieve is filled, without a look at filters:
+/// of a million none would be in a cache.
+struct ByKey(Itself);
+
+/// A filter in the table, as itself.
+struct Itself {
+    filter: Arc<Filter>,
+    /// The hash of its key, folded.
+    sum: u32,
+}
+
+impl Itself {
+    fn new(filter: &Arc<Filter>) -> Self {
+        Self {
+            filter: filter.clone(),
+            sum: fold(filter.packed.sum()) as u32,
+        }
+    }
+}
+
+impl Hash for Itself {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.sum));
+    }
+}
+
+impl PartialEq for Itself {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.filter, &other.filter)
+    }
+}
+
+impl Eq for Itself {}
 
 impl Hash for ByKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.0.packed.sum());
+        self.0.hash(state);
     }
 }
 
 impl PartialEq for ByKey {
     fn eq(&self, other: &Self) -> bool {
-        self.0.packed == other.0.packed
+        self.0.sum == other.0.sum && self.0.filter.packed == other.0.filter.packed
     }
 }
 
 impl Eq for ByKey {}
 
+/// To take out a filter, and no other with its key.
+impl Borrow<Itself> for ByKey {
+    fn borrow(&self) -> &Itself {
+        &self.0
+    }
+}
+
 /// Where a hash of [`Packed::sum`] is found.
 #[inline(always)]
-fn place(sum: u64) -> u64 {
-    hash_of(&sum)
+pub(super) fn place(sum: u64) -> u64 {
+    hash_of(&fold(sum))
 }
 
 /// The ranges of the filters under a mask that has ranges.
@@ -65,8 +104,8 @@ struct Ranges {
 pub struct UnderMask {
     /// The mask.
     pub mask: Mask,
-    /// Filters by key, with their handles.
-    filters: RcuHash<ByKey, u32>,
+    /// Filters by key.
+    filters: RcuHash<ByKey, ()>,
     /// Knows the hashes of their keys, without ranges.
     sieve: Sieve,
     /// Keys as given of filters that have bits outside the mask, by where the filter is.
@@ -145,8 +184,8 @@ impl UnderMask {
         let sum = sum.wrapping_add(self.mask.sum_of_ranges(ranges));
         let found = self
             .filters
-            .find(place(sum), |f| masked.is(&f.0.packed), guard);
-        found.map(|(filter, _)| &*filter.0)
+            .find(place(sum), |key| masked.is(&key.0.filter.packed), guard);
+        found.map(|(key, ())| &*key.0.filter)
     }
 
     /// Puts a filter into the table by `put`, for the sieve to know it.
@@ -154,8 +193,12 @@ impl UnderMask {
         let sum = self.mask.sum(&filter.packed);
         self.sieve.add(sum, guard, put, |each| {
             if let Some(each) = each {
-                for (filter, _) in self.filters.iter(guard) {
-                    each(self.mask.sum(&filter.0.packed));
+                for (ByKey(key), ()) in self.filters.iter(guard) {
+                    // Without ranges it is the same hash, and folding it again changes nothing.
+                    each(match self.mask.ranges {
+                        0 => u64::from(key.sum),
+                        _ => self.mask.sum(&key.filter.packed),
+                    });
                 }
             }
             self.filters.len(guard)
@@ -167,7 +210,7 @@ impl UnderMask {
         self.filters
             .find(
                 place(packed.sum()),
-                |filter| filter.0.packed == *packed,
+                |key| key.0.filter.packed == *packed,
                 guard,
             )
             .is_some()
@@ -175,8 +218,8 @@ impl UnderMask {
 
     /// Puts a filter in; `false` if another has its key.
     pub fn insert(&self, filter: &Arc<Filter>, guard: &Guard) -> bool {
-        let key = ByKey(filter.clone());
-        let put = || self.filters.insert_if_absent(key, filter.handle, guard);
+        let key = ByKey(Itself::new(filter));
+        let put = || self.filters.insert_if_absent(key, (), guard);
         if self.sift(filter, guard, put).is_err() {
             return false;
         }
@@ -190,9 +233,7 @@ impl UnderMask {
 
     /// Takes a filter out.
     pub fn remove(&self, filter: &Arc<Filter>, guard: &Guard) {
-        let key = ByKey(filter.clone());
-        self.filters
-            .remove_if(&key, guard, |&handle| handle == filter.handle);
+        self.filters.remove(&Itself::new(filter), guard);
         self.change_ranges(guard, |order| {
             order.remove(filter);
         });
@@ -201,12 +242,10 @@ impl UnderMask {
     /// Puts `new` where `old` is; both have the same handle.
     pub fn replace(&self, old: &Arc<Filter>, new: &Arc<Filter>, guard: &Guard) {
         self.sift(new, guard, || {
-            self.filters.insert(ByKey(new.clone()), new.handle, guard)
+            self.filters.insert(ByKey(Itself::new(new)), (), guard)
         });
         if old.packed != new.packed {
-            let key = ByKey(old.clone());
-            self.filters
-                .remove_if(&key, guard, |&handle| handle == old.handle);
+            self.filters.remove(&Itself::new(old), guard);
         }
         self.change_ranges(guard, |order| {
             if let Some(place) = order.remove(old) {
@@ -407,8 +446,8 @@ impl List {
             under.filters.prefetch_node(*place, guard);
         }
         for (under, place) in ahead.iter().flatten() {
-            if let Some((filter, _)) = under.filters.likely(*place, guard) {
-                let start = Arc::as_ptr(&filter.0).cast::<[u8; 64]>();
+            if let Some((key, ())) = under.filters.likely(*place, guard) {
+                let start = Arc::as_ptr(&key.0.filter).cast::<[u8; 64]>();
                 (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
             }
         }
