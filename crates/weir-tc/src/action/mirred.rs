@@ -184,12 +184,13 @@ impl Spec for Mirred {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcMirred), Error> {
-        let options = options.ok_or(text("act_mirred: Mirred requires attributes to be passed"))?;
+        let options =
+            options.ok_or_else(|| text("act_mirred: Mirred requires attributes to be passed"))?;
         let tb = options.parse(&POLICY, Strictness::Liberal)?;
         let parms = tb
             .get(attr::PARMS)
             .and_then(|parms| TcMirred::from_bytes(parms.payload));
-        let parms = parms.ok_or(text("act_mirred: Missing required mirred parameters"))?;
+        let parms = parms.ok_or_else(|| text("act_mirred: Missing required mirred parameters"))?;
         Ok((parms.common.index, parms))
     }
 

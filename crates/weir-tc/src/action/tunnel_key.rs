@@ -367,7 +367,7 @@ impl Spec for TunnelKey {
     type Params = Option<Arc<Tunnel>>;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        let options = options.ok_or(text("Tunnel requires attributes to be passed"))?;
+        let options = options.ok_or_else(|| text("Tunnel requires attributes to be passed"))?;
         let tb = options
             .parse(&POLICY, Strictness::Liberal)
             .map_err(|error| Error {
@@ -377,7 +377,7 @@ impl Spec for TunnelKey {
         let parms = tb
             .get(attr::PARMS)
             .and_then(|parms| TcTunnelKey::from_bytes(parms.payload));
-        let parms = parms.ok_or(text("Missing tunnel key parameters"))?;
+        let parms = parms.ok_or_else(|| text("Missing tunnel key parameters"))?;
         let request = Request {
             control: parms.common.action,
             tunnel: tunnel(parms.t_action, &tb),

@@ -118,7 +118,7 @@ impl<'a> Parsed<'a> {
             return self.change_or_reclaim(&place, chain, proto, false, reply);
         }
         let chain = place.block.get_chain(index, true, self.env());
-        let chain = chain.ok_or(Error::new(weir_netlink::errno::EAGAIN))?;
+        let chain = chain.ok_or_else(|| Error::new(weir_netlink::errno::EAGAIN))?;
         let result = self
             .proto(&place, &chain, prio, allocate)
             .and_then(|(proto, created)| {
@@ -333,7 +333,7 @@ impl<'a> Parsed<'a> {
             return Ok(());
         }
         let filter = proto.classifier.get(self.tcm.handle);
-        let filter = filter.ok_or(text(ENOENT, "Specified filter handle not found"))?;
+        let filter = filter.ok_or_else(|| text(ENOENT, "Specified filter handle not found"))?;
         let message = self.build(rtm::DELTFILTER, place, chain, proto, Some(&*filter));
         let last = proto.classifier.delete(&filter, self.env())?;
         self.env().notify(&self.request.by, Some(reply), &message);
@@ -369,7 +369,7 @@ impl<'a> Parsed<'a> {
         let chain = chain.ok_or(text(EINVAL, "Cannot find specified filter chain"))?;
         let result = self.find_proto(&chain).and_then(|proto| {
             let filter = proto.classifier.get(self.tcm.handle);
-            let filter = filter.ok_or(text(ENOENT, "Specified filter handle not found"))?;
+            let filter = filter.ok_or_else(|| text(ENOENT, "Specified filter handle not found"))?;
             let node = Node {
                 place: &place,
                 chain: chain.index,

@@ -160,7 +160,7 @@ fn find_hook<'a>(env: &Env<'a>, tcm: &TcMsg) -> Result<Option<Place<'a>>, Error>
     let device = u32::try_from(tcm.ifindex)
         .ok()
         .and_then(|ifindex| env.host.device_ref(ifindex));
-    let device = device.ok_or(Error::new(ENODEV))?;
+    let device = device.ok_or_else(|| Error::new(ENODEV))?;
     let block = device.tc().hook_block(ingress, env.guard);
     Ok(block.map(|block| Place {
         block: Cow::Borrowed(block),

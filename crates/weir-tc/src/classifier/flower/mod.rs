@@ -324,7 +324,7 @@ impl Classifier for Flower {
         change: &Change<'_>,
         old: Option<&Arc<dyn super::Filter>>,
     ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
-        let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
+        let options = change.options.as_ref().ok_or_else(|| Error::new(EINVAL))?;
         // Linux parses these without an extended acknowledgement.
         let tb = options
             .parse(&parse::POLICY, Strictness::Liberal)
@@ -359,7 +359,7 @@ impl Classifier for Flower {
         };
         let mut exts = Some(exts);
         let linked = self.gate.pass(|| {
-            let exts = exts.take().ok_or(Error::new(EINVAL))?;
+            let exts = exts.take().ok_or_else(|| Error::new(EINVAL))?;
             self.link(change, &masked, flags, exts, old.as_ref())
         });
         if let Some(exts) = exts {
