@@ -118,6 +118,15 @@ impl Default for Offload {
     }
 }
 
+/// A transmit queue (`struct netdev_queue`).
+#[derive(Default)]
+pub(crate) struct TxQueue {
+    /// The timer at which the qdisc is asked again; see [`crate::datapath::run_queue`].
+    pub watchdog: Mutex<Option<TimerId>>,
+    /// What sending costs, when that was asked for.
+    pub counts: OnceLock<Box<PerCpu<crate::datapath::measure::Counts>>>,
+}
+
 /// A network device; see the module's head.
 pub struct Device {
     /// The stack-wide name.
@@ -157,9 +166,8 @@ pub struct Device {
     pub tc: weir_tc::DeviceTc,
     /// Transmit and receive queues.
     queues: (u32, u32),
-    /// The timers at which qdiscs are asked again, one a transmit queue; see
-    /// [`crate::datapath::run_queue`].
-    pub(crate) watchdogs: Box<[Mutex<Option<TimerId>>]>,
+    /// What belongs to each transmit queue.
+    pub(crate) tx: Box<[TxQueue]>,
     /// The generator of traffic control's randomness, seeded when first drawn from.
     random: OnceLock<SharedGenerator>,
 }
@@ -226,9 +234,17 @@ impl Device {
             ipv6: crate::ipv6::Inet::new(domain, ns),
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
-            watchdogs: (0..new.queues.0).map(|_| Mutex::default()).collect(),
+            tx: (0..new.queues.0).map(|_| TxQueue::default()).collect(),
             random: OnceLock::new(),
         }
+    }
+
+    /// What sending at a transmit queue has cost while that was measured.
+    pub fn transmit_counts(&self, queue: usize) -> crate::datapath::measure::Totals {
+        let counts = self.tx.get(queue).and_then(|tx| tx.counts.get());
+        counts.map_or_else(Default::default, |counts| {
+            crate::datapath::measure::Totals::of(counts.iter().map(|(_, counts)| counts))
+        })
     }
 
     /// The names.

@@ -13,7 +13,7 @@ use crate::device::{Device, DeviceConf, Mac};
 use crate::fib::Fib;
 use crate::neigh::Neighbours;
 use crate::notify::Subscribers;
-use crate::sysctl::{Conf, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf};
+use crate::sysctl::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf};
 
 /// Names a namespace for as long as the stack lives; never reused. The initial one is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +69,8 @@ pub struct Namespace {
     /// Draws of the address generator so far; see [`Namespace::random_mac`].
     macs: AtomicU32,
     seed: u64,
+    /// `net.core.*`
+    pub core: Conf<Core>,
     /// `net.ipv4.*`
     pub ipv4: Conf<Ipv4>,
     /// `net.ipv6.*`
@@ -113,6 +115,7 @@ impl Namespace {
             closing: AtomicBool::new(false),
             macs: AtomicU32::new(0),
             seed,
+            core: Conf::default(),
             ipv4: Conf::default(),
             ipv6: Conf::default(),
             all: AllConf::default(),

@@ -5,7 +5,9 @@
 //! thread; packets move on the CPUs ([`crate::cpu::Cpu`]), which the embedding program runs itself.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed,
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_packet::Pool;
@@ -75,6 +77,7 @@ pub struct Shared {
     pub gone: DropCounters,
     /// Sees every dropped packet; set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
+    measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
     posted: Mutex<VecDeque<Job>>,
@@ -121,6 +124,7 @@ impl Stack {
             trace: TraceLog::new(config.trace),
             gone: DropCounters::default(),
             drop_observer: OnceLock::new(),
+            measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),
             devices: RcuHash::new(&domain),
             posted: Mutex::default(),
@@ -233,6 +237,17 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// Measures what sending costs, from now on, or no longer ([`crate::datapath::measure`]).
+    pub fn measure_transmit(&self, on: bool) {
+        self.measuring.store(on, Relaxed);
+    }
+
+    /// Whether that is measured.
+    #[inline]
+    pub fn is_transmit_measured(&self) -> bool {
+        self.measuring.load(Relaxed)
+    }
+
     /// Arms a timer for a time of the stack's clock.
     pub fn arm(&self, time: u64, holds: Holds, job: Job) -> TimerId {
         let id = self.timers.arm(time, holds, job);

@@ -25,6 +25,8 @@ pub struct LockStats {
     pub contended: u64,
     /// Nanoseconds waited, all waiters together.
     pub wait_ns: u64,
+    /// Nanoseconds of the longest wait.
+    pub max_wait_ns: u64,
 }
 
 impl core::ops::AddAssign for LockStats {
@@ -32,16 +34,18 @@ impl core::ops::AddAssign for LockStats {
         self.acquisitions += other.acquisitions;
         self.contended += other.contended;
         self.wait_ns += other.wait_ns;
+        self.max_wait_ns = self.max_wait_ns.max(other.max_wait_ns);
     }
 }
 
 /// See the module.
 pub struct SpinLock<T> {
     locked: AtomicBool,
-    /// The three counters are written by the holder only, so plain loads and stores do.
+    /// The four counters are written by the holder only, so plain loads and stores do.
     acquisitions: AtomicU64,
     contended: AtomicU64,
     wait_ns: AtomicU64,
+    max_wait_ns: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -59,6 +63,7 @@ impl<T> SpinLock<T> {
             acquisitions: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
+            max_wait_ns: AtomicU64::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -71,6 +76,7 @@ impl<T> SpinLock<T> {
             acquisitions: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
+            max_wait_ns: AtomicU64::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -113,7 +119,11 @@ impl<T> SpinLock<T> {
             }
         }
         count(&self.contended, 1);
-        count(&self.wait_ns, elapsed(start));
+        let waited = elapsed(start);
+        count(&self.wait_ns, waited);
+        if waited > self.max_wait_ns.load(Ordering::Relaxed) {
+            self.max_wait_ns.store(waited, Ordering::Relaxed);
+        }
     }
 
     /// What the lock has counted. Exact when no holder is active.
@@ -122,6 +132,7 @@ impl<T> SpinLock<T> {
             acquisitions: self.acquisitions.load(Ordering::Relaxed),
             contended: self.contended.load(Ordering::Relaxed),
             wait_ns: self.wait_ns.load(Ordering::Relaxed),
+            max_wait_ns: self.max_wait_ns.load(Ordering::Relaxed),
         }
     }
 
@@ -273,6 +284,8 @@ mod tests {
             }
         });
         assert_eq!(*lock.lock(), 4 * ROUNDS);
-        assert_eq!(lock.stats().acquisitions, 4 * ROUNDS + 1);
+        let stats = lock.stats();
+        assert_eq!(stats.acquisitions, 4 * ROUNDS + 1);
+        assert!(stats.max_wait_ns <= stats.wait_ns);
     }
 }

@@ -16,6 +16,7 @@ use weir_netlink::tca::h;
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Flags, Packet};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
+use weir_sync::spin::LockStats;
 
 use crate::block::Block;
 use crate::chain::Start;
@@ -341,7 +342,7 @@ impl DeviceTc {
         self.queue.is_some()
     }
 
-    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots); any thread may. Who gets a
+    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots), where at most `burst` may wait; any thread may. Who gets a
     /// [`Worker`] has to work on the queue for all. A request that takes the queue away meanwhile drops
     /// them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
     /// too many wait.
@@ -350,14 +351,14 @@ impl DeviceTc {
         guard: &'g Guard,
         queue: usize,
         mut batch: Batch,
-        patient: bool,
+        (burst, patient): (u32, bool),
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
         let Some(root) = self.root_of(guard, queue) else {
             drops.extend(batch.drain().map(|packet| (packet, DropReason::QDISC_DROP)));
             return None;
         };
-        root.push(batch, patient, drops)
+        root.push(batch, (burst, patient), drops)
     }
 
     /// Packets may leave queue `queue` now that could not before.
@@ -372,6 +373,17 @@ impl DeviceTc {
 
     fn root_of<'g>(&'g self, guard: &'g Guard, queue: usize) -> Option<&'g Arc<Node>> {
         self.queue.load(guard)?.roots.get(queue)?.as_ref()
+    }
+
+    /// The qdisc at transmit queue `queue`, below [`roots`](Self::roots): kind, handle, what its lock has
+    /// counted.
+    pub fn lock_stats(
+        &self,
+        guard: &Guard,
+        queue: usize,
+    ) -> Option<(&'static str, u32, LockStats)> {
+        let root = self.root_of(guard, queue)?;
+        Some((root.ops.kind, root.handle, root.lock_stats()))
     }
 
     /// How many roots there are: one for all transmit queues together, or one for each.

@@ -205,9 +205,27 @@ pub struct Stat {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+    /// With `qdisc`: how often the lock of each root was taken and waited for.
+    #[arg(long)]
+    pub locks: bool,
+    /// With `qdisc`: how long calls to transmit took, and how many packets left together, at each root.
+    #[arg(long)]
+    pub histogram: bool,
+    /// With `qdisc`: from now on, measure what --histogram shows, or do not.
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub measure: Option<Switch>,
     /// What to show.
     #[arg(value_enum)]
     pub what: Option<StatWhat>,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
 }
 
 /// What `weir stat` shows.
@@ -217,6 +235,8 @@ pub enum StatWhat {
     All,
     /// The cost of each stage.
     Stages,
+    /// Locks and transmit at the root qdiscs.
+    Qdisc,
 }
 
 /// `weir capture`

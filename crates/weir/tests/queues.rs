@@ -210,6 +210,83 @@ fn multiq_serves_its_bands_in_turn() {
     assert_eq!(ports, [0, 3, 1, 4, 2, 5]);
 }
 
+#[test]
+fn transmit_is_measured_where_that_is_asked_for() {
+    let folder = Folder::new();
+    let frames = (0..40).map(|n| (1_000_000 + n * 1000, n as u16 % 4));
+    let printed = run(
+        &folder,
+        frames,
+        "tc qdisc add dev q0 root handle 1: mq
+        tc filter add dev q0 egress pref 1 protocol ip flower ip_proto udp dst_port 3 \\
+            action skbedit queue_mapping 2
+        tc filter add dev q0 egress pref 2 matchall action skbedit queue_mapping 1
+        send
+        \"$WEIR\" stat qdisc --histogram
+        \"$WEIR\" stat qdisc --measure on >/dev/null
+        \"$WEIR\" play
+        \"$WEIR\" stat qdisc --locks --histogram >text
+        echo; echo JSON
+        \"$WEIR\" stat qdisc --locks --histogram --json",
+    );
+    let (before, json) = printed.split_once("JSON\n").unwrap();
+    assert!(before.contains("not measured now"), "{before}");
+    let data: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(data["measured"], true);
+    let roots = data["roots"].as_array().unwrap();
+    assert_eq!(roots.len(), 4, "one a transmit queue: {json}");
+    for (queue, packets) in [0, 30, 10, 0].into_iter().enumerate() {
+        let root = &roots[queue];
+        assert_eq!(
+            (&root["device"], &root["queue"]),
+            (&"q0".into(), &queue.into())
+        );
+        assert_eq!(
+            (&root["kind"], &root["handle"]),
+            (&"pfifo_fast".into(), &"0:".into())
+        );
+        let transmit = &root["transmit"];
+        // Each frame comes alone, leaves alone, and calls transmit once.
+        assert_eq!(transmit["calls"], packets, "{json}");
+        assert_eq!(transmit["packets"], packets);
+        let times = transmit["ns"].as_array().unwrap().iter();
+        let times = times.map(|row| row["count"].as_u64().unwrap());
+        assert_eq!(times.sum::<u64>(), packets);
+        let ones: Vec<_> = match packets {
+            0 => Vec::new(),
+            _ => vec![serde_json::json!({ "at_most": 1, "count": packets })],
+        };
+        assert_eq!(transmit["batches"], serde_json::Value::from(ones));
+        // One processor waits for nobody.
+        let lock = &root["lock"];
+        assert!(lock["acquisitions"].as_u64().unwrap() >= packets);
+        for zero in ["contended", "wait_ns", "max_wait_ns"] {
+            assert_eq!(lock[zero], 0, "{zero}");
+        }
+    }
+    let text = fs::read_to_string(folder.0.join("text")).unwrap();
+    assert!(text.contains("q0 queue 1: 30 calls, 30 packets"), "{text}");
+}
+
+#[test]
+fn the_burst_in_front_of_a_lock_is_a_sysctl() {
+    let script = "sysctl net.core.qdisc_max_burst
+        sysctl -w net.core.qdisc_max_burst=7
+        sysctl -w net.core.qdisc_max_burst=-1
+        cat /proc/sys/net/core/qdisc_max_burst";
+    let (printed, _) = common::script(User::Own, script);
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "net.core.qdisc_max_burst = 1000",
+            "net.core.qdisc_max_burst = 7"
+        ]
+    );
+    assert!(lines[2].contains("Invalid argument"), "{printed}");
+    assert_eq!(lines[3], "7");
+}
+
 /// When the captures of the gates' tests begin (the script sees that time), ns since 1970, and their
 /// schedules.
 const START: u64 = 1_000_000_000_000_000_000;

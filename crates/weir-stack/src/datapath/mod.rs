@@ -11,6 +11,7 @@
 //! `__dev_queue_xmit` of `net/core/dev.c`.
 
 mod filter;
+pub mod measure;
 mod queue;
 mod receive;
 mod transmit;

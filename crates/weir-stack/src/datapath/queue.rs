@@ -16,6 +16,9 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::stack::Shared;
 use crate::stages::Stage;
+use crate::sysctl::Core;
+
+use super::measure::{self, Measured};
 
 /// Full batches a CPU sends for one device before it looks at its other work (`dev_tx_weight`).
 const QUOTA: usize = 16;
@@ -47,16 +50,25 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
 
 fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
     let count = batch.len();
+    let measured = Measured::start(cx, device, queue);
+    let burst = device.namespace(cx.guard).core.get(Core::QdiscMaxBurst);
     let mut drops = std::mem::take(&mut cx.state.drops);
     let patient = cx.state.working == 0 && !cx.stack.config.virtual_time;
-    let worker = device
-        .tc
-        .push(cx.guard, usize::from(queue), batch, patient, &mut drops);
+    let worker = device.tc.push(
+        cx.guard,
+        queue.into(),
+        batch,
+        (burst.max(0) as u32, patient),
+        &mut drops,
+    );
     end_all(cx, device, &mut drops);
     cx.state.drops = drops;
     match worker {
         Some(worker) => run(cx, device, queue, worker, count),
         None => cx.state.stages.end(Stage::Qdisc, count),
+    }
+    if let Some(measured) = measured {
+        measured.end(count);
     }
 }
 
@@ -78,10 +90,10 @@ pub fn rearm_all(stack: &Shared, device: &Device, guard: &Guard) {
 /// Arms a queue's timer for the time at which the qdisc wants to be asked again, in place of the one before.
 /// That time is asked for while nobody else arms it: the qdisc may be another one than a moment ago.
 fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
-    let Some(watchdog) = device.watchdogs.get(usize::from(queue)) else {
+    let Some(tx) = device.tx.get(usize::from(queue)) else {
         return;
     };
-    let mut armed = watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut armed = tx.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
     let next = device.tc.next_event(guard, usize::from(queue));
     if armed.map(|timer| timer.time()) == next {
         return;
@@ -92,8 +104,8 @@ fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
     let key = device.key;
     let job = move |cx: &mut Cx<'_>| {
         if let Some(device) = cx.device(key) {
-            if let Some(watchdog) = device.watchdogs.get(usize::from(queue)) {
-                *watchdog.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            if let Some(tx) = device.tx.get(usize::from(queue)) {
+                *tx.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = None;
             }
             run_queue(cx, device, queue);
         }
@@ -141,6 +153,7 @@ fn work(
             tc.memory(&cx.state.cache);
             worker.round(&mut tc, &mut out, &mut drops);
         }
+        measure::batch(cx, device, queue, out.len());
         end_all(cx, device, &mut drops);
         cx.state.drops = drops;
         cx.state.stages.end(Stage::Qdisc, count);

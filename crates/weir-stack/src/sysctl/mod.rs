@@ -41,6 +41,14 @@ pub trait Slot: Copy {
 }
 
 slots! {
+    /// Per namespace, `net.core.*`.
+    Core {
+        /// Packets that may wait in front of the lock of a qdisc.
+        QdiscMaxBurst = 1000, "qdisc_max_burst";
+    }
+}
+
+slots! {
     /// Per namespace, `net.ipv4.*`.
     Ipv4 {
         DefaultTtl = 64, "ip_default_ttl";

@@ -15,7 +15,7 @@ use std::sync::{LazyLock, PoisonError};
 
 use weir_netlink::errno;
 
-use super::{Conf, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot};
+use super::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot};
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -57,6 +57,7 @@ pub const UNRES_PACKET: i32 = 2090;
 
 /// Smallest and largest values, where Linux has such.
 const RANGES: &[(&str, i32, i32)] = &[
+    ("core/qdisc_max_burst", 0, i32::MAX),
     ("ipv4/ip_default_ttl", 1, 255),
     ("ipv4/fib_multipath_hash_policy", 0, 3),
     ("ipv6/fib_multipath_hash_policy", 0, 3),
@@ -73,6 +74,8 @@ const RANGES: &[(&str, i32, i32)] = &[
 
 /// Where a value is.
 enum Place {
+    /// `net.core.*`
+    Core(Core),
     /// `net.ipv4.*`
     Ipv4(Ipv4),
     /// `net.ipv6.*`
@@ -141,6 +144,11 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     if let Some(found) = found {
         return found;
     }
+    if let Some(name) = path.strip_prefix("core/")
+        && let Some(slot) = slot(Core::ALL, name)
+    {
+        return Some(Place::Core(slot));
+    }
     if let Some(name) = path.strip_prefix("ipv4/")
         && let Some(slot) = slot(Ipv4::ALL, name)
     {
@@ -188,6 +196,7 @@ fn patterns() -> impl Iterator<Item = String> {
     let conf6 = Ipv6Conf::ALL
         .iter()
         .map(|(_, name, _)| format!("ipv6/conf/*/{name}"));
+    let core = Core::ALL.iter().map(|(_, name, _)| format!("core/{name}"));
     let ipv4 = Ipv4::ALL.iter().map(|(_, name, _)| format!("ipv4/{name}"));
     let ipv6 = Ipv6::ALL.iter().map(|(_, name, _)| format!("ipv6/{name}"));
     let neigh = ["ipv4", "ipv6"].into_iter().flat_map(|family| {
@@ -202,6 +211,7 @@ fn patterns() -> impl Iterator<Item = String> {
         .chain(["ipv4/ip_forward".to_owned()])
         .chain(conf4)
         .chain(conf6)
+        .chain(core)
         .chain(ipv4)
         .chain(ipv6)
         .chain(neigh)
@@ -294,6 +304,7 @@ fn ipv6_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv6Conf> {
 /// Reads a value, with its newline; the error is an errno.
 pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     let value = match place(ns, path).ok_or(errno::ENOENT)? {
+        Place::Core(slot) => ns.core.get(slot).to_string(),
         Place::Ipv4(slot) => ns.ipv4.get(slot).to_string(),
         Place::Ipv6(slot) => ns.ipv6.get(slot).to_string(),
         Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
@@ -337,6 +348,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         }
     };
     match place {
+        Place::Core(slot) => ns.core.set(slot, number()?),
         Place::Ipv4(slot) => ns.ipv4.set(slot, number()?),
         Place::Ipv6(slot) => ns.ipv6.set(slot, number()?),
         Place::Ipv4Conf(whose, slot) => crate::ipv4::set_conf(ns, target(whose), slot, number()?),

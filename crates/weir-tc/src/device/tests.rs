@@ -271,13 +271,52 @@ fn through_queue(stack: &Stack, frames: u16) -> (Vec<u16>, usize) {
         packet.priority = u32::from(i % 8);
         batch.push(packet).unwrap();
     }
-    let mut worker = tc.push(&guard, 0, batch, false, &mut drops).unwrap();
+    let mut worker = tc
+        .push(&guard, 0, batch, (1000, false), &mut drops)
+        .unwrap();
     let mut out = Batch::new();
     worker.round(&mut cx, &mut out, &mut drops);
     assert!(worker.leave().is_none());
     let port =
         |packet: &weir_packet::Packet| u16::from_be_bytes([packet.data()[36], packet.data()[37]]);
     (out.iter().map(port).collect(), drops.len())
+}
+
+#[test]
+fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
+    let stack = Stack::default();
+    tc(
+        &stack,
+        &["tc qdisc add dev d0 handle 1: root pfifo limit 10"],
+    );
+    let guard = stack.domain.pin();
+    let device = &stack.devices[&3].tc;
+    let mut drops = Drops::new();
+    let push = |frames: u16, drops: &mut Drops| {
+        let mut batch = Batch::new();
+        for i in 0..frames {
+            let mut packet = stack.packet(&ipv4(UDP, [10, 0, 0, 1], [10, 0, 0, 2], 1, i));
+            assert!(packet.data_to_mac());
+            batch.push(packet).unwrap();
+        }
+        device.push(&guard, 0, batch, (5, false), drops)
+    };
+    // The first is let in, however many they are; behind it five may wait.
+    let worker = push(6, &mut drops);
+    assert!(push(5, &mut drops).is_none() && drops.is_empty());
+    assert!(push(1, &mut drops).is_none());
+    let reasons: Vec<_> = drops.iter().map(|(_, reason)| *reason).collect();
+    assert_eq!(reasons, [DropReason::QDISC_BURST_DROP]);
+    let mut copies = Vec::new();
+    let mut random = || 0;
+    let mut cx = Context::new(&guard, 0, 0, 3, &mut random, &mut copies);
+    let (mut worker, mut out) = (worker.unwrap(), Batch::new());
+    worker.round(&mut cx, &mut out, &mut drops);
+    assert!(worker.leave().is_none());
+    // Of the eleven the queue holds ten, and counts what was dropped in front of it with its own.
+    assert_eq!((out.len(), drops.len()), (10, 2));
+    let (_, _, queue) = device.tree().root.clone().unwrap().stats();
+    assert_eq!(queue.drops, 2);
 }
 
 #[test]

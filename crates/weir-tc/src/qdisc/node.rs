@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use weir_packet::{DropReason, Packet};
 use weir_sync::combine::Combiner;
 use weir_sync::list::Taken;
-use weir_sync::spin::{SpinGuard, SpinLock};
+use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
 use super::{Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
@@ -352,6 +352,11 @@ impl Node {
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, Inner> {
         self.inner.lock()
+    }
+
+    /// What its lock has counted.
+    pub fn lock_stats(&self) -> LockStats {
+        self.inner.stats()
     }
 
     /// Everything but hooks that is counted: octets, packets, queue.

@@ -17,9 +17,6 @@ use weir_sync::primitive::Backoff;
 use super::{Drops, Node, QueueCx};
 use crate::context::Context;
 
-/// Packets that may wait in front of the lock of a qdisc (`net.core.qdisc_max_burst`).
-pub const MAX_BURST: u32 = 1000;
-
 /// Rounds for which a sender waits for room there: some dozen yields, then sleeps, some 10 ms in all.
 /// In Linux who is at work is not preempted for senders; here it may be, and needs the processor.
 const PATIENCE: u32 = 160;
@@ -35,16 +32,16 @@ pub struct Worker<'g> {
 
 impl Node {
     /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is.
-    /// Where too many wait already, a patient caller waits a while; then its packets are dropped.
+    /// Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then its packets are dropped.
     pub(crate) fn push<'g>(
         &'g self,
         mut batch: Batch,
-        patient: bool,
+        (burst, patient): (u32, bool),
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
         let mut wait = Backoff::new();
         let mut rounds = if patient { PATIENCE } else { 0 };
-        while !self.front.admit(batch.len() as u32, MAX_BURST) {
+        while !self.front.admit(batch.len() as u32, burst) {
             if rounds > 0 {
                 rounds -= 1;
                 wait.snooze();

@@ -5,17 +5,29 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use crate::cli::{Stat, StatWhat};
+use crate::cli::{Stat, StatWhat, Switch};
 
 /// Asks for the report and prints it.
 pub fn run(args: &Stat) -> Result<ExitCode, String> {
     let what = match args.what {
         None | Some(StatWhat::All) => "report",
         Some(StatWhat::Stages) => "stages",
+        Some(StatWhat::Qdisc) => "qdisc",
     };
+    if what != "qdisc" && (args.locks || args.histogram || args.measure.is_some()) {
+        return Err("--locks, --histogram and --measure belong to `weir stat qdisc`".into());
+    }
+    // Without a choice, both.
+    let all = !args.locks && !args.histogram;
     let answer = super::ask(
         args.socket.as_deref(),
-        &json!({ "command": "stat", "what": what }),
+        &json!({
+            "command": "stat",
+            "what": what,
+            "locks": args.locks || all,
+            "histogram": args.histogram || all,
+            "measure": args.measure.map(|switch| switch == Switch::On),
+        }),
     )?;
     let shown = if args.json {
         serde_json::to_string_pretty(&answer["data"]).map_err(|error| error.to_string())? + "\n"

@@ -10,14 +10,25 @@ use crate::report;
 pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
-        Some("stat") => Ok(stat(engine, command["what"].as_str())),
+        Some("stat") => Ok(stat(engine, command)),
         Some("capture") => lock(&engine.captures).start(engine, command),
         Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
         _ => Err(format!("unknown command {command}")),
     }
 }
 
-fn stat(engine: &Engine, what: Option<&str>) -> Value {
+fn stat(engine: &Engine, command: &Value) -> Value {
+    let what = command["what"].as_str();
+    if what == Some("qdisc") {
+        if let Some(on) = command["measure"].as_bool() {
+            engine.stack.measure_transmit(on);
+        }
+        let asked = |what: &str| command[what].as_bool().unwrap_or(true);
+        let report = report::transmit::collect(engine);
+        let text = report.to_text(asked("locks"), asked("histogram"));
+        let data = report.to_json(asked("locks"), asked("histogram"));
+        return json!({ "data": data, "text": text });
+    }
     if what == Some("stages") {
         let stages = report::stages::collect(engine);
         return json!({ "data": stages.to_json(), "text": stages.to_text() });

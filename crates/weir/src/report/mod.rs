@@ -4,6 +4,7 @@
 pub mod stages;
 mod tc;
 mod text;
+pub mod transmit;
 
 use serde_json::{Value, json};
 use weir_packet::DropReason;
@@ -72,15 +73,20 @@ fn drops_json(drops: &[(&'static str, &'static str, u64)]) -> Value {
         .collect()
 }
 
+/// What stands before the names of a namespace's devices.
+fn prefix(engine: &Engine, id: weir_stack::NsId) -> String {
+    match (engine.name_of(id), id == weir_stack::Stack::INITIAL) {
+        (Some(name), _) => format!("{name}/"),
+        (None, true) => String::new(),
+        (None, false) => format!("#{}/", id.0),
+    }
+}
+
 /// Collects the counters of a stack.
 pub fn collect(engine: &Engine) -> Report {
     let mut devices = Vec::new();
     for ns in engine.stack.all_namespaces() {
-        let prefix = match (engine.name_of(ns.id), ns.id == weir_stack::Stack::INITIAL) {
-            (Some(name), _) => format!("{name}/"),
-            (None, true) => String::new(),
-            (None, false) => format!("#{}/", ns.id.0),
-        };
+        let prefix = prefix(engine, ns.id);
         for device in ns.all_devices() {
             let (qdiscs, filters) = weir_tc::report::device(&device.tc);
             devices.push(DeviceReport {

@@ -127,7 +127,7 @@ impl Line {
                 batch.push(packet).unwrap();
             }
             let last = come.len() == 0;
-            let mut worker = tc.push(&guard, 0, batch, false, &mut drops);
+            let mut worker = tc.push(&guard, 0, batch, (1000, false), &mut drops);
             while let Some(mut at_work) = worker.take() {
                 let mut out = Batch::new();
                 at_work.round(&mut cx, &mut out, &mut drops);

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What sending costs at each transmit queue, counted while asked for
+//! ([`Shared::measure_transmit`](crate::stack::Shared::measure_transmit)): how long a call to transmit takes,
+//! whatever it did (left its packets with who is at work, or worked for all), and how many packets leave
+//! the qdisc together. Counters are per CPU; while it is off, a batch costs two loads.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use weir_sync::percpu::PerCpu;
+
+use crate::cpu::Cx;
+use crate::device::Device;
+
+/// Classes of times: class n holds those of less than 2^n ns that are in no class before.
+pub const TIMES: usize = 40;
+
+/// Classes of batches: 0, 1, 2 to 3, 4 to 7, ..., 64.
+pub const SIZES: usize = 8;
+
+/// The counters of one CPU at one queue.
+#[derive(Debug)]
+pub struct Counts {
+    calls: AtomicU64,
+    packets: AtomicU64,
+    times: [AtomicU64; TIMES],
+    batches: [AtomicU64; SIZES],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            calls: AtomicU64::new(0),
+            packets: AtomicU64::new(0),
+            times: [const { AtomicU64::new(0) }; TIMES],
+            batches: [const { AtomicU64::new(0) }; SIZES],
+        }
+    }
+}
+
+/// The sums over the CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Calls to transmit, each with packets for the list in front of the lock.
+    pub calls: u64,
+    /// Packets of them.
+    pub packets: u64,
+    /// Calls by the time they took.
+    pub times: [u64; TIMES],
+    /// Batches that left the qdisc, by size.
+    pub batches: [u64; SIZES],
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            calls: 0,
+            packets: 0,
+            times: [0; TIMES],
+            batches: [0; SIZES],
+        }
+    }
+}
+
+impl Totals {
+    /// Adds counters up.
+    pub fn of<'a>(all: impl Iterator<Item = &'a Counts>) -> Self {
+        let mut totals = Self::default();
+        for counts in all {
+            totals.calls += counts.calls.load(Relaxed);
+            totals.packets += counts.packets.load(Relaxed);
+            let times = totals.times.iter_mut().zip(&counts.times);
+            times.for_each(|(sum, count)| *sum += count.load(Relaxed));
+            let batches = totals.batches.iter_mut().zip(&counts.batches);
+            batches.for_each(|(sum, count)| *sum += count.load(Relaxed));
+        }
+        totals
+    }
+}
+
+/// How many bits a number has: the class it is in, of `count`.
+fn class(number: u64, count: usize) -> usize {
+    ((u64::BITS - number.leading_zeros()) as usize).min(count - 1)
+}
+
+impl Counts {
+    fn call(&self, packets: usize, ns: u64) {
+        self.calls.fetch_add(1, Relaxed);
+        self.packets.fetch_add(packets as u64, Relaxed);
+        self.times[class(ns, TIMES)].fetch_add(1, Relaxed);
+    }
+
+    fn batch(&self, packets: usize) {
+        self.batches[class(packets as u64, SIZES)].fetch_add(1, Relaxed);
+    }
+}
+
+fn counts<'d>(cx: &Cx<'_>, device: &'d Device, queue: u16) -> Option<&'d Counts> {
+    if !cx.stack.is_transmit_measured() {
+        return None;
+    }
+    let tx = device.tx.get(usize::from(queue))?;
+    let counts = tx.counts.get_or_init(|| Box::new(PerCpu::new()));
+    Some(counts.get(cx.state.id))
+}
+
+/// A call that is being timed.
+pub(super) struct Measured<'d> {
+    counts: &'d Counts,
+    since: Instant,
+}
+
+impl<'d> Measured<'d> {
+    /// Begins, if that is asked for.
+    #[inline]
+    pub fn start(cx: &Cx<'_>, device: &'d Device, queue: u16) -> Option<Self> {
+        let counts = counts(cx, device, queue)?;
+        let since = Instant::now();
+        Some(Self { counts, since })
+    }
+
+    /// The call is over.
+    pub fn end(self, packets: usize) {
+        let ns = u64::try_from(self.since.elapsed().as_nanos());
+        self.counts.call(packets, ns.unwrap_or(u64::MAX));
+    }
+}
+
+/// A batch has left the qdisc.
+#[inline]
+pub(super) fn batch(cx: &Cx<'_>, device: &Device, queue: u16, packets: usize) {
+    if let Some(counts) = counts(cx, device, queue) {
+        counts.batch(packets);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_into_classes_by_their_bits() {
+        let counts = Counts::default();
+        for ns in [0, 1, 2, 3, 255, 256, u64::MAX] {
+            counts.call(2, ns);
+        }
+        (0..=64).for_each(|packets| counts.batch(packets));
+        let totals = Totals::of([&counts, &counts].into_iter());
+        assert_eq!((totals.calls, totals.packets), (14, 28));
+        let seen: Vec<_> = (0..).zip(totals.times).filter(|(_, n)| *n > 0).collect();
+        // 0; 1; 2 and 3; 255; 256; what is beyond the last.
+        assert_eq!(seen, [(0, 2), (1, 2), (2, 4), (8, 2), (9, 2), (39, 2)]);
+        assert_eq!(totals.batches, [2, 2, 4, 8, 16, 32, 64, 2]);
+    }
+}
