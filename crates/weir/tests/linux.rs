@@ -77,3 +77,8 @@ fn vxlan() {
 fn addresses() {
     same_as_linux("addresses");
 }
+
+#[test]
+fn qfq() {
+    same_as_linux("qfq");
+}

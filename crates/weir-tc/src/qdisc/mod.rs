@@ -37,6 +37,7 @@ pub mod pfifo_fast;
 pub mod pie;
 pub mod plug;
 pub mod prio;
+pub mod qfq;
 pub mod red;
 pub mod root;
 mod rounds;
@@ -87,6 +88,7 @@ pub static KINDS: &[Ops] = &[
     red::OPS,
     ets::OPS,
     drr::OPS,
+    qfq::OPS,
     plug::OPS,
     pie::OPS,
     fq_pie::OPS,

@@ -65,3 +65,31 @@ tc qdisc add dev d0 parent 1:1 handle 10: skbprio
 tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000
 tc qdisc add dev d0 parent 1:1 handle 10: hhf admit_bytes 20000
 tc qdisc add dev d0 parent 1:1 handle 10: sfb
+tc qdisc add dev d0 root handle 1: tbf rate 8bit burst 2000 limit 10000000
+tc qdisc add dev d0 parent 1:1 handle 10: qfq
+tc class add dev d0 parent 10: classid 10:1 qfq weight 1
+tc class add dev d0 parent 10: classid 10:2 qfq weight 10
+tc class add dev d0 parent 10: classid 10:3 qfq weight 100
+tc class add dev d0 parent 10: classid 10:4 qfq weight 1000
+tc qdisc change dev d0 root handle 1: tbf rate 1gbit burst 2000 limit 10000000
+tc class add dev d0 parent 10: classid 10:1 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:2 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:3 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:4 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:5 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:6 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:7 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:8 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:9 qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:a qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:b qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:c qfq weight 10 maxpkt 1500
+tc class add dev d0 parent 10: classid 10:1 qfq weight 50 maxpkt 600
+tc class add dev d0 parent 10: classid 10:2 qfq weight 7
+tc class add dev d0 parent 10: classid 10:3 qfq weight 300 maxpkt 1514
+tc class add dev d0 parent 10: classid 10:4 qfq weight 7
+tc class add dev d0 parent 10: classid 10:5 qfq weight 50 maxpkt 9000
+tc qdisc change dev d0 root handle 1: tbf rate 8bit burst 2000 limit 10000000
+tc class change dev d0 classid 10:3 qfq weight 3 maxpkt 1514
+tc class change dev d0 classid 10:2 qfq weight 200 maxpkt 2000
+tc class del dev d0 classid 10:4

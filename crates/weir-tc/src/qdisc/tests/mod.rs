@@ -9,6 +9,7 @@ mod fair;
 mod shape;
 mod size;
 mod smaller;
+mod weights;
 
 use std::sync::atomic::Ordering::Relaxed;
 

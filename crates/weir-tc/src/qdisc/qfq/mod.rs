@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `qfq`: classes served by weight, in nearly the order of an ideal fluid system, at a cost that does not
+//! grow with their number.
+//!
+//! Mirrors net/sched/sch_qfq.c (QFQ+; `schedule.rs`). No parameters of its own. Of a class: `weight` (1 to
+//! 1024, default 1; all together at most 65536) and `maxpkt` (octets of its largest packet, 512 to 65536,
+//! default the largest frame; raised when a larger packet comes). A packet's class: its priority if that
+//! names one, else the class a filter names; a packet without one is dropped (QDISC_DROP). Classes should
+//! have queues that always give what they hold.
+
+mod schedule;
+
+use std::sync::Arc;
+
+use weir_netlink::errno::{EBUSY, EINVAL};
+use weir_netlink::tca::{self, h, qfq as attr};
+use weir_netlink::{Error, Policy, Rule, Strictness, Table, TcMsg, Writer, policy};
+use weir_packet::{DropReason, Packet};
+
+use self::schedule::{MAX_LMAX, MAX_WEIGHT, MIN_LMAX, Schedule, rounded_weight};
+use super::classes::Classes;
+use super::{
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
+    pkt_len, words,
+};
+use crate::block::Block;
+
+/// The kind's line.
+pub const OPS: Ops = Ops {
+    classful: true,
+    filters: true,
+    ..Ops::new("qfq", create)
+};
+
+static POLICY: Policy = policy! { max attr::MAX;
+    attr::WEIGHT => Rule::u32().range(1, MAX_WEIGHT as u64),
+    attr::LMAX => Rule::u32().range(MIN_LMAX as u64, MAX_LMAX as u64),
+};
+
+struct Class {
+    aggregate: u32,
+    /// As Linux compares it, without a sign.
+    deficit: u32,
+    active: bool,
+    leaf: Leaf,
+    bytes: u64,
+    packets: u64,
+}
+
+/// The qdisc.
+struct Qfq {
+    block: Arc<Block>,
+    handle: u32,
+    classes: Classes<Class>,
+    schedule: Schedule,
+    total: Load,
+}
+
+fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    Ok(Box::new(Qfq {
+        block: create.block(),
+        handle: create.handle,
+        classes: Classes::default(),
+        schedule: Schedule::new(create.device.tx_queue_len()),
+        total: Load::default(),
+    }))
+}
+
+impl Qfq {
+    fn deactivate(&mut self, class: u32) {
+        if let Some(found) = self.classes.get_mut(class)
+            && std::mem::take(&mut found.active)
+        {
+            self.schedule.rest_class(found.aggregate, class);
+        }
+    }
+
+    /// Puts a class where those of that weight and packet length are (`qfq_change_agg`).
+    fn regroup(&mut self, class: u32, weight: u32, lmax: u32) {
+        let new = self.schedule.find(weight, lmax);
+        self.deactivate(class);
+        if let Some(found) = self.classes.get_mut(class) {
+            self.schedule.remove_class(found.aggregate);
+            found.aggregate = new;
+            found.active = found.leaf.load().len > 0;
+            self.schedule.add_class(new, class, found.active);
+        }
+    }
+
+    /// The class whose turn it is in an aggregate, and the length of its next packet. Classes whose
+    /// queues turn out to be empty, as they drop when looked at, leave it.
+    fn next(&mut self, aggregate: u32, q: &mut QueueCx<'_, '_, '_>) -> Option<(u32, u32)> {
+        let active = &mut self.schedule.get_mut(aggregate).active;
+        loop {
+            let number = *active.front()?;
+            let class = self.classes.get_mut(number)?;
+            if let Some(len) = class.leaf.peek(q, &mut self.total) {
+                return Some((number, len));
+            }
+            if class.leaf.load().len > 0 {
+                // It holds packets back: nobody else gets a turn, as in Linux.
+                return None;
+            }
+            class.active = false;
+            active.pop_front();
+        }
+    }
+}
+
+impl Qdisc for Qfq {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        let own = match (packet.priority ^ self.handle) & h::MAJ_MASK {
+            0 => self.classes.find(packet.priority),
+            _ => None,
+        };
+        let (packet, class) = match own {
+            Some(class) => (packet, Some(class)),
+            None => match classify(&self.block, q, packet) {
+                Ok((packet, class)) => (packet, class.and_then(|id| self.classes.find(id))),
+                Err(ended) => return ended,
+            },
+        };
+        let len = pkt_len(&packet);
+        let found = class.and_then(|number| Some((number, self.classes.get(number)?.aggregate)));
+        let Some((number, aggregate)) = found else {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        };
+        if self.schedule.get(aggregate).lmax < len {
+            if len > MAX_LMAX {
+                return q.drop(packet, DropReason::QDISC_DROP);
+            }
+            self.regroup(number, self.schedule.get(aggregate).weight, len);
+        }
+        let Some(class) = self.classes.get_mut(number) else {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        };
+        let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
+        if how != Enqueued::Queued {
+            return how;
+        }
+        class.bytes = class.bytes.wrapping_add(u64::from(len));
+        class.packets = class.packets.wrapping_add(1);
+        let aggregate = class.aggregate;
+        if class.active {
+            // Its first packet may be this one now, and too long for what is left of its turn.
+            let first = class.leaf.peek(q, &mut self.total);
+            if first.is_none() && class.leaf.load().len == 0 {
+                self.deactivate(number);
+                return how;
+            }
+            let active = &mut self.schedule.get_mut(aggregate).active;
+            if first == Some(len) && active.front() == Some(&number) && class.deficit < len {
+                active.rotate_left(1);
+            }
+            return how;
+        }
+        class.active = true;
+        class.deficit = self.schedule.get(aggregate).lmax;
+        self.schedule.wake_class(aggregate, number);
+        how
+    }
+
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let mut aggregate = self.schedule.in_service?;
+        let mut next = self.next(aggregate, q);
+        let budget = self.schedule.get(aggregate).budget;
+        if next.is_none_or(|(_, len)| budget < len) {
+            loop {
+                aggregate = self.schedule.turn(aggregate, self.total.len > 0)?;
+                next = self.next(aggregate, q);
+                if next.is_some() || !self.schedule.get(aggregate).active.is_empty() {
+                    break;
+                }
+            }
+        }
+        let (number, len) = next?;
+        let class = self.classes.get_mut(number)?;
+        let (packet, left) = class.leaf.dequeue(q, &mut self.total);
+        let packet = packet?;
+        class.deficit = class.deficit.wrapping_sub(len);
+        let more = match left.len {
+            0 => None,
+            _ => class.leaf.peek(q, &mut self.total),
+        };
+        let found = self.schedule.get_mut(aggregate);
+        if more.is_none() && class.leaf.load().len == 0 {
+            class.active = false;
+            found.active.pop_front();
+        } else if class.deficit < more.unwrap_or(0) {
+            class.deficit = class.deficit.wrapping_add(found.lmax);
+            found.active.rotate_left(1);
+        }
+        self.schedule.serve(aggregate, len);
+        Some(packet)
+    }
+
+    fn load(&self) -> Load {
+        self.total
+    }
+
+    fn reset(&mut self, out: &mut Drops) {
+        for number in self.classes.numbers() {
+            self.deactivate(number);
+            if let Some(class) = self.classes.get(number) {
+                class.leaf.purge(&mut self.total, out);
+            }
+        }
+    }
+
+    fn find(&self, classid: u32) -> u32 {
+        self.classes.find(classid).unwrap_or(0)
+    }
+
+    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.classes.get(class)?.leaf.node()
+    }
+
+    fn graft(
+        &mut self,
+        class: u32,
+        new: Option<Arc<Node>>,
+        create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<Option<Arc<Node>>, Error> {
+        self.deactivate(class);
+        let id = self.classes.id(class).unwrap_or(0);
+        let Some(found) = self.classes.get_mut(class) else {
+            return Ok(None);
+        };
+        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        Ok(found.leaf.replace(new, &mut self.total, gone))
+    }
+
+    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
+        self.total.moved(before, after);
+        if after.len == 0 {
+            self.deactivate(class);
+        }
+    }
+
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        (class == 0).then(|| self.block.clone())
+    }
+
+    fn classes(&self) -> Vec<u32> {
+        self.classes.numbers()
+    }
+
+    fn change_class(
+        &mut self,
+        class: u32,
+        (classid, _): (u32, u32),
+        tca: &Table<'_>,
+        create: &Create<'_>,
+        _gone: &mut Gone,
+    ) -> Result<u32, Error> {
+        let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
+        let tb = options.parse(&POLICY, Strictness::Liberal)?;
+        let weight = tb.u32(attr::WEIGHT)?.unwrap_or(1);
+        let lmax = match tb.u32(attr::LMAX)? {
+            Some(lmax) => lmax,
+            None => create.psched_mtu(),
+        };
+        if !(MIN_LMAX..=MAX_LMAX).contains(&lmax) {
+            let message = "sch_qfq: MTU size out of bounds for qfq";
+            return Err(Error::msg(EINVAL, message));
+        }
+        let weight = rounded_weight(weight);
+        let old = self.classes.get(class).map(|class| class.aggregate);
+        let old_weight = old.map_or(0, |number| self.schedule.get(number).weight);
+        if old.is_some_and(|number| self.schedule.get(number).lmax == lmax) && old_weight == weight
+        {
+            return Ok(class);
+        }
+        if !self.schedule.fits(old_weight, weight) {
+            return Err(Error::new(EINVAL));
+        }
+        if old.is_some() {
+            self.regroup(class, weight, lmax);
+            return Ok(class);
+        }
+        let aggregate = self.schedule.find(weight, lmax);
+        let new = Class {
+            aggregate,
+            deficit: lmax,
+            active: false,
+            leaf: create.pfifo(classid),
+            bytes: 0,
+            packets: 0,
+        };
+        let number = self.classes.insert(classid, new);
+        self.schedule.add_class(aggregate, number, false);
+        Ok(number)
+    }
+
+    fn delete_class(
+        &mut self,
+        class: u32,
+        in_use: bool,
+        _create: &Create<'_>,
+        gone: &mut Gone,
+    ) -> Result<(), Error> {
+        if in_use {
+            return Err(Error::new(EBUSY));
+        }
+        self.deactivate(class);
+        if let Some(class) = self.classes.remove(class) {
+            class.leaf.purge(&mut self.total, &mut gone.drops);
+            self.schedule.remove_class(class.aggregate);
+            gone.nodes.extend(class.leaf.node());
+        }
+        Ok(())
+    }
+
+    fn dump_class(&self, class: u32, tcm: &mut TcMsg, w: &mut Writer) {
+        let Some(found) = self.classes.get(class) else {
+            return;
+        };
+        tcm.parent = h::ROOT;
+        tcm.handle = self.classes.id(class).unwrap_or(0);
+        tcm.info = found.leaf.handle();
+        let aggregate = self.schedule.get(found.aggregate);
+        let nest = w.nest_noflag(tca::OPTIONS);
+        w.put_u32(attr::WEIGHT, aggregate.weight);
+        w.put_u32(attr::LMAX, aggregate.lmax);
+        w.end(nest);
+    }
+
+    /// With `struct tc_qfq_stats`
+    fn class_stats(&self, class: u32) -> Option<ClassStats> {
+        let class = self.classes.get(class)?;
+        let aggregate = self.schedule.get(class.aggregate);
+        let (_, _, queue) = class.leaf.stats();
+        Some(ClassStats {
+            bytes: class.bytes,
+            packets: class.packets,
+            queue,
+            app: Some(words(&[aggregate.weight, aggregate.lmax])),
+            ..ClassStats::default()
+        })
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        vec![self.block.clone()]
+    }
+}
