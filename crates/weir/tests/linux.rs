@@ -82,3 +82,8 @@ fn addresses() {
 fn qfq() {
     same_as_linux("qfq");
 }
+
+#[test]
+fn gred() {
+    same_as_linux("gred");
+}

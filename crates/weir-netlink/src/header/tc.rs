@@ -220,6 +220,29 @@ fixed! {
         flags: u8,
     }
 
+    /// `struct tc_gred_qopt`.
+    TcGredQopt(52) {
+        limit: u32,
+        qth_min: u32,
+        qth_max: u32,
+        dp: u32,
+        backlog: u32,
+        qave: u32,
+        forced: u32,
+        early: u32,
+        other: u32,
+        pdrop: u32,
+        wlog: u8,
+        plog: u8,
+        scell_log: u8,
+        prio: u8,
+        packets: u32,
+        bytesin: u32,
+    }
+
+    /// `struct tc_gred_sopt`.
+    TcGredSopt(12) { dps: u32, def_dp: u32, grio: u8, flags: u8, pad1: u16 }
+
     /// `struct tc_netem_qopt`.
     TcNetemQopt(24) {
         latency: u32,

@@ -22,6 +22,7 @@ pub mod fifo;
 pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
+pub mod gred;
 mod heap;
 pub mod hfsc;
 pub mod hhf;
@@ -86,6 +87,7 @@ pub static KINDS: &[Ops] = &[
     fq::OPS,
     sfq::OPS,
     red::OPS,
+    gred::OPS,
     ets::OPS,
     drr::OPS,
     qfq::OPS,

@@ -192,6 +192,16 @@ impl Vars {
             .wrapping_sub(less);
     }
 
+    /// `red_set_vars`: the average begins anew.
+    pub fn restart(&mut self) {
+        (self.average, self.count) = (0, -1);
+    }
+
+    /// Takes over the average, and since when it is idle, that several share.
+    pub fn share(&mut self, other: &Self) {
+        (self.average, self.idle_since) = (other.average, other.idle_since);
+    }
+
     /// A packet below the minimum begins the count anew.
     pub fn pass(&mut self) {
         self.count = -1;
@@ -214,11 +224,21 @@ impl Vars {
 
     /// `red_action`
     pub fn action(&mut self, params: &Params, q: &mut QueueCx<'_, '_, '_>) -> Action {
-        if self.average < u64::from(params.min) {
+        self.action_at(self.average, params, q)
+    }
+
+    /// The same for another average than its own.
+    pub fn action_at(
+        &mut self,
+        average: u64,
+        params: &Params,
+        q: &mut QueueCx<'_, '_, '_>,
+    ) -> Action {
+        if average < u64::from(params.min) {
             self.count = -1;
             return Action::Pass;
         }
-        if self.average >= u64::from(params.max) {
+        if average >= u64::from(params.max) {
             self.count = -1;
             return Action::Forced;
         }
@@ -227,7 +247,7 @@ impl Vars {
             self.drawn = params.draw(q);
             return Action::Pass;
         }
-        let above = (self.average - u64::from(params.min)) >> params.wlog;
+        let above = (average - u64::from(params.min)) >> params.wlog;
         if above.wrapping_mul(self.count as u64) < u64::from(self.drawn) {
             return Action::Pass;
         }
@@ -361,11 +381,7 @@ impl Red {
             gone.nodes.extend(old);
         }
         self.params = options.params;
-        self.vars = Vars {
-            idle_since: self.vars.idle_since,
-            drawn: self.vars.drawn,
-            ..Vars::new()
-        };
+        self.vars.restart();
         let now = create.now();
         self.adapt = (qopt.flags & ADAPTIVE != 0).then_some(now + ADAPT);
         if self.total.len == 0 {

@@ -93,3 +93,9 @@ tc qdisc change dev d0 root handle 1: tbf rate 8bit burst 2000 limit 10000000
 tc class change dev d0 classid 10:3 qfq weight 3 maxpkt 1514
 tc class change dev d0 classid 10:2 qfq weight 200 maxpkt 2000
 tc class del dev d0 classid 10:4
+tc qdisc add dev d0 parent 1:1 handle 10: gred setup vqs 4 default 0 limit 1000000
+tc qdisc add dev d0 parent 1:1 handle 10: gred setup vqs 4 default 0 grio limit 1000000
+tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 1 min 20000 max 60000 avpkt 1000 burst 75 bandwidth 8mbit probability 0.3 prio 2
+tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 2 min 200000 max 390000 avpkt 1000 burst 270 bandwidth 8mbit probability 0.3 prio 1
+tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 2 min 200000 max 390000 avpkt 1000 burst 270 bandwidth 8mbit probability 0.3 prio 2
+tc qdisc change dev d0 parent 1:1 handle 10: gred limit 5000 DP 1 min 20000 max 60000 avpkt 1000 burst 30 bandwidth 8mbit probability 0.3

@@ -4,6 +4,7 @@
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 ip link add d0 type dummy
+sysctl -qw net.ipv6.conf.d0.disable_ipv6=1
 ip link set d0 up
 c tc qdisc add dev d0 root handle 1: qfq
 c tc -s qdisc show dev d0

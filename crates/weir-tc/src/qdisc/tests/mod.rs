@@ -9,6 +9,7 @@ mod fair;
 mod shape;
 mod size;
 mod smaller;
+mod virtuals;
 mod weights;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +36,7 @@ pub fn tc(stack: &Stack, commands: &[&str]) {
     }
 }
 
-/// A packet to come: when, ns; octets; flow; priority.
+/// A packet to come: when, ns; octets; flow, which is its traffic control index as well; priority.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrival {
     pub time: u64,
@@ -101,6 +102,7 @@ impl Line {
         let mut packet = self.stack.packet(&frame);
         assert!(packet.data_to_mac());
         (packet.priority, packet.mark) = (arrival.priority, number);
+        packet.tc_index = arrival.flow;
         packet
     }
 
