@@ -349,16 +349,15 @@ pub fn put_no_stats(w: &mut Writer) {
 }
 
 /// `TCA_STATS2` and `TCA_STATS` of a qdisc or class (`gnet_stats_start_copy_compat` and on): octets and
-/// packets, if counted; the queue; `app`
-/// writes the kind's own statistics and answers whether it has any.
+/// packets, if counted; the queue; the kind's own statistics, if it has any, and whether these are attributes,
+/// which old clients are not shown.
 pub fn put_queue_stats(
     w: &mut Writer,
     basic: Option<(u64, u64)>,
     rate: Option<(u64, u64)>,
     queue: &Queue,
-    app: impl FnOnce() -> Option<Vec<u8>>,
+    (app, nested): (Option<Vec<u8>>, bool),
 ) {
-    let app = app();
     let nest = w.nest_noflag(tca::STATS2);
     if let Some(app) = &app {
         w.put(stats::APP, app);
@@ -387,7 +386,7 @@ pub fn put_queue_stats(
             ..TcStats::default()
         },
     );
-    if let Some(app) = &app {
-        w.put(tca::XSTATS, app);
+    if let Some(app) = app.filter(|_| !nested) {
+        w.put(tca::XSTATS, &app);
     }
 }

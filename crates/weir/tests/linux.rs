@@ -87,3 +87,8 @@ fn qfq() {
 fn gred() {
     same_as_linux("gred");
 }
+
+#[test]
+fn cake() {
+    same_as_linux("cake");
+}

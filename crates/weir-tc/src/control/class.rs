@@ -211,7 +211,8 @@ fn write(
     match stats {
         Some(stats) => {
             let basic = (!stats.queue_only).then_some((stats.bytes, stats.packets));
-            put_queue_stats(w, basic, None, &stats.queue, || stats.app);
+            let app = (stats.app, node.ops.nested_stats);
+            put_queue_stats(w, basic, None, &stats.queue, app);
         }
         None => put_no_stats(w),
     }

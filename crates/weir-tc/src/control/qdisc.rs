@@ -579,7 +579,13 @@ fn write(
     if let Some(stab) = &node.lock().stab {
         stab.dump(w);
     }
-    put_queue_stats(w, Some((bytes, packets)), rate, &queue, || app);
+    put_queue_stats(
+        w,
+        Some((bytes, packets)),
+        rate,
+        &queue,
+        (app, node.ops.nested_stats),
+    );
     w.finish(mark)
 }
 

@@ -10,6 +10,7 @@
 
 mod bands;
 mod bits;
+pub mod cake;
 pub mod cbs;
 pub mod choke;
 mod classes;
@@ -49,6 +50,7 @@ pub mod stab;
 mod store;
 pub mod taprio;
 pub mod tbf;
+pub mod teql;
 #[cfg(test)]
 mod tests;
 
@@ -84,6 +86,7 @@ pub static KINDS: &[Ops] = &[
     hfsc::OPS,
     codel::OPS,
     fq_codel::OPS,
+    cake::OPS,
     fq::OPS,
     sfq::OPS,
     red::OPS,
@@ -104,6 +107,7 @@ pub static KINDS: &[Ops] = &[
     multiq::OPS,
     mqprio::OPS,
     taprio::OPS,
+    teql::OPS,
     ingress::INGRESS,
     ingress::CLSACT,
 ];
@@ -127,6 +131,8 @@ pub struct Ops {
     pub own_leaves: bool,
     /// It enters the transmit queues itself when it has been announced (`attach`).
     pub attach: bool,
+    /// Its own statistics are attributes, which old clients are not shown (`TCA_XSTATS`).
+    pub nested_stats: bool,
     /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Its ingress and egress blocks can be shared.
@@ -148,6 +154,7 @@ impl Ops {
             queues: false,
             attach: false,
             own_leaves: false,
+            nested_stats: false,
             ingress: false,
             shares: (false, false),
         }

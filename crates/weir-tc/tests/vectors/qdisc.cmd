@@ -99,3 +99,16 @@ tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 1 min 20000 ma
 tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 2 min 200000 max 390000 avpkt 1000 burst 270 bandwidth 8mbit probability 0.3 prio 1
 tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 2 min 200000 max 390000 avpkt 1000 burst 270 bandwidth 8mbit probability 0.3 prio 2
 tc qdisc change dev d0 parent 1:1 handle 10: gred limit 5000 DP 1 min 20000 max 60000 avpkt 1000 burst 30 bandwidth 8mbit probability 0.3
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind rtt 1000s
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind rtt 1000s overhead 20 mpu 200 atm
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind rtt 1000s overhead 8 ptm
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flows
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort dual-srchost
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort srchost
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort dual-dsthost
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit
+tc qdisc add dev d0 root handle 2: tbf rate 8mbit burst 2000 limit 10000000
+tc qdisc add dev d0 parent 2:1 handle 1: cake
+tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort rtt 1000s memlimit 100000

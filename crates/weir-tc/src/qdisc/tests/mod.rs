@@ -3,6 +3,7 @@
 //! slow oracles.
 
 mod aqm;
+mod cakes;
 mod change;
 mod delay;
 mod fair;
@@ -36,7 +37,8 @@ pub fn tc(stack: &Stack, commands: &[&str]) {
     }
 }
 
-/// A packet to come: when, ns; octets; flow, which is its traffic control index as well; priority.
+/// A packet to come: when, ns; octets; flow, which is its traffic control index as well, and
+/// whose upper half tells hosts apart; priority.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrival {
     pub time: u64,
@@ -97,7 +99,8 @@ impl Line {
     }
 
     fn packet(&self, number: u32, arrival: &Arrival) -> Packet {
-        let mut frame = ipv4(17, [10, 0, 0, 1], [10, 0, 0, 2], arrival.flow, 9);
+        let host = (arrival.flow >> 8) as u8;
+        let mut frame = ipv4(17, [10, 0, host, 1], [10, 0, 0, 2], arrival.flow, 9);
         frame.resize(arrival.len, 0);
         let mut packet = self.stack.packet(&frame);
         assert!(packet.data_to_mac());
