@@ -10,12 +10,13 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use weir_netlink::{Error, TCM_IFINDEX_MAGIC_BLOCK, TcMsg, Writer, nlm, rtm, tca};
 use weir_packet::Packet;
 use weir_sync::hash::RcuHash;
+use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use weir_sync::primitive::{Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use crate::chain::{Chain, Proto};
@@ -642,3 +643,6 @@ pub(crate) fn put_by_action(chain: &Arc<Chain>, env: &Env<'_>) {
         block.put(chain, Hold::Action, env);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

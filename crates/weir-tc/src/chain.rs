@@ -5,12 +5,13 @@
 //! holds instances of classifiers ([`Proto`], Linux's `tcf_proto`), one for each priority; the filters
 //! are inside those. The data path sees a published list; requests change it under the chain's lock.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, EINVAL};
 use weir_packet::batch::BATCH;
 use weir_packet::{DropReason, Packet};
+use weir_sync::primitive::{Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};

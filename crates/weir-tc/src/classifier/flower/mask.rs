@@ -13,14 +13,14 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::hash::{RcuHash, hash_of};
-use weir_sync::primitive::prefetch;
+use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
+use weir_sync::primitive::{Mutex, MutexGuard, prefetch};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, fold, spot};
 

@@ -26,6 +26,8 @@ pub mod parse;
 
 #[cfg(test)]
 mod bench;
+#[cfg(all(test, loom))]
+mod loom_models;
 #[cfg(test)]
 mod stress;
 #[cfg(test)]

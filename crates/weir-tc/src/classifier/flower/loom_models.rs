@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Masks come with their first filter and go with the last; what was put into the tables is found by
+//! every look-up that begins after that.
+
+use loom::thread;
+
+use super::key::Key;
+use super::*;
+
+/// Masks and the domain they are in.
+#[derive(Clone)]
+struct World {
+    domain: Domain,
+    masks: Arc<Masks>,
+}
+
+/// A mask of destination addresses.
+fn mask() -> Key {
+    let mut mask = Key::default();
+    mask.flow.dst[..4].fill(0xff);
+    mask
+}
+
+fn key(last: u8) -> Key {
+    let mut key = Key::default();
+    key.flow.dst[..4].copy_from_slice(&[10, 0, 0, last]);
+    key
+}
+
+impl World {
+    fn new() -> Self {
+        let domain = Domain::default();
+        Self {
+            masks: Arc::new(Masks::new(&domain)),
+            domain,
+        }
+    }
+
+    /// The mask, held.
+    fn hold(&self) -> Arc<UnderMask> {
+        self.masks.get(&mask(), None, &self.domain.pin()).unwrap()
+    }
+
+    fn filter(&self, under: &Arc<UnderMask>, handle: u32) -> Arc<Filter> {
+        Arc::new(Filter {
+            handle,
+            flags: AtomicU32::new(0),
+            packed: under.mask.pack(&key(handle as u8)),
+            under: under.clone(),
+            exts: Exts::default(),
+        })
+    }
+
+    fn add(&self, handle: u32) -> Arc<Filter> {
+        let under = self.hold();
+        let filter = self.filter(&under, handle);
+        assert!(under.insert(&filter, &self.domain.pin()));
+        filter
+    }
+
+    fn delete(&self, filter: &Arc<Filter>) {
+        let guard = self.domain.pin();
+        filter.under.remove(filter, &guard);
+        self.masks.put(&filter.under, &guard);
+    }
+
+    fn find(&self, handle: u32) -> Option<u32> {
+        let guard = self.domain.pin();
+        let found = self
+            .masks
+            .list(&guard)
+            .find(&key(handle as u8).flow, &guard);
+        found.map(|filter| filter.handle)
+    }
+}
+
+#[test]
+fn a_mask_that_is_held_is_in_the_list() {
+    crate::check_model(2, || {
+        let world = World::new();
+        let first = world.hold();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || drop(world.add(2)))
+        };
+        world.masks.put(&first, &world.domain.pin());
+        other.join().unwrap();
+        assert_eq!(world.find(2), Some(2));
+    });
+}
+
+#[test]
+fn two_make_one_mask() {
+    crate::check_model(2, || {
+        let world = World::new();
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || {
+                let filter = world.add(2);
+                assert_eq!(world.find(2), Some(2));
+                filter
+            })
+        };
+        let one = world.add(1);
+        assert_eq!(world.find(1), Some(1));
+        let two = other.join().unwrap();
+        assert!(Arc::ptr_eq(&one.under, &two.under));
+        world.delete(&one);
+        assert_eq!((world.find(1), world.find(2)), (None, Some(2)));
+        world.delete(&two);
+        assert!(world.masks.list(&world.domain.pin()).is_empty());
+    });
+}
+
+#[test]
+fn a_filter_is_found_while_the_others_of_its_mask_go() {
+    crate::check_model(2, || {
+        let world = World::new();
+        let (one, two) = (world.add(1), world.add(2));
+        let reader = {
+            let world = world.clone();
+            thread::spawn(move || {
+                assert_eq!(world.find(2), Some(2));
+                assert!(matches!(world.find(1), None | Some(1)));
+            })
+        };
+        world.delete(&one);
+        world.domain.poll();
+        reader.join().unwrap();
+        world.delete(&two);
+        assert!(world.masks.list(&world.domain.pin()).is_empty());
+    });
+}
