@@ -319,16 +319,20 @@ fn put_queue(w: &mut Writer, queue: &Queue) {
 }
 
 /// `tcf_action_copy_stats`: `TCA_ACT_STATS` of an action. Nothing is ever counted by hardware.
-pub fn put_action_stats(w: &mut Writer, totals: &Totals) {
+pub fn put_action_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
     let nest = w.nest_noflag(act::STATS);
     put_basic(w, stats::BASIC, totals.bytes, totals.packets);
     put_basic(w, stats::BASIC_HW, 0, 0);
+    if let Some((bps, pps)) = rate {
+        put_rate(w, bps, pps);
+    }
     put_queue(w, &Queue::of(totals));
     w.end(nest);
 }
 
 /// `TCA_STATS` of a policer in the old form (`tcf_action_copy_stats` in its compatible mode).
-pub fn put_compat_stats(w: &mut Writer, totals: &Totals) {
+pub fn put_compat_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
+    let (bps, pps) = rate.unwrap_or_default();
     w.put_fixed(
         tca::STATS,
         &TcStats {
@@ -336,6 +340,8 @@ pub fn put_compat_stats(w: &mut Writer, totals: &Totals) {
             packets: totals.packets as u32,
             drops: totals.drops,
             overlimits: totals.overlimits,
+            bps: bps.min(u32::MAX.into()) as u32,
+            pps: pps as u32,
             ..TcStats::default()
         },
     );

@@ -6,6 +6,8 @@
 //! samples are known, so they are taken when the counters change or are read, with the same outcome and
 //! no timer.
 
+use std::collections::BTreeMap;
+
 use weir_netlink::errno::EINVAL;
 use weir_netlink::{Attr, Error, Fixed, GnetEstimator};
 
@@ -107,6 +109,60 @@ impl Estimator {
     /// Octets and packets a second (`gen_estimator_read`).
     pub fn rate(&self) -> (u64, u64) {
         (self.average.0 >> 8, self.average.1 >> 8)
+    }
+}
+
+/// The estimators of a qdisc's classes, by the class's number.
+#[derive(Debug)]
+pub struct ClassRates {
+    estimators: BTreeMap<u32, Estimator>,
+    /// When the next sample of any is due, ns.
+    next: u64,
+}
+
+impl Default for ClassRates {
+    fn default() -> Self {
+        Self {
+            estimators: BTreeMap::new(),
+            next: u64::MAX,
+        }
+    }
+}
+
+impl ClassRates {
+    /// Gives a class an estimator in place of the one it had.
+    pub fn set(&mut self, class: u32, new: Estimator) {
+        let new = new.instead_of(self.estimators.get(&class));
+        self.next = self.next.min(new.next);
+        self.estimators.insert(class, new);
+    }
+
+    /// A class is gone.
+    pub fn forget(&mut self, class: u32) {
+        self.estimators.remove(&class);
+    }
+
+    /// Takes the samples due by `now`, through which the counters of a class stood at `counters`. To be
+    /// called before they change.
+    #[inline]
+    pub fn settle(&mut self, now: u64, counters: impl Fn(u32) -> (u64, u64)) {
+        if now >= self.next {
+            self.sample(now, counters);
+        }
+    }
+
+    #[cold]
+    fn sample(&mut self, now: u64, counters: impl Fn(u32) -> (u64, u64)) {
+        self.next = u64::MAX;
+        for (&class, estimator) in &mut self.estimators {
+            estimator.settle(now, counters(class));
+            self.next = self.next.min(estimator.next);
+        }
+    }
+
+    /// Octets and packets a second of a class.
+    pub fn rate(&self, class: u32) -> Option<(u64, u64)> {
+        self.estimators.get(&class).map(Estimator::rate)
     }
 }
 

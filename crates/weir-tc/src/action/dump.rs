@@ -27,7 +27,7 @@ pub struct Own {
 pub fn dump_action(w: &mut Writer, action: &Action, own: Own, env: &Env<'_>) {
     let common = &action.common;
     w.put_str(act::KIND, common.table().ops.kind);
-    put_action_stats(w, &common.counters.totals());
+    put_action_stats(w, &common.counters.totals(), common.shown_rate(env));
     if own.terse && own.index {
         w.put_u32(act::INDEX, common.index);
     }

@@ -17,6 +17,7 @@ use super::{Action, ActionRef, Common, HW_STATS_ANY, KINDS, MAX, Ops, Spec, USER
 use crate::block::{self, Block};
 use crate::chain::Chain;
 use crate::env::Env;
+use crate::estimator::Estimator;
 use crate::table::{self, Slot};
 use crate::verdict::{Code, code};
 
@@ -48,6 +49,8 @@ pub struct Init<'a> {
     pub replace: bool,
     /// `TCA_ACT_FLAGS_*` of the action at hand.
     pub flags: u32,
+    /// For a filter: the rate estimator that new actions get (`TCA_RATE`).
+    pub rate: Option<Attr<'a>>,
 }
 
 impl Init<'_> {
@@ -188,9 +191,16 @@ fn create<K: Spec>(
     init: &Init<'_>,
     table: &Arc<table::Table>,
     index: u32,
-    request: K::Request,
+    mut request: K::Request,
 ) -> Result<Inited, Error> {
     K::validate(&request, false)?;
+    let parse = |rate: &Attr<'_>| Estimator::parse(rate, init.env.host.now(), (0, 0));
+    let estimator = init.rate.as_ref().map(parse).transpose();
+    let (estimator, rated) = match estimator {
+        Ok(estimator) => (estimator, Ok(init.rate.is_some())),
+        Err(error) => (None, Err(error)),
+    };
+    K::rated(&mut request, rated)?;
     let budget = init.env.net.budget();
     budget.take_action(table.ops.size)?;
     let resolved =
@@ -198,6 +208,9 @@ fn create<K: Spec>(
     let ((control, chain), params) = resolved?;
     let common = Common::new(index, init.flags, init.binds(), table, init.env);
     common.set_control(control, chain, init.env);
+    if let Some(estimator) = estimator {
+        common.set_rate(estimator, init.env);
+    }
     let action: ActionRef = Arc::new(Action {
         common,
         kind: K::create(params, init.env),
@@ -208,7 +221,11 @@ fn create<K: Spec>(
     })
 }
 
-fn change<K: Spec>(init: &Init<'_>, action: &ActionRef, request: K::Request) -> Result<(), Error> {
+fn change<K: Spec>(
+    init: &Init<'_>,
+    action: &ActionRef,
+    mut request: K::Request,
+) -> Result<(), Error> {
     K::validate(&request, true)?;
     if !init.replace {
         let error = Error::new(EEXIST);
@@ -216,6 +233,7 @@ fn change<K: Spec>(init: &Init<'_>, action: &ActionRef, request: K::Request) -> 
     }
     let kind: &dyn Any = &action.kind;
     let kind = kind.downcast_ref::<K>().ok_or(Error::new(EINVAL))?;
+    K::rated(&mut request, Ok(action.common.is_rated()))?;
     let ((control, chain), params) = resolve::<K>(init, request, true)?;
     let old = {
         let _lock = action.common.lock();

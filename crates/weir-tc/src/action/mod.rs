@@ -55,12 +55,14 @@ use weir_netlink::tca::act;
 use weir_netlink::{Attr, Error, TcGen, TcfT, Writer};
 use weir_packet::Packet;
 use weir_sync::rcu::Guard;
+use weir_sync::spin::SpinLock;
 
 use crate::block;
 use crate::chain::Chain;
 use crate::context::Context;
 use crate::counters::Tally;
 use crate::env::{Env, TICK_NS};
+use crate::estimator::Estimator;
 use crate::host::Host;
 use crate::table::Table;
 use crate::verdict::{Code, Outcome};
@@ -122,6 +124,8 @@ const FLAG_OWN: u32 = 1 << 19;
 
 /// The table's `rares` know the action.
 const FLAG_RARE: u32 = 1 << 18;
+/// The action has a rate estimator, among its rare things.
+const FLAG_RATED: u32 = 1 << 20;
 /// Where `TCA_ACT_HW_STATS` stands among the flags.
 const HW_STATS: u32 = 24;
 
@@ -199,6 +203,12 @@ pub trait Spec: Kind + Sized {
         Ok(())
     }
 
+    /// Takes note whether there is a rate estimator: the action `exists` with one, or gets one from the
+    /// filter it is made for, or what that asks for is wrong, which all kinds but one refuse here.
+    fn rated(_request: &mut Self::Request, rated: Result<bool, Error>) -> Result<(), Error> {
+        rated.map(drop)
+    }
+
     /// The control action asked for.
     fn control(request: &Self::Request) -> Code;
 
@@ -252,6 +262,8 @@ pub(crate) struct Rare {
     cookie: Option<Box<[u8]>>,
     /// Where "goto chain" goes; holds a reference of the chain's kind for actions.
     chain: Option<Arc<Chain>>,
+    /// The rate at which it is hit.
+    rate: Option<Arc<SpinLock<Estimator>>>,
 }
 
 /// The part of an action all kinds share (`struct tc_action`).
@@ -263,7 +275,7 @@ pub struct Common {
     pub refs: AtomicU32,
     /// Filters it is bound to.
     pub binds: AtomicU32,
-    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
+    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], [`FLAG_RATED`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
     flags: AtomicU32,
     control: AtomicI32,
     /// `USER_HZ` ticks, as `lastuse`; `firstuse` is one more, 0 for never.
@@ -356,6 +368,10 @@ impl Common {
     /// Counts a packet and notes the time (`tcf_action_update_bstats`, `tcf_lastuse_update`).
     #[inline]
     pub fn hit(&self, cx: &Context<'_, '_>) {
+        if self.flags.load(Relaxed) & FLAG_RATED != 0 {
+            // The samples that are due are of what was counted before.
+            self.rate(cx.now, cx.guard);
+        }
         self.counters.count(cx.cpu, 1, cx.packet_len());
         let now = (cx.now / TICK_NS) as u32;
         if self.lastuse.load(Relaxed) != now {
@@ -364,6 +380,39 @@ impl Common {
         if self.firstuse.load(Relaxed) == 0 {
             self.firstuse.store(now.wrapping_add(1).max(1), Relaxed);
         }
+    }
+
+    /// Octets and packets a second, of an action with a rate estimator (`gen_estimator_read`).
+    #[cold]
+    pub(crate) fn rate(&self, now: u64, guard: &Guard) -> Option<(u64, u64)> {
+        let rare = self.rare(guard)?;
+        // As for `chain`.
+        if self.refs.load(Acquire) == 0 {
+            return None;
+        }
+        let mut estimator = rare.rate.as_ref()?.lock();
+        let totals = self.counters.totals();
+        estimator.settle(now, (totals.bytes, totals.packets));
+        Some(estimator.rate())
+    }
+
+    /// Gives a new action an estimator.
+    fn set_rate(&self, estimator: Estimator, env: &Env<'_>) {
+        let rate = Some(Arc::new(SpinLock::new(estimator)));
+        self.change_rare(env, |rare| rare.rate = rate);
+        self.flags.fetch_or(FLAG_RATED, Release);
+    }
+
+    /// The rate for a dump.
+    pub(crate) fn shown_rate(&self, env: &Env<'_>) -> Option<(u64, u64)> {
+        self.is_rated()
+            .then(|| self.rate(env.host.now(), env.guard))
+            .flatten()
+    }
+
+    /// `gen_estimator_active`
+    fn is_rated(&self) -> bool {
+        self.flags.load(Relaxed) & FLAG_RATED != 0
     }
 
     /// Last use, in ticks.
@@ -405,7 +454,7 @@ impl Common {
         let rares = &self.table().rares;
         let mut rare = self.rare(env.guard).cloned().unwrap_or_default();
         change(&mut rare);
-        if rare.cookie.is_none() && rare.chain.is_none() {
+        if rare.cookie.is_none() && rare.chain.is_none() && rare.rate.is_none() {
             if self.flags.fetch_and(!FLAG_RARE, AcqRel) & FLAG_RARE != 0 {
                 rares.remove(&self.index, env.guard);
             }

@@ -7,11 +7,11 @@
 //! octets; a packet longer than the MTU is beyond the rate; default: 255 cells of the rate's table, or
 //! no bound), `pkts_rate` and `pkts_burst` (packets) instead of a rate, `conform-exceed`: what becomes of
 //! packets beyond the rate (the control action; default of tc: reclassify) and within it (default: pass;
-//! may not go to a chain). Without any rate only the MTU counts.
+//! may not go to a chain). Without any rate only the MTU counts. `avrate` (octets a second): packets are
+//! beyond the rate while the average is not below it, which needs the filter's rate estimator (EINVAL
+//! without one; `tc actions` gives none).
 //!
 //! A packet beyond the rate counts as an overlimit; one dropped, on either side, as a drop.
-//!
-//! Not implemented: `avrate` needs a rate estimator and is refused as Linux does without one (EINVAL).
 
 use weir_netlink::errno::{EINVAL, ENOMEM};
 use weir_netlink::tca::police as attr;
@@ -57,6 +57,8 @@ pub struct Params {
     rate: Option<Rate>,
     peak: Option<Rate>,
     packets: Option<Rate>,
+    /// Bound of the average rate, octets a second; 0 none.
+    average: u32,
     /// When it was made.
     now: u64,
 }
@@ -126,7 +128,11 @@ impl Kind for Police {
             len
         };
         let mut result = common.control();
-        let conforms = frame <= params.mtu && {
+        let within = params.average == 0 || {
+            let average = common.rate(cx.now, cx.guard);
+            average.is_some_and(|(bytes, _)| bytes < u64::from(params.average))
+        };
+        let conforms = within && frame <= params.mtu && {
             if params.rate.is_none() && params.packets.is_none() {
                 return params.result;
             }
@@ -171,6 +177,9 @@ impl Kind for Police {
         if params.result != code::OK {
             w.put_u32(attr::RESULT, params.result as u32);
         }
+        if params.average != 0 {
+            w.put_u32(attr::AVRATE, params.average);
+        }
         w.put_fixed(attr::TM, &common.ages(env));
     }
 
@@ -189,7 +198,9 @@ pub struct Request {
     parms: TcPolice,
     rate_table: Option<Vec<u8>>,
     peak_table: Option<Vec<u8>>,
-    avrate: bool,
+    avrate: Option<u32>,
+    /// Whether there is a rate estimator.
+    rated: Result<bool, Error>,
     result: Option<Code>,
     rate64: u64,
     peakrate64: u64,
@@ -217,7 +228,8 @@ impl Spec for Police {
             parms,
             rate_table: table(attr::RATE),
             peak_table: table(attr::PEAKRATE),
-            avrate: tb.has(attr::AVRATE),
+            avrate: tb.get(attr::AVRATE).map(|attr| attr.u32()).transpose()?,
+            rated: Ok(false),
             result: tb.get(attr::RESULT).map(|attr| attr.i32()).transpose()?,
             rate64: number(attr::RATE64)?.unwrap_or_default(),
             peakrate64: number(attr::PEAKRATE64)?.unwrap_or_default(),
@@ -225,6 +237,12 @@ impl Spec for Police {
             packet_burst: number(attr::PKTBURST64)?,
         };
         Ok((parms.index, request))
+    }
+
+    /// Told at its place among the others.
+    fn rated(request: &mut Request, rated: Result<bool, Error>) -> Result<(), Error> {
+        request.rated = rated;
+        Ok(())
     }
 
     fn control(request: &Request) -> Code {
@@ -247,7 +265,7 @@ impl Spec for Police {
                 peak = Some(Rate::of(&parms.peakrate, request.peakrate64));
             }
         }
-        if request.avrate {
+        if !request.rated? && request.avrate.is_some() {
             return Err(Error::new(EINVAL));
         }
         let result = request.result.unwrap_or(code::OK);
@@ -280,6 +298,7 @@ impl Spec for Police {
             rate,
             peak,
             packets: request.packet_rate.map(Rate::new),
+            average: request.avrate.unwrap_or_default(),
             now: host.now(),
         })
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, ENODEV, EOPNOTSUPP};
-use weir_netlink::tca::cls_flags;
+use weir_netlink::tca::{self, cls_flags};
 use weir_netlink::{Attr, Error, Table, Writer};
 use weir_packet::Packet;
 use weir_sync::primitive::prefetch;
@@ -120,6 +120,7 @@ fn make(change: &Change<'_>, tb: &Table<'_>, attrs: Attrs, flags: u32) -> Result
         filter_flags: flags,
         replace: change.replace,
         flags: 0,
+        rate: change.tca.get(tca::RATE),
     };
     let police = tb.get(attrs.police).filter(|_| attrs.police != 0);
     let old_police = police.is_some();
@@ -231,9 +232,10 @@ impl Exts {
     }
 
     /// Writes the counters of a policer in the old form behind the options (`tcf_exts_dump_stats`).
-    pub fn dump_stats(&self, w: &mut Writer) {
+    pub fn dump_stats(&self, w: &mut Writer, env: &Env<'_>) {
         for action in self.actions().iter().filter(|_| self.old_police) {
-            counters::put_compat_stats(w, &action.common.counters.totals());
+            let (common, rate) = (&action.common, action.common.shown_rate(env));
+            counters::put_compat_stats(w, &common.counters.totals(), rate);
         }
     }
 

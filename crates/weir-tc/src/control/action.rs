@@ -78,6 +78,7 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
             filter_flags: 0,
             replace,
             flags: 0,
+            rate: None,
         };
         action::init_list(&mut init, tab)
     })?;

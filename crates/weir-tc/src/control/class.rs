@@ -14,6 +14,7 @@ use super::{DumpCx, Request, device};
 use crate::counters::{put_no_stats, put_queue_stats};
 use crate::device::{Tree, under};
 use crate::env::{Env, Reply, Requester};
+use crate::estimator::Estimator;
 use crate::qdisc::{Create, Drops, Gone, Inner, Node};
 
 /// Serves a request that is no dump. Packets that waited in what went come back.
@@ -95,7 +96,10 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
                 };
                 let in_use = blocks.iter().any(|block| block.names_class(classid));
                 tree.change(&node, |inner| {
-                    inner.qdisc.delete_class(class, in_use, &create, &mut gone)
+                    let qdisc = &mut inner.qdisc;
+                    qdisc.delete_class(class, in_use, &create, &mut gone)?;
+                    inner.forget_class_rate(class);
+                    Ok::<_, Error>(())
                 })?;
                 env.notify(&request.by, Some(reply), &message);
                 forget(&mut tree, &gone);
@@ -127,14 +131,29 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
         let message = "Cannot create traffic class with classid TC_H_ROOT";
         return Err(Error::msg(EINVAL, message));
     }
-    if let Some(rate) = tb.get(tca::RATE) {
-        return Err(Error::unsupported("Rate estimators are not supported").at(&rate));
-    }
+    let rate = match (tb.get(tca::RATE), node.ops.class_rates) {
+        (None, _) => None,
+        (Some(rate), Some(wrong)) => {
+            let parsed = Estimator::parse(&rate, env.host.now(), (0, 0));
+            let tell = |error: Error| match wrong {
+                "" => error,
+                wrong => error.or_msg(wrong),
+            };
+            Some(parsed.map_err(tell)?)
+        }
+        (Some(rate), None) => {
+            let message = "Rate estimators are not supported for classes of this kind";
+            return Err(Error::unsupported(message).at(&rate));
+        }
+    };
     let class = tree.change(&node, |inner| {
         let ids = (classid, parent);
-        inner
-            .qdisc
-            .change_class(class, ids, &tb, &create, &mut gone)
+        let qdisc = &mut inner.qdisc;
+        let class = qdisc.change_class(class, ids, &tb, &create, &mut gone)?;
+        if let Some(rate) = rate {
+            inner.set_class_rate(class, rate);
+        }
+        Ok::<_, Error>(class)
     })?;
     let message = build(
         request,
@@ -178,7 +197,8 @@ fn build(
     }
     let mut w = Writer::new();
     // Without a bound it always fits.
-    let _ = write(&mut w, ty, by, ifindex, node, &node.lock(), class);
+    let at = (class, request.env.host.now());
+    let _ = write(&mut w, ty, by, ifindex, node, &mut node.lock(), at);
     w.into_vec()
 }
 
@@ -189,8 +209,8 @@ fn write(
     by: Requester,
     ifindex: u32,
     node: &Node,
-    inner: &Inner,
-    class: u32,
+    inner: &mut Inner,
+    (class, now): (u32, u64),
 ) -> Result<(), Full> {
     let mut options = Writer::new();
     let mut tcm = TcMsg {
@@ -204,6 +224,7 @@ fn write(
         true => Some(inner.stats().into()),
         false => inner.qdisc.class_stats(class),
     };
+    let rate = inner.class_rate(class, now);
     let mark = w.message(ty, by.flags, by.seq, by.portid);
     w.fixed(&tcm);
     w.put_str(tca::KIND, node.ops.kind);
@@ -212,7 +233,7 @@ fn write(
         Some(stats) => {
             let basic = (!stats.queue_only).then_some((stats.bytes, stats.packets));
             let app = (stats.app, node.ops.nested_stats);
-            put_queue_stats(w, basic, None, &stats.queue, app);
+            put_queue_stats(w, basic, rate, &stats.queue, app);
         }
         None => put_no_stats(w),
     }
@@ -255,16 +276,17 @@ impl Dump {
     /// Writes what fits, or one message; `true` when nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         let (ifindex, nodes) = self.nodes(cx.env);
-        let start = w.len();
+        let (start, now) = (w.len(), cx.env.host.now());
         for node in nodes.iter().skip(self.qdiscs) {
             // Locked from the list to its last class: one that went would be shown as the qdisc.
-            let inner = node.lock();
+            let mut inner = node.lock();
             let classes = inner.qdisc.classes();
             for &class in classes.iter().skip(self.classes) {
                 if one && w.len() > start {
                     return Ok(false);
                 }
-                if write(w, rtm::NEWTCLASS, cx.by, ifindex, node, &inner, class).is_err() {
+                let at = (class, now);
+                if write(w, rtm::NEWTCLASS, cx.by, ifindex, node, &mut inner, at).is_err() {
                     return match w.is_empty() {
                         true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
                         false => Ok(false),

@@ -2,9 +2,7 @@
 //! RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER.
 //!
 //! Mirrors `tc_new_tfilter`, `tc_del_tfilter`, `tc_get_tfilter` and `tc_dump_tfilter`
-//! (net/sched/cls_api.c).
-//!
-//! Not implemented: rate estimators (`TCA_RATE`) are refused.
+//! (net/sched/cls_api.c). A rate estimator (`TCA_RATE`) is that of the actions made for the filter.
 
 use std::sync::Arc;
 
@@ -237,9 +235,6 @@ impl<'a> Parsed<'a> {
                 EINVAL,
                 "Chain template is set to a different filter kind",
             ));
-        }
-        if let Some(rate) = self.tb.get(tca::RATE) {
-            return Err(Error::unsupported("Rate estimators are not supported").at(&rate));
         }
         let change = Change {
             env: self.env(),
@@ -493,7 +488,7 @@ impl Node<'_> {
         if let Some(filter) = filter {
             filter.dump(w, terse, env);
             if !terse {
-                filter.exts().dump_stats(w);
+                filter.exts().dump_stats(w, env);
             }
         }
         w.finish(mark)

@@ -5,7 +5,7 @@
 //! (net/sched/sch_api.c). What waits in a qdisc that goes is handed back by [`handle`], to be freed and
 //! counted.
 //!
-//! Not implemented: rate estimators (`TCA_RATE`) of ingress qdiscs and of classes are refused; moving a
+//! Not implemented: rate estimators (`TCA_RATE`) of ingress qdiscs are refused; moving a
 //! qdisc that is there to another class (`qdisc_refcount_inc` and graft) only where it is already.
 
 use std::sync::Arc;

@@ -261,6 +261,7 @@ fn an_index_twice_in_a_request_is_refused_at_once() {
             filter_flags: 0,
             replace: false,
             flags: 0,
+            rate: None,
         };
         init_list(&mut init, &tab).unwrap_err().errno
     });

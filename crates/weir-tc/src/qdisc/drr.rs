@@ -24,6 +24,7 @@ use crate::block::Block;
 pub const OPS: Ops = Ops {
     classful: true,
     filters: true,
+    class_rates: Some("Failed to replace estimator"),
     ..Ops::new("drr", create)
 };
 

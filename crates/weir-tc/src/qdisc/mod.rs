@@ -133,6 +133,8 @@ pub struct Ops {
     pub attach: bool,
     /// Its own statistics are attributes, which old clients are not shown (`TCA_XSTATS`).
     pub nested_stats: bool,
+    /// Its classes can have rate estimators (`TCA_RATE`): what is said of wrong ones, if anything.
+    pub class_rates: Option<&'static str>,
     /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Its ingress and egress blocks can be shared.
@@ -155,6 +157,7 @@ impl Ops {
             attach: false,
             own_leaves: false,
             nested_stats: false,
+            class_rates: None,
             ingress: false,
             shares: (false, false),
         }

@@ -14,7 +14,7 @@ use super::{Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 use crate::block::Block;
 use crate::counters::{Counters, Queue};
 use crate::env::Env;
-use crate::estimator::Estimator;
+use crate::estimator::{ClassRates, Estimator};
 
 /// What the qdiscs of a tree want: the times at which to be asked again, ascending, one for each that
 /// waits.
@@ -92,6 +92,8 @@ pub struct Inner {
     pub stab: Option<Box<SizeTable>>,
     /// The rate at which packets leave.
     pub estimator: Option<Box<Estimator>>,
+    /// Those of its classes.
+    class_rates: Option<Box<ClassRates>>,
     /// Taken out to be looked at, next to leave (`gso_skb`).
     peeked: Option<Packet>,
     /// When it last asked to be asked again.
@@ -146,6 +148,37 @@ impl Inner {
         Some(estimator.rate())
     }
 
+    /// Classes count packets that leave: their estimators see what was there before.
+    #[cold]
+    fn settle_classes(&mut self, now: u64) {
+        let Self {
+            qdisc, class_rates, ..
+        } = self;
+        if let Some(rates) = class_rates {
+            rates.settle(now, |class| counted(&**qdisc, class));
+        }
+    }
+
+    /// Gives a class an estimator, from its present counters on.
+    pub(crate) fn set_class_rate(&mut self, class: u32, estimator: Estimator) {
+        let estimator = estimator.starting_at(counted(&*self.qdisc, class));
+        let rates = self.class_rates.get_or_insert_default();
+        rates.set(class, estimator);
+    }
+
+    /// A class is gone.
+    pub(crate) fn forget_class_rate(&mut self, class: u32) {
+        if let Some(rates) = &mut self.class_rates {
+            rates.forget(class);
+        }
+    }
+
+    /// The estimated rate of a class: octets and packets a second.
+    pub(crate) fn class_rate(&mut self, class: u32, now: u64) -> Option<(u64, u64)> {
+        self.settle_classes(now);
+        self.class_rates.as_ref()?.rate(class)
+    }
+
     /// Changes the options, counting.
     pub(crate) fn change(
         &mut self,
@@ -178,6 +211,9 @@ impl Inner {
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         if self.wake.is_some_and(|time| time <= q.now()) {
             self.wake = None;
+        }
+        if self.class_rates.is_some() {
+            self.settle_classes(q.now());
         }
         let outer = Self::enter(q);
         let packet = self.qdisc.dequeue(q);
@@ -277,6 +313,12 @@ impl Inner {
     }
 }
 
+/// Octets and packets that left from a class.
+fn counted(qdisc: &dyn Qdisc, class: u32) -> (u64, u64) {
+    let stats = qdisc.class_stats(class);
+    stats.map_or((0, 0), |stats| (stats.bytes, stats.packets))
+}
+
 /// A qdisc in a device's tree; see the module's head.
 pub struct Node {
     /// The kind.
@@ -328,6 +370,7 @@ impl Node {
             come: Taken::default(),
             stab: None,
             estimator: None,
+            class_rates: None,
             peeked: None,
             wake: None,
             wakes: Wakes::default(),

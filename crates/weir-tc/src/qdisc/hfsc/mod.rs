@@ -36,6 +36,7 @@ pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
     filters: true,
+    class_rates: Some(""),
     ..Ops::new("hfsc", create)
 };
 

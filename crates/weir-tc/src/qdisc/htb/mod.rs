@@ -12,7 +12,7 @@
 //! turns in the order of their ids. Departures are exact to the nanosecond. A class that a filter names,
 //! or one with children, is not deleted (EBUSY).
 //!
-//! Offload is refused. Rate estimators are not kept for classes.
+//! Offload is refused.
 
 mod classes;
 
@@ -37,6 +37,7 @@ use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
 pub const OPS: Ops = Ops {
     classful: true,
     filters: true,
+    class_rates: Some(""),
     ..Ops::new("htb", create)
 };
 

@@ -7,6 +7,7 @@ mod cakes;
 mod change;
 mod delay;
 mod fair;
+mod rates;
 mod shape;
 mod size;
 mod smaller;
