@@ -37,6 +37,8 @@ pub mod police;
 mod recorded;
 #[cfg(test)]
 pub(crate) mod requests;
+#[cfg(test)]
+mod round_trip;
 pub mod sample;
 pub mod simple;
 pub mod skbedit;

@@ -15,6 +15,8 @@ pub mod filter;
 pub mod qdisc;
 
 #[cfg(test)]
+mod edges;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod stress;
