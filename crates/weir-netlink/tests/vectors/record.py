@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Records what ip and tc send: writes NAME.vec from NAME.cmd, for each NAME given or for all.
 
-Usage: unshare -nm FOLDER/record.py [NAME...]     (as root, or with unshare -rnm; needs strace)
+Usage: unshare -nm record.py [FOLDER] [NAME...]     (as root, or with unshare -rnm; needs strace)
 
-FOLDER is where it is called from: other folders of vectors have a link to it.
+FOLDER has the vectors; without it, where this script is.
 
 A .cmd file holds one command a line; `#` starts a comment, `!` marks a command that only prepares
 and is not recorded. Each file runs in a network namespace of its own. A .vec file holds, for each
@@ -15,7 +15,8 @@ Whether the kernel liked a command does not matter and is not recorded.
 """
 import ctypes, os, re, shlex, struct, subprocess, sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = sys.argv[1:]
+HERE = NAMES.pop(0) if NAMES and os.path.isdir(NAMES[0]) else os.path.dirname(os.path.abspath(__file__))
 
 
 def datagrams(trace):
@@ -77,7 +78,7 @@ def record(name):
 
 
 def main():
-    names = sys.argv[1:] or sorted(f[:-4] for f in os.listdir(HERE) if f.endswith(".cmd"))
+    names = NAMES or sorted(f[:-4] for f in os.listdir(HERE) if f.endswith(".cmd"))
     for name in names:
         record(name)
 

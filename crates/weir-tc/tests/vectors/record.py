@@ -1,1 +1,0 @@
-../../../weir-netlink/tests/vectors/record.py
