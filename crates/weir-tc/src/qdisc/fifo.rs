@@ -39,6 +39,9 @@ const HEAD_DROP: u8 = 2;
 /// A queue whose limit is of kind `KIND`.
 #[derive(Debug, Default)]
 pub struct Fifo<const KIND: u8> {
+    /// The oldest packet: a queue that never holds two has no memory but this.
+    first: Option<Packet>,
+    /// The others.
     queue: VecDeque<Packet>,
     backlog: u32,
     limit: u32,
@@ -82,8 +85,12 @@ pub fn bfifo(limit: u32) -> Box<dyn Qdisc> {
 }
 
 impl<const KIND: u8> Fifo<KIND> {
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.queue.len()
+    }
+
     fn pop(&mut self) -> Option<Packet> {
-        let packet = self.queue.pop_front()?;
+        let packet = std::mem::replace(&mut self.first, self.queue.pop_front())?;
         self.backlog = self.backlog.saturating_sub(pkt_len(&packet));
         Some(packet)
     }
@@ -95,7 +102,7 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
             OCTETS => {
                 u64::from(self.backlog) + u64::from(pkt_len(&packet)) <= u64::from(self.limit)
             }
-            _ => self.queue.len() < self.limit as usize,
+            _ => self.len() < self.limit as usize,
         };
         let mut how = Enqueued::Queued;
         if !fits {
@@ -112,7 +119,10 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
             how = Enqueued::Congested;
         }
         self.backlog += pkt_len(&packet);
-        self.queue.push_back(packet);
+        match self.first {
+            None => self.first = Some(packet),
+            Some(_) => self.queue.push_back(packet),
+        }
         how
     }
 
@@ -121,12 +131,12 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     }
 
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
-        Peek::Next(self.queue.front().map(Front::of))
+        Peek::Next(self.first.as_ref().map(Front::of))
     }
 
     fn load(&self) -> Load {
         Load {
-            len: self.queue.len() as u32,
+            len: self.len() as u32,
             backlog: self.backlog,
         }
     }
@@ -134,8 +144,10 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     fn reset(&mut self, out: &mut Drops) {
         self.backlog = 0;
         out.extend(
-            self.queue
-                .drain(..)
+            self.first
+                .take()
+                .into_iter()
+                .chain(self.queue.drain(..))
                 .map(|packet| (packet, DropReason::QDISC_DROP)),
         );
     }

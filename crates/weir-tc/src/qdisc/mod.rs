@@ -524,6 +524,23 @@ impl From<(u64, u64, Queue)> for ClassStats {
     }
 }
 
+/// Steps of [`Qdisc::prefetch`]: a class, the node of its queue, the queue.
+pub const STEPS: u32 = 3;
+
+/// Brings all cache lines of a thing nearer.
+#[inline]
+fn prefetch<T: ?Sized>(thing: &T) {
+    prefetch_at(std::ptr::from_ref(thing).cast(), size_of_val(thing));
+}
+
+/// Brings the cache lines of `octets` from an address on nearer; a hint, that looks at nothing.
+#[inline]
+fn prefetch_at(at: *const u8, octets: usize) {
+    for line in (0..octets).step_by(64) {
+        weir_sync::primitive::prefetch(at.wrapping_add(line));
+    }
+}
+
 /// The kind's own part of a qdisc. All is called under the node's lock.
 pub trait Qdisc: Send {
     /// Takes a packet (`enqueue`).
@@ -536,6 +553,16 @@ pub trait Qdisc: Send {
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
         Peek::Dequeue
     }
+
+    /// Whether packets of one batch may meet state in many places, so that [`prefetch`](Self::prefetch)
+    /// is worth its while.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// Brings nearer what a packet that comes soon will meet. A hint, given to all packets at hand for one
+    /// step after the other, below [`STEPS`]; each step may look at what the one before has brought.
+    fn prefetch(&self, _packet: &Packet, _step: u32) {}
 
     /// What waits, children's included.
     fn load(&self) -> Load;

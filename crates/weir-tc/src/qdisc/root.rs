@@ -10,11 +10,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::batch::BATCH;
-use weir_packet::{Batch, DropReason};
+use weir_packet::{Batch, DropReason, Packet};
 
 use weir_sync::primitive::Backoff;
 
-use super::{Drops, Node, QueueCx};
+use super::{Drops, Inner, Node, QueueCx, STEPS};
 use crate::context::Context;
 
 /// Rounds for which a sender waits for room there: some dozen yields, then sleeps, some 10 ms in all.
@@ -75,6 +75,30 @@ impl Node {
     }
 }
 
+/// Packets looked at ahead: what they need together fits the first cache.
+const AHEAD: usize = 16;
+
+/// Takes the next few packets; false: there is none.
+fn gather(from: &mut impl Iterator<Item = Packet>, ahead: &mut Batch) -> bool {
+    for packet in from.take(AHEAD) {
+        // A batch has room for more than these.
+        let _ = ahead.push(packet);
+    }
+    !ahead.is_empty()
+}
+
+/// Enqueues a packet, and the copies it begets.
+fn enter(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) {
+    if let Some(stab) = &inner.stab {
+        packet.cb = stab.len(packet.len() as u32);
+    }
+    inner.enqueue(q, packet);
+    while let Some(copy) = q.next_copy() {
+        inner.enqueue(q, copy);
+        q.duplicate = false;
+    }
+}
+
 impl<'g> Worker<'g> {
     /// The last one may have left something that was taken and not enqueued.
     fn new(node: &'g Node) -> Self {
@@ -100,15 +124,17 @@ impl<'g> Worker<'g> {
         }
         let mut q = QueueCx::new(cx, drops);
         inner.in_tree(&mut q, |inner, q| {
-            for mut packet in come.by_ref().take(BATCH) {
-                if let Some(stab) = &inner.stab {
-                    packet.cb = stab.len(packet.len() as u32);
+            let mut come = come.by_ref().take(BATCH);
+            if inner.qdisc.looks_ahead() {
+                let mut ahead = Batch::new();
+                while gather(&mut come, &mut ahead) {
+                    for step in 0..STEPS {
+                        ahead.iter().for_each(|p| inner.qdisc.prefetch(p, step));
+                    }
+                    ahead.drain().for_each(|packet| enter(inner, q, packet));
                 }
-                inner.enqueue(q, packet);
-                while let Some(copy) = q.next_copy() {
-                    inner.enqueue(q, copy);
-                    q.duplicate = false;
-                }
+            } else {
+                come.for_each(|packet| enter(inner, q, packet));
             }
             q.pass_wakes();
             while !out.is_full() {

@@ -185,7 +185,7 @@ impl Htb {
         if wrong || self.tree.find(classid).is_some() {
             return Err(Error::new(EINVAL));
         }
-        let above = parent.and_then(|parent| self.tree.class(parent).parent);
+        let above = parent.and_then(|parent| self.tree.class(parent).parent());
         if above.is_some_and(|above| self.tree.class(above).level < 2) {
             return Err(Error::new(EINVAL));
         }
@@ -241,6 +241,16 @@ impl Qdisc for Htb {
                 q.watchdog(next);
                 None
             }
+        }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn prefetch(&self, packet: &Packet, step: u32) {
+        if let Some(number) = self.tree.find(packet.priority) {
+            self.tree.prefetch(number, step);
         }
     }
 
@@ -363,8 +373,9 @@ impl Qdisc for Htb {
         let Some(class) = self.tree.remove(class) else {
             return Ok(());
         };
+        let above = class.parent();
         gone.blocks.push(class.block);
-        if let Some(parent) = class.parent
+        if let Some(parent) = above
             && self.tree.class(parent).children == 0
         {
             let leaf = create.pfifo(self.tree.id(parent));
@@ -377,7 +388,9 @@ impl Qdisc for Htb {
         let Some(found) = self.tree.get(class) else {
             return;
         };
-        tcm.parent = found.parent.map_or(h::ROOT, |parent| self.tree.id(parent));
+        tcm.parent = found
+            .parent()
+            .map_or(h::ROOT, |parent| self.tree.id(parent));
         tcm.handle = self.tree.id(class);
         tcm.info = found.leaf.handle();
         let nest = w.nest_noflag(tca::OPTIONS);
