@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""plot.py DIRECTORY CAPTURE QUEUE...: what happened in front of the line, a table and bottleneck.svg.
+"""plot.py DIRECTORY FEED...: what happened in front of the line: a table, FEED.svg, and index.html.
 
-A packet arrives at the queue when it arrives at the WAN port, since routing takes no time; it leaves when
-DIRECTORY/QUEUE.pcapng has it, or is dropped when DIRECTORY/QUEUE-drops.pcapng has it.
+For each FEED and queue, `fifo` and `fair`: a packet comes when FEED-QUEUE-arrivals.pcapng has it, since
+routing takes no time; it leaves when FEED-QUEUE-left.pcapng has it, or is dropped when
+FEED-QUEUE-drops.pcapng has it. FEED-QUEUE.txt is the run's own report.
 """
 import collections
 import gzip
+import html
 import struct
 import sys
 
 SLOT = 50_000_000  # ns of one point of the plots
+QUEUES = {"fifo": "htb and a pfifo of 1000 packets", "fair": "htb and fq_codel"}
+TITLES = ["packets waiting", "longest sojourn, ms", "throughput, kbit/s"]
+COLUMNS = ["traffic", "queue", "left", "dropped", "most waiting", "median wait", "95% below", "longest"]
 
 
 def frames(path):
@@ -45,14 +50,14 @@ def key(frame):
     return None
 
 
-def history(arrivals, directory, queue):
-    """(arrived, left or None, octets) of each packet that came to the queue, and the drops' times."""
+def history(name):
+    """(came, went, octets, dropped) of each packet that came to the queue of a run."""
     waiting = collections.defaultdict(collections.deque)
-    for time, frame in arrivals:
+    for time, frame in frames(f"{name}-arrivals.pcapng"):
         waiting[key(frame)].append(time)
     packets = []
-    ends = [(time, frame, False) for time, frame in frames(f"{directory}/{queue}.pcapng")]
-    ends += [(time, frame, True) for time, frame in frames(f"{directory}/{queue}-drops.pcapng")]
+    ends = [(time, frame, False) for time, frame in frames(f"{name}-left.pcapng")]
+    ends += [(time, frame, True) for time, frame in frames(f"{name}-drops.pcapng")]
     for time, frame, dropped in sorted(ends, key=lambda end: end[0]):
         if key(frame) is not None and waiting[key(frame)]:
             packets.append((waiting[key(frame)].popleft(), time, len(frame), dropped))
@@ -104,27 +109,67 @@ def svg(plots, names, seconds):
     return "\n".join(out) + "\n"
 
 
+def summary(feed, queue, packets, most):
+    """A row of the table."""
+    waits = sorted((left - arrived) / 1e6 for arrived, left, _, dropped in packets if not dropped)
+    dropped = sum(dropped for *_, dropped in packets)
+    shares = (waits[len(waits) // 2], waits[len(waits) * 95 // 100], waits[-1])
+    return [feed, queue, str(len(waits)), str(dropped), str(most)] + [f"{wait:.1f} ms" for wait in shares]
+
+
+def page(rows, plots, reports):
+    """The report in HTML, with nothing outside it."""
+
+    def row(cells, tag):
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    out = [
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>A bottleneck</title><style>',
+        "body { font-family: sans-serif; max-width: 60em; margin: auto }",
+        "td, th { padding: 0 0.8em; text-align: right }",
+        "</style></head><body><h1>A bottleneck</h1><ul>",
+    ]
+    out += [f"<li>{name}: {html.escape(what)}</li>" for name, what in QUEUES.items()]
+    out += ["</ul><table>", row(COLUMNS, "th")]
+    out += [row(cells, "td") for cells in rows]
+    out.append("</table>")
+    for feed, plot in plots.items():
+        out.append(f"<h2>{html.escape(feed)}</h2>\n{plot}")
+    for name, text in reports.items():
+        out.append(f"<details><summary>{html.escape(name)}</summary><pre>{html.escape(text)}</pre></details>")
+    out.append("</body></html>")
+    return "\n".join(out) + "\n"
+
+
+def read(path):
+    """A file's text."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text):
+    """Makes a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def main():
-    directory, capture, *queues = sys.argv[1:]
-    arrivals = list(frames(capture))
-    all_packets = {queue: history(arrivals, directory, queue) for queue in queues}
-    start = min(arrived for packets in all_packets.values() for arrived, *_ in packets)
-    end = max(left for packets in all_packets.values() for _, left, *_ in packets)
-    slots = (end - start) // SLOT + 1
-    columns = [series(packets, start, slots) for packets in all_packets.values()]
-    print(f"{'queue':8}{'left':>8}{'dropped':>9}{'most waiting':>14}{'median wait':>13}{'95% below':>11}{'longest':>10}")
-    for queue, (length, _, _) in zip(queues, columns):
-        packets = all_packets[queue]
-        waits = sorted((left - arrived) / 1e6 for arrived, left, _, dropped in packets if not dropped)
-        dropped = sum(dropped for *_, dropped in packets)
-        print(
-            f"{queue:8}{len(waits):8}{dropped:9}{max(length):14}{waits[len(waits) // 2]:10.1f} ms"
-            f"{waits[len(waits) * 95 // 100]:8.1f} ms{waits[-1]:7.1f} ms"
-        )
-    titles = ["packets waiting", "longest wait, ms", "throughput, kbit/s"]
-    plots = list(zip(titles, zip(*columns)))
-    with open(f"{directory}/bottleneck.svg", "w", encoding="utf-8") as file:
-        file.write(svg(plots, queues, (end - start) / 1e9))
+    directory, *feeds = sys.argv[1:]
+    rows, plots, reports = [], {}, {}
+    for feed in feeds:
+        runs = {queue: history(f"{directory}/{feed}-{queue}") for queue in QUEUES}
+        start = min(arrived for packets in runs.values() for arrived, *_ in packets)
+        end = max(left for packets in runs.values() for _, left, *_ in packets)
+        slots = (end - start) // SLOT + 1
+        lines = [series(packets, start, slots) for packets in runs.values()]
+        for (queue, packets), (length, *_) in zip(runs.items(), lines):
+            rows.append(summary(feed, queue, packets, max(length)))
+            reports[f"{feed}, {queue}"] = read(f"{directory}/{feed}-{queue}.txt")
+        plots[feed] = svg(list(zip(TITLES, zip(*lines))), list(QUEUES), (end - start) / 1e9)
+        write(f"{directory}/{feed}.svg", plots[feed])
+    write(f"{directory}/index.html", page(rows, plots, reports))
+    for cells in [COLUMNS] + rows:
+        print("".join(f"{cell:<11}" if at < 2 else f"{cell:>14}" for at, cell in enumerate(cells)).rstrip())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# run.sh [DIRECTORY]: plays the edge router's captures through a narrow line twice, with a fifo and with
-# fq_codel, and shows what waited, how long, and what went through: a table, and plots in bottleneck.svg.
+# run.sh [DIRECTORY]: traffic through a narrow line, with a fifo and with fq_codel in front of it; what
+# waited, how long, and what went through: a table, and plots in index.html, capture.svg, generator.svg.
+#
+# The traffic is what the edge router's captures hold, and what the generator makes: a call, a download
+# that comes and goes, and requests by chance, together more than the line takes.
 #
 # WEIR: the program, default weir. SEED: of the run, default 7.
 set -eu
@@ -11,10 +14,23 @@ router=$here/../edge-router
 out=${1:-out/bottleneck}
 mkdir -p "$out"
 
+# play FEED QUEUE ARGUMENT...: one run, its files named FEED-QUEUE.
+play() {
+    name=$out/$1-$2
+    QUEUE=$2
+    export QUEUE
+    shift 2
+    "${WEIR:-weir}" run --seed "${SEED:-7}" --json "$name.json" "$@" \
+        --out core/probe="$name-arrivals.pcapng" --out core/to-edge="$name-left.pcapng" \
+        --drops "$name-drops.pcapng" "$here/setup.sh" >"$name.txt"
+}
+
+wan=eth_src=02:00:00:02:00:02,src=10.2.0.2,dst=10.1.0.2,stop=15s
 for queue in fifo fair; do
-    QUEUE=$queue "${WEIR:-weir}" run --seed "${SEED:-7}" --json "$out/$queue.json" \
-        --in edge/lan0="$router/lan.pcapng.gz" --in core/wan0="$router/wan.pcapng.gz" \
-        --out core/to-edge="$out/$queue.pcapng" --drops "$out/$queue-drops.pcapng" \
-        "$here/setup.sh" >"$out/$queue.txt"
+    play capture $queue --in edge/lan0="$router/lan.pcapng.gz" --in core/wan0="$router/wan.pcapng.gz"
+    play generator $queue \
+        --gen core/wan0="$wan,proto=udp,rate=50,size=214,sport=4000,dport=4001" \
+        --gen core/wan0="$wan,proto=tcp,rate=3mbit,size=1514,sport=80,dport=40000,on=700ms,off=1500ms" \
+        --gen core/wan0="$wan,proto=tcp,rate=300kbit,size=60-1514,sport=443,flows=8,gaps=poisson"
 done
-python3 "$here/plot.py" "$out" "$router/wan.pcapng.gz" fifo fair
+python3 "$here/plot.py" "$out" capture generator

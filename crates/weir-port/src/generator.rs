@@ -7,11 +7,14 @@
 //! | key | meaning | unit | default |
 //! |---|---|---|---|
 //! | `proto` | `udp`, or `tcp`: SYN first, then segments with running sequence numbers | | `udp` |
-//! | `rate` | frames a second; bursts are this far apart times their length | 1/s | 1000 |
+//! | `rate` | frames a second, or, with `bit`, `kbit`, `mbit`, `gbit`, bits a second; bursts are this far apart times their length | 1/s | 1000 |
+//! | `gaps` | `constant`, or `poisson`: exponential ones of that mean | | `constant` |
+//! | `on`, `off` | mean lengths of times with frames, and of silences (exponential); 0: never silent | ns, or with `us`, `ms`, `s` | 0 |
 //! | `burst` | frames with the same stamp | frames | 1 |
-//! | `count` | frames in all, 0 for no end | frames | 1000 |
-//! | `start` | stamp of the first | ns since 1970 | 0 |
-//! | `size` | length without check sequence; short ones are raised to what the headers need | bytes | 60 |
+//! | `count` | frames in all, 0 for no end | frames | 1000; 0 with `stop` |
+//! | `start` | stamp of the first | ns, or with `us`, `ms`, `s` | 0 |
+//! | `stop` | no frame from here on | as `start` | none |
+//! | `size` | length without check sequence, or `A-B`: any of these, by chance; short ones are raised to what the headers need | bytes | 60 |
 //! | `flows` | flows the frames are spread over, by chance | | 1 |
 //! | `seed` | of that chance | | 0 |
 //! | `eth_src`, `eth_dst` | Ethernet addresses | | `02:00:00:00:00:01`, `02:00:00:00:00:02` |
@@ -20,12 +23,15 @@
 //! | `ttl` | time to live, hop limit | hops | 64 |
 //!
 //! Flow n has the source port `sport + n`; where ports run out at 65535 it goes on at `sport` with
-//! the next source address. Checksums are right. Not implemented: VLAN tags, IPv4 options,
+//! the next source address. Checksums are right. All chance is integer arithmetic, the same everywhere. Not implemented: VLAN tags, IPv4 options,
 //! fragments, answers of the other side.
+
+mod pace;
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use self::pace::{Pace, random};
 use crate::{Error, Frame, Result, Source};
 
 /// What the frames carry.
@@ -37,20 +43,42 @@ pub enum Protocol {
     Tcp,
 }
 
+/// How much comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Frames a second.
+    Frames(u64),
+    /// Bits a second, of frames without check sequence.
+    Bits(u64),
+}
+
+/// How far apart frames are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gaps {
+    /// As far as the rate says.
+    Constant,
+    /// Exponential: they come independently of each other.
+    Poisson,
+}
+
 /// What to make; the head of this file tells units and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above explains each")]
 pub struct Parameters {
     pub proto: Protocol,
-    pub rate: u64,
+    pub rate: Rate,
+    pub gaps: Gaps,
+    pub on: u64,
+    pub off: u64,
     pub burst: u64,
     pub count: u64,
     pub start: u64,
-    pub size: u16,
+    pub stop: u64,
+    pub size: (u16, u16),
     pub flows: u32,
     pub seed: u64,
     pub eth_src: [u8; 6],
-    pub eth_dst: [u8; 6],
+    pub eth_dst: Option<[u8; 6]>,
     pub src: IpAddr,
     pub dst: IpAddr,
     pub sport: u16,
@@ -62,15 +90,19 @@ impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
             proto: Protocol::Udp,
-            rate: 1_000,
+            rate: Rate::Frames(1_000),
+            gaps: Gaps::Constant,
+            on: 0,
+            off: 0,
             burst: 1,
             count: 1_000,
             start: 0,
-            size: 60,
+            stop: u64::MAX,
+            size: (60, 60),
             flows: 1,
             seed: 0,
             eth_src: [2, 0, 0, 0, 0, 1],
-            eth_dst: [2, 0, 0, 0, 0, 2],
+            eth_dst: None,
             src: IpAddr::from([10, 1, 0, 2]),
             dst: IpAddr::from([10, 2, 0, 2]),
             sport: 1_024,
@@ -89,6 +121,52 @@ const MAX_FLOWS: u32 = 16_777_216;
 fn value<T: FromStr>(key: &str, text: &str) -> Result<T> {
     text.parse()
         .map_err(|_| Error::new(NAME, format!("{key}={text} is no value for {key}")))
+}
+
+/// A number with one of some units.
+fn with_unit(key: &str, text: &str, units: &[(&str, u64)]) -> Result<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let known = units.iter().find(|(name, _)| *name == unit);
+    let scaled = known.and_then(|(_, scale)| digits.parse::<u64>().ok()?.checked_mul(*scale));
+    scaled.ok_or_else(|| Error::new(NAME, format!("{key}={text} is no value for {key}")))
+}
+
+fn time(key: &str, text: &str) -> Result<u64> {
+    const UNITS: [(&str, u64); 5] = [
+        ("", 1),
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+    ];
+    with_unit(key, text, &UNITS)
+}
+
+fn rate(key: &str, text: &str) -> Result<Rate> {
+    const UNITS: [(&str, u64); 4] = [
+        ("bit", 1),
+        ("kbit", 1_000),
+        ("mbit", 1_000_000),
+        ("gbit", 1_000_000_000),
+    ];
+    match text.ends_with("bit") {
+        true => with_unit(key, text, &UNITS).map(Rate::Bits),
+        false => value(key, text).map(Rate::Frames),
+    }
+}
+
+fn sizes(key: &str, text: &str) -> Result<(u16, u16)> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    match (least.parse(), most.parse()) {
+        (Ok(least), Ok(most)) if least <= most => Ok((least, most)),
+        _ => Err(Error::new(
+            NAME,
+            format!("{key}={text} is no value for {key}"),
+        )),
+    }
 }
 
 fn ethernet(key: &str, text: &str) -> Result<[u8; 6]> {
@@ -113,6 +191,7 @@ impl FromStr for Parameters {
 
     fn from_str(text: &str) -> Result<Parameters> {
         let mut parameters = Parameters::default();
+        let mut count = None;
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (key, text) = pair
                 .split_once('=')
@@ -129,15 +208,28 @@ impl FromStr for Parameters {
                         }
                     }
                 }
-                "rate" => p.rate = value(key, text)?,
+                "rate" => p.rate = rate(key, text)?,
+                "gaps" => {
+                    p.gaps = match text {
+                        "constant" => Gaps::Constant,
+                        "poisson" => Gaps::Poisson,
+                        _ => {
+                            let what = format!("gaps={text} is neither constant nor poisson");
+                            return Err(Error::new(NAME, what));
+                        }
+                    }
+                }
+                "on" => p.on = time(key, text)?,
+                "off" => p.off = time(key, text)?,
                 "burst" => p.burst = value(key, text)?,
-                "count" => p.count = value(key, text)?,
-                "start" => p.start = value(key, text)?,
-                "size" => p.size = value(key, text)?,
+                "count" => count = Some(value(key, text)?),
+                "start" => p.start = time(key, text)?,
+                "stop" => p.stop = time(key, text)?,
+                "size" => p.size = sizes(key, text)?,
                 "flows" => p.flows = value(key, text)?,
                 "seed" => p.seed = value(key, text)?,
                 "eth_src" => p.eth_src = ethernet(key, text)?,
-                "eth_dst" => p.eth_dst = ethernet(key, text)?,
+                "eth_dst" => p.eth_dst = Some(ethernet(key, text)?),
                 "src" => p.src = value(key, text)?,
                 "dst" => p.dst = value(key, text)?,
                 "sport" => p.sport = value(key, text)?,
@@ -146,7 +238,18 @@ impl FromStr for Parameters {
                 _ => return Err(Error::new(NAME, format!("{key} is no parameter"))),
             }
         }
+        parameters.count = count.unwrap_or(match parameters.stop {
+            u64::MAX => parameters.count,
+            _ => 0,
+        });
         Ok(parameters)
+    }
+}
+
+impl Parameters {
+    /// Whether the frames never end.
+    pub fn endless(&self) -> bool {
+        self.count == 0 && self.stop == u64::MAX
     }
 }
 
@@ -156,6 +259,7 @@ pub struct Generator {
     parameters: Parameters,
     frames: u64,
     random: u64,
+    pace: Pace,
     /// TCP: the next sequence number of each flow; 0 before the SYN.
     sequence: Vec<u32>,
 }
@@ -164,7 +268,7 @@ impl Generator {
     /// Checks `parameters` and makes the source.
     pub fn new(parameters: Parameters) -> Result<Generator> {
         let wrong = |what: &'static str| Err(Error::new(NAME, what));
-        if parameters.rate == 0 || parameters.burst == 0 {
+        if matches!(parameters.rate, Rate::Frames(0) | Rate::Bits(0)) || parameters.burst == 0 {
             return wrong("rate and burst must be 1 or more");
         }
         if !(1..=MAX_FLOWS).contains(&parameters.flows) {
@@ -177,34 +281,19 @@ impl Generator {
             Protocol::Udp => 0,
             Protocol::Tcp => parameters.flows as usize,
         };
-        let random = parameters.seed;
+        let mut random = parameters.seed;
+        let pace = Pace::new(&parameters, &mut random);
         Ok(Generator {
             parameters,
             frames: 0,
             random,
+            pace,
             sequence: vec![0; flows],
         })
     }
 
-    /// The next number of the seeded sequence (SplitMix64).
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// The stamp of frame `n`, `None` past the year 2554.
-    fn stamp(&self, n: u64) -> Option<u64> {
-        let Parameters {
-            rate, burst, start, ..
-        } = self.parameters;
-        let elapsed = u128::from(n - n % burst) * 1_000_000_000 / u128::from(rate);
-        start.checked_add(u64::try_from(elapsed).ok()?)
-    }
-
-    /// Builds the frame of `flow`.
-    fn build(&mut self, flow: u32, data: &mut Vec<u8>) {
+    /// Builds the frame of `flow`, of `size` octets if that is enough.
+    fn build(&mut self, flow: u32, size: u16, data: &mut Vec<u8>) {
         let p = &self.parameters;
         let ports = 65_536 - u32::from(p.sport);
         // Below 65,536 by the remainder.
@@ -212,7 +301,7 @@ impl Generator {
         let source = next_address(p.src, flow / ports);
 
         data.clear();
-        data.extend_from_slice(&p.eth_dst);
+        data.extend_from_slice(&p.eth_dst.unwrap_or([2, 0, 0, 0, 0, 2]));
         data.extend_from_slice(&p.eth_src);
         let (ether_type, network_len): (u16, usize) = match p.src {
             IpAddr::V4(_) => (0x0800, 20),
@@ -231,7 +320,7 @@ impl Generator {
         let size = if syn {
             shortest
         } else {
-            usize::from(p.size).max(shortest)
+            usize::from(size).max(shortest)
         };
         // `size` came from 16 bits, or is the few bytes of the headers.
         let transport_len = (size - transport) as u16;
@@ -326,12 +415,22 @@ impl Source for Generator {
         if self.parameters.count != 0 && self.frames == self.parameters.count {
             return Ok(false);
         }
-        let Some(time_ns) = self.stamp(self.frames) else {
+        let p = &self.parameters;
+        let stamp = self.pace.stamp(p, self.frames, &mut self.random);
+        let Some(time_ns) = stamp.filter(|&stamp| stamp < p.stop) else {
             return Ok(false);
         };
         // Below `flows` by the remainder.
-        let flow = (self.random() % u64::from(self.parameters.flows)) as u32;
-        self.build(flow, &mut frame.data);
+        let flow = (random(&mut self.random) % u64::from(p.flows)) as u32;
+        let (least, most) = p.size;
+        let size = match u64::from(most - least) {
+            0 => least,
+            // At most the difference.
+            more => least + (random(&mut self.random) % (more + 1)) as u16,
+        };
+        self.build(flow, size, &mut frame.data);
+        let p = &self.parameters;
+        self.pace.pay(p, frame.data.len(), &mut self.random);
         frame.time_ns = time_ns;
         frame.orig_len = frame.data.len() as u32;
         frame.interface = 0;

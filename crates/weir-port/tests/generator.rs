@@ -2,7 +2,7 @@
 //! The generator makes what it is asked for, and the same every time.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-use weir_port::generator::{Generator, Parameters, Protocol};
+use weir_port::generator::{Gaps, Generator, Parameters, Protocol, Rate};
 use weir_port::null::Null;
 use weir_port::{Frame, Sink, Source};
 
@@ -29,6 +29,79 @@ fn rate_burst_and_start() {
         .map(|frame| frame.time_ns)
         .collect();
     assert_eq!(times, [7, 7, 666_666_673, 666_666_673, 1_333_333_340]);
+}
+
+/// A frame comes when those before it have taken their time at the rate, rounded once.
+#[test]
+fn a_rate_in_bits_is_kept() {
+    let frames = frames("rate=3mbit,size=60-1514,count=1000,start=1ms");
+    let mut bits = 0;
+    for frame in &frames {
+        assert_eq!(frame.time_ns, 1_000_000 + bits * 1_000 / 3);
+        bits += frame.data.len() as u64 * 8;
+    }
+    let lengths = frames.iter().map(|frame| frame.data.len());
+    assert!(lengths.clone().all(|len| (60..=1514).contains(&len)));
+    // 1455 lengths alike: the mean of 1000 is within 4 deviations of 787.
+    let mean = lengths.sum::<usize>() as f64 / 1000.0;
+    assert!(
+        (mean - 787.0).abs() < 4.0 * 420.0 / 1000_f64.sqrt(),
+        "{mean}"
+    );
+}
+
+#[test]
+fn nothing_comes_after_the_stop() {
+    let times: Vec<_> = frames("rate=10,start=1s,stop=1500ms")
+        .iter()
+        .map(|frame| frame.time_ns / 1_000_000)
+        .collect();
+    assert_eq!(times, [1000, 1100, 1200, 1300, 1400]);
+}
+
+/// Gaps of a Poisson process are exponential: mean and deviation are the rate's, and a gap above t has
+/// the chance e^-t. Within 5 deviations of the estimates: a chance of 6e-7 for each of four.
+#[test]
+fn poisson_gaps_are_exponential() {
+    let count = 100_000;
+    let frames = frames(&format!("rate=1000,gaps=poisson,count={count},seed=3"));
+    let gaps: Vec<f64> = frames
+        .windows(2)
+        .map(|w| (w[1].time_ns - w[0].time_ns) as f64 / 1e6)
+        .collect();
+    let n = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "{mean}");
+    let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
+    assert!(
+        (variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(),
+        "{variance}"
+    );
+    for above in [1.0_f64, 3.0] {
+        let chance = (-above).exp();
+        let share = gaps.iter().filter(|gap| **gap > above).count() as f64 / n;
+        let deviation = (chance * (1.0 - chance) / n).sqrt();
+        assert!((share - chance).abs() < 5.0 * deviation, "{above}: {share}");
+    }
+}
+
+/// One part of four has frames when silences are three times as long in the mean.
+#[test]
+fn silences_lie_between_the_frames() {
+    let frames = frames("rate=10000,on=10ms,off=30ms,stop=40s,seed=5");
+    let gaps: Vec<u64> = frames
+        .windows(2)
+        .map(|w| w[1].time_ns - w[0].time_ns)
+        .collect();
+    // 1000 periods of 40 ms, each with a deviation of 32 ms at most: 5 of the sum's.
+    let silences = gaps.iter().filter(|gap| **gap > 100_000).count();
+    assert!(silences.abs_diff(1000) < 130, "{silences}");
+    let share = frames.len() as f64 / 400_000.0;
+    assert!((share - 0.25).abs() < 0.05, "{share}");
+    let silent: u64 = gaps.iter().map(|gap| gap - 100_000).sum();
+    let mean = silent as f64 / silences as f64;
+    assert!((mean - 30e6).abs() < 5.0 * 30e6 / 1000_f64.sqrt(), "{mean}");
+    assert!(gaps.iter().all(|gap| *gap >= 100_000));
 }
 
 #[test]
@@ -75,20 +148,25 @@ fn a_tcp_flow_begins_once_and_runs_on() {
 
 #[test]
 fn every_parameter_is_parsed() {
-    let text = "proto=tcp,rate=5,burst=2,count=3,start=4,size=80,flows=6,seed=7,\
+    let text = "proto=tcp,rate=5mbit,gaps=poisson,on=1ms,off=2s,burst=2,count=3,start=4us,stop=5s,\
+                size=80-90,flows=6,seed=7,\
                 eth_src=02:0:0:0:0:a,eth_dst=02:00:00:00:00:0b,src=1.2.3.4,dst=5.6.7.8,sport=9,\
                 dport=10,ttl=11";
     let expected = Parameters {
         proto: Protocol::Tcp,
-        rate: 5,
+        rate: Rate::Bits(5_000_000),
+        gaps: Gaps::Poisson,
+        on: 1_000_000,
+        off: 2_000_000_000,
         burst: 2,
         count: 3,
-        start: 4,
-        size: 80,
+        start: 4_000,
+        stop: 5_000_000_000,
+        size: (80, 90),
         flows: 6,
         seed: 7,
         eth_src: [2, 0, 0, 0, 0, 10],
-        eth_dst: [2, 0, 0, 0, 0, 11],
+        eth_dst: Some([2, 0, 0, 0, 0, 11]),
         src: [1, 2, 3, 4].into(),
         dst: [5, 6, 7, 8].into(),
         sport: 9,
@@ -96,6 +174,7 @@ fn every_parameter_is_parsed() {
         ttl: 11,
     };
     assert_eq!(text.parse::<Parameters>().unwrap(), expected);
+    assert_eq!("stop=1s".parse::<Parameters>().unwrap().count, 0);
     assert_eq!("".parse::<Parameters>().unwrap(), Parameters::default());
 }
 
@@ -121,6 +200,28 @@ fn what_makes_no_sense_is_refused() {
     );
     assert_eq!(
         message("rate=0"),
+        "generator: rate and burst must be 1 or more"
+    );
+    for text in [
+        "rate=5tbit",
+        "rate=bit",
+        "on=1m",
+        "size=9-8",
+        "size=-",
+        "stop=-1s",
+    ] {
+        let key = text.split('=').next().unwrap();
+        assert_eq!(
+            message(text),
+            format!("generator: {text} is no value for {key}")
+        );
+    }
+    assert_eq!(
+        message("gaps=pareto"),
+        "generator: gaps=pareto is neither constant nor poisson"
+    );
+    assert_eq!(
+        message("rate=0bit"),
         "generator: rate and burst must be 1 or more"
     );
     assert_eq!(

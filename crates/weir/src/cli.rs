@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use weir_port::generator::{Generator, Parameters};
 
 /// The Linux network stack's control language and fast path as an ordinary program.
 ///
@@ -46,12 +47,19 @@ pub enum Command {
 #[command(
     after_help = "DEV is `dev` (in the initial namespace) or `netns/dev`. FILE is pcap or pcapng, \
 gzip too; `-` is standard input or output. A script is any program; a file that is not executable is \
-run by `sh`.\n\nThe exit status is the script's; 124 when it could not be run, 125 when Weir itself failed."
+run by `sh`.\n\nSPEC is key=value pairs parted by commas, all optional: proto (udp, tcp), rate (frames a second, or \
+bits with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean lengths of times with frames \
+and of silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: \
+of the run and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, \
+or with us, ms, s.\n\nThe exit status is the script's; 124 when it could not be run, 125 when Weir itself failed."
 )]
 pub struct Run {
     /// Frames that arrive at DEV, at the times of the capture.
     #[arg(long = "in", value_name = "DEV=FILE")]
     pub inputs: Vec<DeviceFile>,
+    /// Frames that are made and arrive at DEV: `rate=2mbit,size=60-1514,gaps=poisson,stop=5s`; see below.
+    #[arg(long = "gen", value_name = "DEV=SPEC")]
+    pub generators: Vec<DeviceGenerator>,
     /// Where to write what leaves DEV, with virtual time stamps.
     #[arg(long = "out", value_name = "DEV=FILE")]
     pub outputs: Vec<DeviceFile>,
@@ -351,6 +359,35 @@ impl FromStr for DeviceFile {
     }
 }
 
+/// `DEV=SPEC`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceGenerator {
+    /// The device.
+    pub device: DeviceName,
+    /// What arrives there, as written.
+    pub spec: String,
+    /// The same.
+    pub parameters: Parameters,
+}
+
+impl FromStr for DeviceGenerator {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (device, spec) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is not DEV=SPEC"))?;
+        let parameters = spec.parse::<Parameters>();
+        let parameters = parameters.map_err(|error| error.to_string())?;
+        Generator::new(parameters.clone()).map_err(|error| error.to_string())?;
+        Ok(Self {
+            device: device.parse()?,
+            spec: spec.to_owned(),
+            parameters,
+        })
+    }
+}
+
 /// A time of the stack's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub u64);
@@ -450,6 +487,15 @@ mod tests {
         let parsed: DeviceFile = "edge/lan0=a=b.pcap".parse().unwrap();
         assert_eq!(parsed.device.to_string(), "edge/lan0");
         assert_eq!(parsed.file, PathBuf::from("a=b.pcap"));
+        let made: DeviceGenerator = "edge/lan0=rate=5,count=2".parse().unwrap();
+        assert_eq!(made.device.to_string(), "edge/lan0");
+        assert_eq!(
+            (made.spec.as_str(), made.parameters.count),
+            ("rate=5,count=2", 2)
+        );
+        for text in ["lan0", "lan0=rate", "lan0=rate=0", "a/b/c=rate=5"] {
+            assert!(text.parse::<DeviceGenerator>().is_err(), "{text}");
+        }
         for text in ["", "a/b/c=f", "/b=f", "a/=f", "lan0", "lan0="] {
             assert!(text.parse::<DeviceFile>().is_err(), "{text}");
         }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The captures of a run: frames that come in at devices at their times, and files of what leaves.
 //!
-//! Time 0 of the stack's clock is the first frame of all inputs; time stamps written are that
-//! frame's time plus the clock. Devices are looked up when time first moves, so the script makes them.
+//! Time 0 of the stack's clock is the first frame of all captures; time stamps written are that
+//! frame's time plus the clock. Generators count from time 0. Devices are looked up when time first moves, so the script makes them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_packet::Batch;
+use weir_port::generator::Generator;
 use weir_port::pcap::{Reader, Writer};
 use weir_port::{Frame, Sink, Source, Summary};
 use weir_stack::Stack;
@@ -16,8 +17,9 @@ use weir_stack::clock::Holds;
 use weir_stack::cpu::Cx;
 use weir_stack::device::{Device, DeviceKey, Direction, Observer, Tap};
 use weir_stack::drops::{DropObserver, Dropped};
+use weir_stack::random::seed_of;
 
-use crate::cli::{DeviceFile, DeviceName};
+use crate::cli::{DeviceFile, DeviceGenerator, DeviceName};
 use crate::engine::Engine;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -27,9 +29,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Errors met while time moved: told at the end, after the report.
 pub type Errors = Arc<Mutex<Vec<String>>>;
 
-/// A capture that plays into a device.
+/// A capture, or a generator, that plays into a device.
 struct Input {
-    reader: Reader,
+    reader: Box<dyn Source>,
+    /// The stamp of time 0.
+    zero: u64,
     frame: Frame,
     device: DeviceKey,
     played: Arc<Mutex<Played>>,
@@ -82,7 +86,7 @@ impl Input {
         let time = self
             .frame
             .time_ns
-            .saturating_sub(stack.clock.epoch_ns())
+            .saturating_sub(self.zero)
             .max(stack.clock.now());
         stack.arm(time, Holds::Packet, Box::new(move |cx| self.arrive(cx)));
     }
@@ -192,6 +196,7 @@ pub struct Playback {
 /// What is set up before the script runs and attached when time first moves.
 struct Waiting {
     inputs: Vec<(DeviceName, Reader, Frame)>,
+    generators: Vec<DeviceGenerator>,
     outputs: Vec<DeviceName>,
 }
 
@@ -213,13 +218,14 @@ impl Playback {
     /// Opens all files before anything runs; sets the clock's epoch.
     pub fn open(
         stack: &Stack,
-        inputs: &[DeviceFile],
+        (inputs, generators): (&[DeviceFile], &[DeviceGenerator]),
         outputs: &[DeviceFile],
         drops: Option<&Path>,
     ) -> Result<Self, String> {
         let mut playback = Self::default();
         let mut waiting = Waiting {
             inputs: Vec::new(),
+            generators: generators.to_vec(),
             outputs: Vec::new(),
         };
         let mut epoch = None;
@@ -294,6 +300,11 @@ impl Playback {
             .iter()
             .map(|(name, _, _)| find("--in", name))
             .collect::<Result<Vec<_>, _>>()?;
+        let generated = waiting
+            .generators
+            .iter()
+            .map(|made| find("--gen", &made.device))
+            .collect::<Result<Vec<_>, _>>()?;
         let guard = engine.stack.domain.pin();
         for (device, (_, sink, _)) in outputs.iter().zip(&self.outputs) {
             device.observe(&guard, sink.clone());
@@ -306,7 +317,31 @@ impl Playback {
             self.inputs
                 .push((name, played.clone(), reader.file().to_owned()));
             let input = Input {
-                reader,
+                reader: Box::new(reader),
+                zero: engine.stack.clock.epoch_ns(),
+                frame,
+                device: device.key,
+                played,
+                errors: self.errors.clone(),
+            };
+            Box::new(input).arm(&engine.stack);
+        }
+        for (device, made) in generated.iter().zip(waiting.generators) {
+            let mut generator = self.generator(engine, device, &made)?;
+            let mut frame = Frame::new(0, Vec::new());
+            let played = Arc::new(Mutex::new(Played::default()));
+            self.inputs.push((made.device, played.clone(), made.spec));
+            match generator.read(&mut frame) {
+                Ok(false) => continue,
+                Ok(true) => {}
+                Err(error) => {
+                    lock(&self.errors).push(error.to_string());
+                    continue;
+                }
+            }
+            let input = Input {
+                reader: Box::new(generator),
+                zero: 0,
                 frame,
                 device: device.key,
                 played,
@@ -315,6 +350,27 @@ impl Playback {
             Box::new(input).arm(&engine.stack);
         }
         Ok(())
+    }
+
+    /// What a device's generator is, where its text leaves that open: frames go to the device, and by
+    /// chances of its own, the first of its name or another.
+    fn generator(
+        &self,
+        engine: &Engine,
+        device: &Device,
+        made: &DeviceGenerator,
+    ) -> Result<Generator, String> {
+        let mut parameters = made.parameters.clone();
+        let named = |key: &str| made.spec.split(',').any(|pair| pair.starts_with(key));
+        if !named("seed=") {
+            let before = self.inputs.iter().filter(|(name, ..)| *name == made.device);
+            let path = format!("generator/{}/{}", made.device, before.count());
+            parameters.seed = seed_of(engine.stack.config.seed, &path);
+        }
+        if parameters.eth_dst.is_none() {
+            parameters.eth_dst = Some(device.address());
+        }
+        Generator::new(parameters).map_err(|error| error.to_string())
     }
 
     /// Ends the files.

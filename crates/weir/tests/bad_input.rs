@@ -97,6 +97,19 @@ fn a_script_that_fails() {
             "{stderr}"
         );
         assert_eq!(ends(*user, &["run"]).0, 2);
+        for (spec, sentence) in [
+            ("d0", "`d0` is not DEV=SPEC"),
+            ("d0=rate=fast", "generator: rate=fast is no value for rate"),
+            ("d0=rate=0", "generator: rate and burst must be 1 or more"),
+        ] {
+            let (status, _, stderr) = ends(*user, &["run", "--gen", spec, "true"]);
+            assert!(status == 2 && stderr.contains(sentence), "{stderr}");
+        }
+        let (status, _, stderr) = ends(*user, &["run", "--gen", "d0=count=0", "true"]);
+        assert!(
+            status == 125 && stderr.contains("--gen d0: without end"),
+            "{stderr}"
+        );
         let empty = folder.file("empty.sh");
         fs::write(&empty, "").unwrap();
         assert_eq!(
@@ -116,12 +129,13 @@ fn a_device_that_is_not_there() {
         for (flag, device, sentence) in [
             ("--in", "nosuch", "--in nosuch: there is no such device"),
             ("--in", "ns/d0", "--in ns/d0: there is no namespace ns"),
+            ("--gen", "nosuch", "--gen nosuch: there is no such device"),
             ("--out", "nosuch", "--out nosuch: there is no such device"),
         ] {
-            let path = if flag == "--in" {
-                file.clone()
-            } else {
-                folder.file("out")
+            let path = match flag {
+                "--in" => file.clone(),
+                "--gen" => "count=1".into(),
+                _ => folder.file("out"),
             };
             let (status, stdout, stderr) =
                 ends(*user, &["run", flag, &format!("{device}={path}"), &setup]);

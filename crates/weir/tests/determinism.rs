@@ -91,3 +91,58 @@ fn the_same_twice_and_for_everybody() {
     let other = run(User::Own, "12");
     assert!(first[2] != other[2], "the seed has no effect");
 }
+
+/// Frames go out of a0 and, copied, of b0; each has a netem that draws for everything.
+const CHANCES: &str = r#"set -e
+for device in in0 a0 b0; do ip link add $device type dummy; ip link set $device up; done
+tc qdisc add dev in0 clsact
+tc filter add dev in0 ingress pref 1 matchall \
+    action mirred egress mirror dev b0 action mirred egress redirect dev a0
+network="netem limit 9999 delay 10ms 3ms distribution normal loss 10% duplicate 5% corrupt 5%"
+tc qdisc add dev a0 root $network
+if [ "$1" != alone ]; then tc qdisc add dev b0 root $network; fi
+if [ "$1" = more ]; then ip link add c0 type dummy; ip link set c0 up; tc qdisc add dev c0 root $network; fi
+"#;
+
+/// The captures of a0 and b0.
+fn chances(seed: &str, what: &str) -> [Vec<u8>; 2] {
+    let folder = Folder::new();
+    let script = folder.file("script.sh");
+    fs::write(&script, CHANCES).unwrap();
+    let mut command = weir(User::Own, &["run", "--quiet", "--seed", seed]);
+    command.args(["--gen", "in0=rate=1000,count=2000,size=100,seed=1"]);
+    command.args(["--out", "a0=a.pcapng", "--out", "b0=b.pcapng"]);
+    command.args(["--", "sh", &script, what]);
+    let output = output(command.current_dir(&folder.0));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    ["a.pcapng", "b.pcapng"].map(|name| fs::read(folder.0.join(name)).unwrap())
+}
+
+/// Packets of a capture of equal ones: their times.
+fn times(capture: &[u8]) -> Vec<u64> {
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
+    let (mut at, mut times) = (0, Vec::new());
+    while at < capture.len() {
+        if word(at) == 6 {
+            times.push(u64::from(word(at + 12)) << 32 | u64::from(word(at + 16)));
+        }
+        at += word(at + 4) as usize;
+    }
+    times
+}
+
+#[test]
+fn chances_of_one_device_are_nothing_to_another() {
+    let both = chances("5", "both");
+    assert_eq!(chances("5", "both"), both, "the same seed");
+    assert_eq!(chances("5", "alone")[0], both[0], "nothing drawn at b0");
+    assert_eq!(chances("5", "more"), both, "another device draws");
+    let other = chances("6", "both");
+    let [a, b] = both.each_ref().map(|capture| times(capture));
+    for times in [&a, &b] {
+        // Of 2000, a tenth lost, a twentieth twice: 1900 of those, within five deviations.
+        assert!(times.len().abs_diff(1895) < 100, "{}", times.len());
+    }
+    assert!(a != b, "devices draw by themselves");
+    assert!(other[0] != both[0] && other[1] != both[1], "another seed");
+}

@@ -102,36 +102,62 @@ fn twenty_stacks() {
 
 /// A line of the bottleneck's table: packets that left and were dropped, most that waited, and the median
 /// and longest wait in milliseconds.
-fn bottleneck_row(table: &str, queue: &str) -> [f64; 5] {
-    let line = table.lines().find(|line| line.starts_with(queue));
-    let words: Vec<&str> = line.unwrap().split_whitespace().collect();
-    [1, 2, 3, 4, 8].map(|at| words[at].parse().unwrap())
+fn bottleneck_row(table: &str, feed: &str, queue: &str) -> [f64; 5] {
+    let words = |line: &str| {
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let found = table
+        .lines()
+        .map(words)
+        .find(|w| w[0] == feed && w[1] == queue);
+    let words = found.unwrap();
+    [2, 3, 4, 5, 9].map(|at| words[at].parse().unwrap())
 }
 
 #[test]
 fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
     let folder = Folder::new();
-    let run = |name: &str| {
-        let out = folder.0.join(name);
+    let run = || {
+        let out = folder.0.join("out");
         let mut command = Command::new(examples().join("bottleneck/run.sh"));
         let table = succeed(command.env("WEIR", WEIR).arg(&out)).stdout;
-        (
-            String::from_utf8(table).unwrap(),
-            fs::read(out.join("bottleneck.svg")).unwrap(),
-        )
+        let files = fs::read_dir(&out).unwrap().map(|file| file.unwrap());
+        let mut files: Vec<_> = files
+            .map(|file| (file.file_name(), fs::read(file.path()).unwrap()))
+            .collect();
+        files.sort();
+        fs::remove_dir_all(out).unwrap();
+        (String::from_utf8(table).unwrap(), files)
     };
-    let (table, plot) = run("first");
-    let [fifo, fair] = ["fifo", "fair"].map(|queue| bottleneck_row(&table, queue));
-    // The same packets came to both.
-    assert_eq!(fifo[0] + fifo[1], fair[0] + fair[1], "{table}");
-    assert!(
-        fair[2] < fifo[2] && fair[3] < fifo[3] / 2.0 && fair[4] < fifo[4],
-        "{table}"
-    );
-    assert!(plot.starts_with(b"<svg") && plot.ends_with(b"</svg>\n"));
-    assert_eq!(
-        run("second"),
-        (table, plot),
-        "the same seed, the same bytes"
-    );
+    let (table, files) = run();
+    for feed in ["capture", "generator"] {
+        let [fifo, fair] = ["fifo", "fair"].map(|queue| bottleneck_row(&table, feed, queue));
+        // The same packets came to both.
+        assert_eq!(fifo[0] + fifo[1], fair[0] + fair[1], "{table}");
+        assert!(
+            fair[2] < fifo[2] && fair[3] < fifo[3] / 2.0 && fair[4] < fifo[4],
+            "{table}"
+        );
+    }
+    let text = |name: &str| {
+        let found = files.iter().find(|(file, _)| file == name);
+        String::from_utf8(found.unwrap().1.clone()).unwrap()
+    };
+    let page = text("index.html");
+    for plot in ["capture.svg", "generator.svg"] {
+        let plot = text(plot);
+        assert!(plot.starts_with("<svg") && plot.ends_with("</svg>\n"));
+        // Three plots of two queues.
+        assert_eq!(plot.matches("<polyline").count(), 6);
+        assert!(page.contains(&plot));
+    }
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</body></html>\n"));
+    let (again, same) = run();
+    assert_eq!(again, table, "the same seed, the same table");
+    for ((name, first), (_, second)) in files.iter().zip(&same) {
+        assert!(first == second, "{} differs", name.to_string_lossy());
+    }
+    assert_eq!(files.len(), same.len());
 }

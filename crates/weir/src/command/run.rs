@@ -12,7 +12,7 @@ use weir_intercept::{Launcher, Runtime};
 use weir_stack::{Config, Stack};
 
 use super::{FAILED, mode_of};
-use crate::cli::Run;
+use crate::cli::{DeviceGenerator, Run};
 use crate::engine::Engine;
 use crate::playback::Playback;
 use crate::report;
@@ -29,7 +29,21 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         trace: true,
         ..Config::default()
     });
-    let playback = Playback::open(&stack, &args.inputs, &args.outputs, args.drops.as_deref())?;
+    let endless = |made: &&DeviceGenerator| made.parameters.endless();
+    if let Some(made) = args.generators.iter().find(endless)
+        && args.until.is_none()
+    {
+        let name = &made.device;
+        return Err(format!(
+            "--gen {name}: without end; name count or stop, or --until"
+        ));
+    }
+    let playback = Playback::open(
+        &stack,
+        (&args.inputs, &args.generators),
+        &args.outputs,
+        args.drops.as_deref(),
+    )?;
     let runtime =
         Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
     let engine = Engine::new(stack, runtime, playback);
