@@ -52,6 +52,8 @@ const UNSET: u16 = u16::MAX;
 const TUNNEL: u8 = 0x80;
 /// Bits of [`Layout::marks`]: protocol of the VLAN tag.
 const VLAN: u8 = 0x03;
+/// Bit of [`Layout::marks`]: `time` is when the packet is to leave.
+const DEPARTS: u8 = 0x40;
 /// Bytes of the reference.
 const TUNNEL_LEN: u16 = 8;
 const _: () = assert!(size_of::<Arc<Tunnel>>() <= TUNNEL_LEN as usize);
@@ -66,7 +68,7 @@ struct Layout {
     network: u16,
     transport: u16,
     vlan_tci: u16,
-    marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL
+    marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS
     pkt_type: PacketType,
 }
 
@@ -573,6 +575,26 @@ impl Packet {
             Some(t) => (1 + u8::from(t.proto == 0x88a8), t.tci),
         };
         (l.marks, l.vlan_tci) = (l.marks & !VLAN | mark, tci);
+    }
+
+    /// When the sender wants the packet to leave, ns of the stack's clock (`skb->tstamp` of a socket with
+    /// SO_TXTIME); heeded by `fq` and `etf`.
+    #[inline]
+    pub fn departure(&self) -> Option<u64> {
+        (self.layout().marks & DEPARTS != 0).then_some(self.time)
+    }
+
+    /// Sets when the packet is to leave. Reception, at another device or another stack's, takes it away.
+    #[inline]
+    pub fn set_departure(&mut self, to: Option<u64>) {
+        let l = self.layout_mut();
+        match to {
+            None => l.marks &= !DEPARTS,
+            Some(time) => {
+                l.marks |= DEPARTS;
+                self.time = time;
+            }
+        }
     }
 
     /// The tunnel metadata (`skb_tunnel_info`).

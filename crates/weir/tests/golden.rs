@@ -90,6 +90,8 @@ scripts! {
     tc_filter = "tc-filter",
     tc_qdisc = "tc-qdisc",
     tc_u32 = "tc-u32",
+    tc_wrong_htb = "tc-wrong-htb",
+    tc_wrong_parent = "tc-wrong-parent",
     veth = "veth",
     vlan = "vlan",
     wire = "wire",

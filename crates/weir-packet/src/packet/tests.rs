@@ -191,6 +191,27 @@ fn waits_in_a_lockless_list() {
 }
 
 #[test]
+fn a_departure_is_kept_beside_the_other_marks() {
+    let pool = pool(1);
+    let mut packet = pool.alloc(60).unwrap();
+    packet.time = 5;
+    assert_eq!(packet.departure(), None, "a time stamp is none");
+    packet.set_departure(Some(9));
+    packet.set_vlan(Some(VlanTag {
+        proto: 0x88a8,
+        tci: 3,
+    }));
+    assert_eq!((packet.departure(), packet.time), (Some(9), 9));
+    assert_eq!(packet.copy().unwrap().departure(), Some(9));
+    packet.set_vlan(None);
+    assert_eq!(packet.departure(), Some(9));
+    packet.set_departure(None);
+    assert_eq!(packet.departure(), None);
+    drop(packet);
+    assert_eq!(pool.alloc(60).unwrap().departure(), None);
+}
+
+#[test]
 fn tunnel_metadata_is_shared_and_goes_with_the_packet() {
     use crate::tunnel::{Ends, Tunnel};
     let pool = pool(1);

@@ -31,6 +31,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let mut short = Batch::new();
     batch.split(
         |packet| {
+            packet.set_departure(None);
             packet.time = cx.now;
             packet.iif = device.ifindex();
             packet.dev = device.key.0;

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `etf`: packets leave at the time their sender has put on them.
 //!
-//! Mirrors net/sched/sch_etf.c. Parameters: `clockid` (CLOCK_TAI only), `delta` (ns ahead of a packet's time),
-//! `deadline_mode`, `skip_sock_check`. Offload is refused. It cannot be changed.
+//! Mirrors net/sched/sch_etf.c. Parameters: `clockid` (CLOCK_TAI only; the stack's clock here), `delta` (ns
+//! ahead of a packet's time at which it leaves the queue), `deadline_mode` (leave as soon as possible, the
+//! time is the latest one), `skip_sock_check`. Offload is refused. It cannot be changed.
 //!
-//! Only a socket with SO_TXTIME puts times on packets, and no packet here comes from one: each is dropped
-//! on arrival (QDISC_DROP), as Linux drops a packet without a time.
+//! Times are those of [`Packet::departure`]: programs that embed the stack set them. A packet without one
+//! is dropped on arrival (QDISC_DROP), as Linux drops what no socket with SO_TXTIME sent; so is one whose time
+//! has passed, then or while it waits, or lies before that of the last packet to leave. A packet leaves
+//! once the clock is past its time less `delta`: one ns after, where Linux's timers are later than that.
+
+use std::collections::BTreeMap;
 
 use weir_netlink::errno::{EINVAL, ENOTSUPP, EOPNOTSUPP};
 use weir_netlink::tca::{self, etf as attr};
 use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcEtfQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
-use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx};
+use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx, pkt_len};
 
 /// The kind's line.
 pub const OPS: Ops = Ops::new("etf", create);
@@ -24,10 +29,19 @@ static POLICY: Policy = policy! { max attr::MAX;
 /// `CLOCK_TAI`, `TC_ETF_OFFLOAD_ON` and the flags that are kept.
 const CLOCK_TAI: i32 = 11;
 const OFFLOAD: u32 = 2;
-const FLAGS: u32 = 1 | 4;
+const DEADLINE: u32 = 1;
+const FLAGS: u32 = DEADLINE | 4;
 
 /// The qdisc.
-struct Etf(TcEtfQopt);
+struct Etf {
+    qopt: TcEtfQopt,
+    /// By time, those of one time as they came.
+    waiting: BTreeMap<(u64, u64), Packet>,
+    seq: u64,
+    /// Time of the last packet that left.
+    last: u64,
+    load: Load,
+}
 
 fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     let missing = "Missing ETF qdisc options which are mandatory";
@@ -53,28 +67,94 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         let message = "Specified device does not support ETF offload";
         return Err(Error::msg(EOPNOTSUPP, message));
     }
-    Ok(Box::new(Etf(qopt)))
+    Ok(Box::new(Etf {
+        qopt,
+        waiting: BTreeMap::new(),
+        seq: 0,
+        last: 0,
+        load: Load::default(),
+    }))
+}
+
+impl Etf {
+    /// When the first packet may leave (`reset_watchdog`).
+    fn first(&self) -> Option<u64> {
+        let ((time, _), _) = self.waiting.first_key_value()?;
+        Some(time.saturating_sub(self.qopt.delta as u64) + 1)
+    }
+
+    fn pop(&mut self) -> Option<(u64, Packet)> {
+        let ((time, _), packet) = self.waiting.pop_first()?;
+        self.load.sub(pkt_len(&packet));
+        Some((time, packet))
+    }
+
+    /// `etf_dequeue_timesortedlist`
+    fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let (now, first) = (q.now(), self.first()?);
+        let (&(time, _), _) = self.waiting.first_key_value()?;
+        if time < now {
+            // All whose time has passed (`timesortedlist_drop`).
+            while self
+                .waiting
+                .first_key_value()
+                .is_some_and(|((time, _), _)| *time < now)
+                && let Some((_, packet)) = self.pop()
+            {
+                q.overlimits += 1;
+                q.drop(packet, DropReason::QDISC_DROP);
+            }
+            return None;
+        }
+        if self.qopt.flags & DEADLINE != 0 {
+            let (_, mut packet) = self.pop()?;
+            packet.set_departure(Some(now));
+            return Some(packet);
+        }
+        if now < first {
+            return None;
+        }
+        let (time, packet) = self.pop()?;
+        self.last = time;
+        Some(packet)
+    }
 }
 
 impl Qdisc for Etf {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        q.drop(packet, DropReason::QDISC_DROP)
+        let wanted = packet.departure();
+        let Some(time) = wanted.filter(|&time| time >= q.now() && time >= self.last) else {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        };
+        self.load.add(pkt_len(&packet));
+        self.seq += 1;
+        self.waiting.insert((time, self.seq), packet);
+        Enqueued::Queued
     }
 
-    fn dequeue(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        None
+    fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        let packet = self.take(q);
+        if let Some(next) = self.first() {
+            // In deadline mode whoever looks takes; else nobody is before its time.
+            q.watchdog(next.max(q.now()));
+        }
+        packet
     }
 
     fn load(&self) -> Load {
-        Load::default()
+        self.load
     }
 
-    fn reset(&mut self, _out: &mut Drops) {}
+    fn reset(&mut self, out: &mut Drops) {
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        out.extend(waiting.map(|packet| (packet, DropReason::QDISC_DROP)));
+        (self.load, self.last) = (Load::default(), 0);
+    }
 
     fn dump(&self, w: &mut Writer) {
         let nest = w.nest_noflag(tca::OPTIONS);
-        let flags = self.0.flags & FLAGS;
-        w.put_fixed(attr::PARMS, &TcEtfQopt { flags, ..self.0 });
+        let flags = self.qopt.flags & FLAGS;
+        w.put_fixed(attr::PARMS, &TcEtfQopt { flags, ..self.qopt });
         w.end(nest);
     }
 }

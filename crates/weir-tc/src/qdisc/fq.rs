@@ -8,13 +8,14 @@
 //! (microseconds without packets after which a flow gets its quantum, default 40 ms), `orphan_mask` (bits of
 //! the flow hash that tell flows apart, default 1023), `buckets` (tells when idle flows are forgotten, default
 //! 1024), `ce_threshold` (microseconds late after which packets are marked, default none), `timer_slack`,
-//! `horizon`, `horizon_drop`.
+//! `horizon` (microseconds; a packet that is to leave later than that is dropped with `horizon_drop`, else
+//! leaves then).
 //!
-//! All flows are told apart by hash: no packet has a socket, and none brings a departure time, so the
-//! horizon is only shown. Packets of priority 7 go first and unpaced. A packet leaves at the nanosecond it
+//! All flows are told apart by hash: no packet has a socket. A packet leaves no sooner than its sender has
+//! said ([`Packet::departure`]), before others of its flow that are to leave later. Packets of priority 7 go first and unpaced. A packet leaves at the nanosecond it
 //! is due; timer slack is shown and not used. Drops: QDISC_DROP. Idle flows are forgotten oldest first.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use weir_netlink::errno::EINVAL;
@@ -80,9 +81,53 @@ struct Flow {
     credit: i32,
     place: Place,
     emptied: u64,
+    /// When the last packet of the queue is to leave.
+    latest: u64,
     /// Counts the times it became idle, so that notes of it are known to be old.
     round: u32,
     next_packet: u64,
+    /// Packets that are to leave before the last of the queue, which came before them, by time.
+    #[allow(clippy::box_collection, reason = "a word in each of a million flows")]
+    sooner: Option<Box<BTreeMap<(u64, u64), Packet>>>,
+}
+
+impl Flow {
+    fn len(&self) -> u32 {
+        self.queue.len() + self.sooner.as_ref().map_or(0, |sooner| sooner.len() as u32)
+    }
+
+    /// `flow_queue_add`
+    fn push(&mut self, store: &mut Store, packet: Packet, time: u64, seq: u64) {
+        if time < self.latest && !self.queue.is_empty() {
+            self.sooner
+                .get_or_insert_default()
+                .insert((time, seq), packet);
+        } else {
+            self.latest = time;
+            self.queue.push(store, packet, time);
+        }
+    }
+
+    /// `fq_peek`: when the next packet is to leave, and whether it is one of those that came late.
+    fn next(&self, store: &Store) -> Option<(u64, bool)> {
+        let queue = self.queue.peek(store).map(|(_, time)| (time, false));
+        let sooner = self
+            .sooner
+            .as_ref()
+            .and_then(|sooner| sooner.first_key_value());
+        match (queue, sooner) {
+            (Some(first), Some(((time, _), _))) if *time >= first.0 => Some(first),
+            (_, Some(((time, _), _))) => Some((*time, true)),
+            (first, None) => first,
+        }
+    }
+
+    fn pop(&mut self, store: &mut Store) -> Option<Packet> {
+        match (self.next(store)?, &mut self.sooner) {
+            ((_, true), Some(sooner)) => sooner.pop_first().map(|(_, packet)| packet),
+            _ => self.queue.pop(store).map(|(packet, _)| packet),
+        }
+    }
 }
 
 /// Multiplies; keys are hashes already.
@@ -131,6 +176,8 @@ struct Stats {
     flow_limit: u64,
     too_long: u64,
     ce_mark: u64,
+    horizon_drops: u64,
+    horizon_caps: u64,
 }
 
 /// The qdisc.
@@ -143,7 +190,8 @@ struct Fq {
     idle: VecDeque<(u32, u32)>,
     inactive: u32,
     store: Store,
-    internal: Chain,
+    /// Packets of the highest priority.
+    internal: Flow,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
     delayed: Heap<u64>,
@@ -151,6 +199,8 @@ struct Fq {
     /// When the first delayed flow is due.
     next_delayed: u64,
     latency: u64,
+    /// Packets that brought a time.
+    seq: u64,
     load: Load,
     stats: Stats,
     now: u64,
@@ -182,13 +232,14 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         idle: VecDeque::new(),
         inactive: 0,
         store: Store::default(),
-        internal: Chain::default(),
+        internal: Flow::default(),
         new: VecDeque::new(),
         old: VecDeque::new(),
         delayed: Heap::default(),
         throttled: 0,
         next_delayed: NEVER,
         latency: 0,
+        seq: 0,
         load: Load::default(),
         stats: Stats::default(),
         now: create.now(),
@@ -318,14 +369,16 @@ impl Fq {
     }
 
     /// What the packet that has just left means for its flow's next one.
-    fn pace(&mut self, number: u32, len: u32, now: u64) {
+    fn pace(&mut self, number: u32, len: u32, now: u64, timed: bool) {
         let (params, flow) = (&self.params, &mut self.flows[number as usize]);
         if !params.pacing {
             return;
         }
         let mut len = len;
         let slow = params.max_rate.is_some_and(|rate| rate <= params.low_rate);
-        if slow {
+        if timed {
+            // Only a rate the qdisc itself keeps holds back what comes after it.
+        } else if slow {
             flow.credit = 0;
         } else {
             len = len.max(params.quantum);
@@ -348,13 +401,12 @@ impl Fq {
 
     fn drop_one(&mut self) -> Option<Packet> {
         let mut listed = self.new.iter().chain(&self.old).copied();
-        let number = listed.find(|n| !self.flows[*n as usize].queue.is_empty());
+        let number = listed.find(|n| self.flows[*n as usize].len() > 0);
         let number = number.or_else(|| self.delayed.first().map(|(_, number)| number));
-        let queue = match number {
-            Some(number) => &mut self.flows[number as usize].queue,
-            None => &mut self.internal,
+        let packet = match number {
+            Some(number) => self.flows[number as usize].pop(&mut self.store)?,
+            None => self.internal.pop(&mut self.store)?,
         };
-        let (packet, _) = queue.pop(&mut self.store)?;
         self.load.sub(pkt_len(&packet));
         Some(packet)
     }
@@ -367,15 +419,30 @@ impl Qdisc for Fq {
         }
         let (mut packet, now) = (packet, q.now());
         let len = pkt_len(&packet);
+        let mut time = now;
+        if let Some(wanted) = packet.departure() {
+            time = wanted;
+            let horizon = now + u64::from(self.params.horizon) * 1000;
+            if wanted > horizon {
+                if self.params.horizon_drop != 0 {
+                    self.stats.horizon_drops += 1;
+                    return q.drop(packet, DropReason::QDISC_DROP);
+                }
+                self.stats.horizon_caps += 1;
+                packet.set_departure(Some(horizon));
+                time = horizon;
+            }
+            self.seq += 1;
+        }
         if packet.priority & 15 == CONTROL {
-            self.internal.push(&mut self.store, packet, now);
+            self.internal.push(&mut self.store, packet, time, self.seq);
             self.stats.internal += 1;
             self.load.add(len);
             return Enqueued::Queued;
         }
         let number = self.flow_of(&mut packet, now);
         let flow = &mut self.flows[number as usize];
-        if flow.queue.len() >= self.params.flow_limit {
+        if flow.len() >= self.params.flow_limit {
             self.stats.flow_limit += 1;
             return q.drop(packet, DropReason::QDISC_DROP);
         }
@@ -388,7 +455,7 @@ impl Qdisc for Fq {
             }
             self.inactive -= 1;
         }
-        flow.queue.push(&mut self.store, packet, now);
+        flow.push(&mut self.store, packet, time, self.seq);
         Enqueued::Queued
     }
 
@@ -396,7 +463,7 @@ impl Qdisc for Fq {
         if self.load.len == 0 {
             return None;
         }
-        if let Some((packet, _)) = self.internal.pop(&mut self.store) {
+        if let Some(packet) = self.internal.pop(&mut self.store) {
             self.load.sub(pkt_len(&packet));
             return Some(packet);
         }
@@ -418,7 +485,7 @@ impl Qdisc for Fq {
                 self.old.push_back(number);
                 continue;
             }
-            let Some((_, came)) = flow.queue.peek(&self.store) else {
+            let Some((wanted, _)) = flow.next(&self.store) else {
                 list.pop_front();
                 // A new flow goes once through the old ones, so that they are not starved.
                 if is_new && !self.old.is_empty() {
@@ -432,7 +499,7 @@ impl Qdisc for Fq {
                 }
                 continue;
             };
-            let due = came.max(flow.next_packet);
+            let due = wanted.max(flow.next_packet);
             if now < due {
                 list.pop_front();
                 flow.next_packet = due;
@@ -443,7 +510,7 @@ impl Qdisc for Fq {
                 self.next_delayed = self.next_delayed.min(due);
                 continue;
             }
-            let (mut packet, _) = flow.queue.pop(&mut self.store)?;
+            let mut packet = flow.pop(&mut self.store)?;
             if now - due > u64::from(self.params.ce_threshold) * 1000 {
                 ecn::set_ce(&mut packet);
                 self.stats.ce_mark += 1;
@@ -451,7 +518,7 @@ impl Qdisc for Fq {
             let len = pkt_len(&packet);
             self.load.sub(len);
             flow.credit -= len as i32;
-            self.pace(number, len, now);
+            self.pace(number, len, now, packet.departure().is_some());
             return Some(packet);
         }
     }
@@ -461,9 +528,8 @@ impl Qdisc for Fq {
     }
 
     fn reset(&mut self, out: &mut Drops) {
-        let flows = self.flows.iter_mut().map(|flow| &mut flow.queue);
-        for queue in flows.chain([&mut self.internal]) {
-            while let Some((packet, _)) = queue.pop(&mut self.store) {
+        for flow in self.flows.iter_mut().chain([&mut self.internal]) {
+            while let Some(packet) = flow.pop(&mut self.store) {
                 out.push((packet, DropReason::QDISC_DROP));
             }
         }
@@ -527,7 +593,7 @@ impl Qdisc for Fq {
         let flows = self.by_key.len() as u64;
         let pair = |low: u64, high: u64| low | high << 32;
         let latency = self.latency.min(u64::from(u32::MAX));
-        let (retransmissions, allocation_errors, horizon) = (0, 0, 0);
+        let (retransmissions, allocation_errors) = (0, 0);
         let all = [
             stats.gc_flows,
             stats.internal,
@@ -540,8 +606,8 @@ impl Qdisc for Fq {
             pair(flows, u64::from(self.inactive)),
             pair(u64::from(self.throttled), latency),
             stats.ce_mark,
-            horizon,
-            horizon,
+            stats.horizon_drops,
+            stats.horizon_caps,
         ];
         Some(all.iter().flat_map(|long| long.to_le_bytes()).collect())
     }

@@ -66,6 +66,8 @@ pub struct Params {
     pub cell_log: u8,
     stab: [u8; STAB],
     delta: u32,
+    /// `max_p` over `delta`, as draws are divided by it.
+    slope: u32,
     target: (u32, u32),
 }
 
@@ -130,6 +132,7 @@ impl Params {
             cell_log: qopt.scell_log,
             stab: table,
             delta,
+            slope: (max_p / delta).max(1),
             target: (qopt.qth_min + 2 * fifth, qopt.qth_min + 3 * fifth),
         }
     }
@@ -149,7 +152,7 @@ impl Params {
 
     /// `red_random`: the chance of 1 in `max_p / delta`, of 2^32.
     fn draw(&self, q: &mut QueueCx<'_, '_, '_>) -> u32 {
-        q.random() / (self.max_p / self.delta).max(1)
+        q.random() / self.slope
     }
 }
 
@@ -171,7 +174,12 @@ impl Vars {
             return self.average >> shift;
         }
         let less = self.average.wrapping_mul(idle) >> params.cell_log;
-        self.average - less.min(self.average >> 1)
+        let half = self.average >> 1;
+        if less < half {
+            self.average - less
+        } else {
+            half
+        }
     }
 
     /// `red_calc_qavg`: a packet comes while `backlog` octets wait.
@@ -269,6 +277,9 @@ impl Vars {
         } else if average < u64::from(params.target.0) && max_p >= PERCENT {
             params.max_p = max_p / 10 * 9;
         }
+        // Rounded here, cut off where it is first set, as Linux does.
+        let rounded = params.max_p.saturating_add(params.delta / 2) / params.delta;
+        params.slope = rounded.max(1);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Arrival, Line, START, traffic};
 
-fn steady(count: u64, gap: u64) -> Vec<Arrival> {
+pub fn steady(count: u64, gap: u64) -> Vec<Arrival> {
     let arrival = |i| Arrival {
         time: START + i * gap,
         len: 100,
@@ -12,14 +12,14 @@ fn steady(count: u64, gap: u64) -> Vec<Arrival> {
     (0..count).map(arrival).collect()
 }
 
-fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
     (mean, (square / values.len() as f64).sqrt())
 }
 
 /// How long each packet took, milliseconds.
-fn delays(line: &Line) -> Vec<f64> {
+pub fn delays(line: &Line) -> Vec<f64> {
     let left = line.departures();
     let pairs = left.iter().zip(&line.arrivals);
     pairs
@@ -64,7 +64,7 @@ fn a_rate_is_kept_to_the_nanosecond() {
 }
 
 #[test]
-fn delays_have_their_distribution() {
+pub fn delays_have_their_distribution() {
     let mut line = Line::new(&["tc qdisc add dev d0 root handle 1: netem delay 10ms 3ms"]);
     line.run(&steady(20_000, 100_000));
     let uniform = delays(&line);
@@ -86,7 +86,7 @@ fn delays_have_their_distribution() {
     assert!((13_300..14_000).contains(&within), "68%: {within}");
 }
 
-fn lost(command: &str, seed: u64) -> Vec<bool> {
+pub fn lost(command: &str, seed: u64) -> Vec<bool> {
     let mut line = Line::new(&[command]).seed(seed);
     line.run(&steady(50_000, 1000));
     let mut lost = vec![false; 50_000];

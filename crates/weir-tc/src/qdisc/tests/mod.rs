@@ -6,7 +6,12 @@ mod aqm;
 mod cakes;
 mod change;
 mod delay;
+mod departures;
+mod driven;
 mod fair;
+mod network;
+mod oracle_codel;
+mod oracle_early;
 mod rates;
 mod shape;
 mod size;
@@ -27,6 +32,7 @@ use crate::testing::{Stack, ipv4, vectors};
 pub fn tc(stack: &Stack, commands: &[&str]) {
     let mut all = vectors(include_str!("../../../tests/vectors/qdisc.vec"));
     all.extend(vectors(include_str!("../../../tests/vectors/stab.vec")));
+    all.extend(vectors(include_str!("../../../tests/vectors/exact.vec")));
     for command in commands {
         let found = all.iter().find(|(recorded, _)| recorded == command);
         let (_, datagrams) = found.unwrap_or_else(|| panic!("not recorded: {command}"));
