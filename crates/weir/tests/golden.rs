@@ -91,6 +91,7 @@ scripts! {
     tc_qdisc = "tc-qdisc",
     tc_u32 = "tc-u32",
     tc_wrong_htb = "tc-wrong-htb",
+    tc_wrong_options = "tc-wrong-options",
     tc_wrong_parent = "tc-wrong-parent",
     veth = "veth",
     vlan = "vlan",
