@@ -23,6 +23,9 @@ impl Host for Listeners {
     fn device(&self, _ifindex: u32) -> Option<Arc<dyn Device>> {
         None
     }
+    fn device_ref(&self, _ifindex: u32) -> Option<&dyn Device> {
+        None
+    }
     fn device_by_name(&self, _name: &str) -> Option<Arc<dyn Device>> {
         None
     }
@@ -71,11 +74,7 @@ impl World {
 
     fn env<R>(&self, run: impl FnOnce(&Env<'_>) -> R) -> R {
         let guard = self.host.domain.pin();
-        run(&Env {
-            host: &*self.host,
-            net: &self.host.net,
-            guard: &guard,
-        })
+        run(&Env::new(&*self.host, &self.host.net, &guard))
     }
 
     fn spawn<R: 'static>(&self, run: impl FnOnce(&Self) -> R + 'static) -> thread::JoinHandle<R> {
