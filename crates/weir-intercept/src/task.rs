@@ -369,7 +369,12 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
+
+    /// Held by tests that change the limit: it is the whole process's, and new children get it.
+    static LIMIT: Mutex<()> = Mutex::new(());
 
     #[test]
     fn own_process_is_found() {
@@ -389,6 +394,7 @@ mod tests {
 
     #[test]
     fn processes_inherit_by_limit() {
+        let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = Runtime::create(None).unwrap();
         let me = std::process::id();
         let mut tasks = Tasks::of_launch(Carrier::Limit, me, NsId(3), &runtime);
@@ -422,6 +428,7 @@ mod tests {
 
     #[test]
     fn threads_of_one_process_are_told_apart() {
+        let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = Runtime::create(None).unwrap();
         let me = std::process::id();
         let (_, parent) = (me, parent_and_start(me).unwrap().0);
