@@ -60,6 +60,7 @@ pub mod report;
 pub mod table;
 pub mod txq;
 pub mod verdict;
+pub mod waiting;
 
 /// Explores every interleaving of `model` with up to `preemptions` preemptions.
 #[cfg(all(test, loom))]

@@ -13,13 +13,14 @@ use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{act, cls_flags};
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, policy};
 
-use super::{Action, ActionRef, Common, HW_STATS_ANY, KINDS, MAX, Ops, Spec, USER_FLAGS, WAITING};
+use super::{Action, ActionRef, Common, HW_STATS_ANY, KINDS, MAX, Ops, Spec, USER_FLAGS};
 use crate::block::{self, Block};
 use crate::chain::Chain;
 use crate::env::Env;
 use crate::estimator::Estimator;
 use crate::table::{self, Slot};
 use crate::verdict::{Code, code};
+use crate::waiting;
 
 /// `TC_COOKIE_MAX_SIZE`
 const COOKIE_MAX: u16 = 16;
@@ -75,14 +76,6 @@ pub fn find_ops(kind: &Attr<'_>) -> Option<&'static Ops> {
     KINDS.iter().find(|ops| ops.kind.as_bytes() == name)
 }
 
-/// Refuses a kind there is none of: with a sentence if Linux has it, else with Linux's error.
-pub fn unknown_kind(kind: &Attr<'_>, error: Error) -> Error {
-    let waits = WAITING
-        .iter()
-        .find(|(name, _)| name.as_bytes() == kind.c_str());
-    waits.map_or(error, |&(_, sentence)| Error::unsupported(sentence))
-}
-
 /// `tc_action_load_ops`: the kind an action's attributes name.
 fn load_ops<'a>(attr: &Attr<'a>) -> Result<(&'static Ops, Table<'a>), Error> {
     let tb = attr.parse(&POLICY, Strictness::Liberal)?;
@@ -94,7 +87,7 @@ fn load_ops<'a>(attr: &Attr<'a>) -> Result<(&'static Ops, Table<'a>), Error> {
     }
     let ops = find_ops(&kind).ok_or_else(|| {
         let unknown = Error::msg(ENOENT, "Failed to load TC action module");
-        unknown_kind(&kind, unknown)
+        waiting::unknown(kind.c_str(), waiting::ACTIONS, unknown)
     })?;
     Ok((ops, tb))
 }

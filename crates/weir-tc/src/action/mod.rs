@@ -73,7 +73,7 @@ pub use dump::{Own, dump_action, dump_list, dump_old};
 pub use exec::run;
 pub(crate) use init::OWN_INDEX;
 pub(crate) use init::POLICY;
-pub use init::{Init, InitList, Inited, find_ops, init_list, init_police, unknown_kind};
+pub use init::{Init, InitList, Inited, find_ops, init_list, init_police};
 
 /// The action kinds, each with its file. The order is that of `TCA_ID_*`.
 pub static KINDS: &[Ops] = &[
@@ -92,27 +92,6 @@ pub static KINDS: &[Ops] = &[
     Ops::of::<sample::Sample>(),
     Ops::of::<mpls::Mpls>(),
     Ops::of::<gate::Gate>(),
-];
-
-/// Kinds of Linux that wait for what the stack does not have yet.
-static WAITING: &[(&str, &str)] = &[
-    (
-        "ct",
-        "Action ct needs connection tracking, which is not served",
-    ),
-    (
-        "connmark",
-        "Action connmark needs connection tracking, which is not served",
-    ),
-    (
-        "ctinfo",
-        "Action ctinfo needs connection tracking, which is not served",
-    ),
-    ("bpf", "Action bpf needs eBPF, which is not served"),
-    (
-        "xt",
-        "Action xt needs netfilter's targets, which are not served",
-    ),
 ];
 
 /// `TCA_ACT_HW_STATS_ANY`

@@ -243,7 +243,7 @@ proptest! {
 #[test]
 fn kinds_that_wait_are_refused_by_name() {
     let stack = Stack::default();
-    for (kind, sentence) in super::WAITING {
+    for (kind, sentence) in crate::waiting::ACTIONS {
         let error = stack.request(&new_action(kind, ADD, |_| {})).unwrap_err();
         assert_eq!(
             (error.errno, error.message.as_deref()),

@@ -11,9 +11,10 @@ use weir_netlink::{
 
 use super::{DumpCx, Request, replay};
 use crate::action::{
-    self, ActionRef, Init, MAX, Ops, Own, POLICY, dump_action, dump_list, find_ops, unknown_kind,
+    self, ActionRef, Init, MAX, Ops, Own, POLICY, dump_action, dump_list, find_ops,
 };
 use crate::env::{Env, Reply, Requester};
+use crate::waiting;
 
 static ROOT: Policy = policy! { max root::MAX; };
 
@@ -104,7 +105,9 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
 /// The kind named, or the error.
 fn known(tb: &Table<'_>, error: Error) -> Result<&'static Ops, Error> {
     match tb.get(act::KIND) {
-        Some(kind) => find_ops(&kind).ok_or_else(|| unknown_kind(&kind, error)),
+        Some(kind) => {
+            find_ops(&kind).ok_or_else(|| waiting::unknown(kind.c_str(), waiting::ACTIONS, error))
+        }
         None => Err(error),
     }
 }

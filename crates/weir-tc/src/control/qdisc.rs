@@ -23,6 +23,7 @@ use crate::estimator::Estimator;
 use crate::host::Device;
 use crate::qdisc::stab::SizeTable;
 use crate::qdisc::{self, Create, Drops, Gone, Node, Ops};
+use crate::waiting;
 
 fn text(errno: i32, message: &'static str) -> Error {
     Error::msg(errno, message)
@@ -341,8 +342,11 @@ impl<'a> Job<'a> {
     /// `qdisc_create`
     fn create(&self, tree: &Tree) -> Result<Arc<Node>, Error> {
         let kind = self.tb.get(tca::KIND);
-        let ops = kind.and_then(|kind| qdisc::find_ops(kind.c_str()));
-        let ops = ops.ok_or(text(ENOENT, "Specified qdisc kind is unknown"))?;
+        let kind = kind.as_ref().map_or(&b""[..], |kind| kind.c_str());
+        let ops = qdisc::find_ops(kind).ok_or_else(|| {
+            let unknown = text(ENOENT, "Specified qdisc kind is unknown");
+            waiting::unknown(kind, waiting::QDISCS, unknown)
+        })?;
         let parent = self.tcm.parent;
         let handle = if parent == h::INGRESS {
             if !ops.ingress {

@@ -2,7 +2,7 @@
 //! Requests as tc sends them, and what comes of them.
 
 use weir_netlink::tca::{self, act, flower, gact, root};
-use weir_netlink::{Attr, Attrs, Error, Fixed, TcGen, TcMsg, TcaMsg, errno::*, rtm};
+use weir_netlink::{Attr, Attrs, Error, Fixed, TcGen, TcMsg, TcaMsg, Writer, errno::*, nlm, rtm};
 
 use crate::testing::{Answer, Stack, vectors};
 
@@ -718,5 +718,27 @@ fn damaged_requests_do_no_harm() {
         ));
         tc(&stack, "tc qdisc show").unwrap();
         tc(&stack, SHOW).unwrap();
+    }
+}
+
+#[test]
+fn qdiscs_that_wait_are_refused_by_name() {
+    let stack = Stack::default();
+    for (kind, sentence) in crate::waiting::QDISCS {
+        let mut w = Writer::new();
+        let flags = nlm::F_REQUEST | nlm::F_CREATE | nlm::F_EXCL;
+        let mark = w.message(rtm::NEWQDISC, flags, 1, 0);
+        w.fixed(&TcMsg {
+            ifindex: 3,
+            parent: tca::h::ROOT,
+            ..TcMsg::default()
+        });
+        w.put_str(tca::KIND, kind);
+        w.finish(mark).unwrap();
+        let error = stack.request(&w.into_vec()).unwrap_err();
+        assert_eq!(
+            (error.errno, error.message.as_deref()),
+            (EOPNOTSUPP, Some(*sentence))
+        );
     }
 }

@@ -50,7 +50,6 @@ pub mod stab;
 mod store;
 pub mod taprio;
 pub mod tbf;
-pub mod teql;
 #[cfg(test)]
 mod tests;
 
@@ -107,7 +106,6 @@ pub static KINDS: &[Ops] = &[
     multiq::OPS,
     mqprio::OPS,
     taprio::OPS,
-    teql::OPS,
     ingress::INGRESS,
     ingress::CLSACT,
 ];
