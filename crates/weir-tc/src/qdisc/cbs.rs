@@ -138,7 +138,7 @@ impl Qdisc for Cbs {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let new = new.map_or_else(|| create.pfifo(0), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, 0);
         Ok(self.child.replace(new, &mut self.total, gone))
     }
 }

@@ -4,7 +4,11 @@
 //! Mirrors `struct Qdisc_class_hash` (net/sched/sch_api.c): a hash table whose buckets are walked from
 //! the first on, the newest class of a bucket first, and which doubles when it is three quarters full.
 
-use super::prefetch;
+use weir_netlink::tca::h;
+use weir_packet::Packet;
+
+use super::{Enqueued, QueueCx, classify, prefetch};
+use crate::block::Block;
 
 /// Classes of type `T`, each with a number of its own, from 1 up, for as long as it is there.
 #[derive(Debug)]
@@ -43,6 +47,23 @@ impl<T> Classes<T> {
     pub fn find(&self, id: u32) -> Option<u32> {
         let mut bucket = self.buckets[self.bucket(id)].iter();
         bucket.find(|&&number| self.id(number) == Some(id)).copied()
+    }
+
+    /// The class that a packet's priority names, or else one that a filter does; or how filters ended it.
+    pub fn of_packet(
+        &self,
+        handle: u32,
+        block: &Block,
+        q: &mut QueueCx<'_, '_, '_>,
+        packet: Packet,
+    ) -> Result<(Packet, Option<u32>), Enqueued> {
+        if (packet.priority ^ handle) & h::MAJ_MASK == 0
+            && let Some(class) = self.find(packet.priority)
+        {
+            return Ok((packet, Some(class)));
+        }
+        let (packet, class) = classify(block, q, packet)?;
+        Ok((packet, class.and_then(|id| self.find(id))))
     }
 
     /// A class's id.

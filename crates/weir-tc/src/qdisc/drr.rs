@@ -15,8 +15,7 @@ use weir_packet::{DropReason, Packet};
 use super::classes::Classes;
 use super::rounds::{Rounds, Share, Shares};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
-    pkt_len, words,
+    ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, pkt_len, words,
 };
 use crate::block::Block;
 
@@ -63,16 +62,10 @@ impl Shares for Classes<Class> {
 
 impl Qdisc for Drr {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        let own = match (packet.priority ^ self.handle) & h::MAJ_MASK {
-            0 => self.classes.find(packet.priority),
-            _ => None,
-        };
-        let (packet, class) = match own {
-            Some(class) => (packet, Some(class)),
-            None => match classify(&self.block, q, packet) {
-                Ok((packet, class)) => (packet, class.and_then(|id| self.classes.find(id))),
-                Err(ended) => return ended,
-            },
+        let found = self.classes.of_packet(self.handle, &self.block, q, packet);
+        let (packet, class) = match found {
+            Ok(found) => found,
+            Err(ended) => return ended,
         };
         let Some((number, class)) = class.and_then(|n| Some((n, self.classes.get_mut(n)?))) else {
             return q.drop(packet, DropReason::QDISC_DROP);
@@ -125,7 +118,7 @@ impl Qdisc for Drr {
         let Some(found) = self.classes.get_mut(class) else {
             return Ok(None);
         };
-        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, id);
         Ok(found.share.leaf.replace(new, &mut self.total, gone))
     }
 

@@ -16,9 +16,7 @@ use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, TcMsg, Writer, 
 use weir_packet::Packet;
 
 use super::rounds::{Rounds, Share, Shares};
-use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
-};
+use super::{ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, classify};
 use crate::block::Block;
 
 /// The kind's line.
@@ -267,7 +265,7 @@ impl Qdisc for Ets {
         let Some(band) = self.bands.share(class) else {
             return Ok(None);
         };
-        let new = new.map_or_else(|| create.pfifo(class), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, class);
         Ok(band.leaf.replace(new, &mut self.total, gone))
     }
 

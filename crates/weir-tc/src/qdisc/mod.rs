@@ -205,6 +205,11 @@ impl Create<'_> {
         self.leaf(&fifo::PFIFO, queue, classid)
     }
 
+    /// What a request puts under a class; without it, what a class begins with.
+    pub fn grafted(&self, new: Option<Arc<Node>>, classid: u32) -> Leaf {
+        new.map_or_else(|| self.pfifo(classid), |new| Leaf::new(Some(new)))
+    }
+
     /// `fifo_create_dflt` with `pfifo`: a queue with a limit.
     pub fn pfifo_of(&self, limit: u32, classid: u32) -> Leaf {
         self.leaf(&fifo::PFIFO, fifo::pfifo(limit), classid)

@@ -17,8 +17,7 @@ use weir_packet::Packet;
 
 use super::bands::Bands;
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Peek, Qdisc, QueueCx,
-    classify,
+    ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Peek, Qdisc, QueueCx, classify,
 };
 use crate::block::Block;
 
@@ -154,7 +153,7 @@ impl Qdisc for Prio {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let new = new.map_or_else(|| create.pfifo(class), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, class);
         Ok(self.bands.graft(class, new, gone))
     }
 

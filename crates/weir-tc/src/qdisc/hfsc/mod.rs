@@ -598,7 +598,7 @@ impl Qdisc for Hfsc {
         if self.class(class).level > 0 {
             return Err(Error::new(EINVAL));
         }
-        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, id);
         let mut total = self.total;
         let old = self.class_mut(class).leaf.replace(new, &mut total, gone);
         self.total = total;

@@ -26,8 +26,8 @@ use weir_packet::{DropReason, Packet};
 
 use self::classes::{Class, Tree};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
-    pkt_len, table, words,
+    ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, classify, pkt_len,
+    table, words,
 };
 use crate::block::Block;
 use crate::counters::Queue;
@@ -300,7 +300,7 @@ impl Qdisc for Htb {
         if class_mut.level > 0 {
             return Err(Error::new(EINVAL));
         }
-        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, id);
         let old = class_mut.leaf.replace(new, &mut self.total, gone);
         self.tree.deactivate(class);
         Ok(old)

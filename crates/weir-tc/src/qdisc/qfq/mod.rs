@@ -20,8 +20,8 @@ use weir_packet::{DropReason, Packet};
 use self::schedule::{MAX_LMAX, MAX_WEIGHT, MIN_LMAX, Schedule, rounded_weight};
 use super::classes::Classes;
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, classify,
-    pkt_len, words,
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len,
+    words,
 };
 use crate::block::Block;
 
@@ -109,16 +109,10 @@ impl Qfq {
 
 impl Qdisc for Qfq {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        let own = match (packet.priority ^ self.handle) & h::MAJ_MASK {
-            0 => self.classes.find(packet.priority),
-            _ => None,
-        };
-        let (packet, class) = match own {
-            Some(class) => (packet, Some(class)),
-            None => match classify(&self.block, q, packet) {
-                Ok((packet, class)) => (packet, class.and_then(|id| self.classes.find(id))),
-                Err(ended) => return ended,
-            },
+        let found = self.classes.of_packet(self.handle, &self.block, q, packet);
+        let (packet, class) = match found {
+            Ok(found) => found,
+            Err(ended) => return ended,
         };
         let len = pkt_len(&packet);
         let found = class.and_then(|number| Some((number, self.classes.get(number)?.aggregate)));
@@ -227,7 +221,7 @@ impl Qdisc for Qfq {
         let Some(found) = self.classes.get_mut(class) else {
             return Ok(None);
         };
-        let new = new.map_or_else(|| create.pfifo(id), |new| Leaf::new(Some(new)));
+        let new = create.grafted(new, id);
         Ok(found.leaf.replace(new, &mut self.total, gone))
     }
 
