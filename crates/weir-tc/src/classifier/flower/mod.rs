@@ -24,8 +24,6 @@ mod lanes;
 pub mod mask;
 pub mod parse;
 
-#[cfg(test)]
-mod bench;
 #[cfg(all(test, loom))]
 mod loom_models;
 #[cfg(test)]

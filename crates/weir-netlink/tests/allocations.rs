@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What reading and writing costs: no allocation in the reader (tested), and time (on request).
-//!
-//! Time: `cargo test --release -p weir-netlink --test cost -- --ignored --nocapture`. The message
-//! is 448 bytes: flower with 17 keys, tunnel_key, mirred and gact. The figures are for reading,
-//! they are not judged.
+//! What reading costs: no allocation. The message is 448 bytes: flower with 17 keys, tunnel_key, mirred
+//! and gact.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::hint::black_box;
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
 use weir_netlink::tca::{act, flower};
 use weir_netlink::*;
@@ -188,41 +183,4 @@ fn the_reader_does_not_allocate() {
     let after = COUNT.get();
     assert!(sums.0 > 0 && sums.1.is_ok());
     assert_eq!(after, before);
-}
-
-#[test]
-#[ignore = "a measurement"]
-fn time() {
-    let mut w = Writer::new();
-    write(&mut w);
-    let bytes = w.bytes().to_vec();
-    println!("{} bytes", bytes.len());
-    let measure = |name: &str, work: &mut dyn FnMut() -> u64| {
-        let mut runs: Vec<f64> = (0..501)
-            .map(|_| {
-                let start = Instant::now();
-                let mut sum = 0;
-                for _ in 0..1000 {
-                    sum += work();
-                }
-                black_box(sum);
-                start.elapsed().as_nanos() as f64 / 1000.0
-            })
-            .collect();
-        runs.sort_by(f64::total_cmp);
-        println!(
-            "{name}: median {:.0} ns, least {:.0} ns",
-            runs[250], runs[0]
-        );
-    };
-    measure("walk", &mut || walk(black_box(&bytes)));
-    measure("check and index", &mut || {
-        check(black_box(&bytes)).unwrap_or(0)
-    });
-    let mut w = Writer::new();
-    measure("write", &mut || {
-        w.clear();
-        write(&mut w);
-        w.len() as u64
-    });
 }
