@@ -291,9 +291,9 @@ impl<'a> Parsed<'a> {
         }
         let place = self.place()?;
         let index = chain_index(&self.tb)?;
-        // As in `new_filter`.
+        // As in `new_filter`. Where a whole instance goes, the chain is held: its end is told of last.
         if let Some(chain) = place.block.find(index, self.env().guard)
-            && self.prio != 0
+            && (self.prio != 0 && self.tcm.handle != 0)
             && self.find_proto(chain).is_ok()
         {
             return self.delete_in(&place, chain, reply);
