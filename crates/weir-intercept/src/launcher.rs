@@ -133,7 +133,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// A program, found in `PATH`, and its arguments.
+    /// A program, found in `PATH` or where the administrator's programs are, and its arguments.
     pub fn new<A: AsRef<OsStr>>(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
@@ -351,6 +351,7 @@ impl Launcher {
 
     fn plan(&self, stack: &str) -> Result<Plan, LaunchError> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        environment.insert("PATH".into(), client_path(std::env::var_os("PATH")));
         for (key, value) in &self.environment {
             match value {
                 Some(value) => environment.insert(key.clone(), value.clone()),
@@ -376,7 +377,7 @@ impl Launcher {
             self.program.to_string_lossy()
         );
         Ok(Plan {
-            program: c_string(&self.program)?,
+            program: c_string(&located(&self.program))?,
             arguments,
             environment,
             directory: match &self.directory {
@@ -463,6 +464,33 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
         what: "an argument with a NUL byte",
         errno: Errno(libc::EINVAL),
     })
+}
+
+/// Where the administrator's programs are: on Debian `tc`, `sysctl` and `bridge`, outside the `PATH` of other
+/// users, whom the kernel would refuse what they ask for. Here nobody is refused.
+const ADMINISTRATOR: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// The `PATH` of clients: what it was, and then [`ADMINISTRATOR`]'s.
+fn client_path(path: Option<OsString>) -> OsString {
+    // As execvp and shells have it.
+    let mut path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    for directory in ADMINISTRATOR {
+        if !std::env::split_paths(&path).any(|other| other == Path::new(directory)) {
+            path.push(":");
+            path.push(directory);
+        }
+    }
+    path
+}
+
+/// A program to be executed: its file where only the clients' `PATH` leads to it.
+fn located(program: &OsStr) -> OsString {
+    let files = ADMINISTRATOR.map(|directory| Path::new(directory).join(program));
+    let file = files.iter().find(|file| file.exists());
+    match file {
+        Some(file) if !is_in_path(program) => file.into(),
+        _ => program.into(),
+    }
 }
 
 /// Whether a program named without a slash can be seen in `PATH`; true for one with a slash.

@@ -429,3 +429,29 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
         assert!(out.contains(sentence), "{out}{err}");
     }
 }
+
+/// An ordinary user of Debian has `/usr/local/bin:/usr/bin:/bin`; `tc` and `sysctl` are elsewhere.
+#[test]
+fn the_administrators_programs_are_found_without_a_path_to_them() {
+    let folder = Folder::new();
+    let file = folder.file("setup.sh");
+    let lines = "ip netns add one\nip netns exec one sysctl -q net.ipv4.ip_forward=1\n";
+    fs::write(&file, lines).unwrap();
+    for user in users() {
+        for path in [Some("/usr/local/bin:/usr/bin:/bin"), None] {
+            for args in [&["run", &file][..], &["run", "--", "tc", "qdisc"]] {
+                let mut weir = weir(*user, args);
+                match path {
+                    Some(path) => weir.env("PATH", path),
+                    None => weir.env_remove("PATH"),
+                };
+                let output = output(&mut weir);
+                assert!(
+                    output.status.success(),
+                    "{user:?} {path:?} {args:?}: {}",
+                    text(&output.stderr)
+                );
+            }
+        }
+    }
+}
