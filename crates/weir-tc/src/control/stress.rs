@@ -362,3 +362,28 @@ fn stress_classes_come_and_go_beside_a_dump() {
         changed.unwrap();
     });
 }
+
+/// A dump that finds nothing ends, whatever comes right behind its last look: it is not too small a datagram.
+#[test]
+fn stress_an_empty_dump_of_actions_beside_new_ones() {
+    let stack = &Stack::default();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let dumps = scope.spawn(|| {
+            while !done.load(Relaxed) {
+                tc(stack, "tc actions list action gact");
+            }
+        });
+        let add = actions(rtm::NEWACTION, nlm::F_CREATE | nlm::F_EXCL, &[5]);
+        let del = actions(rtm::DELACTION, 0, &[5]);
+        for _ in 0..ROUNDS * 100 {
+            if dumps.is_finished() {
+                break;
+            }
+            stack.request(&add).unwrap();
+            stack.request(&del).unwrap();
+        }
+        done.store(true, Relaxed);
+        dumps.join().unwrap();
+    });
+}
