@@ -131,9 +131,10 @@ impl Mailbox {
         self.push(datagram);
     }
 
-    /// Puts a notification into the queue, or counts it as lost.
+    /// Puts a notification into the queue, or counts it as lost; so is one that no message could hold, which
+    /// comes empty.
     pub fn notify(&self, datagram: &[u8]) {
-        if self.queue().octets + datagram.len() > Self::LIMIT {
+        if datagram.is_empty() || self.queue().octets + datagram.len() > Self::LIMIT {
             self.lost.fetch_add(1, Relaxed);
             return;
         }

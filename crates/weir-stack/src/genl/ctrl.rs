@@ -44,8 +44,7 @@ fn get(ctl: &mut Ctl<'_>, tb: &Table<'_>) -> Result<(), Error> {
         (None, id) => id.and_then(|id| id.u16().ok()) == Some(family.id),
     });
     let family = family.ok_or(Error::new(errno::ENOENT))?;
-    ctl.reply(attr::ID_CTRL, 0, |w| fill(w, family));
-    Ok(())
+    ctl.reply(attr::ID_CTRL, 0, |w| fill(w, family))
 }
 
 fn dump(_ctl: &Ctl<'_>) -> Box<dyn Dump> {

@@ -295,8 +295,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .cloned()
         .ok_or_else(|| Error::msg(errno::ENOENT, "Neighbour entry not found"))?;
     let stack = ctl.stack;
-    ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, out));
-    Ok(())
+    ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, out))
 }
 
 /// `neigh_dump_info`

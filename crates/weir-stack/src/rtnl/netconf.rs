@@ -166,8 +166,7 @@ fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         }
     };
     let ns = ctl.ns.clone();
-    ctl.reply(rtm::NEWNETCONF, 0, |out| fill::<S>(out, &ns, &target, None));
-    Ok(())
+    ctl.reply(rtm::NEWNETCONF, 0, |out| fill::<S>(out, &ns, &target, None))
 }
 
 /// `inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`

@@ -171,8 +171,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         None => (known(ctl.ns), None),
         Some(target) => (known(target), Some(known(ctl.ns))),
     };
-    ctl.reply(rtm::NEWNSID, 0, |out| fill(out, id, current));
-    Ok(())
+    ctl.reply(rtm::NEWNSID, 0, |out| fill(out, id, current))
 }
 
 /// `rtnl_net_dumpid`

@@ -534,8 +534,7 @@ impl crate::rtnl::fdb::Fdb for Vxlan {
         let entry = entry.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
         let first = entry.remotes(guard).first().copied();
         let first = first.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
-        ctl.reply(rtm::NEWNEIGH, 0, |out| site.fill(&entry, &first, out));
-        Ok(())
+        ctl.reply(rtm::NEWNEIGH, 0, |out| site.fill(&entry, &first, out))
     }
 
     fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {

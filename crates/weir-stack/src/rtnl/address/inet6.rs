@@ -170,6 +170,5 @@ pub(super) fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let now = ctl.stack.clock.now();
     ctl.reply(rtm::NEWADDR, 0, |out| {
         fill(now, &device, &address, nsid, out)
-    });
-    Ok(())
+    })
 }

@@ -236,8 +236,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (stack, guard, ns) = (ctl.stack, ctl.guard, ctl.ns.clone());
     ctl.reply(rtm::NEWLINK, 0, |out| {
         fill(stack, guard, &ns, &device, 0, out)
-    });
-    Ok(())
+    })
 }
 
 /// `rtnl_dump_ifinfo`

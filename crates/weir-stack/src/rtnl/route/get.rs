@@ -220,8 +220,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             info: found.info.clone(),
             siblings: Vec::new(),
         };
-        ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, 0));
-        return Ok(());
+        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, 0));
     }
     let uid = match query.attrs.u32(rta::UID)? {
         Some(uid) => Some(uid),
@@ -265,8 +264,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             out.put_u32(rta::IIF, query.iif);
         }
         out.put_fixed(rta::CACHEINFO, &RtaCacheInfo::default());
-    });
-    Ok(())
+    })
 }
 
 fn hash_policy4(ns: &Namespace) -> HashPolicy {
@@ -553,8 +551,7 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             info: info.clone(),
             siblings: all,
         };
-        ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, now));
-        return Ok(());
+        return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, now));
     }
     let spec = &info.spec;
     let ours = spec.kind == rtn::LOCAL || spec.kind == rtn::ANYCAST;
@@ -592,6 +589,5 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         }
         out.put_u32(rta::OIF, oif);
         fill::tail6(out, 0, 0, spec.pref);
-    });
-    Ok(())
+    })
 }
