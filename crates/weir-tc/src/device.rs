@@ -342,9 +342,9 @@ impl DeviceTc {
         self.queue.is_some()
     }
 
-    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots), where at most `burst` may wait; any thread may. Who gets a
-    /// [`Worker`] has to work on the queue for all. A request that takes the queue away meanwhile drops
-    /// them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
+    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots), where at most `burst` may
+    /// wait; any thread may. Who gets a [`Worker`] has to work on the queue for all. A request that takes
+    /// the queue away meanwhile drops them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
     /// too many wait.
     pub fn push<'g>(
         &'g self,

@@ -131,8 +131,7 @@ impl Listed for Basic {
                 counts: PerCpu::new(),
             })
         };
-        let put = self.0.settle(change, old.as_ref(), exts, parsed, make);
-        put.map(Some)
+        self.0.settle(change, old.as_ref(), exts, parsed, make)
     }
 }
 

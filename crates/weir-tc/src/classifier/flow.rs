@@ -360,8 +360,7 @@ impl Listed for Flow {
                 exts: exts.commit(),
             })
         };
-        let put = self.0.settle(change, old.as_ref(), exts, parsed, make);
-        put.map(Some)
+        self.0.settle(change, old.as_ref(), exts, parsed, make)
     }
 }
 

@@ -160,8 +160,7 @@ impl Listed for Fw {
                 exts: exts.commit(),
             })
         };
-        let put = self.list.settle(change, old.as_ref(), exts, parsed, make);
-        put.map(Some)
+        self.list.settle(change, old.as_ref(), exts, parsed, make)
     }
 }
 

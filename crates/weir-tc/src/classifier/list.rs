@@ -140,14 +140,14 @@ impl<F: Filter> List<F> {
         exts: NewExts,
         parsed: Result<(Option<u64>, P), Error>,
         make: impl FnOnce(P, &[(u64, Arc<F>)], &mut Pending) -> Result<F, Error>,
-    ) -> Result<Arc<F>, Error> {
+    ) -> Result<Option<Arc<F>>, Error> {
         let mut pending = Pending::new(exts);
         let put = parsed.and_then(|(key, parsed)| {
             self.put(key, old, |entries| make(parsed, entries, &mut pending))
         });
         let replaced = old.filter(|_| put.is_ok());
         pending.settle(replaced.map(|old| &**old as _), change.env);
-        put
+        put.map(Some)
     }
 
     /// The first filter under a key or behind it, for [`Classifier::next`].

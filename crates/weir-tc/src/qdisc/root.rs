@@ -2,16 +2,16 @@
 //! The way into a root qdisc: a lockless list in front of its lock, and one sender at work for all.
 //!
 //! Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`: any thread puts packets into the
-//! list; whoever finds nobody at work enqueues all that has come as one batch, takes out what may leave
+//! list; whoever finds nobody at work enqueues what has come, a batch a round, takes out what may leave
 //! and sends it, until nothing may leave and nothing has come. So packets leave the device in one
-//! order, the lock is free whenever a request wants it, and no sender waits. Who has worked for long
-//! enough may leave the rest to whoever is next ([`Worker::abandon`]).
+//! order, the lock is free between rounds for requests, and no sender waits for it; only where too many
+//! packets wait in the list does one give the processor away for a while. Who has worked for long enough
+//! may leave the rest to whoever is next ([`Worker::abandon`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Packet};
-
 use weir_sync::primitive::Backoff;
 
 use super::{Drops, Inner, Node, QueueCx, STEPS};
@@ -32,7 +32,8 @@ pub struct Worker<'g> {
 
 impl Node {
     /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is.
-    /// Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then its packets are dropped.
+    /// Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then
+    /// its packets are dropped.
     pub(crate) fn push<'g>(
         &'g self,
         mut batch: Batch,
