@@ -128,12 +128,13 @@ impl Table {
 
     /// `__tcf_action_put`: lets go of a reference (and a bind). Answers whether it was the last.
     pub fn put(&self, action: &ActionRef, bind: bool, env: &Env<'_>) -> bool {
-        let last = action.common.refs.fetch_sub(1, AcqRel) == 1;
+        let held = action.common.refs.fetch_sub(1, AcqRel);
+        debug_assert_ne!(held, 0, "each reference is let go of once");
         // After the reference: who sees no bind may not take the bind's reference for the creation's.
         if bind {
             action.common.binds.fetch_sub(1, Release);
         }
-        if !last {
+        if held != 1 {
             return false;
         }
         // In this order: what is kept by index goes before the index can be another's.

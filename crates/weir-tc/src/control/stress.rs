@@ -280,7 +280,7 @@ fn stress_actions_are_deleted_once() {
     std::thread::scope(|scope| {
         for me in 0..THREADS {
             scope.spawn(move || {
-                for round in 0..ROUNDS * 4 {
+                for round in 0..ROUNDS * 50 {
                     let index = 1 + (me + round) % 3;
                     let (flags, prio) = (nlm::F_CREATE | nlm::F_EXCL, 1 + me as u16);
                     let result = match (me + round / 7) % 5 {
@@ -339,7 +339,7 @@ fn stress_classes_come_and_go_beside_a_dump() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let change = scope.spawn(|| {
-            for round in 0..ROUNDS {
+            for round in 0..ROUNDS * 25 {
                 (1..=9).for_each(|minor| class(rtm::NEWTCLASS, minor).unwrap());
                 let kept = round % 9 + 1;
                 (1..=9)
@@ -348,15 +348,18 @@ fn stress_classes_come_and_go_beside_a_dump() {
                 class(rtm::DELTCLASS, kept).unwrap();
             }
         });
-        scope.spawn(|| {
-            while !done.load(Relaxed) {
-                for answer in tc(stack, "tc class show dev d0") {
-                    let tcm = answer.message().fixed::<TcMsg>().unwrap();
-                    assert_eq!((tcm.handle >> 16, tcm.parent), (1, tca::h::ROOT));
-                    assert_ne!(tcm.handle & 0xffff, 0, "the qdisc is no class");
+        // More than there are CPUs: one that reads has to wait for a CPU in the middle of it, too.
+        for _ in 0..THREADS / 2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    for answer in tc(stack, "tc class show dev d0") {
+                        let tcm = answer.message().fixed::<TcMsg>().unwrap();
+                        assert_eq!((tcm.handle >> 16, tcm.parent), (1, tca::h::ROOT));
+                        assert_ne!(tcm.handle & 0xffff, 0, "the qdisc is no class");
+                    }
                 }
-            }
-        });
+            });
+        }
         let changed = change.join();
         done.store(true, Relaxed);
         changed.unwrap();
