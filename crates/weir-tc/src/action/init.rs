@@ -9,7 +9,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
+use weir_netlink::errno::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{act, cls_flags};
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, policy};
 
@@ -34,9 +34,6 @@ pub(crate) static POLICY: Policy = policy! { max act::MAX;
     act::FLAGS => Rule::bitfield32(USER_FLAGS),
     act::HW_STATS => Rule::bitfield32(HW_STATS_ANY as u32),
 };
-
-/// The index is reserved by the request itself: it would wait for itself. Answered as EAGAIN, at once.
-pub(crate) const OWN_INDEX: i32 = i32::MAX;
 
 /// The circumstances of a request that makes actions.
 pub struct Init<'a> {
@@ -380,7 +377,11 @@ pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error
             .and_then(|(ops, tb)| {
                 let inited = init_one(init, ops, &tb);
                 inited.map_err(|error| match error.errno {
-                    EAGAIN if done.reserves(ops, &tb) => Error::new(OWN_INDEX),
+                    // It would wait for itself, as it does in Linux.
+                    EAGAIN if done.reserves(ops, &tb) => Error::msg(
+                        EBUSY,
+                        "Action index is taken by another action of the request",
+                    ),
                     _ => error,
                 })
             })

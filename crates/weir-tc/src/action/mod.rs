@@ -71,7 +71,6 @@ use crate::verdict::{Code, Outcome};
 
 pub use dump::{Own, dump_action, dump_list, dump_old};
 pub use exec::run;
-pub(crate) use init::OWN_INDEX;
 pub(crate) use init::POLICY;
 pub use init::{Init, InitList, Inited, find_ops, init_list, init_police};
 

@@ -33,7 +33,6 @@ use weir_netlink::{
     Error, Message, Policy, Rule, Strictness, TCM_IFINDEX_MAGIC_BLOCK, Table, TcMsg, policy,
 };
 
-use crate::action::OWN_INDEX;
 use crate::block::Block;
 use crate::env::{Env, Requester};
 use crate::host::Device;
@@ -105,7 +104,7 @@ fn replay<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> 
     for _ in 0..REPLAYS {
         match attempt() {
             Err(error) if error.errno == EAGAIN => std::thread::yield_now(),
-            result => return settled(result),
+            result => return result,
         }
     }
     let start = Instant::now();
@@ -114,17 +113,9 @@ fn replay<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> 
             Err(error) if error.errno == EAGAIN && start.elapsed() < PATIENCE => {
                 std::thread::sleep(PAUSE);
             }
-            result => return settled(result),
+            result => return result,
         }
     }
-}
-
-/// What a request itself stands in the way of is answered at once.
-fn settled<T>(result: Result<T, Error>) -> Result<T, Error> {
-    result.map_err(|error| match error.errno {
-        OWN_INDEX => Error::new(EAGAIN),
-        _ => error,
-    })
 }
 
 fn device(env: &Env<'_>, ifindex: i32) -> Result<Arc<dyn Device>, Error> {
