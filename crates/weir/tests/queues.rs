@@ -374,3 +374,30 @@ fn taprio_changes_its_schedule_at_the_base_time_of_the_new() {
     let class0 = [(-3 * ms, 1)].into_iter().chain(gate).collect();
     assert_eq!(by_class(&folder), [class0, class1]);
 }
+
+#[test]
+fn taprio_writes_times_that_etf_keeps_to_the_nanosecond() {
+    let folder = Folder::new();
+    let all = (0..50).map(|port| (BASE + 500_000, port));
+    let etf = "etf clockid CLOCK_TAI delta 1000 skip_sock_check";
+    let assist = format!(
+        "tc qdisc replace dev q0 root handle 2: taprio num_tc 2 map 0 1 queues 1@0 1@1 base-time {BASE} \\
+            sched-entry S 01 1000000 sched-entry S 02 2000000 clockid CLOCK_TAI flags 1 txtime-delay 0
+        tc qdisc replace dev q0 parent 2:1 {etf}
+        tc qdisc replace dev q0 parent 2:2 {etf}"
+    );
+    let frames = [(START, 50)].into_iter().chain(all);
+    run(&folder, frames, &gates(&assist));
+    // A frame takes 100 us. `etf` lets it go when less than its delta is left, what comes later at once.
+    let (ms, us) = (1_000_000, 1000);
+    let sent = |from: i64, count: i64| {
+        let times = (0..count).map(move |n| from + n * 100 * us - us + 1);
+        times.map(move |time| (time.max(ms / 2), 1))
+    };
+    let class0 = sent(ms / 2, 5)
+        .chain(sent(3 * ms, 10))
+        .chain(sent(6 * ms, 10));
+    let class1: Vec<_> = sent(ms, 20).chain(sent(4 * ms, 5)).collect();
+    let first = [(-3 * ms, 1)].into_iter();
+    assert_eq!(by_class(&folder), [first.chain(class0).collect(), class1]);
+}

@@ -80,7 +80,10 @@ impl Etf {
     /// When the first packet may leave (`reset_watchdog`).
     fn first(&self) -> Option<u64> {
         let ((time, _), _) = self.waiting.first_key_value()?;
-        Some(time.saturating_sub(self.qopt.delta as u64) + 1)
+        Some(
+            time.saturating_add(1)
+                .saturating_sub(self.qopt.delta as u64),
+        )
     }
 
     fn pop(&mut self) -> Option<(u64, Packet)> {

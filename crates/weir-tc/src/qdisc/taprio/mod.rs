@@ -15,14 +15,14 @@
 //! admin schedule until its base time.
 //!
 //! Not as Linux: an interval of zero is refused at creation too, where Linux takes it and may not come back;
-//! a qdisc grafted to a device that is up does not stop the schedule. With txtime-assist no packet gets its
-//! time written on it, as `etf` has none to read here. Full offload is refused as by a device without a
-//! clock.
+//! a qdisc grafted to a device that is up does not stop the schedule. Full offload is refused as by a device
+//! without a clock.
 
 mod parse;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod txtime;
 
 use std::sync::Arc;
 
@@ -109,20 +109,20 @@ impl Taprio {
 }
 
 impl Qdisc for Taprio {
-    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+    fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) -> Enqueued {
         let class = self.classes.of_packet(&packet);
-        let assist = self.flags & ASSIST != 0;
-        let never = assist
-            && !self.gates.ever(
-                class,
-                super::pkt_len(&packet),
-                q.now() + u64::from(self.delay),
-            );
         let sdu = self.max_sdu[usize::from(class) % CLASSES];
         let long = sdu != 0 && packet.len() as u64 > u64::from(sdu) + u64::from(self.header_len);
         let queue = usize::from(packet.queue);
-        if never || long || queue >= self.queues.count() as usize {
+        if long || queue >= self.queues.count() as usize {
             return q.drop(packet, DropReason::QDISC_DROP);
+        }
+        if self.flags & ASSIST != 0 {
+            let (len, now) = (super::pkt_len(&packet), q.now());
+            let Some(time) = self.gates.transmit_time(class, len, now, self.delay) else {
+                return q.drop(packet, DropReason::QDISC_DROP);
+            };
+            packet.set_departure(Some(time));
         }
         let before = q.drops.len();
         let how = self.queues.enqueue(queue, q, packet);

@@ -17,6 +17,8 @@ pub struct Entry {
     end: i64,
     /// Octets that may still leave in it.
     budget: i64,
+    /// Of txtime-assist: the end of what has been given a time in it (`next_txtime`).
+    pub(super) free: i64,
 }
 
 impl Entry {
@@ -27,6 +29,7 @@ impl Entry {
             interval,
             end: 0,
             budget: 0,
+            free: 0,
         }
     }
 }
@@ -69,7 +72,7 @@ impl Schedule {
 #[derive(Debug, Default)]
 pub struct Gates {
     /// What the clock shows at the start of the stack's.
-    offset: i64,
+    pub(super) offset: i64,
     /// Picoseconds an octet takes on the link.
     pub picos: i64,
     /// The schedule at work, and the one to follow it.
@@ -90,12 +93,12 @@ impl Gates {
         }
     }
 
-    fn clock(&self, now: u64) -> i64 {
+    pub(super) fn clock(&self, now: u64) -> i64 {
         self.offset.wrapping_add(now as i64)
     }
 
     /// `length_to_duration`
-    fn duration(&self, octets: u32) -> i64 {
+    pub(super) fn duration(&self, octets: u32) -> i64 {
         i64::from(octets) * self.picos / 1000
     }
 
@@ -108,6 +111,12 @@ impl Gates {
     pub fn submit(&mut self, mut new: Schedule, now: u64, timed: bool) {
         let start = new.start(self.clock(now));
         if !timed {
+            // `setup_txtime`
+            let mut free = start;
+            for entry in &mut new.entries {
+                entry.free = free;
+                free = free.saturating_add(entry.interval.into());
+            }
             let place = match self.oper {
                 None => &mut self.oper,
                 Some(_) => &mut self.admin,
@@ -243,16 +252,6 @@ impl Gates {
                     && self.duration(octets) <= i64::from(entry.interval)
                     && i64::from(octets) <= Self::budget(self.picos, entry.interval)
         })
-    }
-
-    /// Of txtime-assist: whether a packet of a class gets a time at all (`get_packet_txtime`).
-    pub fn ever(&mut self, class: u8, octets: u32, now: u64) -> bool {
-        self.settle(now);
-        let Some(oper) = &self.oper else { return true };
-        self.clock(now) < oper.base
-            || oper.entries.iter().any(|entry| {
-                entry.mask & 1 << class != 0 && self.duration(octets) <= i64::from(entry.interval)
-            })
     }
 
     /// When the gates change next, ns of the stack's clock.

@@ -135,3 +135,86 @@ proptest! {
         }
     }
 }
+
+/// Of txtime-assist: two classes, half a cycle each from 1000 on; an octet takes a nanosecond.
+fn assisted(schedule: Schedule) -> Gates {
+    let mut gates = Gates::new(0);
+    gates.picos = 1000;
+    gates.submit(schedule, 0, false);
+    gates
+}
+
+#[test]
+fn times_are_given_one_behind_the_other_in_the_intervals_of_a_class() {
+    let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
+    assert_eq!(gates.transmit_time(0, 100, 30, 5), Some(35), "all is open");
+    let mut times = |class, count| -> Vec<_> {
+        let time = |_| gates.transmit_time(class, 100, 1050, 50).unwrap();
+        (0..count).map(time).collect()
+    };
+    let first = [1100, 1200, 1300, 1400, 2000, 2100, 2200, 2300, 2400, 3000];
+    assert_eq!(times(0, 10), first);
+    assert_eq!(times(1, 7), [1500, 1600, 1700, 1800, 1900, 2500, 2600]);
+}
+
+#[test]
+fn what_fits_no_interval_gets_no_time() {
+    let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
+    assert_eq!(gates.transmit_time(0, 501, 1100, 0), None);
+    assert_eq!(
+        gates.transmit_time(2, 1, 1100, 0),
+        None,
+        "its gate never opens"
+    );
+    // The cycle's end leaves 100 of the second interval: Linux would look for ever.
+    let mut cut = assisted(schedule(1000, 600, 0, &[(1, 500), (2, 500)]));
+    assert_eq!(cut.transmit_time(1, 101, 1100, 0), None);
+    assert_eq!(cut.transmit_time(1, 100, 1100, 0), Some(1500));
+}
+
+#[test]
+fn times_past_the_base_of_the_next_schedule_are_its_own() {
+    let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
+    gates.submit(schedule(1900, 200, 0, &[(2, 100), (1, 100)]), 1100, false);
+    let mut times = |count| -> Vec<_> {
+        let time = |_| gates.transmit_time(0, 100, 1299, 0).unwrap();
+        (0..count).map(time).collect()
+    };
+    assert_eq!(times(4), [1299, 1399, 2000, 2200]);
+}
+
+proptest! {
+    /// Whatever the packets, each is sent while its gate is open, not before it comes, and with no other.
+    #[test]
+    fn times_never_overlap_and_gates_are_open(
+        entries in prop::collection::vec((1_u32..8, 20_u32..200), 1..5),
+        packets in prop::collection::vec((0_u8..3, 1_u32..60, 0_u64..150), 1..60),
+    ) {
+        let cycle: u32 = entries.iter().map(|(_, interval)| interval).sum();
+        let (base, cycle) = (1000_u64, u64::from(cycle));
+        let mut gates = assisted(schedule(base as i64, cycle as i64, 0, &entries));
+        let (mut now, mut sent) = (base, Vec::new());
+        for (class, octets, pause) in packets {
+            now += pause;
+            let fits = |&(mask, interval): &(u32, u32)| mask >> class & 1 != 0 && octets <= interval;
+            let time = gates.transmit_time(class, octets, now, 0);
+            prop_assert_eq!(time.is_some(), entries.iter().any(fits));
+            let Some(time) = time else { continue };
+            prop_assert!(time >= now);
+            let mut at = (time - base) % cycle;
+            let open = entries.iter().find(|(_, interval)| match at.checked_sub((*interval).into()) {
+                Some(rest) => {
+                    at = rest;
+                    false
+                }
+                None => true,
+            });
+            let &(mask, interval) = open.unwrap();
+            prop_assert!(mask >> class & 1 != 0, "its gate is closed at {time}");
+            prop_assert!(at + u64::from(octets) <= u64::from(interval), "it is not over in time");
+            sent.push((time, time + u64::from(octets)));
+        }
+        sent.sort_unstable();
+        prop_assert!(sent.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{:?}", sent);
+    }
+}
