@@ -243,14 +243,19 @@ impl Gates {
         entry.budget >= 0
     }
 
-    /// Whether any entry can let a packet of a class leave.
+    /// Whether any entry can let a packet of a class leave, in what the cycle leaves of it.
     pub fn could(&self, class: u8, octets: u32) -> bool {
-        let all = self.oper.iter().chain(&self.admin);
-        all.flat_map(|schedule| &schedule.entries).any(|entry| {
-            entry.mask == OPEN
-                || entry.mask & 1 << class != 0
-                    && self.duration(octets) <= i64::from(entry.interval)
-                    && i64::from(octets) <= Self::budget(self.picos, entry.interval)
+        let (duration, octets) = (self.duration(octets), i64::from(octets));
+        self.oper.iter().chain(&self.admin).any(|schedule| {
+            let mut left = schedule.cycle;
+            schedule.entries.iter().any(|entry| {
+                let room = left.min(entry.interval.into());
+                left -= room;
+                let lets = entry.mask & 1 << class != 0
+                    && duration <= room
+                    && octets <= Self::budget(self.picos, entry.interval);
+                room > 0 && (entry.mask == OPEN || lets)
+            })
         })
     }
 

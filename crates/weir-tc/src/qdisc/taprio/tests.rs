@@ -88,10 +88,14 @@ fn the_last_entry_is_given_up_for_a_schedule_within_the_extension() {
 
 #[test]
 fn only_what_some_gate_may_let_leave_waits_for_it() {
-    let gates = gates(schedule(1000, 300, 0, &[(1, 100), (2, 200)]));
-    assert!(gates.could(0, 100) && !gates.could(0, 101));
-    assert!(gates.could(1, 200) && !gates.could(1, 201));
-    assert!(!gates.could(2, 1));
+    let whole = gates(schedule(1000, 300, 0, &[(1, 100), (2, 200)]));
+    assert!(whole.could(0, 100) && !whole.could(0, 101));
+    assert!(whole.could(1, 200) && !whole.could(1, 201));
+    assert!(!whole.could(2, 1));
+    // The cycle ends within the second entry and before the third.
+    let cut = gates(schedule(1000, 150, 0, &[(1, 100), (2, 200), (4, 10)]));
+    assert!(cut.could(0, 100) && cut.could(1, 50) && !cut.could(1, 51));
+    assert!(!cut.could(2, 1));
 }
 
 #[test]
