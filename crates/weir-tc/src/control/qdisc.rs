@@ -109,7 +109,10 @@ impl<'a> Job<'a> {
                 node
             };
             let builtin = match &parent {
-                Some(above) => above.lock().qdisc.is_empty(classid & h::MIN_MASK),
+                Some(above) => {
+                    let inner = above.lock();
+                    inner.qdisc.is_empty(inner.qdisc.find(classid))
+                }
                 None => classid == h::ROOT,
             };
             let missing = "Cannot find specified qdisc on specified device";
@@ -493,7 +496,12 @@ impl<'a> Job<'a> {
             if class == 0 {
                 return Err(text(ENOENT, "Specified class not found"));
             }
-            inner.qdisc.graft(class, new.cloned(), &create, gone)
+            let refill = || create.pfifo(classid).node();
+            let queue = match new {
+                None if parent.ops.refills => refill(),
+                new => new.cloned(),
+            };
+            inner.qdisc.graft(class, queue, &create, gone)
         })?;
         if let Some(new) = new {
             new.depth.store(depth + 1, Relaxed);

@@ -78,26 +78,31 @@ impl Bands {
     /// `find`
     pub fn find(&self, classid: u32) -> u32 {
         match classid & h::MIN_MASK {
-            class if (1..=self.count()).contains(&class) => class,
+            class if self.slot(class).is_some() => class,
             _ => 0,
         }
     }
 
-    /// The qdisc under a class.
-    pub fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.leaves.get((class as usize).checked_sub(1)?)?.node()
+    /// The place of a class.
+    pub fn slot(&self, class: u32) -> Option<&Leaf> {
+        self.leaves.get((class as usize).checked_sub(1)?)
     }
 
-    /// Whether nothing is under a class that is there.
-    pub fn is_empty(&self, class: u32) -> bool {
-        self.find(class) != 0 && self.leaf(class).is_none()
+    /// The same, with the sum of what waits in all.
+    pub fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        let leaf = self.leaves.get_mut((class as usize).checked_sub(1)?)?;
+        Some((leaf, &mut self.total))
+    }
+
+    /// The qdisc under a class.
+    pub fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.slot(class)?.node()
     }
 
     /// Puts another qdisc under a class that is there.
     pub fn graft(&mut self, class: u32, new: Leaf, gone: &mut Gone) -> Option<Arc<Node>> {
-        let at = (class as usize).checked_sub(1)?;
-        let leaf = self.leaves.get_mut(at)?;
-        leaf.replace(new, &mut self.total, gone)
+        let (leaf, total) = self.slot_mut(class)?;
+        leaf.replace(new, total, gone)
     }
 
     /// All classes.

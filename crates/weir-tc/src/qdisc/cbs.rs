@@ -123,11 +123,11 @@ impl Qdisc for Cbs {
         w.end(nest);
     }
 
-    fn only(&self) -> Option<&Leaf> {
+    fn slot(&self, _class: u32) -> Option<&Leaf> {
         Some(&self.child)
     }
 
-    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+    fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         Some((&mut self.child, &mut self.total))
     }
 
@@ -138,7 +138,7 @@ impl Qdisc for Cbs {
         create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let new = create.grafted(new, 0);
+        let new = new.map_or_else(|| create.pfifo(0), |new| Leaf::new(Some(new)));
         Ok(self.child.replace(new, &mut self.total, gone))
     }
 }

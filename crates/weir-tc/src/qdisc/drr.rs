@@ -15,13 +15,14 @@ use weir_packet::{DropReason, Packet};
 use super::classes::Classes;
 use super::rounds::{Rounds, Share, Shares};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, pkt_len, words,
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len, words,
 };
 use crate::block::Block;
 
 /// The kind's line.
 pub const OPS: Ops = Ops {
     classful: true,
+    refills: true,
     filters: true,
     class_rates: Some("Failed to replace estimator"),
     ..Ops::new("drr", create)
@@ -102,35 +103,21 @@ impl Qdisc for Drr {
         self.classes.find(classid).unwrap_or(0)
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.classes.get(class)?.share.leaf.node()
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        Some(&self.classes.get(class)?.share.leaf)
     }
 
-    fn graft(
-        &mut self,
-        class: u32,
-        new: Option<Arc<Node>>,
-        create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        let class = self.classes.get_mut(class)?;
+        Some((&mut class.share.leaf, &mut self.total))
+    }
+
+    fn rest(&mut self, class: u32) {
         self.rounds.deactivate(class, &mut self.classes);
-        let id = self.classes.id(class).unwrap_or(0);
-        let Some(found) = self.classes.get_mut(class) else {
-            return Ok(None);
-        };
-        let new = create.grafted(new, id);
-        Ok(found.share.leaf.replace(new, &mut self.total, gone))
     }
 
-    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-        if after.len == 0 {
-            self.rounds.deactivate(class, &mut self.classes);
-        }
-    }
-
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn no_block(&self) -> Option<&'static str> {
@@ -219,9 +206,5 @@ impl Qdisc for Drr {
             app: Some(words(&[deficit])),
             ..ClassStats::default()
         })
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -16,13 +16,14 @@ use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, TcMsg, Writer, 
 use weir_packet::Packet;
 
 use super::rounds::{Rounds, Share, Shares};
-use super::{ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, classify};
+use super::{ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, classify};
 use crate::block::Block;
 
 /// The kind's line.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
+    refills: true,
     filters: true,
     ..Ops::new("ets", create)
 };
@@ -240,52 +241,26 @@ impl Qdisc for Ets {
         w.end(opts);
     }
 
-    fn find(&self, classid: u32) -> u32 {
-        match classid & h::MIN_MASK {
-            class if (1..=self.bands.len() as u32).contains(&class) => class,
-            _ => 0,
-        }
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        let band = self.bands.get((class as usize).checked_sub(1)?)?;
+        Some(&band.leaf)
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.bands
-            .get((class as usize).checked_sub(1)?)?
-            .leaf
-            .node()
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        let band = self.bands.share(class)?;
+        Some((&mut band.leaf, &mut self.total))
     }
 
-    fn graft(
-        &mut self,
-        class: u32,
-        new: Option<Arc<Node>>,
-        create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
+    fn rest(&mut self, class: u32) {
         self.rounds.deactivate(class, &mut self.bands);
-        let Some(band) = self.bands.share(class) else {
-            return Ok(None);
-        };
-        let new = create.grafted(new, class);
-        Ok(band.leaf.replace(new, &mut self.total, gone))
     }
 
-    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-        if after.len == 0 {
-            self.rounds.deactivate(class, &mut self.bands);
-        }
-    }
-
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn no_block(&self) -> Option<&'static str> {
         Some("ETS classid must be zero")
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        (1..=self.bands.len() as u32).collect()
     }
 
     fn change_class(
@@ -332,9 +307,5 @@ impl Qdisc for Ets {
 
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
         Some(self.leaf(class)?.stats().into())
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

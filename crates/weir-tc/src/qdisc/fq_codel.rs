@@ -374,8 +374,8 @@ impl Qdisc for FqCodel {
         ]))
     }
 
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn classes(&self) -> Vec<u32> {
@@ -414,9 +414,5 @@ impl Qdisc for FqCodel {
             queue_only: true,
             ..ClassStats::default()
         })
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -348,11 +348,7 @@ impl Qdisc for FqPie {
         ]))
     }
 
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 }

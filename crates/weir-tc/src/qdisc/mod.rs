@@ -56,7 +56,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::errno::EOPNOTSUPP;
+use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::h;
 use weir_netlink::{Attr, Error, Policy, Strictness, Table, TcMsg, Writer};
 use weir_packet::dissect::{FlowKeys, Used, dissect, flow_hash};
@@ -120,6 +120,8 @@ pub struct Ops {
     pub can_change: bool,
     /// It has classes (`cl_ops`).
     pub classful: bool,
+    /// A class whose qdisc is taken away gets a pfifo.
+    pub refills: bool,
     /// Its classes, or itself, take filters (`tcf_block`).
     pub filters: bool,
     /// Each of its classes that [`Qdisc::queues`] names is a transmit queue of the device, with a root of its
@@ -150,6 +152,7 @@ impl Ops {
             create,
             can_change: false,
             classful: false,
+            refills: false,
             filters: false,
             queues: false,
             attach: false,
@@ -203,11 +206,6 @@ impl Create<'_> {
     pub fn pfifo(&self, classid: u32) -> Leaf {
         let queue = fifo::pfifo(self.device.tx_queue_len());
         self.leaf(&fifo::PFIFO, queue, classid)
-    }
-
-    /// What a request puts under a class; without it, what a class begins with.
-    pub fn grafted(&self, new: Option<Arc<Node>>, classid: u32) -> Leaf {
-        new.map_or_else(|| self.pfifo(classid), |new| Leaf::new(Some(new)))
     }
 
     /// `fifo_create_dflt` with `pfifo`: a queue with a limit.
@@ -607,61 +605,79 @@ pub trait Qdisc: Send {
         (None, None)
     }
 
-    /// Of a kind whose one class (`:1`, by whatever id) is there for the qdisc under it: that. The methods
-    /// of classes are by this then.
-    fn only(&self) -> Option<&Leaf> {
+    /// The place of the qdisc under a class. A kind with just one class, `:1`, which goes by whatever id,
+    /// answers for class 0 too. The methods of classes are by this, where a kind has no own.
+    fn slot(&self, _class: u32) -> Option<&Leaf> {
         None
     }
 
-    /// The same, with the sum of what waits below.
-    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+    /// The same, with the sum of what waits below; none under classes that hold classes.
+    fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         None
     }
+
+    /// Nothing waits below a class any more (`qlen_notify`).
+    fn rest(&mut self, _class: u32) {}
 
     /// Finds a class by its id (`find`); 0 is none.
-    fn find(&self, _classid: u32) -> u32 {
-        self.only().map_or(0, |_| 1)
+    fn find(&self, classid: u32) -> u32 {
+        match classid & h::MIN_MASK {
+            _ if self.slot(0).is_some() => 1,
+            class if self.slot(class).is_some() => class,
+            _ => 0,
+        }
     }
 
     /// The qdisc under a class (`leaf`).
-    fn leaf(&self, _class: u32) -> Option<Arc<Node>> {
-        self.only()?.node()
+    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
+        self.slot(class)?.node()
     }
 
     /// Whether nothing is under a class, which drops all (`noop_qdisc`).
-    fn is_empty(&self, _class: u32) -> bool {
-        false
+    fn is_empty(&self, class: u32) -> bool {
+        self.slot(class).is_some_and(|leaf| leaf.node().is_none())
     }
 
     /// All qdiscs below it.
     fn children(&self) -> Vec<Arc<Node>> {
         let classes = self.classes().into_iter();
-        classes.filter_map(|class| self.leaf(class)).collect()
+        classes
+            .filter_map(|class| self.slot(class)?.node())
+            .collect()
     }
 
-    /// Puts another qdisc under a class; the old one goes to `gone`, emptied (`graft`). None means the
-    /// kind's default.
+    /// Puts another qdisc under a class; the old one goes to `gone`, emptied (`graft`).
     fn graft(
         &mut self,
-        _class: u32,
+        class: u32,
         new: Option<Arc<Node>>,
         _create: &Create<'_>,
         gone: &mut Gone,
     ) -> Result<Option<Arc<Node>>, Error> {
-        let (leaf, total) = self.only_mut().ok_or(Error::new(EOPNOTSUPP))?;
-        Ok(leaf.replace(Leaf::new(new), total, gone))
+        let (leaf, total) = self.slot_mut(class).ok_or(Error::new(EINVAL))?;
+        let old = leaf.replace(Leaf::new(new), total, gone);
+        self.rest(class);
+        Ok(old)
     }
 
-    /// A request has changed what waits below a class (`qdisc_tree_reduce_backlog`, `qlen_notify`).
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        if let Some((_, total)) = self.only_mut() {
+    /// A request has changed what waits below a class (`qdisc_tree_reduce_backlog`).
+    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
+        if let Some((_, total)) = self.slot_mut(class) {
             total.moved(before, after);
+            if after.len == 0 {
+                self.rest(class);
+            }
         }
     }
 
-    /// The block of a class, or, for 0, of the qdisc (`tcf_block`).
-    fn block(&self, _class: u32) -> Option<Arc<Block>> {
+    /// The block of all its filters, where it has one.
+    fn filters(&self) -> Option<&Arc<Block>> {
         None
+    }
+
+    /// The block of a class, or, for 0, of the qdisc (`tcf_block`).
+    fn block(&self, class: u32) -> Option<Arc<Block>> {
+        self.filters().filter(|_| class == 0).cloned()
     }
 
     /// Why a class has no block.
@@ -686,7 +702,12 @@ pub trait Qdisc: Send {
 
     /// All classes, in order (`walk`).
     fn classes(&self) -> Vec<u32> {
-        self.only().map(|_| 1).into_iter().collect()
+        match self.slot(0) {
+            Some(_) => vec![1],
+            None => (1..)
+                .take_while(|&class| self.slot(class).is_some())
+                .collect(),
+        }
     }
 
     /// Makes or changes a class (`change`).
@@ -714,9 +735,9 @@ pub trait Qdisc: Send {
 
     /// Writes a class: handle, parent and info where they differ from the qdisc's own; options go to
     /// `w` (`dump`).
-    fn dump_class(&self, _class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        if let Some(leaf) = self.only() {
-            tcm.handle |= 1;
+    fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
+        if let Some(leaf) = self.slot(class) {
+            tcm.handle |= class;
             tcm.info = leaf.handle();
         }
     }
@@ -728,7 +749,7 @@ pub trait Qdisc: Send {
 
     /// The blocks it owns, to be let go of: no packet comes any more (`destroy`).
     fn destroy(&mut self) -> Vec<Arc<Block>> {
-        Vec::new()
+        self.filters().into_iter().cloned().collect()
     }
 }
 

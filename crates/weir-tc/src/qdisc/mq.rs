@@ -79,16 +79,12 @@ impl Qdisc for Mq {
         self.queues.reset(out);
     }
 
-    fn find(&self, classid: u32) -> u32 {
-        self.queues.find(classid)
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        self.queues.slot(class)
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.queues.leaf(class)
-    }
-
-    fn is_empty(&self, class: u32) -> bool {
-        self.queues.is_empty(class)
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        self.queues.slot_mut(class)
     }
 
     fn graft(
@@ -107,10 +103,6 @@ impl Qdisc for Mq {
 
     fn summed(&self) -> Option<(u64, u64, Queue)> {
         Some(self.queues.sum(0, usize::MAX))
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        self.queues.classes()
     }
 
     fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {

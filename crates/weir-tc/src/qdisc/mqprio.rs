@@ -18,7 +18,7 @@ use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcMqprioQopt, TcMsg, 
 use weir_packet::{DropReason, Packet};
 
 use super::bands::Bands;
-use super::{ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, mq};
+use super::{ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, mq};
 use crate::counters::Queue;
 use crate::txq::{CLASSES, TrafficClasses};
 
@@ -128,16 +128,17 @@ impl Qdisc for Mqprio {
     fn find(&self, classid: u32) -> u32 {
         match classid & h::MIN_MASK {
             class if self.traffic_class(class).is_some() => class,
-            _ => self.queues.find(classid),
+            class if self.slot(class).is_some() => class,
+            _ => 0,
         }
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.queues.leaf(class)
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        self.queues.slot(class)
     }
 
-    fn is_empty(&self, class: u32) -> bool {
-        self.queues.is_empty(class)
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        self.queues.slot_mut(class)
     }
 
     fn graft(

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca;
-use weir_netlink::{Error, Fixed, TcMsg, TcMultiqQopt, Writer};
+use weir_netlink::{Error, Fixed, TcMultiqQopt, Writer};
 use weir_packet::Packet;
 
 use super::bands::Bands;
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Peek, Qdisc, QueueCx,
-    classify,
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Peek, Qdisc, QueueCx, classify,
 };
 use crate::block::Block;
 
@@ -123,50 +122,19 @@ impl Qdisc for Multiq {
         w.put_fixed(tca::OPTIONS, &qopt);
     }
 
-    fn find(&self, classid: u32) -> u32 {
-        self.bands.find(classid)
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        self.bands.slot(class)
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.bands.leaf(class)
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        self.bands.slot_mut(class)
     }
 
-    fn is_empty(&self, class: u32) -> bool {
-        self.bands.is_empty(class)
-    }
-
-    fn graft(
-        &mut self,
-        class: u32,
-        new: Option<Arc<Node>>,
-        _create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        Ok(self.bands.graft(class, Leaf::new(new), gone))
-    }
-
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.bands.total.moved(before, after);
-    }
-
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        self.bands.classes()
-    }
-
-    fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
-        tcm.handle |= class;
-        tcm.info = self.leaf(class).map_or(0, |leaf| leaf.handle);
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
         Some(self.bands.class_stats(class))
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -668,12 +668,17 @@ impl Qdisc for Netem {
         w.end(nest);
     }
 
-    fn only(&self) -> Option<&Leaf> {
+    fn slot(&self, _class: u32) -> Option<&Leaf> {
         Some(&self.child)
     }
 
-    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+    fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         Some((&mut self.child, &mut self.total))
+    }
+
+    /// It has none of its own, and no queue that drops all.
+    fn is_empty(&self, _class: u32) -> bool {
+        false
     }
 
     fn classes(&self) -> Vec<u32> {

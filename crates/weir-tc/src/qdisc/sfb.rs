@@ -342,20 +342,20 @@ impl Qdisc for Sfb {
         Some(app)
     }
 
-    fn only(&self) -> Option<&Leaf> {
+    fn slot(&self, _class: u32) -> Option<&Leaf> {
         Some(&self.child)
     }
 
-    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+    fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         Some((&mut self.child, &mut self.total))
+    }
+
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn children(&self) -> Vec<Arc<Node>> {
         self.child.node().into_iter().collect()
-    }
-
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
     }
 
     /// Linux cannot show its class (ENOSYS), so there is none in dumps.
@@ -384,9 +384,5 @@ impl Qdisc for Sfb {
         _gone: &mut Gone,
     ) -> Result<(), Error> {
         Err(Error::new(ENOSYS))
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -543,8 +543,8 @@ impl Qdisc for Sfq {
         w.put_fixed(tca::OPTIONS, &qopt);
     }
 
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn classes(&self) -> Vec<u32> {
@@ -573,9 +573,5 @@ impl Qdisc for Sfq {
             queue_only: true,
             ..ClassStats::default()
         })
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -207,11 +207,11 @@ impl Qdisc for Tbf {
         w.end(nest);
     }
 
-    fn only(&self) -> Option<&Leaf> {
+    fn slot(&self, _class: u32) -> Option<&Leaf> {
         Some(&self.child)
     }
 
-    fn only_mut(&mut self) -> Option<(&mut Leaf, &mut Load)> {
+    fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         Some((&mut self.child, &mut self.total))
     }
 }

@@ -805,8 +805,8 @@ impl Qdisc for Cake {
         Some(self.put_stats())
     }
 
-    fn block(&self, class: u32) -> Option<Arc<Block>> {
-        (class == 0).then(|| self.block.clone())
+    fn filters(&self) -> Option<&Arc<Block>> {
+        Some(&self.block)
     }
 
     fn classes(&self) -> Vec<u32> {
@@ -838,9 +838,5 @@ impl Qdisc for Cake {
             queue_only: true,
             ..ClassStats::default()
         })
-    }
-
-    fn destroy(&mut self) -> Vec<Arc<Block>> {
-        vec![self.block.clone()]
     }
 }

@@ -35,6 +35,7 @@ use crate::rate::{ns_to_ticks, ticks_to_ns};
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
+    refills: true,
     filters: true,
     class_rates: Some(""),
     ..Ops::new("hfsc", create)
@@ -582,35 +583,20 @@ impl Qdisc for Hfsc {
         class.leaf.node().filter(|_| class.level == 0)
     }
 
-    fn children(&self) -> Vec<Arc<Node>> {
-        let numbers = self.classes.numbers().into_iter();
-        numbers.filter_map(|n| self.class(n).leaf.node()).collect()
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        Some(&self.classes.get(class)?.leaf)
     }
 
-    fn graft(
-        &mut self,
-        class: u32,
-        new: Option<Arc<Node>>,
-        create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        let id = self.classes.id(class).unwrap_or(0);
-        if self.class(class).level > 0 {
-            return Err(Error::new(EINVAL));
-        }
-        let new = create.grafted(new, id);
-        let mut total = self.total;
-        let old = self.class_mut(class).leaf.replace(new, &mut total, gone);
-        self.total = total;
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        let class = self
+            .classes
+            .get_mut(class)
+            .filter(|class| class.level == 0)?;
+        Some((&mut class.leaf, &mut self.total))
+    }
+
+    fn rest(&mut self, class: u32) {
         self.deactivate(class);
-        Ok(old)
-    }
-
-    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-        if after.len == 0 && class != 0 {
-            self.deactivate(class);
-        }
     }
 
     fn block(&self, class: u32) -> Option<Arc<Block>> {

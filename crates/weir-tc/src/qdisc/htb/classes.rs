@@ -216,6 +216,12 @@ impl Tree {
         self.classes.get(number)
     }
 
+    /// A class by its number, unless it holds classes.
+    pub fn leaf_mut(&mut self, number: u32) -> Option<&mut Class> {
+        let class = self.classes.get_mut(number);
+        class.filter(|class| class.level == 0)
+    }
+
     /// Brings nearer what the packet of a class will meet: step by step, each of which needs the one
     /// before.
     #[inline]

@@ -26,7 +26,7 @@ use weir_packet::{DropReason, Packet};
 
 use self::classes::{Class, Tree};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Load, Node, Ops, Qdisc, QueueCx, classify, pkt_len,
+    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, classify, pkt_len,
     table, words,
 };
 use crate::block::Block;
@@ -36,6 +36,7 @@ use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
 /// The kind's line.
 pub const OPS: Ops = Ops {
     classful: true,
+    refills: true,
     filters: true,
     class_rates: Some(""),
     ..Ops::new("htb", create)
@@ -284,33 +285,17 @@ impl Qdisc for Htb {
         self.tree.find(classid).unwrap_or(0)
     }
 
-    fn leaf(&self, class: u32) -> Option<Arc<Node>> {
-        self.tree.get(class)?.leaf.node()
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        Some(&self.tree.get(class)?.leaf)
     }
 
-    fn graft(
-        &mut self,
-        class: u32,
-        new: Option<Arc<Node>>,
-        create: &Create<'_>,
-        gone: &mut Gone,
-    ) -> Result<Option<Arc<Node>>, Error> {
-        let id = self.tree.id(class);
-        let class_mut = self.tree.class_mut(class);
-        if class_mut.level > 0 {
-            return Err(Error::new(EINVAL));
-        }
-        let new = create.grafted(new, id);
-        let old = class_mut.leaf.replace(new, &mut self.total, gone);
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        let class = self.tree.leaf_mut(class)?;
+        Some((&mut class.leaf, &mut self.total))
+    }
+
+    fn rest(&mut self, class: u32) {
         self.tree.deactivate(class);
-        Ok(old)
-    }
-
-    fn child_changed(&mut self, class: u32, before: Load, after: Load) {
-        self.total.moved(before, after);
-        if after.len == 0 && class != 0 {
-            self.tree.deactivate(class);
-        }
     }
 
     fn block(&self, class: u32) -> Option<Arc<Block>> {
