@@ -45,6 +45,8 @@ pub(crate) struct Tree {
     pub root: Option<Arc<Node>>,
     /// `ingress` or `clsact`.
     pub ingress: Option<Arc<Node>>,
+    /// Whether a request was ever made for them: the builtin qdisc stands there since (`dev_ingress_queue`).
+    pub ingress_queue: bool,
     /// Those under classes that have a handle, by it.
     pub children: BTreeMap<u32, Arc<Node>>,
 }

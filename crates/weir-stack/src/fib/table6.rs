@@ -122,7 +122,7 @@ impl<D: RouteDevice> Family<u128, D> {
                 // Told as added, so that telling their removal makes sense.
                 tell(first, events);
                 for info in &parts[..count] {
-                    let gone = table.take(config, |other| Arc::ptr_eq(other, info), false);
+                    let gone = table.take(config, |other| Arc::ptr_eq(other, info), false, false);
                     events.extend(gone);
                 }
                 return Err(match replace {
@@ -175,13 +175,13 @@ impl<D: RouteDevice> Family<u128, D> {
                         || found.is_some_and(|found| found.gateway == hop.gateway))
             };
             let whole = whole && hop.gateway.is_none();
-            match table.take(config, matches, whole) {
-                Some(event) => {
-                    events.push(event);
-                    Ok(())
-                }
-                None => Err(Error::new(errno::ESRCH)),
-            }
+            // `fib6_null_entry`, a kernel's without a device, stands where no default route does.
+            let null = hop.oif == 0
+                && hop.gateway.is_none()
+                && config.priority == 0
+                && [0, rta::prot::KERNEL].contains(&config.protocol);
+            events.push(table.take(config, matches, whole, null)?);
+            Ok(())
         };
         let done = match &config.multipath {
             None => one(&config.hop, true, events),
@@ -313,7 +313,7 @@ impl<D: RouteDevice> Family<u128, D> {
             prefsrc: config.prefsrc,
             metrics: config.metrics.clone().filter(|metrics| !metrics.is_empty()),
             expires: config.expires,
-            pref: config.pref,
+            pref: if reject { 0 } else { config.pref },
             reject,
             addrconf: config.addrconf,
         };
@@ -539,7 +539,8 @@ impl<D: RouteDevice> Table<u128, D> {
         let ecmp = info.is_ecmp();
         let mut flags = nlm::F_EXCL | (nlflags & nlm::F_APPEND);
         self.edit(config.dst, config.dst_len, |routes| {
-            if routes.is_empty() && replace && !create {
+            // The default prefix always has a node.
+            if routes.is_empty() && config.dst_len != 0 && replace && !create {
                 return Err(Error::msg(
                     errno::ENOENT,
                     "Can not replace route - no match found",
@@ -616,10 +617,12 @@ impl<D: RouteDevice> Table<u128, D> {
         config: &RouteConfig<u128>,
         matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
         whole: bool,
-    ) -> Option<Event<u128, D>> {
-        let taken = self.edit(config.dst, config.dst_len, |routes| {
+        null: bool,
+    ) -> Result<Event<u128, D>, Error> {
+        self.edit(config.dst, config.dst_len, |routes| {
             let Some(at) = routes.iter().position(|alias| matches(&alias.info)) else {
-                return Ok((false, None));
+                let null = null && routes.is_empty() && config.dst_len == 0;
+                return Err(Error::new(if null { errno::ENOENT } else { errno::ESRCH }));
             };
             let info = routes[at].info.clone();
             let mut route = self.route6(config.dst, config.dst_len, routes, &info);
@@ -630,15 +633,12 @@ impl<D: RouteDevice> Table<u128, D> {
                 let goes = |other: &Arc<RouteInfo<D>>| Arc::ptr_eq(other, &alias.info);
                 !goes(&info) && !route.siblings.iter().any(goes)
             });
-            Ok((
-                true,
-                Some(Event {
-                    new: false,
-                    flags: 0,
-                    route,
-                }),
-            ))
-        });
-        taken.ok().flatten()
+            let event = Event {
+                new: false,
+                flags: 0,
+                route,
+            };
+            Ok((true, event))
+        })
     }
 }

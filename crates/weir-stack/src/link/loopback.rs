@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use weir_netlink::Error;
 use weir_netlink::ifla::{arphrd, iff};
 use weir_packet::Batch;
 
 use crate::cpu::Cx;
-use crate::device::{Device, Mac, NewDevice};
+use crate::device::{Device, NewDevice};
 use crate::link::Link;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -44,10 +43,6 @@ impl Link for Loopback {
 
     fn mtu_bounds(&self) -> (u32, u32) {
         (0, 0)
-    }
-
-    fn check_address(&self, _: &Mac) -> Result<(), Error> {
-        Ok(())
     }
 
     fn tso_max_size(&self) -> u32 {

@@ -2,8 +2,8 @@
 //! `veth`: a pair of Ethernet devices; what one sends the other receives (`drivers/net/veth.c`).
 //!
 //! `IFLA_INFO_DATA` holds `VETH_INFO_PEER`: an `ifinfomsg` and link attributes for the peer (name,
-//! address, mtu, namespace...). Without it the peer gets the next free `veth%d`. The carrier follows
-//! the peer's being up; deleting one deletes both.
+//! address, mtu, namespace...). Without it the peer is like the first, but for its address and its
+//! name, the next free `veth%d`. The carrier follows the peer's being up; deleting one deletes both.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -49,12 +49,12 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             ns: new.ns.clone(),
             name: KIND.pattern.into(),
             ifindex: 0,
-            mtu: None,
+            mtu: new.mtu,
             address: None,
-            broadcast: None,
-            txqlen: None,
-            group: None,
-            queues: (1, 1),
+            broadcast: new.broadcast,
+            txqlen: new.txqlen,
+            group: new.group,
+            queues: new.queues,
             link: None,
             link_ns: new.ns.clone(),
             flags: (0, 0),

@@ -14,10 +14,11 @@
 mod entry;
 mod output;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+use weir_netlink::ifla::iff;
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
@@ -73,6 +74,7 @@ impl Neighbours {
     }
 
     /// The entry of an address, made if there is none; `None` when the table is full of entries in use.
+    /// A device with one other end, or none, has one for all IPv4 addresses (`arp_constructor`).
     pub fn get_or_make(
         &self,
         stack: &Stack,
@@ -80,6 +82,11 @@ impl Neighbours {
         address: IpAddr,
         guard: &Guard,
     ) -> Option<Arc<Neighbour>> {
+        let one = device.flags() & (iff::LOOPBACK | iff::POINTOPOINT) != 0;
+        let address = match address {
+            IpAddr::V4(_) if one => Ipv4Addr::UNSPECIFIED.into(),
+            address => address,
+        };
         if let Some(entry) = self.get(device.key, address, guard) {
             return Some(entry.clone());
         }

@@ -81,9 +81,30 @@ impl<'a> Job<'a> {
         self.request.env
     }
 
-    fn kind_is(&self, ops: &Ops) -> bool {
-        let kind = self.tb.get(tca::KIND);
-        kind.is_none_or(|kind| kind.c_str() == ops.kind.as_bytes())
+    fn kind_is(&self, kind: &str) -> bool {
+        let wanted = self.tb.get(tca::KIND);
+        wanted.is_none_or(|wanted| wanted.c_str() == kind.as_bytes())
+    }
+
+    /// Checks what a request to show or delete says of the qdisc it found; whether it is to delete.
+    fn deletes(&self, handle: u32, kind: &str) -> Result<bool, Error> {
+        let classid = self.tcm.parent;
+        if classid != 0 && self.tcm.handle != 0 && handle != self.tcm.handle {
+            return Err(text(EINVAL, "Invalid handle"));
+        }
+        if !self.kind_is(kind) {
+            return Err(text(EINVAL, "Invalid qdisc name"));
+        }
+        if self.request.ty() != rtm::DELQDISC {
+            return Ok(false);
+        }
+        if classid == 0 {
+            return Err(text(EINVAL, "Classid cannot be zero"));
+        }
+        if handle == 0 {
+            return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
+        }
+        Ok(true)
     }
 
     /// `tc_get_qdisc`, which deletes as well.
@@ -113,33 +134,21 @@ impl<'a> Job<'a> {
                     let inner = above.lock();
                     inner.qdisc.is_empty(inner.qdisc.find(classid))
                 }
-                None => classid == h::ROOT,
+                None => classid == h::ROOT || tree.ingress_queue,
             };
-            let missing = "Cannot find specified qdisc on specified device";
             match node {
                 Some(node) => node,
-                // The builtin qdisc of a device that never was up, or of a class: it has handle zero.
-                None if builtin && self.request.ty() == rtm::DELQDISC => {
-                    return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
+                // The builtin qdisc of a device that never was up, or of a class, which is not shown.
+                None if builtin => return self.deletes(0, "noop").map(|_| ()),
+                None => {
+                    let missing = "Cannot find specified qdisc on specified device";
+                    return Err(text(ENOENT, missing));
                 }
-                None => return Err(text(ENOENT, missing)),
             }
         };
-        if classid != 0 && self.tcm.handle != 0 && node.handle != self.tcm.handle {
-            return Err(text(EINVAL, "Invalid handle"));
-        }
-        if !self.kind_is(node.ops) {
-            return Err(text(EINVAL, "Invalid qdisc name"));
-        }
-        if self.request.ty() == rtm::GETQDISC {
+        if !self.deletes(node.handle, node.ops.kind)? {
             self.notify(classid, None, Some(&node), reply);
             return Ok(());
-        }
-        if classid == 0 {
-            return Err(text(EINVAL, "Classid cannot be zero"));
-        }
-        if node.handle == 0 {
-            return Err(text(ENOENT, "Cannot delete qdisc with handle of zero"));
         }
         self.graft(&mut tree, parent.as_ref(), Some(node), None, reply)?;
         let up = self.device.is_up();
@@ -166,6 +175,7 @@ impl<'a> Job<'a> {
         let mut node = if classid == h::ROOT {
             tree.root.clone()
         } else if classid == h::INGRESS {
+            tree.ingress_queue = true;
             tree.ingress.clone()
         } else {
             let found = tree.find(classid & h::MAJ_MASK);
@@ -199,7 +209,7 @@ impl<'a> Job<'a> {
                 self.request.has(nlm::F_REPLACE),
             );
             let exclusive = self.request.has(nlm::F_EXCL);
-            if self.kind_is(present.ops) {
+            if self.kind_is(present.ops.kind) {
                 return self.change(&tree, node, reply);
             }
             if !(create && (replace || exclusive)) && (create || replace || exclusive) {
@@ -225,7 +235,7 @@ impl<'a> Job<'a> {
         if self.request.has(nlm::F_EXCL) {
             return Err(text(EEXIST, "Exclusivity flag on, cannot override"));
         }
-        if !self.kind_is(node.ops) {
+        if !self.kind_is(node.ops.kind) {
             return Err(text(EINVAL, "Invalid qdisc name"));
         }
         if node.ops.ingress {
@@ -251,7 +261,7 @@ impl<'a> Job<'a> {
         if self.request.has(nlm::F_EXCL) {
             return Err(text(EEXIST, "Exclusivity flag on, cannot modify"));
         }
-        if !self.kind_is(node.ops) {
+        if !self.kind_is(node.ops.kind) {
             return Err(text(EINVAL, "Invalid qdisc name"));
         }
         let options = self.tb.get(tca::OPTIONS);

@@ -75,3 +75,17 @@ ip -6 route flush table main
 ip -6 route show table all
 ip link del d0
 ip -6 route show table all
+# Where no default route is.
+ip link add e0 type dummy
+ip link set e0 up
+ip -6 route del default table 77
+ip -6 route change default dev e0 table 77
+ip -6 route add 2001:db8:77::/48 dev e0 table 77
+ip -6 route del default table 77
+ip -6 route del default table 77 proto static
+ip -6 route del default dev e0 table 77
+ip -6 route change default dev e0 table 77
+ip -6 route change 2001:db8:78::/48 dev e0 table 77
+ip -6 route add blackhole 2001:db8:79::/48 pref high table 77
+ip -6 route show table 77
+ip link del e0

@@ -38,3 +38,15 @@ tc class add dev d0 parent 1:1 classid 1:2 drr
 tc class del dev d0 classid 1:7
 tc class show dev d0
 tc qdisc del dev d0 root
+# The builtin qdisc, where none is yet or any more.
+ip link add d1 address 02:00:00:00:00:02 type dummy
+tc qdisc del dev d1 root handle 2:
+tc qdisc del dev d1 root fq
+tc qdisc del dev d1 root
+tc qdisc del dev d1 ingress
+tc qdisc del dev d1 parent ffff:fff1 handle 8001:
+tc qdisc add dev d1 ingress
+tc qdisc del dev d1 ingress
+tc qdisc del dev d1 ingress
+tc qdisc del dev d1 parent ffff:fff1 handle 8001:
+tc qdisc del dev d1 parent ffff:fff1
