@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random filters match in Weir what they match on Linux: the counters of each set of rules in
-//! `classify/` (`make.py` made them, but for marks-1) after the packets beside it are those of Linux 6.1
+//! `classify/` (`make.py` made them, but for marks and routed) after the packets beside it are those of Linux 6.1
 //! (`classify/record.sh`), those of each filter and each key of u32 among them.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
@@ -46,6 +46,14 @@ fn basic_rules() {
     for seed in 1..=3 {
         play(&format!("basic-{seed}"));
     }
+}
+
+/// Packets that have been routed, some through a device they were redirected to: `route`, `meta`, `flow`
+/// and the transmit queues `skbedit` chose.
+#[test]
+fn routed() {
+    play("routed-1");
+    play("routed-2");
 }
 
 /// Marks set by an action, looked for by `fw`, `u32` and `basic`; and routes of what has none.

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# play.sh SCRIPT SEND...: the devices, the rules of SCRIPT (tc commands, a line each; what is refused is
-# told), then SEND, which has the packets received by d0, then the counters of filters and classes.
+# play.sh SCRIPT SEND...: the devices, the rules of SCRIPT (commands, a line each; first those that are not
+# tc's; what tc refuses is told), then SEND, which has the packets received by d0, then the counters of
+# filters and classes.
 # The same on Linux (record.sh) and in Weir (classify.rs).
 LC_ALL=C
 export LC_ALL
@@ -15,8 +16,11 @@ for dev in d0 p0 d1 p1; do
     echo 1 >"/proc/sys/net/ipv6/conf/$dev/disable_ipv6"
     ip link set "$dev" up
 done
+grep -v '^tc ' "$script" | sh -e || exit
 tc qdisc add dev d0 clsact
-sed 's/^tc //' "$script" | tc -force -batch - 2>&1 | sed 's/^Command failed -/refused: /'
+sed -n 's/^tc //p' "$script" | tc -force -batch - 2>&1 | sed 's/^Command failed -/refused: /'
 "$@"
-tc -s filter show dev d0 ingress | sed -E 's/ installed [0-9]+ sec( used [0-9]+ sec)?//; s/ firstused [0-9]+ sec//'
+for hook in "d0 ingress" "d1 egress"; do
+    tc -s filter show dev $hook
+done 2>/dev/null | sed -E 's/ installed [0-9]+ sec( used [0-9]+ sec)?//; s/ firstused [0-9]+ sec//'
 tc -s class show dev d1 | grep -E '^class|Sent' || true
