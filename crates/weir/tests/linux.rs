@@ -64,6 +64,11 @@ fn queues() {
 }
 
 #[test]
+fn terse_dumps() {
+    same_as_linux("terse");
+}
+
+#[test]
 fn taprio() {
     same_as_linux("taprio");
 }

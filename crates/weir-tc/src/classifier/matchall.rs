@@ -18,7 +18,7 @@ use weir_sync::primitive::atomic::AtomicU64;
 use weir_sync::rcu::PublishedOption;
 
 use super::exts::{self, Exts};
-use super::{Change, Classifier, Filter, Ops};
+use super::{Change, Classifier, Filter, Ops, Terse};
 use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
@@ -161,6 +161,10 @@ impl Filter for Head {
 
     fn exts(&self) -> &Exts {
         &self.exts
+    }
+
+    fn terse(&self) -> Terse {
+        Terse::Passed
     }
 
     fn dump(&self, w: &mut Writer, _terse: bool, env: &Env<'_>) {

@@ -92,10 +92,21 @@ pub trait Filter: Any + Send + Sync {
     fn dump(&self, w: &mut Writer, terse: bool, env: &Env<'_>);
     /// Its actions and class.
     fn exts(&self) -> &exts::Exts;
-    /// Whether the kind has a terse dump.
-    fn has_terse_dump(&self) -> bool {
-        false
+    /// What a terse dump does with it.
+    fn terse(&self) -> Terse {
+        Terse::Ends
     }
+}
+
+/// What a terse dump does with a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Terse {
+    /// Shows it.
+    Shown,
+    /// Ends with EMSGSIZE: the kind has no terse form (`tc_cls_stats_dump`).
+    Ends,
+    /// Goes on behind it: the walk of the kind counts what was not written (`mall_walk`).
+    Passed,
 }
 
 /// A request to make or change a filter.

@@ -17,7 +17,7 @@ use super::{
     replay,
 };
 use crate::chain::{Chain, Proto};
-use crate::classifier::{self, Change, Filter};
+use crate::classifier::{self, Change, Filter, Terse};
 use crate::env::{Env, Reply, Requester};
 
 /// Serves a request that is no dump.
@@ -615,8 +615,13 @@ impl Dump {
                 if enough(w) {
                     return Ok(false);
                 }
-                if self.terse && !filter.has_terse_dump() {
-                    return Err(Error::new(weir_netlink::errno::EOPNOTSUPP));
+                match filter.terse() {
+                    Terse::Ends if self.terse => return full(w),
+                    Terse::Passed if self.terse => {
+                        self.from = at + 1;
+                        continue;
+                    }
+                    _ => {}
                 }
                 let filter = Some(&*filter);
                 if node

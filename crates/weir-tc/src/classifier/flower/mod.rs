@@ -46,7 +46,7 @@ use self::lanes::GROUP;
 use self::mask::{Masks, UnderMask};
 use self::parse::Masked;
 use super::exts::{self, Exts};
-use super::{Change, Classifier, Hit, Hits, Lookup, Ops, Template};
+use super::{Change, Classifier, Hit, Hits, Lookup, Ops, Template, Terse};
 use crate::context::Context;
 use crate::env::Env;
 use crate::index::IndexTable;
@@ -406,8 +406,8 @@ impl super::Filter for Filter {
         &self.exts
     }
 
-    fn has_terse_dump(&self) -> bool {
-        true
+    fn terse(&self) -> Terse {
+        Terse::Shown
     }
 
     fn dump(&self, w: &mut Writer, terse: bool, env: &Env<'_>) {
