@@ -63,6 +63,12 @@ fn queues() {
     same_as_linux("queues");
 }
 
+/// Requests about filters, chains, blocks and actions that are refused, and what is there after them.
+#[test]
+fn refusals() {
+    same_as_linux("refusals");
+}
+
 #[test]
 fn terse_dumps() {
     same_as_linux("terse");
