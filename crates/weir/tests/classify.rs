@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Random filters match in Weir what they match on Linux: the counters of each set of rules in
-//! `classify/` (`make.py` made them, but for marks and routed) after the packets beside it are those of Linux 6.1
+//! `classify/` (`make.py` made those whose names it has) after the packets beside it are those of Linux 6.1
 //! (`classify/record.sh`), those of each filter and each key of u32 among them.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
@@ -17,8 +17,8 @@ fn play(name: &str) {
     let packets = format!("d0={}", folder.join("packets.pcap").display());
     let mut command = weir(User::Own, &["run", "--quiet", "--in", &packets]);
     command.args(["--", "bash"]);
-    command.arg(folder.join("play.sh"));
-    command.arg(folder.join(format!("{name}.cmd")));
+    command.current_dir(&folder);
+    command.args(["play.sh", &format!("{name}.cmd")]);
     command.args(["bash", "-c", "exec \"$WEIR\" play --until 5s >/dev/null"]);
     let output = output(&mut command);
     let got = text(&output.stdout);
@@ -54,6 +54,18 @@ fn basic_rules() {
 fn routed() {
     play("routed-1");
     play("routed-2");
+}
+
+/// Devices that redirect and mirror to each other and to themselves: how often each action runs.
+#[test]
+fn circles() {
+    play("circle-1");
+}
+
+/// What `tunnel_key`, `skbedit` and `ife` write beside the packet, looked for by `flower` and `basic`.
+#[test]
+fn metadata() {
+    play("meta-1");
 }
 
 /// Marks set by an action, looked for by `fw`, `u32` and `basic`; and routes of what has none.

@@ -12,7 +12,7 @@ TIMEOUT=900 ../../../../examples/on-linux.sh bash -c '
     new=$1
     shift
     # The modules are there before the first rule, which would be given up and made anew else.
-    for module in act_gact act_mirred act_skbedit cls_fw cls_route cls_matchall cls_u32 cls_basic cls_flow em_cmp em_nbyte em_u32 em_meta sch_prio; do
+    for module in act_gact act_mirred act_skbedit act_tunnel_key act_ife cls_flower cls_fw cls_route cls_matchall cls_u32 cls_basic cls_flow em_cmp em_nbyte em_u32 em_meta sch_prio; do
         /run/modprobe $module
     done
     for name; do
