@@ -11,8 +11,12 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weir_netlink::psample::{self as attr, CMD_DEL_GROUP, CMD_NEW_GROUP, CMD_SAMPLE};
+use weir_netlink::psample::{
+    self as attr, CMD_DEL_GROUP, CMD_NEW_GROUP, CMD_SAMPLE, tunnel_key as key,
+};
 use weir_netlink::{GenlMsg, Writer, align, genl, nlm};
+use weir_packet::Tunnel;
+use weir_packet::tunnel::{Ends, OptionKind};
 
 /// Type of the family's messages. Linux gives it out when the module is loaded.
 pub const FAMILY: u16 = genl::START_ALLOC;
@@ -59,6 +63,8 @@ pub struct Sampled<'a> {
     pub data: &'a [u8],
     /// Octets of it to send at most.
     pub cut: u32,
+    /// The packet's tunnel metadata.
+    pub tunnel: Option<&'a Tunnel>,
 }
 
 /// The groups of a namespace.
@@ -151,6 +157,11 @@ impl Groups {
         w.put_u32(attr::GROUP_SEQ, seq);
         w.put_u64(attr::TIMESTAMP, sampled.time);
         w.put_u16(attr::PROTO, sampled.protocol);
+        let mut tunnel = Writer::new();
+        if let Some(info) = sampled.tunnel {
+            fill_tunnel(info, &mut tunnel);
+            meta += HEADER + tunnel.len();
+        }
         let mut len = data.len().min(sampled.cut as usize);
         if meta + align(HEADER + len) > MAX_SIZE {
             len = MAX_SIZE - meta - HEADER - 4;
@@ -158,8 +169,56 @@ impl Groups {
         if len > 0 {
             w.put(attr::DATA, &data[..len]);
         }
+        if sampled.tunnel.is_some() {
+            w.put(attr::TUNNEL, tunnel.bytes());
+        }
         if w.finish(mark).is_ok() {
             self.hearers.tell(GROUP_PACKETS, w.bytes());
+        }
+    }
+}
+
+/// `__psample_ip_tun_to_nlattr`: addresses, ports and a type of service of 0 are left out.
+fn fill_tunnel(tunnel: &Tunnel, w: &mut Writer) {
+    if tunnel.has_id {
+        w.put_be64(key::ID, tunnel.id.into());
+    }
+    let mut given = |ty, octets: &[u8]| {
+        if octets.iter().any(|octet| *octet != 0) {
+            w.put(ty, octets);
+        }
+    };
+    match &tunnel.ends {
+        Ends::V4(src, dst) => {
+            given(key::IPV4_SRC, src);
+            given(key::IPV4_DST, dst);
+        }
+        Ends::V6(ends) => {
+            given(key::IPV6_SRC, &ends.0);
+            given(key::IPV6_DST, &ends.1);
+        }
+    }
+    given(key::TOS, &[tunnel.tos]);
+    w.put_u8(key::TTL, tunnel.ttl);
+    if tunnel.dont_fragment {
+        w.put_flag(key::DONT_FRAGMENT);
+    }
+    if tunnel.checksum {
+        w.put_flag(key::CSUM);
+    }
+    for (ty, port) in [
+        (key::TP_SRC, tunnel.src_port),
+        (key::TP_DST, tunnel.dst_port),
+    ] {
+        if port != 0 {
+            w.put_be16(ty, port);
+        }
+    }
+    if let Some(options) = &tunnel.options {
+        match options.kind {
+            OptionKind::Geneve => w.put(key::GENEVE_OPTS, &options.octets),
+            OptionKind::Erspan => w.put(key::ERSPAN_OPTS, &options.octets),
+            OptionKind::Vxlan | OptionKind::Gtp => {}
         }
     }
 }

@@ -31,3 +31,24 @@ pub const LATENCY: u16 = 12;
 pub const TIMESTAMP: u16 = 13;
 pub const PROTO: u16 = 14;
 pub const MAX: u16 = 14;
+
+/// In `TUNNEL` (`PSAMPLE_TUNNEL_KEY_ATTR_*`).
+pub mod tunnel_key {
+    pub const ID: u16 = 0;
+    pub const IPV4_SRC: u16 = 1;
+    pub const IPV4_DST: u16 = 2;
+    pub const TOS: u16 = 3;
+    pub const TTL: u16 = 4;
+    pub const DONT_FRAGMENT: u16 = 5;
+    pub const CSUM: u16 = 6;
+    pub const OAM: u16 = 7;
+    pub const GENEVE_OPTS: u16 = 8;
+    pub const TP_SRC: u16 = 9;
+    pub const TP_DST: u16 = 10;
+    pub const VXLAN_OPTS: u16 = 11;
+    pub const IPV6_SRC: u16 = 12;
+    pub const IPV6_DST: u16 = 13;
+    pub const PAD: u16 = 14;
+    pub const ERSPAN_OPTS: u16 = 15;
+    pub const IPV4_INFO_BRIDGE: u16 = 16;
+}

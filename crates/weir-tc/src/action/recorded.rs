@@ -3,15 +3,17 @@
 //! is done again here. Requests must be answered alike, options shown alike, and each frame must come
 //! out with the same octets and be counted alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_netlink::psample;
 use weir_netlink::tca::{self, act, stats};
 use weir_netlink::{Attr, Attrs, Fixed, GnetStatsBasic, GnetStatsQueue, TcMsg};
 use weir_packet::header::ethernet::{is_vlan, protocol};
 use weir_packet::{Packet, VlanTag, edit};
 
+use crate::psample::GROUP_PACKETS;
 use crate::testing::{Answer, Stack};
 use crate::verdict::{Target, Verdict};
 
@@ -179,6 +181,22 @@ fn shown(stack: &Stack, egress: bool) -> Vec<(String, String, String)> {
     answers.iter().find_map(nest).expect("the filter is there")
 }
 
+/// The attributes of the messages about packets sampled since the last call, as record.py writes them.
+fn sampled(stack: &Stack) -> Vec<String> {
+    let mut heard = stack.generic.0.lock().unwrap();
+    let packets = heard.drain(..).filter(|(group, _)| *group == GROUP_PACKETS);
+    let one = |(_, message): (u32, Vec<u8>)| {
+        let row = |attr: Attr<'_>| match attr.ty {
+            psample::TIMESTAMP => format!("{}:{}", attr.ty, hex(&[0; 8])),
+            ty => format!("{ty}:{}", hex(attr.payload)),
+        };
+        // Behind the headers of the message and of generic netlink.
+        let rows = weir_netlink::attrs(&message[20..]).map(row);
+        rows.collect::<Vec<_>>().join(" ")
+    };
+    packets.map(one).collect()
+}
+
 /// Sends a frame through the hook; the row of what comes out, and the packet's mark and queue.
 fn through(stack: &Stack, hook: &str, frame: &[u8]) -> (String, (u32, u16)) {
     let Some(mut packet) = arriving(stack, hook, frame) else {
@@ -246,6 +264,7 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
         let mut dumps = Vec::new();
         let mut counted = None;
         let mut metas = BTreeMap::new();
+        let mut samples: BTreeMap<&str, VecDeque<String>> = BTreeMap::new();
         for row in &case.rows {
             let (word, rest) = row.split_once(' ').unwrap();
             match (word, hook) {
@@ -272,6 +291,11 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
                     tell(row, &format!("meta {frame} mark {mark} queue {queue}"));
                     let _ = meta;
                 }
+                ("psample", _) => {
+                    let (frame, expected) = rest.split_once(' ').unwrap();
+                    let heard = samples.get_mut(frame).and_then(VecDeque::pop_front);
+                    tell(expected, &heard.unwrap_or_default());
+                }
                 ("stats", Some(hook)) => {
                     let counted = counted.get_or_insert_with(|| {
                         let mut shown = shown(&stack, hook != "ingress");
@@ -287,12 +311,16 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
                     if meta != (0, 0) {
                         metas.insert(frame, meta);
                     }
+                    samples.insert(frame, VecDeque::from(sampled(&stack)));
                 }
                 _ => tell(row, "not understood"),
             }
         }
         for (frame, meta) in metas {
             tell(&format!("{frame}: no mark and queue"), &format!("{meta:?}"));
+        }
+        for (frame, more) in samples.iter().filter(|(_, more)| !more.is_empty()) {
+            tell(&format!("{frame}: no more samples"), &format!("{more:?}"));
         }
     }
     wrong

@@ -9,7 +9,7 @@
 //! one there is.
 //!
 //! The randomness is the seeded one of the device. A sample begins at the link-layer header, carries
-//! the devices it came from and goes to, and the wall-clock time of the stack's clock.
+//! the devices it came from and goes to, the tunnel metadata, and the wall-clock time of the stack's clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -84,6 +84,7 @@ impl Kind for Sample {
             protocol: packet.protocol,
             data,
             cut: u32::try_from(cut).unwrap_or(u32::MAX),
+            tunnel: packet.tunnel().map(|tunnel| &**tunnel),
         };
         self.groups.sample(&sampling.group, &sampled);
         control

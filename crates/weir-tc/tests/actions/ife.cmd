@@ -28,3 +28,27 @@ tc actions replace action ife encode use mark 4 index 1
 tc actions replace action ife encode use mark 4 index 1 goto chain 5
 tc actions add action ife decode allow mark index 3
 tc actions del action ife index 3
+
+none ife
+flat ife 1:G01000000
+raw ife
+raw ife 1:G
+raw ife 1:G0100
+raw ife 1:G00000000
+raw ife 1:G02000000
+raw ife 1:G04000000
+raw ife 1:B01000000
+raw ife 1:B00000000 6n:
+raw ife 1:G01000000 6n:
+raw ife 1:G01000000 6n:08000100070000000800010009000000
+raw ife 1:G01000000 6n:0600010007000000
+raw ife 1:G01000000 6n:0800000007000000
+raw ife 1:G01000000 6n:0800020007000000
+raw ife 1:G01000000 6n:0800040007000000
+raw ife 1:G01000000 6n:0800060007000000
+raw ife 1:G01000000 6n:0800050007000000
+raw ife 1:G01000000 6n:04000200
+raw ife 1:G01000000 3:02aa000000
+raw ife 1:G01000000 3:02aa00000001ff
+raw ife 1:G01000000 5:0800
+raw ife 1:G01000000 5:08

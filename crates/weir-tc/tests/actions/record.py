@@ -25,7 +25,8 @@ hexadecimal, with sequence numbers 0; `= ` the errno and extended acknowledgemen
 behind a hook, `dump KIND` and the options of each action as Linux shows them; for each frame its name
 and what came out (a tag in the metadata is put in its place): `=` the same, `-` nothing, else
 `A HEX B`: A octets as before, then these, then B octets as the frame ended before; `meta NAME` with
-mark and queue of the packet where they are not 0; and at last `stats KIND` with octets, packets,
+mark and queue of the packet where they are not 0; `psample NAME` with the attributes of the message
+about the sampled packet, its time 0; and at last `stats KIND` with octets, packets,
 drops and overlimits of each action.
 The devices are those of src/testing.rs: lo, pd0, d0, pd1, d1, with indices 1 to 5.
 """
@@ -223,6 +224,32 @@ def received(s):
         out.append((data, mark))
 
 
+class Psample:
+    """Hears the group `packets` of generic netlink's family psample."""
+
+    def __init__(self):
+        run("tc actions add action sample rate 1 group 99 && tc actions flush action sample")  # loads the module
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
+        self.socket.bind((0, 0))
+        body = struct.pack("=BBH", 3, 1, 0) + attribute(2, b"psample\0")  # CTRL_CMD_GETFAMILY by name
+        self.socket.send(struct.pack("=IHHII", 16 + len(body), 16, 1, 0, 0) + body)
+        family = dict(attributes(self.socket.recv(1 << 16)[20:]))
+        groups = [dict(attributes(group)) for _, group in attributes(family[7])]
+        number = next(struct.unpack("=I", group[2])[0] for group in groups if group[1] == b"packets\0")
+        self.socket.setsockopt(270, 1, number)  # SOL_NETLINK, NETLINK_ADD_MEMBERSHIP
+        self.socket.setblocking(False)
+
+    def heard(self):
+        out = []
+        while True:
+            try:
+                data = self.socket.recv(1 << 16)
+            except BlockingIOError:
+                return out
+            rows = [(kind, bytes(8) if kind == 13 else value) for kind, value in attributes(data[20:]) if value]
+            out.append(" ".join(f"{kind}:{value.hex()}" for kind, value in rows))
+
+
 def difference(frame, data):
     if data == frame:
         return "="
@@ -237,6 +264,7 @@ def through(hook, prefixes, choose, out):
     target = "d1" if hook == "ingress" else "d0"
     sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     taps = tap(target), tap(target, queue=True)
+    PSAMPLE.heard()
     for name, frame in frames().items():
         if prefixes and not name.startswith(tuple(prefixes)):
             continue
@@ -252,8 +280,9 @@ def through(hook, prefixes, choose, out):
                 seen, queues = (received(s) for s in taps)
         if hook == "tagged":
             frame = frame[:12] + struct.pack("!HH", 0x8100, 5) + frame[12:]
+        samples = [f"psample {name} {message}" for message in PSAMPLE.heard()]
         if not seen:
-            out.append(f"{name} -")
+            out += [f"{name} -", *samples]
             continue
         if len(seen) > 1:
             return print(f"{name}: a frame came late, again:")
@@ -263,6 +292,7 @@ def through(hook, prefixes, choose, out):
         queue = len(queues[0][0]) - 16 if choose else 0
         if mark or queue:
             out.append(f"meta {name} mark {mark} queue {queue}")
+        out += samples
     return True
 
 
@@ -362,5 +392,6 @@ SCRATCH = namespace()
 CLSACT = sent("tc qdisc add dev d0 clsact")
 MEASURED = namespace()
 RTNETLINK = Rtnetlink()
+PSAMPLE = Psample()
 for name in [name for name in sys.argv[1:] if name != "--new"] or NAMES:
     record(name, "--new" in sys.argv)

@@ -13,3 +13,17 @@ tc actions replace action simple sdata x goto chain 3 index 1
 tc actions del action simple index 1
 tc actions del action simple index 1
 tc actions get action simple index 1
+
+none simple
+flat simple 2:G 3:6100
+raw simple
+raw simple 2:G
+raw simple 2:0011
+raw simple 3:6100
+raw simple 2:G 3:61
+raw simple 2:G 3:00
+raw simple 2:G 3:
+raw simple 2:B
+raw simple 2:B 3:6100
+raw simple 2:G 3:6162636465666768696a6b6c6d6e6f707172737475767778797a30313233343500
+raw simple 2:G 3:6162636465666768696a6b6c6d6e6f707172737475767778797a3031323300
