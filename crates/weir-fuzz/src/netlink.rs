@@ -10,7 +10,7 @@
 //! group, is made of whole messages with whole attributes; a request that asks for an answer gets
 //! one, with its sequence number; answers are bounded; and afterwards every table can be dumped.
 
-use weir_netlink::{HEADER_LEN, Message, attrs, messages, nlm};
+use weir_netlink::{HEADER_LEN, Message, TcMsg, Writer, attrs, messages, nlm, rtm};
 use weir_stack::connection::{NoPeer, Options};
 use weir_stack::{Config, Connection, Cpu, Stack};
 
@@ -23,6 +23,18 @@ const MESSAGES: usize = 256;
 const DUMP_DATAGRAMS: usize = 10_000;
 /// What is dumped at the end: links, addresses, routes, neighbours, rules, qdiscs, namespace ids.
 const TABLES: [u16; 7] = [18, 22, 26, 30, 34, 38, 90];
+
+/// And for each pair's first end: its classes, and filters and chains at places where a qdisc may have them.
+const PLACES: [(u16, u32); 8] = [
+    (rtm::GETTCLASS, 0),
+    (rtm::GETTFILTER, 0),
+    (rtm::GETTFILTER, 0x1_0000),
+    (rtm::GETTFILTER, 0xffff_fff2),
+    (rtm::GETTFILTER, 0xffff_fff3),
+    (rtm::GETCHAIN, 0x1_0000),
+    (rtm::GETCHAIN, 0xffff_fff2),
+    (rtm::GETCHAIN, 0xffff_fff3),
+];
 
 /// Feeds `bytes` to a stack of their own.
 pub fn run(bytes: &[u8]) {
@@ -53,6 +65,18 @@ pub fn run(bytes: &[u8]) {
         dump[4..6].copy_from_slice(&table.to_ne_bytes());
         dump[6..8].copy_from_slice(&(nlm::F_REQUEST | nlm::F_DUMP).to_ne_bytes());
         client.datagram(&dump);
+    }
+    for (place, ifindex) in PLACES.iter().flat_map(|place| [(place, 3), (place, 5)]) {
+        let mut w = Writer::new();
+        let message = w.message(place.0, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
+        w.fixed(&TcMsg {
+            ifindex,
+            parent: place.1,
+            ..TcMsg::default()
+        });
+        w.finish(message)
+            .expect("a writer without a bound is never full");
+        client.datagram(w.bytes());
     }
     // Teardown with all that was made.
     for namespace in stack.all_namespaces() {

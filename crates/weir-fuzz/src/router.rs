@@ -19,13 +19,14 @@ const SYSCTLS: [(&str, &[u8]); 4] = [
     ("ipv4/conf/d1/proxy_arp", b"1"),
 ];
 
-/// `ip link add NAME type veth peer name PEER`
+/// `ip link add NAME numtxqueues 4 type veth peer name PEER`: some qdiscs want several queues.
 pub fn pair((name, peer): (&str, &str)) -> Vec<u8> {
     let mut out = Writer::new();
     let flags = nlm::F_REQUEST | nlm::F_ACK | nlm::F_CREATE | nlm::F_EXCL;
     let message = out.message(rtm::NEWLINK, flags, 1, 0);
     out.fixed(&IfInfoMsg::default());
     out.put_str(ifla::IFNAME, name);
+    out.put_u32(ifla::NUM_TX_QUEUES, 4);
     let info = out.nest(ifla::LINKINFO);
     out.put_str(ifla::info::KIND, "veth");
     let data = out.nest(ifla::info::DATA);
@@ -71,7 +72,7 @@ pub fn set_up(stack: &Stack) -> Vec<(String, i32)> {
 }
 
 /// Sends a datagram; the errno it is refused with, or 0.
-fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
+pub fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
     client.request(datagram);
     let mut result = 0;
     while let Some(answer) = client.mailbox().take() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Every file of the fuzz corpora through its target, and seeded mutations of each; the requests
-//! of real `ip` and `tc` that weir-netlink keeps as test vectors are part of the netlink corpus.
+//! of real `ip` and `tc` that weir-netlink and weir-tc keep as test vectors are part of the netlink
+//! corpus.
 //!
 //! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16). A failure
 //! names the file and leaves the input in the temporary folder, ready for the corpus.
@@ -10,7 +11,17 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use weir_fuzz::{TARGETS, Target};
+use weir_fuzz::{TARGETS, Target, router};
+use weir_netlink::messages;
+use weir_stack::connection::NoPeer;
+use weir_stack::{Config, Connection, Stack};
+
+/// Recorded requests, below `crates`; ci/fuzz begins with them, too.
+const VECTORS: [&str; 3] = [
+    "weir-netlink/tests/vectors",
+    "weir-tc/tests/vectors",
+    "weir-tc/tests/actions",
+];
 
 /// SplitMix64: a mutation depends on its file and number alone.
 struct Random(u64);
@@ -76,9 +87,11 @@ fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = files(&crates.join("../fuzz/corpus").join(target.name));
     if target.name == "netlink" {
-        let vectors = files_of(&crates.join("weir-netlink/tests/vectors"), "vec");
-        assert!(!vectors.is_empty());
-        files.extend(vectors);
+        for folder in VECTORS {
+            let vectors = files_of(&crates.join(folder), "vec");
+            assert!(!vectors.is_empty());
+            files.extend(vectors);
+        }
     }
     let mut inputs = Vec::new();
     for file in files {
@@ -148,5 +161,36 @@ fn corpora() {
                 run(target, &name, &format!("mutation {round}"), &input);
             }
         }
+    }
+}
+
+/// The corpus makes a qdisc, a filter and an action of each kind there is.
+#[test]
+fn every_kind_is_made() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(crates.join("weir-tc/tests/vectors/kinds.vec")).unwrap();
+    let mut sent = Vec::new();
+    for (command, requests) in recorded(&text).into_iter().skip(1) {
+        let stack = Stack::new(Config::default());
+        let namespace = stack.namespace(Stack::INITIAL).unwrap();
+        let mut client = Connection::new(&stack, &namespace, 1, Box::new(NoPeer), None);
+        let pairs = router::PAIRS.map(router::pair);
+        let made = messages(&requests[1..]).filter(|message| message.header.ty & 3 == 0);
+        for request in pairs.iter().map(Vec::as_slice).chain(made.map(|m| m.bytes)) {
+            assert_eq!(router::send(&mut client, request), 0, "{command}");
+        }
+        sent.extend(requests);
+    }
+    let qdiscs = weir_tc::qdisc::KINDS.iter().map(|ops| ops.kind);
+    let classifiers = weir_tc::classifier::KINDS.iter().map(|ops| ops.kind);
+    let actions = weir_tc::action::KINDS.iter().map(|ops| ops.kind);
+    for kind in qdiscs.chain(classifiers).chain(actions) {
+        // `TCA_KIND`, or `TCA_ACT_KIND`.
+        let length = 5 + kind.len() as u8;
+        let attribute = [&[length, 0, 1, 0], kind.as_bytes(), &[0]].concat();
+        let there = sent
+            .windows(attribute.len())
+            .any(|window| window == attribute);
+        assert!(there, "{kind}");
     }
 }

@@ -7,7 +7,7 @@ Usage: unshare -nm record.py [FOLDER] [NAME...]     (as root, or with unshare -r
 FOLDER has the vectors; without it, where this script is.
 
 A .cmd file holds one command a line; `#` starts a comment, `!` marks a command that only prepares
-and is not recorded. Each file runs in a network namespace of its own. A .vec file holds, for each
+and is not recorded. ` ;; ` stands between commands of one line, recorded as one. Each file runs in a network namespace of its own. A .vec file holds, for each
 command, its line after `$ ` and the messages it sent, one datagram a line, in hexadecimal.
 Sequence numbers (the clock, in iproute2) are written as 1, 2, ... and port ids as 0, so that
 recordings compare. The devices are veth pairs, which every kernel has.
@@ -63,16 +63,17 @@ def record(name):
             subprocess.run(line[1:], shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             continue
         trace = f"/tmp/record.{os.getpid()}"
-        subprocess.run(
-            ["strace", "-qq", "-o", trace, "-e", "trace=sendmsg,sendto", "-e", "write=all"] + shlex.split(line),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20,
-        )
         out.append(f"$ {line}")
         seq = 1
-        for datagram in datagrams(open(trace).read()):
-            datagram, seq = normal(datagram, seq)
-            out.append("> " + datagram.hex())
-        os.unlink(trace)
+        for command in line.split(" ;; "):
+            subprocess.run(
+                ["strace", "-qq", "-o", trace, "-e", "trace=sendmsg,sendto", "-e", "write=all"] + shlex.split(command),
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20,
+            )
+            for datagram in datagrams(open(trace).read()):
+                datagram, seq = normal(datagram, seq)
+                out.append("> " + datagram.hex())
+            os.unlink(trace)
     open(f"{HERE}/{name}.vec", "w").write("\n".join(out) + "\n")
     print(f"{name}: {sum(l.startswith('$') for l in out)} commands, {sum(l.startswith('>') for l in out)} datagrams")
 
