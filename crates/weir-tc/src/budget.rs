@@ -36,6 +36,12 @@ impl Budget {
         }
     }
 
+    /// Filters and octets.
+    #[cfg(test)]
+    pub(crate) fn used(&self) -> (u64, u64) {
+        (self.rules.load(Relaxed), self.memory.load(Relaxed))
+    }
+
     fn take_memory(&self, octets: u64) -> Result<(), Error> {
         let Some(most) = self.max_memory else {
             return Ok(());
@@ -118,8 +124,7 @@ mod tests {
         budget.give_filter();
         budget.give_action(100);
         budget.give_action(100);
-        assert_eq!(budget.rules.load(Relaxed), 0);
-        assert_eq!(budget.memory.load(Relaxed), 0);
+        assert_eq!(budget.used(), (0, 0));
     }
 
     #[test]

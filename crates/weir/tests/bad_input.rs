@@ -411,7 +411,17 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
             "tc filter add dev v0 ingress prio {n} matchall action drop 2>&1 && echo added {n}\n"
         )
     };
-    fs::write(&script, format!("{SETUP}{}{}true\n", rule(2), rule(3))).unwrap();
+    // One datagram from tc: what stands behind a refusal in it is served.
+    let batch = "printf 'filter %s\\n' \
+        'del dev v0 ingress prio 2' 'add dev v0 ingress prio 4 matchall action drop' \
+        'add dev v0 ingress prio 5 matchall action drop' 'del dev v0 ingress prio 49152' \
+        'add dev v0 ingress prio 6 matchall action drop' | tc -force -batch - 2>/dev/null\n\
+        echo left $(tc filter show dev v0 ingress | grep 'handle 0x1' | cut -d' ' -f5)\n";
+    fs::write(
+        &script,
+        format!("{SETUP}{}{}{batch}true\n", rule(2), rule(3)),
+    )
+    .unwrap();
     for (limit, sentence) in [
         (
             ["--max-rules", "2"],
@@ -427,6 +437,7 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
         assert_eq!(status, 0, "{err}");
         assert!(out.contains("added 2") && !out.contains("added 3"), "{out}");
         assert!(out.contains(sentence), "{out}{err}");
+        assert!(out.contains("left 4 6\n"), "{out}{err}");
     }
 }
 

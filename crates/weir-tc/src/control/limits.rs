@@ -2,11 +2,12 @@
 //! Requests against a budget: what does not fit is refused with a sentence, and nothing of it is left.
 
 use weir_netlink::errno::*;
-use weir_netlink::{TcMsg, nlm, rtm};
+use weir_netlink::tca::{act, root};
+use weir_netlink::{TcMsg, TcaMsg, Writer, messages, nlm, rtm};
 
 use super::stress::{filter, shared_action, tc};
 use crate::budget::{Budget, FILTER};
-use crate::testing::Stack;
+use crate::testing::{Stack, vectors};
 
 const ADD: u16 = nlm::F_CREATE | nlm::F_EXCL;
 
@@ -30,10 +31,24 @@ fn filters(stack: &Stack) -> usize {
 }
 
 fn actions(stack: &Stack) -> usize {
-    let all = tc(stack, "tc actions list action gact");
+    of_kind(stack, "gact")
+}
+
+/// How many actions of a kind there are.
+fn of_kind(stack: &Stack, kind: &str) -> usize {
+    let mut w = Writer::new();
+    let mark = w.message(rtm::GETACTION, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
+    w.fixed(&TcaMsg::default());
+    let list = w.nest_noflag(root::TAB);
+    let first = w.nest_noflag(1);
+    w.put_str(act::KIND, kind);
+    w.end(first);
+    w.end(list);
+    w.finish(mark).unwrap();
+    let all = stack.request(w.bytes()).unwrap();
     let tab = all
         .iter()
-        .flat_map(|a| a.message().attrs::<weir_netlink::TcaMsg>().find_type(1));
+        .flat_map(|a| a.message().attrs::<TcaMsg>().find_type(root::TAB));
     tab.map(|tab| tab.attrs().count()).sum()
 }
 
@@ -85,4 +100,39 @@ fn memory_beyond_the_limit_is_refused() {
     stack.request(&bound).unwrap();
     assert_eq!(add(&stack, 4).unwrap_err().errno, ENOMEM);
     assert_eq!((filters(&stack), actions(&stack)), (1, 1));
+}
+
+/// Filters of all kinds with actions of all kinds, with as much memory as the first parts of a request
+/// take: what is made before the limit is reached goes again.
+#[test]
+fn nothing_is_half_made_whatever_the_limit() {
+    let all = vectors(include_str!("../../tests/vectors/kinds.vec"));
+    let adds = |request: &Vec<u8>| messages(request).next().unwrap().header.ty == rtm::NEWTFILTER;
+    let mut refused = 0;
+    for (command, requests) in all.iter().filter(|(_, all)| all.last().is_some_and(adds)) {
+        let (last, before) = requests.split_last().unwrap();
+        let made = (0..10_000).step_by(60).any(|most| {
+            let stack = Stack::with_budget(Budget::new(None, Some(most)));
+            if before.iter().any(|request| stack.request(request).is_err()) {
+                return false;
+            }
+            let there = |stack: &Stack| {
+                let actions = crate::action::KINDS
+                    .iter()
+                    .map(|ops| of_kind(stack, ops.kind));
+                (stack.net.budget().used(), actions.collect::<Vec<_>>())
+            };
+            let found = there(&stack);
+            let Err(error) = stack.request(last) else {
+                return true;
+            };
+            refused += 1;
+            assert_eq!(error.errno, ENOMEM, "{command}");
+            assert!(error.message.unwrap().contains("--max-memory"));
+            assert_eq!(there(&stack), found, "{command}, {most} octets");
+            false
+        });
+        assert!(made, "{command}");
+    }
+    assert!(refused > 100, "{refused}");
 }

@@ -39,10 +39,10 @@ tc qdisc add dev d1 root handle 1: mqprio num_tc 2 map 0 1 0 1 0 0 0 0 0 0 0 0 0
 tc qdisc add dev d1 root handle 1: taprio num_tc 2 map 0 1 0 1 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 base-time 100 sched-entry S 01 300000 sched-entry S 02 300000 clockid CLOCK_TAI
 tc qdisc add dev d0 ingress
 tc qdisc add dev d0 ingress_block 5 egress_block 6 clsact ;; tc filter add block 5 protocol ip pref 1 matchall action drop
-tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 basic match 'cmp(u16 at 9 layer 1 mask 0xff trans gt 5) and (u32(u16 0x0800 0xffff at -2) or not nbyte("abc" at 3 layer 2)) and meta(nf_mark mask 3 eq 2) and meta(random shift 2 lt 9) and meta(dev eq "d0")' classid 1:2 action pass
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 basic match 'cmp(u16 at 9 layer 1 mask 0xff trans gt 5) and (u32(u16 0x0800 0xffff at -2) or not nbyte("abc" at 3 layer 2)) and meta(nf_mark mask 3 eq 2) and meta(random shift 2 lt 9)' classid 1:2 action pass
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 2 handle 1 cgroup match 'u32(u32 1 1 at 0)' action drop
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 3 handle 7 flow hash keys src,dst,proto,proto-src,proto-dst,iif,priority,mark,vlan-tag,rxhash divisor 16 baseclass 1:1 perturb 10 match 'cmp(u8 at 9 layer 1 eq 6)' action pass
-tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 4 flow map key dst and 0xff or 1 xor 3 rshift 2 addend 5 divisor 7 baseclass 1:3
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 4 handle 1 flow map key dst and 0xff or 1 xor 3 rshift 2 addend 5 divisor 7 baseclass 1:3
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 5 handle 3/0xff fw indev d0 classid 1:2 action drop
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 6 route to 3 from 4 classid 1:2 action pass
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 7 route fromif d0 action pass
@@ -71,9 +71,8 @@ tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 m
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action mpls push protocol mpls_uc label 5 tc 3 ttl 9 bos 1 pipe action mpls modify label 6 pipe action mpls dec_ttl pipe action mpls mac_push label 7 pipe action mpls pop protocol ipv4
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action nat ingress 198.51.100.0/24 10.1.2.0 pipe action nat egress any 10.0.0.1
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action pedit ex munge eth dst set 02:aa:aa:aa:aa:aa munge ip ttl add 255 munge ip6 hoplimit set 9 munge tcp dport set 9 munge udp sport add 1 pipe action pedit munge offset 20 u32 at 0 0x0f 2 set 1 retain 0xff
-tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action police rate 1mbit burst 10k mtu 9000 peakrate 2mbit overhead 4 mpu 64 linklayer atm conform-exceed drop/goto chain 3
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action police rate 1mbit burst 10k mtu 9000 peakrate 2mbit overhead 4 mpu 64 linklayer atm conform-exceed drop/pipe
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action police pkts_rate 1000 pkts_burst 200
-tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action police avrate 1mbit conform-exceed drop/pipe
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action sample rate 3 group 5 trunc 64
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action simple sdata hello
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action skbedit priority 1:2 queue_mapping 3 mark 5/0xff ptype host inheritdsfield
