@@ -9,11 +9,13 @@
 //! | pcap, pcapng, either of them gzipped | [`pcap::Reader`] | [`pcap::Writer`] | `pcap/` |
 //! | generator | [`generator::Generator`] | | `generator.rs` |
 //! | null | | [`null::Null`] | `null.rs` |
+//! | AF_PACKET | | [`af_packet::AfPacket`], which may have no room | `af_packet.rs` |
 //!
 //! Nothing here reads the wall clock or holds global state. Errors name the file, the byte where
 //! it broke and what was wrong ([`Error`]).
 #![deny(unsafe_code)]
 
+pub mod af_packet;
 pub mod error;
 pub mod frame;
 pub mod generator;

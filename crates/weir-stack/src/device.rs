@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_packet::{DropReason, Packet};
 use weir_sync::percpu::PerCpu;
-use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::clock::TimerId;
 use crate::drops::{DropCounters, Place};
-use crate::link::Link;
+use crate::link::{Link, Wire};
 use crate::namespace::Namespace;
 use crate::random::SharedGenerator;
+use crate::stack::Shared;
 use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Neigh};
 
 /// Names a device for as long as the stack lives; never reused.
@@ -123,6 +124,8 @@ impl Default for Offload {
 pub(crate) struct TxQueue {
     /// The timer at which the qdisc is asked again; see [`crate::datapath::run_queue`].
     pub watchdog: Mutex<Option<TimerId>>,
+    /// Whether the device has room.
+    pub gate: weir_tc::Gate,
     /// What sending costs, when that was asked for.
     pub counts: OnceLock<Box<PerCpu<crate::datapath::measure::Counts>>>,
 }
@@ -155,6 +158,7 @@ pub struct Device {
     stats: PerCpu<LinkStats>,
     drops: OnceLock<Box<DropCounters>>,
     observers: Published<Vec<Arc<dyn Observer>>>,
+    wire: PublishedOption<Arc<dyn Wire>>,
     /// Devices on VLANs of this one: (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device). Changed under
     /// the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
@@ -229,6 +233,7 @@ impl Device {
             stats: PerCpu::new(),
             drops: OnceLock::new(),
             observers: Published::new(domain, Vec::new()),
+            wire: PublishedOption::new(domain, None),
             vlans: Published::new(domain, Vec::new()),
             ipv4: crate::ipv4::Inet::new(domain, ns),
             ipv6: crate::ipv6::Inet::new(domain, ns),
@@ -493,6 +498,23 @@ impl Device {
         let mut vlans = self.vlans.load(guard).clone();
         change(&mut vlans);
         self.vlans.replace(vlans);
+    }
+
+    /// Where the frames go that leave the device, if not where its kind says.
+    #[inline]
+    pub fn wire<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn Wire>> {
+        self.wire.load(guard)
+    }
+
+    pub(crate) fn has_wire(&self) -> bool {
+        self.wire.is_some()
+    }
+
+    /// Puts a wire behind the device, or takes it away. A device that has one before it first goes up gets a
+    /// queue by default. Nothing is on its way on the new one yet.
+    pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
+        self.wire.replace(wire);
+        crate::datapath::restart(stack, self);
     }
 
     /// Who watches the device.

@@ -65,7 +65,7 @@ impl weir_tc::Device for Device {
     }
 
     fn no_queue(&self) -> bool {
-        self.link.no_queue()
+        self.link.no_queue() && !self.has_wire()
     }
 
     fn tc(&self) -> &weir_tc::DeviceTc {

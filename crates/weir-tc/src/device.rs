@@ -22,6 +22,7 @@ use crate::block::Block;
 use crate::chain::Start;
 use crate::classifier::Lookup;
 use crate::context::{Context, Copy};
+use crate::counters::Queue;
 use crate::env::Env;
 use crate::host::Device;
 use crate::qdisc::root::Worker;
@@ -271,6 +272,12 @@ impl DeviceTc {
             .root
             .as_ref()
             .map_or("noop", |root| root.ops.kind)
+    }
+
+    /// What the root has counted: octets, packets, queue.
+    pub fn root_stats(&self) -> Option<(u64, u64, Queue)> {
+        let root = self.tree().root.clone();
+        root.map(|root| root.stats())
     }
 
     /// Whether packets received meet filters.

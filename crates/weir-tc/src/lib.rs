@@ -15,6 +15,7 @@
 //! | [`verdict`], [`context`] | what the data path exchanges |
 //! | [`budget`] | how many filters there may be |
 //! | [`txq`] | which transmit queue a packet takes |
+//! | [`gate`] | whether a device takes packets at a transmit queue |
 //! | [`report`] | counters, for reports |
 //!
 //! Nothing here knows of namespaces or IP, and nothing reaches back into the stack: verdicts carry a
@@ -50,6 +51,7 @@ pub mod counters;
 pub mod device;
 pub mod env;
 mod estimator;
+pub mod gate;
 pub mod host;
 pub mod index;
 pub mod net;
@@ -79,6 +81,7 @@ pub use classifier::Lookup;
 pub use context::{Context, Copy};
 pub use device::{DeviceTc, Ended};
 pub use env::{Env, Reply, Requester};
+pub use gate::Gate;
 pub use host::{Device, Host};
 pub use net::NetTc;
 pub use verdict::{Target, Verdict};

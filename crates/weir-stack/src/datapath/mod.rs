@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! receive: frame checks -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
-//! transmit: egress filters -> qdisc -> observers -> the kind's transmit
+//! transmit: egress filters -> qdisc -> the wire or the kind's transmit, observers
 //! ```
 //!
 //! Each stage is a function over a batch; what a stage takes out of the batch it drops with a
@@ -17,7 +17,8 @@ mod receive;
 mod transmit;
 
 pub(crate) use filter::Work as FilterWork;
-pub use queue::{rearm_all, run_queue};
+pub(crate) use queue::restart;
+pub use queue::{completed, rearm_all, run_queue, wake_queue};
 pub use receive::{receive, receive_classified, resume};
 pub use transmit::{send_on_wire, transmit};
 

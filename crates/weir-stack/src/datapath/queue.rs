@@ -2,9 +2,10 @@
 //! The qdisc between transmit and the device (`__dev_xmit_skb`, `__qdisc_run`), and the timer at which
 //! it is asked again while packets wait and none may leave (`qdisc_watchdog`).
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-use weir_packet::Batch;
+use weir_packet::{Batch, DropReason};
 use weir_sync::rcu::Guard;
 use weir_tc::Context;
 use weir_tc::qdisc::Drops;
@@ -12,7 +13,7 @@ use weir_tc::qdisc::root::Worker;
 
 use crate::clock::Holds;
 use crate::cpu::Cx;
-use crate::device::Device;
+use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
 use crate::stack::Shared;
 use crate::stages::Stage;
@@ -20,8 +21,13 @@ use crate::sysctl::Core;
 
 use super::measure::{self, Measured};
 
-/// Full batches a CPU sends for one device before it looks at its other work (`dev_tx_weight`).
-const QUOTA: usize = 16;
+/// Rounds of a batch a CPU works for one qdisc before it looks at its other work (`__qdisc_run`):
+/// `net.core.dev_weight` times its bias, 64, are 16 of them.
+fn quota(device: &Device, guard: &Guard) -> i64 {
+    let core = &device.namespace(guard).core;
+    let of = |slot| i64::from(core.get(slot));
+    of(Core::DevWeight) * of(Core::DevWeightTxBias) / 4
+}
 
 /// Gives packets to the qdiscs of their transmit queues and, unless another CPU is at work on one, sends
 /// what it lets go. Bit n of `chosen`: the n-th has its transmit queue already.
@@ -30,7 +36,14 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
         .tc
         .pick(cx.guard, device.tx_queues(), &mut batch, chosen);
     if !device.tc.has_queue() {
-        return super::send_on_wire(cx, device, batch);
+        let rest = super::send_on_wire(cx, device, batch);
+        if !rest.is_empty() {
+            // "Virtual device asks to queue packet!"
+            let stats = device.stats(cx.state.id);
+            stats.tx_dropped.fetch_add(rest.len() as u64, Relaxed);
+            cx.drop_batch(device, Place::Transmit, DropReason::FULL_RING, rest);
+        }
+        return;
     }
     if device.tc.roots(cx.guard) == 1 {
         return enqueue_at(cx, device, 0, batch);
@@ -70,6 +83,42 @@ fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
     if let Some(measured) = measured {
         measured.end(count);
     }
+}
+
+/// A device has room again at a transmit queue where it had none: its qdisc is asked, on any CPU
+/// (`netif_tx_wake_queue`). Any thread may say so.
+pub fn wake_queue(stack: &Shared, device: &Device, queue: u16) {
+    let tx = device.tx.get(usize::from(queue));
+    if tx.is_some_and(|tx| tx.gate.wake()) {
+        schedule(stack, device.key, queue);
+    }
+}
+
+/// Packets of so many octets have left a device whose wire [`completes`](crate::link::Wire::completes)
+/// (`netdev_tx_completed_queue`). Any thread may say so, one at a time for a queue.
+pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
+    let (tx, now) = (device.tx.get(usize::from(queue)), stack.clock.now());
+    if tx.is_some_and(|tx| tx.gate.completed(octets, now)) {
+        schedule(stack, device.key, queue);
+    }
+}
+
+/// The device has room at all transmit queues, and nothing is on its way.
+pub(crate) fn restart(stack: &Shared, device: &Device) {
+    for (queue, tx) in (0..).zip(&device.tx) {
+        tx.gate.reset(stack.clock.now());
+        schedule(stack, device.key, queue);
+    }
+}
+
+/// `__netif_schedule`
+fn schedule(stack: &Shared, key: DeviceKey, queue: u16) {
+    stack.post(Box::new(move |cx| {
+        if let Some(device) = cx.device(key) {
+            let one = device.tc.roots(cx.guard) == 1;
+            run_queue(cx, device, if one { 0 } else { queue });
+        }
+    }));
 }
 
 /// Sends what the qdisc at a transmit queue lets go now.
@@ -132,12 +181,22 @@ fn work(
     mut worker: Worker<'_>,
     mut count: usize,
 ) {
+    let limited = device.wire(cx.guard).is_some_and(|wire| wire.completes());
+    // A qdisc over several transmit queues has none of its own.
+    let several = device.tx_queues() > 1 && device.tc.roots(cx.guard) == 1;
+    let own = (!several).then_some(queue);
+    let room = |of: Option<u16>| {
+        let tx = of.or(own).and_then(|of| device.tx.get(usize::from(of)));
+        tx.map_or(Some(u32::MAX), |tx| tx.gate.room(limited))
+    };
+    let quota = quota(device, cx.guard);
     for round in 1.. {
         // Qdiscs are told times that never go back, whichever CPU works: that of its turn may be old.
         cx.now = cx.stack.clock.now();
         let mut out = Batch::new();
         let mut drops = std::mem::take(&mut cx.state.drops);
         let mut sent = cx.state.spare.pop().unwrap_or_default();
+        let more;
         {
             let (seed, guard) = (cx.stack.config.seed, cx.guard);
             let mut random = || device.draw(seed, guard);
@@ -151,7 +210,7 @@ fn work(
             );
             super::describe(device, &mut tc);
             tc.memory(&cx.state.cache);
-            worker.round(&mut tc, &mut out, &mut drops);
+            more = worker.round(&mut tc, &room, &mut out, &mut drops);
         }
         measure::batch(cx, device, queue, out.len());
         end_all(cx, device, &mut drops);
@@ -159,10 +218,14 @@ fn work(
         cx.state.stages.end(Stage::Qdisc, count);
         count = 0;
         super::filter::forward(cx, sent);
-        // What did not fill the batch was all that may leave now.
-        let more = out.is_full() || worker.has_more();
         if !out.is_empty() {
-            super::send_on_wire(cx, device, out);
+            let mut rest = super::send_on_wire(cx, device, out);
+            if !rest.is_empty() {
+                let mut drops = std::mem::take(&mut cx.state.drops);
+                worker.requeue(&mut rest, &mut drops);
+                end_all(cx, device, &mut drops);
+                cx.state.drops = drops;
+            }
         }
         if !more {
             rearm(cx.stack, device, cx.guard, queue);
@@ -171,7 +234,7 @@ fn work(
                 None => return,
             }
         }
-        if round >= QUOTA {
+        if round >= quota {
             match worker.abandon() {
                 Some(asked) => worker = asked,
                 None => return cx.run_queue_later(device, queue),

@@ -9,6 +9,7 @@ use weir_packet::{Batch, DropReason};
 use crate::cpu::Cx;
 use crate::device::{Device, Direction};
 use crate::drops::Place;
+use crate::link::Wire;
 use crate::stages::Stage;
 
 /// Transmits that may be nested on one CPU (`XMIT_RECURSION_LIMIT`).
@@ -31,18 +32,70 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     cx.state.transmit_depth -= 1;
 }
 
-/// The last step: observers, counters, the kind's transmit (`dev_hard_start_xmit`).
-pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+/// The last step: observers, counters, the wire or the kind's transmit (`dev_hard_start_xmit`). What the
+/// device has no room for comes back.
+pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
     if !device.is_up() {
-        return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
+        cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
+        return Batch::new();
     }
-    let (count, octets) = (batch.len(), batch.bytes());
-    super::receive::observe(cx, device, Direction::Tx, &batch);
+    let (count, guard) = (batch.len(), cx.guard);
+    let mut rest = Batch::new();
+    match device.wire(guard) {
+        Some(wire) => rest = onto(cx, device, &**wire, batch),
+        None => {
+            goes(cx, device, &batch);
+            device.link.transmit(cx, device, batch);
+        }
+    }
+    cx.state.stages.end(Stage::Transmit, count);
+    rest
+}
+
+/// Frames leave the device.
+fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
+    super::receive::observe(cx, device, Direction::Tx, batch);
     if !device.link.counts_itself() {
         let stats = device.stats(cx.state.id);
-        stats.tx_packets.fetch_add(count as u64, Relaxed);
-        stats.tx_bytes.fetch_add(octets, Relaxed);
+        stats.tx_packets.fetch_add(batch.len() as u64, Relaxed);
+        stats.tx_bytes.fetch_add(batch.bytes(), Relaxed);
     }
-    device.link.transmit(cx, device, batch);
-    cx.state.stages.end(Stage::Transmit, count);
+}
+
+/// Gives frames to a wire, in order, until a queue of it is full.
+fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch) -> Batch {
+    while let Some(queue) = batch.first().map(|packet| packet.queue) {
+        let tx = device.tx.get(usize::from(queue));
+        // A qdisc over several queues does not know which of them its packets will take.
+        let Some(tx) = tx.filter(|tx| tx.gate.room(wire.completes()).is_some()) else {
+            return batch;
+        };
+        let run = batch.iter().take_while(|packet| packet.queue == queue);
+        let run = run.count();
+        let frames = batch.as_slice().get(..run).unwrap_or_default();
+        let mut octets = 0;
+        let taken = tx.gate.pass(run, |gone| {
+            let frames = frames.get(gone..).unwrap_or_default();
+            let taken = wire.transmit(cx, device, queue, frames);
+            let lens = frames.iter().take(taken).map(|packet| packet.len() as u32);
+            octets += lens.sum::<u32>();
+            taken.min(frames.len())
+        });
+        if wire.completes() && taken > 0 {
+            tx.gate.sent(octets);
+        }
+        let mut sent = Batch::new();
+        let mut rest = Batch::new();
+        for (n, packet) in batch.drain().enumerate() {
+            // There is room: both together are no more than a batch.
+            let _ = if n < taken { &mut sent } else { &mut rest }.push(packet);
+        }
+        goes(cx, device, &sent);
+        cx.consume_batch(sent);
+        if taken < run {
+            return rest;
+        }
+        batch = rest;
+    }
+    batch
 }

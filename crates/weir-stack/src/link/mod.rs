@@ -24,6 +24,9 @@ pub mod loopback;
 pub mod veth;
 pub mod vlan;
 pub mod vxlan;
+mod wire;
+
+pub use wire::Wire;
 
 /// The link kinds that can be made by `ip link add type KIND`: one line each.
 pub static KINDS: &[&Kind] = &[

@@ -45,6 +45,10 @@ slots! {
     Core {
         /// Packets that may wait in front of the lock of a qdisc.
         QdiscMaxBurst = 1000, "qdisc_max_burst";
+        /// How long a CPU works for one qdisc before it looks at its other work; see `datapath/queue.rs`.
+        DevWeight = 64, "dev_weight";
+        /// By what `dev_weight` is multiplied for that.
+        DevWeightTxBias = 1, "dev_weight_tx_bias";
     }
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A qdisc in a device's tree: the part all kinds share around the kind's own.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use weir_packet::{DropReason, Packet};
+use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::combine::Combiner;
 use weir_sync::list::Taken;
 use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
@@ -74,6 +75,13 @@ impl Gone {
     }
 }
 
+/// Packets that left a qdisc and that the device had no room for.
+#[derive(Default)]
+struct Returned {
+    packets: VecDeque<Packet>,
+    load: Load,
+}
+
 /// What a node's lock guards.
 pub struct Inner {
     /// The kind's own part.
@@ -98,6 +106,8 @@ pub struct Inner {
     class_rates: Option<Box<ClassRates>>,
     /// Taken out to be looked at, next to leave (`gso_skb`).
     peeked: Option<Packet>,
+    /// Of a root: given back by the device, next to leave (`gso_skb` as well).
+    returned: Option<Box<Returned>>,
     /// When it last asked to be asked again.
     wake: Option<u64>,
     /// Of a root: the same of the whole tree.
@@ -230,6 +240,34 @@ impl Inner {
         packet
     }
 
+    /// Of a root: takes back what the device had no room for, to leave before all else (`dev_requeue_skb`).
+    pub(super) fn give_back(&mut self, rest: &mut Batch) {
+        self.requeues = self.requeues.wrapping_add(rest.len() as u32);
+        let returned = self.returned.get_or_insert_default();
+        while let Some(mut packet) = rest.pop() {
+            if let Some(stab) = &self.stab {
+                packet.cb = stab.len(packet.len() as u32);
+            }
+            returned.load.add(pkt_len(&packet));
+            returned.packets.push_front(packet);
+        }
+    }
+
+    /// Of a root: the transmit queue of the packet the device has given back that leaves next.
+    #[inline]
+    pub(super) fn returned(&self) -> Option<u16> {
+        Some(self.returned.as_ref()?.packets.front()?.queue)
+    }
+
+    /// Of a root: that packet.
+    pub(super) fn take_returned(&mut self) -> Option<Packet> {
+        let returned = self.returned.as_mut()?;
+        let mut packet = returned.packets.pop_front()?;
+        returned.load.sub(pkt_len(&packet));
+        packet.cb = 0;
+        Some(packet)
+    }
+
     /// The packet [`dequeue`](Self::dequeue) would give.
     pub fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Front> {
         if let Some(packet) = &self.peeked {
@@ -270,14 +308,18 @@ impl Inner {
         if let Some(packet) = &self.peeked {
             load.add(pkt_len(packet));
         }
+        if let Some(returned) = &self.returned {
+            load.moved(Load::default(), returned.load);
+        }
         load
     }
 
     /// Takes out all that waits.
     pub fn reset(&mut self, out: &mut Drops) {
-        if let Some(packet) = self.peeked.take() {
-            out.push((packet, DropReason::QDISC_DROP));
-        }
+        let returned = self.returned.take();
+        let returned = returned.into_iter().flat_map(|returned| returned.packets);
+        let ahead = returned.chain(self.peeked.take());
+        out.extend(ahead.map(|packet| (packet, DropReason::QDISC_DROP)));
         self.qdisc.reset(out);
     }
 
@@ -377,6 +419,7 @@ impl Node {
             estimator: None,
             class_rates: None,
             peeked: None,
+            returned: None,
             wake: None,
             wakes: Wakes::default(),
         };

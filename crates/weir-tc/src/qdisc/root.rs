@@ -100,16 +100,54 @@ fn enter(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) {
     }
 }
 
+/// Takes out what may leave until `out`, empty now, is full or `room` is used up; whether more may.
+fn take_out(
+    inner: &mut Inner,
+    q: &mut QueueCx<'_, '_, '_>,
+    room: &dyn Fn(Option<u16>) -> Option<u32>,
+    out: &mut Batch,
+) -> bool {
+    // What was given back once leaves alone, as in Linux, lest it be given back again and again.
+    let returned = inner.returned();
+    let Some(octets) = room(returned) else {
+        return false;
+    };
+    if returned.is_some() {
+        let packet = inner.take_returned();
+        return packet.is_some_and(|packet| out.push(packet).is_ok());
+    }
+    let mut left = i64::from(octets);
+    while !out.is_full() && (left > 0 || out.is_empty()) {
+        let Some(mut packet) = inner.dequeue(q) else {
+            return false;
+        };
+        if inner.stab.is_some() {
+            packet.cb = 0;
+        }
+        left -= packet.len() as i64;
+        let _ = out.push(packet);
+    }
+    true
+}
+
 impl<'g> Worker<'g> {
     /// The last one may have left something that was taken and not enqueued.
     fn new(node: &'g Node) -> Self {
         Self { node, more: true }
     }
 
-    /// Enqueues a batch of what has come, and takes out what may leave until `out` is full, under one
-    /// lock: so packets are still at hand when they leave, and a queue behind need not hold all that
-    /// many senders have put in front.
-    pub fn round(&mut self, cx: &mut Context<'_, '_>, out: &mut Batch, drops: &mut Drops) {
+    /// Enqueues a batch of what has come, and takes out what may leave until `out`, empty now, is full, under
+    /// one lock: so packets are still at hand when they leave, and a queue behind need not hold all that
+    /// many senders have put in front. `room`: octets the device takes together, the last packet not
+    /// counted, at the transmit queue of a packet it has given back, or at the qdisc's own; none where it
+    /// is stopped (`qdisc_avail_bulklimit`, `netif_xmit_frozen_or_stopped`). True: more may leave.
+    pub fn round(
+        &mut self,
+        cx: &mut Context<'_, '_>,
+        room: &dyn Fn(Option<u16>) -> Option<u32>,
+        out: &mut Batch,
+        drops: &mut Drops,
+    ) -> bool {
         cx.ingress = false;
         let node = self.node;
         let mut inner = node.lock();
@@ -117,13 +155,15 @@ impl<'g> Worker<'g> {
             // A request has taken the qdisc away meanwhile.
             self.more = false;
             let come = node.front.take_all();
-            return drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+            drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+            return false;
         }
         let mut come = std::mem::take(&mut inner.come);
         if come.is_empty() {
             come = node.front.take_all();
         }
         let mut q = QueueCx::new(cx, drops);
+        let mut more = false;
         inner.in_tree(&mut q, |inner, q| {
             let mut come = come.by_ref().take(BATCH);
             if inner.qdisc.looks_ahead() {
@@ -138,24 +178,21 @@ impl<'g> Worker<'g> {
                 come.for_each(|packet| enter(inner, q, packet));
             }
             q.pass_wakes();
-            while !out.is_full() {
-                let Some(mut packet) = inner.dequeue(q) else {
-                    break;
-                };
-                if inner.stab.is_some() {
-                    packet.cb = 0;
-                }
-                // The batch has room, as just seen.
-                let _ = out.push(packet);
-            }
+            more = take_out(inner, q, room, out);
         });
         self.more = !come.is_empty();
         inner.come = come;
+        more || self.more
     }
 
-    /// Whether something that was taken from the list has not been enqueued yet.
-    pub fn has_more(&self) -> bool {
-        self.more
+    /// Puts what the device had no room for back at the head of the queue.
+    pub fn requeue(&mut self, rest: &mut Batch, drops: &mut Drops) {
+        let mut inner = self.node.lock();
+        if self.node.is_gone() {
+            let rest = rest.drain();
+            return drops.extend(rest.map(|packet| (packet, DropReason::QDISC_DROP)));
+        }
+        inner.give_back(rest);
     }
 
     /// Gives the right back. Some: there is more to do already.

@@ -143,8 +143,7 @@ impl Line {
             let mut worker = tc.push(&guard, 0, batch, (1000, false), &mut drops);
             while let Some(mut at_work) = worker.take() {
                 let mut out = Batch::new();
-                at_work.round(&mut cx, &mut out, &mut drops);
-                worker = match out.is_full() {
+                worker = match at_work.round(&mut cx, &|_| Some(u32::MAX), &mut out, &mut drops) {
                     true => Some(at_work),
                     false => at_work.leave(),
                 };
