@@ -154,6 +154,8 @@ pub struct Device {
     operstate: AtomicU8,
     offload: Mutex<Offload>,
     registered: AtomicBool,
+    /// It is being unregistered; see [`Device::is_dying`].
+    dying: AtomicBool,
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
     drops: OnceLock<Box<DropCounters>>,
@@ -229,6 +231,7 @@ impl Device {
             operstate: AtomicU8::new(0),
             offload: Mutex::default(),
             registered: AtomicBool::new(false),
+            dying: AtomicBool::new(false),
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
             drops: OnceLock::new(),
@@ -279,6 +282,18 @@ impl Device {
 
     pub(crate) fn set_registered(&self, yes: bool) {
         self.registered.store(yes, Relaxed);
+    }
+
+    /// Whether the device is being unregistered. Who attaches something to a device asks under the lock that
+    /// guards it; who unregisters sets this before it takes what is attached away under the same lock.
+    #[inline]
+    pub fn is_dying(&self) -> bool {
+        self.dying.load(Relaxed)
+    }
+
+    /// Sets that; false: somebody else has.
+    pub(crate) fn begin_to_die(&self) -> bool {
+        !self.dying.swap(true, Relaxed)
     }
 
     /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::link::reported_flags`]

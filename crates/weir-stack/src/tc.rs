@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_sync::rcu::Guard;
 use weir_tc::psample::Hearers;
-use weir_tc::qdisc::find_ops;
+use weir_tc::qdisc::{Drops, find_ops};
 use weir_tc::{Env, Host};
 
 use crate::device::Device;
@@ -37,7 +37,7 @@ impl weir_tc::Device for Device {
     }
 
     fn is_registered(&self) -> bool {
-        Device::is_registered(self)
+        Device::is_registered(self) && !self.is_dying()
     }
 
     fn mtu(&self) -> u32 {
@@ -158,14 +158,27 @@ pub fn with_env<R>(
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
     let tc: Arc<dyn weir_tc::Device> = device.clone();
     with_env(stack, ns, guard, |env| device.tc.activate(&tc, env));
+    if device.has_wire() {
+        crate::datapath::restart(stack, device);
+    }
+}
+
+/// The device has gone down: what waits for it is dropped, and nothing waits any more.
+pub fn device_down(stack: &Stack, guard: &Guard, device: &Device) {
+    end(stack, device, device.tc.deactivate(guard));
+    crate::datapath::rearm_all(stack, device, guard);
+}
+
+fn end(stack: &Stack, device: &Device, waited: Drops) {
+    for (packet, reason) in waited {
+        device.count_drop(Place::Qdisc, reason);
+        stack.trace.end(&packet);
+    }
 }
 
 /// The device leaves the namespace: its qdiscs and filters go, and actions let go of it.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Device) {
     let waited = with_env(stack, ns, guard, |env| device.tc.shutdown(env));
-    for (packet, reason) in waited {
-        device.count_drop(Place::Qdisc, reason);
-        stack.trace.end(&packet);
-    }
+    end(stack, device, waited);
     ns.tc.device_gone(u64::from(device.key.0));
 }

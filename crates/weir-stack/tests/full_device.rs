@@ -267,3 +267,50 @@ fn what_waits_goes_to_the_wire_that_takes_the_place_of_another() {
     let all: Vec<_> = waits(&first).into_iter().chain(waits(&second)).collect();
     assert_eq!(all, (0..30).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_device_that_goes_down_forgets_what_waits_for_it() {
+    use weir_packet::DropReason;
+    use weir_stack::drops::Place;
+
+    let mut world = World::ipv4_only();
+    let line = Line::new(8, 1, false);
+    let device = device(&mut world, &line);
+    send(&mut world, 0..128);
+    assert_eq!(counted(&device), (64, 120, 0, 56));
+    world.set_up("q0", false);
+    // No qdisc counts them as dropped.
+    assert_eq!(counted(&device), (64, 0, 0, 56));
+    let waited = (Place::Qdisc, DropReason::QDISC_DROP, 120);
+    assert_eq!(device.drops(), [waited]);
+    send(&mut world, 128..130);
+    let late = (Place::Transmit, DropReason::DEV_READY, 2);
+    let mut drops = device.drops();
+    drops.sort_by_key(|(_, _, count)| *count);
+    assert_eq!(drops, [late, waited]);
+    world.cpu.run_until(None);
+    assert_eq!(line.left(0).len(), 8, "the ring was the line's own");
+    world.set_up("q0", true);
+    assert_eq!(device.tc.root_kind(), "pfifo_fast");
+    let now = world.stack.clock.now();
+    send(&mut world, 130..150);
+    world.cpu.run_until(None);
+    let expected: Vec<_> = (0..20)
+        .map(|n| (now + u64::from(n + 1) * MS, 130 + n))
+        .collect();
+    assert_eq!(line.left(0)[8..], expected);
+}
+
+#[test]
+fn what_a_qdisc_holds_back_goes_when_its_device_goes_down() {
+    let mut world = World::ipv4_only();
+    let line = Line::new(1000, 2, false);
+    let device = device(&mut world, &line);
+    root(&mut world, "plug");
+    send(&mut world, 0..10);
+    assert_eq!(counted(&device).1, 10);
+    world.set_up("q0", false);
+    assert_eq!(counted(&device).1, 0);
+    world.cpu.run_until(None);
+    assert_eq!((line.left(0).len(), line.left(1).len()), (0, 0));
+}

@@ -70,7 +70,7 @@ fn dropped(world: &World) -> usize {
     let device = world.device("d1");
     let drops = device.drops().into_iter();
     drops
-        .filter(|(place, ..)| *place == Place::Qdisc)
+        .filter(|(place, ..)| matches!(place, Place::Qdisc | Place::Transmit))
         .map(|(_, _, count)| count as usize)
         .sum()
 }
@@ -143,4 +143,49 @@ fn stress_senders_take_turns() {
 #[test]
 fn stress_a_qdisc_is_replaced_under_load() {
     stress(true);
+}
+
+/// Beside senders, the device goes down and up; at last it is down, and nothing waits for it for ever.
+#[test]
+fn stress_a_device_goes_down_under_load() {
+    let mut world = World::with(Config {
+        cpus: SENDERS + 1,
+        ..Config::default()
+    });
+    world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    world.dummy("d1", world::device_mac(1));
+    let device = world.device("d1");
+    let ifindex = device.ifindex() as i32;
+    // It keeps all it gets.
+    let errno = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
+        out.fixed(&TcMsg {
+            ifindex,
+            parent: tca::h::ROOT,
+            ..TcMsg::default()
+        });
+        out.put_str(tca::KIND, "plug");
+    });
+    assert_eq!(errno, 0);
+    let rounds = each() / 400;
+    for _ in 0..rounds {
+        world.set_up("d1", true);
+        let (stack, started) = (world.stack.clone(), std::sync::Barrier::new(SENDERS + 1));
+        std::thread::scope(|scope| {
+            for id in 1..=SENDERS {
+                let (stack, device, started) = (&stack, &device, &started);
+                scope.spawn(move || {
+                    let mut cpu = Cpu::new(stack, id);
+                    started.wait();
+                    for number in 0..20 {
+                        send(&mut cpu, device, id as u8, &[number]);
+                    }
+                });
+            }
+            started.wait();
+            world.set_up("d1", false);
+        });
+        let (_, packets, queue) = device.tc.root_stats().unwrap();
+        assert_eq!((packets, queue.qlen, queue.backlog), (0, 0, 0));
+    }
+    assert_eq!(dropped(&world), SENDERS * 20 * rounds as usize);
 }

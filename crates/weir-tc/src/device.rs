@@ -219,7 +219,7 @@ impl DeviceTc {
     /// The device has come up (`dev_activate`): without a root it gets its default one.
     pub fn activate(&self, device: &Arc<dyn Device>, env: &Env<'_>) {
         let mut tree = self.tree();
-        if tree.root.is_some() {
+        if tree.root.is_some() || !device.is_registered() {
             return;
         }
         let kind = match (device.no_queue(), device.tx_queues()) {
@@ -247,6 +247,18 @@ impl DeviceTc {
         node.refs.store(if ops.queues { 1 } else { 2 }, Relaxed);
         self.publish_root(Some(&node));
         tree.root = Some(node);
+    }
+
+    /// The device is down, as its [`is_up`](Device::is_up) says already: what waits for it comes back, to be freed
+    /// and counted, and nothing waits for it from now on (`dev_deactivate`).
+    pub fn deactivate(&self, guard: &Guard) -> Drops {
+        let _tree = self.tree();
+        let mut drops = Drops::new();
+        if let Some(queues) = self.queue.load(guard) {
+            let roots = queues.roots.iter().flatten();
+            roots.for_each(|root| root.deactivate(&mut drops));
+        }
+        drops
     }
 
     /// The device goes (`dev_shutdown`): so do its qdiscs and filters. Nobody is told. What waited

@@ -72,7 +72,7 @@ impl Gate {
         self.over.store(limit.available() < 0, Relaxed);
     }
 
-    /// Packets of so many octets have left the device, at most those that were on their way; `now` in ns. True: as
+    /// Packets of so many octets have left the device; `now` in ns. True: as
     /// [`wake`](Self::wake).
     #[must_use]
     pub fn completed(&self, octets: u32, now: u64) -> bool {

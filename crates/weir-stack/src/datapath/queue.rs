@@ -9,7 +9,7 @@ use weir_packet::{Batch, DropReason};
 use weir_sync::rcu::Guard;
 use weir_tc::Context;
 use weir_tc::qdisc::Drops;
-use weir_tc::qdisc::root::Worker;
+use weir_tc::qdisc::root::{Room, Worker};
 
 use crate::clock::Holds;
 use crate::cpu::Cx;
@@ -187,7 +187,11 @@ fn work(
     let own = (!several).then_some(queue);
     let room = |of: Option<u16>| {
         let tx = of.or(own).and_then(|of| device.tx.get(usize::from(of)));
-        tx.map_or(Some(u32::MAX), |tx| tx.gate.room(limited))
+        match tx.map_or(Some(u32::MAX), |tx| tx.gate.room(limited)) {
+            _ if !device.is_up() => Room::Down,
+            Some(octets) => Room::Octets(octets),
+            None => Room::None,
+        }
     };
     let quota = quota(device, cx.guard);
     for round in 1.. {
@@ -222,7 +226,7 @@ fn work(
             let mut rest = super::send_on_wire(cx, device, out);
             if !rest.is_empty() {
                 let mut drops = std::mem::take(&mut cx.state.drops);
-                worker.requeue(&mut rest, &mut drops);
+                worker.requeue(&room, &mut rest, &mut drops);
                 end_all(cx, device, &mut drops);
                 cx.state.drops = drops;
             }

@@ -21,6 +21,9 @@ impl RouteDevice for Arc<Device> {
     fn is_up(&self) -> bool {
         Device::is_up(self)
     }
+    fn is_dying(&self) -> bool {
+        Device::is_dying(self)
+    }
     fn is_loopback(&self) -> bool {
         self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
     }

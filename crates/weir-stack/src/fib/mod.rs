@@ -57,6 +57,10 @@ pub trait RouteDevice: Clone + Send + Sync + std::fmt::Debug + 'static {
     fn ifindex(&self) -> u32;
     /// `IFF_UP`
     fn is_up(&self) -> bool;
+    /// Whether it is being unregistered.
+    fn is_dying(&self) -> bool {
+        false
+    }
     /// `IFF_LOOPBACK`
     fn is_loopback(&self) -> bool;
     /// `IFLA_GROUP`
@@ -301,6 +305,9 @@ impl<D: RouteDevice> Family<u32, D> {
             let down = hop.device.as_ref().is_some_and(|device| !device.is_up());
             if down && hop.scope != rta::scope::NOWHERE {
                 self.device_lost(hop.oif, Loss::Down, false);
+            }
+            if hop.device.as_ref().is_some_and(RouteDevice::is_dying) {
+                self.device_lost(hop.oif, Loss::Gone, true);
             }
         }
         Ok(())

@@ -58,6 +58,11 @@ impl<D: RouteDevice> Family<u128, D> {
                                 self.device_lost(hop.oif, Loss::Down, events);
                             }
                         }
+                        for hop in &info.hops {
+                            if hop.device.as_ref().is_some_and(RouteDevice::is_dying) {
+                                self.device_lost(hop.oif, Loss::Gone, events);
+                            }
+                        }
                     })
             }
             Some(hops) => self.add_multipath(config, hops, host, &guard, events),

@@ -242,6 +242,9 @@ impl Work<'_> {
 
     /// `__inet_insert_ifa`
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
+        if self.site.device.is_dying() {
+            return Err(Error::new(errno::ENODEV));
+        }
         if address.local.is_unspecified() {
             return Ok(());
         }

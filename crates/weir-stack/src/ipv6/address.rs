@@ -327,6 +327,9 @@ impl Work<'_, '_> {
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
         let site = self.site;
         let wanted = address.address;
+        if site.device.is_dying() {
+            return Err(Error::new(errno::ENODEV));
+        }
         if wanted.is_unspecified()
             || wanted.is_multicast()
             || (wanted.is_loopback() && !site.is_loopback())
@@ -664,6 +667,9 @@ impl Addresses {
     pub fn add(&self, site: &Site<'_>, mut address: Address) -> Result<Vec<News>, Error> {
         let changed = self.change(site, |work| {
             let name = address.address;
+            if site.device.is_dying() {
+                return Err(Error::new(errno::ENODEV));
+            }
             if site.on(Ipv6Conf::DisableIpv6) && !site.is_loopback() {
                 return Err(Error::new(errno::EACCES));
             }

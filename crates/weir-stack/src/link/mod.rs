@@ -370,10 +370,9 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
     }
     for device in &all {
         let guard = stack.domain.pin();
-        let ns = device.namespace(&guard).clone();
-        if !device.is_registered() {
+        let Some(ns) = doom(device, &guard) else {
             continue;
-        }
+        };
         // Going down cannot fail.
         let _ = set_up(stack, &guard, device, false);
         detach(stack, &guard, &ns, device);
@@ -381,6 +380,19 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
         ns.leave(&guard, &mut ns.links(), device);
         stack.leave_device(device);
         device.link.removed(stack, device);
+    }
+}
+
+/// Marks a device that is to go, for the first who asks: from here on nothing is attached to it, and it
+/// stays in the namespace it is in.
+fn doom(device: &Device, guard: &Guard) -> Option<Arc<Namespace>> {
+    loop {
+        let ns = device.namespace(guard).clone();
+        let _links = ns.links();
+        // Who moves a device holds the lock of both namespaces.
+        if Arc::ptr_eq(&ns, device.namespace(guard)) {
+            return device.begin_to_die().then(|| ns.clone());
+        }
     }
 }
 
@@ -418,12 +430,17 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
         return Ok(false);
     }
     if up {
+        if device.is_dying() {
+            return Err(Error::new(errno::ENODEV));
+        }
         device.link.open()?;
     }
     let ns = device.namespace(guard).clone();
     device.change_flags(if up { iff::UP } else { 0 }, iff::UP);
     if up {
         crate::tc::device_up(stack, guard, &ns, device);
+    } else {
+        crate::tc::device_down(stack, guard, device);
     }
     // First the link itself, then what follows from it (`__dev_notify_flags`).
     crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, iff::UP);

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::errno::{E2BIG, EEXIST, EINVAL, ELOOP, ENOENT, ENOSPC, EOPNOTSUPP};
+use weir_netlink::errno::{E2BIG, EEXIST, EINVAL, ELOOP, ENODEV, ENOENT, ENOSPC, EOPNOTSUPP};
 use weir_netlink::tca::{self, h};
 use weir_netlink::{Error, Full, Message, Strictness, Table, TcMsg, Writer, nlm, rtm};
 
@@ -163,6 +163,9 @@ impl<'a> Job<'a> {
     fn modify(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let device = self.device.clone();
         let mut tree = device.tc().tree();
+        if !device.is_registered() {
+            return Err(Error::new(ENODEV));
+        }
         let (classid, handle) = (self.tcm.parent, self.tcm.handle);
         let mut parent = None;
         if classid == 0 {

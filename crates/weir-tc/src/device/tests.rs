@@ -9,6 +9,7 @@ use weir_packet::{Batch, DropReason};
 
 use crate::context::Context;
 use crate::qdisc::Drops;
+use crate::qdisc::root::Room;
 use crate::testing::{Stack, ipv4, vectors};
 use crate::verdict::{Target, Verdict};
 
@@ -275,7 +276,7 @@ fn through_queue(stack: &Stack, frames: u16) -> (Vec<u16>, usize) {
         .push(&guard, 0, batch, (1000, false), &mut drops)
         .unwrap();
     let mut out = Batch::new();
-    worker.round(&mut cx, &|_| Some(u32::MAX), &mut out, &mut drops);
+    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops);
     assert!(worker.leave().is_none());
     let port =
         |packet: &weir_packet::Packet| u16::from_be_bytes([packet.data()[36], packet.data()[37]]);
@@ -311,7 +312,7 @@ fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
     let mut random = || 0;
     let mut cx = Context::new(&guard, 0, 0, 3, &mut random, &mut copies);
     let (mut worker, mut out) = (worker.unwrap(), Batch::new());
-    worker.round(&mut cx, &|_| Some(u32::MAX), &mut out, &mut drops);
+    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops);
     assert!(worker.leave().is_none());
     // Of the eleven the queue holds ten, and counts what was dropped in front of it with its own.
     assert_eq!((out.len(), drops.len()), (10, 2));

@@ -67,9 +67,10 @@ impl ByteLimit {
         self.queued = self.queued.wrapping_add(octets);
     }
 
-    /// So many have left it; `now` in ns.
+    /// So many have left it, of those that were on their way; `now` in ns.
     pub fn completed(&mut self, octets: u32, now: u64) {
-        debug_assert!(octets <= self.queued.wrapping_sub(self.completed));
+        // Some may have been given to it before a reset.
+        let octets = octets.min(self.queued.wrapping_sub(self.completed));
         let completed = self.completed.wrapping_add(octets);
         let under_way = self.queued.wrapping_sub(completed);
         let under_way_before = self.before.queued.wrapping_sub(self.completed);

@@ -321,6 +321,7 @@ impl Inner {
         let ahead = returned.chain(self.peeked.take());
         out.extend(ahead.map(|packet| (packet, DropReason::QDISC_DROP)));
         self.qdisc.reset(out);
+        self.wake = None;
     }
 
     /// A request has changed what waits below a class.
@@ -465,6 +466,16 @@ impl Node {
     /// Out of the tree; asked under the lock.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
+    }
+
+    /// Of a root: the device is down. All that waits in the tree goes to `out`, and nothing wants to be asked
+    /// again (`dev_reset_queue`); none of it counts as dropped by a qdisc.
+    pub(crate) fn deactivate(&self, out: &mut Drops) {
+        let mut inner = self.lock();
+        inner.reset(out);
+        inner.wakes.times.clear();
+        let come = std::mem::take(&mut inner.come);
+        out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
     }
 
     /// The qdisc is out of the tree (`qdisc_destroy`); what waited goes to `out`.

@@ -21,6 +21,17 @@ use crate::context::Context;
 /// In Linux who is at work is not preempted for senders; here it may be, and needs the processor.
 const PATIENCE: u32 = 160;
 
+/// What a device takes at a transmit queue now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// So many octets together, the last packet not counted (`qdisc_avail_bulklimit`).
+    Octets(u32),
+    /// None: the queue is stopped (`netif_xmit_frozen_or_stopped`).
+    None,
+    /// Nothing, and nothing may wait for it: the device is down (`__QDISC_STATE_DEACTIVATED`).
+    Down,
+}
+
 /// The right, and the duty, to work on a queue until [`leave`](Self::leave) takes it back.
 #[must_use = "who is at work has to leave, else nobody sends any more"]
 #[derive(Debug)]
@@ -104,12 +115,12 @@ fn enter(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) {
 fn take_out(
     inner: &mut Inner,
     q: &mut QueueCx<'_, '_, '_>,
-    room: &dyn Fn(Option<u16>) -> Option<u32>,
+    room: &dyn Fn(Option<u16>) -> Room,
     out: &mut Batch,
 ) -> bool {
     // What was given back once leaves alone, as in Linux, lest it be given back again and again.
     let returned = inner.returned();
-    let Some(octets) = room(returned) else {
+    let Room::Octets(octets) = room(returned) else {
         return false;
     };
     if returned.is_some() {
@@ -138,13 +149,12 @@ impl<'g> Worker<'g> {
 
     /// Enqueues a batch of what has come, and takes out what may leave until `out`, empty now, is full, under
     /// one lock: so packets are still at hand when they leave, and a queue behind need not hold all that
-    /// many senders have put in front. `room`: octets the device takes together, the last packet not
-    /// counted, at the transmit queue of a packet it has given back, or at the qdisc's own; none where it
-    /// is stopped (`qdisc_avail_bulklimit`, `netif_xmit_frozen_or_stopped`). True: more may leave.
+    /// many senders have put in front. `room`: what the device takes at the transmit queue of a packet it has
+    /// given back, or at the qdisc's own. True: more may leave.
     pub fn round(
         &mut self,
         cx: &mut Context<'_, '_>,
-        room: &dyn Fn(Option<u16>) -> Option<u32>,
+        room: &dyn Fn(Option<u16>) -> Room,
         out: &mut Batch,
         drops: &mut Drops,
     ) -> bool {
@@ -161,6 +171,12 @@ impl<'g> Worker<'g> {
         let mut come = std::mem::take(&mut inner.come);
         if come.is_empty() {
             come = node.front.take_all();
+        }
+        // Seen under the lock: who takes the device down empties the qdisc under it after that.
+        if room(None) == Room::Down {
+            self.more = false;
+            drops.extend(come.map(|packet| (packet, DropReason::DEV_READY)));
+            return false;
         }
         let mut q = QueueCx::new(cx, drops);
         let mut more = false;
@@ -186,13 +202,19 @@ impl<'g> Worker<'g> {
     }
 
     /// Puts what the device had no room for back at the head of the queue.
-    pub fn requeue(&mut self, rest: &mut Batch, drops: &mut Drops) {
+    pub fn requeue(
+        &mut self,
+        room: &dyn Fn(Option<u16>) -> Room,
+        rest: &mut Batch,
+        drops: &mut Drops,
+    ) {
         let mut inner = self.node.lock();
-        if self.node.is_gone() {
-            let rest = rest.drain();
-            return drops.extend(rest.map(|packet| (packet, DropReason::QDISC_DROP)));
-        }
-        inner.give_back(rest);
+        let reason = match self.node.is_gone() {
+            true => DropReason::QDISC_DROP,
+            false if room(None) == Room::Down => DropReason::DEV_READY,
+            false => return inner.give_back(rest),
+        };
+        drops.extend(rest.drain().map(|packet| (packet, reason)));
     }
 
     /// Gives the right back. Some: there is more to do already.

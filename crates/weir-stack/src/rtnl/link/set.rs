@@ -253,6 +253,9 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
     }
     let ns = device.namespace(ctl.guard);
     let mut links = ns.links();
+    if !device.is_registered() {
+        return Err(Error::new(errno::ENODEV));
+    }
     let name = link::expand_name(&links, pattern)?;
     if links.by_name.contains_key(&name) {
         return Err(Error::new(errno::EEXIST));
@@ -369,6 +372,9 @@ pub fn move_to(
             (second, first) = (target.links(), source.links());
             (&mut *first, &mut *second)
         };
+        if device.is_dying() {
+            return Err(Error::new(errno::ENODEV));
+        }
         let (name, index) = plan(to)?;
         source.leave(ctl.guard, from, device);
         device.names().name = name;

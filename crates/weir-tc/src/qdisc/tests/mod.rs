@@ -143,10 +143,12 @@ impl Line {
             let mut worker = tc.push(&guard, 0, batch, (1000, false), &mut drops);
             while let Some(mut at_work) = worker.take() {
                 let mut out = Batch::new();
-                worker = match at_work.round(&mut cx, &|_| Some(u32::MAX), &mut out, &mut drops) {
-                    true => Some(at_work),
-                    false => at_work.leave(),
-                };
+                worker =
+                    match at_work.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops)
+                    {
+                        true => Some(at_work),
+                        false => at_work.leave(),
+                    };
                 for packet in out {
                     self.left.push((now, packet.mark));
                     if self.keep {
