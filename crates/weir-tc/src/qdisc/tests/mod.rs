@@ -26,6 +26,7 @@ use weir_packet::{Batch, DropReason, Packet};
 use crate::context::Context;
 use crate::counters::Queue;
 use crate::qdisc::Drops;
+use crate::qdisc::root::Room;
 use crate::testing::{Stack, ipv4, vectors};
 
 /// Makes requests as tc sends them.
