@@ -364,6 +364,7 @@ fn part_of(part: &str) -> Result<Report, String> {
     let text = match what {
         "memory" => memory::here(rest)?,
         "insert" => linux::here(rest)?,
+        "lookup" => lookup::here(rest)?,
         _ => return Err(format!("there is no part {part}")),
     };
     Ok(Report {

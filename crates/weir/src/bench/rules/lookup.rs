@@ -141,6 +141,30 @@ fn receive(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<(), String> {
     Ok(())
 }
 
+/// Times the frames are played by the part.
+const RUNS: usize = 51;
+
+/// The part, `MASKS:RULES`: nanoseconds of each run, in the order of their size.
+pub fn here(what: &str) -> Result<String, String> {
+    let wrong = || format!("lookup:{what} is not lookup:MASKS:RULES");
+    let (masks, rules) = what.split_once(':').ok_or_else(wrong)?;
+    let masks: u32 = masks.parse().map_err(|_| wrong())?;
+    let rules: u32 = rules.parse().map_err(|_| wrong())?;
+    if masks == 0 || rules < masks {
+        return Err(wrong());
+    }
+    let bed = Bed::new()?;
+    fill(&bed, masks, rules)?;
+    let mut cpu = Cpu::new(&bed.engine.stack, 0);
+    let frames = frames(masks, rules, 1 << 16);
+    let mut runs = (0..RUNS)
+        .map(|_| hits(&bed, &mut cpu, &frames))
+        .collect::<Result<Vec<_>, _>>()?;
+    runs.sort_by(f64::total_cmp);
+    let runs: Vec<_> = runs.iter().map(|ns| format!("{ns:.1}")).collect();
+    Ok(format!("ns {}\n", runs.join(" ")))
+}
+
 /// What the batches of a while took.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct While {
