@@ -199,10 +199,10 @@ impl Tally {
         }
     }
 
-    /// Counts packets; on the CPU's own thread.
+    /// Counts a packet, which may be dropped; on the CPU's own thread.
     #[inline]
-    pub fn count(&self, cpu: usize, packets: u64, bytes: u64) {
-        self.add(cpu, [bytes, packets, 0, 0]);
+    pub fn count(&self, cpu: usize, bytes: u64, dropped: bool) {
+        self.add(cpu, [bytes, 1, u64::from(dropped), 0]);
     }
 
     /// Counts a drop.

@@ -159,6 +159,9 @@ impl<const N: usize> Counters<N> {
     #[inline]
     pub fn add(&self, cpu: usize, slot: u32, by: [u64; N]) {
         for (counter, by) in self.set(cpu, slot).iter().zip(by) {
+            if by == 0 {
+                continue;
+            }
             counter.store(
                 counter.load(Ordering::Relaxed).wrapping_add(by),
                 Ordering::Relaxed,

@@ -68,10 +68,7 @@ impl Kind for Gact {
         _out: &mut Outcome<'g>,
     ) -> Code {
         let action = self.decide(common.control(), cx);
-        common.hit(cx);
-        if action == code::SHOT {
-            common.counters.count_drop(cx.cpu);
-        }
+        common.hit_or_drop(cx, action == code::SHOT);
         action
     }
 

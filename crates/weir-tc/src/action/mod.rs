@@ -348,11 +348,17 @@ impl Common {
     /// Counts a packet and notes the time (`tcf_action_update_bstats`, `tcf_lastuse_update`).
     #[inline]
     pub fn hit(&self, cx: &Context<'_, '_>) {
+        self.hit_or_drop(cx, false);
+    }
+
+    /// [`hit`](Self::hit) of a packet that may be dropped, which is counted as well.
+    #[inline]
+    pub fn hit_or_drop(&self, cx: &Context<'_, '_>, dropped: bool) {
         if self.flags.load(Relaxed) & FLAG_RATED != 0 {
             // The samples that are due are of what was counted before.
             self.rate(cx.now, cx.guard);
         }
-        self.counters.count(cx.cpu, 1, cx.packet_len());
+        self.counters.count(cx.cpu, cx.packet_len(), dropped);
         let now = (cx.now / TICK_NS) as u32;
         if self.lastuse.load(Relaxed) != now {
             self.lastuse.store(now, Relaxed);
