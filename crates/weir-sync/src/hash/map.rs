@@ -43,6 +43,39 @@ where
     domain: Domain,
 }
 
+/// A search under way; its steps are to be called in the order in which they stand here, each once.
+pub struct Search<'g, K, V> {
+    table: Table<'g, K, V>,
+    hash: u64,
+    /// The slot searched first, and what is there.
+    candidate: (usize, *mut Node<K, V>),
+}
+
+impl<'g, K, V> Search<'g, K, V> {
+    /// Looks through the slots, and asks for the entry; `false`: there is none.
+    #[inline(always)]
+    pub fn reach(&mut self) -> bool {
+        self.candidate = self.table.candidate(self.hash, self.candidate.0);
+        prefetch(untag(self.candidate.1));
+        !self.candidate.1.is_null()
+    }
+
+    /// The key most likely found, for asking ahead for what it points to.
+    #[inline(always)]
+    pub fn likely(&self) -> Option<&'g K> {
+        let node = self.table.node_at(self.candidate.1)?;
+        Some(&node.key)
+    }
+
+    /// The entry for which `eq` holds: what [`RcuHash::find`] would have answered when the search began,
+    /// or later.
+    #[inline(always)]
+    pub fn finish(self, eq: impl Fn(&K) -> bool) -> Option<(&'g K, &'g V)> {
+        let node = self.table.get(self.hash, self.candidate, eq)?;
+        Some((&node.key, &node.value))
+    }
+}
+
 /// Nodes, tables and roots of a `Send + Sync` key and value on their way to a callback.
 struct Retired<K, V> {
     unlinked: Unlinked<K, V>,
@@ -158,48 +191,30 @@ where
         eq: impl Fn(&K) -> bool,
         guard: &'g Guard,
     ) -> Option<(&'g K, &'g V)> {
-        let root = self.root(guard)?;
-        let table = root.shard(hash).table()?;
-        table
-            .get(
-                hash,
-                table.candidate(hash, table.home(hash << root.bits)),
-                eq,
-            )
-            .map(|node| (&node.key, &node.value))
+        let mut search = self.search(hash, guard)?;
+        search.reach();
+        search.finish(eq)
     }
 
-    /// First step of a batched search: asks for the slots where `hash` is searched.
+    /// Asks for the slots where `hash` is searched.
     #[inline]
     pub fn prefetch_slot(&self, hash: u64, guard: &Guard) {
-        if let Some(root) = self.root(guard)
-            && let Some(table) = root.shard(hash).table()
-        {
-            table.prefetch_slot(table.home(hash << root.bits));
-        }
+        self.search(hash, guard);
     }
 
-    /// Second step of a batched search: asks for the node that `hash` most likely leads to. The third
-    /// is [`RcuHash::find`].
+    /// A search for `hash` in steps, so that the cache misses of many can be overlapped. Asks for the
+    /// slots; `None`: there is nothing in the table.
     #[inline]
-    pub fn prefetch_node(&self, hash: u64, guard: &Guard) {
-        if let Some(root) = self.root(guard)
-            && let Some(table) = root.shard(hash).table()
-        {
-            prefetch(untag(
-                table.candidate(hash, table.home(hash << root.bits)).1,
-            ));
-        }
-    }
-
-    /// The entry that `hash` most likely leads to, for asking ahead for what it points to.
-    #[inline]
-    pub fn likely<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<(&'g K, &'g V)> {
+    pub fn search<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Search<'g, K, V>> {
         let root = self.root(guard)?;
         let table = root.shard(hash).table()?;
-        let (at, _) = table.candidate(hash, table.home(hash << root.bits));
-        let node = table.node(at).ok().flatten()?;
-        Some((&node.key, &node.value))
+        let at = table.home(hash << root.bits);
+        table.prefetch_slot(at);
+        Some(Search {
+            table,
+            hash,
+            candidate: (at, null_mut()),
+        })
     }
 
     /// [`RcuHash::get`] for many keys, their cache misses overlapped; `found` is filled up to the
@@ -209,34 +224,17 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq,
     {
-        let Some(root) = self.root(guard) else {
-            return found
-                .iter_mut()
-                .zip(keys)
-                .for_each(|(found, _)| *found = None);
-        };
         for (keys, found) in keys.chunks(STRIDE).zip(found.chunks_mut(STRIDE)) {
-            let mut probes = [const { (0, 0, None) }; STRIDE];
-            for ((hash, at, table), key) in probes.iter_mut().zip(keys) {
-                *hash = hash_of(key);
-                *table = root.shard(*hash).table();
-                if let Some(table) = table {
-                    *at = table.home(*hash << root.bits);
-                    table.prefetch_slot(*at);
-                }
+            let mut searches = [const { None }; STRIDE];
+            for (search, key) in searches.iter_mut().zip(keys) {
+                *search = self.search(hash_of(key), guard);
             }
-            let probes = probes.map(|(hash, at, table)| {
-                table.map(|table| {
-                    let candidate = table.candidate(hash, at);
-                    prefetch(untag(candidate.1));
-                    (hash, table, candidate)
-                })
-            });
-            for ((probe, key), found) in probes.into_iter().zip(keys).zip(found) {
-                *found = probe.and_then(|(hash, table, candidate)| {
-                    let node = table.get(hash, candidate, |k| k.borrow() == key)?;
-                    Some(&node.value)
-                });
+            for search in searches.iter_mut().flatten() {
+                search.reach();
+            }
+            for ((search, key), found) in searches.into_iter().zip(keys).zip(found) {
+                let entry = search.and_then(|search| search.finish(|k| k.borrow() == key));
+                *found = entry.map(|(_, value)| value);
             }
         }
     }

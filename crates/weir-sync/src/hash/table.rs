@@ -150,9 +150,15 @@ impl<'a, K, V> Table<'a, K, V> {
         if slot.is_null() {
             return Err(());
         }
+        Ok(self.node_at(slot))
+    }
+
+    /// The node that `slot`, which was read in this table, leads to.
+    #[inline(always)]
+    pub(super) fn node_at(self, slot: *mut Node<K, V>) -> Option<&'a Node<K, V>> {
         // SAFETY: a node in a table is freed a grace period after it is unlinked from the table, or by
         // the drop of the hash; `'a` is within a guard's life and a borrow of the hash.
-        Ok(is_node(slot).then(|| unsafe { &*untag(slot) }))
+        is_node(slot).then(|| unsafe { &*untag(slot) })
     }
 
     /// The first slot from `at` on that is empty or carries the tag of `hash`, and what is in it.
@@ -180,12 +186,10 @@ impl<'a, K, V> Table<'a, K, V> {
             if slot.is_null() {
                 return None;
             }
-            if is_node(slot) {
-                // SAFETY: as in `node`.
-                let node = unsafe { &*untag(slot) };
-                if eq(&node.key) {
-                    return Some(node);
-                }
+            if let Some(node) = self.node_at(slot)
+                && eq(&node.key)
+            {
+                return Some(node);
             }
             (at, slot) = self.candidate(hash, self.after(at));
         }

@@ -13,10 +13,13 @@ use weir_sync::sieve::{MIX, View, fold, spot_of};
 use super::key::{Mask, factor};
 
 /// Packets looked up side by side.
-pub const GROUP: usize = 16;
+pub const GROUP: usize = 32;
 
 /// A number of each packet.
 type Lanes = [u64; GROUP];
+
+/// The hash of each packet's key, folded.
+pub type Sums = [u32; GROUP];
 
 /// Half a word of each packet's keys.
 pub type Column = [u32; GROUP];
@@ -53,15 +56,31 @@ pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
     })
 }
 
-/// The packets, a bit each, that may have a filter under the mask of these halves.
+/// Calls a function made for processors with AVX2, or the same without.
+macro_rules! by_processor {
+    ($function:ident($($argument:expr),*), $plain:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2")
+            && std::arch::is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: the processor has what the function is made for.
+            return unsafe { avx2::$function($($argument),*) };
+        }
+        $plain(plain, $($argument),*)
+    }};
+}
+
+/// The hashes, folded, of the packets' keys under the mask of these halves. Where their sieve is
+/// far, asks for what [`pass`] will read of it.
 #[inline]
-pub fn pass(halves: &[Half], columns: &[Column], view: View<'_>) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("bmi2") {
-        // SAFETY: the processor has what the function is made for.
-        return unsafe { avx2::pass(halves, columns, view) };
-    }
-    pass_by(plain, halves, columns, view)
+pub fn sums(halves: &[Half], columns: &[Column], view: Option<View<'_>>, sums: &mut Sums) {
+    by_processor!(sums(halves, columns, view, sums), sums_by)
+}
+
+/// The packets, a bit each, that may have a filter under the mask whose sieve it is.
+#[inline]
+pub fn pass(sums: &Sums, view: View<'_>) -> u32 {
+    by_processor!(pass(sums, view), pass_by)
 }
 
 /// Products of numbers of 32 bits.
@@ -71,12 +90,13 @@ fn plain(lanes: &Lanes, factor: u32) -> Lanes {
 }
 
 #[inline(always)]
-fn pass_by(
+fn sums_by(
     product: impl Fn(&Lanes, u32) -> Lanes + Copy,
     halves: &[Half],
     columns: &[Column],
-    view: View<'_>,
-) -> u32 {
+    view: Option<View<'_>>,
+    out: &mut Sums,
+) {
     let mut sums = [0_u64; GROUP];
     for half in halves {
         let Some(column) = columns.get(usize::from(half.column)) else {
@@ -90,18 +110,21 @@ fn pass_by(
             *sum = sum.wrapping_add(part);
         }
     }
-    let folded = sums.map(fold);
+    *out = sums.map(|sum| fold(sum) as u32);
+    if let Some(view) = view.filter(View::is_far) {
+        // The word's place is in the sum itself.
+        out.iter().for_each(|&sum| view.prefetch((sum, 0)));
+    }
+}
+
+#[inline(always)]
+fn pass_by(product: impl Fn(&Lanes, u32) -> Lanes + Copy, sums: &Sums, view: View<'_>) -> u32 {
+    let folded = sums.map(u64::from);
     let mixed = product(&folded, MIX);
-    let mut spots = [(0, 0); GROUP];
-    for (spot, (folded, mixed)) in spots.iter_mut().zip(folded.into_iter().zip(mixed)) {
-        *spot = spot_of(folded, mixed);
-    }
-    if view.is_far() {
-        spots.iter().for_each(|&spot| view.prefetch(spot));
-    }
+    let spots = folded.into_iter().zip(mixed);
     let mut pass = 0;
-    for (lane, &spot) in spots.iter().enumerate() {
-        pass |= (view.test(spot) as u32) << lane;
+    for (lane, (folded, mixed)) in spots.enumerate() {
+        pass |= (view.test(spot_of(folded, mixed)) as u32) << lane;
     }
     pass
 }
@@ -112,13 +135,19 @@ mod avx2 {
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx2,bmi2")]
-    pub fn pass(halves: &[Half], columns: &[Column], view: View<'_>) -> u32 {
-        pass_by(
+    pub fn sums(halves: &[Half], columns: &[Column], view: Option<View<'_>>, sums: &mut Sums) {
+        sums_by(
             |lanes, factor| product(lanes, factor),
             halves,
             columns,
             view,
+            sums,
         )
+    }
+
+    #[target_feature(enable = "avx2,bmi2")]
+    pub fn pass(sums: &Sums, view: View<'_>) -> u32 {
+        pass_by(|lanes, factor| product(lanes, factor), sums, view)
     }
 
     #[target_feature(enable = "avx2")]

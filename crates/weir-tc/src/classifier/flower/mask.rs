@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError};
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
-use weir_sync::hash::{RcuHash, hash_of};
+use weir_sync::hash::{RcuHash, Search, hash_of};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
 use weir_sync::primitive::{Mutex, MutexGuard, prefetch};
 use weir_sync::rcu::{Domain, Guard, Published};
@@ -26,7 +26,7 @@ use weir_sync::sieve::{Sieve, fold, spot};
 
 use super::Filter;
 use super::key::{Key, Mask, Packed, half, keys_of};
-use super::lanes::{self, Column, GROUP, Half};
+use super::lanes::{self, Column, GROUP, Half, Sums};
 
 /// A filter in the table, by its key. The table grows, and the sieve is filled, without a look at filters:
 /// of a million none would be in a cache.
@@ -86,7 +86,13 @@ impl Borrow<Itself> for ByKey {
 /// Where a hash of [`Packed::sum`] is found.
 #[inline(always)]
 pub(super) fn place(sum: u64) -> u64 {
-    hash_of(&fold(sum))
+    place_of(fold(sum) as u32)
+}
+
+/// The same of a hash that is folded.
+#[inline(always)]
+fn place_of(folded: u32) -> u64 {
+    hash_of(&u64::from(folded))
 }
 
 /// The ranges of the filters under a mask that has ranges.
@@ -185,6 +191,14 @@ impl UnderMask {
         let found = self
             .filters
             .find(place(sum), |key| masked.is(&key.0.filter.packed), guard);
+        found.map(|(key, ())| &*key.0.filter)
+    }
+
+    /// Ends a search begun for a packet under a mask without ranges.
+    #[inline(always)]
+    fn finish<'g>(&self, search: Search<'g, ByKey, ()>, keys: &FlowKeys) -> Option<&'g Filter> {
+        let masked = self.mask.masked(keys, 0);
+        let found = search.finish(|key| masked.is(&key.0.filter.packed));
         found.map(|(key, ())| &*key.0.filter)
     }
 
@@ -299,13 +313,20 @@ struct Entry {
     under: Arc<UnderMask>,
 }
 
+/// Masks whose sieves are read side by side.
+const ABREAST: usize = 16;
+
 /// Memory for the look-up of batches, used again and again.
 pub struct Scratch {
     keys: [FlowKeys; GROUP],
     /// The parts of the keys that masks read.
     columns: Vec<Column>,
+    /// Of each mask the hashes of the keys under it.
+    sums: Vec<Sums>,
     /// Of each mask the packets that passed its sieve.
     passed: Vec<u32>,
+    /// Most packets of the last group had a filter.
+    dense: bool,
 }
 
 impl Default for Scratch {
@@ -313,7 +334,9 @@ impl Default for Scratch {
         Self {
             keys: [FlowKeys::EMPTY; GROUP],
             columns: Vec::new(),
+            sums: Vec::new(),
             passed: Vec::new(),
+            dense: false,
         }
     }
 }
@@ -408,55 +431,90 @@ impl List {
         }
         // Lanes without a packet hold what was there before.
         let all = u32::MAX >> (32 - count);
+        if scratch.sums.len() < self.masks.len() {
+            scratch.sums.resize(self.masks.len(), [0; GROUP]);
+        }
         scratch.passed.clear();
-        scratch.passed.extend(self.masks.iter().map(|entry| {
-            let view = entry.under.sieve.view(guard);
-            lanes::pass(&entry.halves, &scratch.columns, view) & all
-        }));
+        // Where most packets have a filter under the one mask, its sieve would be read in vain.
+        let sifted = self.masks.len() > 1 || !scratch.dense;
+        // The words of the sieves of some masks are asked for before any of them is read.
+        let sums = scratch.sums.chunks_mut(ABREAST);
+        for (masks, sums) in self.masks.chunks(ABREAST).zip(sums) {
+            for (entry, sums) in masks.iter().zip(&mut *sums) {
+                let view = sifted.then(|| entry.under.sieve.view(guard));
+                lanes::sums(&entry.halves, &scratch.columns, view, sums);
+            }
+            let passed = masks.iter().zip(sums).map(|(entry, sums)| match sifted {
+                true => lanes::pass(sums, entry.under.sieve.view(guard)) & all,
+                false => all,
+            });
+            scratch.passed.extend(passed);
+        }
         if scratch.passed.iter().any(|&passed| passed != 0) {
             self.settle(scratch, &mut found, guard);
         }
+        scratch.dense = found.iter().flatten().count() > count / 2;
         found
     }
 
     /// Looks packets up under the masks whose sieves they passed.
     fn settle<'g>(
         &'g self,
-        scratch: &Scratch,
+        scratch: &mut Scratch,
         found: &mut [Option<&'g Filter>; GROUP],
         guard: &'g Guard,
     ) {
-        // Each stage asks for what the next one reads: slots, nodes, filters. Only under the first mask
-        // that a packet passed, which most often has its filter.
-        let mut ahead: [Option<(&UnderMask, u64)>; GROUP] = [None; GROUP];
-        let mut seen = 0;
-        for (entry, &passed) in self.masks.iter().zip(&scratch.passed) {
-            for lane in bits(passed & !seen) {
-                if let (Some(keys), Some(slot)) = (scratch.keys.get(lane), ahead.get_mut(lane))
-                    && entry.under.mask.ranges == 0
-                {
-                    let place = place(entry.under.mask.sum_of(keys));
-                    entry.under.filters.prefetch_slot(place, guard);
-                    *slot = Some((&entry.under, place));
+        // Each stage asks for what the next one reads: slots, nodes, filters. A packet whose slots say
+        // that a sieve was wrong goes on with the next mask it passed.
+        let mut ahead = [const { None }; GROUP];
+        let mut open = u32::MAX;
+        while open != 0 {
+            let mut begun = 0;
+            let sums = scratch.sums.iter();
+            for ((entry, passed), sums) in self.masks.iter().zip(&mut scratch.passed).zip(sums) {
+                let now = *passed & open & !begun;
+                begun |= now;
+                *passed &= !now;
+                for lane in bits(now) {
+                    let (Some(ahead), Some(&sum)) = (ahead.get_mut(lane), sums.get(lane)) else {
+                        continue;
+                    };
+                    let under = &*entry.under;
+                    let search = match under.mask.ranges {
+                        0 => under.filters.search(place_of(sum), guard),
+                        _ => None,
+                    };
+                    *ahead = Some((under, search));
                 }
             }
-            seen |= passed;
+            open = begun;
+            for lane in bits(begun) {
+                let search = ahead.get_mut(lane).and_then(Option::as_mut);
+                let search = search.and_then(|(_, search)| search.as_mut());
+                if search.is_none_or(Search::reach) {
+                    open &= !(1 << lane);
+                }
+            }
         }
-        for (under, place) in ahead.iter().flatten() {
-            under.filters.prefetch_node(*place, guard);
-        }
-        for (under, place) in ahead.iter().flatten() {
-            if let Some((key, ())) = under.filters.likely(*place, guard) {
+        for (_, search) in ahead.iter().flatten() {
+            if let Some(key) = search.as_ref().and_then(Search::likely) {
                 let start = Arc::as_ptr(&key.0.filter).cast::<[u8; 64]>();
                 (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
             }
         }
-        let mut done = 0;
+        for ((ahead, keys), found) in ahead.into_iter().zip(&scratch.keys).zip(&mut *found) {
+            *found = ahead.and_then(|(under, search)| match search {
+                Some(search) => under.finish(search, keys),
+                None => under.find(keys, under.mask.sum_of(keys), guard),
+            });
+        }
+        // What is left to look at, seldom: masks behind one whose filter was another's.
         for (entry, &passed) in self.masks.iter().zip(&scratch.passed) {
-            for lane in bits(passed & !done) {
-                if let (Some(keys), Some(slot)) = (scratch.keys.get(lane), found.get_mut(lane)) {
-                    *slot = entry.under.find(keys, entry.under.mask.sum_of(keys), guard);
-                    done |= u32::from(slot.is_some()) << lane;
+            for lane in bits(passed) {
+                if let (Some(keys), Some(found @ None)) =
+                    (scratch.keys.get(lane), found.get_mut(lane))
+                {
+                    *found = entry.under.find(keys, entry.under.mask.sum_of(keys), guard);
                 }
             }
         }
