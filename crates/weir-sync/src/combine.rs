@@ -5,14 +5,16 @@
 //! lock for all others; it still waits while the holder before it is at work. Here whoever pushes and
 //! finds somebody at work goes away at once, since who is at work looks at the list again after it has
 //! given the right back; so nobody ever waits (flat combining, Hendler et al., SPAA 2010, with a queue
-//! in place of a slot a thread).
+//! in place of a slot a thread). Who finds nobody at work need not push at all ([`Combiner::enter`]).
 //!
 //! ```
-//! # use weir_sync::{combine::Combiner, list::Entry};
+//! # use weir_sync::{combine::Combiner, list::{Entry, Taken}};
 //! let (combiner, mut sum) = (Combiner::new(), 0);
-//! if combiner.push_all([1, 2].map(Entry::new)) {
+//! let mut own: Taken<_> = [1, 2].map(Entry::new).into_iter().collect();
+//! if combiner.enter() || combiner.push_all(own.by_ref()) {
 //!     loop {
-//!         sum += combiner.take_all().map(Entry::into_inner).sum::<i32>();
+//!         let come = combiner.take_all().chain(std::mem::take(&mut own));
+//!         sum += come.map(Entry::into_inner).sum::<i32>();
 //!         if combiner.leave() {
 //!             break;
 //!         }
@@ -40,14 +42,15 @@ const ASKED: u32 = 2;
 
 /// Elements taken at once that are worth another processor's cache lines.
 const FEW: u32 = 64;
-/// How long who is at work lets more come after few, in pauses of the processor: some 0.5 to 1 µs.
-const GATHER: u32 = if cfg!(any(loom, miri)) { 0 } else { 50 };
+/// How long who leaves waits for another that is about to come, in pauses of the processor: some 0.5 to 1 µs.
+const HANDOVER: u32 = if cfg!(any(loom, miri)) { 1 } else { 50 };
 
-/// See the module.
+/// See the module. What senders and the one at work write lies on one line.
+#[repr(align(64))]
 pub struct Combiner<L: Linked> {
     list: LocklessList<L>,
     right: AtomicU32,
-    /// Elements pushed to a list that was not empty since it was last taken; about right.
+    /// Elements pushed while somebody was at work, since they were last taken; about right.
     waiting: AtomicU32,
     /// Elements last taken; of the one at work.
     taken: AtomicU32,
@@ -64,12 +67,11 @@ impl<L: Linked> Combiner<L> {
         }
     }
 
-    /// Whether `count` more may wait where at most `most` do. Free while nobody waits, and while
-    /// nobody is at work, as who pushes then is; of those that push at the same moment some may be let
-    /// in beyond `most`.
+    /// Whether `count` more may wait where at most `most` do. Free while nobody is at work, as who pushes
+    /// then is; of those that push at the same moment some may be let in beyond `most`.
     #[inline]
     pub fn admit(&self, count: u32, most: u32) -> bool {
-        if self.list.is_empty() || self.right.load(Ordering::Relaxed) == IDLE {
+        if self.right.load(Ordering::Relaxed) == IDLE {
             return true;
         }
         let room = self.waiting.load(Ordering::Relaxed).saturating_add(count) <= most;
@@ -88,6 +90,14 @@ impl<L: Linked> Combiner<L> {
         self.right.load(Ordering::Relaxed) == IDLE && self.begin()
     }
 
+    /// Comes with elements in hand. True: nobody is at work, and the caller now is: what
+    /// [`take_all`](Self::take_all) gives has come before its own, which need not be pushed.
+    #[inline]
+    pub fn enter(&self) -> bool {
+        self.right.load(Ordering::Relaxed) == IDLE && self.begin()
+    }
+
+    #[inline]
     fn begin(&self) -> bool {
         self.right
             .compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed)
@@ -128,8 +138,8 @@ impl<L: Linked> Combiner<L> {
         !self.list.is_empty()
     }
 
-    /// Gives the right back. False: something has come meanwhile, and the caller is at work still; where
-    /// the last it took was little, a little later.
+    /// Gives the right back. False: something has come meanwhile, nobody has taken the right for it, and
+    /// the caller is at work still.
     #[inline]
     pub fn leave(&self) -> bool {
         let idle = self
@@ -141,15 +151,22 @@ impl<L: Linked> Combiner<L> {
             return false;
         }
         full_fence();
-        if self.list.is_empty() || !self.begin() {
-            return true;
-        }
-        // Others push at this moment. Taken one by one, their elements would cost each side the transfer
-        // of a line an element; left alone for a moment, they push from their own cache.
+        self.list.is_empty() || !self.come_back()
+    }
+
+    /// Others push at this moment. Taken one by one, their elements would cost each side the transfer of
+    /// a line an element. So after few they have a moment to come again and to find the right free: who
+    /// takes it has at hand what it has pushed itself.
+    fn come_back(&self) -> bool {
         if self.taken.load(Ordering::Relaxed) < FEW {
-            (0..GATHER).for_each(|_| core::hint::spin_loop());
+            for _ in 0..HANDOVER {
+                if self.right.load(Ordering::Relaxed) != IDLE {
+                    return false;
+                }
+                core::hint::spin_loop();
+            }
         }
-        false
+        self.begin()
     }
 
     /// Gives the right back though something may have come; the caller sees to it that somebody asks for

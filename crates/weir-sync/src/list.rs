@@ -185,8 +185,8 @@ impl<L: Linked> LocklessList<L> {
         if self.is_empty() {
             return Taken::default();
         }
-        let mut node = NonNull::new(self.head.swap(null_mut(), Ordering::Acquire));
-        let (mut oldest, mut len) = (None, 0);
+        let newest = NonNull::new(self.head.swap(null_mut(), Ordering::Acquire));
+        let (mut node, mut oldest, mut len) = (newest, None, 0);
         while let Some(this) = node {
             len += 1;
             // SAFETY: the chain is this call's, and none of it has been taken back yet.
@@ -197,6 +197,7 @@ impl<L: Linked> LocklessList<L> {
         }
         Taken {
             oldest,
+            newest,
             len,
             owns: PhantomData,
         }
@@ -226,6 +227,8 @@ impl<L: Linked> fmt::Debug for LocklessList<L> {
 /// What was taken from a list, oldest first. Dropping it drops the rest.
 pub struct Taken<L: Linked> {
     oldest: Option<NonNull<L::Node>>,
+    /// The last of them, while there are any.
+    newest: Option<NonNull<L::Node>>,
     len: u32,
     owns: PhantomData<L>,
 }
@@ -243,12 +246,47 @@ impl<L: Linked> Taken<L> {
     pub fn is_empty(&self) -> bool {
         self.oldest.is_none()
     }
+
+    /// Puts others behind these.
+    #[inline]
+    pub fn append(&mut self, mut others: Self) {
+        let Some(first) = others.oldest.take() else {
+            return;
+        };
+        match self.newest.filter(|_| self.oldest.is_some()) {
+            Some(newest) => set_next::<L>(newest, first.as_ptr()),
+            None => self.oldest = Some(first),
+        }
+        self.newest = others.newest;
+        self.len += others.len;
+    }
+}
+
+/// Elements that have been in no list, in order.
+impl<L: Linked> FromIterator<L> for Taken<L> {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = L>>(elements: I) -> Self {
+        let mut all = Self::default();
+        for node in elements.into_iter().map(L::into_node) {
+            match all.newest {
+                Some(newest) => set_next::<L>(newest, node.as_ptr()),
+                None => all.oldest = Some(node),
+            }
+            all.newest = Some(node);
+            all.len += 1;
+        }
+        if let Some(newest) = all.newest {
+            set_next::<L>(newest, null_mut());
+        }
+        all
+    }
 }
 
 impl<L: Linked> Default for Taken<L> {
     fn default() -> Self {
         Self {
             oldest: None,
+            newest: None,
             len: 0,
             owns: PhantomData,
         }

@@ -38,15 +38,16 @@ impl core::ops::AddAssign for LockStats {
     }
 }
 
-/// See the module.
+/// See the module. The value lies behind the lock: its first part on the same line.
+#[repr(C)]
 pub struct SpinLock<T> {
     locked: AtomicBool,
     /// The four counters are written by the holder only, so plain loads and stores do.
     acquisitions: AtomicU64,
+    value: UnsafeCell<T>,
     contended: AtomicU64,
     wait_ns: AtomicU64,
     max_wait_ns: AtomicU64,
-    value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time, under the lock.
@@ -80,6 +81,9 @@ impl<T> SpinLock<T> {
             value: UnsafeCell::new(value),
         }
     }
+
+    /// Octets of the lock in front of the value.
+    pub const AHEAD: usize = core::mem::offset_of!(Self, value);
 
     /// Takes the lock, waiting for it.
     #[inline]

@@ -14,8 +14,20 @@ struct Shared {
 }
 
 fn work(shared: &Shared) {
+    work_with(shared, None);
+}
+
+/// Hands an element over as senders do: without the list if nobody is at work.
+fn send(shared: &Shared, value: usize) {
+    let mut own = Some(Entry::new(value));
+    if shared.combiner.enter() || shared.combiner.push_all(own.take()) {
+        work_with(shared, own);
+    }
+}
+
+fn work_with(shared: &Shared, mut own: Option<Entry<usize>>) {
     loop {
-        for entry in shared.combiner.take_all() {
+        for entry in shared.combiner.take_all().chain(own.take()) {
             shared
                 .drained
                 .write(shared.drained.read() * 10 + entry.into_inner());
@@ -54,6 +66,22 @@ fn no_element_is_left_behind() {
         if shared.combiner.push_all([Entry::new(3)]) {
             work(&shared);
         }
+        other.join().unwrap();
+        assert!(!shared.combiner.has_some());
+        // Order within a producer holds.
+        assert!([123, 132, 312].contains(&shared.drained.read()));
+    });
+}
+
+#[test]
+fn who_enters_leaves_no_element_behind() {
+    check(3, || {
+        let shared = shared();
+        let other = {
+            let shared = shared.clone();
+            loom::thread::spawn(move || [1, 2].map(|value| send(&shared, value)))
+        };
+        send(&shared, 3);
         other.join().unwrap();
         assert!(!shared.combiner.has_some());
         // Order within a producer holds.

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 enum Operation {
     Push(Vec<u8>),
+    Enter,
     Ask,
     Take,
     Leave,
@@ -18,6 +19,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..5).prop_map(Push),
+        Just(Enter),
         Just(Ask),
         Just(Take),
         Just(Leave),
@@ -37,6 +39,10 @@ proptest! {
                     queue.extend(&values);
                     let mine = combiner.push_all(values.into_iter().map(Entry::new));
                     prop_assert_eq!(mine, !busy);
+                    busy = true;
+                }
+                Operation::Enter => {
+                    prop_assert_eq!(combiner.enter(), !busy);
                     busy = true;
                 }
                 Operation::Ask => {
@@ -93,12 +99,14 @@ fn nothing_is_lost_or_reordered_under_threads() {
             let shared = &shared;
             scope.spawn(move || {
                 for number in 0..EACH {
-                    if !shared.combiner.push_all([Entry::new((thread, number))]) {
+                    let mut own = Some(Entry::new((thread, number)));
+                    if !shared.combiner.enter() && !shared.combiner.push_all(own.take()) {
                         continue;
                     }
                     loop {
                         let mut seen = shared.seen.try_lock().expect("two at work");
-                        seen.extend(shared.combiner.take_all().map(Entry::into_inner));
+                        let come = shared.combiner.take_all().chain(own.take());
+                        seen.extend(come.map(Entry::into_inner));
                         drop(seen);
                         if shared.combiner.leave() {
                             break;

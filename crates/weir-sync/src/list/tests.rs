@@ -12,15 +12,18 @@ enum Operation {
     PushAll(Vec<u8>),
     TakeAll,
     TakeSome(usize),
+    Append(Vec<u8>, usize, Vec<u8>),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
     use Operation::*;
+    let some = || prop::collection::vec(any::<u8>(), 0..4);
     prop_oneof![
         any::<u8>().prop_map(Push),
         prop::collection::vec(any::<u8>(), 0..5).prop_map(PushAll),
         Just(TakeAll),
         (0usize..4).prop_map(TakeSome),
+        (some(), 0usize..4, some()).prop_map(|(before, gone, after)| Append(before, gone, after)),
     ]
 }
 
@@ -51,6 +54,19 @@ proptest! {
                 Operation::TakeSome(some) => {
                     let taken: Vec<_> = list.take_all().take(some).map(Entry::into_inner).collect();
                     prop_assert_eq!(taken, oracle.drain(..).take(some).collect::<Vec<_>>());
+                }
+                Operation::Append(before, gone, after) => {
+                    let chain = |values: &[u8]| -> Taken<Entry<u8>> {
+                        values.iter().copied().map(Entry::new).collect()
+                    };
+                    let mut all = chain(&before);
+                    all.by_ref().take(gone).for_each(drop);
+                    all.append(list.take_all());
+                    all.append(chain(&after));
+                    let behind = oracle.drain(..).chain(after);
+                    let expected: Vec<_> = before.into_iter().skip(gone).chain(behind).collect();
+                    prop_assert_eq!(all.len() as usize, expected.len());
+                    prop_assert_eq!(all.map(Entry::into_inner).collect::<Vec<_>>(), expected);
                 }
             }
             prop_assert_eq!(list.is_empty(), oracle.is_empty());

@@ -43,7 +43,7 @@ pub struct Fifo<const KIND: u8> {
     first: Option<Packet>,
     /// The others.
     queue: VecDeque<Packet>,
-    backlog: u32,
+    load: Load,
     limit: u32,
 }
 
@@ -85,13 +85,9 @@ pub fn bfifo(limit: u32) -> Box<dyn Qdisc> {
 }
 
 impl<const KIND: u8> Fifo<KIND> {
-    fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.queue.len()
-    }
-
     fn pop(&mut self) -> Option<Packet> {
         let packet = std::mem::replace(&mut self.first, self.queue.pop_front())?;
-        self.backlog = self.backlog.saturating_sub(pkt_len(&packet));
+        self.load.sub(pkt_len(&packet));
         Some(packet)
     }
 }
@@ -100,9 +96,9 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let fits = match KIND {
             OCTETS => {
-                u64::from(self.backlog) + u64::from(pkt_len(&packet)) <= u64::from(self.limit)
+                u64::from(self.load.backlog) + u64::from(pkt_len(&packet)) <= u64::from(self.limit)
             }
-            _ => self.len() < self.limit as usize,
+            _ => self.load.len < self.limit,
         };
         let mut how = Enqueued::Queued;
         if !fits {
@@ -118,7 +114,7 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
             q.drops.push((oldest, DropReason::QDISC_DROP));
             how = Enqueued::Congested;
         }
-        self.backlog += pkt_len(&packet);
+        self.load.add(pkt_len(&packet));
         match self.first {
             None => self.first = Some(packet),
             Some(_) => self.queue.push_back(packet),
@@ -135,14 +131,11 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     }
 
     fn load(&self) -> Load {
-        Load {
-            len: self.len() as u32,
-            backlog: self.backlog,
-        }
+        self.load
     }
 
     fn reset(&mut self, out: &mut Drops) {
-        self.backlog = 0;
+        self.load = Load::default();
         out.extend(
             self.first
                 .take()

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::combine::Combiner;
 use weir_sync::list::Taken;
+use weir_sync::primitive::CachePadded;
 use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
@@ -82,7 +83,8 @@ struct Returned {
     load: Load,
 }
 
-/// What a node's lock guards.
+/// What a node's lock guards; in this order, as what a packet meets shares two lines with the lock.
+#[repr(C)]
 pub struct Inner {
     /// The kind's own part.
     pub qdisc: Box<dyn Qdisc>,
@@ -96,23 +98,28 @@ pub struct Inner {
     pub overlimits: u32,
     /// Packets put back.
     pub requeues: u32,
-    /// Of a root: taken from the list in front, and not enqueued yet.
-    pub(super) come: Taken<Packet>,
-    /// Of a root: what packets count for.
-    pub stab: Option<Box<SizeTable>>,
-    /// The rate at which packets leave.
-    pub estimator: Option<Box<Estimator>>,
-    /// Those of its classes.
-    class_rates: Option<Box<ClassRates>>,
     /// Taken out to be looked at, next to leave (`gso_skb`).
     peeked: Option<Packet>,
     /// Of a root: given back by the device, next to leave (`gso_skb` as well).
     returned: Option<Box<Returned>>,
     /// When it last asked to be asked again.
     wake: Option<u64>,
+    /// The rate at which packets leave.
+    pub estimator: Option<Box<Estimator>>,
+    /// Those of its classes.
+    class_rates: Option<Box<ClassRates>>,
+    /// Of a root: taken from the list in front, and not enqueued yet.
+    pub(super) come: Taken<Packet>,
+    /// Of a root: what packets count for.
+    pub stab: Option<Box<SizeTable>>,
     /// Of a root: the same of the whole tree.
     wakes: Wakes,
 }
+
+/// Octets a packet meets of a lock and what it guards.
+const NEAR: usize = 128;
+#[cfg(not(loom))]
+const _: () = assert!(SpinLock::<Inner>::AHEAD + std::mem::offset_of!(Inner, come) <= NEAR);
 
 /// What an inner visit must not mix with an outer one.
 struct Outer {
@@ -387,7 +394,7 @@ pub struct Node {
     pub(super) front: Combiner<Packet>,
     /// Of a root: packets dropped in front of the lock.
     pub(super) bursts: AtomicU32,
-    inner: SpinLock<Inner>,
+    inner: CachePadded<SpinLock<Inner>>,
     /// Where the kind's own part lies, for hints alone: it may be asked for without the lock.
     near: usize,
 }
@@ -436,7 +443,7 @@ impl Node {
             hook_counters: Counters::new(true),
             front: Combiner::new(),
             bursts: AtomicU32::new(0),
-            inner: SpinLock::new(inner),
+            inner: CachePadded(SpinLock::new(inner)),
             near,
         })
     }
@@ -528,7 +535,7 @@ impl Leaf {
     pub fn prefetch(&self, step: u32) {
         match (step, &self.0) {
             (0, Some(node)) => {
-                prefetch(&node.inner);
+                prefetch_at(std::ptr::from_ref(&node.inner).cast(), NEAR);
                 prefetch(&node.near);
             }
             (_, Some(node)) => prefetch_at(std::ptr::without_provenance(node.near), 64),

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way into a root qdisc: a lockless list in front of its lock, and one sender at work for all.
 //!
-//! Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`: any thread puts packets into the
-//! list; whoever finds nobody at work enqueues what has come, a batch a round, takes out what may leave
-//! and sends it, until nothing may leave and nothing has come. So packets leave the device in one
-//! order, the lock is free between rounds for requests, and no sender waits for it; only where too many
-//! packets wait in the list does one give the processor away for a while. Who has worked for long enough
-//! may leave the rest to whoever is next ([`Worker::abandon`]).
+//! Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`: while somebody is at work, any thread
+//! puts its packets into the list and goes; whoever finds nobody at work enqueues what has come, its own
+//! packets last, a batch a round, takes out what may leave and sends it, until nothing may leave and
+//! nothing has come. So packets leave the device in one order, the lock is free between rounds for
+//! requests, and no sender waits for it; only where too many packets wait in the list does one give the
+//! processor away for a while. Who has worked for long enough may leave the rest to whoever is next
+//! ([`Worker::abandon`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Packet};
+use weir_sync::list::Taken;
 use weir_sync::primitive::Backoff;
 
 use super::{Drops, Inner, Node, QueueCx, STEPS};
@@ -37,6 +39,8 @@ pub enum Room {
 #[derive(Debug)]
 pub struct Worker<'g> {
     node: &'g Node,
+    /// Its own packets, where it found nobody at work.
+    own: Taken<Packet>,
     /// Taken from the list, and not all enqueued.
     more: bool,
 }
@@ -51,6 +55,9 @@ impl Node {
         (burst, patient): (u32, bool),
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
+        if self.front.enter() {
+            return Some(Worker::new(self, batch.drain().collect()));
+        }
         let mut wait = Backoff::new();
         let mut rounds = if patient { PATIENCE } else { 0 };
         while !self.front.admit(batch.len() as u32, burst) {
@@ -66,7 +73,7 @@ impl Node {
         }
         self.front
             .push_all(batch.drain())
-            .then(|| Worker::new(self))
+            .then(|| Worker::new(self, Taken::default()))
     }
 
     /// Of a root that is gone: what waits in front of the lock goes to `out`, unless somebody is at work,
@@ -83,7 +90,9 @@ impl Node {
 
     /// Of a root: packets may leave now that could not before. If nobody is at work, the caller is.
     pub(crate) fn ask(&self) -> Option<Worker<'_>> {
-        self.front.ask().then(|| Worker::new(self))
+        self.front
+            .ask()
+            .then(|| Worker::new(self, Taken::default()))
     }
 }
 
@@ -143,8 +152,12 @@ fn take_out(
 
 impl<'g> Worker<'g> {
     /// The last one may have left something that was taken and not enqueued.
-    fn new(node: &'g Node) -> Self {
-        Self { node, more: true }
+    fn new(node: &'g Node, own: Taken<Packet>) -> Self {
+        Self {
+            node,
+            own,
+            more: true,
+        }
     }
 
     /// Enqueues a batch of what has come, and takes out what may leave until `out`, empty now, is full, under
@@ -164,13 +177,15 @@ impl<'g> Worker<'g> {
         if node.is_gone() {
             // A request has taken the qdisc away meanwhile.
             self.more = false;
-            let come = node.front.take_all();
+            let come = node.front.take_all().chain(std::mem::take(&mut self.own));
             drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
             return false;
         }
         let mut come = std::mem::take(&mut inner.come);
-        if come.is_empty() {
-            come = node.front.take_all();
+        if come.is_empty() || !self.own.is_empty() {
+            // What others have left in the list came before the worker's own.
+            come.append(node.front.take_all());
+            come.append(std::mem::take(&mut self.own));
         }
         // Seen under the lock: who takes the device down empties the qdisc under it after that.
         if room(None) == Room::Down {

@@ -196,8 +196,13 @@ pub struct Tree {
 }
 
 /// Bits that are set, lowest first.
-fn bits(mask: u8) -> impl Iterator<Item = usize> {
-    (0..PRIOS).filter(move |prio| mask & (1 << prio) != 0)
+#[inline]
+fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (lowest < PRIOS).then_some(lowest)
+    })
 }
 
 impl Tree {

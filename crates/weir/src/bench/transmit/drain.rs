@@ -19,11 +19,11 @@ const CREDIT: u64 = 1024;
 /// Elements a locked queue gives out at a time.
 const BATCH: usize = 64;
 
-/// What is handed over.
-#[repr(align(64))]
+/// What is handed over: with its link a cache line, as a packet's metadata.
 pub struct Item {
     thread: usize,
     number: u64,
+    _rest: [u64; 5],
 }
 
 type Element = Entry<Item>;
@@ -75,11 +75,12 @@ trait Queue: Default + Sync {
 
 impl Queue for Combiner<Element> {
     fn submit(&self, element: Element, pushed: impl FnOnce(), mut sink: impl FnMut(Element)) {
-        let mine = self.push_all([element]);
+        let mut own = Some(element);
+        let mine = self.enter() || self.push_all(own.take());
         pushed();
         if mine {
             loop {
-                self.take_all().for_each(&mut sink);
+                self.take_all().chain(own.take()).for_each(&mut sink);
                 if self.leave() {
                     return;
                 }
@@ -256,7 +257,14 @@ fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
 /// Pushes until told to stop; the times of some pushes, ns.
 fn push<Q: Queue>(queue: &Q, thread: usize, homes: &[Home], stop: &AtomicBool) -> Vec<u64> {
     let home = &homes[thread];
-    let item = |number| Entry::new(Item { thread, number });
+    let item = |number| {
+        let _rest = [0; 5];
+        Entry::new(Item {
+            thread,
+            number,
+            _rest,
+        })
+    };
     let mut own: Vec<Element> = (0..CREDIT).map(item).collect();
     let mut times = Vec::with_capacity(1 << 16);
     let sink = |element: Element| {
