@@ -96,8 +96,9 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
                 };
                 let in_use = blocks.iter().any(|block| block.names_class(classid));
                 tree.change(&node, |inner| {
-                    let qdisc = &mut inner.qdisc;
-                    qdisc.delete_class(class, in_use, &create, &mut gone)?;
+                    inner.request(&mut gone, |qdisc, gone| {
+                        qdisc.delete_class(class, in_use, &create, gone)
+                    })?;
                     inner.forget_class_rate(class);
                     Ok::<_, Error>(())
                 })?;
@@ -148,9 +149,10 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
     };
     let class = tree.change(&node, |inner| {
         let ids = (classid, parent);
-        let qdisc = &mut inner.qdisc;
-        let class = qdisc.change_class(class, ids, &tb, &create, &mut gone)?;
-        if let Some(rate) = rate {
+        let class = inner.request(&mut gone, |qdisc, gone| {
+            qdisc.change_class(class, ids, &tb, &create, gone)
+        })?;
+        if let Some(rate) = rate.filter(|_| !gone.unchanged) {
             inner.set_class_rate(class, rate);
         }
         Ok::<_, Error>(class)

@@ -280,7 +280,7 @@ impl<'a> Job<'a> {
         let stab = self.stab()?;
         // As in Linux, a wrong estimator is ignored.
         let estimator = match self.estimator(node.ops, (0, 0)) {
-            Err(error) if error.errno == EOPNOTSUPP => return Err(error),
+            Err(error) if error.errno == EOPNOTSUPP && !node.ops.queues => return Err(error),
             estimator => estimator.ok().flatten(),
         };
         if options.is_some() {
@@ -296,7 +296,9 @@ impl<'a> Job<'a> {
                 other_netem: other_netem(tree, Some(&node)),
             };
             let gone = &mut self.gone;
-            tree.change(&node, |inner| inner.change(&create, gone))?;
+            tree.change(&node, |inner| {
+                inner.request(gone, |qdisc, gone| qdisc.change(&create, gone))
+            })?;
             if std::mem::take(&mut gone.wake) && tree.root.is_some() {
                 tree.entrance(&node).lock().wake_at(create.now());
             }
@@ -329,6 +331,10 @@ impl<'a> Job<'a> {
             // Their counters belong to CPUs, which do not look at the time.
             let message = "Rate estimators are served for queues, not for ingress and clsact";
             return Err(Error::unsupported(message).at(&rate));
+        }
+        if ops.queues {
+            let message = "Cannot attach rate estimator to a multi-queue root qdisc";
+            return Err(text(EOPNOTSUPP, message));
         }
         let estimator = Estimator::parse(&rate, self.env().host.now(), counters);
         estimator.map(|estimator| Some(Box::new(estimator)))
@@ -485,7 +491,7 @@ impl<'a> Job<'a> {
         if new.is_some_and(|new| new.ops.kind == qdisc::noqueue::OPS.kind) {
             return Err(text(EINVAL, "Cannot assign noqueue to a class"));
         }
-        if new.is_some_and(|new| new.lock().stab.is_some()) {
+        if new.is_some_and(|new| !parent.ops.queues && new.lock().stab.is_some()) {
             return Err(text(EINVAL, "STAB not supported on a non root"));
         }
         let depth = parent.depth.load(Relaxed);
@@ -514,7 +520,7 @@ impl<'a> Job<'a> {
                 None if parent.ops.refills => refill(),
                 new => new.cloned(),
             };
-            inner.qdisc.graft(class, queue, &create, gone)
+            inner.request(gone, |qdisc, gone| qdisc.graft(class, queue, &create, gone))
         })?;
         if let Some(new) = new {
             new.depth.store(depth + 1, Relaxed);

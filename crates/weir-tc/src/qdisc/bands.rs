@@ -35,7 +35,7 @@ impl Bands {
     /// Makes them as many as `count`.
     pub fn resize(&mut self, count: u32, make: impl FnMut(u32) -> Leaf, gone: &mut Gone) {
         for leaf in self.leaves.drain((count.min(self.count())) as usize..) {
-            leaf.purge(&mut self.total, &mut gone.drops);
+            leaf.flush(&mut self.total, gone);
             gone.nodes.extend(leaf.node());
         }
         self.leaves.extend((self.count() + 1..=count).map(make));
@@ -99,10 +99,11 @@ impl Bands {
         self.slot(class)?.node()
     }
 
-    /// Puts another qdisc under a class that is there.
+    /// Puts another qdisc under a class that is there; nobody counts what was in the old one.
     pub fn graft(&mut self, class: u32, new: Leaf, gone: &mut Gone) -> Option<Arc<Node>> {
         let (leaf, total) = self.slot_mut(class)?;
-        leaf.replace(new, total, gone)
+        leaf.purge(total, &mut gone.drops);
+        std::mem::replace(leaf, new).node()
     }
 
     /// All classes.

@@ -381,6 +381,7 @@ impl Qdisc for Codel {
         if let Some(ecn) = tb.u32(attr::ECN)? {
             params.ecn = ecn != 0;
         }
+        gone.counted += u32::from(gone.cut(self.queue.len() as u32, self.limit));
         while self.queue.len() > self.limit as usize
             && let Some((packet, _)) = self.queue.pop_front()
         {

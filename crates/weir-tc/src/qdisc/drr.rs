@@ -173,7 +173,7 @@ impl Qdisc for Drr {
         }
         self.rounds.deactivate(class, &mut self.classes);
         if let Some(class) = self.classes.remove(class) {
-            class.share.leaf.purge(&mut self.total, &mut gone.drops);
+            class.share.leaf.flush(&mut self.total, gone);
             gone.nodes.extend(class.share.leaf.node());
         }
         Ok(())

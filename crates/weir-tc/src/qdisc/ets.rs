@@ -136,7 +136,7 @@ impl Ets {
             self.rounds.deactivate(class as u32, &mut self.bands);
         }
         for band in self.bands.drain(bands.min(self.bands.len())..) {
-            band.leaf.purge(&mut self.total, &mut gone.drops);
+            band.leaf.flush(&mut self.total, gone);
             gone.nodes.extend(band.leaf.node());
         }
         for number in params.strict..self.strict.min(self.bands.len()) {

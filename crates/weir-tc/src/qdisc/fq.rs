@@ -546,10 +546,11 @@ impl Qdisc for Fq {
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.params = self.params.clone().with(create)?;
+        gone.cut(self.load.len, self.params.limit);
         while self.load.len > self.params.limit
             && let Some(packet) = self.drop_one()
         {
-            gone.drops.push((packet, DropReason::QDISC_DROP));
+            gone.drop_sent(packet);
         }
         Ok(())
     }

@@ -317,6 +317,11 @@ impl Qdisc for FqCodel {
         if let Some(limit) = tb.u32(attr::MEMORY_LIMIT)? {
             self.memory_limit = limit.min(1 << 31);
         }
+        let limit = match self.memory > self.memory_limit {
+            true => 0,
+            false => self.limit,
+        };
+        gone.cut(self.load.len, limit);
         while self.load.len > self.limit || self.memory > self.memory_limit {
             let lists = [&self.new, &self.old];
             let mut waiting = lists.iter().flat_map(|list| list.iter());
@@ -329,7 +334,7 @@ impl Qdisc for FqCodel {
                 self.backlogs[at as usize] -= len;
                 self.load.sub(len);
                 self.memory -= truesize(&packet);
-                gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
+                gone.drop_sent(packet);
             }
         }
         Ok(())

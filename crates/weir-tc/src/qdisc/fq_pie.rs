@@ -184,10 +184,11 @@ impl FqPie {
         self.params.ecn &= 0xff;
         self.params.bytemode &= 0xff;
         self.params.dq_rate &= 0xff;
+        gone.cut(self.load.len, self.params.limit);
         while self.load.len > self.params.limit
             && let Some((packet, _, _)) = self.pop()
         {
-            gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
+            gone.drop_sent(packet);
         }
         Ok(flows)
     }

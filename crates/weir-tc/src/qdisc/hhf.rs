@@ -312,10 +312,11 @@ impl Qdisc for Hhf {
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.params = self.params.clone().with(create)?;
+        gone.cut(self.load.len, self.params.limit);
         while self.load.len > self.params.limit
             && let Some((_, packet)) = self.drop_first()
         {
-            gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
+            gone.drop_sent(packet);
         }
         Ok(())
     }

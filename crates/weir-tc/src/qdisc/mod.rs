@@ -39,6 +39,7 @@ pub mod pfifo_fast;
 pub mod pie;
 pub mod plug;
 pub mod prio;
+mod qevent;
 pub mod qfq;
 pub mod red;
 pub mod root;

@@ -59,11 +59,34 @@ pub struct Gone {
     pub wake: bool,
     /// A sentence beside the success.
     pub warning: Option<&'static str>,
+    /// A class was as asked for already: not even its estimator is changed.
+    pub unchanged: bool,
     /// How many of the packets the qdisc itself counts as dropped.
     pub counted: u32,
+    /// The packet that was taken out of the qdisc to be looked at.
+    ahead: Option<Packet>,
+    /// Octets and packets that the qdisc counts as sent, though they are dropped.
+    sent: (u64, u64),
 }
 
 impl Gone {
+    /// A limit is lower now: the packet that was taken out to be looked at is the first to go where, with the
+    /// `waiting` ones, there are more (`qdisc_dequeue_internal`). Whether it went.
+    pub fn cut(&mut self, waiting: u32, limit: u32) -> bool {
+        let cut = self.ahead.take_if(|_| waiting >= limit);
+        let packet = cut.map(|packet| (packet, DropReason::QDISC_OVERLIMIT));
+        let went = packet.is_some();
+        self.drops.extend(packet);
+        went
+    }
+
+    /// A packet is dropped by the way of those that leave, and counted with them.
+    pub fn drop_sent(&mut self, packet: Packet) {
+        self.sent.0 += u64::from(pkt_len(&packet));
+        self.sent.1 += 1;
+        self.drops.push((packet, DropReason::QDISC_OVERLIMIT));
+    }
+
     /// Destroys all; what waited comes back, to be freed and counted.
     pub fn finish(mut self, env: &Env<'_>) -> Drops {
         for block in self.blocks {
@@ -198,20 +221,29 @@ impl Inner {
         self.class_rates.as_ref()?.rate(class)
     }
 
-    /// Changes the options, counting.
-    pub(crate) fn change(
+    /// Has a request change the qdisc, and counts what that drops.
+    pub(crate) fn request<R>(
         &mut self,
-        create: &super::Create<'_>,
         gone: &mut Gone,
-    ) -> Result<(), weir_netlink::Error> {
-        let result = self.qdisc.change(create, gone);
+        change: impl FnOnce(&mut dyn Qdisc, &mut Gone) -> R,
+    ) -> R {
+        gone.ahead = self.peeked.take();
+        let result = change(&mut *self.qdisc, gone);
+        self.peeked = gone.ahead.take();
         self.drops = self.drops.wrapping_add(std::mem::take(&mut gone.counted));
+        let (bytes, packets) = std::mem::take(&mut gone.sent);
+        self.bytes = self.bytes.wrapping_add(bytes);
+        self.packets = self.packets.wrapping_add(packets);
         result
     }
 
     /// Takes a packet, counting.
     #[inline]
     pub fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        if self.class_rates.is_some() {
+            // Some count packets that come.
+            self.settle_classes(q.now());
+        }
         let outer = Self::enter(q);
         let how = self.qdisc.enqueue(q, packet);
         self.leave(q, outer);
@@ -612,9 +644,17 @@ impl Leaf {
         }
     }
 
+    /// A request takes out all that waits in it, which the qdisc above counts as dropped
+    /// (`qdisc_tree_flush_backlog`).
+    pub fn flush(&self, total: &mut Load, gone: &mut Gone) {
+        let before = total.len;
+        self.purge(total, &mut gone.drops);
+        gone.counted = gone.counted.wrapping_add(before.wrapping_sub(total.len));
+    }
+
     /// Puts another qdisc in its place, emptying it (`qdisc_replace`); answers the old one.
     pub fn replace(&mut self, new: Leaf, total: &mut Load, gone: &mut Gone) -> Option<Arc<Node>> {
-        self.purge(total, &mut gone.drops);
+        self.flush(total, gone);
         std::mem::replace(self, new).0
     }
 }

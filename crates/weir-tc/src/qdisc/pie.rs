@@ -412,6 +412,7 @@ impl Qdisc for Pie {
         params.ecn &= 0xff;
         params.bytemode &= 0xff;
         params.dq_rate &= 0xff;
+        gone.counted += u32::from(gone.cut(self.queue.len() as u32, params.limit));
         while self.queue.len() > params.limit as usize
             && let Some((packet, _)) = self.queue.pop_front()
         {

@@ -7,15 +7,21 @@
 //! above max even so), `nodrop` (queue what can be neither marked), `adaptive` (the probability is adapted
 //! every half second). Early drops: QDISC_CONGESTED.
 //!
-//! One class, `:1`, with a `bfifo` of the limit under it. Events (`qevent`) are refused. No offload.
+//! Packets that are to be dropped early, and packets that were marked, are shown to the filters of a shared
+//! block each (`qevent early_drop block`, `qevent mark block`), which may drop, steal or copy them.
+//!
+//! One class, `:1`, with a `bfifo` of the limit under it. No offload.
+
+use std::sync::Arc;
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, red as attr};
-use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, TcRedQopt, Writer, policy};
+use weir_netlink::{Error, Fixed, Policy, Rule, Strictness, Table, TcRedQopt, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
-use super::ecn;
-use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Peek, Qdisc, QueueCx, words};
+use super::qevent::{self, Event};
+use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Peek, Qdisc, QueueCx, ecn, words};
+use crate::block::Block;
 
 /// The kind's line.
 pub const OPS: Ops = Ops {
@@ -301,8 +307,18 @@ struct Red {
     stats: Stats,
     /// When the probability is adapted next.
     adapt: Option<u64>,
+    early_drop: Event,
+    mark: Event,
     child: Leaf,
     total: Load,
+}
+
+/// What congestion does to a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Passed,
+    Marked,
+    Dropped,
 }
 
 struct Options {
@@ -312,14 +328,12 @@ struct Options {
     flags: (u8, u8),
 }
 
-fn parse(create: &Create<'_>) -> Result<Options, Error> {
+fn attributes<'a>(create: &Create<'a>) -> Result<Table<'a>, Error> {
     let options = create.options.ok_or(Error::new(EINVAL))?;
-    let tb = options.parse(&POLICY, Strictness::Liberal)?;
-    for ty in [attr::EARLY_DROP_BLOCK, attr::MARK_BLOCK] {
-        if let Some(block) = tb.get(ty) {
-            return Err(Error::unsupported("Qevents are not supported").at(&block));
-        }
-    }
+    options.parse(&POLICY, Strictness::Liberal)
+}
+
+fn parse(tb: &Table<'_>) -> Result<Options, Error> {
     let parms = tb
         .get(attr::PARMS)
         .and_then(|parms| TcRedQopt::from_bytes(parms.payload));
@@ -357,7 +371,8 @@ fn parse(create: &Create<'_>) -> Result<Options, Error> {
 }
 
 fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
-    let options = parse(create)?;
+    let tb = attributes(create)?;
+    let options = parse(&tb)?;
     let mut red = Red {
         limit: 0,
         flags: 0,
@@ -366,10 +381,15 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         vars: Vars::new(),
         stats: Stats::default(),
         adapt: None,
+        early_drop: Event::default(),
+        mark: Event::default(),
         child: Leaf::default(),
         total: Load::default(),
     };
     red.set(options, create, &mut Gone::default())?;
+    let early_drop = qevent::index(&tb, attr::EARLY_DROP_BLOCK)?;
+    let mark = qevent::index(&tb, attr::MARK_BLOCK)?;
+    (red.early_drop, red.mark) = (Event::new(early_drop, create), Event::new(mark, create));
     Ok(Box::new(red))
 }
 
@@ -414,19 +434,19 @@ impl Red {
         }
     }
 
-    /// Marks a packet, or answers whether it is to be dropped.
-    fn congested(&mut self, action: Action, packet: &mut Packet) -> bool {
+    /// Marks a packet, or decides that it is to be dropped.
+    fn congested(&mut self, action: Action, packet: &mut Packet) -> Fate {
         let marks =
             self.flags & ECN != 0 && (action == Action::Chance || self.flags & HARDDROP == 0);
         if marks && ecn::set_ce(packet) {
             self.stats.marked = self.stats.marked.wrapping_add(1);
-            return false;
+            return Fate::Marked;
         }
         if marks && self.flags & NODROP != 0 {
-            return false;
+            return Fate::Passed;
         }
         self.stats.dropped = self.stats.dropped.wrapping_add(1);
-        true
+        Fate::Dropped
     }
 }
 
@@ -439,7 +459,17 @@ impl Qdisc for Red {
         let action = self.vars.action(&self.params, q);
         if action != Action::Pass {
             q.overlimits += 1;
-            if self.congested(action, &mut packet) {
+            let fate = self.congested(action, &mut packet);
+            let handled = match fate {
+                Fate::Passed => Ok(packet),
+                Fate::Marked => self.mark.handle(q, packet),
+                Fate::Dropped => self.early_drop.handle(q, packet),
+            };
+            packet = match handled {
+                Ok(packet) => packet,
+                Err(ended) => return ended,
+            };
+            if fate == Fate::Dropped {
                 q.drop(packet, DropReason::QDISC_CONGESTED);
                 return Enqueued::Congested;
             }
@@ -475,7 +505,10 @@ impl Qdisc for Red {
     }
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
-        self.set(parse(create)?, create, gone)
+        let tb = attributes(create)?;
+        self.early_drop.validate(&tb, attr::EARLY_DROP_BLOCK)?;
+        self.mark.validate(&tb, attr::MARK_BLOCK)?;
+        self.set(parse(&tb)?, create, gone)
     }
 
     fn settle(&mut self, now: u64) {
@@ -492,6 +525,8 @@ impl Qdisc for Red {
             u32::from(self.flags),
             u32::from(HISTORIC | NODROP),
         );
+        self.mark.dump(attr::MARK_BLOCK, w);
+        self.early_drop.dump(attr::EARLY_DROP_BLOCK, w);
         w.end(nest);
     }
 
@@ -508,5 +543,10 @@ impl Qdisc for Red {
 
     fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         Some((&mut self.child, &mut self.total))
+    }
+
+    fn destroy(&mut self) -> Vec<Arc<Block>> {
+        let events = [&self.early_drop, &self.mark].into_iter();
+        events.filter_map(Event::block).cloned().collect()
     }
 }

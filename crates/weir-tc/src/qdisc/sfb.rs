@@ -62,10 +62,12 @@ struct Bin {
     mark: u16,
 }
 
-/// One of the two filters; its number is drawn at its first use.
+/// One of the two filters; its number is drawn when the first flow comes to it.
 #[derive(Debug, Clone, Default)]
 struct Filter {
     seed: Option<u32>,
+    /// It is to have another number; what waits is still counted under the old one.
+    stale: bool,
     bins: [[Bin; BINS]; LEVELS],
 }
 
@@ -132,11 +134,17 @@ fn places(hash: u32) -> impl Iterator<Item = usize> {
 }
 
 impl Filter {
+    /// The hash of a flow that comes.
     fn hash(&mut self, of: u32, q: &mut QueueCx<'_, '_, '_>) -> u32 {
-        let seed = match self.seed {
-            Some(seed) => seed,
-            None => *self.seed.insert(q.random()),
-        };
+        if std::mem::take(&mut self.stale) || self.seed.is_none() {
+            self.seed = Some(q.random());
+        }
+        self.old_hash(of)
+    }
+
+    /// The hash of a flow that has come.
+    fn old_hash(&self, of: u32) -> u32 {
+        let seed = self.seed.unwrap_or(0);
         let mixed = u64::from(of ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 32) as u32).max(1)
     }
@@ -199,10 +207,10 @@ impl Sfb {
     }
 
     /// A packet comes or goes: its flow, and the filters that count it.
-    fn count(&mut self, mark: u32, q: &mut QueueCx<'_, '_, '_>, change: impl Fn(u16) -> u16) {
+    fn count(&mut self, mark: u32, change: impl Fn(u16) -> u16) {
         for (slot, filter) in self.filters.iter_mut().enumerate() {
             if mark & (1 << slot) != 0 {
-                let hash = filter.hash(mark & !SLOTS, q);
+                let hash = filter.old_hash(mark & !SLOTS);
                 filter.count(hash, &change);
             }
         }
@@ -216,7 +224,7 @@ impl Sfb {
         }
         let limit = self.rehash_at + interval;
         if now > limit {
-            self.filters[self.slot].seed = None;
+            self.filters[self.slot].stale = true;
             self.slot ^= 1;
             self.double_buffering = false;
             self.rehash_at = now;
@@ -289,7 +297,7 @@ impl Qdisc for Sfb {
         packet.chain = flow | slots;
         let (how, _) = self.child.enqueue(q, packet, &mut self.total);
         match how {
-            Enqueued::Queued => self.count(flow | slots, q, |len| len.saturating_add(1)),
+            Enqueued::Queued => self.count(flow | slots, |len| len.saturating_add(1)),
             Enqueued::Dropped | Enqueued::Congested => self.stats[CHILD] += 1,
             Enqueued::Stolen => {}
         }
@@ -299,7 +307,7 @@ impl Qdisc for Sfb {
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         let mut packet = self.child.dequeue(q, &mut self.total).0?;
         let mark = std::mem::take(&mut packet.chain);
-        self.count(mark, q, |len| len.saturating_sub(1));
+        self.count(mark, |len| len.saturating_sub(1));
         Some(packet)
     }
 

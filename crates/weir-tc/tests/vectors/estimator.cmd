@@ -14,6 +14,9 @@ tc qdisc replace dev d0 root handle 3: hfsc default 1
 tc class add dev d0 parent 3: classid 3:1 estimator 250ms 1s hfsc ls rate 80mbit
 tc qdisc replace dev d0 root handle 4: ets bands 2 quanta 1500 1500
 tc class change dev d0 parent 4: classid 4:1 estimator 250ms 1s ets quantum 1500
+tc qdisc replace dev d0 root handle 5: qfq
+tc class add dev d0 parent 5: classid 5:1 estimator 250ms 1s qfq
+tc filter add dev d0 parent 5: prio 1 matchall classid 5:1
 tc qdisc add dev d0 clsact
 tc filter add dev d0 ingress prio 1 estimator 250ms 1s matchall action police avrate 800kbit conform-exceed drop/pass
 tc filter replace dev d0 ingress prio 2 estimator 250ms 1s matchall action drop

@@ -666,7 +666,7 @@ impl Qdisc for Hfsc {
         }
         if above.level == 0 {
             let leaf = above.leaf.clone();
-            leaf.purge(&mut total, &mut gone.drops);
+            leaf.flush(&mut total, gone);
             self.total = total;
             self.deactivate(parent);
         }
@@ -686,7 +686,7 @@ impl Qdisc for Hfsc {
             return Err(Error::new(EBUSY));
         }
         let leaf = self.class(class).leaf.clone();
-        leaf.purge(&mut self.total, &mut gone.drops);
+        leaf.flush(&mut self.total, gone);
         self.deactivate(class);
         if let Some(class) = self.classes.remove(class) {
             gone.nodes.extend(class.leaf.node());

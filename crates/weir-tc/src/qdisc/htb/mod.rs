@@ -192,7 +192,7 @@ impl Htb {
         }
         if let Some(parent) = parent.filter(|&parent| self.tree.class(parent).level == 0) {
             let leaf = std::mem::take(&mut self.tree.class_mut(parent).leaf);
-            leaf.purge(&mut self.total, &mut gone.drops);
+            leaf.flush(&mut self.total, gone);
             gone.nodes.extend(leaf.node());
             self.tree.leaf_to_inner(parent);
         }
@@ -353,7 +353,7 @@ impl Qdisc for Htb {
             return Err(Error::new(EBUSY));
         }
         let leaf = std::mem::take(&mut self.tree.class_mut(class).leaf);
-        leaf.purge(&mut self.total, &mut gone.drops);
+        leaf.flush(&mut self.total, gone);
         gone.nodes.extend(leaf.node());
         let Some(class) = self.tree.remove(class) else {
             return Ok(());

@@ -27,6 +27,7 @@ use crate::block::Block;
 /// The kind's line.
 pub const OPS: Ops = Ops {
     classful: true,
+    class_rates: Some(""),
     refills: true,
     filters: true,
     ..Ops::new("qfq", create)
@@ -232,7 +233,7 @@ impl Qdisc for Qfq {
         (classid, _): (u32, u32),
         tca: &Table<'_>,
         create: &Create<'_>,
-        _gone: &mut Gone,
+        gone: &mut Gone,
     ) -> Result<u32, Error> {
         let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
         let tb = options.parse(&POLICY, Strictness::Liberal)?;
@@ -250,6 +251,7 @@ impl Qdisc for Qfq {
         let old_weight = old.map_or(0, |number| self.schedule.get(number).weight);
         if old.is_some_and(|number| self.schedule.get(number).lmax == lmax) && old_weight == weight
         {
+            gone.unchanged = true;
             return Ok(class);
         }
         if !self.schedule.fits(old_weight, weight) {
@@ -285,7 +287,7 @@ impl Qdisc for Qfq {
         }
         self.deactivate(class);
         if let Some(class) = self.classes.remove(class) {
-            class.leaf.purge(&mut self.total, &mut gone.drops);
+            class.leaf.flush(&mut self.total, gone);
             self.schedule.remove_class(class.aggregate);
             gone.nodes.extend(class.leaf.node());
         }

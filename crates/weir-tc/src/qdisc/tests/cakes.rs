@@ -235,3 +235,86 @@ fn cake_drops_from_the_longest_queue_when_full() {
     let numbers: Vec<u32> = line.drops.iter().map(|(_, number, _)| *number).collect();
     assert!(numbers.is_sorted() && line.left.iter().any(|(_, number)| *number == 399));
 }
+
+/// The mark, under its mask, names a tin; without one the code point does, which is best effort here.
+#[test]
+fn cake_takes_the_tin_that_the_mark_names() {
+    let mut line = Line::new(&["tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit fwmark 3"]);
+    // Marks are the numbers of the arrivals.
+    line.run(&steady(&[(1, 0), (2, 0), (3, 0), (4, 0)], 4000, MS));
+    let [unmarked, bulk, best, voice] = shares(&line, |arrival| usize::from(arrival.flow - 1));
+    assert!((bulk - 6.25).abs() < 0.5, "{bulk}");
+    assert!((voice - 25.0).abs() < 0.5, "{voice}");
+    // They share a tin.
+    assert!((unmarked - best).abs() < 1.0, "{unmarked} {best}");
+}
+
+/// A code point is cleared, congestion marks stay, and the checksum is right again.
+#[test]
+fn cake_washes() {
+    for (command, expected) in [
+        ("tc qdisc add dev d0 root handle 1: cake besteffort wash", 1),
+        ("tc qdisc add dev d0 root handle 1: cake besteffort", 0xb9),
+    ] {
+        let mut line = Line::new(&[command]).keep();
+        let mut packet = line.packet(0, &steady(&[(1, 0)], 1, MS)[0]);
+        let header = |packet: &weir_packet::Packet| packet.data()[14..34].to_vec();
+        packet.data_mut()[15] = 0xb9;
+        let before = header(&packet);
+        line.visit(vec![packet]);
+        let after = header(&line.packets[0]);
+        assert_eq!(after[1], expected, "{command}");
+        let sum = |header: &[u8]| {
+            let words = header.chunks(2);
+            let sum: u32 = words.map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+            sum % 0xffff
+        };
+        assert_eq!(sum(&after), sum(&before), "{command}");
+    }
+}
+
+/// At the receiving end of a line, what is dropped has taken its time there.
+#[test]
+fn cake_counts_drops_as_sent_at_ingress() {
+    let arrival = |i: u64| Arrival {
+        time: START + i * 800_000,
+        len: 1000,
+        ..Arrival::default()
+    };
+    let arrivals: Vec<Arrival> = (0..8000).map(arrival).collect();
+    let lasted = |command: &str| {
+        let mut line = Line::new(&[command]);
+        line.run(&arrivals);
+        assert!(line.drops.len() > 500, "{}", line.drops.len());
+        let turns = (line.left.last().unwrap().0 - START) / MS;
+        (turns as usize, line.left.len(), line.drops.len())
+    };
+    let (turns, left, _) =
+        lasted("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind");
+    assert!(turns.abs_diff(left) <= 20, "{turns} for {left}");
+    let (turns, left, dropped) = lasted(
+        "tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind ingress",
+    );
+    assert!(
+        turns.abs_diff(left + dropped) <= 20,
+        "{turns} for {left} and {dropped}"
+    );
+}
+
+/// Packets come with a megabyte a second: the rate becomes 15/16 of that.
+#[test]
+fn cake_estimates_the_rate() {
+    let mut line = Line::new(&[
+        "tc qdisc add dev d0 root handle 1: cake bandwidth 100mbit autorate-ingress besteffort flowblind",
+    ]);
+    // An estimate ends where a gap is longer than most.
+    let mut arrivals = steady(&[(1, 0)], 20_000, MS);
+    for pair in arrivals.chunks_mut(2) {
+        pair[1].time += MS / 2;
+    }
+    line.run(&arrivals);
+    let some = &line.left[line.left.len() - 3000..line.left.len() - 1000];
+    let gap = (some[1999].0 - some[0].0) as f64 / 1999.0;
+    let expected = MS as f64 * 16.0 / 15.0;
+    assert!((gap / expected - 1.0).abs() < 0.01, "{gap}, not {expected}");
+}

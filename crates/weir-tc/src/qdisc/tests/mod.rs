@@ -12,6 +12,7 @@ mod fair;
 mod network;
 mod oracle_codel;
 mod oracle_early;
+mod pool;
 mod rates;
 mod shape;
 mod size;
@@ -34,6 +35,7 @@ pub fn tc(stack: &Stack, commands: &[&str]) {
     let mut all = vectors(include_str!("../../../tests/vectors/qdisc.vec"));
     all.extend(vectors(include_str!("../../../tests/vectors/stab.vec")));
     all.extend(vectors(include_str!("../../../tests/vectors/exact.vec")));
+    all.extend(vectors(include_str!("../../../tests/vectors/storm.vec")));
     for command in commands {
         let found = all.iter().find(|(recorded, _)| recorded == command);
         let (_, datagrams) = found.unwrap_or_else(|| panic!("not recorded: {command}"));
@@ -166,7 +168,7 @@ impl Line {
             .map(|(packet, why)| (now, packet.mark, why));
         self.drops.extend(drops);
         let next = tc.next_event(&guard, 0);
-        assert!(next.is_none_or(|next| next > now));
+        assert!(next.is_none_or(|next| next >= now));
         next
     }
 

@@ -105,6 +105,15 @@ fn a_class_of_htb_has_a_rate() {
 }
 
 #[test]
+fn a_class_of_qfq_has_a_rate() {
+    class_of(&[
+        "tc qdisc replace dev d0 root handle 5: qfq",
+        "tc class add dev d0 parent 5: classid 5:1 estimator 250ms 1s qfq",
+        "tc filter add dev d0 parent 5: prio 1 matchall classid 5:1",
+    ]);
+}
+
+#[test]
 fn a_changed_estimator_goes_on_from_the_old_average() {
     let change = "tc class change dev d0 parent 1: classid 1:1 estimator 500ms 2s drr quantum 1500";
     let mut line = Line::new(&[]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The smaller kinds behind a line of 8 Mbit/s: pie, fq_pie, choke, skbprio, cbs, hhf, sfb.
 
+use super::driven::Driven;
 use super::{Arrival, Line, START};
 use weir_packet::DropReason;
 
@@ -130,4 +131,31 @@ fn sfb_limits_the_flow_that_does_not_yield() {
     );
     let (fat, thin) = (dropped(&line, 1), dropped(&line, 2));
     assert!(fat > 9000 && thin < 50, "{fat} {thin}");
+}
+
+/// Packets that waited while the filters changed places leave the one that counted them.
+#[test]
+fn sfb_counts_no_packet_for_ever() {
+    let command = "tc qdisc add dev d0 root handle 1: sfb limit 30";
+    let mut driven = Driven::new(command, START, 1);
+    let arrival = flow(1, 1, 0, 0)[0];
+    let longest = |driven: &Driven| {
+        let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
+        let app = root.lock().qdisc.app_stats().unwrap();
+        u32::from_ne_bytes(app[24..28].try_into().unwrap())
+    };
+    for number in 0..10 {
+        let packet = driven.packet(number, &arrival);
+        driven.enqueue(START, packet);
+    }
+    assert_eq!(longest(&driven), 10);
+    // Both filters are used in turn, for ten minutes each.
+    for turn in 1..=2 {
+        let now = START + turn * 601_000 * MS;
+        let packet = driven.packet(0, &arrival);
+        driven.enqueue(now, packet);
+        assert_eq!(longest(&driven), 1, "turn {turn}");
+        while driven.dequeue(now).is_some() {}
+        assert_eq!(longest(&driven), 0, "turn {turn}");
+    }
 }
