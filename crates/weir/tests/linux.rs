@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The scripts in `linux/` print under Weir what they print on Linux 6.1, byte by byte, by an
-//! unmodified `ip`. `linux/record` made the expectations.
+//! unmodified `ip`; those in `loaded/` as well, whose queues hold packets. `record` in each folder made the
+//! expectations.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use std::path::Path;
@@ -11,10 +12,39 @@ const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 #[track_caller]
 fn same_as_linux(name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux");
+    same("linux", name, &[]);
+}
+
+/// With the frames of `loaded/frames.py`.
+#[track_caller]
+fn loaded(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/loaded");
+    let frames = Command::new("python3")
+        .arg(folder.join("frames.py"))
+        .args(["pcap", "60"])
+        .output()
+        .unwrap();
+    assert!(frames.status.success());
+    let capture = env::temp_dir().join(format!("weir-loaded-{name}-{}.pcap", process::id()));
+    fs::write(&capture, frames.stdout).unwrap();
+    same(
+        "loaded",
+        name,
+        &["--in", &format!("in0={}", capture.display())],
+    );
+    let _ = fs::remove_file(&capture);
+}
+
+#[track_caller]
+fn same(folder: &str, name: &str, arguments: &[&str]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(folder);
     let answer = env::temp_dir().join(format!("weir-linux-{name}-{}", process::id()));
     let run = Command::new(WEIR)
-        .args(["run", "--", "sh", "-c", "exec sh \"$0\" >\"$1\""])
+        .arg("run")
+        .args(arguments)
+        .args(["--", "sh", "-c", "exec sh \"$0\" >\"$1\""])
         .arg(folder.join(format!("{name}.sh")))
         .arg(&answer)
         .env("WEIR", WEIR)
@@ -102,4 +132,29 @@ fn gred() {
 #[test]
 fn cake() {
     same_as_linux("cake");
+}
+
+#[test]
+fn loaded_classless() {
+    loaded("classless");
+}
+
+#[test]
+fn loaded_classful() {
+    loaded("classful");
+}
+
+#[test]
+fn loaded_qevents() {
+    loaded("qevents");
+}
+
+#[test]
+fn loaded_served() {
+    loaded("served");
+}
+
+#[test]
+fn estimators() {
+    same_as_linux("estimators");
 }
