@@ -118,10 +118,7 @@ fn qdiscs_come_change_and_go() {
     );
     assert_eq!(
         refused(&stack, "tc qdisc del dev d0 ingress"),
-        (
-            ENOENT,
-            "Cannot find specified qdisc on specified device".into()
-        )
+        (EINVAL, "Invalid handle".into())
     );
     assert_eq!(
         refused(&stack, "tc qdisc add dev d0 root nosuch"),
