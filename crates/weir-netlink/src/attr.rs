@@ -70,6 +70,35 @@ impl<'a> Attrs<'a> {
         self.offset
     }
 
+    /// Type with its flags and length with the header of the next attribute, if it is one.
+    #[inline(always)]
+    fn header(&self) -> Option<(u16, usize)> {
+        // One load: compilers don't join loads of single bytes here.
+        let word = u32::from_ne_bytes(*self.rest.first_chunk::<HEADER_LEN>()?);
+        let (len, ty) = if cfg!(target_endian = "little") {
+            (word as u16, (word >> 16) as u16)
+        } else {
+            ((word >> 16) as u16, word as u16)
+        };
+        let len = usize::from(len);
+        (HEADER_LEN <= len && len <= self.rest.len()).then_some((ty, len))
+    }
+
+    /// Type and length of the next attribute, which stays the next.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<(u16, usize)> {
+        let (ty, len) = self.header()?;
+        Some((ty & nla::TYPE_MASK, len))
+    }
+
+    /// Passes over an attribute of that length.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, len: usize) {
+        let step = align(len).min(self.rest.len());
+        self.rest = &self.rest[step..];
+        self.offset = self.offset.wrapping_add(step as u32);
+    }
+
     /// The first attribute of that type (`nla_find`).
     pub fn find_type(mut self, ty: u16) -> Option<Attr<'a>> {
         self.find(|a| a.ty == ty)
@@ -81,27 +110,15 @@ impl<'a> Iterator for Attrs<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Attr<'a>> {
-        let rest = self.rest;
-        let header = rest.first_chunk::<HEADER_LEN>()?;
-        // One load: compilers don't join loads of single bytes here.
-        let word = u32::from_ne_bytes(*header);
-        let (len, ty) = if cfg!(target_endian = "little") {
-            (word as u16, (word >> 16) as u16)
-        } else {
-            ((word >> 16) as u16, word as u16)
-        };
-        let len = usize::from(len);
-        let payload = rest.get(HEADER_LEN..len)?;
+        let (ty, len) = self.header()?;
         let attr = Attr {
             ty: ty & nla::TYPE_MASK,
             nested: ty & nla::F_NESTED != 0,
             net_byteorder: ty & nla::F_NET_BYTEORDER != 0,
             offset: self.offset,
-            payload,
+            payload: self.rest.get(HEADER_LEN..len)?,
         };
-        let step = align(len).min(rest.len());
-        self.rest = &rest[step..];
-        self.offset = self.offset.wrapping_add(step as u32);
+        self.pass(len);
         Some(attr)
     }
 }

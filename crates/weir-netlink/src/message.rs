@@ -11,7 +11,7 @@ use crate::consts::errno::EINVAL;
 use crate::consts::nlm;
 use crate::error::Error;
 use crate::header::Fixed;
-use crate::policy::{Policy, Strictness, Table, parse_at};
+use crate::policy::{Policy, Strictness, Table, parse_into};
 
 /// Length of a message header (`NLMSG_HDRLEN`).
 pub const HEADER_LEN: usize = 16;
@@ -154,10 +154,21 @@ impl<'a> Message<'a> {
         policy: &'static Policy,
         strictness: Strictness,
     ) -> Result<(T, Table<'a>), Error> {
-        let fixed = self.fixed::<T>()?;
-        let attrs = self.attrs::<T>();
-        let table = parse_at(attrs.rest(), attrs.offset(), policy, strictness)?;
+        let mut table = Table::empty();
+        let fixed = self.parse_into(policy, strictness, &mut table)?;
         Ok((fixed, table))
+    }
+
+    /// [`parse`](Self::parse) with the attributes into an empty table where it is.
+    pub fn parse_into<T: Fixed>(
+        &self,
+        policy: &'static Policy,
+        strictness: Strictness,
+        table: &mut Table<'a>,
+    ) -> Result<T, Error> {
+        let fixed = self.fixed::<T>()?;
+        parse_into(self.attrs::<T>(), policy, strictness, table)?;
+        Ok(fixed)
     }
 }
 

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_sync::index::IndexAllocator;
 use weir_sync::spin::SpinLock;
@@ -33,11 +32,18 @@ struct Leaf<V: ?Sized> {
 }
 
 /// What falls to one lock: eight octets and a bit for each object where numbers are dense.
-struct Shard<V: ?Sized>(BTreeMap<u32, Box<Leaf<V>>>);
+struct Shard<V: ?Sized> {
+    leaves: BTreeMap<u32, Box<Leaf<V>>>,
+    /// Objects.
+    len: usize,
+}
 
 impl<V: ?Sized> Default for Shard<V> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self {
+            leaves: BTreeMap::new(),
+            len: 0,
+        }
     }
 }
 
@@ -53,17 +59,17 @@ fn place(index: u32) -> (u32, usize, usize) {
 impl<V: ?Sized> Shard<V> {
     fn get(&self, index: u32) -> Option<&Arc<V>> {
         let (leaf, page, slot) = place(index);
-        self.0.get(&leaf)?.pages[page].as_ref()?[slot].as_ref()
+        self.leaves.get(&leaf)?.pages[page].as_ref()?[slot].as_ref()
     }
 
     fn get_mut(&mut self, index: u32) -> Option<&mut Arc<V>> {
         let (leaf, page, slot) = place(index);
-        self.0.get_mut(&leaf)?.pages[page].as_mut()?[slot].as_mut()
+        self.leaves.get_mut(&leaf)?.pages[page].as_mut()?[slot].as_mut()
     }
 
     fn put(&mut self, index: u32, value: Arc<V>) {
         let (leaf, page, slot) = place(index);
-        let leaf = self.0.entry(leaf).or_insert_with(|| {
+        let leaf = self.leaves.entry(leaf).or_insert_with(|| {
             Box::new(Leaf {
                 used: 0,
                 pages: [const { None }; 1 << LEAF_BITS],
@@ -73,18 +79,20 @@ impl<V: ?Sized> Shard<V> {
         leaf.used += u8::from(page.is_none());
         let page = page.get_or_insert_with(|| Box::new([const { None }; 1 << PAGE_BITS]));
         page[slot] = Some(value);
+        self.len += 1;
     }
 
     fn take(&mut self, index: u32) -> Option<Arc<V>> {
         let (at, page, slot) = place(index);
-        let leaf = self.0.get_mut(&at)?;
+        let leaf = self.leaves.get_mut(&at)?;
         let here = leaf.pages[page].as_mut()?;
         let value = here[slot].take()?;
+        self.len -= 1;
         if here.iter().all(Option::is_none) {
             leaf.pages[page] = None;
             leaf.used -= 1;
             if leaf.used == 0 {
-                self.0.remove(&at);
+                self.leaves.remove(&at);
             }
         }
         Some(value)
@@ -106,7 +114,6 @@ pub struct IndexTable<V: ?Sized> {
     ids: IndexAllocator,
     /// Guards the objects whose number falls here.
     shards: [SpinLock<Shard<V>>; SHARDS as usize],
-    len: AtomicUsize,
 }
 
 impl<V: ?Sized> std::fmt::Debug for IndexTable<V> {
@@ -120,7 +127,6 @@ impl<V: ?Sized> Default for IndexTable<V> {
         Self {
             ids: IndexAllocator::new(1..=u32::MAX),
             shards: std::array::from_fn(|_| SpinLock::default()),
-            len: AtomicUsize::new(0),
         }
     }
 }
@@ -149,7 +155,6 @@ impl<V: ?Sized> IndexTable<V> {
     /// Puts an object at a number reserved for it.
     pub fn publish(&self, index: u32, value: Arc<V>) {
         self.shard(index).lock().put(index, value);
-        self.len.fetch_add(1, Relaxed);
     }
 
     /// The object at a number.
@@ -184,7 +189,6 @@ impl<V: ?Sized> IndexTable<V> {
         let gone = shard.take(index);
         drop(shard);
         drop(gone);
-        self.len.fetch_sub(1, Relaxed);
         self.ids.free(index);
         true
     }
@@ -203,7 +207,7 @@ impl<V: ?Sized> IndexTable<V> {
 
     /// Objects in the table.
     pub fn len(&self) -> usize {
-        self.len.load(Relaxed)
+        self.shards.iter().map(|shard| shard.lock().len).sum()
     }
 
     /// Whether no object is in the table.
@@ -232,7 +236,12 @@ mod tests {
             assert!(table.remove(*id, value));
             assert!(table.get(*id).is_none());
         }
-        assert!(table.shards.iter().all(|shard| shard.lock().0.is_empty()));
+        assert!(
+            table
+                .shards
+                .iter()
+                .all(|shard| shard.lock().leaves.is_empty())
+        );
         assert!(table.is_empty() && table.next(0).is_none());
     }
 

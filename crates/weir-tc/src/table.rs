@@ -25,7 +25,9 @@ use crate::index::{IndexTable, Refused};
 /// the namespace, and then none is found.
 pub(crate) type Targets = RcuHash<u64, Arc<dyn Device>>;
 
-/// The actions of a kind; see the module's head.
+/// The actions of a kind; see the module's head. What each reads stands off the count of the references
+/// in front, which each new one writes.
+#[repr(align(64))]
 pub struct Table {
     /// The kind.
     pub ops: &'static Ops,

@@ -10,7 +10,7 @@
 mod parse;
 mod table;
 
-pub use parse::{Strictness, index, parse, parse_at, validate};
+pub use parse::{Strictness, index, parse, parse_at, parse_into, validate};
 pub use table::{TABLE_SIZE, Table};
 
 use crate::attr::Attr;

@@ -5,7 +5,7 @@
 
 use super::table::{LEVEL_MAX, Table};
 use super::{Check, FAILED, Kind, Policy, Rule};
-use crate::attr::{Attr, Attrs};
+use crate::attr::{Attr, Attrs, HEADER_LEN};
 use crate::consts::errno::{EINVAL, EMSGSIZE, ERANGE};
 use crate::error::Error;
 
@@ -60,14 +60,18 @@ pub fn parse_at<'a>(
     strictness: Strictness,
 ) -> Result<Table<'a>, Error> {
     let mut table = Table::empty();
-    walk(
-        Attrs::new(bytes, offset),
-        policy,
-        strictness.bits(),
-        0,
-        Some(&mut table),
-    )?;
+    parse_into(Attrs::new(bytes, offset), policy, strictness, &mut table)?;
     Ok(table)
+}
+
+/// [`parse`] of `attrs` into an empty table where it is: to move one costs more than to fill it.
+pub fn parse_into<'a>(
+    attrs: Attrs<'a>,
+    policy: &'static Policy,
+    strictness: Strictness,
+    table: &mut Table<'a>,
+) -> Result<(), Error> {
+    walk(attrs, policy, strictness.bits(), 0, Some(table))
 }
 
 /// Checks `attrs` against a policy (`nla_validate*`).
@@ -89,7 +93,7 @@ pub fn index(attrs: Attrs<'_>, max: u16) -> Table<'_> {
     let mut rest = Attrs::new(table.bytes, table.offset);
     for attr in rest.by_ref() {
         if attr.ty != 0 && attr.ty <= max {
-            table.set(&attr);
+            table.set(attr.ty, attr.offset);
         }
     }
     table.leftover = rest.rest().len() as u32;
@@ -104,11 +108,22 @@ impl<'a> Attr<'a> {
         policy: &'static Policy,
         strictness: Strictness,
     ) -> Result<Table<'a>, Error> {
+        let mut table = Table::empty();
+        self.parse_into(policy, strictness, &mut table)?;
+        Ok(table)
+    }
+
+    /// [`parse`](Self::parse) into an empty table where it is.
+    pub fn parse_into(
+        &self,
+        policy: &'static Policy,
+        strictness: Strictness,
+        table: &mut Table<'a>,
+    ) -> Result<(), Error> {
         if strictness == Strictness::Strict && !self.nested {
             return Err(self.invalid(NOT_NESTED));
         }
-        let inside = self.attrs();
-        parse_at(inside.rest(), inside.offset(), policy, strictness)
+        parse_into(self.attrs(), policy, strictness, table)
     }
 
     /// [`parse`](Self::parse), liberally, where Linux does so without an extended acknowledgement: of an
@@ -143,24 +158,30 @@ fn walk<'a>(
         table.bytes = attrs.rest();
         table.offset = attrs.offset();
     }
+    let quick = bits & !(TRAILING | MAXTYPE) == 0;
     let mut rest = attrs;
-    for attr in rest.by_ref() {
-        let rule = match policy.rule(attr.ty) {
-            Some(rule) if attr.ty != 0 => rule,
-            _ if bits & MAXTYPE != 0 => return Err(attr.invalid("Unknown attribute type")),
-            _ => continue,
-        };
-        let strict = policy.strict_start != 0 && attr.ty >= policy.strict_start;
-        let bits = bits | if strict { STRICT } else { 0 };
-        let len = attr.payload.len();
-        let (least, most) = rule.passes;
-        if bits & !(TRAILING | MAXTYPE) != 0 || len < usize::from(least) || len > usize::from(most)
-        {
-            check(attr, rule, bits, depth)?;
+    // Most attributes are well-formed and looked at no further: only their headers are read.
+    while let Some((ty, len)) = rest.peek() {
+        match policy.rule(ty).filter(|_| ty != 0) {
+            Some(rule) => {
+                let strict = policy.strict_start != 0 && ty >= policy.strict_start;
+                let (least, most) = rule.passes;
+                let payload = len - HEADER_LEN;
+                let passes = usize::from(least) <= payload && payload <= usize::from(most);
+                if !(quick && !strict && passes) {
+                    check(rest, rule, bits | if strict { STRICT } else { 0 }, depth)?;
+                }
+                if let Some(table) = table.as_deref_mut() {
+                    table.set(ty, rest.offset());
+                }
+            }
+            None if bits & MAXTYPE != 0 => {
+                let unknown = Error::msg(EINVAL, "Unknown attribute type");
+                return Err(unknown.at_offset(rest.offset()));
+            }
+            None => {}
         }
-        if let Some(table) = table.as_deref_mut() {
-            table.set(&attr);
-        }
+        rest.pass(len);
     }
     let leftover = rest.rest().len() as u32;
     if leftover > 0 {
@@ -182,10 +203,12 @@ fn fail(errno: i32, text: &'static str, attr: &Attr<'_>, rule: &'static Rule) ->
     Err(Error::msg(errno, text).at(attr).by(rule))
 }
 
-/// `validate_nla`.
+/// `validate_nla` of the next attribute.
 #[inline(never)]
-fn check(attr: Attr<'_>, rule: &'static Rule, bits: u8, depth: u32) -> Result<(), Error> {
-    let attr = &attr;
+fn check(mut attrs: Attrs<'_>, rule: &'static Rule, bits: u8, depth: u32) -> Result<(), Error> {
+    let Some(attr) = &attrs.next() else {
+        return Ok(());
+    };
     let len = attr.payload.len();
     let bound = usize::from(rule.len);
     let width = rule.kind.width();
@@ -240,7 +263,7 @@ fn check(attr: Attr<'_>, rule: &'static Rule, bits: u8, depth: u32) -> Result<()
             }
         }
         Kind::Nested | Kind::NestedArray => {
-            if len != 0 && len < crate::attr::HEADER_LEN {
+            if len != 0 && len < HEADER_LEN {
                 return fail(ERANGE, FAILED, attr, rule);
             }
             if let Some(inside) = rule.inside.filter(|_| len != 0) {

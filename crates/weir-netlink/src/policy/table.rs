@@ -110,9 +110,9 @@ getters! {
 
 impl Table<'_> {
     #[inline]
-    pub(super) fn set(&mut self, attr: &Attr<'_>) {
-        if let Some(at) = self.at.get_mut(usize::from(attr.ty)) {
-            *at = (attr.offset.wrapping_sub(self.offset) / 4 + 1) as u16;
+    pub(super) fn set(&mut self, ty: u16, offset: u32) {
+        if let Some(at) = self.at.get_mut(usize::from(ty)) {
+            *at = (offset.wrapping_sub(self.offset) / 4 + 1) as u16;
         }
     }
 }

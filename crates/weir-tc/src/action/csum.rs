@@ -15,7 +15,7 @@
 //! passes unchanged and counts from the MAC header afterwards: as here.
 
 use weir_netlink::tca::csum as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcCsum, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcCsum, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_packet::checksum::{Sum, crc32c};
 use weir_packet::header::ethernet::is_vlan;
@@ -297,7 +297,8 @@ impl Spec for Csum {
     type Params = u32;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcCsum), Error> {
-        let (_, parms): (_, TcCsum) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcCsum = required(options, &POLICY, attr::PARMS, &mut tb)?;
         Ok((parms.common.index, parms))
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering::*};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::gact as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGactP, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGactP, TcGen, Writer, policy};
 use weir_packet::Packet;
 
 use super::init::required;
@@ -103,7 +103,8 @@ impl Spec for Gact {
     type Params = Option<TcGactP>;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcGen = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let prob = tb
             .get(attr::PROB)
             .and_then(|prob| TcGactP::from_bytes(prob.payload));

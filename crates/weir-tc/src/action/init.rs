@@ -22,6 +22,9 @@ use crate::table::{self, Slot};
 use crate::verdict::{Code, code};
 use crate::waiting;
 
+/// Actions of a request whose attributes are kept on the stack.
+const FEW: usize = 2;
+
 /// `TC_COOKIE_MAX_SIZE`
 const COOKIE_MAX: u16 = 16;
 
@@ -74,19 +77,18 @@ pub fn find_ops(kind: &Attr<'_>) -> Option<&'static Ops> {
 }
 
 /// `tc_action_load_ops`: the kind an action's attributes name.
-fn load_ops<'a>(attr: &Attr<'a>) -> Result<(&'static Ops, Table<'a>), Error> {
-    let tb = attr.parse(&POLICY, Strictness::Liberal)?;
+fn load_ops<'a>(attr: &Attr<'a>, tb: &mut Table<'a>) -> Result<&'static Ops, Error> {
+    attr.parse_into(&POLICY, Strictness::Liberal, tb)?;
     let kind = tb
         .get(act::KIND)
         .ok_or_else(|| Error::msg(EINVAL, "TC action kind must be specified"))?;
     if kind.c_str().len() >= 16 {
         return Err(Error::msg(EINVAL, "TC action name too long"));
     }
-    let ops = find_ops(&kind).ok_or_else(|| {
+    find_ops(&kind).ok_or_else(|| {
         let unknown = Error::msg(ENOENT, "Failed to load TC action module");
         waiting::unknown(kind.c_str(), waiting::ACTIONS, unknown)
-    })?;
-    Ok((ops, tb))
+    })
 }
 
 /// `tcf_action_check_ctrlact`: whether the control action is one, with a reference to the chain it
@@ -113,10 +115,14 @@ pub(super) fn required<'a, T: Fixed>(
     options: Option<&Attr<'a>>,
     policy: &'static Policy,
     parms: u16,
-) -> Result<(Table<'a>, T), Error> {
-    let tb = options.ok_or(Error::new(EINVAL))?.parse_quietly(policy)?;
+    tb: &mut Table<'a>,
+) -> Result<T, Error> {
+    let options = options.ok_or(Error::new(EINVAL))?;
+    options
+        .parse_into(policy, Strictness::Liberal, tb)
+        .map_err(Error::quiet)?;
     let parms = tb.get(parms).and_then(|attr| T::from_bytes(attr.payload));
-    Ok((tb, parms.ok_or(Error::new(EINVAL))?))
+    parms.ok_or(Error::new(EINVAL))
 }
 
 /// The run all kinds' `init` share.
@@ -364,21 +370,31 @@ pub fn init_police(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Err
 pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error> {
     let tb = attr.index(MAX as u16);
     let attrs = || (1..=MAX as u16).map_while(|i| tb.get(i));
-    // All kinds are known before any action is made. One alone, the usual case, is not looked at twice.
-    let mut first = None;
-    for (at, attr) in attrs().enumerate() {
-        let loaded = load_ops(&attr)?;
-        first = (at == 0).then_some(loaded);
-    }
-    let mut done = InitList::default();
+    // All kinds are known before any action is made. A few, the usual case, are not looked at twice.
+    let mut few = [const { (None, Table::empty()) }; FEW];
+    let mut count = 0;
     for attr in attrs() {
-        let loaded = first.take().map_or_else(|| load_ops(&attr), Ok);
+        match few.get_mut(count) {
+            Some((ops, tb)) => *ops = Some(load_ops(&attr, tb)?),
+            None => _ = load_ops(&attr, &mut Table::empty())?,
+        }
+        count += 1;
+    }
+    let mut done = InitList {
+        list: Vec::with_capacity(count),
+    };
+    for (at, attr) in attrs().enumerate() {
+        let mut spare = Table::empty();
+        let loaded = match few.get(at) {
+            Some((Some(ops), tb)) => Ok((*ops, tb)),
+            _ => load_ops(&attr, &mut spare).map(|ops| (ops, &spare)),
+        };
         let result = loaded
             .and_then(|(ops, tb)| {
-                let inited = init_one(init, ops, &tb);
+                let inited = init_one(init, ops, tb);
                 inited.map_err(|error| match error.errno {
                     // It would wait for itself, as it does in Linux.
-                    EAGAIN if done.reserves(ops, &tb) => Error::msg(
+                    EAGAIN if done.reserves(ops, tb) => Error::msg(
                         EBUSY,
                         "Action index is taken by another action of the request",
                     ),

@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
 
 use weir_netlink::errno::{EINVAL, ENODEV};
 use weir_netlink::tca::mirred as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcGen, TcMirred, Writer, policy};
+use weir_netlink::{
+    Attr, Error, Fixed, Policy, Rule, Strictness, Table, TcGen, TcMirred, Writer, policy,
+};
 use weir_packet::{Flags, Packet};
 use weir_sync::rcu::Guard;
 
@@ -186,7 +188,8 @@ impl Spec for Mirred {
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcMirred), Error> {
         let options =
             options.ok_or_else(|| text("act_mirred: Mirred requires attributes to be passed"))?;
-        let tb = options.parse(&POLICY, Strictness::Liberal)?;
+        let mut tb = Table::empty();
+        options.parse_into(&POLICY, Strictness::Liberal, &mut tb)?;
         let parms = tb
             .get(attr::PARMS)
             .and_then(|parms| TcMirred::from_bytes(parms.payload));

@@ -13,7 +13,7 @@
 //! have their addresses translated and nothing else.
 
 use weir_netlink::tca::nat as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcNat, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, TcNat, Writer, policy};
 use weir_packet::Packet;
 use weir_packet::checksum::replace_u32;
 use weir_sync::rcu::Published;
@@ -192,7 +192,8 @@ impl Spec for Nat {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, TcNat), Error> {
-        let (_, parms): (_, TcNat) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcNat = required(options, &POLICY, attr::PARMS, &mut tb)?;
         Ok((parms.common.index, parms))
     }
 

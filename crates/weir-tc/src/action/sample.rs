@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::sample as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::rcu::PublishedOption;
 
@@ -133,7 +133,8 @@ impl Spec for Sample {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcGen = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let number = |ty| tb.get(ty).map(|attr| attr.u32()).transpose();
         let request = Request {
             control: parms.action,

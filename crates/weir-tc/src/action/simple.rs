@@ -11,7 +11,7 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::simple as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, Writer, policy};
 use weir_packet::Packet;
 use weir_sync::rcu::Published;
 
@@ -71,7 +71,8 @@ impl Spec for Simple {
     type Params = Box<[u8]>;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcGen = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let cut = |data: Attr<'_>| {
             let data = data.c_str();
             data[..data.len().min(MAX_DATA - 1)].into()

@@ -15,7 +15,7 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbedit as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, Writer, policy};
 use weir_packet::{Packet, PacketType};
 use weir_sync::rcu::Published;
 
@@ -185,7 +185,8 @@ impl Spec for Skbedit {
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error> {
         let invalid = || Error::new(EINVAL);
-        let (tb, parms): (_, TcGen) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcGen = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let short = |ty| {
             let octets = tb.get(ty)?.payload.first_chunk()?;
             Some(u16::from_ne_bytes(*octets))

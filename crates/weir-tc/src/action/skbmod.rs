@@ -13,7 +13,7 @@
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbmod as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcSkbMod, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, TcSkbMod, Writer, policy};
 use weir_packet::{Packet, edit};
 use weir_sync::rcu::Published;
 
@@ -160,7 +160,8 @@ impl Spec for Skbmod {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error> {
-        let (tb, parms): (_, TcSkbMod) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcSkbMod = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let address = |ty| {
             tb.get(ty)
                 .and_then(|a| a.payload.first_chunk::<6>().copied())

@@ -368,8 +368,9 @@ impl Spec for TunnelKey {
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
         let options = options.ok_or_else(|| text("Tunnel requires attributes to be passed"))?;
-        let tb = options
-            .parse(&POLICY, Strictness::Liberal)
+        let mut tb = Table::empty();
+        options
+            .parse_into(&POLICY, Strictness::Liberal, &mut tb)
             .map_err(|error| Error {
                 message: Some("Failed to parse nested tunnel key attributes".into()),
                 ..error

@@ -12,7 +12,7 @@
 
 use weir_netlink::errno::{EINVAL, EPROTONOSUPPORT, ERANGE};
 use weir_netlink::tca::vlan as attr;
-use weir_netlink::{Attr, Error, Fixed, Policy, Rule, TcGen, TcVlan, Writer, policy};
+use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, TcVlan, Writer, policy};
 use weir_packet::{Packet, VlanTag, edit};
 use weir_sync::rcu::Published;
 
@@ -176,7 +176,8 @@ impl Spec for Vlan {
     type Params = Params;
 
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Request), Error> {
-        let (tb, parms): (_, TcVlan) = required(options, &POLICY, attr::PARMS)?;
+        let mut tb = Table::empty();
+        let parms: TcVlan = required(options, &POLICY, attr::PARMS, &mut tb)?;
         let address = |ty| {
             tb.get(ty)
                 .and_then(|a| a.payload.first_chunk::<6>().copied())

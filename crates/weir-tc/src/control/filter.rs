@@ -13,8 +13,8 @@ use weir_netlink::{
 };
 
 use super::{
-    DumpCx, NAME_LEN, Place, Request, chain_index, dump_block, find_block, find_hook, find_qdisc,
-    replay,
+    DumpCx, NAME_LEN, POLICY, Place, Request, chain_index, dump_block, find_block, find_hook,
+    find_qdisc, replay,
 };
 use crate::chain::{Chain, Proto};
 use crate::classifier::{self, Change, Filter, Terse};
@@ -23,7 +23,8 @@ use crate::env::{Env, Reply, Requester};
 /// Serves a request that is no dump.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     replay(|| {
-        let message = Parsed::new(request)?;
+        let mut table = Table::empty();
+        let message = Parsed::new(request, &mut table)?;
         match request.ty() {
             rtm::NEWTFILTER => message.new_filter(reply),
             rtm::DELTFILTER => message.delete(reply),
@@ -36,7 +37,7 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
 struct Parsed<'a> {
     request: &'a Request<'a>,
     tcm: TcMsg,
-    tb: Table<'a>,
+    tb: &'a Table<'a>,
     /// Ethertype, host order; 0 for none.
     protocol: u16,
     prio: u16,
@@ -56,8 +57,10 @@ fn no_proto(error: Option<Error>) -> Error {
 }
 
 impl<'a> Parsed<'a> {
-    fn new(request: &'a Request<'a>) -> Result<Self, Error> {
-        let (tcm, tb) = request.parse()?;
+    fn new<'m: 'a>(request: &'a Request<'m>, tb: &'a mut Table<'m>) -> Result<Self, Error> {
+        let tcm: TcMsg = request
+            .message
+            .parse_into(&POLICY, Strictness::Liberal, tb)?;
         Ok(Self {
             request,
             tcm,
@@ -107,7 +110,7 @@ impl<'a> Parsed<'a> {
         if let Some((_, parent)) = place.shown {
             place.block.set_classid(parent);
         }
-        let index = chain_index(&self.tb)?;
+        let index = chain_index(self.tb)?;
         // An instance that is there holds its chain, so this request need not; and should it go, it is
         // closed to changes.
         if let Some(chain) = place.block.find(index, self.env().guard)
@@ -241,7 +244,7 @@ impl<'a> Parsed<'a> {
             block: &place.block,
             template,
             handle: self.tcm.handle,
-            tca: &self.tb,
+            tca: self.tb,
             options: self.tb.get(tca::OPTIONS),
             replace: !create,
             exists: old.is_some(),
@@ -290,7 +293,7 @@ impl<'a> Parsed<'a> {
             ));
         }
         let place = self.place()?;
-        let index = chain_index(&self.tb)?;
+        let index = chain_index(self.tb)?;
         // As in `new_filter`. Where a whole instance goes, the chain is held: its end is told of last.
         if let Some(chain) = place.block.find(index, self.env().guard)
             && (self.prio != 0 && self.tcm.handle != 0)
@@ -359,7 +362,7 @@ impl<'a> Parsed<'a> {
             return Err(text(ENOENT, "Invalid filter command with priority of zero"));
         }
         let place = self.place()?;
-        let index = chain_index(&self.tb)?;
+        let index = chain_index(self.tb)?;
         let chain = place.block.get_chain(index, false, self.env());
         let chain = chain.ok_or(text(EINVAL, "Cannot find specified filter chain"))?;
         let result = self.find_proto(&chain).and_then(|proto| {

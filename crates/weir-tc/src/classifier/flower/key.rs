@@ -26,7 +26,7 @@ pub enum Order {
     Host,
 }
 
-/// A field's place in a key.
+/// A field's place in a key. Its length is 1, 2, 4, 6 or 16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     at: usize,
@@ -234,36 +234,63 @@ impl Key {
     /// (`nla_memcpy` into a cleared key).
     #[inline]
     pub fn set(&mut self, field: Field, value: &[u8]) {
-        let mut octets = [0; 16];
-        let len = field.len.min(value.len());
-        octets[..len].copy_from_slice(&value[..len]);
-        if field.order == Order::Network && cfg!(target_endian = "little") {
-            octets[..field.len].reverse();
+        // A length known to the compiler makes each a load and a store.
+        match field.len {
+            1 => self.set_from::<1>(field, value),
+            2 => self.set_from::<2>(field, value),
+            4 => self.set_from::<4>(field, value),
+            6 => self.set_from::<6>(field, value),
+            _ => self.set_from::<16>(field, value),
         }
-        self.put(field, &octets);
     }
 
     #[inline(always)]
-    fn put(&mut self, field: Field, octets: &[u8; 16]) {
+    fn set_from<const N: usize>(&mut self, field: Field, value: &[u8]) {
+        let mut octets = [0; N];
+        match value.first_chunk() {
+            Some(value) => octets = *value,
+            None => octets[..value.len()].copy_from_slice(value),
+        }
+        if field.order == Order::Network && cfg!(target_endian = "little") {
+            octets.reverse();
+        }
+        self.put(field, octets);
+    }
+
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, field: Field, octets: [u8; N]) {
         let all = self.flow.octets_mut();
-        if field.at < all.len() {
-            all[field.at..field.at + field.len].copy_from_slice(&octets[..field.len]);
-        } else {
-            let range = (field.at - all.len()) / 2;
-            self.ranges[range] = u16::from_ne_bytes([octets[0], octets[1]]);
+        let len = all.len();
+        let place = all.get_mut(field.at..);
+        if let Some(place) = place.and_then(|place| place.first_chunk_mut()) {
+            *place = octets;
+        } else if let Some(octets) = octets.first_chunk() {
+            self.ranges[(field.at - len) / 2] = u16::from_ne_bytes(*octets);
+        }
+    }
+
+    /// Sets all octets of a field.
+    #[inline(always)]
+    fn set_all(&mut self, field: Field, octet: u8) {
+        match field.len {
+            1 => self.put(field, [octet; 1]),
+            2 => self.put(field, [octet; 2]),
+            4 => self.put(field, [octet; 4]),
+            6 => self.put(field, [octet; 6]),
+            _ => self.put(field, [octet; 16]),
         }
     }
 
     /// Sets all bits of a field.
     #[inline(always)]
     pub fn fill(&mut self, field: Field) {
-        self.put(field, &[0xff; 16]);
+        self.set_all(field, 0xff);
     }
 
     /// Clears a field.
     #[inline(always)]
     pub fn clear(&mut self, field: Field) {
-        self.put(field, &[0; 16]);
+        self.set_all(field, 0);
     }
 
     /// Whether no bit of a field is set.

@@ -20,7 +20,7 @@ use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::hash::{RcuHash, Search, hash_of};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
-use weir_sync::primitive::{Mutex, MutexGuard, prefetch};
+use weir_sync::primitive::{CachePadded, Mutex, MutexGuard, prefetch};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, fold, spot};
 
@@ -106,7 +106,9 @@ struct Ranges {
     next: u64,
 }
 
-/// The filters under one mask.
+/// The filters under one mask. Counts that requests write stand on lines of their own, off what they and
+/// packets read: the count of the references in front, and that of the holders.
+#[repr(align(64))]
 pub struct UnderMask {
     /// The mask.
     pub mask: Mask,
@@ -117,7 +119,7 @@ pub struct UnderMask {
     /// Keys as given of filters that have bits outside the mask, by where the filter is.
     wholes: RcuHash<usize, Key>,
     /// Filters and requests that hold the mask; 0 once it is going.
-    refs: AtomicU32,
+    refs: CachePadded<AtomicU32>,
     /// Ranges as words, in the order of the first filter of each; empty without ranges.
     ranges: Published<Vec<u64>>,
     /// Guards changes of the ranges.
@@ -131,7 +133,7 @@ impl UnderMask {
             filters: RcuHash::new(domain),
             wholes: RcuHash::new(domain),
             sieve: Sieve::new(domain),
-            refs: AtomicU32::new(1),
+            refs: CachePadded(AtomicU32::new(1)),
             ranges: Published::new(domain, Vec::new()),
             order: Mutex::default(),
         })
@@ -217,6 +219,13 @@ impl UnderMask {
             }
             self.filters.len(guard)
         })
+    }
+
+    /// Packs a key, and asks for the memory that [`contains`](Self::contains) reads first.
+    pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
+        let packed = self.mask.pack(key);
+        self.filters.prefetch_slot(place(packed.sum()), guard);
+        packed
     }
 
     /// Whether a filter with that key is here.
@@ -564,11 +573,12 @@ impl Masks {
     }
 
     /// `fl_check_assign_mask`: the mask with the bits of `key`, held, made if need be. With `old`, it
-    /// must be that one.
+    /// must be that one. `near` is what [`near`](Self::near) found.
     pub fn get(
         &self,
         key: &Key,
         old: Option<&Arc<UnderMask>>,
+        near: Option<&Arc<UnderMask>>,
         guard: &Guard,
     ) -> Result<Arc<UnderMask>, Error> {
         if let Some(old) = old {
@@ -577,8 +587,6 @@ impl Masks {
             }
             return Ok(old.clone());
         }
-        // Of a few masks the right one is found sooner than the hash of a key is computed.
-        let near = self.near(key, guard);
         let there = near.or_else(|| self.by_key.get(key, guard));
         if let Some(under) = there.filter(|under| under.hold()) {
             return Ok(under.clone());
@@ -610,16 +618,9 @@ impl Masks {
         }
     }
 
-    /// Asks for the memory that [`UnderMask::contains`] reads first.
-    pub fn prefetch(&self, key: &Key, mask: &Key, guard: &Guard) {
-        if let Some(under) = self.near(mask, guard) {
-            let sum = under.mask.pack(key).sum();
-            under.filters.prefetch_slot(place(sum), guard);
-        }
-    }
-
-    /// The mask with the bits of `key`, if it is one of the first.
-    fn near<'g>(&'g self, key: &Key, guard: &'g Guard) -> Option<&'g Arc<UnderMask>> {
+    /// The mask with the bits of `key`, if it is one of the first: of a few the right one is found sooner
+    /// than the hash of a key is computed.
+    pub fn near<'g>(&'g self, key: &Key, guard: &'g Guard) -> Option<&'g Arc<UnderMask>> {
         let few = self.list.load(guard).masks.iter().take(FEW);
         few.map(|entry| &entry.under)
             .find(|under| under.mask.key.is(key))

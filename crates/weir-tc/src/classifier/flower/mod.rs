@@ -108,8 +108,9 @@ impl std::fmt::Debug for Filter {
 }
 
 /// Lets requests in, any number at a time, until it is closed for good; who closes it waits for those
-/// inside.
+/// inside. On a line of its own: each writes to it.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Gate(RwLock<bool>);
 
 impl Gate {
@@ -172,20 +173,20 @@ impl Flower {
         Ok(())
     }
 
-    /// Puts a filter in, new or instead of `old`.
+    /// Puts a filter in, new or instead of `old`; its mask may be found and its key packed already.
     fn link(
         &self,
         change: &Change<'_>,
         masked: &Masked,
+        near: Option<(&Arc<UnderMask>, Packed)>,
         flags: u32,
         exts: exts::NewExts,
         old: Option<&Arc<Filter>>,
     ) -> Result<Arc<Filter>, Error> {
         let env = change.env;
-        let under = match self
-            .masks
-            .get(&masked.mask, old.map(|old| &old.under), env.guard)
-        {
+        let (near, packed) = near.unzip();
+        let old_under = old.map(|old| &old.under);
+        let under = match self.masks.get(&masked.mask, old_under, near, env.guard) {
             Ok(under) => under,
             Err(error) => {
                 exts.undo(env);
@@ -208,7 +209,8 @@ impl Flower {
             Err(_) if change.handle != 0 => return give_up(exts, Error::new(EAGAIN)),
             Err(_) => return give_up(exts, Error::new(weir_netlink::errno::ENOSPC)),
         };
-        let packed = under.mask.pack(&masked.key);
+        let packed = packed.filter(|_| near.is_some_and(|near| Arc::ptr_eq(near, &under)));
+        let packed = packed.unwrap_or_else(|| under.mask.pack(&masked.key));
         let whole = masked.key.exceeds(&masked.mask);
         if old.is_none() && under.contains(&packed, env.guard) {
             self.handles.cancel(handle);
@@ -326,8 +328,9 @@ impl Classifier for Flower {
     ) -> Result<Option<Arc<dyn super::Filter>>, Error> {
         let options = change.options.as_ref().ok_or_else(|| Error::new(EINVAL))?;
         // Linux parses these without an extended acknowledgement.
-        let tb = options
-            .parse(&parse::POLICY, Strictness::Liberal)
+        let mut tb = Table::empty();
+        options
+            .parse_into(&parse::POLICY, Strictness::Liberal, &mut tb)
             .map_err(|e| Error::new(e.errno))?;
         let old = old.map(flower).transpose()?;
         let flags = exts::flags(&tb, attr::FLAGS)?;
@@ -335,8 +338,8 @@ impl Classifier for Flower {
         // goes is asked for in time.
         let mut masked = Masked::default();
         let parsed = parse::parse(&tb, change.env.host, &mut masked);
-        self.masks
-            .prefetch(&masked.key, &masked.mask, change.env.guard);
+        let near = self.masks.near(&masked.mask, change.env.guard);
+        let near = near.map(|under| (under, under.ask(&masked.key, change.env.guard)));
         let exts = exts::parse(change, &tb, EXTS, flags)?;
         let checked = parsed.and_then(|()| {
             let template: Option<&dyn Any> = change.template.as_deref().map(|t| t as _);
@@ -360,7 +363,7 @@ impl Classifier for Flower {
         let mut exts = Some(exts);
         let linked = self.gate.pass(|| {
             let exts = exts.take().ok_or_else(|| Error::new(EINVAL))?;
-            self.link(change, &masked, flags, exts, old.as_ref())
+            self.link(change, &masked, near, flags, exts, old.as_ref())
         });
         if let Some(exts) = exts {
             exts.undo(change.env);
