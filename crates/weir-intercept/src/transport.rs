@@ -180,8 +180,8 @@ fn complain(writer: &PendingWriter, value: &[u8], error: Errno) {
 ///
 /// `tc -b` sends a request and waits for its answer. With both sides on different CPUs each step
 /// wakes an idle one (14 k requests a second); on one CPU it is a switch (64 k). From the
-/// 64th packet on, [`Ride::packet`] moves the pair to one CPU, round robin over connections, and
-/// the end of the [`Ride`] gives back what each had. Short-lived clients are never touched. For
+/// 64th packet on that came alone, [`Ride::packet`] moves the pair to one CPU, round robin over connections,
+/// and the end of the [`Ride`] gives back what each had. Short-lived clients are never touched. For
 /// daemons that serve a connection by a thread of its own.
 #[derive(Debug)]
 pub struct Placement {
@@ -230,7 +230,7 @@ pub struct Ride<'a> {
 }
 
 impl Ride<'_> {
-    /// Counts a packet; moves the pair at the 64th.
+    /// Counts a packet whose client waits for the answer; moves the pair at the 64th.
     pub fn packet(&mut self) {
         self.packets = self.packets.saturating_add(1);
         if self.packets != BUSY_PACKETS || self.placement.cpus.len() < 2 {

@@ -276,22 +276,25 @@ impl Writer {
     /// `nla_put`.
     #[inline]
     pub fn put(&mut self, ty: u16, payload: &[u8]) {
-        let len = payload.len();
-        if len <= 4 {
-            // Most attributes are this small: one store of header, value and padding.
-            if self.fits(attr::HEADER_LEN + align(len)) {
-                let mut all = [0; 8];
-                all[..4].copy_from_slice(&header(attr::HEADER_LEN + len, ty));
-                all[4..4 + len].copy_from_slice(payload);
-                self.buf
-                    .extend_from_slice(&all[..attr::HEADER_LEN + align(len)]);
-            }
-        } else {
-            self.put_long(ty, payload, 0);
-        }
+        self.put_padded(ty, payload, 0);
     }
 
     /// A payload, and `zeros` octets behind it.
+    #[inline(always)]
+    fn put_padded(&mut self, ty: u16, payload: &[u8], zeros: usize) {
+        const END: usize = attr::HEADER_LEN;
+        let total = END + payload.len() + zeros;
+        if total > SMALL {
+            self.put_long(ty, payload, zeros);
+        } else if self.fits(align(total)) {
+            // Most attributes are small: header, value and padding at once.
+            let mut all = [0; SMALL];
+            all[..END].copy_from_slice(&header(total, ty));
+            all[END..END + payload.len()].copy_from_slice(payload);
+            self.buf.extend_from_slice(&all[..align(total)]);
+        }
+    }
+
     fn put_long(&mut self, ty: u16, payload: &[u8], zeros: usize) {
         let total = attr::HEADER_LEN + payload.len() + zeros;
         if total > usize::from(u16::MAX) {
@@ -385,7 +388,7 @@ impl Writer {
 
     /// A string of any bytes, with its NUL.
     pub fn put_c_str(&mut self, ty: u16, value: &[u8]) {
-        self.put_long(ty, value, 1);
+        self.put_padded(ty, value, 1);
     }
 
     /// `nla_put_bitfield32`.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sync::index::IndexAllocator;
+use weir_sync::primitive::prefetch;
 use weir_sync::spin::SpinLock;
 
 /// Shards of a table; a power of two. Neighbouring pages are in different ones.
@@ -57,9 +58,14 @@ fn place(index: u32) -> (u32, usize, usize) {
 }
 
 impl<V: ?Sized> Shard<V> {
+    fn page(&self, index: u32) -> Option<&Page<V>> {
+        let (leaf, page, _) = place(index);
+        self.leaves.get(&leaf)?.pages[page].as_deref()
+    }
+
     fn get(&self, index: u32) -> Option<&Arc<V>> {
-        let (leaf, page, slot) = place(index);
-        self.leaves.get(&leaf)?.pages[page].as_ref()?[slot].as_ref()
+        let (_, _, slot) = place(index);
+        self.page(index)?[slot].as_ref()
     }
 
     fn get_mut(&mut self, index: u32) -> Option<&mut Arc<V>> {
@@ -205,6 +211,29 @@ impl<V: ?Sized> IndexTable<V> {
         }
     }
 
+    /// Adds to `all` the first objects at `from` or above, as many as are neighbours; none when there are
+    /// none. What a caller reads of them first is asked for.
+    pub fn next_few<T>(&self, from: u32, all: &mut Vec<T>, mut of: impl FnMut(u32, &Arc<V>) -> T) {
+        let mut from = Some(from);
+        while let Some(index) = from.and_then(|from| self.ids.next(from)) {
+            let (_, _, slot) = place(index);
+            let shard = self.shard(index).lock();
+            let page = shard.page(index).map_or(&[][..], |page| &page[slot..]);
+            for value in page.iter().flatten() {
+                let start = Arc::as_ptr(value).cast::<[u8; 64]>();
+                (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
+            }
+            let before = all.len();
+            let there = (index..).zip(page);
+            all.extend(there.filter_map(|(index, value)| Some(of(index, value.as_ref()?))));
+            if all.len() > before {
+                return;
+            }
+            // What is only reserved is passed over.
+            from = (index | ((1 << PAGE_BITS) - 1)).checked_add(1);
+        }
+    }
+
     /// Objects in the table.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len).sum()
@@ -271,6 +300,14 @@ mod tests {
             table.reserve(Some(id), u32::MAX).unwrap();
             table.publish(id, Arc::new(id));
         }
+        let mut few = vec![];
+        table.next_few(8, &mut few, |id, value| (id, **value));
+        assert_eq!(few, [(63, 63)]);
+        table.reserve(Some(66), 66).unwrap();
+        table.next_few(64, &mut few, |id, value| (id, **value));
+        table.next_few(65, &mut few, |id, value| (id, **value));
+        assert_eq!(few, [(63, 63), (64, 64), (500, 500)]);
+        table.cancel(66);
         let mut seen = vec![];
         let mut from = Some(0);
         while let Some((id, value)) = from.and_then(|from| table.next(from)) {

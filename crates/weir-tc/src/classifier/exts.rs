@@ -166,7 +166,9 @@ impl Exts {
     /// Asks for the first action, for a packet whose turn comes soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        if let Actions::One(action) = &self.actions {
+        if let Actions::Many(Some(many)) = &self.actions {
+            prefetch(std::ptr::from_ref(&**many));
+        } else if let Actions::One(action) = &self.actions {
             // The part all kinds share, and what fits beside it: the counts in front make the first line
             // full.
             let start = Arc::as_ptr(action).cast::<[u8; 64]>();

@@ -230,6 +230,12 @@ pub trait Classifier: Any + Send + Sync {
     /// The first filter at place `from` of the order of dumps or after it, with its place.
     fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)>;
 
+    /// Adds to `few` the first filters at `from` or behind, one or some that are near each other; none
+    /// when there are none.
+    fn next_few(&self, from: u64, few: &mut Vec<(u64, Arc<dyn Filter>)>) {
+        few.extend(self.next(from));
+    }
+
     /// Closes the instance and removes all filters; it is out of its chain already.
     fn destroy(&self, env: &Env<'_>);
 }

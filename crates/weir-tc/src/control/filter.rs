@@ -297,9 +297,9 @@ impl<'a> Parsed<'a> {
         // As in `new_filter`. Where a whole instance goes, the chain is held: its end is told of last.
         if let Some(chain) = place.block.find(index, self.env().guard)
             && (self.prio != 0 && self.tcm.handle != 0)
-            && self.find_proto(chain).is_ok()
+            && let Ok(proto) = self.find_proto(chain)
         {
-            return self.delete_in(&place, chain, reply);
+            return self.delete_in(&place, chain, proto, reply);
         }
         let Some(chain) = place.block.get_chain(index, false, self.env()) else {
             if self.prio == 0 {
@@ -311,7 +311,8 @@ impl<'a> Parsed<'a> {
             flush(self.request, &place, &chain, reply);
             Ok(())
         } else {
-            self.delete_in(&place, &chain, reply)
+            self.find_proto(&chain)
+                .and_then(|proto| self.delete_in(&place, &chain, proto, reply))
         };
         place.block.put_chain(&chain, self.env());
         result
@@ -321,9 +322,9 @@ impl<'a> Parsed<'a> {
         &self,
         place: &Place<'_>,
         chain: &Arc<Chain>,
+        proto: &Arc<Proto>,
         reply: &mut Reply,
     ) -> Result<(), Error> {
-        let proto = self.find_proto(chain)?;
         if self.tcm.handle == 0 {
             // Linux tells of the instance only after it is gone, and cannot then show it.
             self.unlink(place, chain, proto);
@@ -590,6 +591,7 @@ impl Dump {
             }
         };
         let enough = |w: &Writer| one.is_some_and(|start| w.len() > start);
+        let mut few = Vec::new();
         for proto in chain.protos() {
             if proto.prio < self.prio || !self.wants(&proto) {
                 continue;
@@ -614,26 +616,32 @@ impl Dump {
                 }
                 self.head_done = true;
             }
-            while let Some((at, filter)) = proto.classifier.next(self.from) {
-                if enough(w) {
-                    return Ok(false);
+            loop {
+                proto.classifier.next_few(self.from, &mut few);
+                if few.is_empty() {
+                    break;
                 }
-                match filter.terse() {
-                    Terse::Ends if self.terse => return full(w),
-                    Terse::Passed if self.terse => {
-                        self.from = at + 1;
-                        continue;
+                for (at, filter) in few.drain(..) {
+                    if enough(w) {
+                        return Ok(false);
                     }
-                    _ => {}
+                    match filter.terse() {
+                        Terse::Ends if self.terse => return full(w),
+                        Terse::Passed if self.terse => {
+                            self.from = at + 1;
+                            continue;
+                        }
+                        _ => {}
+                    }
+                    let filter = Some(&*filter);
+                    if node
+                        .write(w, rtm::NEWTFILTER, cx.by, filter, self.terse, cx.env)
+                        .is_err()
+                    {
+                        return full(w);
+                    }
+                    self.from = at + 1;
                 }
-                let filter = Some(&*filter);
-                if node
-                    .write(w, rtm::NEWTFILTER, cx.by, filter, self.terse, cx.env)
-                    .is_err()
-                {
-                    return full(w);
-                }
-                self.from = at + 1;
             }
             let Some(next) = proto.prio.checked_add(1) else {
                 break;

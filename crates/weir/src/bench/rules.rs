@@ -358,6 +358,27 @@ fn run(options: &Options) -> Result<Report, String> {
     Ok(report(scale, found, curves))
 }
 
+/// The requests of connections alone, `runs` times: a line a figure, with all runs.
+fn requests(runs: &str) -> Result<String, String> {
+    let mut found = Found::default();
+    for _ in 0..runs.parse().unwrap_or(1) {
+        let bed = Bed::new()?;
+        for profile in [Profile::A, Profile::B] {
+            one_connection(&bed, &FULL, profile, &mut found)?;
+            connections(&bed, &FULL, profile, &mut found)?;
+        }
+    }
+    let line = |(id, series): (&String, &Series)| {
+        let all: Vec<_> = series
+            .0
+            .iter()
+            .map(|figure| format!("{figure:.2}"))
+            .collect();
+        format!("{id} {}\n", all.join(" "))
+    };
+    Ok(found.series.iter().map(line).collect())
+}
+
 /// What is run in a process of its own; its figures go to standard output, a line each.
 fn part_of(part: &str) -> Result<Report, String> {
     let (what, rest) = part.split_once(':').unwrap_or((part, ""));
@@ -365,6 +386,7 @@ fn part_of(part: &str) -> Result<Report, String> {
         "memory" => memory::here(rest)?,
         "insert" => linux::here(rest)?,
         "lookup" => lookup::here(rest)?,
+        "requests" => requests(rest)?,
         _ => return Err(format!("there is no part {part}")),
     };
     Ok(Report {

@@ -123,8 +123,9 @@ impl Socket {
         true
     }
 
-    /// Serves all requests that are there now; `false` when the client closed.
-    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8]) -> bool {
+    /// Serves all requests that are there now; how many datagrams, or none when the client closed.
+    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8]) -> Option<u64> {
+        let mut served = 0;
         loop {
             let mut connection = lock(&self.connection);
             let flushed = self.flush();
@@ -133,7 +134,7 @@ impl Socket {
                 continue;
             }
             if !flushed && connection.is_congested() {
-                return true;
+                return Some(served);
             }
             match self.wire.receive(buffer) {
                 Received::Datagram(len) => {
@@ -141,9 +142,10 @@ impl Socket {
                     self.request(engine, &mut connection, &buffer[..len]);
                 }
                 Received::TooLong(len) => connection.refuse_too_long(buffer, len),
-                Received::Nothing => return true,
-                Received::Closed => return false,
+                Received::Nothing => return Some(served),
+                Received::Closed => return None,
             }
+            served += 1;
         }
     }
 
@@ -167,9 +169,9 @@ impl Socket {
         let mut buffer = vec![0; MAX_REQUEST];
         let mut ride = engine.placement.ride(client);
         while !engine.is_stopping() {
-            if !self.serve_present(engine, &mut buffer) {
+            let Some(served) = self.serve_present(engine, &mut buffer) else {
                 return;
-            }
+            };
             let waiting = self.mailbox.octets() > 0;
             let mut interest = PollFlags::empty();
             if waiting {
@@ -187,7 +189,10 @@ impl Socket {
                 let mut drained = [0; 64];
                 let _ = woken.read(&mut drained);
             }
-            ride.packet();
+            // Who has more under way than it waits for is served beside it, not in its place.
+            if served == 1 {
+                ride.packet();
+            }
         }
     }
 }

@@ -40,9 +40,21 @@ impl Dump<'_> {
     /// Few fields are there, of many that may be: only the look at the mask is inlined.
     #[inline(never)]
     fn write(&mut self, place: Field, value: u16, mask: Option<u16>) {
-        self.w.put(value, &self.key.get(place));
+        // A length known to the compiler makes each a few loads and stores.
+        match place.len() {
+            1 => self.write_of::<1>(place, value, mask),
+            2 => self.write_of::<2>(place, value, mask),
+            4 => self.write_of::<4>(place, value, mask),
+            6 => self.write_of::<6>(place, value, mask),
+            _ => self.write_of::<16>(place, value, mask),
+        }
+    }
+
+    #[inline(always)]
+    fn write_of<const N: usize>(&mut self, place: Field, value: u16, mask: Option<u16>) {
+        self.w.put(value, &self.key.array::<N>(place));
         if let Some(mask) = mask {
-            self.w.put(mask, &self.mask.get(place));
+            self.w.put(mask, &self.mask.array::<N>(place));
         }
     }
 

@@ -34,6 +34,13 @@ pub struct Field {
     order: Order,
 }
 
+impl Field {
+    /// Octets.
+    pub fn len(self) -> usize {
+        self.len
+    }
+}
+
 /// The places of all fields.
 pub mod field {
     #![allow(missing_docs)] // The names are those of the attributes.
@@ -228,6 +235,22 @@ impl Key {
             out.octets[..field.len].reverse();
         }
         out
+    }
+
+    /// The value of a field of `N` octets as attributes hold it.
+    #[inline(always)]
+    pub fn array<const N: usize>(&self, field: Field) -> [u8; N] {
+        let mut octets = [0; N];
+        let all = self.flow.octets();
+        if let Some(place) = all.get(field.at..).and_then(|place| place.first_chunk()) {
+            octets = *place;
+        } else if let Some(octets) = octets.first_chunk_mut() {
+            *octets = self.ranges[(field.at - all.len()) / 2].to_ne_bytes();
+        }
+        if field.order == Order::Network && cfg!(target_endian = "little") {
+            octets.reverse();
+        }
+        octets
     }
 
     /// Sets a field from the value of an attribute; a short one is filled up with zeros

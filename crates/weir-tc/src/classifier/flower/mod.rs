@@ -385,6 +385,21 @@ impl Classifier for Flower {
         Some((u64::from(handle), filter))
     }
 
+    fn next_few(&self, from: u64, few: &mut Vec<(u64, Arc<dyn super::Filter>)>) {
+        let Ok(from) = u32::try_from(from) else {
+            return;
+        };
+        let before = few.len();
+        let of = |handle, filter: &Arc<Filter>| {
+            let filter: Arc<dyn super::Filter> = filter.clone();
+            (u64::from(handle), filter)
+        };
+        self.handles.next_few(from, few, of);
+        for (_, filter) in &few[before..] {
+            filter.exts().prefetch();
+        }
+    }
+
     fn destroy(&self, env: &Env<'_>) {
         self.gate.close_if(|| true);
         self.masks.clear(env.guard);
