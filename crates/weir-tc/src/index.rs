@@ -224,8 +224,10 @@ impl<V: ?Sized> IndexTable<V> {
                 (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
             }
             let before = all.len();
-            let there = (index..).zip(page);
-            all.extend(there.filter_map(|(index, value)| Some(of(index, value.as_ref()?))));
+            let there = page.iter().enumerate();
+            all.extend(
+                there.filter_map(|(at, value)| Some(of(index + at as u32, value.as_ref()?))),
+            );
             if all.len() > before {
                 return;
             }
@@ -306,7 +308,8 @@ mod tests {
         table.reserve(Some(66), 66).unwrap();
         table.next_few(64, &mut few, |id, value| (id, **value));
         table.next_few(65, &mut few, |id, value| (id, **value));
-        assert_eq!(few, [(63, 63), (64, 64), (500, 500)]);
+        table.next_few(u32::MAX, &mut few, |id, value| (id, **value));
+        assert_eq!(few, [(63, 63), (64, 64), (500, 500), (u32::MAX, u32::MAX)]);
         table.cancel(66);
         let mut seen = vec![];
         let mut from = Some(0);
