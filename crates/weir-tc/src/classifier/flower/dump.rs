@@ -41,7 +41,7 @@ impl Dump<'_> {
     #[inline(never)]
     fn write(&mut self, place: Field, value: u16, mask: Option<u16>) {
         // A length known to the compiler makes each a few loads and stores.
-        match place.len() {
+        match place.width() {
             1 => self.write_of::<1>(place, value, mask),
             2 => self.write_of::<2>(place, value, mask),
             4 => self.write_of::<4>(place, value, mask),

@@ -36,7 +36,7 @@ pub struct Field {
 
 impl Field {
     /// Octets.
-    pub fn len(self) -> usize {
+    pub fn width(self) -> usize {
         self.len
     }
 }
