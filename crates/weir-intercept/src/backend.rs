@@ -111,6 +111,17 @@ pub enum Tree {
     SysClassNet,
 }
 
+impl Tree {
+    /// Where it stands.
+    pub fn root(self) -> &'static str {
+        match self {
+            Tree::Sysctl => "/proc/sys/net",
+            Tree::ProcNet => "/proc/net",
+            Tree::SysClassNet => "/sys/class/net",
+        }
+    }
+}
+
 /// What stands at a path of a [`Tree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Node {
@@ -120,16 +131,18 @@ pub enum Node {
     File(u32),
 }
 
-/// A sysctl file opened for writing through a descriptor whose writes the filter cannot see
+/// A file opened for writing through a descriptor whose writes the filter cannot see
 /// (`exec 3>/proc/sys/net/...; echo 1 >&3`).
 ///
 /// The backend reads `pipe` until end of file; each read is one value. It must do so
 /// before it serves any other request, see [`crate::transport::PendingWrites`].
 #[derive(Debug)]
 pub struct PendingWriter {
-    /// Namespace of the sysctl.
+    /// Its namespace.
     pub ns: NsId,
-    /// Path relative to `/proc/sys/net`.
+    /// Its tree.
+    pub tree: Tree,
+    /// Path relative to the tree's root.
     pub path: String,
     /// Read end of a packet pipe (non-blocking).
     pub pipe: OwnedFd,
@@ -195,7 +208,7 @@ pub trait Backend: Send + Sync {
     /// A write to a file; `EINVAL` for a value the kernel would refuse.
     fn write(&self, ns: NsId, tree: Tree, path: &str, value: &[u8]) -> Result<(), Errno>;
 
-    /// Takes over a sysctl file whose writes cannot be trapped.
+    /// Takes over a file whose writes cannot be trapped.
     fn pending_writer(&self, writer: PendingWriter) -> Result<(), Errno>;
 
     /// One rtnetlink request in a namespace on behalf of the supervisor (ioctls are translated

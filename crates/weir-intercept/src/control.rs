@@ -55,7 +55,7 @@ enum Request {
     List(NsId, Tree, String),
     Read(NsId, Tree, String),
     Write(NsId, Tree, String, #[serde(with = "hex")] Vec<u8>),
-    PendingWriter(NsId, String),
+    PendingWriter(NsId, Tree, String),
     Netlink(NsId, #[serde(with = "hex")] Vec<u8>),
     Command(Value),
 }
@@ -280,12 +280,13 @@ fn answer(
         Request::Write(ns, tree, path, value) => {
             backend.write(ns, tree, &path, &value).map(|()| Reply::Done)
         }
-        Request::PendingWriter(ns, path) => {
+        Request::PendingWriter(ns, tree, path) => {
             let mut fds = fds.into_iter();
             match (fds.next(), fds.next()) {
                 (Some(pipe), Some(complaints)) => backend
                     .pending_writer(PendingWriter {
                         ns,
+                        tree,
                         path,
                         pipe,
                         complaints,
@@ -423,8 +424,8 @@ impl Backend for Client {
 
     fn pending_writer(&self, writer: PendingWriter) -> Result<(), Errno> {
         let fds = [writer.pipe.as_fd(), writer.complaints.as_fd()];
-        self.call(&Request::PendingWriter(writer.ns, writer.path), &fds)
-            .map(drop)
+        let request = Request::PendingWriter(writer.ns, writer.tree, writer.path);
+        self.call(&request, &fds).map(drop)
     }
 
     fn request(&self, ns: NsId, request: &[u8]) -> Result<Vec<u8>, Errno> {

@@ -11,7 +11,7 @@
 //! before the client does: a notification right after `bind` cannot be lost.
 //!
 //! Also here: [`PendingWrites`] (sysctl writes the filter could not see) and [`Placement`].
-use crate::backend::{Errno, NsId, PendingWriter};
+use crate::backend::{Errno, NsId, PendingWriter, Tree};
 use crate::sys::{self, CpuSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,7 +138,7 @@ impl PendingWrites {
 
     /// Applies what was written meanwhile; a refused value is told on the launcher's standard
     /// error, since the write itself has already succeeded.
-    pub fn drain(&self, mut apply: impl FnMut(NsId, &str, &[u8]) -> Result<(), Errno>) {
+    pub fn drain(&self, mut apply: impl FnMut(NsId, Tree, &str, &[u8]) -> Result<(), Errno>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -149,7 +149,8 @@ impl PendingWrites {
                 match sys::read(writer.pipe.as_fd(), &mut value) {
                     Ok(0) => return false,
                     Ok(n) => {
-                        if let Err(error) = apply(writer.ns, &writer.path, &value[..n]) {
+                        if let Err(error) = apply(writer.ns, writer.tree, &writer.path, &value[..n])
+                        {
                             complain(writer, &value[..n], error);
                         }
                     }
@@ -166,7 +167,8 @@ fn complain(writer: &PendingWriter, value: &[u8], error: Errno) {
     use std::io::Write;
     let value = String::from_utf8_lossy(value);
     let sentence = format!(
-        "weir: /proc/sys/net/{}: value '{}' refused: {error}\n",
+        "weir: {}/{}: value '{}' refused: {error}\n",
+        writer.tree.root(),
         writer.path,
         value.trim_end(),
     );
@@ -295,9 +297,10 @@ mod tests {
     fn pending_writes_are_applied_in_order() {
         let (read, write) = sys::packet_pipe().unwrap();
         let pending = PendingWrites::default();
-        pending.drain(|_, _, _| panic!("nothing pending"));
+        pending.drain(|_, _, _, _| panic!("nothing pending"));
         pending.add(PendingWriter {
             ns: NsId(1),
+            tree: Tree::Sysctl,
             path: "ipv4/ip_forward".into(),
             pipe: read,
             complaints: sys::standard_error().unwrap(),
@@ -307,14 +310,14 @@ mod tests {
         file.write_all(b"1\n").unwrap();
         file.write_all(b"0\n").unwrap();
         let mut seen = Vec::new();
-        pending.drain(|ns, path, value| {
+        pending.drain(|ns, _, path, value| {
             seen.push((ns, path.to_string(), value.to_vec()));
             Ok(())
         });
         assert_eq!(seen.len(), 2);
         assert_eq!(seen[1].2, b"0\n");
         drop(file);
-        pending.drain(|_, _, _| Ok(()));
+        pending.drain(|_, _, _, _| Ok(()));
         assert_eq!(pending.count.load(Ordering::Relaxed), 0);
     }
 }

@@ -8,10 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_netlink::Error;
 use weir_netlink::tca::h;
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Flags, Packet};
@@ -27,7 +28,7 @@ use crate::env::Env;
 use crate::host::Device;
 use crate::qdisc::root::Worker;
 use crate::qdisc::{self, Create, Drops, Inner, Node};
-use crate::txq::{self, TrafficClasses};
+use crate::txq::{self, TrafficClasses, xps};
 use crate::verdict::{Code, Outcome, Verdict, code};
 
 /// A packet that ends at a hook: dropped, if there is a reason, or consumed.
@@ -84,6 +85,8 @@ pub struct DeviceTc {
     egress: PublishedOption<Hook>,
     /// What stands at the transmit queues, unless packets do not wait.
     queue: PublishedOption<Queues>,
+    /// Transmit queues by CPU. Changed with the tree held.
+    xps: PublishedOption<xps::Maps>,
     /// Guards the tree. Taken before the lock of a node or block.
     tree: Mutex<Tree>,
 }
@@ -175,6 +178,7 @@ impl DeviceTc {
             ingress: PublishedOption::new(domain, None),
             egress: PublishedOption::new(domain, None),
             queue: PublishedOption::new(domain, None),
+            xps: PublishedOption::new(domain, None),
             tree: Mutex::default(),
         }
     }
@@ -186,7 +190,14 @@ impl DeviceTc {
     /// Shows the root to the data path; the caller holds the tree.
     pub(crate) fn publish_root(&self, root: Option<&Arc<Node>>) {
         let waits = root.filter(|root| root.ops.kind != qdisc::noqueue::OPS.kind);
-        self.queue.replace(waits.map(Queues::of));
+        let queues = waits.map(Queues::of);
+        let classes = |queues: Option<&Queues>| queues.and_then(|queues| queues.classes);
+        let guard = self.queue.domain().pin();
+        if classes(self.queue.load(&guard)) != classes(queues.as_ref()) {
+            // `netdev_set_num_tc`, `netdev_reset_tc`
+            self.xps.replace(None);
+        }
+        self.queue.replace(queues);
     }
 
     /// Shows the hooks to the data path; the caller holds the tree.
@@ -414,19 +425,55 @@ impl DeviceTc {
     }
 
     /// Chooses a transmit queue for each packet of a batch, of the `count` the device has; `chosen` as
-    /// [`egress_batch`](Self::egress_batch) answers it.
-    pub fn pick(&self, guard: &Guard, count: u32, batch: &mut Batch, chosen: u64) {
+    /// [`egress_batch`](Self::egress_batch) answers it; `cpu` sends them.
+    pub fn pick(&self, guard: &Guard, cpu: usize, count: u32, batch: &mut Batch, chosen: u64) {
         if count == 1 {
             return batch.iter_mut().for_each(|packet| packet.queue = 0);
         }
         let queues = self.queue.load(guard);
         let classes = queues.and_then(|queues| queues.classes.as_ref());
+        let maps = self.xps.load(guard);
         for (n, packet) in batch.iter_mut().enumerate() {
             packet.queue = match chosen >> n & 1 {
                 1 => txq::cap(packet.queue, count),
-                _ => txq::pick(packet, count, classes),
+                _ => maps
+                    .and_then(|maps| maps.pick(cpu, packet, count, classes))
+                    .unwrap_or_else(|| txq::pick(packet, count, classes)),
             };
         }
+    }
+
+    /// The CPUs whose packets take transmit queue `queue` (`xps_cpus`).
+    ///
+    /// # Errors
+    /// EINVAL for a queue of no traffic class.
+    pub fn xps_cpus(&self, guard: &Guard, queue: u16) -> Result<BTreeSet<usize>, Error> {
+        let queues = self.queue.load(guard);
+        let classes = queues.and_then(|queues| queues.classes.as_ref());
+        let none = xps::Maps::default();
+        self.xps.load(guard).unwrap_or(&none).cpus(queue, classes)
+    }
+
+    /// Sets them.
+    ///
+    /// # Errors
+    /// EINVAL for a queue of no traffic class.
+    pub fn set_xps_cpus(
+        &self,
+        guard: &Guard,
+        queue: u16,
+        cpus: &BTreeSet<usize>,
+    ) -> Result<(), Error> {
+        let _tree = self.tree();
+        let queues = self.queue.load(guard);
+        let mut maps = self.xps.load(guard).cloned().unwrap_or_default();
+        maps.set(
+            queue,
+            cpus,
+            queues.and_then(|queues| queues.classes.as_ref()),
+        )?;
+        self.xps.replace(Some(maps).filter(|maps| !maps.is_empty()));
+        Ok(())
     }
 }
 

@@ -4,12 +4,14 @@
 //! Mirrors `netdev_core_pick_tx`, `netdev_pick_tx` and `skb_tx_hash` (net/core/dev.c): the queue it was
 //! received on where that is recorded (`queue_mapping` - 1, as veth leaves it), else its flow hash, over the
 //! queues of its traffic class, or all. Not as Linux: the flow hash is not keyed at random, so that runs
-//! repeat; no socket remembers a queue, and no CPU has a map of queues (XPS).
+//! repeat; no socket remembers a queue. The maps of CPUs ([`xps`]) come before all that.
 
 use weir_netlink::TcMqprioQopt;
 use weir_packet::Packet;
 
 use crate::qdisc::{packet_hash, scale};
+
+pub mod xps;
 
 /// `TC_QOPT_MAX_QUEUE`
 pub const CLASSES: usize = 16;

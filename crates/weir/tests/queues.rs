@@ -134,6 +134,50 @@ fn mq_takes_the_queue_of_the_flow_or_of_skbedit() {
 }
 
 #[test]
+fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
+    let folder = Folder::new();
+    let frames = (0..400).map(|n| (1_000_000 + n * 1000, n as u16 % 100));
+    let printed = run(
+        &folder,
+        frames,
+        &format!(
+            "tc qdisc add dev q0 root handle 1: mq
+            map() {{ echo /sys/class/net/q0/queues/tx-$1/xps_cpus; }}
+            ls /sys/class/net/q0/queues/tx-3
+            cat $(map 0) $(map 3)
+            echo 1 > $(map 3)
+            exec 9> $(map 1)
+            echo 1 >&9
+            exec 9>&-
+            printf 1 | dd of=$(map 0) status=none
+            echo 0 > $(map 0)
+            cat $(map 0) $(map 1) $(map 3)
+            echo 10 > $(map 0) || echo refused
+            echo x > $(map 0) || echo refused
+            cat /sys/class/net/in0/queues/tx-0/xps_cpus || echo refused
+            echo 1 > /sys/class/net/q0/queues/rx-0/xps_cpus || echo refused
+            send
+            {SHOW}
+            tc qdisc replace dev q0 root mqprio num_tc 2 map 0 1 queues 2@0 2@2 hw 0
+            cat $(map 3)
+            echo 1 > $(map 3)
+            cat $(map 3)
+            tc qdisc del dev q0 root
+            cat $(map 3)"
+        ),
+    );
+    let by_queue = [1, 2, 3, 4].map(|queue| sent(&printed, &format!("class mq 1:{queue} root")));
+    assert_eq!([by_queue[0], by_queue[2]], [0, 0], "{printed}");
+    assert_eq!(by_queue[1] + by_queue[3], 400);
+    // 100 flows of four packets, binomial: mean 200, deviation 20.
+    assert!((100..=300).contains(&by_queue[1]), "{by_queue:?}");
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(lines[..6], ["xps_cpus", "0", "0", "0", "1", "1"]);
+    assert_eq!(lines[6..10], ["refused"; 4]);
+    assert!(printed.ends_with("\n0\n1\n0\n"), "{printed}");
+}
+
+#[test]
 fn mqprio_takes_a_queue_of_the_priority_s_class() {
     let folder = Folder::new();
     let frames = (0..300).map(|n| (1_000_000 + n * 1000, n as u16));

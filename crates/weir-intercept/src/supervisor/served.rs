@@ -223,14 +223,13 @@ impl Supervisor {
             (sys::memory_file(c"weir", &content)?, None)
         } else {
             let (read_end, write_end) = sys::packet_pipe()?;
-            if served.tree == Tree::Sysctl {
-                self.backend.pending_writer(PendingWriter {
-                    ns: served.ns,
-                    path: served.path.clone(),
-                    pipe: read_end.try_clone()?,
-                    complaints: sys::standard_error()?,
-                })?;
-            }
+            self.backend.pending_writer(PendingWriter {
+                ns: served.ns,
+                tree: served.tree,
+                path: served.path.clone(),
+                pipe: read_end.try_clone()?,
+                complaints: sys::standard_error()?,
+            })?;
             (write_end, Some(read_end))
         };
         self.writers.prune();

@@ -96,7 +96,7 @@ impl StandIn {
 
     fn drain(&self) {
         self.pending
-            .drain(|ns, path, value| self.write(ns, Tree::Sysctl, path, value));
+            .drain(|ns, tree, path, value| self.write(ns, tree, path, value));
     }
 
     fn serve(self: Arc<StandIn>, id: SocketId, connection: Arc<Connection>) {

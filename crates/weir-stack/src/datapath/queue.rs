@@ -32,9 +32,13 @@ fn quota(device: &Device, guard: &Guard) -> i64 {
 /// Gives packets to the qdiscs of their transmit queues and, unless another CPU is at work on one, sends
 /// what it lets go. Bit n of `chosen`: the n-th has its transmit queue already.
 pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: u64) {
-    device
-        .tc
-        .pick(cx.guard, device.tx_queues(), &mut batch, chosen);
+    device.tc.pick(
+        cx.guard,
+        cx.state.id,
+        device.tx_queues(),
+        &mut batch,
+        chosen,
+    );
     if !device.tc.has_queue() {
         let rest = super::send_on_wire(cx, device, batch);
         if !rest.is_empty() {

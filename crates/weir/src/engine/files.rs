@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use weir_intercept::{Errno, Node, Tree};
 use weir_stack::sysctl::tree;
-use weir_stack::{Namespace, Stack};
+use weir_stack::{Device, Namespace, Stack};
+use weir_tc::txq::xps;
 
 use super::proc_net;
 
@@ -37,6 +38,9 @@ pub fn lookup(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<
             if queue_names(ns, path).is_some() {
                 return Ok(Node::Directory);
             }
+            if xps_queue(ns, path).is_some() {
+                return Ok(Node::File(0o644));
+            }
             attribute_of(ns, device, attribute).map(|_| Node::File(0o444))
         }
     }
@@ -61,7 +65,26 @@ fn attribute_of(ns: &Namespace, device: &str, attribute: &str) -> Result<String,
     } + "\n")
 }
 
-/// The names in `DEV/queues`, a folder for each queue, and in those, which are empty.
+/// The file in the folder of a transmit queue: which CPUs use it.
+const XPS_CPUS: &str = "xps_cpus";
+
+/// The device and transmit queue of `DEV/queues/tx-N/xps_cpus`.
+fn xps_queue(ns: &Namespace, path: &str) -> Option<(Arc<Device>, u16)> {
+    let (folder, file) = path.rsplit_once('/')?;
+    let (_, queue) = folder.rsplit_once("/tx-")?;
+    let there = file == XPS_CPUS && queue_names(ns, folder).is_some();
+    let device = ns.device_by_name(path.split_once('/')?.0)?;
+    Some((device, queue.parse().ok()?)).filter(|_| there)
+}
+
+/// A device with several transmit queues; others have no such map (`xps_cpus_show`).
+fn steered(device: &Device) -> Result<&Device, Errno> {
+    Some(device)
+        .filter(|device| device.tx_queues() > 1)
+        .ok_or(NO_SUCH)
+}
+
+/// The names in `DEV/queues`, a folder for each queue, and in those.
 fn queue_names(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     let (device, rest) = path.split_once('/')?;
     let rest = rest.strip_prefix("queues")?;
@@ -71,7 +94,15 @@ fn queue_names(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     match rest.strip_prefix('/') {
         None if rest.is_empty() => Some(all.collect()),
         None => None,
-        Some(queue) => all.any(|name| name == queue).then(Vec::new),
+        Some(queue) => {
+            let files = if queue.starts_with("tx-") {
+                &[XPS_CPUS][..]
+            } else {
+                &[]
+            };
+            let files = files.iter().map(|&name| name.to_owned()).collect();
+            all.any(|name| name == queue).then_some(files)
+        }
     }
 }
 
@@ -99,6 +130,13 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
     let text = match (tree, path) {
         (Tree::Sysctl, _) => tree::read(ns, path).map_err(Errno)?,
         (Tree::ProcNet, name) => proc_net::read(stack, ns, name).ok_or(NO_SUCH)?,
+        (Tree::SysClassNet, _) if let Some((device, queue)) = xps_queue(ns, path) => {
+            let cpus = steered(&device)?.tc.xps_cpus(&stack.domain.pin(), queue);
+            xps::shown(
+                &cpus.map_err(|error| Errno(error.errno))?,
+                stack.config.cpus,
+            )
+        }
         (Tree::SysClassNet, _) => {
             let (device, attribute) = path.split_once('/').ok_or(Errno(libc::EISDIR))?;
             attribute_of(ns, device, attribute)?
@@ -117,6 +155,13 @@ pub fn write(
 ) -> Result<(), Errno> {
     match tree {
         Tree::Sysctl => tree::write(stack, ns, path, value).map_err(Errno),
-        _ => Err(Errno(libc::EACCES)),
+        Tree::SysClassNet => {
+            let (device, queue) = xps_queue(ns, path).ok_or(Errno(libc::EACCES))?;
+            let tc = &steered(&device)?.tc;
+            let cpus = xps::parsed(value, stack.config.cpus);
+            cpus.and_then(|cpus| tc.set_xps_cpus(&stack.domain.pin(), queue, &cpus))
+                .map_err(|error| Errno(error.errno))
+        }
+        Tree::ProcNet => Err(Errno(libc::EACCES)),
     }
 }

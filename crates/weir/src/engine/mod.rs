@@ -188,7 +188,7 @@ impl Engine {
     /// Applies sysctl writes that went through descriptors the filter cannot see.
     pub fn settle_sysctls(&self) {
         self.pending
-            .drain(|ns, path, value| self.write(ns, Tree::Sysctl, path, value));
+            .drain(|ns, tree, path, value| self.write(ns, tree, path, value));
     }
 
     fn ns(&self, id: NsId) -> Result<Arc<Namespace>, Errno> {
