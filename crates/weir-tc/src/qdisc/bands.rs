@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use weir_netlink::tca::h;
-
 use super::{ClassStats, Drops, Enqueued, Front, Gone, Leaf, Load, Node, QueueCx};
 use crate::counters::Queue;
 use weir_packet::Packet;
@@ -72,14 +70,6 @@ impl Bands {
     pub fn reset(&mut self, out: &mut Drops) {
         for leaf in &self.leaves {
             leaf.purge(&mut self.total, out);
-        }
-    }
-
-    /// `find`
-    pub fn find(&self, classid: u32) -> u32 {
-        match classid & h::MIN_MASK {
-            class if self.slot(class).is_some() => class,
-            _ => 0,
         }
     }
 

@@ -211,15 +211,12 @@ impl Qdisc for Taprio {
         w.end(nest);
     }
 
-    fn find(&self, classid: u32) -> u32 {
-        self.queues.find(classid)
+    fn slot(&self, class: u32) -> Option<&Leaf> {
+        self.queues.slot(class)
     }
 
-    fn children(&self) -> Vec<Arc<Node>> {
-        let classes = self.queues.classes().into_iter();
-        classes
-            .filter_map(|class| self.queues.leaf(class))
-            .collect()
+    fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
+        self.queues.slot_mut(class)
     }
 
     fn graft(
@@ -232,16 +229,8 @@ impl Qdisc for Taprio {
         Ok(self.queues.graft(class, Leaf::new(new), gone))
     }
 
-    fn child_changed(&mut self, _class: u32, before: Load, after: Load) {
-        self.queues.total.moved(before, after);
-    }
-
     fn traffic_classes(&self) -> Option<&TrafficClasses> {
         Some(&self.classes)
-    }
-
-    fn classes(&self) -> Vec<u32> {
-        self.queues.classes()
     }
 
     fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
