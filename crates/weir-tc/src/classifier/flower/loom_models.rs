@@ -38,7 +38,9 @@ impl World {
 
     /// The mask, held.
     fn hold(&self) -> Arc<UnderMask> {
-        self.masks.get(&mask(), None, &self.domain.pin()).unwrap()
+        self.masks
+            .get(&mask(), None, None, &self.domain.pin())
+            .unwrap()
     }
 
     fn filter(&self, under: &Arc<UnderMask>, handle: u32) -> Arc<Filter> {
