@@ -27,7 +27,7 @@ use super::ecn;
 use super::heap::Heap;
 use super::store::{Chain, Store};
 use super::{
-    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, table,
+    Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, prefetch, table,
 };
 
 /// The kind's line.
@@ -60,7 +60,9 @@ const GC_MAX: usize = 8;
 const GC_AGE: u64 = 3 * SECOND;
 /// `TC_PRIO_CONTROL`
 const CONTROL: u32 = 7;
-/// A flow no packet is in a list of.
+/// Flows that are more than the near caches hold.
+const FAR: usize = 4096;
+/// No time: nothing waits for its own.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -457,6 +459,21 @@ impl Qdisc for Fq {
         }
         flow.push(&mut self.store, packet, time, self.seq);
         Enqueued::Queued
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.by_key.len() > FAR
+    }
+
+    fn prefetch(&self, packet: &Packet, step: u32) {
+        let key = packet.hash & self.params.orphan_mask;
+        if step == 0
+            && packet.hash != 0
+            && let Some(&number) = self.by_key.get(&key)
+            && let Some(flow) = self.flows.get(number as usize)
+        {
+            prefetch(flow);
+        }
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
