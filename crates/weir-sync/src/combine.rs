@@ -87,7 +87,7 @@ impl<L: Linked> Combiner<L> {
     pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
         self.list.push_all(elements);
         full_fence();
-        self.right.load(Ordering::Relaxed) == IDLE && self.begin()
+        self.enter()
     }
 
     /// Comes with elements in hand. True: nobody is at work, and the caller now is: what
@@ -133,7 +133,7 @@ impl<L: Linked> Combiner<L> {
     }
 
     /// Whether something has come.
-    #[inline]
+    #[cfg(test)]
     pub fn has_some(&self) -> bool {
         !self.list.is_empty()
     }

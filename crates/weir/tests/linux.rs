@@ -145,6 +145,11 @@ fn loaded_classful() {
 }
 
 #[test]
+fn loaded_lowered() {
+    loaded("lowered");
+}
+
+#[test]
 fn loaded_qevents() {
     loaded("qevents");
 }

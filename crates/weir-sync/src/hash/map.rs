@@ -196,12 +196,6 @@ where
         search.finish(eq)
     }
 
-    /// Asks for the slots where `hash` is searched.
-    #[inline]
-    pub fn prefetch_slot(&self, hash: u64, guard: &Guard) {
-        self.search(hash, guard);
-    }
-
     /// A search for `hash` in steps, so that the cache misses of many can be overlapped. Asks for the
     /// slots; `None`: there is nothing in the table.
     #[inline]

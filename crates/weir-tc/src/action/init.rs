@@ -383,30 +383,29 @@ pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error
     let mut done = InitList {
         list: Vec::with_capacity(count),
     };
+    let make = |init: &mut Init<'_>, done: &mut InitList, ops, tb: &Table<'_>| {
+        let inited = init_one(init, ops, tb).map_err(|error| match error.errno {
+            // It would wait for itself, as it does in Linux.
+            EAGAIN if done.reserves(ops, tb) => Error::msg(
+                EBUSY,
+                "Action index is taken by another action of the request",
+            ),
+            _ => error,
+        })?;
+        let checked = check_offload(init, &inited.action);
+        done.list.push(inited);
+        checked
+    };
     for (at, attr) in attrs().enumerate() {
-        let mut spare = Table::empty();
-        let loaded = match few.get(at) {
-            Some((Some(ops), tb)) => Ok((*ops, tb)),
-            _ => load_ops(&attr, &mut spare).map(|ops| (ops, &spare)),
+        let made = match few.get(at) {
+            Some((Some(ops), tb)) => make(init, &mut done, ops, tb),
+            _ => {
+                let mut tb = Table::empty();
+                let loaded = load_ops(&attr, &mut tb);
+                loaded.and_then(|ops| make(init, &mut done, ops, &tb))
+            }
         };
-        let result = loaded
-            .and_then(|(ops, tb)| {
-                let inited = init_one(init, ops, tb);
-                inited.map_err(|error| match error.errno {
-                    // It would wait for itself, as it does in Linux.
-                    EAGAIN if done.reserves(ops, tb) => Error::msg(
-                        EBUSY,
-                        "Action index is taken by another action of the request",
-                    ),
-                    _ => error,
-                })
-            })
-            .and_then(|inited| {
-                let checked = check_offload(init, &inited.action);
-                done.list.push(inited);
-                checked
-            });
-        if let Err(error) = result {
+        if let Err(error) = made {
             done.undo(init.binds(), init.env);
             return Err(error);
         }

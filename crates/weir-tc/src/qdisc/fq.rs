@@ -401,16 +401,63 @@ impl Fq {
         flow.next_packet = now + time;
     }
 
-    fn drop_one(&mut self) -> Option<Packet> {
-        let mut listed = self.new.iter().chain(&self.old).copied();
-        let number = listed.find(|n| self.flows[*n as usize].len() > 0);
-        let number = number.or_else(|| self.delayed.first().map(|(_, number)| number));
-        let packet = match number {
-            Some(number) => self.flows[number as usize].pop(&mut self.store)?,
-            None => self.internal.pop(&mut self.store)?,
-        };
-        self.load.sub(pkt_len(&packet));
-        Some(packet)
+    /// `fq_dequeue`; the watchdog is the caller's.
+    fn take(&mut self, now: u64) -> Option<Packet> {
+        if self.load.len == 0 {
+            return None;
+        }
+        if let Some(packet) = self.internal.pop(&mut self.store) {
+            self.load.sub(pkt_len(&packet));
+            return Some(packet);
+        }
+        self.release(now);
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let &number = list.front()?;
+            let flow = &mut self.flows[number as usize];
+            if flow.credit <= 0 {
+                flow.credit += self.params.quantum as i32;
+                list.pop_front();
+                self.old.push_back(number);
+                continue;
+            }
+            let Some((wanted, _)) = flow.next(&self.store) else {
+                list.pop_front();
+                // A new flow goes once through the old ones, so that they are not starved.
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(number);
+                } else {
+                    flow.place = Place::Idle;
+                    flow.emptied = now;
+                    flow.round += 1;
+                    self.idle.push_back((number, flow.round));
+                    self.inactive += 1;
+                }
+                continue;
+            };
+            let due = wanted.max(flow.next_packet);
+            if now < due {
+                list.pop_front();
+                flow.next_packet = due;
+                flow.place = Place::Throttled;
+                self.delayed.insert(number, due);
+                self.throttled += 1;
+                self.stats.throttled += 1;
+                self.next_delayed = self.next_delayed.min(due);
+                continue;
+            }
+            let mut packet = flow.pop(&mut self.store)?;
+            if now - due > u64::from(self.params.ce_threshold) * 1000 {
+                ecn::set_ce(&mut packet);
+                self.stats.ce_mark += 1;
+            }
+            let len = pkt_len(&packet);
+            self.load.sub(len);
+            flow.credit -= len as i32;
+            self.pace(number, len, now, packet.departure().is_some());
+            return Some(packet);
+        }
     }
 }
 
@@ -461,14 +508,13 @@ impl Qdisc for Fq {
         Enqueued::Queued
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.by_key.len() > FAR
+    fn looks_ahead(&self) -> u32 {
+        u32::from(self.by_key.len() > FAR)
     }
 
-    fn prefetch(&self, packet: &Packet, step: u32) {
+    fn prefetch(&self, packet: &Packet, _step: u32) {
         let key = packet.hash & self.params.orphan_mask;
-        if step == 0
-            && packet.hash != 0
+        if packet.hash != 0
             && let Some(&number) = self.by_key.get(&key)
             && let Some(flow) = self.flows.get(number as usize)
         {
@@ -477,67 +523,11 @@ impl Qdisc for Fq {
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        if self.load.len == 0 {
-            return None;
+        let packet = self.take(q.now());
+        if packet.is_none() && self.load.len > 0 && self.next_delayed != NEVER {
+            q.watchdog(self.next_delayed);
         }
-        if let Some(packet) = self.internal.pop(&mut self.store) {
-            self.load.sub(pkt_len(&packet));
-            return Some(packet);
-        }
-        let now = q.now();
-        self.release(now);
-        loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let Some(&number) = list.front() else {
-                if self.next_delayed != NEVER {
-                    q.watchdog(self.next_delayed);
-                }
-                return None;
-            };
-            let flow = &mut self.flows[number as usize];
-            if flow.credit <= 0 {
-                flow.credit += self.params.quantum as i32;
-                list.pop_front();
-                self.old.push_back(number);
-                continue;
-            }
-            let Some((wanted, _)) = flow.next(&self.store) else {
-                list.pop_front();
-                // A new flow goes once through the old ones, so that they are not starved.
-                if is_new && !self.old.is_empty() {
-                    self.old.push_back(number);
-                } else {
-                    flow.place = Place::Idle;
-                    flow.emptied = now;
-                    flow.round += 1;
-                    self.idle.push_back((number, flow.round));
-                    self.inactive += 1;
-                }
-                continue;
-            };
-            let due = wanted.max(flow.next_packet);
-            if now < due {
-                list.pop_front();
-                flow.next_packet = due;
-                flow.place = Place::Throttled;
-                self.delayed.insert(number, due);
-                self.throttled += 1;
-                self.stats.throttled += 1;
-                self.next_delayed = self.next_delayed.min(due);
-                continue;
-            }
-            let mut packet = flow.pop(&mut self.store)?;
-            if now - due > u64::from(self.params.ce_threshold) * 1000 {
-                ecn::set_ce(&mut packet);
-                self.stats.ce_mark += 1;
-            }
-            let len = pkt_len(&packet);
-            self.load.sub(len);
-            flow.credit -= len as i32;
-            self.pace(number, len, now, packet.departure().is_some());
-            return Some(packet);
-        }
+        packet
     }
 
     fn load(&self) -> Load {
@@ -564,10 +554,12 @@ impl Qdisc for Fq {
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.params = self.params.clone().with(create)?;
         gone.cut(self.load.len, self.params.limit);
+        // Those go that would have left next; what waits for its time stays.
         while self.load.len > self.params.limit
-            && let Some(packet) = self.drop_one()
+            && let Some(packet) = self.take(create.now())
         {
             gone.drop_sent(packet);
+            gone.wake = true;
         }
         Ok(())
     }

@@ -87,16 +87,16 @@ struct FqCodel {
     now: u64,
 }
 
-struct Waiting<'a, 'b, 'c, 'g> {
+struct Waiting<'a, F> {
     queue: &'a mut Chain,
     backlog: &'a mut u32,
     store: &'a mut Store,
     load: &'a mut Load,
     memory: &'a mut u32,
-    q: &'a mut QueueCx<'b, 'c, 'g>,
+    lose: &'a mut F,
 }
 
-impl Source for Waiting<'_, '_, '_, '_> {
+impl<F: FnMut(Packet)> Source for Waiting<'_, F> {
     fn next(&mut self) -> Option<(Packet, u32)> {
         let (packet, time) = self.queue.pop(self.store)?;
         let len = pkt_len(&packet);
@@ -111,7 +111,7 @@ impl Source for Waiting<'_, '_, '_, '_> {
     }
 
     fn drop(&mut self, packet: Packet) {
-        self.q.drop(packet, DropReason::QDISC_CONGESTED);
+        (self.lose)(packet);
     }
 }
 
@@ -178,8 +178,8 @@ impl FqCodel {
         fat
     }
 
-    fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        let now = q.now();
+    /// `fq_codel_dequeue`; what the flows' controllers drop goes to `lose`.
+    fn take(&mut self, now: u64, mut lose: impl FnMut(Packet)) -> Option<Packet> {
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -197,7 +197,7 @@ impl FqCodel {
                 store: &mut self.store,
                 load: &mut self.load,
                 memory: &mut self.memory,
-                q,
+                lose: &mut lose,
             };
             let (vars, stats) = (&mut flow.vars, &mut self.stats);
             let packet = codel::dequeue(&self.params, vars, stats, now, &mut waiting);
@@ -255,7 +255,9 @@ impl Qdisc for FqCodel {
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        self.take(q)
+        self.take(q.now(), |packet| {
+            q.drop(packet, DropReason::QDISC_CONGESTED);
+        })
     }
 
     fn load(&self) -> Load {
@@ -323,19 +325,12 @@ impl Qdisc for FqCodel {
         };
         gone.cut(self.load.len, limit);
         while self.load.len > self.limit || self.memory > self.memory_limit {
-            let lists = [&self.new, &self.old];
-            let mut waiting = lists.iter().flat_map(|list| list.iter());
-            let Some(&at) = waiting.find(|&&at| !self.flows[at as usize].queue.is_empty()) else {
+            let drops = &mut gone.drops;
+            let lose = |packet| drops.push((packet, DropReason::QDISC_CONGESTED));
+            let Some(packet) = self.take(create.now(), lose) else {
                 break;
             };
-            let queue = &mut self.flows[at as usize].queue;
-            if let Some((packet, _)) = queue.pop(&mut self.store) {
-                let len = pkt_len(&packet);
-                self.backlogs[at as usize] -= len;
-                self.load.sub(len);
-                self.memory -= truesize(&packet);
-                gone.drop_sent(packet);
-            }
+            gone.drop_sent(packet);
         }
         Ok(())
     }

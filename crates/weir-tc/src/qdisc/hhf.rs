@@ -235,6 +235,34 @@ impl Hhf {
         self.load.sub(pkt_len(&packet));
         Some((from, packet))
     }
+
+    /// `hhf_dequeue`
+    fn take(&mut self) -> Option<Packet> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let number = *list.front()?;
+            if self.buckets[number].deficit <= 0 {
+                list.pop_front();
+                self.old.push_back(number);
+                self.buckets[number].deficit += self.weight(number);
+                continue;
+            }
+            let bucket = &mut self.buckets[number];
+            let Some(packet) = bucket.queue.pop_front() else {
+                list.pop_front();
+                if is_new && !self.old.is_empty() {
+                    self.old.push_back(number);
+                } else {
+                    bucket.listed = false;
+                }
+                continue;
+            };
+            bucket.deficit -= pkt_len(&packet) as i32;
+            self.load.sub(pkt_len(&packet));
+            return Some(packet);
+        }
+    }
 }
 
 impl Qdisc for Hhf {
@@ -267,30 +295,7 @@ impl Qdisc for Hhf {
     }
 
     fn dequeue(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let number = *list.front()?;
-            if self.buckets[number].deficit <= 0 {
-                list.pop_front();
-                self.old.push_back(number);
-                self.buckets[number].deficit += self.weight(number);
-                continue;
-            }
-            let bucket = &mut self.buckets[number];
-            let Some(packet) = bucket.queue.pop_front() else {
-                list.pop_front();
-                if is_new && !self.old.is_empty() {
-                    self.old.push_back(number);
-                } else {
-                    bucket.listed = false;
-                }
-                continue;
-            };
-            bucket.deficit -= pkt_len(&packet) as i32;
-            self.load.sub(pkt_len(&packet));
-            return Some(packet);
-        }
+        self.take()
     }
 
     fn load(&self) -> Load {
@@ -314,7 +319,7 @@ impl Qdisc for Hhf {
         self.params = self.params.clone().with(create)?;
         gone.cut(self.load.len, self.params.limit);
         while self.load.len > self.params.limit
-            && let Some((_, packet)) = self.drop_first()
+            && let Some(packet) = self.take()
         {
             gone.drop_sent(packet);
         }

@@ -526,9 +526,6 @@ impl From<(u64, u64, Queue)> for ClassStats {
     }
 }
 
-/// Steps of [`Qdisc::prefetch`]: a class, the node of its queue, the queue.
-pub const STEPS: u32 = 3;
-
 /// Brings all cache lines of a thing nearer.
 #[inline]
 fn prefetch<T: ?Sized>(thing: &T) {
@@ -556,14 +553,14 @@ pub trait Qdisc: Send {
         Peek::Dequeue
     }
 
-    /// Whether packets of one batch may meet state in many places, so that [`prefetch`](Self::prefetch)
-    /// is worth its while.
-    fn looks_ahead(&self) -> bool {
-        false
+    /// Steps of [`prefetch`](Self::prefetch): more than none where packets of one batch may meet state in many
+    /// places, so that it is worth its while.
+    fn looks_ahead(&self) -> u32 {
+        0
     }
 
     /// Brings nearer what a packet that comes soon will meet. A hint, given to all packets at hand for one
-    /// step after the other, below [`STEPS`]; each step may look at what the one before has brought.
+    /// step after the other; each step may look at what the one before has brought.
     fn prefetch(&self, _packet: &Packet, _step: u32) {}
 
     /// What waits, children's included.

@@ -16,7 +16,7 @@ use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::list::Taken;
 use weir_sync::primitive::Backoff;
 
-use super::{Drops, Inner, Node, QueueCx, STEPS};
+use super::{Drops, Inner, Node, QueueCx};
 use crate::context::Context;
 
 /// Rounds for which a sender waits for room there: some dozen yields, then sleeps, some 10 ms in all.
@@ -197,10 +197,11 @@ impl<'g> Worker<'g> {
         let mut more = false;
         inner.in_tree(&mut q, |inner, q| {
             let mut come = come.by_ref().take(BATCH);
-            if inner.qdisc.looks_ahead() {
+            let steps = inner.qdisc.looks_ahead();
+            if steps > 0 {
                 let mut ahead = Batch::new();
                 while gather(&mut come, &mut ahead) {
-                    for step in 0..STEPS {
+                    for step in 0..steps {
                         ahead.iter().for_each(|p| inner.qdisc.prefetch(p, step));
                     }
                     ahead.drain().for_each(|packet| enter(inner, q, packet));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Qdiscs with packets in them whose limit is lowered, that are changed, replaced and deleted: what each
-# counts, and what the queue above does. Not fq, fq_codel and hhf, which miscounted then. On Linux 6.1: classless.txt beside it; record makes it.
+# counts, and what the queue above does. fq, fq_codel and hhf: lowered.sh. On Linux 6.1: classless.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
 # KIND and its options, then its options once packets wait in it.
 try() {

@@ -224,7 +224,7 @@ impl UnderMask {
     /// Packs a key, and asks for the memory that [`contains`](Self::contains) reads first.
     pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
-        self.filters.prefetch_slot(place(packed.sum()), guard);
+        self.filters.search(place(packed.sum()), guard);
         packed
     }
 

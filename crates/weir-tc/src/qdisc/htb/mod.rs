@@ -245,8 +245,9 @@ impl Qdisc for Htb {
         }
     }
 
-    fn looks_ahead(&self) -> bool {
-        true
+    fn looks_ahead(&self) -> u32 {
+        // A class, the node of its queue, the queue.
+        3
     }
 
     fn prefetch(&self, packet: &Packet, step: u32) {
