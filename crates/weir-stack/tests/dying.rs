@@ -5,12 +5,30 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-use weir_netlink::{IfAddrMsg, IfInfoMsg, TcMsg, Writer, af, ifa, ifla, nlm, rtm, tca};
+use weir_netlink::{
+    IfAddrMsg, IfInfoMsg, RtMsg, TcMsg, Writer, af, ifa, ifla, messages, nlm, rta, rtm, tca,
+};
 use weir_stack::connection::NoPeer;
 use weir_stack::{Config, Connection, Stack};
 
-/// The index all devices of the test have, one after the other.
-const INDEX: u32 = 100;
+/// The index of the device that is there; each has its own, so that what one leaves behind is not swept away
+/// with the next.
+static INDEX: AtomicU32 = AtomicU32::new(100);
+
+fn index() -> u32 {
+    INDEX.load(Relaxed)
+}
+
+/// Where routes lead.
+const V4: [u8; 4] = [198, 51, 100, 1];
+const V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+
+fn family(address: &[u8]) -> u8 {
+    match address.len() {
+        4 => af::INET,
+        _ => af::INET6,
+    }
+}
 
 struct Client(Connection);
 
@@ -30,9 +48,10 @@ impl Client {
     }
 
     fn add_device(&mut self) {
+        INDEX.fetch_add(1, Relaxed);
         self.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
             out.fixed(&IfInfoMsg {
-                index: INDEX as i32,
+                index: index() as i32,
                 flags: ifla::iff::UP,
                 change: ifla::iff::UP,
                 ..IfInfoMsg::default()
@@ -47,7 +66,7 @@ impl Client {
     fn delete_device(&mut self) {
         self.request(rtm::DELLINK, 0, |out| {
             out.fixed(&IfInfoMsg {
-                index: INDEX as i32,
+                index: index() as i32,
                 ..IfInfoMsg::default()
             });
         });
@@ -56,7 +75,7 @@ impl Client {
     fn add_qdisc(&mut self) {
         self.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
             out.fixed(&TcMsg {
-                ifindex: INDEX as i32,
+                ifindex: index() as i32,
                 parent: tca::h::ROOT,
                 ..TcMsg::default()
             });
@@ -65,21 +84,76 @@ impl Client {
     }
 
     fn add_address(&mut self, address: &[u8]) {
-        let family = if address.len() == 4 {
-            af::INET
-        } else {
-            af::INET6
-        };
         self.request(rtm::NEWADDR, nlm::F_CREATE | nlm::F_REPLACE, |out| {
             out.fixed(&IfAddrMsg {
-                family,
+                family: family(address),
                 prefixlen: 8 * address.len() as u8,
-                index: INDEX,
+                index: index(),
                 ..IfAddrMsg::default()
             });
             out.put(ifa::LOCAL, address);
             out.put(ifa::ADDRESS, address);
         });
+    }
+
+    /// A route to the device itself, which need not be up.
+    fn add_route(&mut self) {
+        self.request(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_APPEND, |out| {
+            out.fixed(&RtMsg {
+                family: af::INET,
+                dst_len: 32,
+                table: rta::table::LOCAL as u8,
+                protocol: rta::prot::STATIC,
+                scope: rta::scope::HOST,
+                ty: rta::rtn::LOCAL,
+                ..RtMsg::default()
+            });
+            out.put(rta::DST, &V4);
+            out.put_u32(rta::OIF, index());
+        });
+    }
+
+    /// One by a next hop among others.
+    fn add_route6(&mut self) {
+        self.request(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_APPEND, |out| {
+            out.fixed(&RtMsg {
+                family: af::INET6,
+                dst_len: 128,
+                table: rta::table::MAIN as u8,
+                protocol: rta::prot::STATIC,
+                ty: rta::rtn::UNICAST,
+                ..RtMsg::default()
+            });
+            out.put(rta::DST, &V6);
+            // `struct rtnexthop` with a gateway.
+            let mut hop = [28_u16.to_ne_bytes(), [0, 0]].concat();
+            hop.extend(index().to_ne_bytes());
+            hop.extend([20_u16, rta::GATEWAY].map(u16::to_ne_bytes).concat());
+            hop.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+            out.put(rta::MULTIPATH, &hop);
+        });
+    }
+
+    /// Routes to an address that are in any table.
+    fn routes(&mut self, to: &[u8]) -> usize {
+        let mut out = Writer::new();
+        let message = out.message(rtm::GETROUTE, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
+        out.fixed(&RtMsg {
+            family: family(to),
+            ..RtMsg::default()
+        });
+        out.finish(message).unwrap();
+        self.0.request(out.bytes());
+        let mut found = 0;
+        while self.0.pump() {}
+        while let Some(datagram) = self.0.mailbox().take() {
+            for message in messages(&datagram).filter(|message| message.header.ty == rtm::NEWROUTE)
+            {
+                let dst = message.attrs::<RtMsg>().find_type(rta::DST);
+                found += usize::from(dst.is_some_and(|dst| dst.payload == to));
+            }
+        }
+        found
     }
 }
 
@@ -94,7 +168,15 @@ fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
         Some(_) => 200,
         None => 2000,
     };
-    let (done, port) = (AtomicBool::new(false), AtomicU32::new(1));
+    let mut first = Client::new(&stack, 1);
+    first.add_device();
+    first.add_route();
+    first.add_route6();
+    for address in [&V4[..], &V6] {
+        assert_eq!(first.routes(address), 1);
+    }
+    first.delete_device();
+    let (done, port) = (AtomicBool::new(false), AtomicU32::new(2));
     let client = || Client::new(&stack, port.fetch_add(1, Relaxed));
     let all = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -109,6 +191,8 @@ fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
         beside(Client::add_qdisc);
         beside(|client| client.add_address(&[192, 0, 2, 1]));
         beside(|client| client.add_address(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
+        beside(Client::add_route);
+        beside(Client::add_route6);
         beside(Client::delete_device);
         let mut client = client();
         for _ in 0..rounds {
@@ -119,6 +203,9 @@ fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
         done.store(true, Relaxed);
     });
     client().delete_device();
+    for address in [&V4[..], &V6] {
+        assert_eq!(client().routes(address), 0);
+    }
     let guard = stack.domain.pin();
     let all = all.into_inner().unwrap();
     assert!(!all.is_empty(), "each was gone before it was seen");

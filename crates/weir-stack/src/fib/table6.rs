@@ -51,24 +51,31 @@ impl<D: RouteDevice> Family<u128, D> {
                     .insert(config, &info, config.nlflags)
                     .map(|event| {
                         events.push(event);
-                        // As for IPv4: the device may have gone down since it was looked at.
-                        let needs = !config.ignore_down && !info.spec.reject;
-                        for hop in info.hops.iter().filter(|_| needs) {
-                            if hop.device.as_ref().is_some_and(|device| !device.is_up()) {
-                                self.device_lost(hop.oif, Loss::Down, events);
-                            }
-                        }
-                        for hop in &info.hops {
-                            if hop.device.as_ref().is_some_and(RouteDevice::is_dying) {
-                                self.device_lost(hop.oif, Loss::Gone, events);
-                            }
-                        }
+                        self.swept(config, &info, events);
                     })
             }
             Some(hops) => self.add_multipath(config, hops, host, &guard, events),
         };
         self.changed();
         done
+    }
+
+    /// As for IPv4: what a route that has come leads to may have gone down, or away, since it was looked at.
+    fn swept(
+        &self,
+        config: &RouteConfig<u128>,
+        info: &RouteInfo<D>,
+        events: &mut Vec<Event<u128, D>>,
+    ) {
+        let needs = !config.ignore_down && !info.spec.reject;
+        for hop in &info.hops {
+            let Some(device) = &hop.device else { continue };
+            if device.is_dying() {
+                self.device_lost(hop.oif, Loss::Gone, events);
+            } else if needs && !device.is_up() {
+                self.device_lost(hop.oif, Loss::Down, events);
+            }
+        }
     }
 
     fn add_multipath(
@@ -153,6 +160,9 @@ impl<D: RouteDevice> Family<u128, D> {
             },
             events,
         );
+        for info in &parts {
+            self.swept(config, info, events);
+        }
         Ok(())
     }
 
