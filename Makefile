@@ -40,6 +40,7 @@ run:
 test:
 	@ci/setup test
 	$(CARGO) test --workspace
+	@echo "make test: no test failed"
 
 check:
 	@ci/run-checks quick
