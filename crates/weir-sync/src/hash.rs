@@ -51,6 +51,6 @@ mod tests;
 
 pub use hasher::{FoldHasher, hash_of};
 pub use iter::{Cursor, Iter};
-pub use map::{Change, RcuHash, Search};
+pub use map::{Change, RcuHash, Reached, Search};
 
 mod map;

@@ -43,23 +43,37 @@ where
     domain: Domain,
 }
 
-/// A search under way; its steps are to be called in the order in which they stand here, each once.
+/// A search under way: the slots are asked for. Next: [`reach`](Self::reach).
 pub struct Search<'g, K, V> {
     table: Table<'g, K, V>,
     hash: u64,
-    /// The slot searched first, and what is there.
-    candidate: (usize, *mut Node<K, V>),
+    /// The slot searched first.
+    at: usize,
 }
 
 impl<'g, K, V> Search<'g, K, V> {
-    /// Looks through the slots, and asks for the entry; `false`: there is none.
+    /// Looks through the slots, and asks for the entry; `None`: there is none.
     #[inline(always)]
-    pub fn reach(&mut self) -> bool {
-        self.candidate = self.table.candidate(self.hash, self.candidate.0);
-        prefetch(untag(self.candidate.1));
-        !self.candidate.1.is_null()
+    pub fn reach(self) -> Option<Reached<'g, K, V>> {
+        let candidate = self.table.candidate(self.hash, self.at);
+        prefetch(untag(candidate.1));
+        (!candidate.1.is_null()).then_some(Reached {
+            table: self.table,
+            hash: self.hash,
+            candidate,
+        })
     }
+}
 
+/// A search whose entry, if there is one, is asked for. Next: [`finish`](Self::finish).
+pub struct Reached<'g, K, V> {
+    table: Table<'g, K, V>,
+    hash: u64,
+    /// The first slot that may lead to it, and what is there.
+    candidate: (usize, *mut Node<K, V>),
+}
+
+impl<'g, K, V> Reached<'g, K, V> {
     /// The key most likely found, for asking ahead for what it points to.
     #[inline(always)]
     pub fn likely(&self) -> Option<&'g K> {
@@ -191,24 +205,42 @@ where
         eq: impl Fn(&K) -> bool,
         guard: &'g Guard,
     ) -> Option<(&'g K, &'g V)> {
-        let mut search = self.search(hash, guard)?;
-        search.reach();
-        search.finish(eq)
+        self.search(hash, guard)?.reach()?.finish(eq)
     }
 
     /// A search for `hash` in steps, so that the cache misses of many can be overlapped. Asks for the
     /// slots; `None`: there is nothing in the table.
+    ///
+    /// ```
+    /// # use weir_sync::{hash::{RcuHash, hash_of}, rcu::Domain};
+    /// # let (domain, key) = (Domain::default(), 7);
+    /// # let table = RcuHash::new(&domain);
+    /// # let guard = domain.pin();
+    /// table.insert(key, "seven", &guard);
+    /// let search = table.search(hash_of(&key), &guard);
+    /// let reached = search.and_then(|search| search.reach());
+    /// let found = reached.and_then(|reached| reached.finish(|other| *other == key));
+    /// assert_eq!(found, Some((&7, &"seven")));
+    /// ```
+    ///
+    /// A search that has not reached its entry has no end:
+    ///
+    /// ```compile_fail,E0599
+    /// # use weir_sync::{hash::{RcuHash, hash_of}, rcu::Domain};
+    /// # let (domain, key) = (Domain::default(), 7);
+    /// # let table = RcuHash::new(&domain);
+    /// # let guard = domain.pin();
+    /// # table.insert(key, "seven", &guard);
+    /// let search = table.search(hash_of(&key), &guard);
+    /// let found = search.and_then(|search| search.finish(|other| *other == key));
+    /// ```
     #[inline]
     pub fn search<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Search<'g, K, V>> {
         let root = self.root(guard)?;
         let table = root.shard(hash).table()?;
         let at = table.home(hash << root.bits);
         table.prefetch_slot(at);
-        Some(Search {
-            table,
-            hash,
-            candidate: (at, null_mut()),
-        })
+        Some(Search { table, hash, at })
     }
 
     /// [`RcuHash::get`] for many keys, their cache misses overlapped; `found` is filled up to the
@@ -223,11 +255,9 @@ where
             for (search, key) in searches.iter_mut().zip(keys) {
                 *search = self.search(hash_of(key), guard);
             }
-            for search in searches.iter_mut().flatten() {
-                search.reach();
-            }
-            for ((search, key), found) in searches.into_iter().zip(keys).zip(found) {
-                let entry = search.and_then(|search| search.finish(|k| k.borrow() == key));
+            let reached = searches.map(|search| search.and_then(Search::reach));
+            for ((reached, key), found) in reached.into_iter().zip(keys).zip(found) {
+                let entry = reached.and_then(|reached| reached.finish(|k| k.borrow() == key));
                 *found = entry.map(|(_, value)| value);
             }
         }

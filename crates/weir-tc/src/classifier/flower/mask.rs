@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError};
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
-use weir_sync::hash::{RcuHash, Search, hash_of};
+use weir_sync::hash::{RcuHash, Reached, Search, hash_of};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
 use weir_sync::primitive::{CachePadded, Mutex, MutexGuard, prefetch};
 use weir_sync::rcu::{Domain, Guard, Published};
@@ -198,9 +198,9 @@ impl UnderMask {
 
     /// Ends a search begun for a packet under a mask without ranges.
     #[inline(always)]
-    fn finish<'g>(&self, search: Search<'g, ByKey, ()>, keys: &FlowKeys) -> Option<&'g Filter> {
+    fn finish<'g>(&self, reached: Reached<'g, ByKey, ()>, keys: &FlowKeys) -> Option<&'g Filter> {
         let masked = self.mask.masked(keys, 0);
-        let found = search.finish(|key| masked.is(&key.0.filter.packed));
+        let found = reached.finish(|key| masked.is(&key.0.filter.packed));
         found.map(|(key, ())| &*key.0.filter)
     }
 
@@ -320,6 +320,14 @@ impl Ranges {
 struct Entry {
     halves: Box<[Half]>,
     under: Arc<UnderMask>,
+}
+
+/// How far the look-up of a packet under a mask has come.
+enum Step<'g> {
+    Begun(Search<'g, ByKey, ()>),
+    Reached(Reached<'g, ByKey, ()>),
+    /// The mask has ranges, each with a search of its own.
+    Ranges,
 }
 
 /// Masks whose sieves are read side by side.
@@ -489,32 +497,41 @@ impl List {
                         continue;
                     };
                     let under = &*entry.under;
-                    let search = match under.mask.ranges {
-                        0 => under.filters.search(place_of(sum), guard),
-                        _ => None,
+                    let step = match under.mask.ranges {
+                        0 => under.filters.search(place_of(sum), guard).map(Step::Begun),
+                        _ => Some(Step::Ranges),
                     };
-                    *ahead = Some((under, search));
+                    *ahead = step.map(|step| (under, step));
                 }
             }
             open = begun;
             for lane in bits(begun) {
-                let search = ahead.get_mut(lane).and_then(Option::as_mut);
-                let search = search.and_then(|(_, search)| search.as_mut());
-                if search.is_none_or(Search::reach) {
+                let Some(ahead) = ahead.get_mut(lane) else {
+                    continue;
+                };
+                *ahead = match ahead.take() {
+                    Some((under, Step::Begun(search))) => search
+                        .reach()
+                        .map(|reached| (under, Step::Reached(reached))),
+                    other => other,
+                };
+                if ahead.is_some() {
                     open &= !(1 << lane);
                 }
             }
         }
-        for (_, search) in ahead.iter().flatten() {
-            if let Some(key) = search.as_ref().and_then(Search::likely) {
+        for ahead in ahead.iter().flatten() {
+            if let (_, Step::Reached(reached)) = ahead
+                && let Some(key) = reached.likely()
+            {
                 let start = Arc::as_ptr(&key.0.filter).cast::<[u8; 64]>();
                 (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
             }
         }
         for ((ahead, keys), found) in ahead.into_iter().zip(&scratch.keys).zip(&mut *found) {
-            *found = ahead.and_then(|(under, search)| match search {
-                Some(search) => under.finish(search, keys),
-                None => under.find(keys, under.mask.sum_of(keys), guard),
+            *found = ahead.and_then(|(under, step)| match step {
+                Step::Reached(reached) => under.finish(reached, keys),
+                Step::Begun(_) | Step::Ranges => under.find(keys, under.mask.sum_of(keys), guard),
             });
         }
         // What is left to look at, seldom: masks behind one whose filter was another's.
