@@ -322,6 +322,20 @@ impl Device {
         self.mtu.load(Relaxed)
     }
 
+    /// Whether IPv4 is on the device (`struct in_device`): on one with too small an MTU it is not.
+    #[inline]
+    pub fn has_ipv4(&self) -> bool {
+        self.mtu() >= crate::ipv4::MIN_MTU
+    }
+
+    /// Whether IPv6 is on the device (`struct inet6_dev`): on one with too small an MTU, the loopback device
+    /// excepted, it is not.
+    #[inline]
+    pub fn has_ipv6(&self) -> bool {
+        self.mtu() >= crate::ipv6::output::MIN_MTU
+            || self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
+    }
+
     pub(crate) fn set_mtu(&self, mtu: u32) {
         self.mtu.store(mtu, Relaxed);
     }

@@ -76,6 +76,7 @@ scripts! {
     link = "link",
     link_names = "link-names",
     monitor = "monitor",
+    mtu = "mtu",
     neigh = "neigh",
     netns = "netns",
     refused = "refused",

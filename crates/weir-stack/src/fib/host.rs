@@ -21,9 +21,6 @@ impl RouteDevice for Arc<Device> {
     fn is_up(&self) -> bool {
         Device::is_up(self)
     }
-    fn is_dying(&self) -> bool {
-        Device::is_dying(self)
-    }
     fn is_loopback(&self) -> bool {
         self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
     }
@@ -56,6 +53,13 @@ pub struct Host<'a> {
 impl FibHost<Arc<Device>> for Host<'_> {
     fn device(&self, ifindex: u32) -> Option<Arc<Device>> {
         self.ns.device(ifindex, self.guard).cloned()
+    }
+    fn is_here(&self, device: &Arc<Device>, ipv6: bool) -> bool {
+        !device.is_dying()
+            && match ipv6 {
+                false => device.has_ipv4(),
+                true => device.has_ipv6(),
+            }
     }
     fn has_carrier(&self, device: &Arc<Device>) -> bool {
         device.link.carrier(self.stack, device)

@@ -57,10 +57,6 @@ pub trait RouteDevice: Clone + Send + Sync + std::fmt::Debug + 'static {
     fn ifindex(&self) -> u32;
     /// `IFF_UP`
     fn is_up(&self) -> bool;
-    /// Whether it is being unregistered.
-    fn is_dying(&self) -> bool {
-        false
-    }
     /// `IFF_LOOPBACK`
     fn is_loopback(&self) -> bool;
     /// `IFLA_GROUP`
@@ -77,6 +73,11 @@ pub trait FibHost<D> {
     fn device(&self, ifindex: u32) -> Option<D>;
     /// Whether the device has a carrier (`netif_carrier_ok`).
     fn has_carrier(&self, device: &D) -> bool;
+    /// Whether the device stays in the namespace, with the family.
+    fn is_here(&self, device: &D, ipv6: bool) -> bool {
+        let _ = (device, ipv6);
+        true
+    }
 }
 
 /// A key with its family: `u32` for IPv4, `u128` for IPv6.
@@ -306,7 +307,8 @@ impl<D: RouteDevice> Family<u32, D> {
             if down && hop.scope != rta::scope::NOWHERE {
                 self.device_lost(hop.oif, Loss::Down, false);
             }
-            if hop.device.as_ref().is_some_and(RouteDevice::is_dying) {
+            let gone = |device: &D| !host.is_here(device, false);
+            if hop.device.as_ref().is_some_and(gone) {
                 self.device_lost(hop.oif, Loss::Gone, true);
             }
         }

@@ -198,6 +198,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
         let device = host
             .device(hop.oif)
+            .filter(|device| host.is_here(device, false))
             .ok_or_else(|| Error::new(errno::ENODEV))?;
         Ok(NextHop::new(
             hop.oif,
@@ -256,6 +257,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
         let device = host
             .device(hop.oif)
+            .filter(|device| host.is_here(device, false))
             .ok_or_else(|| Error::new(errno::ENODEV))?;
         if !device.is_up() {
             return Err(Error::msg(errno::ENETDOWN, "Device for nexthop is not up"));

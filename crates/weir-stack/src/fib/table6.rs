@@ -51,7 +51,7 @@ impl<D: RouteDevice> Family<u128, D> {
                     .insert(config, &info, config.nlflags)
                     .map(|event| {
                         events.push(event);
-                        self.swept(config, &info, events);
+                        self.swept(config, &info, host, events);
                     })
             }
             Some(hops) => self.add_multipath(config, hops, host, &guard, events),
@@ -65,12 +65,13 @@ impl<D: RouteDevice> Family<u128, D> {
         &self,
         config: &RouteConfig<u128>,
         info: &RouteInfo<D>,
+        host: &impl FibHost<D>,
         events: &mut Vec<Event<u128, D>>,
     ) {
         let needs = !config.ignore_down && !info.spec.reject;
         for hop in &info.hops {
             let Some(device) = &hop.device else { continue };
-            if device.is_dying() {
+            if !host.is_here(device, true) {
                 self.device_lost(hop.oif, Loss::Gone, events);
             } else if needs && !device.is_up() {
                 self.device_lost(hop.oif, Loss::Down, events);
@@ -161,7 +162,7 @@ impl<D: RouteDevice> Family<u128, D> {
             events,
         );
         for info in &parts {
-            self.swept(config, info, events);
+            self.swept(config, info, host, events);
         }
         Ok(())
     }
@@ -279,7 +280,11 @@ impl<D: RouteDevice> Family<u128, D> {
         let no_device = || Error::new(errno::ENODEV);
         let given = match hop.oif {
             0 => None,
-            oif => Some(host.device(oif).ok_or_else(no_device)?),
+            oif => {
+                let device = host.device(oif);
+                let device = device.filter(|device| host.is_here(device, true));
+                Some(device.ok_or_else(no_device)?)
+            }
         };
         check_onlink(hop, given.as_ref())?;
         // True routes by the loopback device would loop: they refuse instead.

@@ -245,6 +245,9 @@ impl Work<'_> {
         if self.site.device.is_dying() {
             return Err(Error::new(errno::ENODEV));
         }
+        if !self.site.device.has_ipv4() {
+            return Err(Error::new(errno::ENOBUFS));
+        }
         if address.local.is_unspecified() {
             return Ok(());
         }

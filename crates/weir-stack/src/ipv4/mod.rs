@@ -59,6 +59,9 @@ pub struct Net {
     ids: AtomicU32,
 }
 
+/// The smallest MTU of IPv4 (`IPV4_MIN_MTU`).
+pub const MIN_MTU: u32 = 68;
+
 /// A device's IPv4 side.
 #[derive(Debug)]
 pub struct Inet {
@@ -135,6 +138,22 @@ pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
     crate::fib::host::lost4(ns, device, Loss::Gone, true);
     ns.neighbours
         .device_went(stack, guard, device.key, false, false);
+}
+
+/// A device has another MTU: IPv4 ends on one that cannot carry it, and begins anew on one that now can
+/// (`NETDEV_CHANGEMTU`).
+pub fn mtu_changed(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Arc<Namespace>,
+    device: &Arc<Device>,
+    before: u32,
+) {
+    match (before >= MIN_MTU, device.has_ipv4()) {
+        (true, false) => device_gone(stack, guard, ns, device),
+        (false, true) => device_entered(stack, guard, ns, device),
+        _ => {}
+    }
 }
 
 /// A device has another name.

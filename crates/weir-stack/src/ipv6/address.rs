@@ -330,6 +330,9 @@ impl Work<'_, '_> {
         if site.device.is_dying() {
             return Err(Error::new(errno::ENODEV));
         }
+        if !site.device.has_ipv6() {
+            return Err(Error::new(errno::EINVAL));
+        }
         if wanted.is_unspecified()
             || wanted.is_multicast()
             || (wanted.is_loopback() && !site.is_loopback())

@@ -116,7 +116,7 @@ pub fn forward(
         send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
         return ended(cx, DropReason::PKT_TOO_BIG, packet);
     }
-    if hop.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+    if hop.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !hop.device.has_ipv6() {
         cx.drop(hop.device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
         return None;
     }

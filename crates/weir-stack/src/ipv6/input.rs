@@ -58,7 +58,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let ns = device.namespace(guard);
     let count = batch.len();
     // A link that cannot carry 1280 octets has no IPv6.
-    let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || device.mtu() < MIN_MTU;
+    let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
     let mut ways = [Way::Local; BATCH];
     let mut routed = Batch::new();
     let mut last = None;

@@ -81,6 +81,10 @@ impl Net {
 
 /// A device entered a namespace: it starts with the settings of `default` there (`ipv6_add_dev`).
 pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    begin(ns, device);
+}
+
+fn begin(ns: &Namespace, device: &Device) {
     device.ipv6.conf.copy(&ns.default.ipv6);
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Nobody is asked there whether an address is free (`ipv6_add_dev`).
@@ -195,10 +199,15 @@ pub fn mtu_changed(
     set_mtu(device);
     let site = Site::new(stack, guard, ns, device);
     let (could, can) = (before >= output::MIN_MTU, site.is_able());
+    // The loopback device keeps its settings, but not its addresses.
     if could && !can {
-        device.ipv6.addresses.device_down(&site, true);
-    } else if can && !could && device.is_up() {
-        device.ipv6.addresses.device_up(&site);
+        let gone = !device.has_ipv6();
+        device.ipv6.addresses.device_down(&site, gone);
+    } else if can && !could && device.flags() & iff::LOOPBACK == 0 {
+        begin(ns, device);
+        if device.is_up() {
+            device.ipv6.addresses.device_up(&site);
+        }
     }
 }
 

@@ -216,7 +216,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     packet.flags.insert(Flags::LOCAL);
     packet.time = cx.now;
     packet.dev = device.key.0;
-    if device.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+    if device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6() {
         return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
     }
     cx.state.stages.end(Stage::Local, 0);

@@ -13,7 +13,7 @@ use crate::sysctl::Ipv6Conf;
 pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result<(), Error> {
     for family in spec.attrs() {
         match family.ty {
-            ty if ty == u16::from(af::INET6) => {
+            ty if ty == u16::from(af::INET6) && device.has_ipv6() => {
                 for attr in family.attrs() {
                     match attr.ty {
                         ifla::inet6::ADDR_GEN_MODE => {

@@ -201,8 +201,12 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 return Err(Error::new(errno::ENOENT));
             }
             // IPv6 needs the protocol on the device (`ndisc_allow_add`).
-            if address.is_ipv6() && device.ipv6.conf.on(crate::sysctl::Ipv6Conf::DisableIpv6) {
+            let disabled = device.ipv6.conf.on(crate::sysctl::Ipv6Conf::DisableIpv6);
+            if address.is_ipv6() && (disabled || !device.has_ipv6()) {
                 return Err(Error::msg(errno::EINVAL, "IPv6 is disabled on this device"));
+            }
+            if address.is_ipv4() && !device.has_ipv4() {
+                return Err(Error::new(errno::EINVAL));
             }
             ctl.ns
                 .neighbours

@@ -129,6 +129,14 @@ impl Kind {
         }
     }
 
+    /// Whether a device has settings of its own here.
+    fn is_on(&self, device: &Device) -> bool {
+        match self.family {
+            af::INET => device.has_ipv4(),
+            _ => device.has_ipv6(),
+        }
+    }
+
     fn collection(&self, name: &str) -> String {
         format!("{}/neigh/default/{name}", self.sysctls)
     }
@@ -214,6 +222,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         items.push((kind, None, entries.count() as u32));
         // The newest first, as Linux keeps them.
         let devices = ctl.ns.all_devices().into_iter().rev();
+        let devices = devices.filter(|device| kind.is_on(device));
         items.extend(devices.map(|device| (kind, Some(device), 0)));
     }
     Ok(Collected::boxed(
@@ -271,6 +280,7 @@ fn set_parms(ctl: &Ctl<'_>, kind: &Kind, nest: &Attr<'_>) -> Result<(), Error> {
         0 => None,
         index => {
             let device = ctl.ns.device(index, ctl.guard);
+            let device = device.filter(|device| kind.is_on(device));
             Some(device.ok_or_else(|| Error::new(errno::ENOENT))?)
         }
     };

@@ -105,15 +105,25 @@ fn slot<S: Slot>(all: &[(S, &str, i32)], name: &str) -> Option<S> {
         .map(|(slot, _, _)| *slot)
 }
 
-fn whose(ns: &Namespace, name: &str) -> Option<Whose> {
+/// The owner of a family's directory of that name.
+fn whose(ns: &Namespace, family: &str, name: &str) -> Option<Whose> {
     match name {
         "all" => Some(Whose::All),
         "default" => Some(Whose::Default),
         // A dot in a device's name is a slash in sysctl's notation, and stands as it is in the path.
         device => ns
             .device_by_name(device)
-            .filter(|d| d.name() == device)
+            .filter(|d| d.name() == device && has_family(d, family))
             .map(Whose::Device),
+    }
+}
+
+/// Whether a device has settings of a family (`ipv4`, `ipv6`).
+fn has_family(device: &Device, family: &str) -> bool {
+    match family {
+        "ipv4" => device.has_ipv4(),
+        "ipv6" => device.has_ipv6(),
+        _ => true,
     }
 }
 
@@ -124,14 +134,14 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     let parts: Vec<&str> = path.split('/').collect();
     let found = match parts[..] {
         ["ipv4", "conf", who, name] => {
-            slot(Ipv4Conf::ALL, name).map(|s| whose(ns, who).map(|w| Place::Ipv4Conf(w, s)))
+            slot(Ipv4Conf::ALL, name).map(|s| whose(ns, "ipv4", who).map(|w| Place::Ipv4Conf(w, s)))
         }
         ["ipv6", "conf", who, name] => {
-            slot(Ipv6Conf::ALL, name).map(|s| whose(ns, who).map(|w| Place::Ipv6Conf(w, s)))
+            slot(Ipv6Conf::ALL, name).map(|s| whose(ns, "ipv6", who).map(|w| Place::Ipv6Conf(w, s)))
         }
         [family @ ("ipv4" | "ipv6"), "neigh", who, name] => {
             let six = family == "ipv6";
-            let owner = || whose(ns, who).filter(|who| !matches!(who, Whose::All));
+            let owner = || whose(ns, family, who).filter(|who| !matches!(who, Whose::All));
             if name == "unres_qlen" {
                 Some(owner().map(|who| Place::UnresQlen(six, who)))
             } else {
@@ -166,7 +176,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
 fn kept(ns: &Namespace, path: &str) -> Option<&'static str> {
     let pattern = match path.split('/').collect::<Vec<_>>()[..] {
         [family, "conf", who, name] => {
-            whose(ns, who)?;
+            whose(ns, family, who)?;
             format!("{family}/conf/*/{name}")
         }
         _ => path.to_owned(),
@@ -240,8 +250,8 @@ pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
 
 fn is_directory(ns: &Namespace, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    if let [_, "conf" | "neigh", who] = parts[..]
-        && whose(ns, who).is_none()
+    if let [family, "conf" | "neigh", who] = parts[..]
+        && whose(ns, family, who).is_none()
     {
         return false;
     }
@@ -267,7 +277,10 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
             if parts.last() == Some(&"conf") {
                 found.insert("all".to_owned());
             }
-            found.extend(ns.all_devices().iter().map(|device| device.name()));
+            let family = parts.first().copied().unwrap_or_default();
+            let devices = ns.all_devices();
+            let devices = devices.iter().filter(|device| has_family(device, family));
+            found.extend(devices.map(|device| device.name()));
         } else {
             found.insert(name.to_owned());
         }

@@ -62,6 +62,9 @@ fn parse(ctl: &Ctl<'_>) -> Result<(Arc<Device>, Address), Error> {
         return Err(Error::new(errno::EINVAL));
     };
     let device = super::device(ctl, &message)?;
+    if !device.has_ipv4() {
+        return Err(Error::new(errno::ENOBUFS));
+    }
     let now = ctl.stack.clock.now();
     let (mut valid, mut preferred) = (FOREVER, FOREVER);
     if let Some(info) = attrs.get(ifa::CACHEINFO) {
@@ -138,6 +141,9 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<IfAddrMsg>(&POLICY4, Strictness::Liberal)?;
     let device = super::device(ctl, &message)?;
+    if !device.has_ipv4() {
+        return Err(Error::new(errno::ENODEV));
+    }
     let local = attrs.ipv4(ifa::LOCAL)?;
     let label = attrs.get(ifa::LABEL);
     let prefix = attrs.ipv4(ifa::ADDRESS)?;

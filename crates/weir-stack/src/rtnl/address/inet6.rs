@@ -85,7 +85,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             | ifa::f::NOPREFIXROUTE
             | ifa::f::MCAUTOJOIN);
     let site = ctl.site(&device);
-    if !site.is_able() {
+    if !device.has_ipv6() {
         return Err(Error::new(errno::EINVAL));
     }
     let present = device.ipv6.addresses.get(name, ctl.guard).is_some();
@@ -122,6 +122,9 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         return Err(Error::new(errno::EINVAL));
     }
     let device = super::device(ctl, &message)?;
+    if !device.has_ipv6() {
+        return Err(Error::new(errno::ENXIO));
+    }
     let site = ctl.site(&device);
     let news = device
         .ipv6

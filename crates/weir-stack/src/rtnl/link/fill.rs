@@ -156,8 +156,10 @@ pub fn fill(
     }
     let spec = out.nest(ifla::AF_SPEC);
     // Without the flag, as Linux has it: iproute2 looks for the bare type.
-    let inet6 = out.nest_noflag(u16::from(af::INET6));
-    put_inet6(device, out);
-    out.end(inet6);
+    if device.has_ipv6() {
+        let inet6 = out.nest_noflag(u16::from(af::INET6));
+        put_inet6(device, out);
+        out.end(inet6);
+    }
     out.end(spec);
 }

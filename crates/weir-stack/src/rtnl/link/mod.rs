@@ -253,6 +253,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             false,
             |ctl, device: &Arc<Device>, out| {
                 !device.is_registered()
+                    || !device.has_ipv6()
                     || ctl.message(out, rtm::NEWLINK, |out| {
                         fill::fill_ipv6(ctl.stack, device, out)
                     })

@@ -117,6 +117,7 @@ pub fn set(
         let before = device.mtu();
         set_mtu(device, mtu)?;
         let ns = device.namespace(ctl.guard);
+        crate::ipv4::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
         crate::ipv6::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
         vlans_follow(ctl, device);
         changed = true;
@@ -236,6 +237,7 @@ fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
             let before = vlan.mtu();
             vlan.set_mtu(device.mtu());
             let ns = vlan.namespace(ctl.guard).clone();
+            crate::ipv4::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
             crate::ipv6::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
             super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
             vlans_follow(ctl, vlan);
