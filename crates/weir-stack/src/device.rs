@@ -601,6 +601,8 @@ impl Default for DeviceConf {
             neigh4: Conf::default(),
             neigh6: Conf::default(),
         };
+        // Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
+        conf.ipv4.set(Ipv4Conf::AcceptSourceRoute, 1);
         // Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
         conf.neigh6.set(Neigh::Locktime, 0);
         conf

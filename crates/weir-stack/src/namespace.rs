@@ -50,12 +50,24 @@ impl Links {
 }
 
 /// The values of `net.ipv{4,6}.conf.all`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AllConf {
     /// `net.ipv4.conf.all`
     pub ipv4: Conf<Ipv4Conf>,
     /// `net.ipv6.conf.all`
     pub ipv6: Conf<Ipv6Conf>,
+}
+
+impl Default for AllConf {
+    fn default() -> Self {
+        let conf = Self {
+            ipv4: Conf::default(),
+            ipv6: Conf::default(),
+        };
+        // Where `ipv6_devconf` differs from `ipv6_devconf_dflt`.
+        conf.ipv6.set(Ipv6Conf::AcceptDad, 0);
+        conf
+    }
 }
 
 /// A network namespace; see the module's head.

@@ -196,6 +196,8 @@ fn addresses_end_on_their_second() {
 #[test]
 fn an_address_is_tentative_until_nobody_objects() {
     let mut world = World::new();
+    // A dummy device asks nobody by itself.
+    world.sysctl("net/ipv6/conf/all/accept_dad", "1");
     world.dummy("d1", world::device_mac(1));
     let link_local = "fe80::ff:fe00:101";
     let tentative = PERMANENT | ifa::f::TENTATIVE;

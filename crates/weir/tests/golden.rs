@@ -72,6 +72,7 @@ scripts! {
     address = "address",
     address6 = "address6",
     batch = "batch",
+    dad = "dad",
     ifb = "ifb",
     link = "link",
     link_names = "link-names",

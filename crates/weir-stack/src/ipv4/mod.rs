@@ -33,6 +33,7 @@ pub use input::receive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use weir_netlink::ifla::iff;
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
 use weir_packet::{Flags, Packet};
 use weir_sync::rcu::{Domain, Guard};
@@ -99,6 +100,10 @@ pub(crate) fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
 /// A device entered a namespace: it starts with the settings of `default` there (`inetdev_init`).
 pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.ipv4.conf.copy(&ns.default.ipv4);
+    if device.flags() & iff::LOOPBACK != 0 {
+        device.ipv4.conf.set(Ipv4Conf::DisableXfrm, 1);
+        device.ipv4.conf.set(Ipv4Conf::DisablePolicy, 1);
+    }
     device.ipv4.neigh.copy(&ns.default.neigh4);
 }
 

@@ -90,6 +90,9 @@ fn begin(ns: &Namespace, device: &Device) {
         // Nobody is asked there whether an address is free (`ipv6_add_dev`).
         device.ipv6.conf.set(Ipv6Conf::AcceptDad, -1);
     }
+    if device.flags() & iff::LOOPBACK != 0 {
+        device.ipv6.conf.set(Ipv6Conf::UseTempaddr, -1);
+    }
     device.ipv6.neigh.copy(&ns.default.neigh6);
     set_mtu(device);
 }

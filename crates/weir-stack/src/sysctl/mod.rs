@@ -149,6 +149,7 @@ slots! {
         KeepAddrOnDown = 0, "keep_addr_on_down";
         ProxyNdp = 0, "proxy_ndp";
         RouterSolicitations = -1, "router_solicitations";
+        UseTempaddr = 0, "use_tempaddr";
     }
 }
 
