@@ -717,6 +717,8 @@ fn neighbours_are_asked_for() {
 #[test]
 fn addresses_are_detected_twice() {
     let mut world = router();
+    // A dummy device asks nobody by itself.
+    world.sysctl("net/ipv6/conf/all/accept_dad", "1");
     let octets = |text: &str| ip(text).octets();
     let wanted = "2001:db8:1::50";
     world.address("lan0", "2001:db8:1::50", false);
