@@ -5,7 +5,8 @@
 //! Control code changes it under the namespace's link lock (name, index, namespace, up and down) or
 //! under the lock named at the field.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_packet::{DropReason, Packet};
@@ -130,6 +131,13 @@ pub(crate) struct TxQueue {
     pub counts: OnceLock<Box<PerCpu<crate::datapath::measure::Counts>>>,
 }
 
+/// A device stays in its namespace.
+const HERE: u8 = 0;
+/// It is being moved to another namespace.
+const MOVING: u8 = 1;
+/// It is being unregistered.
+const DYING: u8 = 2;
+
 /// A network device; see the module's head.
 pub struct Device {
     /// The stack-wide name.
@@ -154,8 +162,9 @@ pub struct Device {
     operstate: AtomicU8,
     offload: Mutex<Offload>,
     registered: AtomicBool,
-    /// It is being unregistered; see [`Device::is_dying`].
-    dying: AtomicBool,
+    /// Whether it is about to leave its namespace, see [`Device::is_leaving`]: [`HERE`], [`MOVING`] or
+    /// [`DYING`].
+    leaving: AtomicU8,
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
     drops: OnceLock<Box<DropCounters>>,
@@ -231,7 +240,7 @@ impl Device {
             operstate: AtomicU8::new(0),
             offload: Mutex::default(),
             registered: AtomicBool::new(false),
-            dying: AtomicBool::new(false),
+            leaving: AtomicU8::new(HERE),
             namespace: Published::new(domain, ns.clone()),
             stats: PerCpu::new(),
             drops: OnceLock::new(),
@@ -284,16 +293,45 @@ impl Device {
         self.registered.store(yes, Relaxed);
     }
 
-    /// Whether the device is being unregistered. Who attaches something to a device asks under the lock that
-    /// guards it; who unregisters sets this before it takes what is attached away under the same lock.
+    /// Whether the device is being unregistered, or moved to another namespace. Who attaches something to a
+    /// device asks under the lock that guards it; who takes the device away says so before it takes what is
+    /// attached away under the same lock.
     #[inline]
-    pub fn is_dying(&self) -> bool {
-        self.dying.load(Relaxed)
+    pub fn is_leaving(&self) -> bool {
+        // Who sees that a move is over sees where the device is.
+        self.leaving.load(Acquire) != HERE
+    }
+
+    /// Whether the device is in a namespace, and about to stay there.
+    #[inline]
+    pub fn is_in(&self, ns: &Namespace, guard: &Guard) -> bool {
+        !self.is_leaving() && std::ptr::eq(&**self.namespace(guard), ns)
+    }
+
+    /// Whether the device is being unregistered.
+    pub(crate) fn is_dying(&self) -> bool {
+        self.leaving.load(Relaxed) == DYING
     }
 
     /// Sets that; false: somebody else has.
     pub(crate) fn begin_to_die(&self) -> bool {
-        !self.dying.swap(true, Relaxed)
+        self.leaving.swap(DYING, Relaxed) != DYING
+    }
+
+    /// It is being moved from now on; false: somebody else takes it away.
+    pub(crate) fn begin_to_move(&self) -> bool {
+        let change = self
+            .leaving
+            .compare_exchange(HERE, MOVING, Relaxed, Relaxed);
+        change.is_ok()
+    }
+
+    /// It is where it belongs again; false: it is being unregistered.
+    pub(crate) fn end_move(&self) -> bool {
+        let change = self
+            .leaving
+            .compare_exchange(MOVING, HERE, Release, Relaxed);
+        change.is_ok()
     }
 
     /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::link::reported_flags`]

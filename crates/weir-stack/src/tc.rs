@@ -37,7 +37,7 @@ impl weir_tc::Device for Device {
     }
 
     fn is_registered(&self) -> bool {
-        Device::is_registered(self) && !self.is_dying()
+        Device::is_registered(self) && !self.is_leaving()
     }
 
     fn mtu(&self) -> u32 {

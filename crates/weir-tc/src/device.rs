@@ -230,7 +230,7 @@ impl DeviceTc {
     /// The device has come up (`dev_activate`): without a root it gets its default one.
     pub fn activate(&self, device: &Arc<dyn Device>, env: &Env<'_>) {
         let mut tree = self.tree();
-        if tree.root.is_some() || !device.is_registered() {
+        if tree.root.is_some() || !env.host.has(&**device) {
             return;
         }
         let kind = match (device.no_queue(), device.tx_queues()) {

@@ -23,7 +23,7 @@ pub trait Device: Send + Sync + 'static {
     fn is_running(&self) -> bool;
     /// Administratively up (`IFF_UP`).
     fn is_up(&self) -> bool;
-    /// Still registered; `false` forever once it is gone.
+    /// Registered, and about to stay in its namespace; `false` forever once it is gone.
     fn is_registered(&self) -> bool;
     /// Octets of the largest network packet.
     fn mtu(&self) -> u32;
@@ -61,6 +61,12 @@ pub trait Host {
     fn device(&self, ifindex: u32) -> Option<Arc<dyn Device>>;
     /// The same, without holding it: for every request, so that they do not meet at its count.
     fn device_ref(&self, ifindex: u32) -> Option<&dyn Device>;
+    /// Whether a device stays here.
+    fn has(&self, device: &dyn Device) -> bool {
+        // In this order: one that has just been moved away is registered, but not here.
+        let here = || self.device_ref(device.ifindex());
+        device.is_registered() && here().is_some_and(|here| here.key() == device.key())
+    }
     /// The device with a name.
     fn device_by_name(&self, name: &str) -> Option<Arc<dyn Device>>;
     /// The first device, in the order of dumps, with an index above `after`.

@@ -242,7 +242,7 @@ impl Work<'_> {
 
     /// `__inet_insert_ifa`
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
-        if self.site.device.is_dying() {
+        if !self.site.device.is_in(self.site.ns, self.site.guard) {
             return Err(Error::new(errno::ENODEV));
         }
         if !self.site.device.has_ipv4() {

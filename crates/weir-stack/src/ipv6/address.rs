@@ -327,7 +327,7 @@ impl Work<'_, '_> {
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
         let site = self.site;
         let wanted = address.address;
-        if site.device.is_dying() {
+        if !site.device.is_in(site.ns, site.guard) {
             return Err(Error::new(errno::ENODEV));
         }
         if !site.device.has_ipv6() {
@@ -670,7 +670,7 @@ impl Addresses {
     pub fn add(&self, site: &Site<'_>, mut address: Address) -> Result<Vec<News>, Error> {
         let changed = self.change(site, |work| {
             let name = address.address;
-            if site.device.is_dying() {
+            if !site.device.is_in(site.ns, site.guard) {
                 return Err(Error::new(errno::ENODEV));
             }
             if site.on(Ipv6Conf::DisableIpv6) && !site.is_loopback() {

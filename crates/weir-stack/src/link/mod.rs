@@ -351,33 +351,27 @@ pub fn register(
 
 /// Deletes devices and what depends on them (`unregister_netdevice_many`).
 pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
-    let mut all: Vec<Arc<Device>> = Vec::new();
+    // Each is marked before it is asked what depends on it: what comes later sees the mark.
+    let guard = &stack.domain.pin();
+    let mut all: Vec<(Arc<Device>, Arc<Namespace>)> = Vec::new();
     let mut rest: Vec<Arc<Device>> = devices.iter().rev().cloned().collect();
     while let Some(device) = rest.pop() {
-        if all.iter().any(|seen| Arc::ptr_eq(seen, &device)) {
-            continue;
-        }
-        rest.extend(device.link.dependents(stack, &device));
-        rest.extend(
-            device
-                .vlans(&stack.domain.pin())
-                .iter()
-                .map(|(_, _, vlan)| vlan.clone()),
-        );
-        let guard = stack.domain.pin();
-        rest.extend(vxlan::above(device.namespace(&guard), &device, &guard));
-        all.push(device);
-    }
-    for device in &all {
-        let guard = stack.domain.pin();
-        let Some(ns) = doom(device, &guard) else {
+        let Some(ns) = doom(&device, guard) else {
             continue;
         };
+        rest.extend(device.link.dependents(stack, &device));
+        let vlans = device.vlans(guard).iter();
+        rest.extend(vlans.map(|(_, _, vlan)| vlan.clone()));
+        rest.extend(vxlan::above(&ns, &device, guard));
+        all.push((device, ns));
+    }
+    for (device, ns) in &all {
+        let guard = &stack.domain.pin();
         // Going down cannot fail.
-        let _ = set_up(stack, &guard, device, false);
-        detach(stack, &guard, &ns, device);
-        crate::rtnl::link::notify(stack, &guard, &ns, device, rtm::DELLINK, u32::MAX);
-        ns.leave(&guard, &mut ns.links(), device);
+        let _ = set_up(stack, guard, device, false);
+        detach(stack, guard, ns, device);
+        crate::rtnl::link::notify(stack, guard, ns, device, rtm::DELLINK, u32::MAX);
+        ns.leave(guard, &mut ns.links(), device);
         stack.leave_device(device);
         device.link.removed(stack, device);
     }
@@ -430,7 +424,7 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
         return Ok(false);
     }
     if up {
-        if device.is_dying() {
+        if device.is_leaving() {
             return Err(Error::new(errno::ENODEV));
         }
         device.link.open()?;

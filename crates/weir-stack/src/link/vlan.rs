@@ -192,11 +192,26 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         new.ifindex,
         new.group.unwrap_or(0),
     )?;
-    {
+    let put = {
         let _links = lower.namespace(ctl.guard).links();
-        lower.change_vlans(ctl.guard, |vlans| vlans.push((proto, vid, device.clone())));
+        let free = lower.vlan(proto, vid, ctl.guard).is_none();
+        let put = free && !lower.is_dying();
+        if put {
+            lower.change_vlans(ctl.guard, |vlans| vlans.push((proto, vid, device.clone())));
+        }
+        (put, free)
+    };
+    match put {
+        (true, _) => Ok(device),
+        // Somebody else was faster.
+        (false, free) => {
+            crate::link::unregister(ctl.stack, &[device]);
+            Err(match free {
+                true => Error::msg(errno::ENODEV, "8021q: link does not exist"),
+                false => Error::msg(errno::EEXIST, "8021q: VLAN device already exists"),
+            })
+        }
     }
-    Ok(device)
 }
 
 impl Vlan {

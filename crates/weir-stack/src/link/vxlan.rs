@@ -137,7 +137,9 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         errors: Errors::default(),
         remembered: OnceLock::new(),
         device: OnceLock::new(),
-        tso_max_size: lower.map_or(65_536, |lower| lower.link.tso_max_size()),
+        tso_max_size: lower
+            .as_ref()
+            .map_or(65_536, |lower| lower.link.tso_max_size()),
         timer: Mutex::new(None),
     });
     let device = ethernet(Box::new(Handle(vxlan.clone())), &new.ns, &new, 0);
@@ -150,6 +152,12 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         .tunnels
         .get_or_init(|| Box::new(Tunnels::new(&ctl.stack.domain)));
     tunnels.enter(&device, &vxlan);
+    // What it stands on may have gone before it was entered.
+    let lower = lower.filter(|lower| lower.is_dying());
+    if lower.is_some() || net.is_closing() {
+        crate::link::unregister(ctl.stack, &[device]);
+        return Err(Error::new(errno::ENODEV));
+    }
     vxlan.set_default(ctl, &device, &conf, nlm::F_CREATE)?;
     Ok(device)
 }
@@ -355,13 +363,16 @@ impl Link for Handle {
                 let _ = site.delete(ALL_ZEROS, old.vni, &default_remote(old));
             }
         }
-        if let Some(lower) = lower {
-            let largest = largest(&conf, &lower);
+        if let Some(lower) = &lower {
+            let largest = largest(&conf, lower);
             if device.mtu() > largest {
                 device.set_mtu(largest);
             }
         }
         vxlan.config.replace(conf);
+        if lower.is_some_and(|lower| lower.is_dying()) {
+            crate::link::unregister(ctl.stack, std::slice::from_ref(device));
+        }
         if device.is_up() {
             vxlan.arm(ctl.stack, ctl.stack.clock.now());
         }

@@ -16,7 +16,8 @@ mod output;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
 
 use weir_netlink::ifla::iff;
 use weir_sync::hash::RcuHash;
@@ -102,6 +103,18 @@ impl Neighbours {
             self.generation.fetch_add(1, Relaxed);
             Arc::new(Neighbour::new(key, device, stack.clock.now()))
         });
+        // Who takes the device, or the protocol, away says so before it looks for entries without a lock: it
+        // finds this one, or is seen here.
+        fence(SeqCst);
+        let family = match address {
+            IpAddr::V4(_) => device.has_ipv4(),
+            IpAddr::V6(_) => device.has_ipv6(),
+        };
+        let here = || std::ptr::eq(&device.namespace(guard).neighbours, self);
+        if device.is_leaving() || !here() || !family {
+            self.remove(stack, guard, entry);
+            return None;
+        }
         Some(entry.clone())
     }
 
@@ -141,6 +154,7 @@ impl Neighbours {
         ipv6: bool,
         keep_permanent: bool,
     ) {
+        fence(SeqCst);
         if self.count.load(Relaxed) == 0 {
             return;
         }

@@ -163,7 +163,7 @@ impl<'a> Job<'a> {
     fn modify(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let device = self.device.clone();
         let mut tree = device.tc().tree();
-        if !device.is_registered() {
+        if !self.env().host.has(&*device) {
             return Err(Error::new(ENODEV));
         }
         let (classid, handle) = (self.tcm.parent, self.tcm.handle);

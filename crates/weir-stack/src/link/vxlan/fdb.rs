@@ -206,6 +206,9 @@ impl Site<'_> {
             if flags & nlm::F_REPLACE != 0 && group {
                 return Err(Error::new(errno::EOPNOTSUPP));
             }
+            if self.device.is_dying() {
+                return Err(Error::new(errno::ENODEV));
+            }
             let limit = self.vxlan.config.load(self.guard).limit;
             if limit != 0 && *count >= limit {
                 return Err(Error::new(errno::ENOSPC));

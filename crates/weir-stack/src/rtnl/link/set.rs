@@ -354,7 +354,12 @@ pub fn move_to(
         Ok((name, index))
     };
     plan(&mut target.links())?;
-    link::set_up(ctl.stack, ctl.guard, device, false)?;
+    // From here on nothing is attached to it, until it is there.
+    if !device.begin_to_move() {
+        return Err(Error::new(errno::ENODEV));
+    }
+    // Going down cannot fail.
+    let _ = link::set_up(ctl.stack, ctl.guard, device, false);
     link::detach(ctl.stack, ctl.guard, &source, device);
     super::notify(
         ctl.stack,
@@ -364,7 +369,7 @@ pub fn move_to(
         rtm::DELLINK,
         u32::MAX,
     );
-    {
+    let moved = || {
         // Both tables, the lower id first: nobody sees the device in neither or in both.
         let (mut first, mut second);
         let (from, to) = if source.id < target.id {
@@ -377,13 +382,21 @@ pub fn move_to(
         if device.is_dying() {
             return Err(Error::new(errno::ENODEV));
         }
+        if target.is_closing() {
+            return Err(Error::new(errno::EINVAL));
+        }
         let (name, index) = plan(to)?;
         source.leave(ctl.guard, from, device);
         device.names().name = name;
         device.set_namespace(target.clone());
         target.enter(ctl.guard, to, device, index);
+        Ok(())
+    };
+    let moved = moved();
+    if device.end_move() {
+        let ns = if moved.is_ok() { target } else { &source };
+        link::attach(ctl.stack, ctl.guard, ns, device);
+        super::notify(ctl.stack, ctl.guard, ns, device, rtm::NEWLINK, u32::MAX);
     }
-    link::attach(ctl.stack, ctl.guard, target, device);
-    super::notify(ctl.stack, ctl.guard, target, device, rtm::NEWLINK, u32::MAX);
-    Ok(())
+    moved
 }
