@@ -200,9 +200,35 @@ impl<'g> Cx<'g> {
 
     /// Ends all packets of a batch.
     pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, batch: Batch) {
-        for packet in batch {
-            self.drop(device, place, reason, packet);
+        let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
+        self.end_all(device, place, ended);
+    }
+
+    /// Ends packets, those dropped with their reasons, the others as they have arrived.
+    pub fn end_all(
+        &self,
+        device: &Device,
+        place: Place,
+        ended: impl Iterator<Item = (Packet, Option<DropReason>)>,
+    ) {
+        if self.stack.drop_observer.get().is_some() || self.stack.trace.is_on() {
+            return ended.for_each(|(packet, reason)| match reason {
+                Some(reason) => self.drop(device, place, reason, packet),
+                None => self.consume(packet),
+            });
         }
+        let mut cache = self.state.cache.borrow_mut();
+        // Most of a batch end for one reason: they are counted together.
+        let (mut last, mut count) = (None, 0);
+        for (packet, reason) in ended {
+            if reason != last {
+                device.count_drops(place, last, count);
+                (last, count) = (reason, 0);
+            }
+            count += 1;
+            cache.free(packet);
+        }
+        device.count_drops(place, last, count);
     }
 
     /// Ends a packet that has arrived (`consume_skb`).

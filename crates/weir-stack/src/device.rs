@@ -529,8 +529,15 @@ impl Device {
 
     /// Counts a dropped packet.
     pub fn count_drop(&self, place: Place, reason: DropReason) {
-        let drops = self.drops.get_or_init(Box::default);
-        drops.count(place, reason, 1);
+        self.count_drops(place, Some(reason), 1);
+    }
+
+    /// Counts packets that ended: dropped, if there is a reason.
+    pub fn count_drops(&self, place: Place, reason: Option<DropReason>, count: u64) {
+        if let Some(reason) = reason {
+            let drops = self.drops.get_or_init(Box::default);
+            drops.count(place, reason, count);
+        }
     }
 
     /// What was dropped here: (place, reason, packets), in the order of the tables.

@@ -88,14 +88,15 @@ unsafe impl<T: Send> Send for PerCpu<T> {}
 /// Block of a CPU, and where in it.
 #[inline(always)]
 fn place(cpu: usize) -> (usize, usize) {
-    let block = (usize::BITS - cpu.leading_zeros()) as usize;
+    // As `usize::BITS - cpu.leading_zeros()`, of a number that is not zero.
+    let block = ((2 * cpu) | 1).ilog2() as usize;
     (block, cpu - block_start(block))
 }
 
 /// First CPU of a block.
 #[inline(always)]
 fn block_start(block: usize) -> usize {
-    if block == 0 { 0 } else { 1 << (block - 1) }
+    (1 << block) / 2
 }
 
 /// CPUs in a block.

@@ -97,11 +97,17 @@ impl Counters {
     /// Counts a drop.
     #[inline]
     pub fn count_drop(&self, cpu: usize) {
+        self.count_drops(cpu, 1);
+    }
+
+    /// Counts drops.
+    #[inline]
+    pub fn count_drops(&self, cpu: usize, count: u32) {
         let drops = &self.cell(cpu).drops;
         if let Self::PerCpu(_) = self {
-            drops.store(drops.load(Relaxed).wrapping_add(1), Relaxed);
+            drops.store(drops.load(Relaxed).wrapping_add(count), Relaxed);
         } else {
-            drops.fetch_add(1, Relaxed);
+            drops.fetch_add(count, Relaxed);
         }
     }
 
@@ -169,7 +175,7 @@ impl Tally {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&self, cpu: usize, by: [u64; 4]) {
         let mut slot = self.slot.load(Acquire);
         if slot == 0 {

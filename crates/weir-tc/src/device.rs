@@ -496,32 +496,11 @@ impl Hook {
         self.node.hook_counters.count(cx.cpu, 1, cx.packet_len());
         let mut out = Outcome::default();
         let code = self.block.classify(cx, packet, &mut out);
-        self.verdict(code, &out, cx, packet, reason)
-    }
-
-    /// What follows from the code a packet's walk ended with.
-    #[inline]
-    fn verdict(
-        &self,
-        code: Code,
-        out: &Outcome<'_>,
-        cx: &Context<'_, '_>,
-        packet: &mut Packet,
-        reason: DropReason,
-    ) -> Verdict {
-        match code {
-            code::OK | code::RECLASSIFY => {
-                packet.tc_index = (out.classid & h::MIN_MASK) as u16;
-                Verdict::Pass
-            }
-            code::SHOT => {
-                self.node.hook_counters.count_drop(cx.cpu);
-                Verdict::Drop(out.reason.unwrap_or(reason))
-            }
-            code::STOLEN | code::QUEUED | code::TRAP => Verdict::Consumed,
-            code::CONSUMED => out.target.map_or(Verdict::Consumed, Verdict::Redirect),
-            _ => Verdict::Pass,
+        let verdict = verdict(code, &out, packet, reason);
+        if let Verdict::Drop(_) = verdict {
+            self.node.hook_counters.count_drop(cx.cpu);
         }
+        verdict
     }
 
     /// Looks all packets up together, then walks those that match something, in order.
@@ -554,7 +533,7 @@ impl Hook {
         }
         starts.iter().for_each(|start| start.prefetch(cx.cpu));
         let mut starts = starts.into_iter();
-        let (mut chosen, mut kept) = (0, 0);
+        let (mut chosen, mut kept, mut dropped) = (0, 0, 0);
         batch.filter_map(|mut packet| {
             let start = starts.next().unwrap_or_default();
             if start.is_end() {
@@ -565,7 +544,7 @@ impl Hook {
             cx.packet_comes(&packet);
             let mut out = Outcome::default();
             let code = chain.walk(start, cx, &mut packet, &mut out);
-            match self.verdict(code, &out, cx, &mut packet, reason) {
+            match verdict(code, &out, &mut packet, reason) {
                 Verdict::Pass => {
                     chosen |= u64::from(cx.queue_chosen) << kept;
                     kept += 1;
@@ -576,11 +555,32 @@ impl Hook {
                     target,
                     itself: true,
                 }),
-                Verdict::Drop(reason) => ended.push((packet, Some(reason))),
+                Verdict::Drop(reason) => {
+                    dropped += 1;
+                    ended.push((packet, Some(reason)));
+                }
                 Verdict::Consumed => ended.push((packet, None)),
             }
             None
         });
+        if dropped > 0 {
+            self.node.hook_counters.count_drops(cx.cpu, dropped);
+        }
         chosen
+    }
+}
+
+/// What follows from the code a packet's walk ended with.
+#[inline]
+fn verdict(code: Code, out: &Outcome<'_>, packet: &mut Packet, reason: DropReason) -> Verdict {
+    match code {
+        code::OK | code::RECLASSIFY => {
+            packet.tc_index = (out.classid & h::MIN_MASK) as u16;
+            Verdict::Pass
+        }
+        code::SHOT => Verdict::Drop(out.reason.unwrap_or(reason)),
+        code::STOLEN | code::QUEUED | code::TRAP => Verdict::Consumed,
+        code::CONSUMED => out.target.map_or(Verdict::Consumed, Verdict::Redirect),
+        _ => Verdict::Pass,
     }
 }

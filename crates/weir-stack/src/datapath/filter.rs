@@ -73,12 +73,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     for copy in sent.iter_mut().filter(|copy| !copy.itself) {
         cx.stack.trace.copied(&mut copy.packet);
     }
-    for (packet, reason) in work.ended.drain(..) {
-        match reason {
-            Some(reason) => cx.drop(device, place, reason, packet),
-            None => cx.consume(packet),
-        }
-    }
+    cx.end_all(device, place, work.ended.drain(..));
     cx.state.filters = Some(work);
     cx.state.stages.end(stage, count);
     forward(cx, sent);

@@ -74,7 +74,7 @@ unsafe fn free<const N: usize>(sets: *mut Set<N>, len: usize) {
 }
 
 impl<const N: usize> Blocks<N> {
-    #[inline]
+    #[inline(always)]
     fn get(&self, slot: u32) -> Option<&Set<N>> {
         let (block, offset) = place(slot);
         let sets = self.0[block].load(Ordering::Acquire);
@@ -146,7 +146,7 @@ impl<const N: usize> Counters<N> {
     }
 
     /// The set of a CPU (modulo [`MAX_CPUS`]), made if need be.
-    #[inline]
+    #[inline(always)]
     pub fn set(&self, cpu: usize, slot: u32) -> &[AtomicU64; N] {
         let blocks = self.cpus.get(cpu % MAX_CPUS);
         match blocks.get(slot) {
@@ -156,7 +156,7 @@ impl<const N: usize> Counters<N> {
     }
 
     /// Adds to the set of the CPU that the calling thread is.
-    #[inline]
+    #[inline(always)]
     pub fn add(&self, cpu: usize, slot: u32, by: [u64; N]) {
         for (counter, by) in self.set(cpu, slot).iter().zip(by) {
             if by == 0 {

@@ -15,6 +15,7 @@ use crate::verdict::{Code, Outcome, code};
 const JUMP_MASK: u32 = 0x1ff;
 
 /// Runs `actions` in order; the code of the one that ends the run.
+#[inline]
 pub fn run<'g>(
     actions: &'g [ActionRef],
     cx: &mut Context<'_, 'g>,
@@ -24,18 +25,45 @@ pub fn run<'g>(
     if packet.flags.contains(Flags::SKIP_CLASSIFY) {
         return code::OK;
     }
-    let mut result = code::OK;
+    let Some(first) = actions.first() else {
+        return code::OK;
+    };
+    if first.common.flags() & act::FLAGS_SKIP_SW != 0 {
+        return go_on(actions, 1, code::OK, cx, packet, out);
+    }
+    let result = first.kind.run(&first.common, cx, packet, out);
+    match result {
+        // With most packets the first action ends the run.
+        code::OK | code::SHOT | code::STOLEN => result,
+        _ => go_on(actions, 0, result, cx, packet, out),
+    }
+}
+
+/// [`run`], from the action at `at` on: the first, which has just answered `result`, or the second, where
+/// `result` is what is left if none runs.
+fn go_on<'g>(
+    actions: &'g [ActionRef],
+    mut at: usize,
+    mut result: Code,
+    cx: &mut Context<'_, 'g>,
+    packet: &mut Packet,
+    out: &mut Outcome<'g>,
+) -> Code {
+    let mut first = (at == 0).then_some(result);
     let mut jumps = MAX;
-    let mut at = 0;
     while let Some(action) = actions.get(at) {
         at += 1;
         let common = &action.common;
-        if common.flags() & act::FLAGS_SKIP_SW != 0 {
+        let mut done = first.take();
+        if done.is_none() && common.flags() & act::FLAGS_SKIP_SW != 0 {
             continue;
         }
         let mut repeats = 32;
         result = loop {
-            let result = action.kind.run(common, cx, packet, out);
+            let result = match done.take() {
+                Some(result) => result,
+                None => action.kind.run(common, cx, packet, out),
+            };
             if result != code::REPEAT {
                 break result;
             }

@@ -10,7 +10,8 @@
 //!
 //! A drop counts in the action's drop counter.
 
-use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering::*};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::gact as attr;
@@ -18,7 +19,7 @@ use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGactP, TcGen, Writ
 use weir_packet::Packet;
 
 use super::init::required;
-use super::{Common, Kind, Spec};
+use super::{Common, Kind, More, Spec};
 use crate::context::Context;
 use crate::env::Env;
 use crate::host::Host;
@@ -29,30 +30,29 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PROB => Rule::unspec(TcGactP::LEN as u16),
 };
 
-/// The kind's part of an action.
-#[derive(Debug, Default)]
-pub struct Gact {
-    /// `PGACT_*`; set last, so that a packet that sees it finds the others.
-    ptype: AtomicU16,
-    pval: AtomicU16,
-    paction: AtomicI32,
+/// The kind's part of an action: nothing, for what is random is kept apart.
+#[derive(Debug)]
+pub struct Gact;
+
+/// The other control action, and when it is taken.
+#[derive(Debug)]
+struct Random {
+    prob: TcGactP,
     /// Packets seen by `determ`.
     packets: AtomicU32,
 }
 
-impl Gact {
+impl Random {
+    #[cold]
     fn decide(&self, control: Code, cx: &mut Context<'_, '_>) -> Code {
-        let ptype = self.ptype.load(Acquire);
-        if ptype == attr::PGACT_NONE {
-            return control;
-        }
-        let pval = u32::from(self.pval.load(Relaxed)).max(1);
-        let draw = match ptype {
+        let pval = u32::from(self.prob.pval);
+        let draw = match self.prob.ptype {
+            attr::PGACT_NONE => return control,
             attr::PGACT_NETRAND => ((u64::from((cx.random)()) * u64::from(pval)) >> 32) as u32,
             _ => self.packets.fetch_add(1, Relaxed).wrapping_add(1) % pval,
         };
         if draw == 0 {
-            self.paction.load(Relaxed)
+            self.prob.paction
         } else {
             control
         }
@@ -67,24 +67,20 @@ impl Kind for Gact {
         _packet: &mut Packet,
         _out: &mut Outcome<'g>,
     ) -> Code {
-        let action = self.decide(common.control(), cx);
+        let control = common.control();
+        let action = match common.more::<Random>(cx.guard) {
+            None => control,
+            Some(random) => random.decide(control, cx),
+        };
         common.hit_or_drop(cx, action == code::SHOT);
         action
     }
 
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
         w.put_fixed(attr::PARMS, &start);
-        let ptype = self.ptype.load(Acquire);
-        if ptype != attr::PGACT_NONE {
-            let (pval, paction) = (self.pval.load(Relaxed), self.paction.load(Relaxed));
-            w.put_fixed(
-                attr::PROB,
-                &TcGactP {
-                    ptype,
-                    pval,
-                    paction,
-                },
-            );
+        let random = common.more::<Random>(env.guard);
+        if let Some(random) = random.filter(|random| random.prob.ptype != attr::PGACT_NONE) {
+            w.put_fixed(attr::PROB, &random.prob);
         }
         w.put_fixed(attr::TM, &common.ages(env));
     }
@@ -136,17 +132,21 @@ impl Spec for Gact {
         Ok(request.prob)
     }
 
-    fn create(params: Self::Params, _env: &Env<'_>) -> Self {
-        let gact = Self::default();
-        gact.change(params);
-        gact
+    fn more(params: &Self::Params, old: Option<&More>) -> Option<More> {
+        let prob = params.as_ref()?;
+        let old = old.and_then(|old| old.downcast_ref::<Random>());
+        Some(Arc::new(Random {
+            prob: TcGactP {
+                pval: prob.pval.max(1),
+                ..*prob
+            },
+            packets: AtomicU32::new(old.map_or(0, |old| old.packets.load(Relaxed))),
+        }))
     }
 
-    fn change(&self, params: Self::Params) {
-        if let Some(prob) = params {
-            self.paction.store(prob.paction, Relaxed);
-            self.pval.store(prob.pval.max(1), Relaxed);
-            self.ptype.store(prob.ptype, Release);
-        }
+    fn create(_params: Self::Params, _env: &Env<'_>) -> Self {
+        Self
     }
+
+    fn change(&self, _params: Self::Params) {}
 }

@@ -207,6 +207,7 @@ fn create<K: Spec>(
     if let Some(estimator) = estimator {
         common.set_rate(estimator, init.env);
     }
+    common.set_more::<K>(&params, init.env);
     let action: ActionRef = Arc::new(Action {
         common,
         kind: K::create(params, init.env),
@@ -234,6 +235,7 @@ fn change<K: Spec>(
     let old = {
         let _lock = action.common.lock();
         let old = action.common.set_control(control, chain, init.env);
+        action.common.set_more::<K>(&params, init.env);
         kind.change(params);
         old
     };

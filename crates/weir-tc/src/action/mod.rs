@@ -106,6 +106,8 @@ const FLAG_OWN: u32 = 1 << 19;
 const FLAG_RARE: u32 = 1 << 18;
 /// The action has a rate estimator, among its rare things.
 const FLAG_RATED: u32 = 1 << 20;
+/// The action has more of its kind's among its rare things.
+const FLAG_MORE: u32 = 1 << 21;
 /// Where `TCA_ACT_HW_STATS` stands among the flags.
 const HW_STATS: u32 = 24;
 
@@ -198,6 +200,12 @@ pub trait Spec: Kind + Sized {
     /// Notes in the namespace what the action will find there, before it is made or changed.
     fn note(_params: &Self::Params, _env: &Env<'_>) {}
 
+    /// What few actions of the kind have, which is kept apart so that the others are small; `old` is what
+    /// there was. `None` leaves it.
+    fn more(_params: &Self::Params, _old: Option<&More>) -> Option<More> {
+        None
+    }
+
     /// Makes the kind's part of a new action.
     fn create(params: Self::Params, env: &Env<'_>) -> Self;
 
@@ -236,6 +244,9 @@ impl Ops {
     }
 }
 
+/// What few actions of a kind have; the kind knows its type.
+pub type More = Arc<dyn Any + Send + Sync>;
+
 /// What few actions have.
 #[derive(Default, Clone)]
 pub(crate) struct Rare {
@@ -244,6 +255,8 @@ pub(crate) struct Rare {
     chain: Option<Arc<Chain>>,
     /// The rate at which it is hit.
     rate: Option<Arc<SpinLock<Estimator>>>,
+    /// What the kind keeps here.
+    more: Option<More>,
 }
 
 /// The part of an action all kinds share (`struct tc_action`).
@@ -255,7 +268,7 @@ pub struct Common {
     pub refs: AtomicU32,
     /// Filters it is bound to.
     pub binds: AtomicU32,
-    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], [`FLAG_RATED`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
+    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], [`FLAG_RATED`], [`FLAG_MORE`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
     flags: AtomicU32,
     control: AtomicI32,
     /// `USER_HZ` ticks, as `lastuse`; `firstuse` is one more, 0 for never.
@@ -352,7 +365,7 @@ impl Common {
     }
 
     /// [`hit`](Self::hit) of a packet that may be dropped, which is counted as well.
-    #[inline]
+    #[inline(always)]
     pub fn hit_or_drop(&self, cx: &Context<'_, '_>, dropped: bool) {
         if self.flags.load(Relaxed) & FLAG_RATED != 0 {
             // The samples that are due are of what was counted before.
@@ -387,6 +400,34 @@ impl Common {
         let rate = Some(Arc::new(SpinLock::new(estimator)));
         self.change_rare(env, |rare| rare.rate = rate);
         self.flags.fetch_or(FLAG_RATED, Release);
+    }
+
+    /// What the kind keeps apart, if it is a `T`.
+    #[inline]
+    pub(crate) fn more<'g, T: Any>(&'g self, guard: &'g Guard) -> Option<&'g T> {
+        match self.flags.load(Acquire) & FLAG_MORE {
+            0 => None,
+            _ => self.more_of_few(guard)?.downcast_ref(),
+        }
+    }
+
+    #[cold]
+    fn more_of_few<'g>(&'g self, guard: &'g Guard) -> Option<&'g (dyn Any + Send + Sync)> {
+        let rare = self.rare(guard)?;
+        // As for `chain`.
+        if self.refs.load(Acquire) == 0 {
+            return None;
+        }
+        rare.more.as_deref()
+    }
+
+    /// Gives the action what its kind keeps apart, as its parameters say; the caller holds the lock.
+    fn set_more<K: Spec>(&self, params: &K::Params, env: &Env<'_>) {
+        let old = self.rare(env.guard).and_then(|rare| rare.more.as_ref());
+        if let more @ Some(_) = K::more(params, old) {
+            self.change_rare(env, |rare| rare.more = more);
+            self.flags.fetch_or(FLAG_MORE, Release);
+        }
     }
 
     /// The rate for a dump.
@@ -440,7 +481,15 @@ impl Common {
         let rares = &self.table().rares;
         let mut rare = self.rare(env.guard).cloned().unwrap_or_default();
         change(&mut rare);
-        if rare.cookie.is_none() && rare.chain.is_none() && rare.rate.is_none() {
+        if matches!(
+            rare,
+            Rare {
+                cookie: None,
+                chain: None,
+                rate: None,
+                more: None
+            }
+        ) {
             if self.flags.fetch_and(!FLAG_RARE, AcqRel) & FLAG_RARE != 0 {
                 rares.remove(&self.index, env.guard);
             }
