@@ -8,9 +8,12 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`RcuHash::get`], [`RcuHash::get_many`], [`RcuHash::search`] | any thread with a guard; no lock, no write; linearizable |
+//! | [`RcuHash::get`], [`RcuHash::get_many`], [`RcuHash::find`] | any thread with a guard; no lock, no write; linearizable |
 //! | [`RcuHash::insert`], [`RcuHash::insert_if_absent`], [`RcuHash::remove`], [`RcuHash::compute`] | any thread with a guard; a spinlock of the shard; callbacks are queued, never run |
 //! | [`RcuHash::iter`], [`RcuHash::iter_from`] | any thread with a guard; no lock |
+//!
+//! [`RcuSet<T>`] is the same of shared objects: its slots lead to the objects themselves, found by a hash
+//! and a comparison that the caller brings, or in steps through [`RcuSet::reader`].
 //!
 //! Ordering: finding an entry acquires what its insertion released.
 //!
@@ -27,8 +30,9 @@
 //! under the shard's lock and the new one published; a search that is still in the old one finds what
 //! was there when it began. Old tables, roots and nodes are retired to the domain.
 //!
-//! *Memory*: 16 bytes while nothing was ever inserted; then 10-15 bytes of slots an entry, its node and
-//! what the allocator adds (8-16). No hash is stored: growing computes it again, with prefetch.
+//! *Memory*: 16 bytes while nothing was ever inserted; then 15-22 bytes of slots an entry, its node and
+//! what the allocator adds (8-16). Beside each slot stands the upper half of the hash, which only writers
+//! read: a table grows without a look at its entries, and a home depends on that half alone.
 //!
 //! # Order, cursors, generations
 //! A slot's home is proportional to the hash, and so is the shard: all tables, of whatever size, hold
@@ -45,12 +49,15 @@ mod hasher;
 mod iter;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod map;
+mod raw;
+mod set;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use hasher::{FoldHasher, hash_of};
 pub use iter::{Cursor, Iter};
-pub use map::{Change, RcuHash, Reached, Search};
-
-mod map;
+pub use map::{Change, RcuHash};
+pub use raw::{Reached, Reader, Search};
+pub use set::RcuSet;

@@ -20,7 +20,7 @@
 //! listing, which starts *after* announcing the successor, finds the key. Both sides have a sequentially
 //! consistent fence between their write and their read.
 //!
-//! Memory: 2 to 8 octets a key from 64 keys on.
+//! Memory: 1 to 4 octets a key from 128 keys on.
 #![allow(unsafe_code)] // owns the bits behind atomic pointers
 
 #[cfg(all(test, loom))]
@@ -38,7 +38,7 @@ use core::ptr::null_mut;
 const LEAST: u32 = if cfg!(loom) { 1 } else { 4 };
 const MOST: u32 = 24;
 /// Keys a word is good for.
-const KEYS_PER_WORD: usize = if cfg!(loom) { 1 } else { 4 };
+const KEYS_PER_WORD: usize = if cfg!(loom) { 1 } else { 8 };
 /// One key in so many is counted, as many times: keys that are added at once share no counter then.
 const SAMPLE: u32 = if cfg!(loom) { 1 } else { 16 };
 

@@ -268,6 +268,20 @@ impl FlowKeys {
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
+    /// The halves of the words, in memory order.
+    #[inline(always)]
+    pub fn halves(&self) -> &[u32; 2 * WORDS] {
+        // SAFETY: as above, and a word is aligned as its halves are.
+        unsafe { &*std::ptr::from_ref(self).cast() }
+    }
+
+    /// The halves of the words, writable.
+    #[inline(always)]
+    pub fn halves_mut(&mut self) -> &mut [u32; 2 * WORDS] {
+        // SAFETY: as above; every field takes any bit pattern.
+        unsafe { &mut *std::ptr::from_mut(self).cast() }
+    }
+
     /// The structure as octets.
     #[inline(always)]
     pub fn octets(&self) -> &[u8; 8 * WORDS] {

@@ -3,8 +3,8 @@
 //! [`crate::hash`].
 
 use super::hasher::hash_of;
-use super::map::RcuHash;
-use super::table::{Node, Table};
+use super::map::{Node, RcuHash};
+use super::table::{Table, rest};
 use crate::rcu::Guard;
 use core::hash::Hash;
 
@@ -84,7 +84,7 @@ where
     /// Looks at the next window: its entries to `found`, its end to `next`.
     fn refill(&mut self) {
         let from = self.next;
-        let Some(root) = self.hash.root(self.guard) else {
+        let Some(root) = self.hash.raw.root(self.guard) else {
             self.next = Cursor::at(None);
             return;
         };
@@ -96,11 +96,11 @@ where
             self.next = Cursor::at(beyond);
             return;
         };
-        let start = table.home(from.hash << root.bits);
+        let start = table.home(rest(from.hash, root.bits));
         let end = start + WINDOW;
         let limit = if end < table.len() {
             let prefix = (index as u64).checked_shl(64 - root.bits).unwrap_or(0);
-            let rest = (u128::from(table.first_of(end)).div_ceil(1 << root.bits)) as u64;
+            let rest = u64::from(table.first_of(end)).div_ceil(1 << root.bits) << 32;
             // Past the shard's last hash if rounding went so far.
             prefix.checked_add(rest)
         } else {
@@ -112,7 +112,13 @@ where
 
     /// Gathers the entries between `from` and `limit`: from slot `start` on to the first empty slot
     /// past the window.
-    fn collect(&mut self, table: Table<'g, K, V>, start: usize, from: Cursor, limit: Option<u64>) {
+    fn collect(
+        &mut self,
+        table: &'g Table<Node<K, V>>,
+        start: usize,
+        from: Cursor,
+        limit: Option<u64>,
+    ) {
         for step in 0..table.len() {
             let at = start + step;
             let at = if at < table.len() {

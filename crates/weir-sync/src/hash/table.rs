@@ -4,22 +4,13 @@
 //! the shard's lock is open again.
 #![allow(unsafe_code)] // raw nodes and slot arrays
 
-use super::hasher::hash_of;
-use crate::primitive::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::primitive::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::primitive::{CachePadded, prefetch};
 use crate::spin::SpinLock;
-use core::hash::Hash;
 use core::ptr::{null_mut, without_provenance_mut};
 
-/// An entry. Aligned so that no node's address is that of the tombstone, also if it has no size.
-#[repr(align(8))]
-pub(super) struct Node<K, V> {
-    pub(super) key: K,
-    pub(super) value: V,
-}
-
 /// A slot: null (empty), the tombstone, or a node's address with the tag in the upper 16 bits.
-pub(super) type Slot<K, V> = AtomicPtr<Node<K, V>>;
+type Slot<N> = AtomicPtr<N>;
 
 const ADDRESS: usize = (1 << 48) - 1;
 const TOMBSTONE: usize = 1;
@@ -41,32 +32,24 @@ fn is_node<T>(slot: *mut T) -> bool {
     !slot.is_null() && slot.addr() != TOMBSTONE
 }
 
-fn pack<K, V>(node: *mut Node<K, V>, hash: u64) -> *mut Node<K, V> {
+/// The address of a node, which is aligned to more than an octet, so that none is the tombstone's.
+fn pack<N>(node: *mut N, hash: u64) -> *mut N {
+    const { assert!(align_of::<N>() > TOMBSTONE) };
     assert!(node.addr() <= ADDRESS, "user-space addresses have 48 bits");
     node.map_addr(|address| address | tag_of(hash))
 }
 
-/// The slots of a shard at one time. A box of one word more: the first holds the number of slots, so
-/// that a thin pointer leads to both.
-pub(super) struct Table<'a, K, V> {
-    slots: &'a [Slot<K, V>],
+/// What of a hash, in a shard of a root with `bits`, chooses the home of its entry.
+#[inline(always)]
+pub(super) fn rest(hash: u64, bits: u32) -> u32 {
+    ((hash >> 32) as u32) << bits
 }
 
-impl<K, V> Clone for Table<'_, K, V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K, V> Copy for Table<'_, K, V> {}
-
-/// The box behind a table, from its thin pointer.
-///
-/// # Safety
-/// `first` came from `Table::allocate` and has not been freed.
-pub(super) unsafe fn table_box<K, V>(first: *mut Slot<K, V>) -> *mut [Slot<K, V>] {
-    // SAFETY: by contract; the first word is the number of slots.
-    let len = unsafe { &*first }.load(Ordering::Relaxed).addr();
-    core::ptr::slice_from_raw_parts_mut(first, len + 1)
+/// The slots of a shard at one time, and what only its writers look at.
+pub(super) struct Table<N> {
+    slots: Box<[Slot<N>]>,
+    /// The upper half of each entry's hash, so that entries move to another table without a look at them.
+    uppers: Box<[AtomicU32]>,
 }
 
 /// How many slots may be in use (by entries or tombstones) in a table of `len`.
@@ -95,47 +78,32 @@ pub(super) enum Place {
     Free(usize),
 }
 
-impl<'a, K, V> Table<'a, K, V> {
-    fn allocate(len: usize) -> *mut Slot<K, V> {
-        let slots: Box<[Slot<K, V>]> = core::iter::once(without_provenance_mut(len))
-            .chain(core::iter::repeat_n(null_mut(), len))
-            .map(AtomicPtr::new)
-            .collect();
-        Box::into_raw(slots).cast()
-    }
-
-    /// # Safety
-    /// `first` came from `allocate` and is not freed during `'a`.
-    #[inline(always)]
-    pub(super) unsafe fn from_raw(first: *mut Slot<K, V>) -> Self {
-        // SAFETY: by contract.
-        unsafe {
-            let len = (&*first).load(Ordering::Relaxed).addr();
-            Self {
-                slots: core::slice::from_raw_parts(first.add(1), len),
-            }
+impl<N> Table<N> {
+    fn new(len: usize) -> Self {
+        Self {
+            slots: (0..len).map(|_| AtomicPtr::new(null_mut())).collect(),
+            uppers: (0..len).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
     #[inline(always)]
-    pub(super) fn len(self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// The slot at which the search for `rest` (a hash without the shard's bits) starts. Grows with
-    /// `rest`, which is what iteration builds on.
+    /// The slot at which the search for `rest` starts. Grows with it, which is what iteration builds on.
     #[inline(always)]
-    pub(super) fn home(self, rest: u64) -> usize {
-        ((u128::from(rest) * self.slots.len() as u128) >> 64) as usize
+    pub(super) fn home(&self, rest: u32) -> usize {
+        ((u64::from(rest) * self.slots.len() as u64) >> 32) as usize
     }
 
     /// The least `rest` whose home is `at` or later; `at` is below the number of slots.
-    pub(super) fn first_of(self, at: usize) -> u64 {
-        ((at as u128) << 64).div_ceil(self.slots.len() as u128) as u64
+    pub(super) fn first_of(&self, at: usize) -> u32 {
+        ((at as u64) << 32).div_ceil(self.slots.len() as u64) as u32
     }
 
     #[inline(always)]
-    fn after(self, at: usize) -> usize {
+    fn after(&self, at: usize) -> usize {
         if at + 1 == self.slots.len() {
             0
         } else {
@@ -145,7 +113,7 @@ impl<'a, K, V> Table<'a, K, V> {
 
     /// The node at a slot. `None`: no entry there; `Err`: nor beyond.
     #[inline(always)]
-    pub(super) fn node(self, at: usize) -> Result<Option<&'a Node<K, V>>, ()> {
+    pub(super) fn node(&self, at: usize) -> Result<Option<&N>, ()> {
         let slot = self.slots[at].load(Ordering::Acquire);
         if slot.is_null() {
             return Err(());
@@ -155,15 +123,15 @@ impl<'a, K, V> Table<'a, K, V> {
 
     /// The node that `slot`, which was read in this table, leads to.
     #[inline(always)]
-    pub(super) fn node_at(self, slot: *mut Node<K, V>) -> Option<&'a Node<K, V>> {
+    pub(super) fn node_at(&self, slot: *mut N) -> Option<&N> {
         // SAFETY: a node in a table is freed a grace period after it is unlinked from the table, or by
-        // the drop of the hash; `'a` is within a guard's life and a borrow of the hash.
+        // the drop of the hash; the table is borrowed within a guard's life and a borrow of the hash.
         is_node(slot).then(|| unsafe { &*untag(slot) })
     }
 
     /// The first slot from `at` on that is empty or carries the tag of `hash`, and what is in it.
     #[inline(always)]
-    pub(super) fn candidate(self, hash: u64, mut at: usize) -> (usize, *mut Node<K, V>) {
+    pub(super) fn candidate(&self, hash: u64, mut at: usize) -> (usize, *mut N) {
         let tag = tag_of(hash);
         loop {
             let slot = self.slots[at].load(Ordering::Acquire);
@@ -177,17 +145,17 @@ impl<'a, K, V> Table<'a, K, V> {
     /// Follows the candidates, of which the first was found before.
     #[inline(always)]
     pub(super) fn get(
-        self,
+        &self,
         hash: u64,
-        (mut at, mut slot): (usize, *mut Node<K, V>),
-        eq: impl Fn(&K) -> bool,
-    ) -> Option<&'a Node<K, V>> {
+        (mut at, mut slot): (usize, *mut N),
+        eq: impl Fn(&N) -> bool,
+    ) -> Option<&N> {
         loop {
             if slot.is_null() {
                 return None;
             }
             if let Some(node) = self.node_at(slot)
-                && eq(&node.key)
+                && eq(node)
             {
                 return Some(node);
             }
@@ -196,14 +164,14 @@ impl<'a, K, V> Table<'a, K, V> {
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_slot(self, at: usize) {
+    pub(super) fn prefetch_slot(&self, at: usize) {
         prefetch(core::ptr::from_ref(&self.slots[at]));
     }
 
     /// Finds the entry or a place for it. The caller holds the shard's lock.
-    pub(super) fn search(self, hash: u64, rest: u64, eq: impl Fn(&K) -> bool) -> Place {
+    pub(super) fn search(&self, hash: u64, bits: u32, eq: impl Fn(&N) -> bool) -> Place {
         let tag = tag_of(hash);
-        let mut at = self.home(rest);
+        let mut at = self.home(rest(hash, bits));
         let mut free = None;
         loop {
             let slot = self.slots[at].load(Ordering::Acquire);
@@ -213,32 +181,53 @@ impl<'a, K, V> Table<'a, K, V> {
             if !is_node(slot) {
                 free.get_or_insert(at);
             // SAFETY: nodes of the shard are unlinked under its lock, which the caller holds.
-            } else if slot.addr() & !ADDRESS == tag && eq(unsafe { &(*untag(slot)).key }) {
+            } else if slot.addr() & !ADDRESS == tag && eq(unsafe { &*untag(slot) }) {
                 return Place::Found(at);
             }
             at = self.after(at);
         }
     }
 
-    /// Puts `node` into an empty slot of a table nobody else sees.
-    fn fill(self, node: *mut Node<K, V>, hash: u64, rest: u64) {
-        let mut at = self.home(rest);
+    /// Puts a node into a slot that has none. The caller holds the lock, or has the table alone.
+    fn put(&self, at: usize, slot: *mut N, upper: u32) {
+        self.uppers[at].store(upper, Ordering::Relaxed);
+        // Who reads the node reads its half of a hash.
+        self.slots[at].store(slot, Ordering::Release);
+    }
+
+    /// Puts what is to be in a slot into an empty one of a table nobody else sees.
+    fn fill(&self, slot: *mut N, upper: u32, bits: u32) {
+        let mut at = self.home(upper << bits);
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
             at = self.after(at);
         }
-        self.slots[at].store(pack(node, hash), Ordering::Relaxed);
+        self.put(at, slot, upper);
     }
 
-    /// The nodes in the order of slots; the caller holds the shard's lock, or has the table alone.
-    pub(super) fn nodes(self) -> impl Iterator<Item = *mut Node<K, V>> + 'a {
-        let slots = self.slots;
-        slots.iter().enumerate().filter_map(move |(at, slot)| {
-            if let Some(ahead) = slots.get(at + 8).filter(|_| !cfg!(loom)) {
+    /// Slots with a node, tags in them, and the upper halves of the hashes, in order. A slot that changes
+    /// meanwhile is seen with its half of then or of now.
+    pub(super) fn filled(&self) -> impl Iterator<Item = (*mut N, u32)> {
+        let both = self.slots.iter().zip(&self.uppers);
+        both.filter_map(|(slot, upper)| {
+            let slot = slot.load(Ordering::Acquire);
+            is_node(slot).then(|| (slot, upper.load(Ordering::Relaxed)))
+        })
+    }
+
+    /// The nodes in the order of slots.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = *mut N> {
+        self.slots.iter().enumerate().filter_map(move |(at, slot)| {
+            if let Some(ahead) = self.slots.get(at + 8).filter(|_| !cfg!(loom)) {
                 prefetch(untag(ahead.load(Ordering::Relaxed)));
             }
             let slot = slot.load(Ordering::Acquire);
             is_node(slot).then(|| untag(slot))
         })
+    }
+
+    /// Octets of the slots and what stands beside them.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.slots) + size_of_val(&*self.uppers)
     }
 }
 
@@ -253,7 +242,7 @@ pub(super) struct Fill {
 
 impl Fill {
     /// May slot `at` be filled? If so it is counted.
-    fn has_room<K, V>(&mut self, table: Table<'_, K, V>, at: usize) -> bool {
+    fn has_room<N>(&mut self, table: &Table<N>, at: usize) -> bool {
         let empty = table.slots[at].load(Ordering::Relaxed).is_null();
         let room = !empty || self.used < limit(table.len());
         self.used += usize::from(empty && room);
@@ -262,9 +251,9 @@ impl Fill {
 }
 
 /// A part of the hash space with a lock and a table of its own.
-pub(super) struct Shard<K, V> {
+pub(super) struct Shard<N> {
     /// Null: no entries yet. Changed under the lock.
-    table: AtomicPtr<Slot<K, V>>,
+    table: AtomicPtr<Table<N>>,
     pub(super) fill: SpinLock<Fill>,
     /// Entries. Changed under the lock.
     pub(super) live: AtomicUsize,
@@ -272,13 +261,13 @@ pub(super) struct Shard<K, V> {
     pub(super) changes: AtomicU64,
 }
 
-/// Nodes and a table that were unlinked and are to be retired.
-pub(super) struct Unlinked<K, V> {
-    pub(super) node: *mut Node<K, V>,
-    pub(super) table: *mut Slot<K, V>,
+/// A node and a table that were unlinked and are to be retired.
+pub(super) struct Unlinked<N> {
+    pub(super) node: *mut N,
+    pub(super) table: *mut Table<N>,
 }
 
-impl<K, V> Default for Unlinked<K, V> {
+impl<N> Default for Unlinked<N> {
     fn default() -> Self {
         Self {
             node: null_mut(),
@@ -287,7 +276,7 @@ impl<K, V> Default for Unlinked<K, V> {
     }
 }
 
-impl<K, V> Shard<K, V> {
+impl<N> Shard<N> {
     fn new() -> Self {
         Self {
             table: AtomicPtr::new(null_mut()),
@@ -297,12 +286,11 @@ impl<K, V> Shard<K, V> {
         }
     }
 
-    /// The table, if there is one. `'a` is within a guard's life.
+    /// The table, if there is one. The borrow is within a guard's life.
     #[inline(always)]
-    pub(super) fn table<'a>(&'a self) -> Option<Table<'a, K, V>> {
-        let first = self.table.load(Ordering::Acquire);
+    pub(super) fn table(&self) -> Option<&Table<N>> {
         // SAFETY: a table is freed a grace period after it was replaced, or with its root.
-        (!first.is_null()).then(|| unsafe { Table::from_raw(first) })
+        unsafe { self.table.load(Ordering::Acquire).as_ref() }
     }
 
     /// After a change, so that who sees the same generation twice has seen all changes but one that
@@ -313,8 +301,8 @@ impl<K, V> Shard<K, V> {
             .store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Puts `node` in place of the entry at `at`. The caller holds the lock.
-    pub(super) fn replace(&self, at: usize, node: *mut Node<K, V>, hash: u64) -> Unlinked<K, V> {
+    /// Puts `node` in place of the entry at `at`, which has the same hash. The caller holds the lock.
+    pub(super) fn replace(&self, at: usize, node: *mut N, hash: u64) -> Unlinked<N> {
         let table = self.table().expect("an entry was found in it");
         let old = table.slots[at].swap(pack(node, hash), Ordering::AcqRel);
         self.count(self.live.load(Ordering::Relaxed));
@@ -323,33 +311,30 @@ impl<K, V> Shard<K, V> {
             ..Unlinked::default()
         }
     }
-}
 
-impl<K: Hash, V> Shard<K, V> {
     /// Puts a new entry in, at `free` if a search found that. The caller holds the lock and has found
     /// no equal key.
     pub(super) fn add(
         &self,
         fill: &mut Fill,
         free: Option<usize>,
-        node: *mut Node<K, V>,
+        node: *mut N,
         hash: u64,
         bits: u32,
-    ) -> Unlinked<K, V> {
+    ) -> Unlinked<N> {
         let live = self.live.load(Ordering::Relaxed) + 1;
         let mut unlinked = Unlinked::default();
+        let (slot, upper) = (pack(node, hash), (hash >> 32) as u32);
         match (self.table(), free) {
-            (Some(table), Some(at)) if fill.has_room(table, at) => {
-                table.slots[at].store(pack(node, hash), Ordering::Release);
-            }
-            _ => unlinked.table = self.rebuild(fill, live, bits, Some((node, hash))),
+            (Some(table), Some(at)) if fill.has_room(table, at) => table.put(at, slot, upper),
+            _ => unlinked.table = self.rebuild(fill, live, bits, Some((slot, upper))),
         }
         self.count(live);
         unlinked
     }
 
     /// Takes the entry at `at` out. The caller holds the lock.
-    pub(super) fn remove(&self, fill: &mut Fill, at: usize, bits: u32) -> Unlinked<K, V> {
+    pub(super) fn remove(&self, fill: &mut Fill, at: usize, bits: u32) -> Unlinked<N> {
         let table = self.table().expect("an entry was found in it");
         let next = table.slots[table.after(at)].load(Ordering::Relaxed);
         let old;
@@ -388,53 +373,43 @@ impl<K: Hash, V> Shard<K, V> {
         fill: &mut Fill,
         live: usize,
         bits: u32,
-        more: Option<(*mut Node<K, V>, u64)>,
-    ) -> *mut Slot<K, V> {
-        let first = Table::<K, V>::allocate(len_for(live));
-        // SAFETY: allocated just now.
-        let fresh = unsafe { Table::from_raw(first) };
-        let mut used = 0;
-        if let Some((node, hash)) = more {
-            fresh.fill(node, hash, hash << bits);
-            used += 1;
+        more: Option<(*mut N, u32)>,
+    ) -> *mut Table<N> {
+        let fresh = Box::new(Table::new(len_for(live)));
+        let old = self.table().into_iter().flat_map(Table::filled);
+        fill.used = 0;
+        for (slot, upper) in more.into_iter().chain(old) {
+            fresh.fill(slot, upper, bits);
+            fill.used += 1;
         }
-        if let Some(table) = self.table() {
-            for node in table.nodes() {
-                // SAFETY: a node in the table, unlinked under the lock only.
-                let hash = hash_of(unsafe { &(*node).key });
-                fresh.fill(node, hash, hash << bits);
-                used += 1;
-            }
-        }
-        fill.used = used;
-        self.table.swap(first, Ordering::AcqRel)
+        self.table.swap(Box::into_raw(fresh), Ordering::AcqRel)
     }
 
     /// Forgets all entries: the table with the nodes in it is the caller's.
-    pub(super) fn clear(&self, fill: &mut Fill) -> *mut Slot<K, V> {
+    pub(super) fn clear(&self, fill: &mut Fill) -> *mut Table<N> {
         fill.used = 0;
         self.count(0);
         self.table.swap(null_mut(), Ordering::AcqRel)
     }
 }
 
-impl<K, V> Drop for Shard<K, V> {
+impl<N> Drop for Shard<N> {
     fn drop(&mut self) {
-        let first = self.table.load(Ordering::Acquire);
-        if !first.is_null() {
-            // SAFETY: the shard owns its table (not the nodes), and is gone from all eyes.
-            drop(unsafe { Box::from_raw(table_box(first)) });
+        let table = self.table.load(Ordering::Acquire);
+        if !table.is_null() {
+            // SAFETY: made by `Box`; the shard owns its table (not the nodes), and is gone from all eyes.
+            drop(unsafe { Box::from_raw(table) });
         }
     }
 }
 
 /// All shards: the hash's upper `bits` choose one.
-pub(super) struct Root<K, V> {
+pub(super) struct Root<N> {
     pub(super) bits: u32,
-    pub(super) shards: Box<[CachePadded<Shard<K, V>>]>,
+    pub(super) shards: Box<[CachePadded<Shard<N>>]>,
 }
 
-impl<K, V> Root<K, V> {
+impl<N> Root<N> {
     pub(super) fn new(bits: u32) -> Self {
         Self {
             bits,
@@ -449,37 +424,30 @@ impl<K, V> Root<K, V> {
     }
 
     #[inline(always)]
-    pub(super) fn shard(&self, hash: u64) -> &Shard<K, V> {
+    pub(super) fn shard(&self, hash: u64) -> &Shard<N> {
         &self.shards[self.index(hash)]
     }
-}
 
-impl<K: Hash, V> Root<K, V> {
     /// A root with `bits` and the entries of `shard`, whose lock the caller holds.
-    pub(super) fn split(shard: &Shard<K, V>, bits: u32) -> Self {
+    pub(super) fn split(shard: &Shard<N>, bits: u32) -> Self {
         let root = Self::new(bits);
         let Some(table) = shard.table() else {
             return root;
         };
         let mut counts = vec![0; 1 << bits];
-        let hashed = || {
-            table.nodes().map(|node| {
-                // SAFETY: nodes are unlinked under the lock only.
-                let hash = hash_of(unsafe { &(*node).key });
-                (node, hash)
-            })
-        };
-        hashed().for_each(|(_, hash)| counts[root.index(hash)] += 1);
+        let index = |upper: u32| root.index(u64::from(upper) << 32);
+        table
+            .filled()
+            .for_each(|(_, upper)| counts[index(upper)] += 1);
         for (shard, count) in root.shards.iter().zip(&counts) {
-            shard
-                .table
-                .store(Table::<K, V>::allocate(len_for(*count)), Ordering::Relaxed);
+            let table = Box::into_raw(Box::new(Table::new(len_for(*count))));
+            shard.table.store(table, Ordering::Relaxed);
             shard.live.store(*count, Ordering::Relaxed);
             shard.fill.lock().used = *count;
         }
-        for (node, hash) in hashed() {
-            let table = root.shard(hash).table().expect("allocated just now");
-            table.fill(node, hash, hash << bits);
+        for (slot, upper) in table.filled() {
+            let table = root.shards[index(upper)].table();
+            table.expect("made just now").fill(slot, upper, bits);
         }
         // Sums of changes must not fall.
         root.shards[0]

@@ -153,8 +153,6 @@ pub mod field {
 
 /// Words of a key: those of [`FlowKeys`] and that of the ranges.
 pub const WORDS: usize = FlowKeys::WORDS + 1;
-/// The word of the ranges.
-const RANGES: usize = FlowKeys::WORDS;
 
 /// A flat key; see the module's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -363,14 +361,13 @@ impl Key {
     }
 }
 
-/// Half a word, one of two at a place in a key: twice the word's, and one more for the upper half.
+/// The half of a key's words at a place; 0 beyond them.
 #[inline(always)]
-pub fn half(words: &[u64], place: u8) -> u32 {
-    let word = words.get(usize::from(place / 2)).copied();
-    (word.unwrap_or_default() >> (32 * (place % 2))) as u32
+pub fn half(halves: &[u32], place: u8) -> u32 {
+    halves.get(usize::from(place)).copied().unwrap_or_default()
 }
 
-/// The halves of a word.
+/// The halves of the word of the ranges.
 fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
@@ -391,9 +388,8 @@ pub struct Mask {
 impl Mask {
     /// The mask with the bits of `key`.
     pub fn new(key: Key) -> Self {
-        let words = key.flow.words();
-        let halves = (0..2 * RANGES as u8)
-            .map(|place| (place, half(words, place)))
+        let halves = (0..)
+            .zip(*key.flow.halves())
             .filter(|&(_, bits)| bits != 0)
             .collect();
         Self {
@@ -406,9 +402,9 @@ impl Mask {
 
     /// The key under the mask, half a word for each of the mask's.
     pub fn pack(&self, key: &Key) -> Packed {
-        let words = key.flow.words();
+        let flow = key.flow.halves();
         let masked = self.halves.iter();
-        let masked = masked.map(|&(place, bits)| half(words, place) & bits);
+        let masked = masked.map(|&(place, bits)| half(flow, place) & bits);
         let ranges = (self.ranges != 0).then(|| halves(key.ranges() & self.ranges));
         masked.chain(ranges.into_iter().flatten()).collect()
     }
@@ -426,9 +422,9 @@ impl Mask {
     /// The same of a packet's key.
     #[inline]
     pub fn sum_of(&self, flow: &FlowKeys) -> u64 {
-        let words = flow.words();
+        let flow = flow.halves();
         let masked = self.halves.iter();
-        hash(masked.map(|&(place, bits)| half(words, place) & bits))
+        hash(masked.map(|&(place, bits)| half(flow, place) & bits))
     }
 
     /// What the word `ranges` adds to that hash.
@@ -453,10 +449,10 @@ impl Mask {
     /// The key a packed one stands for; bits outside the mask are zero.
     pub fn unpack(&self, packed: &[u32]) -> Key {
         let mut key = Key::default();
-        let words = key.flow.words_mut();
+        let flow = key.flow.halves_mut();
         for (&(place, _), &half) in self.halves.iter().zip(packed) {
-            if let Some(word) = words.get_mut(usize::from(place / 2)) {
-                *word |= u64::from(half) << (32 * (place % 2));
+            if let Some(there) = flow.get_mut(usize::from(place)) {
+                *there = half;
             }
         }
         key.ranges = ranges_of(self.ranges_of(packed));
@@ -495,10 +491,10 @@ impl Masked<'_> {
     /// Whether it is `packed`.
     #[inline]
     pub fn is(&self, packed: &[u32]) -> bool {
-        let words = self.flow.words();
+        let flow = self.flow.halves();
         let mut differ = 0;
         for (&(place, bits), &packed) in self.mask.halves.iter().zip(packed) {
-            differ |= (half(words, place) & bits) ^ packed;
+            differ |= (half(flow, place) & bits) ^ packed;
         }
         differ == 0 && self.mask.ranges_of(packed) == self.ranges
     }

@@ -40,6 +40,13 @@ impl Half {
             ..self
         }
     }
+
+    /// It of the packet in a lane, under the mask.
+    #[inline(always)]
+    pub fn of(self, columns: &[Column], lane: usize) -> u32 {
+        let column = columns.get(usize::from(self.column));
+        column.map_or(0, |column| column[lane % GROUP] & self.bits)
+    }
 }
 
 /// The halves of a mask with their places in a key.

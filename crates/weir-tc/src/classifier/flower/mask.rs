@@ -10,15 +10,13 @@
 //! are looked up together ([`List::find_group`]): their keys' hashes under a mask are computed side by
 //! side, and the memory behind what passes the sieves is asked for before any of it is read.
 
-use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
-use weir_sync::hash::{RcuHash, Reached, Search, hash_of};
+use weir_sync::hash::{RcuHash, RcuSet};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
 use weir_sync::primitive::{CachePadded, Mutex, MutexGuard, prefetch};
 use weir_sync::rcu::{Domain, Guard, Published};
@@ -28,60 +26,8 @@ use super::Filter;
 use super::key::{Key, Mask, Packed, half, keys_of};
 use super::lanes::{self, Column, GROUP, Half, Sums};
 
-/// A filter in the table, by its key. The table grows, and the sieve is filled, without a look at filters:
-/// of a million none would be in a cache.
-struct ByKey(Itself);
-
-/// A filter in the table, as itself.
-struct Itself {
-    filter: Arc<Filter>,
-    /// The hash of its key, folded.
-    sum: u32,
-}
-
-impl Itself {
-    fn new(filter: &Arc<Filter>) -> Self {
-        Self {
-            filter: filter.clone(),
-            sum: fold(filter.packed.sum()) as u32,
-        }
-    }
-}
-
-impl Hash for Itself {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(u64::from(self.sum));
-    }
-}
-
-impl PartialEq for Itself {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.filter, &other.filter)
-    }
-}
-
-impl Eq for Itself {}
-
-impl Hash for ByKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl PartialEq for ByKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.sum == other.0.sum && self.0.filter.packed == other.0.filter.packed
-    }
-}
-
-impl Eq for ByKey {}
-
-/// To take out a filter, and no other with its key.
-impl Borrow<Itself> for ByKey {
-    fn borrow(&self) -> &Itself {
-        &self.0
-    }
-}
+/// Odd numbers that a folded hash is multiplied with; see [`place_of`].
+const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
 
 /// Where a hash of [`Packed::sum`] is found.
 #[inline(always)]
@@ -89,10 +35,36 @@ pub(super) fn place(sum: u64) -> u64 {
     place_of(fold(sum) as u32)
 }
 
-/// The same of a hash that is folded.
+/// The same of a hash that is folded: mixed, and twice, for both ends of what a set wants.
 #[inline(always)]
 fn place_of(folded: u32) -> u64 {
-    hash_of(&u64::from(folded))
+    let half = folded.wrapping_mul(MIX[0]);
+    let half = (half ^ (half >> 15)).wrapping_mul(MIX[1]);
+    u64::from(half) << 32 | u64::from(half)
+}
+
+/// The folded hash whose place has this upper half.
+fn folded_of(upper: u32) -> u32 {
+    const BACK: [u32; 2] = [inverse(MIX[0]), inverse(MIX[1])];
+    let half = upper.wrapping_mul(BACK[1]);
+    (half ^ (half >> 15) ^ (half >> 30)).wrapping_mul(BACK[0])
+}
+
+/// What an odd number is multiplied with for 1, modulo 2^32: each of Newton's steps doubles the bits that
+/// are right, of which an odd number has three.
+const fn inverse(odd: u32) -> u32 {
+    let mut inverse = odd;
+    let mut right = 3;
+    while right < 32 {
+        inverse = inverse.wrapping_mul(2_u32.wrapping_sub(odd.wrapping_mul(inverse)));
+        right *= 2;
+    }
+    inverse
+}
+
+/// Whether two filters under a mask have the same key.
+fn same_key(a: &Filter, b: &Filter) -> bool {
+    a.packed == b.packed
 }
 
 /// The ranges of the filters under a mask that has ranges.
@@ -112,8 +84,9 @@ struct Ranges {
 pub struct UnderMask {
     /// The mask.
     pub mask: Mask,
-    /// Filters by key.
-    filters: RcuHash<ByKey, ()>,
+    /// Filters by key. The set grows, and the sieve is filled, without a look at them: of a million none
+    /// would be in a cache.
+    filters: RcuSet<Filter>,
     /// Knows the hashes of their keys, without ranges.
     sieve: Sieve,
     /// Keys as given of filters that have bits outside the mask, by where the filter is.
@@ -130,7 +103,7 @@ impl UnderMask {
     fn new(domain: &Domain, mask: &Key) -> Arc<Self> {
         Arc::new(Self {
             mask: Mask::new(*mask),
-            filters: RcuHash::new(domain),
+            filters: RcuSet::new(domain),
             wholes: RcuHash::new(domain),
             sieve: Sieve::new(domain),
             refs: CachePadded(AtomicU32::new(1)),
@@ -190,32 +163,25 @@ impl UnderMask {
     ) -> Option<&'g Filter> {
         let masked = self.mask.masked(keys, ranges);
         let sum = sum.wrapping_add(self.mask.sum_of_ranges(ranges));
-        let found = self
-            .filters
-            .find(place(sum), |key| masked.is(&key.0.filter.packed), guard);
-        found.map(|(key, ())| &*key.0.filter)
-    }
-
-    /// Ends a search begun for a packet under a mask without ranges.
-    #[inline(always)]
-    fn finish<'g>(&self, reached: Reached<'g, ByKey, ()>, keys: &FlowKeys) -> Option<&'g Filter> {
-        let masked = self.mask.masked(keys, 0);
-        let found = reached.finish(|key| masked.is(&key.0.filter.packed));
-        found.map(|(key, ())| &*key.0.filter)
+        self.filters
+            .find(place(sum), |filter| masked.is(&filter.packed), guard)
     }
 
     /// Puts a filter into the table by `put`, for the sieve to know it.
     fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce() -> R) -> R {
         let sum = self.mask.sum(&filter.packed);
         self.sieve.add(sum, guard, put, |each| {
-            if let Some(each) = each {
-                for (ByKey(key), ()) in self.filters.iter(guard) {
-                    // Without ranges it is the same hash, and folding it again changes nothing.
-                    each(match self.mask.ranges {
-                        0 => u64::from(key.sum),
-                        _ => self.mask.sum(&key.filter.packed),
-                    });
+            match each {
+                // Without ranges it is the same hash, and folding it again changes nothing.
+                Some(each) if self.mask.ranges == 0 => {
+                    let uppers = self.filters.uppers(guard);
+                    uppers.for_each(|upper| each(u64::from(folded_of(upper))));
                 }
+                Some(each) => {
+                    let filters = self.filters.iter(guard);
+                    filters.for_each(|filter| each(self.mask.sum(&filter.packed)));
+                }
+                None => {}
             }
             self.filters.len(guard)
         })
@@ -224,7 +190,8 @@ impl UnderMask {
     /// Packs a key, and asks for the memory that [`contains`](Self::contains) reads first.
     pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
-        self.filters.search(place(packed.sum()), guard);
+        let reader = self.filters.reader(guard);
+        let _ = reader.and_then(|reader| reader.search(place(packed.sum())));
         packed
     }
 
@@ -233,7 +200,7 @@ impl UnderMask {
         self.filters
             .find(
                 place(packed.sum()),
-                |key| key.0.filter.packed == *packed,
+                |filter| filter.packed == *packed,
                 guard,
             )
             .is_some()
@@ -241,8 +208,11 @@ impl UnderMask {
 
     /// Puts a filter in; `false` if another has its key.
     pub fn insert(&self, filter: &Arc<Filter>, guard: &Guard) -> bool {
-        let key = ByKey(Itself::new(filter));
-        let put = || self.filters.insert_if_absent(key, (), guard);
+        let put = || {
+            let (place, filter) = (place(filter.packed.sum()), filter.clone());
+            self.filters
+                .insert_if_absent(place, filter, same_key, guard)
+        };
         if self.sift(filter, guard, put).is_err() {
             return false;
         }
@@ -256,7 +226,8 @@ impl UnderMask {
 
     /// Takes a filter out.
     pub fn remove(&self, filter: &Arc<Filter>, guard: &Guard) {
-        self.filters.remove(&Itself::new(filter), guard);
+        self.filters
+            .remove(place(filter.packed.sum()), filter, guard);
         self.change_ranges(guard, |order| {
             order.remove(filter);
         });
@@ -265,10 +236,11 @@ impl UnderMask {
     /// Puts `new` where `old` is; both have the same handle.
     pub fn replace(&self, old: &Arc<Filter>, new: &Arc<Filter>, guard: &Guard) {
         self.sift(new, guard, || {
-            self.filters.insert(ByKey(Itself::new(new)), (), guard)
+            let place = place(new.packed.sum());
+            self.filters.insert(place, new.clone(), same_key, guard);
         });
         if old.packed != new.packed {
-            self.filters.remove(&Itself::new(old), guard);
+            self.filters.remove(place(old.packed.sum()), old, guard);
         }
         self.change_ranges(guard, |order| {
             if let Some(place) = order.remove(old) {
@@ -322,12 +294,16 @@ struct Entry {
     under: Arc<UnderMask>,
 }
 
-/// How far the look-up of a packet under a mask has come.
-enum Step<'g> {
-    Begun(Search<'g, ByKey, ()>),
-    Reached(Reached<'g, ByKey, ()>),
-    /// The mask has ranges, each with a search of its own.
-    Ranges,
+impl Entry {
+    /// Whether the key of the packet in a lane, under the mask, which has no ranges, is `packed`.
+    #[inline(always)]
+    fn is(&self, columns: &[Column], lane: usize, packed: &[u32]) -> bool {
+        let mut differ = 0;
+        for (half, packed) in self.halves.iter().zip(packed) {
+            differ |= half.of(columns, lane) ^ packed;
+        }
+        differ == 0
+    }
 }
 
 /// Masks whose sieves are read side by side.
@@ -335,7 +311,7 @@ const ABREAST: usize = 16;
 
 /// Memory for the look-up of batches, used again and again.
 pub struct Scratch {
-    keys: [FlowKeys; GROUP],
+    keys: FlowKeys,
     /// The parts of the keys that masks read.
     columns: Vec<Column>,
     /// Of each mask the hashes of the keys under it.
@@ -349,7 +325,7 @@ pub struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         Self {
-            keys: [FlowKeys::EMPTY; GROUP],
+            keys: FlowKeys::EMPTY,
             columns: Vec::new(),
             sums: Vec::new(),
             passed: Vec::new(),
@@ -417,33 +393,32 @@ impl List {
         })
     }
 
-    /// [`find`](Self::find) for up to `GROUP` packets, their cache misses overlapped.
-    pub fn find_group<'a, 'g>(
+    /// [`find`](Self::find) for up to `GROUP` packets, those at `places`, their cache misses overlapped.
+    pub fn find_group<'g>(
         &'g self,
-        packets: impl Iterator<Item = &'a Packet>,
+        packets: &[Packet],
+        places: &[u8],
         scratch: &mut Scratch,
         guard: &'g Guard,
     ) -> [Option<&'g Filter>; GROUP] {
         let mut found = [None; GROUP];
-        let mut count = 0;
-        for (packet, keys) in packets.zip(&mut scratch.keys) {
-            keys_of(packet, self.used, keys);
-            count += 1;
-        }
+        let places = &places[..places.len().min(GROUP)];
+        let count = places.len();
         if count < GROUP / 4 {
-            for (found, keys) in found.iter_mut().zip(&scratch.keys).take(count) {
-                *found = self.find(keys, guard);
+            for (found, &place) in found.iter_mut().zip(places) {
+                keys_of(&packets[usize::from(place)], self.used, &mut scratch.keys);
+                *found = self.find(&scratch.keys, guard);
             }
             return found;
         }
         if scratch.columns.len() < self.columns.len() {
             scratch.columns.resize(self.columns.len(), [0; GROUP]);
         }
-        let keys = scratch.keys.iter().take(count).enumerate();
-        for (lane, keys) in keys {
-            let words = keys.words();
+        for (lane, &at) in places.iter().enumerate() {
+            keys_of(&packets[usize::from(at)], self.used, &mut scratch.keys);
+            let halves = scratch.keys.halves();
             for (column, &place) in scratch.columns.iter_mut().zip(&self.columns) {
-                column[lane] = half(words, place);
+                column[lane] = half(halves, place);
             }
         }
         // Lanes without a packet hold what was there before.
@@ -468,7 +443,7 @@ impl List {
             scratch.passed.extend(passed);
         }
         if scratch.passed.iter().any(|&passed| passed != 0) {
-            self.settle(scratch, &mut found, guard);
+            self.settle(packets, places, scratch, &mut found, guard);
         }
         scratch.dense = found.iter().flatten().count() > count / 2;
         found
@@ -477,72 +452,80 @@ impl List {
     /// Looks packets up under the masks whose sieves they passed.
     fn settle<'g>(
         &'g self,
+        packets: &[Packet],
+        places: &[u8],
         scratch: &mut Scratch,
         found: &mut [Option<&'g Filter>; GROUP],
         guard: &'g Guard,
     ) {
-        // Each stage asks for what the next one reads: slots, nodes, filters. A packet whose slots say
-        // that a sieve was wrong goes on with the next mask it passed.
-        let mut ahead = [const { None }; GROUP];
+        // Each stage asks for what the next one reads: slots, filters. A packet whose slots say that a
+        // sieve was wrong goes on with the next mask it passed.
+        let mut reached = [const { None }; GROUP];
+        let mut ranged = 0;
         let mut open = u32::MAX;
         while open != 0 {
             let mut begun = 0;
+            let mut searches = [const { None }; GROUP];
             let sums = scratch.sums.iter();
             for ((entry, passed), sums) in self.masks.iter().zip(&mut scratch.passed).zip(sums) {
                 let now = *passed & open & !begun;
-                begun |= now;
-                *passed &= !now;
-                for lane in bits(now) {
-                    let (Some(ahead), Some(&sum)) = (ahead.get_mut(lane), sums.get(lane)) else {
-                        continue;
-                    };
-                    let under = &*entry.under;
-                    let step = match under.mask.ranges {
-                        0 => under.filters.search(place_of(sum), guard).map(Step::Begun),
-                        _ => Some(Step::Ranges),
-                    };
-                    *ahead = step.map(|step| (under, step));
+                if now == 0 {
+                    continue;
                 }
-            }
-            open = begun;
-            for lane in bits(begun) {
-                let Some(ahead) = ahead.get_mut(lane) else {
+                begun |= now;
+                if entry.under.mask.ranges != 0 {
+                    ranged |= now;
+                    continue;
+                }
+                *passed &= !now;
+                let Some(reader) = entry.under.filters.reader(guard) else {
                     continue;
                 };
-                *ahead = match ahead.take() {
-                    Some((under, Step::Begun(search))) => search
-                        .reach()
-                        .map(|reached| (under, Step::Reached(reached))),
-                    other => other,
+                for lane in bits(now) {
+                    let search = reader.search(place_of(sums[lane]));
+                    searches[lane] = search.map(|search| (entry, search));
+                }
+            }
+            open = 0;
+            for lane in bits(begun) {
+                let Some((entry, search)) = searches[lane].take() else {
+                    continue;
                 };
-                if ahead.is_some() {
-                    open &= !(1 << lane);
+                match search.reach() {
+                    Some(at) => {
+                        // The first line is asked for.
+                        let start = at.address().cast::<[u8; 64]>();
+                        prefetch(start.wrapping_add(1));
+                        reached[lane] = Some((entry, at));
+                    }
+                    None => open |= 1 << lane,
                 }
             }
         }
-        for ahead in ahead.iter().flatten() {
-            if let (_, Step::Reached(reached)) = ahead
-                && let Some(key) = reached.likely()
-            {
-                let start = Arc::as_ptr(&key.0.filter).cast::<[u8; 64]>();
-                (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
+        for (lane, (reached, found)) in reached.into_iter().zip(&mut *found).enumerate() {
+            if let Some((entry, reached)) = reached {
+                *found = reached.finish(|filter| entry.is(&scratch.columns, lane, &filter.packed));
             }
         }
-        for ((ahead, keys), found) in ahead.into_iter().zip(&scratch.keys).zip(&mut *found) {
-            *found = ahead.and_then(|(under, step)| match step {
-                Step::Reached(reached) => under.finish(reached, keys),
-                Step::Begun(_) | Step::Ranges => under.find(keys, under.mask.sum_of(keys), guard),
+        // What is left to look at, seldom: masks with ranges, and those behind one whose filter was
+        // another's.
+        let left = scratch
+            .passed
+            .iter()
+            .fold(ranged, |left, passed| left | passed);
+        for lane in bits(left) {
+            let (Some(&place), None) = (places.get(lane), found[lane]) else {
+                continue;
+            };
+            keys_of(&packets[usize::from(place)], self.used, &mut scratch.keys);
+            let mut masks = self.masks.iter().zip(&scratch.passed);
+            found[lane] = masks.find_map(|(entry, passed)| match passed >> lane & 1 {
+                0 => None,
+                _ => {
+                    let sum = entry.under.mask.sum_of(&scratch.keys);
+                    entry.under.find(&scratch.keys, sum, guard)
+                }
             });
-        }
-        // What is left to look at, seldom: masks behind one whose filter was another's.
-        for (entry, &passed) in self.masks.iter().zip(&scratch.passed) {
-            for lane in bits(passed) {
-                if let (Some(keys), Some(found @ None)) =
-                    (scratch.keys.get(lane), found.get_mut(lane))
-                {
-                    *found = entry.under.find(keys, entry.under.mask.sum_of(keys), guard);
-                }
-            }
         }
     }
 }

@@ -291,20 +291,16 @@ impl Classifier for Flower {
     ) -> bool {
         let list = self.masks.list(guard);
         while wanted != 0 && !list.is_empty() {
-            let mut places = [0; GROUP];
-            let mut count = 0;
-            for place in &mut places {
-                if wanted == 0 {
-                    break;
-                }
-                *place = wanted.trailing_zeros() as usize;
+            let (mut places, mut count) = ([0; GROUP], 0);
+            while wanted != 0 && count < GROUP {
+                places[count] = wanted.trailing_zeros() as u8;
                 wanted &= wanted - 1;
                 count += 1;
             }
-            let places = places.iter().take(count);
-            let group = places.clone().filter_map(|&place| packets.get(place));
-            let found = list.find_group(group, &mut lookup.flower, guard);
-            for (&place, filter) in places.zip(found) {
+            let places = &places[..count];
+            let found = list.find_group(packets, places, &mut lookup.flower, guard);
+            for (&place, filter) in places.iter().zip(found) {
+                let place = usize::from(place);
                 if let (Some(filter), Some(hit)) = (filter, hits.get_mut(place)) {
                     filter.exts.prefetch();
                     *hit = Some(Hit {
