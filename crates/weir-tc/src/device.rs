@@ -191,7 +191,16 @@ impl DeviceTc {
     pub(crate) fn publish_root(&self, root: Option<&Arc<Node>>) {
         let waits = root.filter(|root| root.ops.kind != qdisc::noqueue::OPS.kind);
         let queues = waits.map(Queues::of);
-        let classes = |queues: Option<&Queues>| queues.and_then(|queues| queues.classes);
+        // A root with traffic classes that comes or goes, whichever they are.
+        let classes = |queues: Option<&Queues>| {
+            let classes = queues.and_then(|queues| queues.classes);
+            (
+                queues
+                    .filter(|_| classes.is_some())
+                    .map(|queues| queues.handle),
+                classes,
+            )
+        };
         let guard = self.queue.domain().pin();
         if classes(self.queue.load(&guard)) != classes(queues.as_ref()) {
             // `netdev_set_num_tc`, `netdev_reset_tc`

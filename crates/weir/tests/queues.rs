@@ -162,6 +162,11 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
             cat $(map 3)
             echo 1 > $(map 3)
             cat $(map 3)
+            tc qdisc replace dev q0 root handle 7: mqprio num_tc 2 map 0 1 queues 2@0 2@2 hw 0
+            cat $(map 3)
+            echo 1 > $(map 3)
+            tc qdisc replace dev q0 parent 7:4 pfifo
+            cat $(map 3)
             tc qdisc del dev q0 root
             cat $(map 3)"
         ),
@@ -174,7 +179,7 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
     let lines: Vec<_> = printed.lines().collect();
     assert_eq!(lines[..6], ["xps_cpus", "0", "0", "0", "1", "1"]);
     assert_eq!(lines[6..10], ["refused"; 4]);
-    assert!(printed.ends_with("\n0\n1\n0\n"), "{printed}");
+    assert!(printed.ends_with("\n0\n1\n0\n1\n0\n"), "{printed}");
 }
 
 #[test]
