@@ -79,6 +79,7 @@ scripts! {
     monitor = "monitor",
     mtu = "mtu",
     neigh = "neigh",
+    neigh_flags = "neigh-flags",
     netns = "netns",
     refused = "refused",
     route = "route",

@@ -183,6 +183,7 @@ fn change(
         weak: false,
         admin: false,
         router: None,
+        learned_elsewhere: None,
     };
     // A permanent entry stays as it is.
     let _ = entry.update(cx.stack, cx.guard, device, update);

@@ -290,6 +290,7 @@ fn solicited(
             weak: true,
             admin: false,
             router: None,
+            learned_elsewhere: None,
         },
     );
     if known {
@@ -343,6 +344,7 @@ fn advertised(
                 weak: true,
                 admin: false,
                 router: Some(flags & NA_ROUTER != 0),
+                learned_elsewhere: None,
             },
         );
     }
@@ -375,6 +377,7 @@ fn router_solicited(
             weak: true,
             admin: false,
             router: Some(false),
+            learned_elsewhere: None,
         },
     );
     Ok(())

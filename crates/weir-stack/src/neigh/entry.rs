@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_netlink::nda::ntf;
 use weir_netlink::rtm;
 use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
@@ -80,6 +81,8 @@ pub struct Update {
     pub admin: bool,
     /// Sets or clears the router flag.
     pub router: Option<bool>,
+    /// Sets or clears the mark of an entry that a control plane made and keeps (`NTF_EXT_LEARNED`).
+    pub learned_elsewhere: Option<bool>,
 }
 
 /// Why an update was refused.
@@ -199,14 +202,14 @@ impl Neighbour {
         self.inner().protocol = protocol;
     }
 
-    /// Marks an entry that a control plane made and keeps (`NTF_EXT_LEARNED`).
-    pub fn set_learned_elsewhere(&self, yes: bool) {
-        let flag = weir_netlink::nda::ntf::EXT_LEARNED;
-        if yes {
-            self.flags.fetch_or(flag, Relaxed);
+    /// Sets or clears a flag (`NTF_*`); answers whether that changed it.
+    fn set_flag(&self, flag: u8, yes: bool) -> bool {
+        let before = if yes {
+            self.flags.fetch_or(flag, Relaxed)
         } else {
-            self.flags.fetch_and(!flag, Relaxed);
-        }
+            self.flags.fetch_and(!flag, Relaxed)
+        };
+        (before & flag != 0) != yes
     }
 
     /// Notes that the neighbour answered (`neigh_confirm`).
@@ -436,12 +439,14 @@ impl Neighbour {
             return Err(Refused::NotAdmin);
         }
         let old_mac = self.mac();
+        let learned = update.learned_elsewhere;
+        let marked = learned.is_some_and(|yes| self.set_flag(ntf::EXT_LEARNED, yes));
         if new & nud::VALID == 0 {
             self.disarm(stack, &mut inner);
-            let changed = old != new;
+            let mut changed = old & nud::VALID != 0;
             self.set_state(new);
-            inner.updated = now;
             let lost = if new & nud::FAILED != 0 && old & (nud::INCOMPLETE | nud::PROBE) != 0 {
+                changed = true;
                 inner.waiting_octets = 0;
                 std::mem::take(&mut inner.waiting)
             } else {
@@ -465,7 +470,13 @@ impl Neighbour {
             (Some(mac), Some(old)) if mac == old => old,
             (Some(mac), _) => mac,
             (None, Some(old)) => old,
-            (None, None) => return Err(Refused::NoAddress),
+            (None, None) => {
+                drop(inner);
+                if marked {
+                    self.notify(stack, guard);
+                }
+                return Err(Refused::NoAddress);
+            }
         };
         if new & nud::CONNECTED != 0 {
             inner.confirmed = now;
@@ -479,6 +490,9 @@ impl Neighbour {
                 new = nud::STALE;
             } else {
                 drop(inner);
+                if marked {
+                    self.notify(stack, guard);
+                }
                 return Ok(());
             }
             let _ = old_mac;
@@ -491,7 +505,9 @@ impl Neighbour {
             new = old;
         }
         let mac_changed = take_mac && old_mac != Some(mac);
-        let router_changed = update.router.is_some_and(|router| self.set_router(router));
+        let router_changed = update
+            .router
+            .is_some_and(|yes| self.set_flag(ntf::ROUTER, yes));
         let state_changed = new != old;
         if mac_changed || state_changed {
             inner.updated = now;
@@ -528,42 +544,56 @@ impl Neighbour {
                 }
             }));
         }
-        if mac_changed || state_changed || router_changed {
+        if mac_changed || state_changed || router_changed || marked {
             self.notify(stack, guard);
         }
         Ok(())
     }
 
-    fn set_router(&self, router: bool) -> bool {
-        use weir_netlink::nda::ntf::ROUTER;
-        let before = if router {
-            self.flags.fetch_or(ROUTER, Relaxed)
-        } else {
-            self.flags.fetch_and(!ROUTER, Relaxed)
-        };
-        (before & ROUTER != 0) != router
-    }
-
-    /// Begins to resolve without a packet (`neigh_event_send(neigh, NULL)`).
-    pub fn resolve(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>) {
+    /// Uses the entry on request, without a packet: it is no longer permanent, and resolved if need be
+    /// (`NEIGH_UPDATE_F_USE`, `neigh_event_send`). Solicitations are sent on a stack CPU.
+    pub fn make_used(
+        self: &Arc<Self>,
+        stack: &Stack,
+        guard: &Guard,
+        device: &Arc<Device>,
+        learned_elsewhere: bool,
+    ) -> Result<(), Refused> {
         let conf = conf(device, self.key.address);
+        let now = stack.clock.now();
         let mut inner = self.inner();
         if inner.dead {
-            return;
+            return Err(Refused::Dead);
         }
-        let state = self.state();
-        if state & nud::STALE != 0 {
-            self.set_state(nud::DELAY);
-            let time = cx.now + ms(conf, Neigh::DelayFirstProbeTime);
-            self.arm(cx.stack, &mut inner, time);
-        } else if state & (nud::CONNECTED | nud::DELAY | nud::PROBE | nud::INCOMPLETE) == 0 {
-            inner.probes = conf.get(Neigh::UcastSolicit).max(0) as u32;
-            self.set_state(nud::INCOMPLETE);
-            let time = cx.now + retransmit(conf);
-            self.arm(cx.stack, &mut inner, time);
-            drop(inner);
-            self.probe(cx, device, None);
+        let marked = self.set_flag(ntf::EXT_LEARNED, learned_elsewhere);
+        let mut state = self.state() & !nud::PERMANENT;
+        let mut probe = false;
+        if state & (nud::CONNECTED | nud::DELAY | nud::PROBE | nud::INCOMPLETE) == 0 {
+            inner.updated = now;
+            if state & nud::STALE != 0 {
+                state = nud::DELAY;
+                let time = now + ms(conf, Neigh::DelayFirstProbeTime);
+                self.arm(stack, &mut inner, time);
+            } else if conf.get(Neigh::McastSolicit) + conf.get(Neigh::AppSolicit) > 0 {
+                inner.probes = conf.get(Neigh::UcastSolicit).max(0) as u32;
+                state = nud::INCOMPLETE;
+                self.arm(stack, &mut inner, now + retransmit(conf));
+                probe = true;
+            } else {
+                state = nud::FAILED;
+            }
         }
+        self.set_state(state);
+        drop(inner);
+        self.touch(now);
+        if probe {
+            let (me, device) = (self.clone(), device.clone());
+            stack.post(Box::new(move |cx| me.probe(cx, &device, None)));
+        }
+        if marked {
+            self.notify(stack, guard);
+        }
+        Ok(())
     }
 
     /// The entry leaves the table.

@@ -219,11 +219,11 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if let Some(protocol) = attrs.u8(nda::PROTOCOL)? {
         entry.set_protocol(protocol);
     }
+    let learned = message.flags & ntf::EXT_LEARNED != 0;
     if message.flags & ntf::USE != 0 {
-        let (entry, device) = (entry.clone(), device.clone());
-        ctl.stack
-            .post(Box::new(move |cx| entry.resolve(cx, &device)));
-        return Ok(());
+        return entry
+            .make_used(ctl.stack, ctl.guard, &device, learned)
+            .map_err(told);
     }
     let update = Update {
         mac,
@@ -233,17 +233,20 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         weak: false,
         admin: true,
         router: replace.then_some(message.flags & ntf::ROUTER != 0),
+        learned_elsewhere: Some(learned),
     };
-    if replace {
-        entry.set_learned_elsewhere(message.flags & ntf::EXT_LEARNED != 0);
-    }
     entry
         .update(ctl.stack, ctl.guard, &device, update)
-        .map_err(|refused| match refused {
-            Refused::NoAddress => Error::msg(errno::EINVAL, "No link layer address given"),
-            Refused::Dead => Error::msg(errno::EINVAL, "Neighbor entry is now dead"),
-            Refused::NotAdmin => Error::new(errno::EPERM),
-        })
+        .map_err(told)
+}
+
+/// Why an update was refused, as its sender hears it.
+fn told(refused: Refused) -> Error {
+    match refused {
+        Refused::NoAddress => Error::msg(errno::EINVAL, "No link layer address given"),
+        Refused::Dead => Error::msg(errno::EPERM, "Neighbor entry is now dead"),
+        Refused::NotAdmin => Error::new(errno::EPERM),
+    }
 }
 
 /// `neigh_delete`
@@ -270,6 +273,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         weak: false,
         admin: true,
         router: None,
+        learned_elsewhere: Some(false),
     };
     entry
         .update(ctl.stack, ctl.guard, &device, update)
