@@ -99,6 +99,47 @@ pub struct Names {
     pub alias: Option<String>,
 }
 
+/// Addresses a device takes beside its own, of requests (`dev->uc`, `dev->mc`). Devices here take every frame, so
+/// they are only shown.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    unicast: Vec<Mac>,
+    multicast: Vec<Mac>,
+}
+
+impl Taken {
+    /// The list an address belongs to; those of the bridge group are among the unicast ones, as in Linux.
+    fn list(&mut self, mac: &Mac) -> &mut Vec<Mac> {
+        let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
+        match mac[0] & 1 == 0 || bridge {
+            true => &mut self.unicast,
+            false => &mut self.multicast,
+        }
+    }
+
+    /// Adds an address; `false` if it is there.
+    pub fn add(&mut self, mac: Mac) -> bool {
+        let list = self.list(&mac);
+        let new = !list.contains(&mac);
+        if new {
+            list.push(mac);
+        }
+        new
+    }
+
+    /// Takes an address out; `false` if it is not there.
+    pub fn remove(&mut self, mac: &Mac) -> bool {
+        let list = self.list(mac);
+        let at = list.iter().position(|other| other == mac);
+        at.map(|at| list.remove(at)).is_some()
+    }
+
+    /// All, in the order in which they came, the multicast ones last.
+    pub fn iter(&self) -> impl Iterator<Item = &Mac> {
+        self.unicast.iter().chain(&self.multicast)
+    }
+}
+
 /// Limits of segmentation offload: kept and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
@@ -161,6 +202,7 @@ pub struct Device {
     /// [`crate::link::operstate`].
     operstate: AtomicU8,
     offload: Mutex<Offload>,
+    taken: Mutex<Taken>,
     registered: AtomicBool,
     /// Whether it is about to leave its namespace, see [`Device::is_leaving`]: [`HERE`], [`MOVING`] or
     /// [`DYING`].
@@ -239,6 +281,7 @@ impl Device {
             link_mode: AtomicU8::new(0),
             operstate: AtomicU8::new(0),
             offload: Mutex::default(),
+            taken: Mutex::default(),
             registered: AtomicBool::new(false),
             leaving: AtomicU8::new(HERE),
             namespace: Published::new(domain, ns.clone()),
@@ -469,6 +512,11 @@ impl Device {
 
     pub(crate) fn set_known_operstate(&self, state: u8) {
         self.operstate.store(state, Relaxed);
+    }
+
+    /// Addresses it takes beside its own.
+    pub(crate) fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `IFLA_GSO_MAX_SIZE` and its like say; nothing here makes or takes such packets.

@@ -73,6 +73,7 @@ scripts! {
     address6 = "address6",
     batch = "batch",
     dad = "dad",
+    fdb = "fdb",
     ifb = "ifb",
     link = "link",
     link_names = "link-names",

@@ -2,14 +2,16 @@
 //! Forwarding tables: RTM_NEWNEIGH, RTM_DELNEIGH and RTM_GETNEIGH of family AF_BRIDGE
 //! (`rtnl_fdb_add`, `rtnl_fdb_del`, `rtnl_fdb_get`, `rtnl_fdb_dump` of net/core/rtnetlink.c).
 //!
-//! A kind of link with a table of its own gives an [`Fdb`]. Not served: bridges, and the addresses
-//! other devices take (`ndo_dflt_fdb_add`), neither added nor shown.
+//! A kind of link with a table of its own gives an [`Fdb`]; of others the table is the list of addresses
+//! they take (`ndo_dflt_fdb_add`), which are only shown, for they take every frame. Not served: bridges; not
+//! shown: the addresses of groups that IP joins.
 
 use std::sync::Arc;
 
-use weir_netlink::nda::{self, ntf};
+use weir_netlink::nda::{self, ntf, nud};
 use weir_netlink::{
-    Error, NdMsg, Policy, Rule, Strictness, Table, Writer, af, errno, ifla, policy, rtm,
+    Error, Message, NdMsg, Policy, Rule, Strictness, Table, Writer, af, errno, ifla, nlm, policy,
+    rtm,
 };
 use weir_sync::rcu::Guard;
 
@@ -97,29 +99,66 @@ fn vid(attrs: &Table<'_>) -> Result<u16, Error> {
     }
 }
 
-fn own<'a>(device: &'a Device, message: &NdMsg) -> Result<&'a dyn Fdb, Error> {
+/// Whether the device itself is asked.
+fn check_self(message: &NdMsg) -> Result<(), Error> {
     if message.flags & ntf::SELF == 0 {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
-    device.link.fdb().ok_or(Error::unsupported(
-        "Weir keeps no forwarding table for this kind of device",
-    ))
+    Ok(())
+}
+
+/// `ndo_dflt_fdb_add`
+fn take(ctl: &Ctl<'_>, device: &Device, message: &NdMsg, mac: Mac, vid: u16) -> Result<(), Error> {
+    let local = message.state == 0 || message.state & nud::PERMANENT != 0;
+    if !local || vid != 0 {
+        return Err(Error::new(errno::EINVAL));
+    }
+    if !device.taken().add(mac) && ctl.has(nlm::F_EXCL) {
+        return Err(Error::new(errno::EEXIST));
+    }
+    Ok(())
+}
+
+/// `ndo_dflt_fdb_del`
+fn refuse(device: &Device, message: &NdMsg, mac: Mac) -> Result<(), Error> {
+    if message.state & nud::PERMANENT == 0 {
+        return Err(Error::new(errno::EINVAL));
+    }
+    match device.taken().remove(&mac) {
+        true => Ok(()),
+        false => Err(Error::new(errno::ENOENT)),
+    }
+}
+
+/// `ndo_dflt_fdb_dump`
+fn shown(device: &Device) -> Vec<Vec<u8>> {
+    let message = |mac: &Mac| {
+        let mut out = Writer::new();
+        entry(&mut out, device, mac, 0, nud::PERMANENT);
+        out.bytes().to_vec()
+    };
+    device.taken().iter().map(message).collect()
+}
+
+/// `nlmsg_populate_fdb_fill`
+fn entry(out: &mut Writer, device: &Device, mac: &Mac, vid: u16, state: u16) {
+    out.fixed(&NdMsg {
+        family: af::BRIDGE,
+        ifindex: device.ifindex() as i32,
+        state,
+        flags: ntf::SELF,
+        ..NdMsg::default()
+    });
+    out.put(nda::LLADDR, mac);
+    if vid != 0 {
+        out.put_u16(nda::VLAN, vid);
+    }
 }
 
 /// Tells listeners that a request was served (`rtnl_fdb_notify`).
 fn notify(ctl: &Ctl<'_>, device: &Device, ty: u16, mac: Mac, vid: u16, state: u16) {
     crate::rtnl::announce(ctl.ns, rtm::grp::NEIGH, ty, |out| {
-        out.fixed(&NdMsg {
-            family: af::BRIDGE,
-            ifindex: device.ifindex() as i32,
-            state,
-            flags: ntf::SELF,
-            ..NdMsg::default()
-        });
-        out.put(nda::LLADDR, &mac);
-        if vid != 0 {
-            out.put_u16(nda::VLAN, vid);
-        }
+        entry(out, device, &mac, vid, state);
     });
 }
 
@@ -127,16 +166,48 @@ fn notify(ctl: &Ctl<'_>, device: &Device, ty: u16, mac: Mac, vid: u16, state: u1
 pub fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (message, attrs, device, mac, vid) =
         named(ctl, "FDB add only supported for Ethernet devices")?;
-    own(&device, &message)?.add(ctl, &device, &message, &attrs, mac)?;
+    check_self(&message)?;
+    match device.link.fdb() {
+        Some(fdb) => fdb.add(ctl, &device, &message, &attrs, mac)?,
+        None => take(ctl, &device, &message, mac, vid)?,
+    }
     notify(ctl, &device, rtm::NEWNEIGH, mac, vid, message.state);
     Ok(())
 }
 
+/// Whether a request may ask for many entries at once.
+pub fn has_bulk(request: &Message<'_>) -> bool {
+    request.header.ty == rtm::DELNEIGH && request.family() == Some(af::BRIDGE)
+}
+
+/// A request to delete many at once: no kind of device does so.
+fn delete_many(ctl: &Ctl<'_>) -> Result<(), Error> {
+    let (message, attrs) = ctl.message.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
+    if message.ifindex == 0 {
+        return Err(text("invalid ifindex"));
+    }
+    let index = u32::try_from(message.ifindex).ok();
+    let device = index.and_then(|index| ctl.ns.device(index, ctl.guard));
+    let device = device.ok_or(Error::msg(errno::ENODEV, "unknown ifindex"))?;
+    if device.link.hardware_type() != ifla::arphrd::ETHER {
+        return Err(text("FDB delete only supported for Ethernet devices"));
+    }
+    vid(&attrs)?;
+    Err(Error::new(errno::EOPNOTSUPP))
+}
+
 /// `rtnl_fdb_del`
 pub fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    if ctl.has(nlm::F_BULK) {
+        return delete_many(ctl);
+    }
     let (message, attrs, device, mac, vid) =
         named(ctl, "FDB delete only supported for Ethernet devices")?;
-    own(&device, &message)?.delete(ctl, &device, &attrs, mac)?;
+    check_self(&message)?;
+    match device.link.fdb() {
+        Some(fdb) => fdb.delete(ctl, &device, &attrs, mac)?,
+        None => refuse(&device, &message, mac)?,
+    }
     notify(ctl, &device, rtm::DELNEIGH, mac, vid, message.state);
     Ok(())
 }
@@ -159,19 +230,30 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         None => return Err(text("Missing lookup address for fdb get request")),
     };
     vid(&attrs)?;
+    let no_get = Error::msg(
+        errno::EOPNOTSUPP,
+        "Fdb get operation not supported by device",
+    );
     let index = u32::try_from(message.ifindex).unwrap_or(0);
+    let master = attrs.u32(nda::MASTER)?.unwrap_or(0);
+    if index == 0 && master != 0 {
+        return Err(match ctl.ns.device(master, ctl.guard) {
+            None => text("Invalid master ifindex"),
+            Some(_) => no_get,
+        });
+    }
     if index == 0 {
         return Err(Error::msg(errno::ENODEV, "No device specified"));
     }
     let device = ctl.ns.device(index, ctl.guard).cloned();
     let device = device.ok_or(Error::msg(errno::ENODEV, "Unknown device ifindex"))?;
+    if master != 0 {
+        return Err(text("Master and device are mutually exclusive"));
+    }
     if message.flags == 0 || message.flags & ntf::MASTER != 0 {
         return Err(text("Device is not a bridge port"));
     }
-    let fdb = device.link.fdb().ok_or(Error::msg(
-        errno::EOPNOTSUPP,
-        "Fdb get operation not supported by device",
-    ))?;
+    let fdb = device.link.fdb().ok_or(no_get)?;
     fdb.get(ctl, &device, &attrs, mac)
 }
 
@@ -211,11 +293,13 @@ pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         }
     } else {
         for device in ctl.ns.all_devices() {
-            if (only == 0 || only == device.ifindex())
-                && let Some(fdb) = device.link.fdb()
-            {
-                messages.extend(fdb.messages(ctl.stack, ctl.guard, &device));
+            if only != 0 && only != device.ifindex() {
+                continue;
             }
+            messages.extend(match device.link.fdb() {
+                Some(fdb) => fdb.messages(ctl.stack, ctl.guard, &device),
+                None => shown(&device),
+            });
         }
     }
     Ok(Collected::boxed(

@@ -387,6 +387,7 @@ pub fn move_to(
         }
         let (name, index) = plan(to)?;
         source.leave(ctl.guard, from, device);
+        *device.taken() = Default::default();
         device.names().name = name;
         device.set_namespace(target.clone());
         target.enter(ctl.guard, to, device, index);
