@@ -541,10 +541,10 @@ impl Hook {
             return 0;
         }
         starts.iter().for_each(|start| start.prefetch(cx.cpu));
-        let mut starts = starts.into_iter();
+        let mut starts = starts.iter();
         let (mut chosen, mut kept, mut dropped) = (0, 0, 0);
         batch.filter_map(|mut packet| {
-            let start = starts.next().unwrap_or_default();
+            let start = starts.next().copied().unwrap_or_default();
             if start.is_end() {
                 kept += 1;
                 return Some(packet);

@@ -109,15 +109,19 @@ fn sums_by(
         let Some(column) = columns.get(usize::from(half.column)) else {
             continue;
         };
-        let parts = product(
-            &column.map(|value| u64::from(value & half.bits)),
-            half.factor,
-        );
-        for (sum, part) in sums.iter_mut().zip(parts) {
-            *sum = sum.wrapping_add(part);
+        // Plain loops: these become vector instructions also where closures are not inlined.
+        let mut masked = [0; GROUP];
+        for lane in 0..GROUP {
+            masked[lane] = u64::from(column[lane] & half.bits);
+        }
+        let parts = product(&masked, half.factor);
+        for lane in 0..GROUP {
+            sums[lane] = sums[lane].wrapping_add(parts[lane]);
         }
     }
-    *out = sums.map(|sum| fold(sum) as u32);
+    for lane in 0..GROUP {
+        out[lane] = fold(sums[lane]) as u32;
+    }
     if let Some(view) = view.filter(View::is_far) {
         // The word's place is in the sum itself.
         out.iter().for_each(|&sum| view.prefetch((sum, 0)));
@@ -126,12 +130,14 @@ fn sums_by(
 
 #[inline(always)]
 fn pass_by(product: impl Fn(&Lanes, u32) -> Lanes + Copy, sums: &Sums, view: View<'_>) -> u32 {
-    let folded = sums.map(u64::from);
+    let mut folded = [0; GROUP];
+    for lane in 0..GROUP {
+        folded[lane] = u64::from(sums[lane]);
+    }
     let mixed = product(&folded, MIX);
-    let spots = folded.into_iter().zip(mixed);
     let mut pass = 0;
-    for (lane, (folded, mixed)) in spots.enumerate() {
-        pass |= (view.test(spot_of(folded, mixed)) as u32) << lane;
+    for lane in 0..GROUP {
+        pass |= (view.test(spot_of(folded[lane], mixed[lane])) as u32) << lane;
     }
     pass
 }

@@ -502,9 +502,10 @@ impl List {
                 }
             }
         }
-        for (lane, (reached, found)) in reached.into_iter().zip(&mut *found).enumerate() {
-            if let Some((entry, reached)) = reached {
-                *found = reached.finish(|filter| entry.is(&scratch.columns, lane, &filter.packed));
+        for lane in 0..GROUP {
+            if let Some((entry, reached)) = reached[lane].take() {
+                let is_it = |filter: &Filter| entry.is(&scratch.columns, lane, &filter.packed);
+                found[lane] = reached.finish(is_it);
             }
         }
         // What is left to look at, seldom: masks with ranges, and those behind one whose filter was
