@@ -16,7 +16,6 @@ ip link add link d0 name d0.5 type vlan id 5 gvrp on
 bridge link
 bridge vlan
 bridge fdb show br d0
-bridge fdb add 02:00:00:00:00:01 dev d0
 ip route add 10.0.0.0/8 dev d0 nhid 5
 ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
