@@ -195,6 +195,9 @@ pub struct Device {
     promiscuity: AtomicU32,
     allmulti: AtomicU32,
     carrier_changes: AtomicU32,
+    /// What the last look at the carrier found; guarded, for changes, by the lock.
+    no_carrier: AtomicBool,
+    watch: Mutex<()>,
     address: AtomicU64,
     broadcast: AtomicU64,
     link_mode: AtomicU8,
@@ -276,6 +279,8 @@ impl Device {
             promiscuity: AtomicU32::new(0),
             allmulti: AtomicU32::new(0),
             carrier_changes: AtomicU32::new(0),
+            no_carrier: AtomicBool::new(false),
+            watch: Mutex::default(),
             address: AtomicU64::new(pack(new.address)),
             broadcast: AtomicU64::new(pack(new.broadcast)),
             link_mode: AtomicU8::new(0),
@@ -466,6 +471,20 @@ impl Device {
 
     pub(crate) fn set_allmulti(&self, count: u32) {
         self.allmulti.store(count, Relaxed);
+    }
+
+    /// Whether the device is known to have no carrier: then its qdisc takes nothing (`dev_deactivate`).
+    #[inline]
+    pub fn lacks_carrier(&self) -> bool {
+        self.no_carrier.load(Relaxed)
+    }
+
+    /// Looks at the carrier by `now`, after it may have changed; answers whether there is one.
+    pub(crate) fn watch_carrier(&self, now: impl FnOnce() -> bool) -> bool {
+        let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let on = now();
+        self.no_carrier.store(!on, Relaxed);
+        on
     }
 
     /// `IFLA_CARRIER_CHANGES`

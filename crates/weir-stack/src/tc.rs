@@ -27,7 +27,7 @@ impl weir_tc::Device for Device {
         Device::name(self)
     }
 
-    /// A carrier is not looked at: what a device without one is sent, it drops.
+    /// A carrier is not looked at: without one the qdisc drops what is sent.
     fn is_running(&self) -> bool {
         self.is_up()
     }

@@ -19,7 +19,7 @@ pub trait Device: Send + Sync + 'static {
     fn ifindex(&self) -> u32;
     /// Name in its namespace.
     fn name(&self) -> String;
-    /// Administratively up, and with carrier.
+    /// Whether frames may be sent to it.
     fn is_running(&self) -> bool;
     /// Administratively up (`IFF_UP`).
     fn is_up(&self) -> bool;

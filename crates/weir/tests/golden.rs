@@ -72,6 +72,7 @@ scripts! {
     address = "address",
     address6 = "address6",
     batch = "batch",
+    carrier = "carrier",
     dad = "dad",
     fdb = "fdb",
     ifb = "ifb",

@@ -32,6 +32,10 @@ fn quota(device: &Device, guard: &Guard) -> i64 {
 /// Gives packets to the qdiscs of their transmit queues and, unless another CPU is at work on one, sends
 /// what it lets go. Bit n of `chosen`: the n-th has its transmit queue already.
 pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: u64) {
+    if device.lacks_carrier() {
+        // `noop_qdisc` is in the place of all others.
+        return cx.drop_batch(device, Place::Qdisc, DropReason::QDISC_DROP, batch);
+    }
     device.tc.pick(
         cx.guard,
         cx.state.id,
@@ -192,7 +196,7 @@ fn work(
     let room = |of: Option<u16>| {
         let tx = of.or(own).and_then(|of| device.tx.get(usize::from(of)));
         match tx.map_or(Some(u32::MAX), |tx| tx.gate.room(limited)) {
-            _ if !device.is_up() => Room::Down,
+            _ if !device.is_up() || device.lacks_carrier() => Room::Down,
             Some(octets) => Room::Octets(octets),
             None => Room::None,
         }

@@ -460,9 +460,17 @@ pub fn uses_neighbours(device: &Device) -> bool {
     device.flags() & (iff::NOARP | iff::LOOPBACK | iff::POINTOPOINT) == 0
 }
 
-/// Tells the listeners that a device's carrier may have changed (`linkwatch`).
+/// A device's carrier may have changed: its qdisc begins or ends, and the listeners hear of it
+/// (`linkwatch_do_dev`).
 pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let ns = device.namespace(guard).clone();
+    let on = device.watch_carrier(|| device.link.carrier(stack, device));
+    if device.is_up() {
+        match on {
+            true => crate::tc::device_up(stack, guard, &ns, device),
+            false => crate::tc::device_down(stack, guard, device),
+        }
+    }
     crate::ipv4::carrier_changed(stack, guard, &ns, device);
     crate::ipv6::carrier_changed(stack, guard, &ns, device);
     crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, 0);
