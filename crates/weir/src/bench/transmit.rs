@@ -94,12 +94,11 @@ impl Row {
 
 fn run(options: &Options) -> Result<Report, String> {
     if let Some(part) = &options.part {
-        // A peer in a process of its own.
         return Ok(Report {
             bench: BENCH.name,
             rows: Vec::new(),
             curves: Vec::new(),
-            detail: linux::part(part)?,
+            detail: part_of(part)?,
         });
     }
     let scale = if options.short { SHORT } else { FULL };
@@ -120,6 +119,38 @@ fn run(options: &Options) -> Result<Report, String> {
         curves: Vec::new(),
         detail: String::new(),
     })
+}
+
+/// A part: `drain:WAY:THREADS:MILLISECONDS`, `send:KIND:...`, `cost:KIND:FLOWS:...` or `cost:htb:CLASSES:...`; without
+/// a name before them, threads and milliseconds are of the peer in a process of its own.
+fn part_of(part: &str) -> Result<String, String> {
+    let words: Vec<&str> = part.split(':').collect();
+    let [what, name, count, length] = words[..] else {
+        return linux::part(part);
+    };
+    let wrong = || format!("there is no part {part}");
+    let count: u32 = count.parse().map_err(|_| wrong())?;
+    let length = Duration::from_millis(length.parse().map_err(|_| wrong())?);
+    let threads = count as usize;
+    match what {
+        "drain" => {
+            let way = drain::WAYS.iter().find(|way| way.name.starts_with(name));
+            let found = (way.ok_or_else(wrong)?.run)(threads, length);
+            Ok(format!("{:.2} M/s, p99 {} ns\n", found.millions, found.p99))
+        }
+        "send" => {
+            let found = send::Bed::new(send::root(name), threads)?.send(threads, length)?;
+            Ok(format!("{:.2} M/s, {:.1} ns\n", found.millions, found.cpu_ns))
+        }
+        "cost" => {
+            let (root, spread) = match name {
+                "htb" => (cost::htb(count), cost::Spread::Classes),
+                kind => (many(kind), cost::Spread::Flows),
+            };
+            Ok(format!("{:.1} ns\n", cost::of(&root, count, spread, length)?))
+        }
+        _ => Err(wrong()),
+    }
 }
 
 fn push_and_drain(scale: &Scale, rows: &mut Rows) {
@@ -188,11 +219,6 @@ fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
 
 fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     let few = 100;
-    // Packets without a socket are of as many flows as the mask has.
-    let flows_of = |kind: &str| match kind {
-        "fq" => send::root("fq orphan_mask 1048575 buckets 262144"),
-        kind => send::root(kind),
-    };
     for (kind, goal) in [
         ("pfifo", None),
         ("fq", Some(60.0)),
@@ -201,7 +227,7 @@ fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     ] {
         let id = format!("cost {kind}");
         let measure = format!("{kind}: enqueue and dequeue, 10,000 flows");
-        let found = cost::of(&flows_of(kind), 10_000, cost::Spread::Flows, scale.length);
+        let found = cost::of(&many(kind), 10_000, cost::Spread::Flows, scale.length);
         record(rows, &id, &measure, goal, found);
     }
     for (id, classes, goal) in [
@@ -216,10 +242,19 @@ fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     }
     for (id, flows) in [("cost fq few", few), ("cost fq many", scale.flows)] {
         let measure = format!("fq: enqueue and dequeue, {flows} flows");
-        let found = cost::of(&flows_of("fq"), flows, cost::Spread::Flows, scale.length);
+        let found = cost::of(&many("fq"), flows, cost::Spread::Flows, scale.length);
         record(rows, id, &measure, None, found);
     }
     Ok(())
+}
+
+/// A root of a kind for many flows.
+fn many(kind: &str) -> String {
+    match kind {
+        // Packets without a socket are of as many flows as the mask has.
+        "fq" => send::root("fq orphan_mask 1048575 buckets 262144"),
+        kind => send::root(kind),
+    }
 }
 
 fn record(rows: &mut Rows, id: &str, measure: &str, goal: Option<f64>, found: Result<f64, String>) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The full way in Weir: packets built, egress hook, qdisc, device; each sender a stack CPU.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -44,7 +44,7 @@ pub struct Bed {
 pub struct Found {
     /// Millions of packets a second that left the device.
     pub millions: f64,
-    /// Processor time of all senders a packet, ns.
+    /// Processor time of the whole process a packet, ns.
     pub cpu_ns: f64,
 }
 
@@ -84,42 +84,43 @@ impl Bed {
 
     /// Sends from some threads for a while.
     pub fn send(&self, threads: usize, length: Duration) -> Result<Found, String> {
-        let stop = AtomicBool::new(false);
+        let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
         let left = || self.device.totals().tx_packets;
-        let (mut cpu, mut rate, before) = (0.0, 0.0, left());
+        let mut found = Found {
+            millions: 0.0,
+            cpu_ns: 0.0,
+        };
         std::thread::scope(|scope| {
-            let senders: Vec<_> = (1..=threads)
-                .map(|id| {
-                    let stop = &stop;
-                    scope.spawn(move || self.sender(id, stop))
-                })
-                .collect();
-            std::thread::sleep(length / 10);
-            let (start, before) = (Instant::now(), left());
-            std::thread::sleep(length);
-            rate = (left() - before) as f64 / start.elapsed().as_secs_f64();
-            stop.store(true, Relaxed);
-            for sender in senders {
-                cpu += sender.join().unwrap_or(f64::NAN);
+            for id in 1..=threads {
+                let (stop, ready) = (&stop, &ready);
+                scope.spawn(move || self.sender(id, stop, ready));
             }
+            ready.wait();
+            std::thread::sleep(length / 10);
+            let (start, cpu, before) = (Instant::now(), cpu_seconds(), left());
+            std::thread::sleep(length);
+            let (cpu, packets) = (cpu_seconds() - cpu, (left() - before) as f64);
+            found.millions = packets / start.elapsed().as_secs_f64() / 1e6;
+            found.cpu_ns = cpu * 1e9 / packets;
+            stop.store(true, Relaxed);
         });
-        Ok(Found {
-            millions: rate / 1e6,
-            cpu_ns: cpu * 1e9 / (left() - before) as f64,
-        })
+        Ok(found)
     }
 
-    /// Sends until told to stop; seconds of processor time.
-    fn sender(&self, id: usize, stop: &AtomicBool) -> f64 {
+    /// Sends when all are ready, until told to stop.
+    fn sender(&self, id: usize, stop: &AtomicBool, ready: &Barrier) {
         let mut cpu = self.cpu(id);
-        // What a sender may have under way, as a socket's send buffer: its own few packets.
+        // What a sender may have under way, as a socket's send buffer: its own few packets. It is
+        // there from the start: no page is zeroed while the clock runs.
+        let bytes = 2 << 20;
         let pool = Pool::new(PoolConfig {
-            limit: 2 << 20,
+            limit: bytes,
+            prealloc: bytes,
             ..PoolConfig::default()
         });
         let mut cache = pool.cache();
-        let start = thread_seconds();
         let mut number = 0;
+        ready.wait();
         while !stop.load(Relaxed) {
             let mut batch = Batch::new();
             if cache.alloc_bulk(&mut batch, BATCH) == 0 {
@@ -139,7 +140,6 @@ impl Bed {
         }
         // What others have left to this CPU.
         cpu.settle();
-        thread_seconds() - start
     }
 }
 
@@ -149,8 +149,8 @@ impl Drop for Bed {
     }
 }
 
-fn thread_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
