@@ -30,8 +30,13 @@
 
 use crate::list::{Linked, LocklessList, Taken};
 use crate::primitive::atomic::{AtomicU32, Ordering};
-use crate::primitive::full_fence;
+use crate::primitive::{Backoff, full_fence};
 use core::fmt;
+#[cfg(not(loom))]
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Nobody is at work.
 const IDLE: u32 = 0;
@@ -42,6 +47,14 @@ const ASKED: u32 = 2;
 
 /// Elements taken at once that are worth another processor's cache lines.
 const FEW: u32 = 64;
+/// Rounds for which a sender waits awake: spins, then some yields.
+const AWAKE: u32 = if cfg!(any(loom, miri)) { 1 } else { 14 };
+/// Between two that get up, while there are few.
+#[cfg(not(loom))]
+const STEP: Duration = Duration::from_millis(1);
+/// The longest sleep; and after as much no other is begun.
+#[cfg(not(loom))]
+const LONGEST: Duration = Duration::from_millis(10);
 /// How long who leaves waits for another that is about to come, in pauses of the processor: some 0.5 to 1 µs.
 const HANDOVER: u32 = if cfg!(any(loom, miri)) { 1 } else { 50 };
 
@@ -54,6 +67,9 @@ pub struct Combiner<L: Linked> {
     waiting: AtomicU32,
     /// Elements last taken; of the one at work.
     taken: AtomicU32,
+    /// Senders that sleep until there is room.
+    #[cfg(not(loom))]
+    asleep: AtomicU32,
 }
 
 impl<L: Linked> Combiner<L> {
@@ -64,6 +80,8 @@ impl<L: Linked> Combiner<L> {
             right: AtomicU32::new(IDLE),
             waiting: AtomicU32::new(0),
             taken: AtomicU32::new(0),
+            #[cfg(not(loom))]
+            asleep: AtomicU32::new(0),
         }
     }
 
@@ -79,6 +97,42 @@ impl<L: Linked> Combiner<L> {
             self.waiting.fetch_add(count, Ordering::Relaxed);
         }
         room
+    }
+
+    /// As [`admit`](Self::admit), of a thread that may wait for room: some 10 ms, at most 20.
+    ///
+    /// Where many send on few processors, those that wait awake only take the processor from the one at
+    /// work, and its cache lines. So they sleep, and get up one after the other. Nobody wakes them: that would
+    /// cost who is at work more than it gains, and no sleep can be missed.
+    pub fn admit_later(&self, count: u32, most: u32) -> bool {
+        let mut wait = Backoff::new();
+        for _ in 0..AWAKE {
+            if self.admit(count, most) {
+                return true;
+            }
+            wait.spin();
+        }
+        self.sleep_for(count, most)
+    }
+
+    #[cfg(not(loom))]
+    #[cold]
+    fn sleep_for(&self, count: u32, most: u32) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < LONGEST {
+            let asleep = self.asleep.fetch_add(1, Ordering::Relaxed) + 1;
+            thread::sleep(LONGEST.min(STEP * asleep));
+            self.asleep.fetch_sub(1, Ordering::Relaxed);
+            if self.admit(count, most) {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[cfg(loom)]
+    fn sleep_for(&self, count: u32, most: u32) -> bool {
+        self.admit(count, most)
     }
 
     /// Adds all, in order and together. True: the caller is now the one at work, and has to take all

@@ -14,14 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::list::Taken;
-use weir_sync::primitive::Backoff;
 
 use super::{Drops, Inner, Node, QueueCx};
 use crate::context::Context;
-
-/// Rounds for which a sender waits for room there: some dozen yields, then sleeps, some 10 ms in all.
-/// In Linux who is at work is not preempted for senders; here it may be, and needs the processor.
-const PATIENCE: u32 = 160;
 
 /// What a device takes at a transmit queue now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,15 +53,13 @@ impl Node {
         if self.front.enter() {
             return Some(Worker::new(self, batch.drain().collect()));
         }
-        let mut wait = Backoff::new();
-        let mut rounds = if patient { PATIENCE } else { 0 };
-        while !self.front.admit(batch.len() as u32, burst) {
-            if rounds > 0 {
-                rounds -= 1;
-                wait.snooze();
-                continue;
-            }
-            self.bursts.fetch_add(batch.len() as u32, Relaxed);
+        let count = batch.len() as u32;
+        let room = match patient {
+            true => self.front.admit_later(count, burst),
+            false => self.front.admit(count, burst),
+        };
+        if !room {
+            self.bursts.fetch_add(count, Relaxed);
             let burst = batch.drain();
             drops.extend(burst.map(|packet| (packet, DropReason::QDISC_BURST_DROP)));
             return None;

@@ -140,14 +140,20 @@ fn part_of(part: &str) -> Result<String, String> {
         }
         "send" => {
             let found = send::Bed::new(send::root(name), threads)?.send(threads, length)?;
-            Ok(format!("{:.2} M/s, {:.1} ns\n", found.millions, found.cpu_ns))
+            Ok(format!(
+                "{:.2} M/s, {:.1} ns\n",
+                found.millions, found.cpu_ns
+            ))
         }
         "cost" => {
             let (root, spread) = match name {
                 "htb" => (cost::htb(count), cost::Spread::Classes),
                 kind => (many(kind), cost::Spread::Flows),
             };
-            Ok(format!("{:.1} ns\n", cost::of(&root, count, spread, length)?))
+            Ok(format!(
+                "{:.1} ns\n",
+                cost::of(&root, count, spread, length)?
+            ))
         }
         _ => Err(wrong()),
     }
