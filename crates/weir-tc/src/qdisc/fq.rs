@@ -76,7 +76,9 @@ enum Place {
     Throttled,
 }
 
+/// One cache line.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Flow {
     key: u32,
     queue: Chain,
@@ -85,8 +87,6 @@ struct Flow {
     emptied: u64,
     /// When the last packet of the queue is to leave.
     latest: u64,
-    /// Counts the times it became idle, so that notes of it are known to be old.
-    round: u32,
     next_packet: u64,
     /// Packets that are to leave before the last of the queue, which came before them, by time.
     #[allow(clippy::box_collection, reason = "a word in each of a million flows")]
@@ -129,6 +129,76 @@ impl Flow {
             ((_, true), Some(sooner)) => sooner.pop_first().map(|(_, packet)| packet),
             _ => self.queue.pop(store).map(|(packet, _)| packet),
         }
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Flow>() == 64);
+
+/// The flows that are idle, in the order in which they became so: neighbours by number, apart from the flows.
+#[derive(Debug)]
+struct Idle {
+    /// Those before and behind; of one that is not in it, itself before.
+    links: Vec<(u32, u32)>,
+    first: u32,
+    last: u32,
+}
+
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self {
+            links: Vec::new(),
+            first: NONE,
+            last: NONE,
+        }
+    }
+}
+
+impl Idle {
+    /// The one that has been idle for longest.
+    fn first(&self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    /// A flow becomes idle.
+    fn push(&mut self, flow: u32) {
+        let at = flow as usize;
+        if at >= self.links.len() {
+            let next = self.links.len() as u32;
+            self.links.extend((next..=flow).map(|new| (new, NONE)));
+        }
+        let before = std::mem::replace(&mut self.last, flow);
+        self.links[at] = (before, NONE);
+        match self.links.get_mut(before as usize) {
+            Some(before) => before.1 = flow,
+            None => self.first = flow,
+        }
+    }
+
+    /// A flow is idle no more, if it was.
+    fn remove(&mut self, flow: u32) {
+        let Some(link) = self.links.get_mut(flow as usize) else {
+            return;
+        };
+        let (before, behind) = std::mem::replace(link, (flow, NONE));
+        if before == flow {
+            return;
+        }
+        match self.links.get_mut(before as usize) {
+            Some(link) => link.1 = behind,
+            None => self.first = behind,
+        }
+        match self.links.get_mut(behind as usize) {
+            Some(link) => link.0 = before,
+            None => self.last = before,
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -188,8 +258,7 @@ struct Fq {
     flows: Vec<Flow>,
     free: Vec<u32>,
     by_key: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    /// Flows that became idle, oldest first, each with its round.
-    idle: VecDeque<(u32, u32)>,
+    idle: Idle,
     inactive: u32,
     store: Store,
     /// Packets of the highest priority.
@@ -231,7 +300,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         flows: Vec::new(),
         free: Vec::new(),
         by_key: HashMap::default(),
-        idle: VecDeque::new(),
+        idle: Idle::default(),
         inactive: 0,
         store: Store::default(),
         internal: Flow::default(),
@@ -299,22 +368,19 @@ impl Params {
 impl Fq {
     /// `fq_gc`: forgets flows that have been idle for long.
     fn forget(&mut self, now: u64) {
-        let mut count = 0;
-        while count < GC_MAX
-            && let Some(&(number, round)) = self.idle.front()
-        {
+        for _ in 0..GC_MAX {
+            let Some(number) = self.idle.first() else {
+                return;
+            };
             let flow = &self.flows[number as usize];
-            if flow.place == Place::Idle && flow.round == round {
-                if now <= flow.emptied + GC_AGE {
-                    return;
-                }
-                self.by_key.remove(&flow.key);
-                self.free.push(number);
-                self.inactive -= 1;
-                self.stats.gc_flows += 1;
-                count += 1;
+            if now <= flow.emptied + GC_AGE {
+                return;
             }
-            self.idle.pop_front();
+            self.by_key.remove(&flow.key);
+            self.idle.remove(number);
+            self.free.push(number);
+            self.inactive -= 1;
+            self.stats.gc_flows += 1;
         }
     }
 
@@ -336,8 +402,7 @@ impl Fq {
         };
         let number = match self.free.pop() {
             Some(number) => {
-                let round = self.flows[number as usize].round + 1;
-                self.flows[number as usize] = Flow { round, ..flow };
+                self.flows[number as usize] = flow;
                 number
             }
             None => {
@@ -430,8 +495,7 @@ impl Fq {
                 } else {
                     flow.place = Place::Idle;
                     flow.emptied = now;
-                    flow.round += 1;
-                    self.idle.push_back((number, flow.round));
+                    self.idle.push(number);
                     self.inactive += 1;
                 }
                 continue;
@@ -503,6 +567,7 @@ impl Qdisc for Fq {
                 flow.credit = flow.credit.max(self.params.quantum as i32);
             }
             self.inactive -= 1;
+            self.idle.remove(number);
         }
         flow.push(&mut self.store, packet, time, self.seq);
         Enqueued::Queued
@@ -620,5 +685,33 @@ impl Qdisc for Fq {
             stats.horizon_caps,
         ];
         Some(all.iter().flat_map(|long| long.to_le_bytes()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_flows_stay_in_order() {
+        let (mut idle, mut oracle) = (Idle::default(), VecDeque::new());
+        let mut seed = 5_u64;
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let flow = (seed >> 33) as u32 % 40;
+            if oracle.contains(&flow) || seed >> 63 == 0 {
+                idle.remove(flow);
+                oracle.retain(|&other| other != flow);
+            } else {
+                idle.push(flow);
+                oracle.push_back(flow);
+            }
+            assert_eq!(idle.first(), oracle.front().copied());
+        }
+        while let Some(flow) = idle.first() {
+            assert_eq!(Some(flow), oracle.pop_front());
+            idle.remove(flow);
+        }
+        assert!(oracle.is_empty());
     }
 }
