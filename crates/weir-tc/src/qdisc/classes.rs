@@ -131,6 +131,12 @@ impl<T> Classes<T> {
         Some(class)
     }
 
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
     /// The numbers of all, in order.
     pub fn numbers(&self) -> Vec<u32> {
         let buckets = self.buckets.iter();

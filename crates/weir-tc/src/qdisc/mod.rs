@@ -548,6 +548,24 @@ pub trait Qdisc: Send {
     /// Gives the next packet that may leave (`dequeue`).
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet>;
 
+    /// [`enqueue`](Self::enqueue), and what waits before and after it: one call in place of three.
+    fn enqueue_with_load(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        packet: Packet,
+    ) -> (Enqueued, Load, Load) {
+        let before = self.load();
+        let how = self.enqueue(q, packet);
+        (how, before, self.load())
+    }
+
+    /// The same of [`dequeue`](Self::dequeue).
+    fn dequeue_with_load(&mut self, q: &mut QueueCx<'_, '_, '_>) -> (Option<Packet>, Load, Load) {
+        let before = self.load();
+        let packet = self.dequeue(q);
+        (packet, before, self.load())
+    }
+
     /// Looks at the packet [`dequeue`](Self::dequeue) would give (`peek`).
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
         Peek::Dequeue
@@ -753,15 +771,24 @@ pub trait Qdisc: Send {
 
 /// Walks a packet over the filters of a classful qdisc: the packet, and the class a filter named (none:
 /// no filter matched); or how the filters ended it.
+#[inline]
 pub fn classify(
+    block: &Block,
+    q: &mut QueueCx<'_, '_, '_>,
+    packet: Packet,
+) -> Result<(Packet, Option<u32>), Enqueued> {
+    if block.is_empty(q.cx) {
+        return Ok((packet, None));
+    }
+    filter(block, q, packet)
+}
+
+fn filter(
     block: &Block,
     q: &mut QueueCx<'_, '_, '_>,
     mut packet: Packet,
 ) -> Result<(Packet, Option<u32>), Enqueued> {
     let (code, out) = {
-        if block.is_empty(q.cx) {
-            return Ok((packet, None));
-        }
         let mut cx = q.cx.reborrow();
         cx.packet_comes(&packet);
         let mut out = Outcome::default();

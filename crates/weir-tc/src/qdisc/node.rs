@@ -260,6 +260,15 @@ impl Inner {
     }
 
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
+        self.take_by(q, |qdisc, q| qdisc.dequeue(q))
+    }
+
+    #[inline]
+    fn take_by(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        take: impl FnOnce(&mut dyn Qdisc, &mut QueueCx<'_, '_, '_>) -> Option<Packet>,
+    ) -> Option<Packet> {
         if self.wake.is_some_and(|time| time <= q.now()) {
             self.wake = None;
         }
@@ -267,7 +276,7 @@ impl Inner {
             self.settle_classes(q.now());
         }
         let outer = Self::enter(q);
-        let packet = self.qdisc.dequeue(q);
+        let packet = take(&mut *self.qdisc, q);
         self.leave(q, outer);
         if let Some(packet) = &packet {
             if let Some(estimator) = &mut self.estimator {
@@ -277,6 +286,47 @@ impl Inner {
             self.packets = self.packets.wrapping_add(1);
         }
         packet
+    }
+
+    /// [`enqueue`](Self::enqueue), and what waits before and after it.
+    #[inline]
+    fn enqueue_with_load(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        packet: Packet,
+    ) -> (Enqueued, Load, Load) {
+        if self.class_rates.is_some() || self.has_aside() {
+            let before = self.load();
+            let how = self.enqueue(q, packet);
+            return (how, before, self.load());
+        }
+        let outer = Self::enter(q);
+        let done = self.qdisc.enqueue_with_load(q, packet);
+        self.leave(q, outer);
+        done
+    }
+
+    /// The same of [`dequeue`](Self::dequeue).
+    #[inline]
+    fn dequeue_with_load(&mut self, q: &mut QueueCx<'_, '_, '_>) -> (Option<Packet>, Load, Load) {
+        if self.has_aside() {
+            let before = self.load();
+            let packet = self.dequeue(q);
+            return (packet, before, self.load());
+        }
+        let mut loads = Default::default();
+        let packet = self.take_by(q, |qdisc, q| {
+            let (packet, before, after) = qdisc.dequeue_with_load(q);
+            loads = (before, after);
+            packet
+        });
+        (packet, loads.0, loads.1)
+    }
+
+    /// Whether packets wait beside the kind's own part.
+    #[inline]
+    fn has_aside(&self) -> bool {
+        self.peeked.is_some() || self.returned.is_some()
     }
 
     /// Of a root: takes back what the device had no room for, to leave before all else (`dev_requeue_skb`).
@@ -598,9 +648,7 @@ impl Leaf {
             return (Enqueued::Congested, Load::default());
         };
         let mut inner = node.lock();
-        let before = inner.load();
-        let how = inner.enqueue(q, packet);
-        let after = inner.load();
+        let (how, before, after) = inner.enqueue_with_load(q, packet);
         total.moved(before, after);
         (how, after)
     }
@@ -612,9 +660,7 @@ impl Leaf {
             return (None, Load::default());
         };
         let mut inner = node.lock();
-        let before = inner.load();
-        let packet = inner.dequeue(q);
-        let after = inner.load();
+        let (packet, before, after) = inner.dequeue_with_load(q);
         total.moved(before, after);
         (packet, after)
     }

@@ -176,10 +176,6 @@ struct Level {
     waiting: Heap<i64>,
     /// Classes that can send, by priority.
     row: [Turns; PRIOS],
-    /// Priorities whose row is not empty.
-    mask: u8,
-    /// When to look at those that wait.
-    next_event: i64,
 }
 
 /// The classes; see the module's head.
@@ -190,6 +186,10 @@ pub struct Tree {
     minors: Vec<u32>,
     major: u32,
     levels: [Level; LEVELS],
+    /// Of each level, together as every packet meets them all: priorities whose row is not empty.
+    masks: [u8; LEVELS],
+    /// When to look at those that wait.
+    next_events: [i64; LEVELS],
     now: i64,
     /// Times a class could not send, since this was taken.
     pub overlimits: u32,
@@ -236,6 +236,12 @@ impl Tree {
             (step, Some(class)) => class.leaf.prefetch(step - 1),
             _ => {}
         }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.classes.len()
     }
 
     /// A class that is there.
@@ -340,6 +346,7 @@ impl Tree {
             class.mode = Mode::CanSend;
         }
         self.levels = Default::default();
+        (self.masks, self.next_events) = Default::default();
     }
 
     /// `htb_activate`: the leaf has something to send.
@@ -369,7 +376,7 @@ impl Tree {
             let (mode, level) = (class.mode, usize::from(class.level));
             let Some(parent) = class.parent().filter(|_| mode == Mode::MayBorrow) else {
                 if mode == Mode::CanSend {
-                    self.levels[level].mask |= mask;
+                    self.masks[level] |= mask;
                     for prio in bits(mask) {
                         self.levels[level].row[prio].set.insert(minor);
                     }
@@ -397,15 +404,14 @@ impl Tree {
             let (mode, level) = (class.mode, usize::from(class.level));
             let Some(parent) = class.parent().filter(|_| mode == Mode::MayBorrow) else {
                 if mode == Mode::CanSend {
-                    let level = &mut self.levels[level];
                     for prio in bits(mask) {
-                        let row = &mut level.row[prio];
+                        let row = &mut self.levels[level].row[prio];
                         if row.at == Some(minor) {
                             row.advance();
                         }
                         row.set.remove(minor);
                         if row.set.is_empty() {
-                            level.mask &= !(1 << prio);
+                            self.masks[level] &= !(1 << prio);
                         }
                     }
                 }
@@ -453,9 +459,9 @@ impl Tree {
     /// `htb_add_to_wait_tree`
     fn wait(&mut self, number: u32, delay: i64) {
         let key = self.now.wrapping_add(delay.max(1));
-        let level = &mut self.levels[usize::from(self.class(number).level)];
-        level.next_event = level.next_event.min(key);
-        level.waiting.insert(number, key);
+        let level = usize::from(self.class(number).level);
+        self.next_events[level] = self.next_events[level].min(key);
+        self.levels[level].waiting.insert(number, key);
     }
 
     /// `htb_do_events`: classes whose time has come change their mode; answers the next time.
@@ -484,8 +490,16 @@ impl Tree {
 
     /// `htb_lookup_leaf`: whose turn it is, down to a leaf.
     fn leaf_in_turn(&mut self, level: usize, prio: usize) -> Option<u32> {
-        if self.levels[level].row[prio].set.is_empty() {
+        let row = &self.levels[level].row[prio];
+        if row.set.is_empty() {
             return None;
+        }
+        if let (Some(minor), 0) = (row.at, row.last) {
+            // Most often a leaf of the row itself.
+            let number = *self.minors.get(usize::from(minor))?;
+            if self.class(number).level == 0 {
+                return Some(number);
+            }
         }
         let mut path = [None; LEVELS + 1];
         let mut depth = 0;
@@ -551,7 +565,7 @@ impl Tree {
             }
             if left.len == 0 {
                 self.deactivate(number);
-                if self.levels[level].mask & (1 << prio) == 0 {
+                if self.masks[level] & (1 << prio) == 0 {
                     return None;
                 }
                 let next = self.leaf_in_turn(level, prio)?;
@@ -597,6 +611,9 @@ impl Tree {
             }
             let old = class.mode;
             next = class.parent();
+            if class.mode_after(0).0 == old {
+                continue;
+            }
             let wait = self.update(number, 0);
             let mode = self.class(number).mode;
             if mode != old {
@@ -619,12 +636,12 @@ impl Tree {
         self.now = q.now() as i64;
         let mut next_event = self.now + 5 * SECOND;
         for level in 0..LEVELS {
-            if self.now >= self.levels[level].next_event {
+            if self.now >= self.next_events[level] {
                 let event = self.events(level).unwrap_or(self.now + SECOND);
-                self.levels[level].next_event = event;
+                self.next_events[level] = event;
             }
-            next_event = next_event.min(self.levels[level].next_event);
-            let mask = self.levels[level].mask;
+            next_event = next_event.min(self.next_events[level]);
+            let mask = self.masks[level];
             for prio in bits(mask) {
                 if let Some(packet) = self.dequeue_from(q, total, level, prio) {
                     return Ok(packet);

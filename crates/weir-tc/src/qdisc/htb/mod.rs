@@ -55,6 +55,8 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// `HTB_VER`
 const VERSION: u32 = 0x30011;
+/// Classes that the nearest cache holds with their queues.
+const FEW: usize = 32;
 /// Filters a packet may meet on its way down.
 const HOPS: u32 = 1 << 8;
 
@@ -246,8 +248,8 @@ impl Qdisc for Htb {
     }
 
     fn looks_ahead(&self) -> u32 {
-        // A class, the node of its queue, the queue.
-        3
+        // A class, the node of its queue, the queue; few lie near anyway.
+        if self.tree.len() > FEW { 3 } else { 0 }
     }
 
     fn prefetch(&self, packet: &Packet, step: u32) {
