@@ -70,6 +70,8 @@ enum Place {
     /// In no list, since the time in `emptied`.
     #[default]
     Idle,
+    /// Forgotten.
+    Gone,
     /// In the list of new or old flows.
     Listed,
     /// Waiting for its time.
@@ -161,6 +163,13 @@ impl Idle {
     /// The one that has been idle for longest.
     fn first(&self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
+    }
+
+    /// Brings nearer what to remove a flow meets.
+    fn prefetch(&self, flow: u32) {
+        if let Some(link) = self.links.get(flow as usize) {
+            prefetch(link);
+        }
     }
 
     /// A flow becomes idle.
@@ -372,10 +381,11 @@ impl Fq {
             let Some(number) = self.idle.first() else {
                 return;
             };
-            let flow = &self.flows[number as usize];
+            let flow = &mut self.flows[number as usize];
             if now <= flow.emptied + GC_AGE {
                 return;
             }
+            flow.place = Place::Gone;
             self.by_key.remove(&flow.key);
             self.idle.remove(number);
             self.free.push(number);
@@ -385,11 +395,16 @@ impl Fq {
     }
 
     /// `fq_classify`
-    fn flow_of(&mut self, packet: &mut Packet, now: u64) -> u32 {
+    fn flow_of(&mut self, packet: &mut Packet, hint: u32, now: u64) -> u32 {
         let key = packet_hash(packet) & self.params.orphan_mask;
         let flows = self.by_key.len() as u32;
         if flows >= 2 << self.params.buckets_log && self.inactive > flows / 2 {
             self.forget(now);
+        }
+        // A flow that is there is the one of its key.
+        let flow = self.flows.get(hint as usize);
+        if flow.is_some_and(|flow| flow.key == key && flow.place != Place::Gone) {
+            return hint;
         }
         if let Some(&number) = self.by_key.get(&key) {
             return number;
@@ -553,7 +568,7 @@ impl Qdisc for Fq {
             self.load.add(len);
             return Enqueued::Queued;
         }
-        let number = self.flow_of(&mut packet, now);
+        let number = self.flow_of(&mut packet, q.hint, now);
         let flow = &mut self.flows[number as usize];
         if flow.len() >= self.params.flow_limit {
             self.stats.flow_limit += 1;
@@ -577,14 +592,19 @@ impl Qdisc for Fq {
         u32::from(self.by_key.len() > FAR)
     }
 
-    fn prefetch(&self, packet: &Packet, _step: u32) {
+    fn prefetch(&self, packet: &Packet, _step: u32, hint: u32) -> u32 {
         let key = packet.hash & self.params.orphan_mask;
-        if packet.hash != 0
-            && let Some(&number) = self.by_key.get(&key)
-            && let Some(flow) = self.flows.get(number as usize)
-        {
+        if packet.hash == 0 {
+            return hint;
+        }
+        let Some(&number) = self.by_key.get(&key) else {
+            return hint;
+        };
+        if let Some(flow) = self.flows.get(number as usize) {
             prefetch(flow);
         }
+        self.idle.prefetch(number);
+        number
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

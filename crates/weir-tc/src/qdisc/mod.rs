@@ -348,6 +348,9 @@ pub enum Peek {
     Dequeue,
 }
 
+/// No guess.
+pub const NO_HINT: u32 = u32::MAX;
+
 /// What a qdisc may use while it takes or gives a packet.
 pub struct QueueCx<'a, 'b, 'g> {
     /// Time, randomness, guard; for filters as well.
@@ -362,6 +365,8 @@ pub struct QueueCx<'a, 'b, 'g> {
     pub requeues: u32,
     /// The packet at hand is a copy that netem made.
     pub duplicate: bool,
+    /// A guess at what the packet at hand will meet, of whatever kind of qdisc: to be checked before it is used.
+    pub hint: u32,
     /// When the qdisc at work wants to be asked again (`qdisc_watchdog_schedule_ns`).
     wake: Option<u64>,
     /// The same of all qdiscs of the tree.
@@ -378,6 +383,7 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
             extra_drops: 0,
             requeues: 0,
             duplicate: false,
+            hint: NO_HINT,
             wake: None,
             wakes: Wakes::default(),
         }
@@ -578,8 +584,11 @@ pub trait Qdisc: Send {
     }
 
     /// Brings nearer what a packet that comes soon will meet. A hint, given to all packets at hand for one
-    /// step after the other; each step may look at what the one before has brought.
-    fn prefetch(&self, _packet: &Packet, _step: u32) {}
+    /// step after the other; each step may look at what the one before has brought, and gets the number it has
+    /// answered ([`NO_HINT`] at first). That of the last one is the packet's [`QueueCx::hint`].
+    fn prefetch(&self, _packet: &Packet, _step: u32, hint: u32) -> u32 {
+        hint
+    }
 
     /// What waits, children's included.
     fn load(&self) -> Load;

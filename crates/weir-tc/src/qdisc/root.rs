@@ -15,7 +15,7 @@ use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::list::Taken;
 
-use super::{Drops, Inner, Node, QueueCx};
+use super::{Drops, Inner, NO_HINT, Node, QueueCx};
 use crate::context::Context;
 
 /// What a device takes at a transmit queue now.
@@ -194,11 +194,18 @@ impl<'g> Worker<'g> {
             if steps > 0 {
                 let mut ahead = Batch::new();
                 while gather(&mut come, &mut ahead) {
+                    let mut hints = [NO_HINT; AHEAD];
                     for step in 0..steps {
-                        ahead.iter().for_each(|p| inner.qdisc.prefetch(p, step));
+                        for (packet, hint) in ahead.iter().zip(&mut hints) {
+                            *hint = inner.qdisc.prefetch(packet, step, *hint);
+                        }
                     }
-                    ahead.drain().for_each(|packet| enter(inner, q, packet));
+                    for (packet, hint) in ahead.drain().zip(hints) {
+                        q.hint = hint;
+                        enter(inner, q, packet);
+                    }
                 }
+                q.hint = NO_HINT;
             } else {
                 come.for_each(|packet| enter(inner, q, packet));
             }

@@ -252,10 +252,13 @@ impl Qdisc for Htb {
         if self.tree.len() > FEW { 3 } else { 0 }
     }
 
-    fn prefetch(&self, packet: &Packet, step: u32) {
-        if let Some(number) = self.tree.find(packet.priority) {
-            self.tree.prefetch(number, step);
-        }
+    fn prefetch(&self, packet: &Packet, step: u32, hint: u32) -> u32 {
+        let number = match step {
+            0 => self.tree.find(packet.priority).unwrap_or(0),
+            _ => hint,
+        };
+        self.tree.prefetch(number, step);
+        number
     }
 
     fn load(&self) -> Load {
