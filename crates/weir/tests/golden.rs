@@ -87,6 +87,7 @@ scripts! {
     route = "route",
     route6 = "route6",
     rule = "rule",
+    rule_select = "rule-select",
     sysctl = "sysctl",
     tc_action = "tc-action",
     tc_basic = "tc-basic",

@@ -47,6 +47,10 @@ pub struct Flow<K> {
     pub sport: u16,
     /// Transport destination port.
     pub dport: u16,
+    /// Key of the tunnel the packet came out of, 0 if there is none.
+    pub tunnel: u64,
+    /// Who sends it; 0 for what no socket sends.
+    pub uid: u32,
     /// The stack's time in nanoseconds, for IPv6 routes that lapse; 0: none does.
     pub now: u64,
 }
@@ -64,6 +68,8 @@ impl<K: Address> Default for Flow<K> {
             proto: 0,
             sport: 0,
             dport: 0,
+            tunnel: 0,
+            uid: 0,
             now: 0,
         }
     }

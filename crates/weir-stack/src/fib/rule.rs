@@ -6,17 +6,24 @@
 //! the default rules (0 local, 32766 main, and for IPv4 32767 default) are then implied, and
 //! lookups take the fast path.
 //!
-//! Not implemented, and refused by the netlink handler: `l3mdev`, `tun_id`, `uidrange`, realms.
+//! Not implemented, and refused by the netlink handler: `l3mdev`, realms.
 
 use std::sync::{Arc, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::{errno, fra, nlm, rta};
+use weir_packet::Packet;
 use weir_sync::primitive::Mutex;
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::lookup::{Flow, Found, LookupFlags};
 use super::{Address, Family, RouteDevice};
+
+/// What `FRA_TUN_ID` is compared with: the key of the tunnel a packet came out of.
+pub(crate) fn tunnel_of(packet: &Packet) -> u64 {
+    let tunnel = packet.tunnel().filter(|tunnel| !tunnel.transmit);
+    tunnel.map_or(0, |tunnel| u64::from(tunnel.id))
+}
 
 /// A range of ports, both ends included.
 pub type Ports = (u16, u16);
@@ -64,6 +71,10 @@ pub struct Rule<K> {
     pub sport: Option<Ports>,
     /// Transport destination ports.
     pub dport: Option<Ports>,
+    /// `FRA_TUN_ID`: key of the tunnel packets came out of.
+    pub tunnel: u64,
+    /// `FRA_UID_RANGE`: who sends, both ends included.
+    pub uids: Option<(u32, u32)>,
 }
 
 impl<K: Address> Rule<K> {
@@ -90,6 +101,8 @@ impl<K: Address> Rule<K> {
             ip_proto: 0,
             sport: None,
             dport: None,
+            tunnel: 0,
+            uids: None,
         }
     }
 
@@ -125,6 +138,8 @@ impl<K: Address> Rule<K> {
             && (request.protocol == 0 || self.protocol == request.protocol)
             && (request.sport.is_none() || self.sport == request.sport)
             && (request.dport.is_none() || self.dport == request.dport)
+            && (request.tunnel == 0 || self.tunnel == request.tunnel)
+            && (request.uids.is_none() || self.uids == request.uids)
             && self.selects_as(request)
     }
 
@@ -151,6 +166,8 @@ impl<K: Address> Rule<K> {
             && self.protocol == other.protocol
             && self.sport == other.sport
             && self.dport == other.dport
+            && self.tunnel == other.tunnel
+            && self.uids == other.uids
             && self.selects_as(other)
     }
 }
@@ -220,7 +237,11 @@ impl<K: Address> Entry<K> {
             && (rule.tos == 0 || rule.tos == flow.tos)
             && (rule.ip_proto == 0 || rule.ip_proto == flow.proto)
             && within(rule.sport, flow.sport)
-            && within(rule.dport, flow.dport);
+            && within(rule.dport, flow.dport)
+            && (rule.tunnel == 0 || rule.tunnel == flow.tunnel)
+            && rule
+                .uids
+                .is_none_or(|(first, last)| (first..=last).contains(&flow.uid));
         fits != (rule.flags & fra::f::INVERT != 0)
     }
 

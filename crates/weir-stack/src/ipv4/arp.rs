@@ -141,7 +141,7 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
         .set_dst(tip.octets());
     let mut input = route::Input::new(ns, device, guard);
     let header = Ipv4::new(&bytes)?;
-    match input.route(&header, &bytes, 0) {
+    match input.route(&header, &bytes, 0, || 0) {
         route::Verdict::Local(route::To::Us) => {
             let silent = is_ignored(ns, device, sip, tip, guard)
                 || (on_either(ns, device, Ipv4Conf::ArpFilter)

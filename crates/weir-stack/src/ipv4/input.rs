@@ -74,7 +74,9 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         let Some(header) = Ipv4::new(packet.data()) else {
             continue;
         };
-        *verdict = input.route(&header, packet.data(), packet.mark);
+        *verdict = input.route(&header, packet.data(), packet.mark, || {
+            crate::fib::rule::tunnel_of(packet)
+        });
         if packet.pkt_type() != PacketType::Host
             && strict_multicast
             && !matches!(verdict, Verdict::Local(To::All | To::Group))

@@ -105,6 +105,8 @@ struct Key {
     proto: u8,
     sport: u16,
     dport: u16,
+    /// Key of the tunnel it came out of, where rules need it.
+    tunnel: u64,
 }
 
 impl Key {
@@ -118,6 +120,7 @@ impl Key {
             proto: self.proto,
             sport: self.sport,
             dport: self.dport,
+            tunnel: self.tunnel,
             ..Flow::default()
         }
     }
@@ -165,9 +168,16 @@ impl<'g> Input<'g> {
         self.forwards
     }
 
-    /// Routes a packet whose header was checked; `data` begins with it.
+    /// Routes a packet whose header was checked; `data` begins with it. `tunnel` answers the key
+    /// of the tunnel it came out of.
     #[inline]
-    pub fn route(&mut self, header: &Ipv4<'_>, data: &[u8], mark: u32) -> Verdict<'g> {
+    pub fn route(
+        &mut self,
+        header: &Ipv4<'_>,
+        data: &[u8],
+        mark: u32,
+        tunnel: impl FnOnce() -> u64,
+    ) -> Verdict<'g> {
         let mut key = Key {
             src: header.src().into(),
             dst: header.dst().into(),
@@ -177,7 +187,11 @@ impl<'g> Input<'g> {
             proto: 0,
             sport: 0,
             dport: 0,
+            tunnel: 0,
         };
+        if self.custom_rules {
+            key.tunnel = tunnel();
+        }
         if self.needs_ports {
             key.proto = header.protocol();
             if !header.is_fragment() {

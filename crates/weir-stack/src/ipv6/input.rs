@@ -286,6 +286,7 @@ fn route<'g>(
     };
     if ns.fib.v6.rules().are_changed(guard) {
         with_ports(&mut flow, packet.data());
+        flow.tunnel = crate::fib::rule::tunnel_of(packet);
     }
     if let Some((before, way)) = last
         && *before == flow

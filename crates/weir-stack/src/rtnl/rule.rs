@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policy rules: RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE (`net/core/fib_rules.c`).
 //!
-//! Not served, and refused by name: `l3mdev`, `tun_id`, `uidrange`, realms, rules of multicast
-//! routing.
+//! Not served, and refused by name: `l3mdev`, realms, rules of multicast routing.
 
 use std::sync::Arc;
 
@@ -156,8 +155,6 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
     }
     let unserved = [
         (fra::L3MDEV, "Weir has no layer 3 master devices"),
-        (fra::TUN_ID, "Weir's rules do not select by tunnel id"),
-        (fra::UID_RANGE, "Weir's rules do not select by user"),
         (fra::FLOW, "Weir has no routing realms"),
     ];
     for (ty, text) in unserved {
@@ -199,7 +196,29 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
         ip_proto: attrs.u8(fra::IP_PROTO)?.unwrap_or(0),
         sport: ports(fra::SPORT_RANGE, "Invalid sport range")?,
         dport: ports(fra::DPORT_RANGE, "Invalid dport range")?,
+        tunnel: match attrs.get(fra::TUN_ID) {
+            Some(attr) => attr.be64()?,
+            None => 0,
+        },
+        uids: attrs
+            .get(fra::UID_RANGE)
+            .map(|attr| uids(&attr))
+            .transpose()?,
     })
+}
+
+/// `nla_get_kuid_range`
+fn uids(attr: &Attr<'_>) -> Result<(u32, u32), Error> {
+    let text = "Invalid uid range";
+    let Some(&[a, b, c, d, e, f, g, h]) = attr.payload.first_chunk::<8>() else {
+        return invalid(text);
+    };
+    let first = u32::from_ne_bytes([a, b, c, d]);
+    let last = u32::from_ne_bytes([e, f, g, h]);
+    if last == u32::MAX || first > last {
+        return invalid(text);
+    }
+    Ok((first, last))
 }
 
 /// `nla_get_port_range`
@@ -255,6 +274,15 @@ fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
     }
     if rule.target != 0 {
         out.put_u32(fra::GOTO, rule.target);
+    }
+    if rule.tunnel != 0 {
+        out.put_64bit(fra::TUN_ID, &rule.tunnel.to_be_bytes(), fra::PAD);
+    }
+    if let Some((first, last)) = rule.uids {
+        out.put(
+            fra::UID_RANGE,
+            &[first, last].map(u32::to_ne_bytes).concat(),
+        );
     }
     for (ty, ports) in [
         (fra::SPORT_RANGE, rule.sport),

@@ -19,8 +19,6 @@ bridge fdb show br d0
 ip route add 10.0.0.0/8 dev d0 nhid 5
 ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
-ip rule add uidrange 0-100 lookup 100
-ip rule add tun_id 7 lookup 100
 ip rule add l3mdev pref 22
 ip neigh add proxy 10.0.0.50 dev d0
 ip stats

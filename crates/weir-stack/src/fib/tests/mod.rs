@@ -670,6 +670,24 @@ fn rules_select_jump_and_suppress() {
     };
     assert!(world.get_flow(flow).unwrap().starts_with("via 10.0.0.7"));
     assert!(world.get("8.8.8.8").unwrap().starts_with("via 10.0.0.2"));
+    // Out of a tunnel, or sent by somebody.
+    let selective = Rule {
+        tunnel: 5,
+        uids: Some((3, 4)),
+        ..Rule::lookup(0, 7)
+    };
+    add(selective.clone(), Some(9), None).unwrap();
+    for (tunnel, uid, router) in [(5, 3, 7), (5, 4, 7), (5, 5, 2), (0, 3, 2), (6, 3, 2)] {
+        let flow = Flow {
+            mark: 0,
+            tunnel,
+            uid,
+            ..flow
+        };
+        let way = world.get_flow(flow).unwrap();
+        assert!(way.starts_with(&format!("via 10.0.0.{router}")), "{way}");
+    }
+    world.fib.v4.rules().delete(&selective, false).unwrap();
     // A rule on main that does not take its default route, in front.
     let suppress = Rule {
         suppress_prefixlen: Some(0),

@@ -129,6 +129,11 @@ fn query<'a, K: Address>(ctl: &Ctl<'a>, words: &Words) -> Result<Query<'a, K>, E
         proto,
         sport: attrs.be16(rta::SPORT)?.unwrap_or(0),
         dport: attrs.be16(rta::DPORT)?.unwrap_or(0),
+        // Of what comes in, nobody is the sender.
+        uid: match iif {
+            0 => attrs.u32(rta::UID)?.unwrap_or(0),
+            _ => 0,
+        },
         now: ctl.stack.clock.now(),
         ..Flow::default()
     };
