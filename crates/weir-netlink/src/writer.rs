@@ -279,6 +279,31 @@ impl Writer {
         self.put_padded(ty, payload, 0);
     }
 
+    /// Two attributes of `N` octets each, at once: both or neither.
+    #[inline(always)]
+    pub fn put_two<const N: usize>(&mut self, first: u16, one: [u8; N], second: u16, two: [u8; N]) {
+        const END: usize = attr::HEADER_LEN;
+        let (total, each) = (END + N, align(END + N));
+        const { assert!(2 * align(END + N) <= SMALL) };
+        if self.fits(2 * each) {
+            let mut all = [0; SMALL];
+            all[..END].copy_from_slice(&header(total, first));
+            all[END..total].copy_from_slice(&one);
+            all[each..each + END].copy_from_slice(&header(total, second));
+            all[each + END..each + total].copy_from_slice(&two);
+            self.buf.extend_from_slice(&all[..2 * each]);
+        }
+    }
+
+    /// Attributes as they are to stand in the message; `N` is a multiple of 4.
+    #[inline(always)]
+    pub fn put_made<const N: usize>(&mut self, attributes: &[u8; N]) {
+        const { assert!(N.is_multiple_of(4)) };
+        if self.fits(N) {
+            self.buf.extend_from_slice(attributes);
+        }
+    }
+
     /// A payload, and `zeros` octets behind it.
     #[inline(always)]
     fn put_padded(&mut self, ty: u16, payload: &[u8], zeros: usize) {
@@ -382,6 +407,7 @@ impl Writer {
     }
 
     /// `nla_put_string`: with its NUL.
+    #[inline]
     pub fn put_str(&mut self, ty: u16, value: &str) {
         self.put_c_str(ty, value.as_bytes());
     }
@@ -392,6 +418,7 @@ impl Writer {
     }
 
     /// `nla_put_bitfield32`.
+    #[inline]
     pub fn put_bitfield32(&mut self, ty: u16, value: u32, selector: u32) {
         let [a, b, c, d] = value.to_ne_bytes();
         let [e, f, g, h] = selector.to_ne_bytes();
@@ -444,6 +471,7 @@ impl Writer {
     }
 
     /// Opens a nest without the flag (`nla_nest_start_noflag`).
+    #[inline]
     pub fn nest_noflag(&mut self, ty: u16) -> Mark {
         let mark = self.mark();
         self.put(ty, &[]);
@@ -451,6 +479,7 @@ impl Writer {
     }
 
     /// Closes a nest (`nla_nest_end`).
+    #[inline]
     pub fn end(&mut self, nest: Mark) {
         if self.full {
             return;

@@ -153,3 +153,18 @@ fn walk_of_a_datagram() {
     two[at..at + 4].copy_from_slice(&15u32.to_ne_bytes());
     assert_eq!(messages(&two).count(), 1);
 }
+
+#[test]
+fn two_at_once_are_as_one_by_one_or_not_there() {
+    let mut one_by_one = Writer::new();
+    one_by_one.put(1, &[1, 2, 3, 4, 5, 6]);
+    one_by_one.put(2, &[7, 8, 9, 10, 11, 12]);
+    let put = |limit| {
+        let mut w = Writer::with_limit(limit);
+        w.put_two(1, [1, 2, 3, 4, 5, 6], 2, [7, 8, 9, 10, 11, 12]);
+        w
+    };
+    assert_eq!(put(24).bytes(), one_by_one.bytes());
+    let none = put(23);
+    assert!(none.is_empty() && none.is_full());
+}

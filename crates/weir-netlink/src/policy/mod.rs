@@ -379,17 +379,37 @@ impl Rule {
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     rules: &'static [Rule],
+    /// Of each rule the lengths that pass without a further look, side by side.
+    passes: &'static [(u16, u16)],
     pub(super) strict_start: u16,
 }
 
 impl Policy {
     /// A policy from a table indexed by attribute type; its length less one is the highest type.
-    pub const fn new(rules: &'static [Rule]) -> Self {
+    /// `passes` is what [`passes`](Self::passes) makes of it.
+    pub const fn new(rules: &'static [Rule], passes: &'static [(u16, u16)]) -> Self {
         assert!(rules.len() <= TABLE_SIZE, "TABLE_SIZE bounds the types");
+        assert!(
+            rules.len() == passes.len(),
+            "there is one of each for each type"
+        );
         Policy {
             rules,
+            passes,
             strict_start: 0,
         }
+    }
+
+    /// Of `N` rules the lengths that pass without a further look.
+    pub const fn passes<const N: usize>(rules: &[Rule; N]) -> [(u16, u16); N] {
+        let mut passes = [NEVER; N];
+        let mut ty = 1;
+        // Type 0 is none.
+        while ty < N {
+            passes[ty] = rules[ty].passes;
+            ty += 1;
+        }
+        passes
     }
 
     /// Types from `ty` on are checked strictly whatever the caller asks (`strict_start_type`).
@@ -426,7 +446,7 @@ impl Policy {
 #[macro_export]
 macro_rules! policy {
     (max $max:expr; $($ty:expr => $rule:expr),* $(,)?) => {
-        $crate::Policy::new({
+{
             // A static and not a constant, so that a policy may nest in itself.
             static TABLE: [$crate::Rule; $max as usize + 1] = {
                 #[allow(unused_mut)]
@@ -434,7 +454,8 @@ macro_rules! policy {
                 $(rules[$ty as usize] = $rule.sealed();)*
                 rules
             };
-            &TABLE
-        })
+            static PASSES: [(u16, u16); $max as usize + 1] = $crate::Policy::passes(&TABLE);
+            $crate::Policy::new(&TABLE, &PASSES)
+        }
     };
 }

@@ -161,7 +161,16 @@ fn walk<'a>(
     let quick = bits & !(TRAILING | MAXTYPE) == 0;
     let mut rest = attrs;
     // Most attributes are well-formed and looked at no further: only their headers are read.
-    while let Some((ty, len)) = rest.peek() {
+    loop {
+        if let Some(table) = table.as_deref_mut()
+            && quick
+            && policy.strict_start == 0
+        {
+            table.take(&mut rest, policy.passes);
+        }
+        let Some((ty, len)) = rest.peek() else {
+            break;
+        };
         match policy.rule(ty).filter(|_| ty != 0) {
             Some(rule) => {
                 let strict = policy.strict_start != 0 && ty >= policy.strict_start;

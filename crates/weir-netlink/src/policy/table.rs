@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The attributes of one level by type: the kernel's `tb[]`, without pointers into the message.
 
-use crate::attr::{Attr, Attrs};
+use crate::attr::{Attr, Attrs, HEADER_LEN, align};
 use crate::error::Error;
 
 /// Highest attribute type a [`Table`] can hold, plus one.
@@ -39,6 +39,15 @@ impl<'a> Table<'a> {
         let at = u32::from(at.checked_sub(1)?) * 4;
         let offset = self.offset.wrapping_add(at);
         Attrs::new(self.bytes.get(at as usize..)?, offset).next()
+    }
+
+    /// What the last attribute of a type holds.
+    #[inline]
+    pub fn payload(&self, ty: u16) -> Option<&'a [u8]> {
+        let at = usize::from(self.at.get(usize::from(ty))?.checked_sub(1)?) * 4;
+        let attr = self.bytes.get(at..)?;
+        let len = u16::from_ne_bytes(*attr.first_chunk()?);
+        attr.get(HEADER_LEN..usize::from(len))
     }
 
     /// True when an attribute of that type is there (`nla_get_flag`).
@@ -109,6 +118,27 @@ getters! {
 }
 
 impl Table<'_> {
+    /// Takes attributes in, of those that `rest` of this level begins with, as long as their lengths are
+    /// among those that pass.
+    #[inline(always)]
+    pub(super) fn take(&mut self, rest: &mut Attrs<'_>, passes: &[(u16, u16)]) {
+        let mut place = rest.offset().wrapping_sub(self.offset) / 4 + 1;
+        while let Some((ty, len)) = rest.peek() {
+            let Some(&(least, most)) = passes.get(usize::from(ty)) else {
+                return;
+            };
+            let payload = len - HEADER_LEN;
+            if payload < usize::from(least) || payload > usize::from(most) {
+                return;
+            }
+            if let Some(at) = self.at.get_mut(usize::from(ty)) {
+                *at = place as u16;
+            }
+            place += (align(len) / 4) as u32;
+            rest.pass(len);
+        }
+    }
+
     #[inline]
     pub(super) fn set(&mut self, ty: u16, offset: u32) {
         if let Some(at) = self.at.get_mut(usize::from(ty)) {
