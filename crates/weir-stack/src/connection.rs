@@ -9,6 +9,7 @@
 //! Acknowledgements of one datagram travel together, up to [`ANSWER_OCTETS`]; a second dump
 //! while one runs gets EBUSY, as from Linux.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,6 +17,7 @@ use weir_netlink::{
     AckOptions, Error, Header, Message, Writer, errno, messages, nlm, write_ack, write_done,
 };
 
+use weir_sync::lane::Lanes;
 use weir_sync::rcu::{Guard, Reader};
 
 use crate::genl;
@@ -103,6 +105,8 @@ pub struct Connection {
     dump: Option<Running>,
     answers: Vec<u8>,
     reader: Reader,
+    /// Those of the stack; taken out while requests are served.
+    lanes: Option<Arc<Lanes>>,
 }
 
 impl Connection {
@@ -139,6 +143,7 @@ impl Connection {
             dump: None,
             answers: Vec::new(),
             reader: stack.domain.reader(),
+            lanes: Some(stack.lanes.clone()),
         }
     }
 
@@ -171,6 +176,13 @@ impl Connection {
     pub fn request(&mut self, datagram: &[u8]) {
         // One read section for all, renewed before each: to begin one costs more than a small request.
         let mut guard = self.reader.pin();
+        let lanes = self.lanes.take();
+        // One request alone is over before it meets another.
+        let first = messages(datagram).next();
+        let first = first.filter(|first| first.bytes.len() < datagram.len());
+        let rules = first.is_some_and(|first| rtnl::makes_rules(first.header.ty));
+        let lane = lanes.as_ref().filter(|_| rules).map(|lanes| lanes.enter());
+        let ticks = Cell::new(None);
         for message in messages(datagram) {
             guard.repin();
             if !message.header.has(nlm::F_REQUEST) {
@@ -182,7 +194,7 @@ impl Connection {
                 continue;
             }
             let acknowledged = self.answers.len();
-            let served = self.serve(&message, &guard);
+            let served = self.serve(&message, &guard, &ticks);
             if self.answers.len() > acknowledged {
                 // A reply is a datagram of its own, as from Linux: pyroute2 takes what is behind it
                 // in one datagram for part of the answer.
@@ -200,6 +212,8 @@ impl Connection {
                 self.flush();
             }
         }
+        drop(lane);
+        self.lanes = lanes;
         self.flush();
     }
 
@@ -231,7 +245,12 @@ impl Connection {
         self.flush();
     }
 
-    fn serve(&mut self, message: &Message<'_>, guard: &Guard) -> Result<Served, Error> {
+    fn serve(
+        &mut self,
+        message: &Message<'_>,
+        guard: &Guard,
+        ticks: &Cell<Option<u32>>,
+    ) -> Result<Served, Error> {
         let mut ctl = Ctl {
             stack: &self.stack,
             ns: &self.ns,
@@ -240,6 +259,7 @@ impl Connection {
             message: *message,
             portid: self.mailbox.portid.load(Relaxed),
             strict: self.options.strict,
+            ticks,
             answers: &mut self.answers,
         };
         let dumping = self.dump.is_some();

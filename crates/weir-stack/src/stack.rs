@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_packet::Pool;
 use weir_sync::hash::RcuHash;
+use weir_sync::lane::Lanes;
 use weir_sync::rcu::{self, Domain, Guard};
 
 use crate::clock::{Clock, Holds, TimerId, Timers};
@@ -65,6 +66,8 @@ pub struct Shared {
     pub domain: Domain,
     /// What filters and actions may take.
     pub budget: Arc<weir_tc::Budget>,
+    /// Keeps connections that make rules beside each other apart.
+    pub lanes: Arc<Lanes>,
     /// Packet memory.
     pub pool: Pool,
     /// The one clock.
@@ -118,6 +121,7 @@ impl Stack {
         };
         let stack = Self(Arc::new(Shared {
             budget: Arc::new(weir_tc::Budget::new(config.max_rules, config.max_memory)),
+            lanes: Arc::default(),
             pool: Pool::new(weir_packet::PoolConfig::default()),
             clock,
             timers: Timers::default(),

@@ -7,7 +7,8 @@
 //!
 //! - [`IndexAllocator::allocate`] takes the lowest free number, as `idr_alloc_u32` does: from one thread
 //!   the sequence is exactly Linux's. A thread that loses the race for a bit goes on in the next word,
-//!   so that parallel callers spread out and get about the lowest.
+//!   so that parallel callers spread out and get about the lowest. One in a lane of its own
+//!   ([`lane`](crate::lane)) begins as many lines further on.
 //! - [`IndexAllocator::allocate_in`] takes the lowest free one of a range; ranges give Linux's cyclic
 //!   allocation (of interface indices) too.
 //! - [`IndexAllocator::reserve`] takes a given one, [`IndexAllocator::free`] gives one back.
@@ -16,10 +17,11 @@
 //! Any thread, any context; nothing waits. Ordering: taking a number acquires what its last freeing
 //! released, so data kept beside it may be reused.
 //!
-//! Memory: nothing before the first use; then 520 bytes for each 4,096 numbers of which one was ever
+//! Memory: nothing before the first use; then 576 bytes for each 4,096 numbers of which one was ever
 //! taken (kept until the allocator is dropped), and two tables of 8 KiB once a number above 4,095 is.
 #![allow(unsafe_code)] // lazily made nodes behind atomic pointers
 
+use crate::lane::lane;
 use crate::primitive::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -32,12 +34,29 @@ const LEAF_BITS: u32 = 12;
 /// Children of an inner node, as a power of two: two levels of them make up 32 bits with the leaves.
 const NODE_BITS: u32 = 10;
 
+/// Words of a line.
+const LINE: u32 = 8;
+
 /// 4,096 numbers: a bit is set while its number is taken (or outside the allocator's range).
+#[repr(align(64))]
 struct Leaf {
     words: [AtomicU64; WORDS],
     /// A bit is set if the word is full. May be clear for a full word while its last bit is taken, is
     /// never left set for one that is not.
     full: AtomicU64,
+}
+
+/// Bits of the lowest lines that have one, but for the first `lane` of them: those of the last line at least.
+fn beyond(mut bits: u64, lane: usize) -> u64 {
+    for _ in 0..lane {
+        let line = bits.trailing_zeros() / LINE;
+        let above = bits & u64::MAX.checked_shl((line + 1) * LINE).unwrap_or(0);
+        if above == 0 {
+            break;
+        }
+        bits = above;
+    }
+    bits
 }
 
 /// Bits `first..=last` of a word.
@@ -98,8 +117,8 @@ impl Leaf {
             let mut lost = false;
             let mut words = span(first / 64, last / 64) & !self.full.load(SeqCst);
             while words != 0 {
-                let word = words.trailing_zeros();
-                words &= words - 1;
+                let word = beyond(words, lane()).trailing_zeros();
+                words &= !(1 << word);
                 let low = if word == first / 64 { first % 64 } else { 0 };
                 let high = if word == last / 64 { last % 64 } else { 63 };
                 let free = !self.words[word as usize].load(SeqCst) & span(low, high);
@@ -304,7 +323,8 @@ impl IndexAllocator {
         let (leaf, bit) = place(index);
         let freed =
             self.range.contains(&index) && self.leaf(leaf).is_some_and(|leaf| leaf.clear(bit));
-        if freed {
+        // Seldom: the line is one that all write.
+        if freed && self.hint.load(SeqCst) > leaf {
             self.hint.fetch_min(leaf, SeqCst);
         }
         freed

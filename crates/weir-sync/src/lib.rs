@@ -8,6 +8,7 @@
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
 //! | [`hash`] | a hash table with lock-free readers under a guard |
 //! | [`index`] | numbers: allocate any, reserve one, free; a bitmap without locks |
+//! | [`lane`] | threads at work beside each other write to different lines |
 //! | [`list`] | many producers add, one consumer takes all, in order; no locks |
 //! | [`percpu`] | which stack CPU a thread is; data and counters per CPU, made on first use |
 //! | [`sieve`] | a filter in front of a set: most keys that are not in it are told so without a look |
@@ -27,6 +28,7 @@ compile_error!("weir-sync packs tags and counts into 64-bit pointers and words")
 pub mod combine;
 pub mod hash;
 pub mod index;
+pub mod lane;
 pub mod list;
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)] // a cell that loom watches

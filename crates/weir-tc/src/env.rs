@@ -38,6 +38,18 @@ impl<'a> Env<'a> {
         }
     }
 
+    /// The time is known already: requests of a datagram ask for it once.
+    pub fn set_ticks(&self, ticks: Option<u32>) {
+        if let Some(ticks) = ticks {
+            let _ = self.ticks.set(ticks);
+        }
+    }
+
+    /// The time, if it was asked for.
+    pub fn known_ticks(&self) -> Option<u32> {
+        self.ticks.get().copied()
+    }
+
     /// The time in `USER_HZ` ticks: one for the whole request, as far as it is asked for.
     pub fn ticks(&self) -> u32 {
         *self

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_sync::index::IndexAllocator;
-use weir_sync::primitive::prefetch;
+use weir_sync::primitive::{CachePadded, prefetch};
 use weir_sync::spin::SpinLock;
 
 /// Shards of a table; a power of two. Neighbouring pages are in different ones.
@@ -88,13 +88,14 @@ impl<V: ?Sized> Shard<V> {
         self.len += 1;
     }
 
-    fn take(&mut self, index: u32) -> Option<Arc<V>> {
+    fn take(&mut self, index: u32, value: &Arc<V>) -> Option<Arc<V>> {
         let (at, page, slot) = place(index);
         let leaf = self.leaves.get_mut(&at)?;
         let here = leaf.pages[page].as_mut()?;
-        let value = here[slot].take()?;
+        let value = here[slot].take_if(|here| Arc::ptr_eq(here, value))?;
         self.len -= 1;
-        if here.iter().all(Option::is_none) {
+        // Numbers mostly go upwards.
+        if here.iter().rev().all(Option::is_none) {
             leaf.pages[page] = None;
             leaf.used -= 1;
             if leaf.used == 0 {
@@ -119,7 +120,7 @@ pub struct IndexTable<V: ?Sized> {
     /// The numbers taken, reserved ones included.
     ids: IndexAllocator,
     /// Guards the objects whose number falls here.
-    shards: [SpinLock<Shard<V>>; SHARDS as usize],
+    shards: [CachePadded<SpinLock<Shard<V>>>; SHARDS as usize],
 }
 
 impl<V: ?Sized> std::fmt::Debug for IndexTable<V> {
@@ -132,7 +133,7 @@ impl<V: ?Sized> Default for IndexTable<V> {
     fn default() -> Self {
         Self {
             ids: IndexAllocator::new(1..=u32::MAX),
-            shards: std::array::from_fn(|_| SpinLock::default()),
+            shards: std::array::from_fn(|_| CachePadded(SpinLock::default())),
         }
     }
 }
@@ -185,15 +186,9 @@ impl<V: ?Sized> IndexTable<V> {
 
     /// Takes `value` out and frees its number; `false` if it is there no more.
     pub fn remove(&self, index: u32, value: &Arc<V>) -> bool {
-        let mut shard = self.shard(index).lock();
-        if !shard
-            .get(index)
-            .is_some_and(|here| Arc::ptr_eq(here, value))
-        {
+        let Some(gone) = self.shard(index).lock().take(index, value) else {
             return false;
-        }
-        let gone = shard.take(index);
-        drop(shard);
+        };
         drop(gone);
         self.ids.free(index);
         true

@@ -5,6 +5,7 @@
 //! [`Ctl`] and touches only the objects the request names: there is no lock around requests. A
 //! request type nobody serves is answered EOPNOTSUPP.
 
+use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
 
 use weir_netlink::{Error, Message, Strictness, TcMsg, Writer, errno, nlm, rtm};
@@ -62,6 +63,14 @@ static BY_TYPE: LazyLock<Vec<Option<&Handler>>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Whether requests of that type are for filters or actions.
+pub fn makes_rules(ty: u16) -> bool {
+    matches!(
+        ty,
+        rtm::NEWTFILTER | rtm::DELTFILTER | rtm::NEWACTION | rtm::DELACTION
+    )
+}
+
 /// Serves a request that is not a dump.
 pub type DoIt = fn(&mut Ctl<'_>) -> Result<(), Error>;
 /// Starts a dump.
@@ -93,6 +102,8 @@ pub struct Ctl<'a> {
     pub portid: u32,
     /// `NETLINK_GET_STRICT_CHK`
     pub strict: bool,
+    /// The time in ticks, once a request of the datagram has asked for it.
+    pub ticks: &'a Cell<Option<u32>>,
     /// Answers to the datagram so far; see [`Ctl::reply`].
     pub answers: &'a mut Vec<u8>,
 }
@@ -355,15 +366,20 @@ fn serve_tc<R>(
     ctl: &mut Ctl<'_>,
     handle: impl FnOnce(&weir_tc::control::Request<'_>, &mut weir_tc::Reply) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let (message, portid) = (ctl.message, ctl.portid);
+    let (message, portid, ticks) = (ctl.message, ctl.portid, ctl.ticks);
     let mut reply = weir_tc::Reply::default();
     let result = crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
-        handle(
+        env.set_ticks(ticks.get());
+        let result = handle(
             &weir_tc::control::Request::new(env, message, portid),
             &mut reply,
-        )
+        );
+        ticks.set(env.known_ticks());
+        result
     });
-    ctl.answers.extend_from_slice(reply.out.bytes());
+    if !reply.out.is_empty() {
+        ctl.answers.extend_from_slice(reply.out.bytes());
+    }
     match (result, reply.warning) {
         (Ok(_), Some(warning)) => Err(Error::warning(warning)),
         (result, _) => result,

@@ -169,3 +169,32 @@ fn stress_no_number_is_given_twice() {
     assert_eq!(indices.iter().count(), 0);
     assert_eq!(indices.allocate(), Some(1));
 }
+
+#[test]
+fn threads_in_lanes_take_from_lines_of_their_own() {
+    let (index, lanes) = (
+        IndexAllocator::new(1..=u32::MAX),
+        crate::lane::Lanes::default(),
+    );
+    let take = |many| {
+        (0..many)
+            .map(|_| index.allocate().unwrap())
+            .collect::<Vec<_>>()
+    };
+    let first = lanes.enter();
+    assert_eq!(take(3), [1, 2, 3]);
+    let beside = std::thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let _second = lanes.enter();
+            take(514)
+        });
+        there.join().unwrap()
+    });
+    // A line, from its start, and the next.
+    assert!(beside.into_iter().eq(512..1026));
+    assert_eq!(take(509), (4..512).chain([1026]).collect::<Vec<_>>());
+    drop(first);
+    let rest = take(4095 - 1026);
+    assert_eq!(rest.last(), Some(&4095));
+    assert_eq!(take(1), [4096]);
+}

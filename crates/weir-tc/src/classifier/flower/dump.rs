@@ -38,7 +38,7 @@ impl Dump<'_> {
     }
 
     /// Few fields are there, of many that may be: only the look at the mask is inlined.
-    #[inline(never)]
+    #[inline(always)]
     fn write(&mut self, place: Field, value: u16, mask: Option<u16>) {
         // A length known to the compiler makes each a few loads and stores.
         match place.width() {
@@ -50,11 +50,12 @@ impl Dump<'_> {
         }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn write_of<const N: usize>(&mut self, place: Field, value: u16, mask: Option<u16>) {
-        self.w.put(value, &self.key.array::<N>(place));
-        if let Some(mask) = mask {
-            self.w.put(mask, &self.mask.array::<N>(place));
+        let key = self.key.array::<N>(place);
+        match mask {
+            Some(mask) => self.w.put_two(value, key, mask, self.mask.array(place)),
+            None => self.w.put(value, &key),
         }
     }
 

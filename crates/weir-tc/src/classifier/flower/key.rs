@@ -48,10 +48,10 @@ pub mod field {
 
     macro_rules! fields {
         ($($(#[$doc:meta])* $name:ident: $order:ident $len:literal $($path:ident).+;)*) => {
-            $($(#[$doc])* pub const $name: Field = Field {
-                at: offset_of!(FlowKeys, $($path).+),
-                len: $len,
-                order: Order::$order,
+            $($(#[$doc])* pub const $name: Field = {
+                let order = Order::$order;
+                assert!(!matches!(order, Order::Network) || $len == 2 || $len == 4);
+                Field { at: offset_of!(FlowKeys, $($path).+), len: $len, order }
             };)*
         };
     }
@@ -176,6 +176,15 @@ impl Deref for Octets {
     }
 }
 
+/// A value as a key holds it, from one as attributes hold it, or back. Numbers have two or four octets.
+#[inline(always)]
+fn turned<const N: usize>(mut octets: [u8; N], order: Order) -> [u8; N] {
+    if (N == 2 || N == 4) && order == Order::Network && cfg!(target_endian = "little") {
+        octets.reverse();
+    }
+    octets
+}
+
 fn ranges_word(ranges: [u16; 4]) -> u64 {
     let mut octets = [0; 8];
     for (to, from) in octets.chunks_exact_mut(2).zip(ranges) {
@@ -235,9 +244,9 @@ impl Key {
         out
     }
 
-    /// The value of a field of `N` octets as attributes hold it.
+    /// The octets of a field of `N`.
     #[inline(always)]
-    pub fn array<const N: usize>(&self, field: Field) -> [u8; N] {
+    fn array_of<const N: usize>(&self, field: Field) -> [u8; N] {
         let mut octets = [0; N];
         let all = self.flow.octets();
         if let Some(place) = all.get(field.at..).and_then(|place| place.first_chunk()) {
@@ -245,15 +254,18 @@ impl Key {
         } else if let Some(octets) = octets.first_chunk_mut() {
             *octets = self.ranges[(field.at - all.len()) / 2].to_ne_bytes();
         }
-        if field.order == Order::Network && cfg!(target_endian = "little") {
-            octets.reverse();
-        }
         octets
+    }
+
+    /// The value of a field of `N` octets as attributes hold it.
+    #[inline(always)]
+    pub fn array<const N: usize>(&self, field: Field) -> [u8; N] {
+        turned(self.array_of(field), field.order)
     }
 
     /// Sets a field from the value of an attribute; a short one is filled up with zeros
     /// (`nla_memcpy` into a cleared key).
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, field: Field, value: &[u8]) {
         // A length known to the compiler makes each a load and a store.
         match field.len {
@@ -265,21 +277,20 @@ impl Key {
         }
     }
 
+    /// [`set`](Self::set) of a field of `N` octets.
     #[inline(always)]
-    fn set_from<const N: usize>(&mut self, field: Field, value: &[u8]) {
+    pub fn set_from<const N: usize>(&mut self, field: Field, value: &[u8]) {
         let mut octets = [0; N];
         match value.first_chunk() {
             Some(value) => octets = *value,
             None => octets[..value.len()].copy_from_slice(value),
         }
-        if field.order == Order::Network && cfg!(target_endian = "little") {
-            octets.reverse();
-        }
-        self.put(field, octets);
+        self.put(field, turned(octets, field.order));
     }
 
+    /// Sets a field of `N` octets to these, as the key holds them.
     #[inline(always)]
-    fn put<const N: usize>(&mut self, field: Field, octets: [u8; N]) {
+    pub fn put<const N: usize>(&mut self, field: Field, octets: [u8; N]) {
         let all = self.flow.octets_mut();
         let len = all.len();
         let place = all.get_mut(field.at..);
@@ -348,6 +359,14 @@ impl Key {
         let words = self.flow.words().iter().zip(other.flow.words());
         let exceeding = words.fold(0, |bits, (a, b)| bits | a & !b);
         exceeding | self.ranges() & !other.ranges() != 0
+    }
+
+    /// Whether a bit of a field of `N` octets is set here that is not in `other`.
+    #[inline(always)]
+    pub fn exceeds_in<const N: usize>(&self, field: Field, other: &Key) -> bool {
+        let (here, there) = (self.array_of::<N>(field), other.array_of::<N>(field));
+        let both = here.into_iter().zip(there);
+        both.fold(0, |bits, (a, b)| bits | a & !b) != 0
     }
 
     /// Whether the two are equal; all words at once.

@@ -32,13 +32,15 @@ mod stress;
 mod tests;
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{self, flower as attr};
 use weir_netlink::{Error, Strictness, Table, Writer};
 use weir_packet::Packet;
+use weir_sync::lane::{LANES, lane};
+use weir_sync::primitive::{Backoff, CachePadded};
 use weir_sync::rcu::{Domain, Guard};
 
 use self::key::Packed;
@@ -108,16 +110,39 @@ impl std::fmt::Debug for Filter {
 }
 
 /// Lets requests in, any number at a time, until it is closed for good; who closes it waits for those
-/// inside. On a line of its own: each writes to it.
+/// inside.
 #[derive(Debug, Default)]
-#[repr(align(64))]
-struct Gate(RwLock<bool>);
+struct Gate {
+    /// Who closes it has done so for good.
+    closed: Mutex<bool>,
+    /// Nobody comes in: it is closed, or about to be.
+    shut: AtomicBool,
+    /// Requests inside, by lane: each writes to one.
+    inside: [CachePadded<AtomicU32>; LANES],
+}
+
+/// A request that counts among those inside.
+struct Inside<'a>(&'a AtomicU32);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Release);
+    }
+}
 
 impl Gate {
     /// Runs `inside` unless the gate is closed: EAGAIN then.
     fn pass<R>(&self, inside: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-        let closed = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if *closed {
+        if self.shut.load(Relaxed) {
+            // Nobody is kept waiting by who comes in vain.
+            return Err(Error::new(EAGAIN));
+        }
+        // Who comes in counts first and then looks; who closes shuts first and then looks at the counts:
+        // one of the two sees the other.
+        let count = &*self.inside[lane() % LANES];
+        count.fetch_add(1, SeqCst);
+        let _inside = Inside(count);
+        if self.shut.load(SeqCst) {
             return Err(Error::new(EAGAIN));
         }
         inside()
@@ -126,10 +151,22 @@ impl Gate {
     /// Closes the gate if `condition` holds once nobody is inside; answers whether it does. A gate that
     /// is closed already is the business of who closed it: `false`.
     fn close_if(&self, condition: impl FnOnce() -> bool) -> bool {
-        let mut closed = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let close = !*closed && condition();
-        *closed |= close;
-        close
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return false;
+        }
+        self.shut.store(true, SeqCst);
+        for count in &self.inside {
+            let mut backoff = Backoff::default();
+            while count.load(SeqCst) != 0 {
+                backoff.snooze();
+            }
+        }
+        *closed = condition();
+        if !*closed {
+            self.shut.store(false, Release);
+        }
+        *closed
     }
 }
 
@@ -193,6 +230,7 @@ impl Flower {
                 return Err(error);
             }
         };
+        // Should the key be taken, the table says so, and what was made goes again.
         let give_up = |exts: exts::NewExts, error| {
             self.masks.put(&under, env.guard);
             exts.undo(env);
@@ -211,18 +249,15 @@ impl Flower {
         };
         let packed = packed.filter(|_| near.is_some_and(|near| Arc::ptr_eq(near, &under)));
         let packed = packed.unwrap_or_else(|| under.mask.pack(&masked.key));
-        let whole = masked.key.exceeds(&masked.mask);
-        if old.is_none() && under.contains(&packed, env.guard) {
-            self.handles.cancel(handle);
-            return give_up(exts, Error::new(EEXIST));
-        }
+        let whole = masked.is_whole();
         let filter = Arc::new(Filter {
             handle,
             flags: AtomicU32::new(if whole { flags | WHOLE } else { flags }),
-            under: under.clone(),
+            under,
             packed,
             exts: exts.commit(),
         });
+        let under = &filter.under;
         if whole {
             under.keep_whole(&filter, masked.key, env.guard);
         }
@@ -238,7 +273,7 @@ impl Flower {
             }
         };
         if let Err(error) = linked {
-            self.masks.put(&under, env.guard);
+            self.masks.put(under, env.guard);
             filter.exts.release(env);
             return Err(error);
         }
@@ -373,7 +408,9 @@ impl Classifier for Flower {
     }
 
     fn close_if_empty(&self) -> Option<bool> {
-        Some(self.gate.close_if(|| self.handles.is_empty()))
+        // Requests at work are not kept out in vain.
+        let empty = || self.handles.is_empty();
+        Some(empty() && self.gate.close_if(empty))
     }
 
     fn next(&self, from: u64) -> Option<(u64, Arc<dyn super::Filter>)> {

@@ -156,6 +156,8 @@ struct Builder<'a, 't> {
     tb: &'t Table<'a>,
     key: &'t mut Key,
     mask: &'t mut Key,
+    /// An attribute had bits outside its mask.
+    exceeds: bool,
 }
 
 /// A key, and the bits of it that count.
@@ -165,6 +167,15 @@ pub struct Masked {
     pub key: Key,
     /// The bits that count.
     pub mask: Key,
+    /// The key may have bits outside the mask; without it, it has none.
+    exceeds: bool,
+}
+
+impl Masked {
+    /// Whether the key has bits outside the mask.
+    pub fn is_whole(&self) -> bool {
+        self.exceeds && self.key.exceeds(&self.mask)
+    }
 }
 
 fn text(message: &'static str) -> Error {
@@ -176,7 +187,7 @@ impl Builder<'_, '_> {
     #[inline(always)]
     fn set(&mut self, field: Field, value: u16, mask: u16) {
         if self.tb.has(value) {
-            self.read(field, value, Some(mask));
+            self.read(field, value, mask);
         }
     }
 
@@ -184,24 +195,40 @@ impl Builder<'_, '_> {
     #[inline(always)]
     fn set_exact(&mut self, field: Field, value: u16) {
         if self.tb.has(value) {
-            self.read(field, value, None);
+            self.read(field, value, 0);
         }
     }
 
     /// Few attributes are there, of many that may be: only the look at the table is inlined.
+    #[inline(always)]
+    fn read(&mut self, field: Field, value: u16, mask: u16) {
+        match field.width() {
+            1 => self.read_of::<1>(field, value, mask),
+            2 => self.read_of::<2>(field, value, mask),
+            4 => self.read_of::<4>(field, value, mask),
+            6 => self.read_of::<6>(field, value, mask),
+            _ => self.read_of::<16>(field, value, mask),
+        }
+    }
+
     #[inline(never)]
-    fn read(&mut self, field: Field, value: u16, mask: Option<u16>) {
-        let Some(attr) = self.tb.get(value) else {
+    fn read_of<const N: usize>(&mut self, field: Field, value: u16, mask: u16) {
+        let Some(value) = self.tb.payload(value) else {
             return;
         };
-        self.key.set(field, attr.payload);
-        match mask.and_then(|mask| self.tb.get(mask)) {
-            Some(mask) => self.mask.set(field, mask.payload),
-            None => self.mask.fill(field),
+        self.key.set_from::<N>(field, value);
+        // No attribute has type 0.
+        match self.tb.payload(mask) {
+            Some(mask) => {
+                self.mask.set_from::<N>(field, mask);
+                self.exceeds |= self.key.exceeds_in::<N>(field, self.mask);
+            }
+            None => self.mask.put(field, [0xff; N]),
         }
     }
 
     /// A value of two octets that counts as a whole.
+    #[inline(always)]
     fn exact_u16(&mut self, field: Field, value: u16) {
         self.key.set(field, &value.to_be_bytes());
         self.mask.fill(field);
@@ -570,6 +597,7 @@ pub fn parse(tb: &Table<'_>, host: &dyn Host, into: &mut Masked) -> Result<(), E
         tb,
         key: &mut into.key,
         mask: &mut into.mask,
+        exceeds: tb.has(fl::KEY_ENC_OPTS),
     };
     if let Some(attr) = tb.get(fl::INDEV) {
         b.key
@@ -620,5 +648,6 @@ pub fn parse(tb: &Table<'_>, host: &dyn Host, into: &mut Masked) -> Result<(), E
     enc_opts::parse(tb, b.key, b.mask)?;
     b.connection()?;
     b.flags()?;
+    into.exceeds = b.exceeds;
     Ok(())
 }
