@@ -324,8 +324,31 @@ fn put_queue(w: &mut Writer, queue: &Queue) {
     );
 }
 
+/// What [`put_action_stats`] writes of an action without a rate whose packets are few enough.
+fn usual_stats(totals: &Totals, packets: u32) -> [u8; 68] {
+    const fn head(len: u16, ty: u16) -> [u8; 4] {
+        let ([a, b], [c, d]) = (len.to_ne_bytes(), ty.to_ne_bytes());
+        [a, b, c, d]
+    }
+    let mut all = [0; 68];
+    all[..4].copy_from_slice(&head(68, act::STATS));
+    all[4..8].copy_from_slice(&head(20, stats::BASIC));
+    all[8..16].copy_from_slice(&totals.bytes.to_ne_bytes());
+    all[16..20].copy_from_slice(&packets.to_ne_bytes());
+    all[24..28].copy_from_slice(&head(20, stats::BASIC_HW));
+    all[44..48].copy_from_slice(&head(24, stats::QUEUE));
+    // Length and backlog are none.
+    all[56..60].copy_from_slice(&totals.drops.to_ne_bytes());
+    all[64..68].copy_from_slice(&totals.overlimits.to_ne_bytes());
+    all
+}
+
 /// `tcf_action_copy_stats`: `TCA_ACT_STATS` of an action. Nothing is ever counted by hardware.
 pub fn put_action_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
+    // The usual case, all at once.
+    if let (None, Ok(packets)) = (rate, u32::try_from(totals.packets)) {
+        return w.put_made(&usual_stats(totals, packets));
+    }
     let nest = w.nest_noflag(act::STATS);
     put_basic(w, stats::BASIC, totals.bytes, totals.packets);
     put_basic(w, stats::BASIC_HW, 0, 0);
@@ -400,5 +423,29 @@ pub fn put_queue_stats(
     );
     if let Some(app) = app.filter(|_| !nested) {
         w.put(tca::XSTATS, &app);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_statistics_are_those_put_one_by_one() {
+        let totals = Totals {
+            bytes: 0x0102_0304_0506_0708,
+            packets: 0x1112_1314,
+            drops: 0x2122_2324,
+            overlimits: 0x3132_3334,
+        };
+        let mut w = Writer::new();
+        let nest = w.nest_noflag(act::STATS);
+        put_basic(&mut w, stats::BASIC, totals.bytes, totals.packets);
+        put_basic(&mut w, stats::BASIC_HW, 0, 0);
+        put_queue(&mut w, &Queue::of(&totals));
+        w.end(nest);
+        let mut usual = Writer::new();
+        put_action_stats(&mut usual, &totals, None);
+        assert_eq!(usual.bytes(), w.bytes());
     }
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use weir_sync::rcu::{Domain, Guard};
+use weir_sync::rcu::Domain;
 
 use crate::action;
 use crate::block::Block;
 use crate::budget::Budget;
 use crate::env::Env;
-use crate::host::{Device, Host};
+use crate::host::Host;
 use crate::psample::Groups;
 use crate::table::{Table, Targets};
 
@@ -71,11 +71,13 @@ impl NetTc {
 
     /// The actions of a kind.
     pub fn actions(&self, ops: &'static action::Ops) -> &Arc<Table> {
-        let number = action::KINDS
-            .iter()
-            .position(|other| std::ptr::eq(other, ops));
+        let behind = std::ptr::from_ref(ops)
+            .addr()
+            .wrapping_sub(action::KINDS.as_ptr().addr());
+        let number = behind / size_of::<action::Ops>();
         // Every `Ops` is an element of the table; a stranger shares its first place harmlessly.
-        let place = &self.inner().actions[number.unwrap_or_default()];
+        let actions = &self.inner().actions;
+        let place = actions.get(number).unwrap_or(&actions[0]);
         place.get_or_init(|| Arc::new(Table::new(ops, &self.domain, self.targets())))
     }
 
@@ -84,12 +86,17 @@ impl NetTc {
         targets.get_or_init(|| Arc::new(Targets::new(&self.domain)))
     }
 
-    /// Enters a device that an action names.
-    pub(crate) fn target(&self, device: &Arc<dyn Device>, guard: &Guard) {
-        let (targets, key) = (self.targets(), device.key());
+    /// Enters a device that an action names, unless it is there: found by index, known by key. One that
+    /// has gone since is not entered.
+    pub(crate) fn target(&self, ifindex: u32, key: u64, env: &Env<'_>) {
+        let (targets, guard) = (self.targets(), env.guard);
         if targets.contains(&key, guard) {
             return;
         }
+        let device = env.host.device(ifindex);
+        let Some(device) = device.filter(|device| device.key() == key) else {
+            return;
+        };
         targets.insert(key, device.clone(), guard);
         // It may have gone before it was entered.
         if !device.is_registered() {

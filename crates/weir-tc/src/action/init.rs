@@ -71,8 +71,7 @@ pub struct Inited {
 }
 
 /// The kind with a name (`tc_lookup_action`).
-pub fn find_ops(kind: &Attr<'_>) -> Option<&'static Ops> {
-    let name = kind.c_str();
+pub fn find_ops(name: &[u8]) -> Option<&'static Ops> {
     KINDS.iter().find(|ops| ops.kind.as_bytes() == name)
 }
 
@@ -82,12 +81,13 @@ fn load_ops<'a>(attr: &Attr<'a>, tb: &mut Table<'a>) -> Result<&'static Ops, Err
     let kind = tb
         .get(act::KIND)
         .ok_or_else(|| Error::msg(EINVAL, "TC action kind must be specified"))?;
-    if kind.c_str().len() >= 16 {
+    let name = kind.c_str();
+    if name.len() >= 16 {
         return Err(Error::msg(EINVAL, "TC action name too long"));
     }
-    find_ops(&kind).ok_or_else(|| {
+    find_ops(name).ok_or_else(|| {
         let unknown = Error::msg(ENOENT, "Failed to load TC action module");
-        waiting::unknown(kind.c_str(), waiting::ACTIONS, unknown)
+        waiting::unknown(name, waiting::ACTIONS, unknown)
     })
 }
 

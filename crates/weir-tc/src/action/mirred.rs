@@ -170,10 +170,10 @@ impl Kind for Mirred {
     }
 }
 
-/// What the action gets: `eaction` and the target, if one is named.
+/// What the action gets: `eaction` and the target, if one is named: its index and key.
 pub struct Params {
     eaction: i32,
-    device: Option<Arc<dyn Device>>,
+    device: Option<(u32, u64)>,
 }
 
 fn text(message: &'static str) -> Error {
@@ -214,7 +214,10 @@ impl Spec for Mirred {
     fn prepare(request: TcMirred, host: &dyn Host) -> Result<Params, Error> {
         let device = match request.ifindex {
             0 => None,
-            ifindex => Some(host.device(ifindex).ok_or(Error::new(ENODEV))?),
+            ifindex => {
+                let device = host.device_ref(ifindex).ok_or(Error::new(ENODEV))?;
+                Some((ifindex, device.key()))
+            }
         };
         Ok(Params {
             eaction: request.eaction,
@@ -223,21 +226,21 @@ impl Spec for Mirred {
     }
 
     fn note(params: &Params, env: &Env<'_>) {
-        if let Some(device) = &params.device {
-            env.net.target(device, env.guard);
+        if let Some((ifindex, key)) = params.device {
+            env.net.target(ifindex, key, env);
         }
     }
 
     fn create(params: Params, _env: &Env<'_>) -> Self {
         Self {
             eaction: AtomicI32::new(params.eaction),
-            target: AtomicU64::new(params.device.map_or(NONE, |device| device.key())),
+            target: AtomicU64::new(params.device.map_or(NONE, |(_, key)| key)),
         }
     }
 
     fn change(&self, params: Params) {
-        if let Some(device) = params.device {
-            self.target.store(device.key(), Release);
+        if let Some((_, key)) = params.device {
+            self.target.store(key, Release);
         }
         self.eaction.store(params.eaction, Relaxed);
     }

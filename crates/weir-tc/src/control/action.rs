@@ -105,9 +105,8 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
 /// The kind named, or the error.
 fn known(tb: &Table<'_>, error: Error) -> Result<&'static Ops, Error> {
     match tb.get(act::KIND) {
-        Some(kind) => {
-            find_ops(&kind).ok_or_else(|| waiting::unknown(kind.c_str(), waiting::ACTIONS, error))
-        }
+        Some(kind) => find_ops(kind.c_str())
+            .ok_or_else(|| waiting::unknown(kind.c_str(), waiting::ACTIONS, error)),
         None => Err(error),
     }
 }
@@ -219,7 +218,7 @@ pub struct Dump {
 fn dump_kind(tb: &Table<'_>) -> Option<&'static Ops> {
     let first = tb.get(root::TAB)?.index(MAX as u16).get(1)?;
     let tb = first.parse(&POLICY, Strictness::Liberal).ok()?;
-    find_ops(&tb.get(act::KIND)?)
+    find_ops(tb.get(act::KIND)?.c_str())
 }
 
 /// Starts a dump. An unknown kind dumps nothing.

@@ -84,7 +84,7 @@ impl<'a> Parsed<'a> {
         if self
             .tb
             .get(tca::KIND)
-            .is_some_and(|kind| kind.c_str().len() >= NAME_LEN)
+            .is_some_and(|kind| kind.len() >= NAME_LEN && kind.c_str().len() >= NAME_LEN)
         {
             return Err(text(EINVAL, "Specified TC filter name too long"));
         }

@@ -140,7 +140,24 @@ fn connections(
     profile: Profile,
     found: &mut Found,
 ) -> Result<(), String> {
-    for (many, same) in [(2, true), (4, true), (2, false), (4, false)] {
+    some_connections(
+        bed,
+        scale,
+        profile,
+        &[(2, true), (4, true), (2, false), (4, false)],
+        found,
+    )
+}
+
+/// As many connections, each in the same priority or its own.
+fn some_connections(
+    bed: &Bed,
+    scale: &Scale,
+    profile: Profile,
+    which: &[(u32, bool)],
+    found: &mut Found,
+) -> Result<(), String> {
+    for &(many, same) in which {
         let each = scale.rules / many;
         let rules = |k| bed.rules(profile, if same { 1 } else { 1 + k as u16 }, false);
         let all = (0..many).map(|k| rules(k).add(k * each, (k + 1) * each));
@@ -358,14 +375,31 @@ fn run(options: &Options) -> Result<Report, String> {
     Ok(report(scale, found, curves))
 }
 
-/// The requests of connections alone, `runs` times: a line a figure, with all runs.
-fn requests(runs: &str) -> Result<String, String> {
+/// The requests of connections alone, `RUNS[:RULES[:PROFILE[:CONNECTIONS]]]`: a line a figure, with all
+/// runs. With a profile named, those of one connection only, and of as many in one priority.
+fn requests(args: &str) -> Result<String, String> {
     let mut found = Found::default();
-    for _ in 0..runs.parse().unwrap_or(1) {
+    let mut args = args.split(':');
+    let runs = args.next().and_then(|runs| runs.parse().ok()).unwrap_or(1);
+    let rules = args.next().and_then(|rules| rules.parse().ok());
+    let scale = Scale {
+        rules: rules.unwrap_or(FULL.rules),
+        ..FULL
+    };
+    let only = args.next();
+    let many = args.next().and_then(|many| many.parse().ok());
+    for _ in 0..runs {
         let bed = Bed::new()?;
-        for profile in [Profile::A, Profile::B] {
-            one_connection(&bed, &FULL, profile, &mut found)?;
-            connections(&bed, &FULL, profile, &mut found)?;
+        for (profile, name) in [(Profile::A, "a"), (Profile::B, "b")] {
+            if only.is_none_or(|only| only == name) {
+                one_connection(&bed, &scale, profile, &mut found)?;
+            }
+            if let (true, Some(many)) = (only == Some(name), many) {
+                some_connections(&bed, &scale, profile, &[(many, true)], &mut found)?;
+            }
+            if only.is_none() {
+                connections(&bed, &scale, profile, &mut found)?;
+            }
         }
     }
     let line = |(id, series): (&String, &Series)| {
