@@ -167,9 +167,14 @@ impl UnderMask {
             .find(place(sum), |filter| masked.is(&filter.packed), guard)
     }
 
-    /// Puts a filter into the table by `put`, for the sieve to know it.
-    fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce() -> R) -> R {
-        let sum = self.mask.sum(&filter.packed);
+    /// Puts a filter into the table by `put`, which gets its place, for the sieve to know it.
+    fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce(u64) -> R) -> R {
+        let whole = filter.packed.sum();
+        let sum = match self.mask.ranges {
+            0 => whole,
+            _ => self.mask.sum(&filter.packed),
+        };
+        let put = || put(place(whole));
         self.sieve.add(sum, guard, put, |each| {
             match each {
                 // Without ranges it is the same hash, and folding it again changes nothing.
@@ -187,7 +192,7 @@ impl UnderMask {
         })
     }
 
-    /// Packs a key, and asks for the memory that [`contains`](Self::contains) reads first.
+    /// Packs a key, and asks for the memory that [`insert`](Self::insert) reads first.
     pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
         let reader = self.filters.reader(guard);
@@ -195,23 +200,11 @@ impl UnderMask {
         packed
     }
 
-    /// Whether a filter with that key is here.
-    pub fn contains(&self, packed: &Packed, guard: &Guard) -> bool {
-        self.filters
-            .find(
-                place(packed.sum()),
-                |filter| filter.packed == *packed,
-                guard,
-            )
-            .is_some()
-    }
-
     /// Puts a filter in; `false` if another has its key.
     pub fn insert(&self, filter: &Arc<Filter>, guard: &Guard) -> bool {
-        let put = || {
-            let (place, filter) = (place(filter.packed.sum()), filter.clone());
+        let put = |place| {
             self.filters
-                .insert_if_absent(place, filter, same_key, guard)
+                .insert_if_absent(place, filter.clone(), same_key, guard)
         };
         if self.sift(filter, guard, put).is_err() {
             return false;
@@ -235,8 +228,7 @@ impl UnderMask {
 
     /// Puts `new` where `old` is; both have the same handle.
     pub fn replace(&self, old: &Arc<Filter>, new: &Arc<Filter>, guard: &Guard) {
-        self.sift(new, guard, || {
-            let place = place(new.packed.sum());
+        self.sift(new, guard, |place| {
             self.filters.insert(place, new.clone(), same_key, guard);
         });
         if old.packed != new.packed {
