@@ -323,8 +323,7 @@ impl IndexAllocator {
         let (leaf, bit) = place(index);
         let freed =
             self.range.contains(&index) && self.leaf(leaf).is_some_and(|leaf| leaf.clear(bit));
-        // Seldom: the line is one that all write.
-        if freed && self.hint.load(SeqCst) > leaf {
+        if freed {
             self.hint.fetch_min(leaf, SeqCst);
         }
         freed
