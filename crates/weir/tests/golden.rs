@@ -78,6 +78,7 @@ scripts! {
     ifb = "ifb",
     link = "link",
     link_names = "link-names",
+    link_set = "link-set",
     monitor = "monitor",
     mtu = "mtu",
     neigh = "neigh",

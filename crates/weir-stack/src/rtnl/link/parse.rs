@@ -44,7 +44,8 @@ pub static POLICY: Policy = policy! {
     ifla::NUM_TX_QUEUES => Rule::u32(),
     ifla::NUM_RX_QUEUES => Rule::u32(),
     ifla::GSO_MAX_SEGS => Rule::u32(),
-    ifla::GSO_MAX_SIZE => Rule::u32(),
+    // The room TCP leaves for headers: `MAX_TCP_HEADER + 1` of user-mode Linux.
+    ifla::GSO_MAX_SIZE => Rule::u32().range(257, u32::MAX as u64),
     ifla::PHYS_PORT_ID => Rule::binary(32),
     ifla::CARRIER_CHANGES => Rule::u32(),
     ifla::PHYS_SWITCH_ID => Rule::binary(32),

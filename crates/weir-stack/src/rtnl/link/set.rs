@@ -138,6 +138,9 @@ pub fn set(
     }
     if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
         device.set_broadcast(mac);
+        // `NETDEV_CHANGEADDR` as well.
+        crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
+        crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
         changed = true;
     }
     if info.flags != 0 || info.change != 0 {
