@@ -210,14 +210,16 @@ impl<L: Linked> Combiner<L> {
 
     /// Others push at this moment. Taken one by one, their elements would cost each side the transfer of
     /// a line an element. So after few they have a moment to come again and to find the right free: who
-    /// takes it has at hand what it has pushed itself.
+    /// takes it has at hand what it has pushed itself. In that moment the line is left to them: one look
+    /// at it would take it away.
     fn come_back(&self) -> bool {
         if self.taken.load(Ordering::Relaxed) < FEW {
             for _ in 0..HANDOVER {
-                if self.right.load(Ordering::Relaxed) != IDLE {
-                    return false;
-                }
                 core::hint::spin_loop();
+            }
+            if self.list.is_empty() {
+                // Somebody has taken the right since, and all.
+                return false;
             }
         }
         self.begin()
