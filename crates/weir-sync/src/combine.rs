@@ -212,6 +212,8 @@ impl<L: Linked> Combiner<L> {
     /// a line an element. So after few they have a moment to come again and to find the right free: who
     /// takes it has at hand what it has pushed itself. In that moment the line is left to them: one look
     /// at it would take it away.
+    #[cold]
+    #[inline(never)]
     fn come_back(&self) -> bool {
         if self.taken.load(Ordering::Relaxed) < FEW {
             for _ in 0..HANDOVER {
