@@ -6,6 +6,7 @@
 //! | [`primitive`] | the one door to atomics, cells and threads: std's, or loom's under `cfg(loom)` |
 //! | [`combine`] | a list, and one of its producers at a time at work for all |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
+//! | [`gate`] | lets threads in until it is closed for good |
 //! | [`hash`] | a hash table with lock-free readers under a guard |
 //! | [`index`] | numbers: allocate any, reserve one, free; a bitmap without locks |
 //! | [`lane`] | threads at work beside each other write to different lines |
@@ -26,6 +27,7 @@
 compile_error!("weir-sync packs tags and counts into 64-bit pointers and words");
 
 pub mod combine;
+pub mod gate;
 pub mod hash;
 pub mod index;
 pub mod lane;

@@ -32,15 +32,14 @@ mod stress;
 mod tests;
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{self, flower as attr};
 use weir_netlink::{Error, Strictness, Table, Writer};
 use weir_packet::Packet;
-use weir_sync::lane::{LANES, lane};
-use weir_sync::primitive::{Backoff, CachePadded};
+use weir_sync::gate::Gate;
 use weir_sync::rcu::{Domain, Guard};
 
 use self::key::Packed;
@@ -106,67 +105,6 @@ impl Filter {
 impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "flower handle {:#x}", self.handle)
-    }
-}
-
-/// Lets requests in, any number at a time, until it is closed for good; who closes it waits for those
-/// inside.
-#[derive(Debug, Default)]
-struct Gate {
-    /// Who closes it has done so for good.
-    closed: Mutex<bool>,
-    /// Nobody comes in: it is closed, or about to be.
-    shut: AtomicBool,
-    /// Requests inside, by lane: each writes to one.
-    inside: [CachePadded<AtomicU32>; LANES],
-}
-
-/// A request that counts among those inside.
-struct Inside<'a>(&'a AtomicU32);
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Release);
-    }
-}
-
-impl Gate {
-    /// Runs `inside` unless the gate is closed: EAGAIN then.
-    fn pass<R>(&self, inside: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-        if self.shut.load(Relaxed) {
-            // Nobody is kept waiting by who comes in vain.
-            return Err(Error::new(EAGAIN));
-        }
-        // Who comes in counts first and then looks; who closes shuts first and then looks at the counts:
-        // one of the two sees the other.
-        let count = &*self.inside[lane() % LANES];
-        count.fetch_add(1, SeqCst);
-        let _inside = Inside(count);
-        if self.shut.load(SeqCst) {
-            return Err(Error::new(EAGAIN));
-        }
-        inside()
-    }
-
-    /// Closes the gate if `condition` holds once nobody is inside; answers whether it does. A gate that
-    /// is closed already is the business of who closed it: `false`.
-    fn close_if(&self, condition: impl FnOnce() -> bool) -> bool {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        if *closed {
-            return false;
-        }
-        self.shut.store(true, SeqCst);
-        for count in &self.inside {
-            let mut backoff = Backoff::default();
-            while count.load(SeqCst) != 0 {
-                backoff.snooze();
-            }
-        }
-        *closed = condition();
-        if !*closed {
-            self.shut.store(false, Release);
-        }
-        *closed
     }
 }
 
@@ -396,10 +334,16 @@ impl Classifier for Flower {
             let exts = exts.take().ok_or_else(|| Error::new(EINVAL))?;
             self.link(change, &masked, near, flags, exts, old.as_ref())
         });
-        if let Some(exts) = exts {
-            exts.undo(change.env);
+        match linked {
+            Some(linked) => Ok(Some(linked?)),
+            // The instance goes, or somebody looks whether it may.
+            None => {
+                if let Some(exts) = exts {
+                    exts.undo(change.env);
+                }
+                Err(Error::new(EAGAIN))
+            }
         }
-        Ok(Some(linked?))
     }
 
     fn delete(&self, filter: &Arc<dyn super::Filter>, env: &Env<'_>) -> Result<bool, Error> {

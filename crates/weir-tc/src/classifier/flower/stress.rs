@@ -4,13 +4,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
-use weir_netlink::errno::EAGAIN;
 use weir_netlink::tca::{self, flower as attr};
 use weir_netlink::{TcMsg, Writer, nlm, rtm};
 use weir_packet::Batch;
-use weir_sync::lane::Lanes;
 
-use super::Gate;
 use crate::classifier::Lookup;
 use crate::context::Context;
 use crate::testing::{Stack, ipv4, vectors};
@@ -120,45 +117,4 @@ fn what_is_there_is_found() {
         }
         done.store(true, Release);
     });
-}
-
-/// Requests come and go in lanes of their own; whoever closes the gate finds nobody inside.
-#[test]
-fn who_closes_the_gate_is_alone() {
-    let (gate, lanes) = (Gate::default(), Lanes::default());
-    let (inside, passed, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let _lane = lanes.enter();
-                while !done.load(Relaxed) {
-                    let out = gate.pass(|| {
-                        inside.fetch_add(1, Relaxed);
-                        passed.fetch_add(1, Relaxed);
-                        std::hint::black_box((0..50).map(std::hint::black_box).sum::<u32>());
-                        inside.fetch_sub(1, Relaxed);
-                        Ok(())
-                    });
-                    if out.is_err() {
-                        std::thread::yield_now();
-                    }
-                }
-            });
-        }
-        let mut alone = true;
-        for _ in 0..if cfg!(miri) { 20 } else { 300 } {
-            let before = passed.load(Relaxed);
-            while passed.load(Relaxed) < before.wrapping_add(5) {
-                std::thread::yield_now();
-            }
-            assert!(!gate.close_if(|| {
-                alone &= (0..20).all(|_| inside.load(Relaxed) == 0);
-                false
-            }));
-        }
-        done.store(true, Relaxed);
-        assert!(alone);
-    });
-    assert!(gate.close_if(|| true) && !gate.close_if(|| true));
-    assert_eq!(gate.pass(|| Ok(())).unwrap_err().errno, EAGAIN);
 }
