@@ -82,6 +82,7 @@ scripts! {
     monitor = "monitor",
     mtu = "mtu",
     neigh = "neigh",
+    neigh_due = "neigh-due",
     neigh_flags = "neigh-flags",
     netns = "netns",
     refused = "refused",

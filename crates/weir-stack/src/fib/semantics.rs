@@ -325,8 +325,8 @@ impl<D: RouteDevice> Family<u32, D> {
     /// What kind of address it is to this namespace, seen from one table
     /// (`inet_addr_type_table`): `RTN_LOCAL`, unicast, broadcast or multicast.
     pub fn address_type(&self, address: Ipv4Addr, table: u32, guard: &Guard) -> u8 {
-        // "This network" and the limited broadcast; multicast.
-        if address.octets()[0] == 0 || address == Ipv4Addr::BROADCAST {
+        // No address and the limited broadcast; multicast.
+        if address.is_unspecified() || address == Ipv4Addr::BROADCAST {
             return rta::rtn::BROADCAST;
         }
         if address.is_multicast() {

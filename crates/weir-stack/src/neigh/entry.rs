@@ -48,7 +48,8 @@ struct Inner {
     waiting: VecDeque<Packet>,
     waiting_octets: usize,
     probes: u32,
-    confirmed: u64,
+    /// Of a new entry before the clock's start, maybe.
+    confirmed: i64,
     updated: u64,
     reachable_time: u64,
     protocol: u8,
@@ -83,6 +84,15 @@ pub struct Update {
     pub router: Option<bool>,
     /// Sets or clears the mark of an entry that a control plane made and keeps (`NTF_EXT_LEARNED`).
     pub learned_elsewhere: Option<bool>,
+}
+
+/// What follows when an entry's time is up.
+#[derive(Default)]
+struct Expired {
+    changed: bool,
+    probe: bool,
+    first: Option<Packet>,
+    lost: VecDeque<Packet>,
 }
 
 /// Why an update was refused.
@@ -120,19 +130,20 @@ fn ms(conf: &Conf<Neigh>, slot: Neigh) -> u64 {
 
 impl Neighbour {
     /// A new entry: with the address of a group, or of a device without resolution, at once
-    /// (`arp_constructor`, `ndisc_constructor`).
-    pub(super) fn new(key: Key, device: &Device, now: u64) -> Self {
+    /// (`arp_constructor`, `ndisc_constructor`). `broadcast`: the namespace has it as a broadcast address.
+    pub(super) fn new(key: Key, device: &Device, broadcast: bool, now: u64) -> Self {
         use weir_netlink::ifla::iff;
         let flags = device.flags();
-        let fixed = super::output::group_address(key.address, device).or_else(|| {
-            if flags & (iff::NOARP | iff::LOOPBACK) != 0 {
-                Some(device.address())
-            } else if flags & iff::POINTOPOINT != 0 {
-                Some(device.broadcast())
-            } else {
-                None
-            }
-        });
+        let fixed = if key.address.is_multicast() {
+            super::output::group_address(key.address, device)
+        } else if flags & (iff::NOARP | iff::LOOPBACK) != 0 {
+            Some(device.address())
+        } else if broadcast || flags & iff::POINTOPOINT != 0 {
+            Some(device.broadcast())
+        } else {
+            None
+        };
+        let conf = conf(device, key.address);
         Self {
             key,
             state: AtomicU8::new(if fixed.is_some() {
@@ -148,9 +159,9 @@ impl Neighbour {
                 waiting: VecDeque::new(),
                 waiting_octets: 0,
                 probes: 0,
-                confirmed: now,
+                confirmed: long_ago(conf, now),
                 updated: now,
-                reachable_time: reachable_time(conf(device, key.address), &key),
+                reachable_time: reachable_time(conf, &key),
                 protocol: 0,
                 dead: false,
             }),
@@ -192,7 +203,7 @@ impl Neighbour {
     }
 
     /// (confirmed, updated, probes, protocol), times in ns of the stack's clock.
-    pub fn facts(&self) -> (u64, u64, u32, u8) {
+    pub fn facts(&self) -> (i64, u64, u32, u8) {
         let inner = self.inner();
         (inner.confirmed, inner.updated, inner.probes, inner.protocol)
     }
@@ -214,7 +225,7 @@ impl Neighbour {
 
     /// Notes that the neighbour answered (`neigh_confirm`).
     pub fn confirm(&self, now: u64) {
-        self.inner().confirmed = now;
+        self.inner().confirmed = now as i64;
     }
 
     fn set_state(&self, state: u8) {
@@ -343,23 +354,29 @@ impl Neighbour {
         let Some(device) = cx.device(self.key.device).cloned() else {
             return;
         };
-        let conf = conf(&device, self.key.address);
-        let mut inner = self.inner();
-        inner.timer = None;
-        if inner.dead {
-            return;
+        let expired = self.expire(cx.stack, &device, cx.now);
+        let changed = expired.changed;
+        self.follow(cx, &device, expired);
+        if changed {
+            self.notify(cx.stack, cx.guard);
         }
-        let now = cx.now;
+    }
+
+    /// The entry's time is up: what it is from here on.
+    fn expire(self: &Arc<Self>, stack: &Stack, device: &Device, now: u64) -> Expired {
+        let conf = conf(device, self.key.address);
+        let mut inner = self.inner();
+        self.disarm(stack, &mut inner);
         let state = self.state();
         let delay = ms(conf, Neigh::DelayFirstProbeTime);
         let mut next = now + 10 * MILLISECOND;
         let mut changed = false;
-        if state & nud::IN_TIMER == 0 {
-            return;
+        if inner.dead || state & nud::IN_TIMER == 0 {
+            return Expired::default();
         }
         if state & nud::REACHABLE != 0 {
-            if now < inner.confirmed + inner.reachable_time {
-                next = inner.confirmed + inner.reachable_time;
+            if now < after(&inner, inner.reachable_time) {
+                next = after(&inner, inner.reachable_time);
             } else if now <= self.used() + delay {
                 self.set_state(nud::DELAY);
                 inner.updated = now;
@@ -371,9 +388,9 @@ impl Neighbour {
                 changed = true;
             }
         } else if state & nud::DELAY != 0 {
-            if now < inner.confirmed + delay {
+            if now < after(&inner, delay) {
                 self.set_state(nud::REACHABLE);
-                next = inner.confirmed + inner.reachable_time;
+                next = after(&inner, inner.reachable_time);
             } else {
                 self.set_state(nud::PROBE);
                 inner.probes = 0;
@@ -394,19 +411,23 @@ impl Neighbour {
             changed = true;
         }
         if self.state() & nud::IN_TIMER != 0 {
-            self.arm(cx.stack, &mut inner, next.max(now + 1));
+            self.arm(stack, &mut inner, next.max(now + 1));
         }
-        let first = inner.waiting.front().and_then(Packet::copy);
-        let probe = self.state() & probing != 0;
-        drop(inner);
-        for packet in lost {
-            self.report(cx, &device, packet);
+        Expired {
+            changed,
+            probe: self.state() & probing != 0,
+            first: inner.waiting.front().and_then(Packet::copy),
+            lost,
         }
-        if probe {
-            self.probe(cx, &device, first.as_ref());
+    }
+
+    /// Does what is to be done after [`Self::expire`], with no lock held.
+    fn follow(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>, expired: Expired) {
+        for packet in expired.lost {
+            self.report(cx, device, packet);
         }
-        if changed {
-            self.notify(cx.stack, cx.guard);
+        if expired.probe {
+            self.probe(cx, device, expired.first.as_ref());
         }
     }
 
@@ -479,7 +500,7 @@ impl Neighbour {
             }
         };
         if new & nud::CONNECTED != 0 {
-            inner.confirmed = now;
+            inner.confirmed = now as i64;
         }
         let mut take_mac = true;
         if let Some(old_mac) = old_mac.filter(|old| *old != mac)
@@ -521,16 +542,12 @@ impl Neighbour {
         if take_mac {
             self.mac.store(pack(mac), Relaxed);
             if mac_changed && new & nud::CONNECTED == 0 {
-                inner.confirmed = now.saturating_sub(2 * ms(conf, Neigh::BaseReachableTime));
+                inner.confirmed = long_ago(conf, now);
             }
         }
         self.set_state(new);
-        if state_changed && new & nud::IN_TIMER != 0 {
-            let time = if new & nud::REACHABLE != 0 {
-                now + inner.reachable_time
-            } else {
-                now
-            };
+        if state_changed && new & nud::REACHABLE != 0 {
+            let time = now + inner.reachable_time;
             self.arm(stack, &mut inner, time);
         }
         let waiting = std::mem::take(&mut inner.waiting);
@@ -546,6 +563,15 @@ impl Neighbour {
         }
         if mac_changed || state_changed || router_changed || marked {
             self.notify(stack, guard);
+        }
+        if state_changed && new & (nud::DELAY | nud::PROBE) != 0 {
+            // Not waited for: a delay asked for has passed, a probe is sent.
+            let expired = self.expire(stack, device, now);
+            if expired.changed {
+                self.notify(stack, guard);
+            }
+            let (me, device) = (self.clone(), device.clone());
+            stack.post(Box::new(move |cx| me.follow(cx, &device, expired)));
         }
         Ok(())
     }
@@ -619,6 +645,16 @@ impl Neighbour {
     fn notify(&self, stack: &Stack, guard: &Guard) {
         crate::rtnl::neighbour::notify(stack, guard, self, rtm::NEWNEIGH);
     }
+}
+
+/// When an entry that nobody confirmed is taken to have been (`___neigh_create`).
+fn long_ago(conf: &Conf<Neigh>, now: u64) -> i64 {
+    (now as i64).saturating_sub_unsigned(2 * ms(conf, Neigh::BaseReachableTime))
+}
+
+/// A time after the entry was confirmed.
+fn after(inner: &Inner, time: u64) -> u64 {
+    inner.confirmed.saturating_add_unsigned(time).max(0) as u64
 }
 
 /// `neigh_max_probes`

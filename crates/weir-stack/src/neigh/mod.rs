@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
 
 use weir_netlink::ifla::iff;
+use weir_netlink::rta::rtn;
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
@@ -94,6 +95,13 @@ impl Neighbours {
         if self.count.load(Relaxed) >= MOST && !self.make_room(stack, guard) {
             return None;
         }
+        let broadcast = match address {
+            IpAddr::V4(address) => {
+                let ns = device.namespace(guard);
+                crate::ipv4::route::address_type(ns, address, guard) == rtn::BROADCAST
+            }
+            IpAddr::V6(_) => false,
+        };
         let key = Key {
             device: device.key,
             address,
@@ -101,7 +109,7 @@ impl Neighbours {
         let entry = self.table.get_or_insert_with(key, guard, || {
             self.count.fetch_add(1, Relaxed);
             self.generation.fetch_add(1, Relaxed);
-            Arc::new(Neighbour::new(key, device, stack.clock.now()))
+            Arc::new(Neighbour::new(key, device, broadcast, stack.clock.now()))
         });
         // Who takes the device, or the protocol, away says so before it looks for entries without a lock: it
         // finds this one, or is seen here.

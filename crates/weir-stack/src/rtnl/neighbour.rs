@@ -84,12 +84,13 @@ fn fill(stack: &Stack, device: &Device, entry: &Neighbour, out: &mut Writer) {
         out.put(nda::LLADDR, &mac);
     }
     let now = stack.clock.now();
-    let age = |time: u64| (now.saturating_sub(time) / (SECOND / USER_HZ)) as u32;
+    let ticks = |time: u64| (time / (SECOND / USER_HZ)) as u32;
+    let age = |time: u64| ticks(now.saturating_sub(time));
     out.put_u32(nda::PROBES, probes);
     out.put_fixed(
         nda::CACHEINFO,
         &NdaCacheInfo {
-            confirmed: age(confirmed),
+            confirmed: ticks((now as i64).saturating_sub(confirmed).max(0) as u64),
             used: age(entry.used()),
             updated: age(updated),
             refcnt: 0,
