@@ -103,6 +103,7 @@ scripts! {
     tc_wrong_parent = "tc-wrong-parent",
     veth = "veth",
     vlan = "vlan",
+    vlan_carrier = "vlan-carrier",
     wire = "wire",
 }
 

@@ -474,4 +474,32 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     crate::ipv4::carrier_changed(stack, guard, &ns, device);
     crate::ipv6::carrier_changed(stack, guard, &ns, device);
     crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, 0);
+    if device.is_up() {
+        tell_vlans(stack, guard, device);
+    }
+}
+
+/// The VLANs on a device take its carrier and state over (`vlan_stacked_transfer_operstate`).
+pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let state = match operstate(stack, device) {
+        state @ (oper::DORMANT | oper::TESTING) => state,
+        _ => oper::UNKNOWN,
+    };
+    for (_, _, vlan) in device.vlans(guard) {
+        let carrier = vlan.link.carrier(stack, vlan);
+        let turned = vlan.lacks_carrier() == carrier;
+        if vlan.known_operstate() != state {
+            vlan.set_known_operstate(state);
+        } else if !turned {
+            continue;
+        }
+        if turned {
+            vlan.count_carrier_change();
+        }
+        if vlan.is_up() {
+            carrier_changed(stack, guard, vlan);
+        } else {
+            vlan.watch_carrier(|| vlan.link.carrier(stack, vlan));
+        }
+    }
 }

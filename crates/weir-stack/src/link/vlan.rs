@@ -252,6 +252,11 @@ impl Link for Vlan {
         self.lower.upgrade()?.link.speed()
     }
 
+    fn tso_max_size(&self) -> u32 {
+        let lower = self.lower.upgrade();
+        lower.map_or(65_536, |lower| lower.link.tso_max_size())
+    }
+
     fn carrier(&self, stack: &Stack, _device: &Device) -> bool {
         self.lower()
             .is_some_and(|lower| lower.is_up() && lower.link.carrier(stack, &lower))

@@ -160,8 +160,11 @@ pub fn set(
         changed = true;
     }
     changed |= offload(device, attrs)?;
-    if let Some(state) = attrs.u8(ifla::OPERSTATE)? {
-        changed |= set_operstate(ctl.stack, device, state);
+    if let Some(state) = attrs.u8(ifla::OPERSTATE)?
+        && set_operstate(ctl.stack, device, state)
+    {
+        changed = true;
+        link::tell_vlans(ctl.stack, ctl.guard, device);
     }
     if let Some(mode) = attrs.u8(ifla::LINKMODE)? {
         changed |= mode != device.link_mode();
