@@ -55,8 +55,7 @@ static POLICY: Policy = policy! { max attr::MAX;
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// `FQ_GC_MAX`, `FQ_GC_AGE`
-const GC_MAX: usize = 8;
+/// `FQ_GC_AGE`
 const GC_AGE: u64 = 3 * SECOND;
 /// `TC_PRIO_CONTROL`
 const CONTROL: u32 = 7;
@@ -137,80 +136,6 @@ impl Flow {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Flow>() == 64);
 
-/// The flows that are idle, in the order in which they became so: neighbours by number, apart from the flows.
-#[derive(Debug)]
-struct Idle {
-    /// Those before and behind; of one that is not in it, itself before.
-    links: Vec<(u32, u32)>,
-    first: u32,
-    last: u32,
-}
-
-/// No flow.
-const NONE: u32 = u32::MAX;
-
-impl Default for Idle {
-    fn default() -> Self {
-        Self {
-            links: Vec::new(),
-            first: NONE,
-            last: NONE,
-        }
-    }
-}
-
-impl Idle {
-    /// The one that has been idle for longest.
-    fn first(&self) -> Option<u32> {
-        (self.first != NONE).then_some(self.first)
-    }
-
-    /// Brings nearer what to remove a flow meets.
-    fn prefetch(&self, flow: u32) {
-        if let Some(link) = self.links.get(flow as usize) {
-            prefetch(link);
-        }
-    }
-
-    /// A flow becomes idle.
-    fn push(&mut self, flow: u32) {
-        let at = flow as usize;
-        if at >= self.links.len() {
-            let next = self.links.len() as u32;
-            self.links.extend((next..=flow).map(|new| (new, NONE)));
-        }
-        let before = std::mem::replace(&mut self.last, flow);
-        self.links[at] = (before, NONE);
-        match self.links.get_mut(before as usize) {
-            Some(before) => before.1 = flow,
-            None => self.first = flow,
-        }
-    }
-
-    /// A flow is idle no more, if it was.
-    fn remove(&mut self, flow: u32) {
-        let Some(link) = self.links.get_mut(flow as usize) else {
-            return;
-        };
-        let (before, behind) = std::mem::replace(link, (flow, NONE));
-        if before == flow {
-            return;
-        }
-        match self.links.get_mut(before as usize) {
-            Some(link) => link.1 = behind,
-            None => self.first = behind,
-        }
-        match self.links.get_mut(behind as usize) {
-            Some(link) => link.0 = before,
-            None => self.last = before,
-        }
-    }
-
-    fn clear(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// Multiplies; keys are hashes already.
 #[derive(Debug, Default)]
 struct Spread(u64);
@@ -267,7 +192,8 @@ struct Fq {
     flows: Vec<Flow>,
     free: Vec<u32>,
     by_key: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    idle: Idle,
+    /// The flow last looked at, whether it has been idle for long.
+    cursor: usize,
     inactive: u32,
     store: Store,
     /// Packets of the highest priority.
@@ -309,7 +235,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         flows: Vec::new(),
         free: Vec::new(),
         by_key: HashMap::default(),
-        idle: Idle::default(),
+        cursor: 0,
         inactive: 0,
         store: Store::default(),
         internal: Flow::default(),
@@ -375,20 +301,20 @@ impl Params {
 }
 
 impl Fq {
-    /// `fq_gc`: forgets flows that have been idle for long.
+    /// `fq_gc`: looks whether the next flow has been idle for long, and is to be forgotten. With a packet, which
+    /// makes one flow at most, one is looked at. (Linux looks at up to eight, on the way to the packet's own.)
     fn forget(&mut self, now: u64) {
-        for _ in 0..GC_MAX {
-            let Some(number) = self.idle.first() else {
-                return;
-            };
-            let flow = &mut self.flows[number as usize];
-            if now <= flow.emptied + GC_AGE {
-                return;
-            }
+        self.cursor = match self.cursor + 1 {
+            next if next < self.flows.len() => next,
+            _ => 0,
+        };
+        let Some(flow) = self.flows.get_mut(self.cursor) else {
+            return;
+        };
+        if flow.place == Place::Idle && now > flow.emptied + GC_AGE {
             flow.place = Place::Gone;
             self.by_key.remove(&flow.key);
-            self.idle.remove(number);
-            self.free.push(number);
+            self.free.push(self.cursor as u32);
             self.inactive -= 1;
             self.stats.gc_flows += 1;
         }
@@ -510,7 +436,6 @@ impl Fq {
                 } else {
                     flow.place = Place::Idle;
                     flow.emptied = now;
-                    self.idle.push(number);
                     self.inactive += 1;
                 }
                 continue;
@@ -582,7 +507,6 @@ impl Qdisc for Fq {
                 flow.credit = flow.credit.max(self.params.quantum as i32);
             }
             self.inactive -= 1;
-            self.idle.remove(number);
         }
         flow.push(&mut self.store, packet, time, self.seq);
         Enqueued::Queued
@@ -603,7 +527,6 @@ impl Qdisc for Fq {
         if let Some(flow) = self.flows.get(number as usize) {
             prefetch(flow);
         }
-        self.idle.prefetch(number);
         number
     }
 
@@ -628,7 +551,7 @@ impl Qdisc for Fq {
         self.flows.clear();
         self.free.clear();
         self.by_key.clear();
-        self.idle.clear();
+        self.cursor = 0;
         self.new.clear();
         self.old.clear();
         self.delayed.clear();
@@ -705,33 +628,5 @@ impl Qdisc for Fq {
             stats.horizon_caps,
         ];
         Some(all.iter().flat_map(|long| long.to_le_bytes()).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_flows_stay_in_order() {
-        let (mut idle, mut oracle) = (Idle::default(), VecDeque::new());
-        let mut seed = 5_u64;
-        for _ in 0..20_000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let flow = (seed >> 33) as u32 % 40;
-            if oracle.contains(&flow) || seed >> 63 == 0 {
-                idle.remove(flow);
-                oracle.retain(|&other| other != flow);
-            } else {
-                idle.push(flow);
-                oracle.push_back(flow);
-            }
-            assert_eq!(idle.first(), oracle.front().copied());
-        }
-        while let Some(flow) = idle.first() {
-            assert_eq!(Some(flow), oracle.pop_front());
-            idle.remove(flow);
-        }
-        assert!(oracle.is_empty());
     }
 }

@@ -6,6 +6,7 @@ use weir_packet::Packet;
 
 use super::driven::Driven;
 use super::{Arrival, Line, START, traffic};
+use crate::testing::vectors;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -82,6 +83,49 @@ fn fq_tells_flows_apart_by_the_mask() {
         .map(|n| (START + u64::from(n / 4) * 20 * MS, n))
         .collect();
     assert_eq!(left, expected);
+}
+
+/// A hundred flows come and are idle. Four seconds later another sends: the idle ones go, until there are fewer
+/// than two for a bucket.
+#[test]
+fn fq_forgets_flows_that_are_idle_for_long() {
+    let all = vectors(include_str!("../../../tests/vectors/kinds.vec"));
+    let has = |(command, _): &&(String, _)| command.contains("buckets 8 orphan_mask 7");
+    let (_, datagrams) = all.iter().find(has).expect("recorded");
+    let mut request = datagrams.last().unwrap().clone();
+    // `TCA_FQ_ORPHAN_MASK` 7 becomes 255.
+    let (old, new) = ([8, 0, 10, 0, 7, 0, 0, 0], [8, 0, 10, 0, 255, 0, 0, 0]);
+    let at = request.windows(8).position(|octets| octets == old).unwrap();
+    request[at..at + 8].copy_from_slice(&new);
+    let mut driven = Driven::bare(START, 1);
+    driven.stack.request(&request).unwrap();
+    let send = |driven: &mut Driven, now: u64, flow: u32| {
+        let mut packet = driven.packet(flow, &arrival(100));
+        packet.hash = 0x100 + flow;
+        driven.enqueue(now, packet);
+        assert!(driven.dequeue(now).is_some());
+    };
+    // (forgotten, there, idle); the last one is seen to be idle with the next packet.
+    let counts = |driven: &Driven| {
+        let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
+        let stats = root.lock().qdisc.app_stats().unwrap();
+        let word = |at: usize| u32::from_ne_bytes(stats[at..at + 4].try_into().unwrap());
+        (word(0), word(64), word(68))
+    };
+    (0..100).for_each(|flow| send(&mut driven, START, flow));
+    assert_eq!(counts(&driven), (0, 100, 99));
+    // Slower than the flow's rate.
+    let later = |driven: &mut Driven, from: u64, count: u64| {
+        (0..count).for_each(|n| send(driven, START + (from + 30 * n) * MS, 200));
+    };
+    later(&mut driven, 2500, 10);
+    assert_eq!(counts(&driven), (0, 101, 100), "not long enough");
+    later(&mut driven, 4000, 100);
+    let (forgotten, there, idle) = counts(&driven);
+    assert!(there < 16 && there + 4 >= 16 && idle + 1 == there && forgotten + there == 101);
+    // Those that were forgotten come again, as new ones.
+    (0..100).for_each(|flow| send(&mut driven, START + 7100 * MS, flow));
+    assert_eq!(counts(&driven).1, 101);
 }
 
 /// A packet is late once the device takes it more than the threshold after it was due.
