@@ -303,7 +303,8 @@ const ABREAST: usize = 16;
 
 /// Memory for the look-up of batches, used again and again.
 pub struct Scratch {
-    keys: FlowKeys,
+    /// Of each packet where a mask has ranges, for these are not in columns; else of one at a time.
+    keys: [FlowKeys; GROUP],
     /// The parts of the keys that masks read.
     columns: Vec<Column>,
     /// Of each mask the hashes of the keys under it.
@@ -317,7 +318,7 @@ pub struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         Self {
-            keys: FlowKeys::EMPTY,
+            keys: [FlowKeys::EMPTY; GROUP],
             columns: Vec::new(),
             sums: Vec::new(),
             passed: Vec::new(),
@@ -334,6 +335,8 @@ pub struct List {
     columns: Vec<u8>,
     /// What of a packet they need together.
     pub used: Used,
+    /// Some mask has ranges.
+    ranged: bool,
 }
 
 impl List {
@@ -358,6 +361,7 @@ impl List {
             }
         };
         Self {
+            ranged: masks.iter().any(|under| under.mask.ranges != 0),
             masks: masks.into_iter().map(entry).collect(),
             columns,
             used,
@@ -398,8 +402,9 @@ impl List {
         let count = places.len();
         if count < GROUP / 4 {
             for (found, &place) in found.iter_mut().zip(places) {
-                keys_of(&packets[usize::from(place)], self.used, &mut scratch.keys);
-                *found = self.find(&scratch.keys, guard);
+                let [keys, ..] = &mut scratch.keys;
+                keys_of(&packets[usize::from(place)], self.used, keys);
+                *found = self.find(keys, guard);
             }
             return found;
         }
@@ -407,8 +412,9 @@ impl List {
             scratch.columns.resize(self.columns.len(), [0; GROUP]);
         }
         for (lane, &at) in places.iter().enumerate() {
-            keys_of(&packets[usize::from(at)], self.used, &mut scratch.keys);
-            let halves = scratch.keys.halves();
+            let keys = &mut scratch.keys[if self.ranged { lane } else { 0 }];
+            keys_of(&packets[usize::from(at)], self.used, keys);
+            let halves = keys.halves();
             for (column, &place) in scratch.columns.iter_mut().zip(&self.columns) {
                 column[lane] = half(halves, place);
             }
@@ -510,13 +516,16 @@ impl List {
             let (Some(&place), None) = (places.get(lane), found[lane]) else {
                 continue;
             };
-            keys_of(&packets[usize::from(place)], self.used, &mut scratch.keys);
+            let keys = &mut scratch.keys[if self.ranged { lane } else { 0 }];
+            if !self.ranged {
+                keys_of(&packets[usize::from(place)], self.used, keys);
+            }
             let mut masks = self.masks.iter().zip(&scratch.passed);
             found[lane] = masks.find_map(|(entry, passed)| match passed >> lane & 1 {
                 0 => None,
                 _ => {
-                    let sum = entry.under.mask.sum_of(&scratch.keys);
-                    entry.under.find(&scratch.keys, sum, guard)
+                    let sum = entry.under.mask.sum_of(keys);
+                    entry.under.find(keys, sum, guard)
                 }
             });
         }
