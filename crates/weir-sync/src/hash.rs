@@ -8,7 +8,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`RcuHash::get`], [`RcuHash::get_many`], [`RcuHash::find`] | any thread with a guard; no lock, no write; linearizable |
+//! | [`RcuHash::get`], [`RcuHash::get_many`] | any thread with a guard; no lock, no write; linearizable |
 //! | [`RcuHash::insert`], [`RcuHash::insert_if_absent`], [`RcuHash::remove`], [`RcuHash::compute`] | any thread with a guard; a spinlock of the shard; callbacks are queued, never run |
 //! | [`RcuHash::iter`], [`RcuHash::iter_from`] | any thread with a guard; no lock |
 //!

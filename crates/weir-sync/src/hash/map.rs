@@ -83,8 +83,9 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.find(hash_of(key), |k| k.borrow() == key, guard)
-            .map(|(_, value)| value)
+        let is_it = |node: &Node<K, V>| node.key.borrow() == key;
+        let node = self.raw.find(hash_of(key), is_it, guard)?;
+        Some(&node.value)
     }
 
     /// Is there an entry for `key`?
@@ -95,19 +96,6 @@ where
         Q: Hash + Eq + ?Sized,
     {
         self.get(key, guard).is_some()
-    }
-
-    /// The entry whose key has `hash` (of [`hash_of`]) and for which `eq` holds: for keys that are
-    /// compared without being built.
-    #[inline]
-    pub fn find<'g>(
-        &'g self,
-        hash: u64,
-        eq: impl Fn(&K) -> bool,
-        guard: &'g Guard,
-    ) -> Option<(&'g K, &'g V)> {
-        let node = self.raw.find(hash, |node| eq(&node.key), guard)?;
-        Some((&node.key, &node.value))
     }
 
     /// [`RcuHash::get`] for many keys, their cache misses overlapped; `found` is filled up to the

@@ -116,11 +116,6 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
         self.0.len(guard)
     }
 
-    /// Is there none?
-    pub fn is_empty(&self, guard: &Guard) -> bool {
-        self.len(guard) == 0
-    }
-
     /// The objects, in no order; those that are there throughout are met, once.
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = &'g T> {
         let nodes = self.0.tables(guard).flat_map(|table| table.nodes());
@@ -133,11 +128,6 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
     pub fn uppers<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = u32> {
         let filled = self.0.tables(guard).flat_map(|table| table.filled());
         filled.map(|(_, upper)| upper)
-    }
-
-    /// Bytes allocated for shards and slots, without objects.
-    pub fn memory(&self, guard: &Guard) -> usize {
-        self.0.memory(guard)
     }
 }
 
