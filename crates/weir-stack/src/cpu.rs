@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use weir_packet::{Batch, Cache, DropReason, Packet};
 use weir_sync::rcu::{Guard, Reader};
-use weir_tc::{Copy, qdisc::Drops};
+use weir_tc::{Copy, Ended, qdisc::Drops};
 
 use crate::datapath::FilterWork;
 use crate::device::{Device, DeviceKey};
@@ -205,12 +205,7 @@ impl<'g> Cx<'g> {
     }
 
     /// Ends packets, those dropped with their reasons, the others as they have arrived.
-    pub fn end_all(
-        &self,
-        device: &Device,
-        place: Place,
-        ended: impl Iterator<Item = (Packet, Option<DropReason>)>,
-    ) {
+    pub fn end_all(&self, device: &Device, place: Place, ended: impl Iterator<Item = Ended>) {
         if self.stack.drop_observer.get().is_some() || self.stack.trace.is_on() {
             return ended.for_each(|(packet, reason)| match reason {
                 Some(reason) => self.drop(device, place, reason, packet),
@@ -220,15 +215,20 @@ impl<'g> Cx<'g> {
         let mut cache = self.state.cache.borrow_mut();
         // Most of a batch end for one reason: they are counted together.
         let (mut last, mut count) = (None, 0);
+        let tell = |reason: Option<DropReason>, count| {
+            if let Some(reason) = reason {
+                device.count_drops(place, reason, count);
+            }
+        };
         for (packet, reason) in ended {
             if reason != last {
-                device.count_drops(place, last, count);
+                tell(last, count);
                 (last, count) = (reason, 0);
             }
             count += 1;
             cache.free(packet);
         }
-        device.count_drops(place, last, count);
+        tell(last, count);
     }
 
     /// Ends a packet that has arrived (`consume_skb`).

@@ -422,6 +422,15 @@ impl Device {
             || self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
     }
 
+    /// Whether IPv6, or IPv4, is on the device.
+    #[inline]
+    pub fn has_ip(&self, ipv6: bool) -> bool {
+        match ipv6 {
+            false => self.has_ipv4(),
+            true => self.has_ipv6(),
+        }
+    }
+
     pub(crate) fn set_mtu(&self, mtu: u32) {
         self.mtu.store(mtu, Relaxed);
     }
@@ -596,15 +605,13 @@ impl Device {
 
     /// Counts a dropped packet.
     pub fn count_drop(&self, place: Place, reason: DropReason) {
-        self.count_drops(place, Some(reason), 1);
+        self.count_drops(place, reason, 1);
     }
 
-    /// Counts packets that ended: dropped, if there is a reason.
-    pub fn count_drops(&self, place: Place, reason: Option<DropReason>, count: u64) {
-        if let Some(reason) = reason {
-            let drops = self.drops.get_or_init(Box::default);
-            drops.count(place, reason, count);
-        }
+    /// Counts packets dropped for one reason.
+    pub fn count_drops(&self, place: Place, reason: DropReason, count: u64) {
+        let drops = self.drops.get_or_init(Box::default);
+        drops.count(place, reason, count);
     }
 
     /// What was dropped here: (place, reason, packets), in the order of the tables.

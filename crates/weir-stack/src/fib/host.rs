@@ -55,11 +55,7 @@ impl FibHost<Arc<Device>> for Host<'_> {
         self.ns.device(ifindex, self.guard).cloned()
     }
     fn is_here(&self, device: &Arc<Device>, ipv6: bool) -> bool {
-        device.is_in(self.ns, self.guard)
-            && match ipv6 {
-                false => device.has_ipv4(),
-                true => device.has_ipv6(),
-            }
+        device.is_in(self.ns, self.guard) && device.has_ip(ipv6)
     }
     fn has_carrier(&self, device: &Arc<Device>) -> bool {
         device.link.carrier(self.stack, device)

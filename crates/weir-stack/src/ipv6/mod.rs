@@ -81,10 +81,6 @@ impl Net {
 
 /// A device entered a namespace: it starts with the settings of `default` there (`ipv6_add_dev`).
 pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    begin(ns, device);
-}
-
-fn begin(ns: &Namespace, device: &Device) {
     device.ipv6.conf.copy(&ns.default.ipv6);
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Nobody is asked there whether an address is free (`ipv6_add_dev`).
@@ -207,7 +203,7 @@ pub fn mtu_changed(
         let gone = !device.has_ipv6();
         device.ipv6.addresses.device_down(&site, gone);
     } else if can && !could && device.flags() & iff::LOOPBACK == 0 {
-        begin(ns, device);
+        device_entered(stack, guard, ns, device);
         if device.is_up() {
             device.ipv6.addresses.device_up(&site);
         }

@@ -114,12 +114,8 @@ impl Neighbours {
         // Who takes the device, or the protocol, away says so before it looks for entries without a lock: it
         // finds this one, or is seen here.
         fence(SeqCst);
-        let family = match address {
-            IpAddr::V4(_) => device.has_ipv4(),
-            IpAddr::V6(_) => device.has_ipv6(),
-        };
         let here = || std::ptr::eq(&device.namespace(guard).neighbours, self);
-        if device.is_leaving() || !here() || !family {
+        if device.is_leaving() || !here() || !device.has_ip(address.is_ipv6()) {
             self.remove(stack, guard, entry);
             return None;
         }

@@ -341,8 +341,7 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
     let handler = BY_TYPE.get(usize::from(ty)).copied().flatten();
     let handler = handler.ok_or_else(|| unserved::refuse(ty))?;
     // Types come in fours: new, delete, get, set.
-    let bulk = fdb::has_bulk(&ctl.message);
-    if ty & 3 == 1 && ctl.has(nlm::F_BULK) && !bulk {
+    if ty & 3 == 1 && ctl.has(nlm::F_BULK) && !fdb::has_bulk(&ctl.message) {
         return Err(Error::msg(
             errno::EOPNOTSUPP,
             "Bulk delete is not supported",

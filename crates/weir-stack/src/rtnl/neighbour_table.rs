@@ -131,10 +131,7 @@ impl Kind {
 
     /// Whether a device has settings of its own here.
     fn is_on(&self, device: &Device) -> bool {
-        match self.family {
-            af::INET => device.has_ipv4(),
-            _ => device.has_ipv6(),
-        }
+        device.has_ip(self.family == af::INET6)
     }
 
     fn collection(&self, name: &str) -> String {

@@ -40,8 +40,6 @@ trait Told: Slot + 'static {
     const GROUP: u32;
     const SLOTS: &'static [(u16, Self)];
     fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self>;
-    /// Whether a device has the family.
-    fn is_on(device: &Device) -> bool;
 }
 
 impl Told for Ipv4Conf {
@@ -67,10 +65,6 @@ impl Told for Ipv4Conf {
             Target::Device(device) => &device.ipv4.conf,
         }
     }
-
-    fn is_on(device: &Device) -> bool {
-        device.has_ipv4()
-    }
 }
 
 impl Told for Ipv6Conf {
@@ -93,10 +87,6 @@ impl Told for Ipv6Conf {
             Target::Default => &ns.default.ipv6,
             Target::Device(device) => &device.ipv6.conf,
         }
-    }
-
-    fn is_on(device: &Device) -> bool {
-        device.has_ipv6()
     }
 }
 
@@ -172,7 +162,7 @@ fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         netconf::IFINDEX_DEFAULT => Target::Default,
         index => {
             let device = ctl.ns.device(index as u32, ctl.guard).cloned();
-            let device = device.filter(|device| S::is_on(device));
+            let device = device.filter(|device| device.has_ip(S::FAMILY == af::INET6));
             Target::Device(device.ok_or_else(|| Error::new(errno::EINVAL))?)
         }
     };
@@ -196,10 +186,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let mut items = Vec::new();
     for this in [af::INET, af::INET6] {
         if family == af::UNSPEC || family == this {
-            let on = |device: &&Arc<Device>| match this {
-                af::INET => device.has_ipv4(),
-                _ => device.has_ipv6(),
-            };
+            let on = |device: &&Arc<Device>| device.has_ip(this == af::INET6);
             let targets = devices.iter().filter(on).cloned().map(Target::Device);
             items.extend(
                 targets

@@ -113,17 +113,8 @@ fn whose(ns: &Namespace, family: &str, name: &str) -> Option<Whose> {
         // A dot in a device's name is a slash in sysctl's notation, and stands as it is in the path.
         device => ns
             .device_by_name(device)
-            .filter(|d| d.name() == device && has_family(d, family))
+            .filter(|d| d.name() == device && d.has_ip(family == "ipv6"))
             .map(Whose::Device),
-    }
-}
-
-/// Whether a device has settings of a family (`ipv4`, `ipv6`).
-fn has_family(device: &Device, family: &str) -> bool {
-    match family {
-        "ipv4" => device.has_ipv4(),
-        "ipv6" => device.has_ipv6(),
-        _ => true,
     }
 }
 
@@ -279,7 +270,9 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
             }
             let family = parts.first().copied().unwrap_or_default();
             let devices = ns.all_devices();
-            let devices = devices.iter().filter(|device| has_family(device, family));
+            let devices = devices
+                .iter()
+                .filter(|device| device.has_ip(family == "ipv6"));
             found.extend(devices.map(|device| device.name()));
         } else {
             found.insert(name.to_owned());
