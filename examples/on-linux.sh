@@ -12,10 +12,11 @@
 # command's; 125 if the kernel did not run it.
 # Needs: user-mode-linux, kmod, iproute2 (Debian: apt install user-mode-linux kmod iproute2).
 # MEMORY: of the kernel, default 512M. TIMEOUT: in seconds, default 300.
+# LINUX: another user-mode kernel, such as make-linux.sh builds: Debian's lacks ets, fq_pie, gate, netdevsim.
 set -u
 
 [ $# -gt 0 ] || { echo "usage: on-linux.sh COMMAND [ARGUMENT...]" >&2; exit 125; }
-kernel=$(command -v linux.uml) || { echo "on-linux.sh: apt install user-mode-linux" >&2; exit 125; }
+kernel=${LINUX:-$(command -v linux.uml)} || { echo "on-linux.sh: apt install user-mode-linux" >&2; exit 125; }
 box=$(mktemp -d) || exit 125
 trap 'rm -rf "$box"' EXIT
 
@@ -37,7 +38,7 @@ ln -s /usr/lib/uml/modules /run/modules/lib/modules
 printf '#!/bin/sh\nexec /sbin/modprobe -d /run/modules "\$@"\n' >/run/modprobe
 chmod +x /run/modprobe
 echo /run/modprobe >/proc/sys/kernel/modprobe
-/run/modprobe ipv6
+/run/modprobe -q ipv6
 ip link set lo up
 /bin/bash $box/command
 echo \$? >$box/status
@@ -48,7 +49,7 @@ chmod +x "$box/init"
 
 # hostfs is the whole file system; con0 is what init prints, and we do not want it.
 timeout "${TIMEOUT:-300}" "$kernel" mem="${MEMORY:-512M}" rootfstype=hostfs rootflags=/ rw \
-    init="$box/init" con=null con0=null,null quiet </dev/null >"$box/console" 2>&1
+    init="$box/init" dummy.numdummies=0 ifb.numifbs=0 con=null con0=null,null quiet </dev/null >"$box/console" 2>&1
 
 cat "$box/stdout" 2>/dev/null
 cat "$box/stderr" >&2 2>/dev/null

@@ -109,6 +109,8 @@ pub enum Tree {
     ProcNet,
     /// `/sys/class/net`
     SysClassNet,
+    /// `/sys/bus/netdevsim`
+    SysBusNetdevsim,
 }
 
 impl Tree {
@@ -118,6 +120,7 @@ impl Tree {
             Tree::Sysctl => "/proc/sys/net",
             Tree::ProcNet => "/proc/net",
             Tree::SysClassNet => "/sys/class/net",
+            Tree::SysBusNetdevsim => "/sys/bus/netdevsim",
         }
     }
 }

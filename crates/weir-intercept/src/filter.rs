@@ -121,7 +121,7 @@ const RULES: &[Rule] = &[
         &[Range(0, FIRST_WRITE_FD, LAST_WRITE_FD)],
         Notify,
     ),
-    // Paths: /proc/PID/ns/net, /proc/sys/net, /proc/net, /sys/class/net; in mode A /run/netns.
+    // Paths: /proc/PID/ns/net, /proc/sys/net, /proc/net, /sys/class/net, /sys/bus/netdevsim; in mode A /run/netns.
     (If::Always, libc::SYS_openat, &[], Notify),
     (
         If::Always,
@@ -165,10 +165,10 @@ const RULES: &[Rule] = &[
     (If::PathTraps, libc::SYS_rename, &[], Notify),
     (If::PathTraps, libc::SYS_renameat, &[], Notify),
     // `ls -l` asks for these by path.
-    (If::PathTraps, libc::SYS_getxattr, &[], Notify),
-    (If::PathTraps, libc::SYS_lgetxattr, &[], Notify),
-    (If::PathTraps, libc::SYS_listxattr, &[], Notify),
-    (If::PathTraps, libc::SYS_llistxattr, &[], Notify),
+    (If::Always, libc::SYS_getxattr, &[], Notify),
+    (If::Always, libc::SYS_lgetxattr, &[], Notify),
+    (If::Always, libc::SYS_listxattr, &[], Notify),
+    (If::Always, libc::SYS_llistxattr, &[], Notify),
     // Namespaces.
     (If::Always, libc::SYS_unshare, &[AnyOf(0, NETNS)], Notify),
     (

@@ -232,6 +232,11 @@ pub struct Ride<'a> {
 }
 
 impl Ride<'_> {
+    /// Whether enough packets came alone.
+    pub fn is_busy(&self) -> bool {
+        self.packets >= BUSY_PACKETS
+    }
+
     /// Counts a packet whose client waits for the answer; moves the pair at the 64th.
     pub fn packet(&mut self) {
         self.packets = self.packets.saturating_add(1);

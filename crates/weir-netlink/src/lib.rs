@@ -76,6 +76,7 @@ mod error;
 pub mod fuzz;
 mod header;
 mod message;
+mod piece;
 mod policy;
 pub mod print;
 mod writer;
@@ -86,7 +87,8 @@ pub use consts::*;
 pub use error::Error;
 pub use header::*;
 pub use message::{HEADER_LEN, Header, Message, Messages, messages};
+pub use piece::{Name, Piece};
 pub use policy::{
     Check, Kind, Policy, Rule, Strictness, TABLE_SIZE, Table, index, parse, parse_at, validate,
 };
-pub use writer::{Full, Mark, Writer};
+pub use writer::{Full, Mark, Writer, bitfield32};

@@ -34,6 +34,7 @@ use crate::consts::nlm::nla;
 use crate::error::Error;
 use crate::header::Fixed;
 use crate::message::{self, Header};
+use crate::piece::Piece;
 
 /// The message did not fit and was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,16 @@ pub struct Writer {
     limit: usize,
     full: bool,
     pad64: bool,
+    /// Most octets of a datagram.
+    octets: usize,
+    /// Datagrams that may still be begun behind that in the buffer.
+    more: usize,
+    /// Those in front of it.
+    done: Vec<Vec<u8>>,
 }
+
+/// Octets of memory behind a datagram, for the message that begins the next.
+const BEHIND: usize = 1024;
 
 /// Structures up to this length are put together before they are appended: their parts are then no
 /// more than stores.
@@ -73,9 +83,17 @@ const SMALL: usize = 64;
 
 /// An attribute's header.
 #[inline]
-fn header(total: usize, ty: u16) -> [u8; attr::HEADER_LEN] {
+pub(crate) const fn header(total: usize, ty: u16) -> [u8; attr::HEADER_LEN] {
     let ([a, b], [c, d]) = ((total as u16).to_ne_bytes(), ty.to_ne_bytes());
     [a, b, c, d]
+}
+
+/// The payload of `nla_put_bitfield32`.
+#[inline]
+pub const fn bitfield32(value: u32, selector: u32) -> [u8; 8] {
+    let [a, b, c, d] = value.to_ne_bytes();
+    let [e, f, g, h] = selector.to_ne_bytes();
+    [a, b, c, d, e, f, g, h]
 }
 
 impl Default for Writer {
@@ -97,6 +115,20 @@ impl Writer {
             limit,
             full: false,
             pad64: false,
+            octets: limit,
+            more: 0,
+            done: Vec::new(),
+        }
+    }
+
+    /// A writer of up to `count` datagrams of at most `octets`, with memory for each once it is begun. A
+    /// message that is too much for a datagram begins the next: it need not be written again. What is asked
+    /// of the writer is answered of the last datagram; [`into_datagrams`](Self::into_datagrams) has all.
+    pub fn with_datagrams(octets: usize, count: usize) -> Self {
+        Writer {
+            buf: Vec::with_capacity(octets + BEHIND),
+            more: count.saturating_sub(1),
+            ..Writer::with_limit(octets)
         }
     }
 
@@ -108,9 +140,9 @@ impl Writer {
         }
     }
 
-    /// Sets the bound.
+    /// Sets the bound; no more datagrams are begun.
     pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
+        (self.limit, self.octets, self.more) = (limit, limit, 0);
     }
 
     /// Aligns 64-bit values to 8 bytes of the buffer with a padding attribute, as Linux does where
@@ -134,6 +166,12 @@ impl Writer {
     /// The buffer.
     pub fn into_vec(self) -> Vec<u8> {
         self.buf
+    }
+
+    /// The datagrams, in order, without an empty one.
+    pub fn into_datagrams(self) -> impl Iterator<Item = Vec<u8>> {
+        let all = self.done.into_iter().chain([self.buf]);
+        all.filter(|datagram| !datagram.is_empty())
     }
 
     /// Takes the buffer and leaves an empty one.
@@ -196,10 +234,28 @@ impl Writer {
         Some(&mut self.buf[start..])
     }
 
+    /// Where a message begins.
+    #[inline]
+    fn begin(&mut self) -> Mark {
+        let mark = self.mark();
+        if self.more > 0 {
+            // As much as a datagram can hold: whether it is this or the next is seen at the end.
+            self.limit = mark.at + self.octets;
+        }
+        mark
+    }
+
+    /// Opens a message with what others like it begin with, header and all, of which values may then be
+    /// changed; `None` where it does not fit.
+    #[inline]
+    pub fn message_copied(&mut self, start: &[u8]) -> (Mark, Option<&mut [u8]>) {
+        (self.begin(), self.put_copied(start))
+    }
+
     /// Opens a message (`nlmsg_put`); [`finish`](Self::finish) or [`rollback`](Self::rollback)
     /// closes it.
     pub fn message(&mut self, ty: u16, flags: u16, seq: u32, pid: u32) -> Mark {
-        let mark = self.mark();
+        let mark = self.begin();
         let header = Header {
             len: 0,
             ty,
@@ -222,7 +278,20 @@ impl Writer {
             return Err(Full);
         }
         self.buf[message.at..message.at + 4].copy_from_slice(&(len as u32).to_ne_bytes());
+        if self.buf.len() > self.octets {
+            self.begin_with(message);
+        }
         Ok(())
+    }
+
+    /// Begins the next datagram with the last message.
+    #[cold]
+    fn begin_with(&mut self, message: Mark) {
+        let mut next = Vec::with_capacity(self.octets + BEHIND);
+        next.extend(self.buf.drain(message.at..));
+        self.done.push(std::mem::replace(&mut self.buf, next));
+        self.more -= 1;
+        self.limit = self.octets;
     }
 
     /// Sets flags in the header of a message, open or closed.
@@ -295,13 +364,47 @@ impl Writer {
         }
     }
 
-    /// Attributes as they are to stand in the message; `N` is a multiple of 4.
+    /// Attributes of up to `N` octets together, all or nothing.
     #[inline(always)]
-    pub fn put_made<const N: usize>(&mut self, attributes: &[u8; N]) {
-        const { assert!(N.is_multiple_of(4)) };
-        if self.fits(N) {
-            self.buf.extend_from_slice(attributes);
+    pub fn put_piece<const N: usize>(&mut self, fill: impl FnOnce(&mut Piece<'_, N>)) {
+        if self.full {
+            return;
         }
+        let start = self.buf.len();
+        self.buf.extend_from_slice(&[0; N]);
+        if let Some(room) = self.buf.last_chunk_mut() {
+            let mut piece = Piece::new(room);
+            fill(&mut piece);
+            if let Some(len) = piece.len()
+                && start + len <= self.limit
+            {
+                return self.buf.truncate(start + len);
+            }
+        }
+        self.buf.truncate(start);
+        self.full = true;
+    }
+
+    /// [`put_piece`](Self::put_piece), and opens the nest whose header is its last four octets.
+    #[inline(always)]
+    pub fn put_piece_open<const N: usize>(&mut self, fill: impl FnOnce(&mut Piece<'_, N>)) -> Mark {
+        self.put_piece(fill);
+        Mark {
+            at: self.buf.len().saturating_sub(attr::HEADER_LEN),
+            full: self.full,
+        }
+    }
+
+    /// Attributes as they stand elsewhere, of which values may then be changed; `None` where they do not
+    /// fit.
+    #[inline]
+    pub fn put_copied(&mut self, attributes: &[u8]) -> Option<&mut [u8]> {
+        debug_assert!(attributes.len().is_multiple_of(4), "attributes are padded");
+        let start = self.buf.len();
+        self.fits(attributes.len()).then(|| {
+            self.buf.extend_from_slice(attributes);
+            &mut self.buf[start..]
+        })
     }
 
     /// A payload, and `zeros` octets behind it.
@@ -420,9 +523,7 @@ impl Writer {
     /// `nla_put_bitfield32`.
     #[inline]
     pub fn put_bitfield32(&mut self, ty: u16, value: u32, selector: u32) {
-        let [a, b, c, d] = value.to_ne_bytes();
-        let [e, f, g, h] = selector.to_ne_bytes();
-        self.put(ty, &[a, b, c, d, e, f, g, h]);
+        self.put(ty, &bitfield32(value, selector));
     }
 
     /// A structure as the payload of an attribute.

@@ -143,6 +143,51 @@ fn a_full_datagram_takes_the_message_back() {
 }
 
 #[test]
+fn a_message_that_does_not_fit_begins_the_next_datagram() {
+    const OCTETS: usize = 400;
+    let message = |w: &mut Writer, len: usize| {
+        let m = w.message(rtm::NEWLINK, 0, len as u32, 0);
+        w.put(1, &vec![len as u8; len]);
+        w.finish(m)
+    };
+    // With the headers the longest fill a datagram.
+    let all: Vec<usize> = (0..60).map(|n| n * 220 % 400).collect();
+    let too_long = OCTETS - 19;
+    let (mut one_by_one, mut left) = (Vec::new(), &all[..]);
+    while !left.is_empty() {
+        let mut w = Writer::with_limit(OCTETS);
+        while let Some((&len, behind)) = left.split_first() {
+            if message(&mut w, len).is_err() {
+                break;
+            }
+            left = behind;
+        }
+        one_by_one.push(w.into_vec());
+    }
+    for count in 1..6 {
+        let (mut together, mut left) = (Vec::new(), &all[..]);
+        while !left.is_empty() {
+            let mut w = Writer::with_datagrams(OCTETS, count);
+            while let Some((&len, behind)) = left.split_first() {
+                assert!(message(&mut w, too_long).is_err());
+                if message(&mut w, len).is_err() {
+                    break;
+                }
+                left = behind;
+            }
+            let datagrams: Vec<_> = w.into_datagrams().collect();
+            assert!(left.is_empty() || datagrams.len() == count);
+            together.extend(datagrams);
+        }
+        assert_eq!(together, one_by_one, "{count} at once");
+    }
+    assert_eq!(
+        Writer::with_datagrams(OCTETS, 3).into_datagrams().count(),
+        0
+    );
+}
+
+#[test]
 fn walk_of_a_datagram() {
     let one = link(|w| w.put_u32(ifla::MTU, 1));
     let mut two = [one.clone(), one.clone()].concat();

@@ -354,6 +354,16 @@ pub struct Drain<'a> {
     end: usize,
 }
 
+impl Drain<'_> {
+    /// Those that are left.
+    #[inline]
+    pub fn as_slice(&self) -> &[Packet] {
+        let left = &self.batch.items[self.next..self.end];
+        // SAFETY: slots `next..end` are initialised, and stay so while the slice borrows the iterator.
+        unsafe { std::slice::from_raw_parts(left.as_ptr().cast(), left.len()) }
+    }
+}
+
 impl Iterator for Drain<'_> {
     type Item = Packet;
 

@@ -128,11 +128,9 @@ impl Shared {
         got
     }
 
-    /// Tries to have `n` free records of a class.
+    /// Tries to have `n` free records of a class. What has come back since is taken in first, to go out first:
+    /// it is in the caches still, what lies free for long is not.
     fn ensure(&self, depot: &mut Depot, class: Class, n: usize) {
-        if depot.free[class as usize].len() >= n {
-            return;
-        }
         self.collect(depot);
         while depot.free[class as usize].len() < n && !depot.closed {
             if !depot.grow(class) {

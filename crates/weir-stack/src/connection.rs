@@ -3,8 +3,8 @@
 //!
 //! The owner (a server loop, a test, an embedding program) gives it datagrams with
 //! [`Connection::request`] and takes answers and notifications from its [`Mailbox`]. A dump goes on
-//! only when the owner calls [`Connection::pump`], so that a client that does not read costs one
-//! datagram of memory; as long as [`Connection::is_congested`], the owner should not read requests.
+//! only when the owner calls [`Connection::pump`], so that a client that does not read costs a few
+//! datagrams of memory; as long as [`Connection::is_congested`], the owner should not read requests.
 //!
 //! Acknowledgements of one datagram travel together, up to [`ANSWER_OCTETS`]; a second dump
 //! while one runs gets EBUSY, as from Linux.
@@ -30,6 +30,9 @@ use crate::stack::Stack;
 pub const ANSWER_OCTETS: usize = 16 << 10;
 /// Octets of one datagram of a dump (below the smallest receive buffer in use, 8 KiB).
 pub const DUMP_OCTETS: usize = 7936;
+/// Datagrams of a dump that are written before the client is woken for the first of them, who else would
+/// sleep and be woken for each.
+const TOGETHER: usize = 4;
 /// Octets of answers that may wait before the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
 
@@ -283,14 +286,13 @@ impl Connection {
         }
     }
 
-    /// Continues the running dump by one datagram (`netlink_dump`); `false` when none runs.
+    /// Continues the running dump by a few datagrams (`netlink_dump`); `false` when none runs.
     pub fn pump(&mut self) -> bool {
         let Some(mut running) = self.dump.take() else {
             return false;
         };
         let guard = self.stack.domain.pin();
-        let mut out = Writer::from_vec(Vec::with_capacity(DUMP_OCTETS));
-        out.set_limit(DUMP_OCTETS);
+        let mut out = Writer::with_datagrams(DUMP_OCTETS, TOGETHER);
         let mut flags = nlm::F_MULTI;
         if running.dump.is_filtered() {
             flags |= nlm::F_DUMP_FILTERED;
@@ -339,8 +341,8 @@ impl Connection {
                 debug_assert!(written.is_ok(), "a writer without a bound is never full");
             }
         }
-        if !out.is_empty() {
-            self.mailbox.answer(out.into_vec());
+        for datagram in out.into_datagrams() {
+            self.mailbox.answer(datagram);
         }
         true
     }

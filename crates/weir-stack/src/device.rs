@@ -99,12 +99,23 @@ pub struct Names {
     pub alias: Option<String>,
 }
 
-/// Addresses a device takes beside its own, of requests (`dev->uc`, `dev->mc`). Devices here take every frame, so
-/// they are only shown.
+/// Addresses a device takes beside its own (`dev->uc`, `dev->mc`), of requests and of groups. Devices here take
+/// every frame, so they are only shown.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     unicast: Vec<Mac>,
     multicast: Vec<Mac>,
+    /// Of groups, each by who joined.
+    joined: [Vec<Mac>; 3],
+}
+
+/// Who joins groups for a device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Joiner {
+    Ipv4,
+    Ipv6,
+    /// A VLAN on it (`vlan_gvrp_init_applicant`).
+    Vlan,
 }
 
 impl Taken {
@@ -134,9 +145,36 @@ impl Taken {
         at.map(|at| list.remove(at)).is_some()
     }
 
-    /// All, in the order in which they came, the multicast ones last.
-    pub fn iter(&self) -> impl Iterator<Item = &Mac> {
-        self.unicast.iter().chain(&self.multicast)
+    /// From now on `who` is in these groups; new ones come last.
+    pub fn join(&mut self, who: Joiner, wanted: Vec<Mac>) {
+        let before = std::mem::replace(&mut self.joined[who as usize], wanted);
+        let wanted = &self.joined[who as usize];
+        // There may be many, and most often one comes or goes: what is the same at either end is passed over.
+        let equal = |(old, new): &(&Mac, &Mac)| old == new;
+        let start = before.iter().zip(wanted).take_while(equal).count();
+        let (old, new) = (&before[start..], &wanted[start..]);
+        let end = old
+            .iter()
+            .rev()
+            .zip(new.iter().rev())
+            .take_while(equal)
+            .count();
+        let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
+        let stays = |mac: &&Mac| self.joined.iter().any(|joined| joined.contains(*mac));
+        let gone: Vec<&Mac> = old.iter().filter(|mac| !stays(mac)).collect();
+        if !gone.is_empty() {
+            self.multicast.retain(|mac| !gone.contains(&mac));
+        }
+        for mac in new {
+            if !before.contains(mac) && !self.multicast.contains(mac) {
+                self.multicast.push(*mac);
+            }
+        }
+    }
+
+    /// Those of single hosts and those of groups, in the order in which they came.
+    pub fn lists(&self) -> (Vec<Mac>, Vec<Mac>) {
+        (self.unicast.clone(), self.multicast.clone())
     }
 }
 
@@ -204,6 +242,8 @@ pub struct Device {
     /// Whether the operational state was set or came with a carrier change; see
     /// [`crate::link::operstate`].
     operstate: AtomicU8,
+    /// What the device below passed on (`netif_dormant`, `netif_testing`).
+    below: AtomicU8,
     offload: Mutex<Offload>,
     taken: Mutex<Taken>,
     registered: AtomicBool,
@@ -285,6 +325,7 @@ impl Device {
             broadcast: AtomicU64::new(pack(new.broadcast)),
             link_mode: AtomicU8::new(0),
             operstate: AtomicU8::new(0),
+            below: AtomicU8::new(0),
             offload: Mutex::default(),
             taken: Mutex::default(),
             registered: AtomicBool::new(false),
@@ -391,9 +432,9 @@ impl Device {
 
     /// Sets the bits of `mask` to those of `value`; answers the flags before.
     pub(crate) fn change_flags(&self, value: u32, mask: u32) -> u32 {
-        let before = self.flags();
-        self.flags.store((before & !mask) | (value & mask), Relaxed);
-        before
+        let change = |before| Some((before & !mask) | (value & mask));
+        let done = self.flags.fetch_update(Relaxed, Relaxed, change);
+        done.unwrap_or_else(|before| before)
     }
 
     /// Whether the device is administratively up (`IFF_UP`).
@@ -469,17 +510,25 @@ impl Device {
         self.promiscuity.load(Relaxed)
     }
 
-    pub(crate) fn set_promiscuity(&self, count: u32) {
-        self.promiscuity.store(count, Relaxed);
-    }
-
     /// How many asked for all multicast frames.
     pub fn allmulti(&self) -> u32 {
         self.allmulti.load(Relaxed)
     }
 
-    pub(crate) fn set_allmulti(&self, count: u32) {
-        self.allmulti.store(count, Relaxed);
+    /// One more, or one less, asks for all frames, or for all multicast ones; answers whether that makes the
+    /// difference between none and some.
+    pub(crate) fn ask_for_all(&self, multicast: bool, more: bool) -> bool {
+        let count = match multicast {
+            true => &self.allmulti,
+            false => &self.promiscuity,
+        };
+        match more {
+            true => count.fetch_add(1, Relaxed) == 0,
+            false => {
+                let less = |count: u32| count.checked_sub(1);
+                count.fetch_update(Relaxed, Relaxed, less) == Ok(1)
+            }
+        }
     }
 
     /// Whether the device is known to have no carrier: then its qdisc takes nothing (`dev_deactivate`).
@@ -540,6 +589,16 @@ impl Device {
 
     pub(crate) fn set_known_operstate(&self, state: u8) {
         self.operstate.store(state, Relaxed);
+    }
+
+    /// `oper::DORMANT` or `oper::TESTING` if the device below is, else `oper::UNKNOWN`.
+    pub(crate) fn state_below(&self) -> u8 {
+        self.below.load(Relaxed)
+    }
+
+    /// Sets that; answers what it was.
+    pub(crate) fn set_state_below(&self, state: u8) -> u8 {
+        self.below.swap(state, Relaxed)
     }
 
     /// Addresses it takes beside its own.

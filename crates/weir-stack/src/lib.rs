@@ -5,15 +5,16 @@
 //! # Lock order
 //! There is no lock around requests or packets. A thread takes locks only downwards in this list,
 //! and never two of one line unless the line says how:
-//! 1. `Stack::namespaces` (the table of namespaces)
-//! 2. [`namespace::Namespace::links`]; two namespaces: the lower id first
-//! 3. a device's IPv4 or IPv6 addresses
-//! 4. a FIB table or rule list; a neighbour table's shard; a VXLAN device's forwarding table, its
+//! 1. the bus of [`link::netdevsim`]
+//! 2. `Stack::namespaces` (the table of namespaces)
+//! 3. [`namespace::Namespace::links`]; two namespaces: the lower id first
+//! 4. a device's IPv4 or IPv6 addresses
+//! 5. a FIB table or rule list; a neighbour table's shard; a VXLAN device's forwarding table, its
 //!    namespace's list of tunnels, and their ports
-//! 5. weir-tc's: block, chain, classifier, action table (see its own list)
-//! 6. [`device::Device::names`], `nsids`, `kept`
-//! 7. subscribers, then a mailbox
-//! 8. posted jobs, timers, the ICMP rate limits
+//! 6. weir-tc's: block, chain, classifier, action table (see its own list)
+//! 7. [`device::Device::names`], the addresses a device takes, `nsids`, `kept`
+//! 8. subscribers, then a mailbox
+//! 9. posted jobs, timers, the ICMP rate limits
 #![deny(unsafe_code)]
 
 pub mod addresses;

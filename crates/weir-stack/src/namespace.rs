@@ -19,7 +19,7 @@ use crate::sysctl::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NsId(pub u64);
 
-/// The devices of a namespace, for control code. Guarded by the namespace's link lock, the first in
+/// The devices of a namespace, for control code. Guarded by the namespace's link lock, the third in
 /// the lock order.
 #[derive(Debug, Default)]
 pub struct Links {

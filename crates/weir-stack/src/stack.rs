@@ -80,6 +80,8 @@ pub struct Shared {
     pub gone: DropCounters,
     /// Sees every dropped packet; set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
+    /// The simulated bus.
+    pub(crate) netdevsim: crate::link::netdevsim::Bus,
     measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
@@ -128,6 +130,7 @@ impl Stack {
             trace: TraceLog::new(config.trace),
             gone: DropCounters::default(),
             drop_observer: OnceLock::new(),
+            netdevsim: Default::default(),
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),
             devices: RcuHash::new(&domain),
@@ -165,6 +168,8 @@ impl Stack {
         let Some(ns) = lock(&self.namespaces).remove(&id) else {
             return false;
         };
+        ns.close();
+        crate::link::netdevsim::leave(self, &ns);
         self.empty(&ns);
         for other in self.all_namespaces() {
             crate::rtnl::nsid::forget(&other, id);

@@ -60,6 +60,10 @@ impl weir_tc::Device for Device {
         self.link.speed()
     }
 
+    fn has_offload_hook(&self) -> bool {
+        self.link.has_offload_hook()
+    }
+
     fn max_mtu(&self) -> u32 {
         self.link.mtu_bounds().1
     }

@@ -170,6 +170,32 @@ fn routes_that_refuse_answer_in_their_ways() {
 }
 
 #[test]
+fn a_link_too_small_for_ipv4_has_none() {
+    let mut world = World::router();
+    // What ARP broadcasts, and what the host behind d1 sends to the other side and to the router.
+    let body = arp(ARPOP_REQUEST, host_mac(1), HOST, [0; 6], ROUTER);
+    let ask = [&ethernet(BROADCAST, host_mac(1), 0x0806)[..], &body[..]].concat();
+    let frames = [
+        ask,
+        Packet::default().from(1),
+        Packet {
+            dst: [255; 4],
+            ..Packet::default()
+        }
+        .from(1),
+    ];
+    world.set_mtu("d1", 67);
+    world.arrive("d1", &frames);
+    assert!(world.left().is_empty());
+    let dropped = |place| world.dropped("d1", place, Reason::NOT_SPECIFIED);
+    assert_eq!((dropped(Place::Arp), dropped(Place::Ipv4In)), (1, 2));
+    world.set_mtu("d1", 1500);
+    world.address("d1", [10, 0, 1, 1].into(), 24);
+    world.arrive("d1", &frames);
+    assert_eq!(world.left().len(), 2);
+}
+
+#[test]
 fn what_does_not_fit_is_cut_or_told() {
     let mut world = World::router();
     world.set_mtu("d2", 600);
@@ -410,6 +436,31 @@ fn a_silent_neighbour_is_unreachable_after_three_questions() {
         world.dropped("d3", Place::Neighbour, Reason::NEIGH_FAILED),
         1
     );
+}
+
+/// Each question comes from the address that the packet which came last has (`neigh_probe`).
+#[test]
+fn the_last_that_waits_says_who_asks() {
+    let mut world = World::router();
+    world.port(3);
+    let message = echo(1, 1, b"who");
+    for dst in [[10, 0, 1, 1], [10, 0, 2, 1]] {
+        let packet = Packet {
+            src: [10, 0, 3, 9],
+            dst,
+            protocol: 1,
+            payload: &message,
+            ..Packet::default()
+        };
+        world.arrive("d1", &[packet.from(1)]);
+    }
+    world.pass(1_500);
+    let asked: Vec<_> = world
+        .left()
+        .iter()
+        .map(|(_, _, frame)| Arp::new(&frame[14..]).unwrap().sip())
+        .collect();
+    assert_eq!(asked, [[10, 0, 1, 1], [10, 0, 2, 1]]);
 }
 
 #[test]

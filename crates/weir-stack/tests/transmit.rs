@@ -6,13 +6,14 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use weir_netlink::{TcMsg, nlm, rtm, tca};
 use weir_packet::Batch;
 use weir_stack::device::{Direction, Observer, Tap};
 use weir_stack::drops::Place;
-use weir_stack::{Config, Cpu, datapath};
+use weir_stack::link::netdevsim;
+use weir_stack::{Config, Cpu, Device, Stack, datapath};
 use world::World;
 
 const SENDERS: usize = 8;
@@ -53,7 +54,7 @@ fn set_root(world: &mut World, limit: Option<u32>) {
     assert_eq!(errno, 0);
 }
 
-fn send(cpu: &mut Cpu, device: &Arc<weir_stack::Device>, sender: u8, numbers: &[u32]) {
+fn send(cpu: &mut Cpu, device: &Arc<Device>, sender: u8, numbers: &[u32]) {
     let mut batch = Batch::new();
     cpu.with(|cx| {
         cx.stack.pool.cache().alloc_bulk(&mut batch, numbers.len());
@@ -66,13 +67,16 @@ fn send(cpu: &mut Cpu, device: &Arc<weir_stack::Device>, sender: u8, numbers: &[
     cpu.settle();
 }
 
-fn dropped(world: &World) -> usize {
-    let device = world.device("d1");
+fn dropped_at(device: &Device) -> usize {
     let drops = device.drops().into_iter();
     drops
         .filter(|(place, ..)| matches!(place, Place::Qdisc | Place::Transmit))
         .map(|(_, _, count)| count as usize)
         .sum()
+}
+
+fn dropped(world: &World) -> usize {
+    dropped_at(&world.device("d1"))
 }
 
 fn each() -> u32 {
@@ -145,6 +149,39 @@ fn stress_a_qdisc_is_replaced_under_load() {
     stress(true);
 }
 
+/// Gives a device a qdisc that keeps all it gets.
+fn plug(world: &mut World, name: &str) {
+    let ifindex = world.device(name).ifindex() as i32;
+    let errno = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
+        out.fixed(&TcMsg {
+            ifindex,
+            parent: tca::h::ROOT,
+            ..TcMsg::default()
+        });
+        out.put_str(tca::KIND, "plug");
+    });
+    assert_eq!(errno, 0);
+}
+
+/// Does something while all senders send 20 packets each.
+fn beside_senders(stack: &Stack, device: &Arc<Device>, act: impl FnOnce()) {
+    let started = Barrier::new(SENDERS + 1);
+    std::thread::scope(|scope| {
+        for id in 1..=SENDERS {
+            let started = &started;
+            scope.spawn(move || {
+                let mut cpu = Cpu::new(stack, id);
+                started.wait();
+                for number in 0..20 {
+                    send(&mut cpu, device, id as u8, &[number]);
+                }
+            });
+        }
+        started.wait();
+        act();
+    });
+}
+
 /// Beside senders, the device goes down and up; at last it is down, and nothing waits for it for ever.
 #[test]
 fn stress_a_device_goes_down_under_load() {
@@ -155,37 +192,47 @@ fn stress_a_device_goes_down_under_load() {
     world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
     world.dummy("d1", world::device_mac(1));
     let device = world.device("d1");
-    let ifindex = device.ifindex() as i32;
-    // It keeps all it gets.
-    let errno = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
-        out.fixed(&TcMsg {
-            ifindex,
-            parent: tca::h::ROOT,
-            ..TcMsg::default()
-        });
-        out.put_str(tca::KIND, "plug");
-    });
-    assert_eq!(errno, 0);
+    plug(&mut world, "d1");
     let rounds = each() / 400;
     for _ in 0..rounds {
         world.set_up("d1", true);
-        let (stack, started) = (world.stack.clone(), std::sync::Barrier::new(SENDERS + 1));
-        std::thread::scope(|scope| {
-            for id in 1..=SENDERS {
-                let (stack, device, started) = (&stack, &device, &started);
-                scope.spawn(move || {
-                    let mut cpu = Cpu::new(stack, id);
-                    started.wait();
-                    for number in 0..20 {
-                        send(&mut cpu, device, id as u8, &[number]);
-                    }
-                });
-            }
-            started.wait();
-            world.set_up("d1", false);
-        });
+        let stack = world.stack.clone();
+        beside_senders(&stack, &device, || world.set_up("d1", false));
         let (_, packets, queue) = device.tc.root_stats().unwrap();
         assert_eq!((packets, queue.qlen, queue.backlog), (0, 0, 0));
     }
     assert_eq!(dropped(&world), SENDERS * 20 * rounds as usize);
+}
+
+/// Beside senders, a device of the simulated bus goes, with what waits at it: nothing of it stays.
+#[test]
+fn stress_a_simulated_device_goes_under_load() {
+    let mut world = World::with(Config {
+        cpus: SENDERS + 1,
+        ..Config::default()
+    });
+    world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    let (mut all, mut counted) = (Vec::new(), 0);
+    let rounds = each() / 400;
+    for round in 0..rounds {
+        netdevsim::new_device(&world.stack, &world.ns, b"1 1 4").unwrap();
+        let device = world.device("eth0");
+        // Half of them hold what they get, half let it go.
+        if round % 2 == 0 {
+            plug(&mut world, "eth0");
+        }
+        world.set_up("eth0", true);
+        let stack = &world.stack;
+        beside_senders(stack, &device, || {
+            netdevsim::del_device(stack, b"1").unwrap();
+        });
+        counted += device.totals().tx_packets as usize + dropped_at(&device);
+        all.push(Arc::downgrade(&device));
+    }
+    assert_eq!(counted, SENDERS * 20 * rounds as usize);
+    assert_eq!(world.ns.all_devices().len(), 1, "only lo is left");
+    world.stack.domain.barrier();
+    assert!(all.iter().all(|device| device.strong_count() == 0));
+    let stats = world.stack.pool.stats();
+    assert_eq!(stats.frames, stats.frames_free);
 }

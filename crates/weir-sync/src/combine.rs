@@ -47,8 +47,9 @@ const ASKED: u32 = 2;
 
 /// Elements taken at once that are worth another processor's cache lines.
 const FEW: u32 = 64;
-/// Rounds for which a sender waits awake: spins, then some yields.
-const AWAKE: u32 = if cfg!(any(loom, miri)) { 1 } else { 14 };
+/// Rounds for which a sender waits awake: spins, then a yield. More yields would be more switches of threads,
+/// some 3 µs each, of senders that all find no room.
+const AWAKE: u32 = if cfg!(any(loom, miri)) { 1 } else { 8 };
 /// Between two that get up, while there are few.
 #[cfg(not(loom))]
 const STEP: Duration = Duration::from_millis(1);
@@ -138,7 +139,10 @@ impl<L: Linked> Combiner<L> {
     /// Adds all, in order and together. True: the caller is now the one at work, and has to take all
     /// and then [`leave`](Self::leave).
     #[inline]
-    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
+    pub fn push_all<I>(&self, elements: I) -> bool
+    where
+        I: IntoIterator<Item = L, IntoIter: ExactSizeIterator>,
+    {
         self.list.push_all(elements);
         full_fence();
         self.enter()

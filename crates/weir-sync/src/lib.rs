@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`primitive`] | the one door to atomics, cells and threads: std's, or loom's under `cfg(loom)` |
+//! | [`bits`] | the bits of a word, one by one |
 //! | [`combine`] | a list, and one of its producers at a time at work for all |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
 //! | [`gate`] | lets threads in until it is closed for good |
@@ -26,6 +27,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("weir-sync packs tags and counts into 64-bit pointers and words");
 
+pub mod bits;
 pub mod combine;
 pub mod gate;
 pub mod hash;

@@ -95,9 +95,21 @@ pub unsafe trait Linked: Sized {
     }
 }
 
-/// How many nodes ahead of itself a node of a batch notes: a walk then has that many lines of another
-/// processor's cache under way at once.
+/// How many nodes ahead of itself a node of a batch notes at most: a walk then has that many lines of
+/// another processor's cache under way at once.
 pub const AHEAD: usize = 8;
+
+/// How many nodes ahead the first nodes of a walk note. At first it knows one line only; from each that comes
+/// it learns of two, the next one and the one noted. So it may have one more under way each time: 2, 3, 4, ...
+const FIRST: [u8; 21] = [
+    2, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7,
+];
+
+/// How many nodes ahead the node at a place of a walk notes.
+#[inline]
+fn ahead_of(place: usize) -> usize {
+    FIRST.get(place).map_or(AHEAD, |&ahead| ahead.into())
+}
 
 /// See the module.
 pub struct LocklessList<L: Linked> {
@@ -140,8 +152,12 @@ impl<L: Linked> LocklessList<L> {
 
     /// Adds all, in order, with one atomic instruction, so that they stay together. True if there were
     /// any and the list was empty.
-    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
+    pub fn push_all<I>(&self, elements: I) -> bool
+    where
+        I: IntoIterator<Item = L, IntoIter: ExactSizeIterator>,
+    {
         let mut nodes = elements.into_iter().map(L::into_node);
+        let count = nodes.len();
         let Some(oldest) = nodes.next() else {
             return false;
         };
@@ -150,8 +166,10 @@ impl<L: Linked> LocklessList<L> {
         unsafe { L::set_ahead(oldest, oldest) };
         let newest = nodes.zip(1..).fold(oldest, |newest, (node, at)| {
             set_next::<L>(node, newest.as_ptr());
+            // The walk begins with the newest.
+            let ahead = ahead_of(count.saturating_sub(at + 1));
             // SAFETY: as above.
-            unsafe { L::set_ahead(node, recent[at % AHEAD]) };
+            unsafe { L::set_ahead(node, recent[(at + AHEAD - ahead) % AHEAD]) };
             recent[at % AHEAD] = node;
             node
         });
@@ -303,7 +321,14 @@ impl<L: Linked> Iterator for Taken<L> {
         // SAFETY: from `into_node`, and out of the chain now.
         Some(unsafe { L::from_node(node) })
     }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.len as usize;
+        (left, Some(left))
+    }
 }
+
+impl<L: Linked> ExactSizeIterator for Taken<L> {}
 
 impl<L: Linked> Drop for Taken<L> {
     fn drop(&mut self) {

@@ -15,7 +15,7 @@
 
 mod counters;
 
-pub use counters::Counters;
+pub use counters::{Counters, add_to};
 
 use crate::primitive::CachePadded;
 use crate::primitive::atomic::{AtomicPtr, Ordering};
@@ -123,6 +123,15 @@ impl<T: Default> PerCpu<T> {
         };
         // SAFETY: a block, once published, stays until `self` is dropped, and `offset` lies in it.
         unsafe { &start.add(offset).as_ref().0 }
+    }
+
+    /// The slot of `cpu` (modulo [`MAX_CPUS`]), if it has been made. Any thread.
+    #[inline(always)]
+    pub fn made(&self, cpu: usize) -> Option<&T> {
+        let (block, offset) = place(cpu % MAX_CPUS);
+        let start = NonNull::new(self.blocks[block].load(Ordering::Acquire))?;
+        // SAFETY: as in `get`.
+        Some(unsafe { &start.add(offset).as_ref().0 })
     }
 
     /// The slot of the calling thread's CPU.

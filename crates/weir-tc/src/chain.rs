@@ -11,11 +11,12 @@ use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, EINVAL};
 use weir_packet::batch::BATCH;
 use weir_packet::{DropReason, Packet};
+use weir_sync::bits::set_bits;
 use weir_sync::primitive::{Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};
-use crate::classifier::{Classifier, Hit, Hits, Lookup, Ops, Template};
+use crate::classifier::{Classifier, Hits, Lookup, Ops, Template};
 use crate::context::Context;
 use crate::verdict::{Code, Outcome, code};
 
@@ -136,31 +137,43 @@ impl Chain {
         packet: &mut Packet,
         out: &mut Outcome<'g>,
     ) -> Code {
-        let start = Start {
-            protos: self.protos.load(cx.guard),
-            hit: None,
-        };
-        self.walk(start, cx, packet, out)
+        self.walk(self.protos.load(cx.guard), None, cx, packet, out)
     }
 
-    /// [`classify`](Self::classify) of a packet that matches nothing in front of `start`.
-    pub(crate) fn walk<'g>(
+    /// [`classify`](Self::classify) of packet `n` of a batch that was looked up.
+    #[inline]
+    pub(crate) fn walk_from<'g>(
         &'g self,
-        start: Start<'g>,
+        (starts, n): (&Starts<'g>, usize),
+        cx: &mut Context<'_, 'g>,
+        packet: &mut Packet,
+        out: &mut Outcome<'g>,
+    ) -> Code {
+        let hit = starts.hits.get(n).copied().flatten();
+        let first = hit.map(|hit| hit.run(cx, packet, out));
+        match first {
+            // Mostly the first filter ends the walk.
+            Some(result) if code::is_end(result) && !cx.is_traced() => result,
+            _ => self.walk(starts.protos_of(n), first, cx, packet, out),
+        }
+    }
+
+    /// Walks a packet that matches nothing in front of `protos`; what the filter it matches in the first
+    /// of them has answered, if it was run.
+    fn walk<'g>(
+        &'g self,
+        mut protos: &'g [Arc<Proto>],
+        mut first: Option<Code>,
         cx: &mut Context<'_, 'g>,
         packet: &mut Packet,
         out: &mut Outcome<'g>,
     ) -> Code {
         let mut chain = self;
         let mut limit = 0;
-        let Start {
-            mut protos,
-            mut hit,
-        } = start;
         'again: loop {
             for proto in protos {
-                let result = match hit.take() {
-                    Some(hit) => hit.run(cx, packet, out),
+                let result = match first.take() {
+                    Some(result) => result,
                     None if !proto.is_for(packet) => continue,
                     None => proto.classifier.classify(cx, packet, out),
                 };
@@ -196,67 +209,74 @@ impl Chain {
     }
 }
 
-/// Where a packet of a batch begins its walk over a chain: what is in front was looked up.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Start<'g> {
-    /// The instances that are left; none when the packet matches nothing.
+/// Where the packets of a batch begin their walks over a chain: what is in front was looked up.
+pub(crate) struct Starts<'g> {
     protos: &'g [Arc<Proto>],
-    /// What the packet matches in the first of them, if that is known.
-    hit: Option<Hit<'g>>,
+    /// The packets that walk, a bit each: others match nothing.
+    walking: u64,
+    /// Which instance each begins with.
+    at: [u16; BATCH],
+    /// What each matches in that, if it is known.
+    hits: Hits<'g>,
 }
 
-impl Start<'_> {
-    /// Whether the packet matches nothing.
-    pub(crate) fn is_end(&self) -> bool {
-        self.protos.is_empty()
+impl Default for Starts<'_> {
+    fn default() -> Self {
+        Self {
+            protos: &[],
+            walking: 0,
+            at: [0; BATCH],
+            hits: [None; BATCH],
+        }
+    }
+}
+
+impl<'g> Starts<'g> {
+    /// The packets that walk, a bit each.
+    pub(crate) fn walking(&self) -> u64 {
+        self.walking
     }
 
-    /// Asks for what counting the packet will write.
+    fn protos_of(&self, n: usize) -> &'g [Arc<Proto>] {
+        let at = self.at.get(n).map_or(0, |&at| usize::from(at));
+        self.protos.get(at..).unwrap_or_default()
+    }
+
+    /// Asks for what counting the packets will write.
     pub(crate) fn prefetch(&self, cpu: usize) {
-        if let Some(hit) = &self.hit {
+        for hit in set_bits(self.walking).filter_map(|n| self.hits.get(n)?.as_ref()) {
             hit.exts.prefetch_counters(cpu);
         }
     }
 }
 
 impl Chain {
-    /// Looks up the packets with a bit in `wanted` together, as far as the kinds can; answers where
-    /// each begins its walk, which is to be in order, packet by packet. Whether any has one.
+    /// Looks up the packets with a bit in `wanted` together, as far as the kinds can: where each begins
+    /// its walk, which is to be in order, packet by packet.
     pub(crate) fn find_batch<'g>(
         &'g self,
         packets: &[Packet],
-        wanted: u64,
+        mut wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
-        starts: &mut [Start<'g>; BATCH],
-    ) -> bool {
-        let mut protos = self.protos.load(guard).as_slice();
-        let mut wanted = wanted;
-        let mut any = false;
-        let mut hits: Hits<'g> = [None; BATCH];
-        while let Some((proto, rest)) = protos.split_first() {
-            let mut fits = 0;
-            for (i, packet) in packets.iter().enumerate() {
-                fits |= u64::from(proto.is_for(packet)) << i;
+        starts: &mut Starts<'g>,
+    ) {
+        starts.protos = self.protos.load(guard);
+        for (n, proto) in starts.protos.iter().enumerate() {
+            let fits = wanted & proto.fitting(packets);
+            if fits == 0 {
+                continue;
             }
-            fits &= wanted;
             let classifier = &proto.classifier;
-            let found = fits == 0 || classifier.find_batch(packets, fits, lookup, guard, &mut hits);
-            while fits != 0 {
-                let at = fits.trailing_zeros() as usize;
-                fits &= fits - 1;
-                let hit = hits.get_mut(at).and_then(Option::take);
-                if let Some(start) = starts.get_mut(at)
-                    && (hit.is_some() || !found)
-                {
-                    *start = Start { protos, hit };
-                    wanted &= !(1 << at);
-                    any = true;
-                }
+            let found = classifier.find_batch(packets, fits, lookup, guard, &mut starts.hits);
+            let found = found.unwrap_or(fits);
+            starts.walking |= found;
+            wanted &= !found;
+            if n > 0 {
+                // There are no more than priorities.
+                set_bits(found).for_each(|packet| starts.at[packet % BATCH] = n as u16);
             }
-            protos = rest;
         }
-        any
     }
 
     /// What a trace says of a filter that matched.
@@ -273,6 +293,16 @@ impl Proto {
     #[inline]
     fn is_for(&self, packet: &Packet) -> bool {
         self.protocol == ETH_P_ALL || self.protocol == protocol(packet)
+    }
+
+    /// The packets it [`is_for`](Self::is_for), a bit each; all bits where it is for any.
+    fn fitting(&self, packets: &[Packet]) -> u64 {
+        if self.protocol == ETH_P_ALL {
+            return u64::MAX;
+        }
+        let fits = |packet| u64::from(protocol(packet) == self.protocol);
+        let packets = packets.iter().enumerate();
+        packets.fold(0, |all, (n, packet)| all | fits(packet) << n)
     }
 }
 

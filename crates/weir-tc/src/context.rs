@@ -134,6 +134,12 @@ impl<'a, 'g> Context<'a, 'g> {
         self.device
     }
 
+    /// Whether notes are on.
+    #[inline]
+    pub(crate) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Notes on the packet, if notes are on.
     #[inline]
     pub(crate) fn note(&self, packet: &mut Packet, text: impl FnOnce() -> String) {
@@ -161,10 +167,11 @@ impl<'a, 'g> Context<'a, 'g> {
         !self.ingress && by_ip && (flags.contains(Flags::FORWARDED) || flags.contains(Flags::LOCAL))
     }
 
-    /// Another packet comes. Its length counts as it is now, whatever actions do to it.
+    /// Another packet comes. Its length, as by [`skb_len`](Self::skb_len) now, counts, whatever actions do
+    /// to it.
     #[inline]
-    pub fn packet_comes(&mut self, packet: &Packet) {
-        self.len = self.skb_len(packet);
+    pub fn packet_comes(&mut self, len: u64) {
+        self.len = len;
         self.flow.forget();
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use weir_netlink::tca::{self, act, stats};
 use weir_netlink::{
-    GnetStatsBasic, GnetStatsQueue, GnetStatsRateEst, GnetStatsRateEst64, TcStats, Writer,
+    GnetStatsBasic, GnetStatsQueue, GnetStatsRateEst, GnetStatsRateEst64, Piece, TcStats, Writer,
 };
 use weir_sync::percpu::{self, PerCpu};
 use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -160,7 +160,6 @@ impl Tally {
         &self.table
     }
 
-    #[cold]
     fn take_slot(&self) -> u32 {
         let Some(fresh) = self.table.counters.allocate() else {
             // Four thousand million actions have counted: this one does not.
@@ -177,31 +176,47 @@ impl Tally {
 
     #[inline(always)]
     fn add(&self, cpu: usize, by: [u64; 4]) {
-        let mut slot = self.slot.load(Acquire);
-        if slot == 0 {
-            slot = self.take_slot();
-        }
-        let Some(slot) = slot.checked_sub(1) else {
-            return;
-        };
-        let sets = &self.table.counters;
-        if self.per_cpu {
-            sets.add(cpu, slot, by);
-        } else {
-            for (counter, by) in sets.set(0, slot).iter().zip(by) {
-                if by != 0 {
-                    counter.fetch_add(by, Relaxed);
+        match self.made(cpu).or_else(|| self.make(cpu)) {
+            Some(set) if self.per_cpu => percpu::add_to(set, by),
+            set => {
+                for (counter, by) in set.into_iter().flatten().zip(by) {
+                    if by != 0 {
+                        counter.fetch_add(by, Relaxed);
+                    }
                 }
             }
         }
     }
 
+    /// Whose counters a CPU writes.
+    #[inline(always)]
+    fn writer(&self, cpu: usize) -> usize {
+        if self.per_cpu { cpu } else { 0 }
+    }
+
+    /// The counters that the CPU writes, once they are there.
+    #[inline(always)]
+    fn made(&self, cpu: usize) -> Option<&[AtomicU64; 4]> {
+        let slot = self.slot.load(Acquire).checked_sub(1)?;
+        self.table.counters.made(self.writer(cpu), slot)
+    }
+
+    /// Makes them; none when four thousand million actions have counted.
+    #[cold]
+    fn make(&self, cpu: usize) -> Option<&[AtomicU64; 4]> {
+        let slot = match self.slot.load(Acquire) {
+            0 => self.take_slot(),
+            slot => slot,
+        };
+        let slot = slot.checked_sub(1)?;
+        Some(self.table.counters.set(self.writer(cpu), slot))
+    }
+
     /// Asks for the memory that counting a packet will write.
     #[inline]
     pub fn prefetch(&self, cpu: usize) {
-        if let Some(slot) = self.slot.load(Acquire).checked_sub(1) {
-            let cpu = if self.per_cpu { cpu } else { 0 };
-            prefetch(self.table.counters.set(cpu, slot));
+        if let Some(set) = self.made(cpu) {
+            prefetch(set);
         }
     }
 
@@ -271,6 +286,25 @@ impl Queue {
             ..Self::default()
         }
     }
+
+    /// As in messages.
+    #[inline]
+    fn shown(&self) -> GnetStatsQueue {
+        let Self {
+            qlen,
+            backlog,
+            drops,
+            requeues,
+            overlimits,
+        } = *self;
+        GnetStatsQueue {
+            qlen,
+            backlog,
+            drops,
+            requeues,
+            overlimits,
+        }
+    }
 }
 
 fn put_basic(w: &mut Writer, ty: u16, bytes: u64, packets: u64) {
@@ -305,50 +339,28 @@ fn put_rate(w: &mut Writer, bps: u64, pps: u64) {
 }
 
 fn put_queue(w: &mut Writer, queue: &Queue) {
-    let Queue {
-        qlen,
-        backlog,
-        drops,
-        requeues,
-        overlimits,
-    } = *queue;
-    w.put_fixed(
-        stats::QUEUE,
-        &GnetStatsQueue {
-            qlen,
-            backlog,
-            drops,
-            requeues,
-            overlimits,
-        },
-    );
+    w.put_fixed(stats::QUEUE, &queue.shown());
 }
 
-/// What [`put_action_stats`] writes of an action without a rate whose packets are few enough.
-fn usual_stats(totals: &Totals, packets: u32) -> [u8; 68] {
-    const fn head(len: u16, ty: u16) -> [u8; 4] {
-        let ([a, b], [c, d]) = (len.to_ne_bytes(), ty.to_ne_bytes());
-        [a, b, c, d]
-    }
-    let mut all = [0; 68];
-    all[..4].copy_from_slice(&head(68, act::STATS));
-    all[4..8].copy_from_slice(&head(20, stats::BASIC));
-    all[8..16].copy_from_slice(&totals.bytes.to_ne_bytes());
-    all[16..20].copy_from_slice(&packets.to_ne_bytes());
-    all[24..28].copy_from_slice(&head(20, stats::BASIC_HW));
-    all[44..48].copy_from_slice(&head(24, stats::QUEUE));
-    // Length and backlog are none.
-    all[56..60].copy_from_slice(&totals.drops.to_ne_bytes());
-    all[64..68].copy_from_slice(&totals.overlimits.to_ne_bytes());
-    all
+/// Octets of [`put_usual_stats`].
+const USUAL: usize = 68;
+
+/// What [`put_action_stats`] writes of an action without a rate and with less than 2^32 packets.
+#[inline(always)]
+pub fn put_usual_stats<const N: usize>(out: &mut Piece<'_, N>, totals: &Totals) {
+    let basic = |bytes, packets| GnetStatsBasic {
+        bytes,
+        packets,
+        pad: 0,
+    };
+    out.put_head(act::STATS, USUAL);
+    out.put_fixed(stats::BASIC, &basic(totals.bytes, totals.packets as u32));
+    out.put_fixed(stats::BASIC_HW, &basic(0, 0));
+    out.put_fixed(stats::QUEUE, &Queue::of(totals).shown());
 }
 
 /// `tcf_action_copy_stats`: `TCA_ACT_STATS` of an action. Nothing is ever counted by hardware.
 pub fn put_action_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
-    // The usual case, all at once.
-    if let (None, Ok(packets)) = (rate, u32::try_from(totals.packets)) {
-        return w.put_made(&usual_stats(totals, packets));
-    }
     let nest = w.nest_noflag(act::STATS);
     put_basic(w, stats::BASIC, totals.bytes, totals.packets);
     put_basic(w, stats::BASIC_HW, 0, 0);
@@ -444,8 +456,10 @@ mod tests {
         put_basic(&mut w, stats::BASIC_HW, 0, 0);
         put_queue(&mut w, &Queue::of(&totals));
         w.end(nest);
-        let mut usual = Writer::new();
-        put_action_stats(&mut usual, &totals, None);
-        assert_eq!(usual.bytes(), w.bytes());
+        put_action_stats(&mut w, &totals, None);
+        w.put_piece::<USUAL>(|all| put_usual_stats(all, &totals));
+        let (one_by_one, all_at_once) = w.bytes().split_at(68);
+        assert_eq!(one_by_one, &all_at_once[..68]);
+        assert_eq!(one_by_one, &all_at_once[68..]);
     }
 }

@@ -20,7 +20,7 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::spin::LockStats;
 
 use crate::block::Block;
-use crate::chain::Start;
+use crate::chain::Starts;
 use crate::classifier::Lookup;
 use crate::context::{Context, Copy};
 use crate::counters::Queue;
@@ -384,14 +384,15 @@ impl DeviceTc {
     }
 
     /// Puts packets in front of queue `queue`, below [`roots`](Self::roots), where at most `burst` may
-    /// wait; any thread may. Who gets a [`Worker`] has to work on the queue for all. A request that takes
+    /// wait; any thread may. Who gets a [`Worker`] has to work on the queue for all, in its first round with what
+    /// is left in the batch. A request that takes
     /// the queue away meanwhile drops them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
     /// too many wait.
     pub fn push<'g>(
         &'g self,
         guard: &'g Guard,
         queue: usize,
-        mut batch: Batch,
+        batch: &mut Batch,
         (burst, patient): (u32, bool),
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
@@ -501,7 +502,7 @@ impl Hook {
             packet.flags.remove(Flags::SKIP_CLASSIFY);
             return Verdict::Pass;
         }
-        cx.packet_comes(packet);
+        cx.packet_comes(cx.skb_len(packet));
         self.node.hook_counters.count(cx.cpu, 1, cx.packet_len());
         let mut out = Outcome::default();
         let code = self.block.classify(cx, packet, &mut out);
@@ -524,7 +525,8 @@ impl Hook {
         let Some(chain) = self.block.first_chain(cx) else {
             return 0;
         };
-        let (mut wanted, mut count, mut bytes) = (0, 0, 0);
+        let (mut wanted, mut bytes) = (0_u64, 0);
+        let mut lens = [0; BATCH];
         for (i, packet) in batch.iter_mut().enumerate() {
             // See `run`.
             if packet.flags.contains(Flags::SKIP_CLASSIFY) {
@@ -532,27 +534,31 @@ impl Hook {
                 continue;
             }
             wanted |= 1 << i;
-            count += 1;
-            bytes += cx.skb_len(packet);
+            let len = cx.skb_len(packet);
+            lens[i % BATCH] = len;
+            bytes += len;
         }
+        let count = wanted.count_ones().into();
         self.node.hook_counters.count(cx.cpu, count, bytes);
-        let mut starts = [Start::default(); BATCH];
-        if !chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts) {
+        let mut starts = Starts::default();
+        chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts);
+        let walking = starts.walking();
+        if walking == 0 {
             return 0;
         }
-        starts.iter().for_each(|start| start.prefetch(cx.cpu));
-        let mut starts = starts.iter();
+        starts.prefetch(cx.cpu);
+        let mut packets = 0..BATCH;
         let (mut chosen, mut kept, mut dropped) = (0, 0, 0);
         batch.filter_map(|mut packet| {
-            let start = starts.next().copied().unwrap_or_default();
-            if start.is_end() {
+            let n = packets.next().unwrap_or_default();
+            if walking >> n & 1 == 0 {
                 kept += 1;
                 return Some(packet);
             }
             cx.queue_chosen = false;
-            cx.packet_comes(&packet);
+            cx.packet_comes(lens[n % BATCH]);
             let mut out = Outcome::default();
-            let code = chain.walk(start, cx, &mut packet, &mut out);
+            let code = chain.walk_from((&starts, n), cx, &mut packet, &mut out);
             match verdict(code, &out, &mut packet, reason) {
                 Verdict::Pass => {
                     chosen |= u64::from(cx.queue_chosen) << kept;

@@ -2,7 +2,7 @@
 //! What every control function carries along: the namespace's side of the stack and of traffic
 //! control, and a read guard for what is published.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use weir_netlink::{Header, Writer, nlm};
 use weir_sync::rcu::Guard;
@@ -25,6 +25,8 @@ pub struct Env<'a> {
     /// Keeps published objects alive.
     pub guard: &'a Guard,
     ticks: OnceCell<u32>,
+    /// The device an action named last, by key, with its index: most of a dump name one.
+    target: Cell<Option<(u64, u32)>>,
 }
 
 impl<'a> Env<'a> {
@@ -35,6 +37,19 @@ impl<'a> Env<'a> {
             net,
             guard,
             ticks: OnceCell::new(),
+            target: Cell::new(None),
+        }
+    }
+
+    /// Index of the device with a key, asked for unless it is that of the last call.
+    pub(crate) fn index_of_target(&self, key: u64, index: impl FnOnce() -> u32) -> u32 {
+        match self.target.get() {
+            Some((last, index)) if last == key => index,
+            _ => {
+                let index = index();
+                self.target.set(Some((key, index)));
+                index
+            }
         }
     }
 

@@ -43,6 +43,10 @@ pub trait Device: Send + Sync + 'static {
     fn speed(&self) -> Option<u32> {
         None
     }
+    /// Whether its driver is asked for work in hardware (`ndo_setup_tc`), which it refuses.
+    fn has_offload_hook(&self) -> bool {
+        false
+    }
     /// Octets of the largest MTU it can be given; 0 knows no bound.
     fn max_mtu(&self) -> u32 {
         0

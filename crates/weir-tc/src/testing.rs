@@ -3,7 +3,7 @@
 //! as the bytes tc sends.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use weir_netlink::{Error, Message, Writer, messages, nlm, rtm};
@@ -26,6 +26,8 @@ pub struct TestDevice {
     name: String,
     pub up: AtomicBool,
     pub registered: AtomicBool,
+    /// Mbit/s; 0 does not tell.
+    pub speed: AtomicU32,
     pub tc: DeviceTc,
 }
 
@@ -56,6 +58,9 @@ impl Device for TestDevice {
     }
     fn tx_queue_len(&self) -> u32 {
         1000
+    }
+    fn speed(&self) -> Option<u32> {
+        Some(self.speed.load(Relaxed)).filter(|&speed| speed > 0)
     }
     fn tc(&self) -> &DeviceTc {
         &self.tc
@@ -141,6 +146,7 @@ impl Stack {
                 name: name.to_owned(),
                 up: AtomicBool::new(true),
                 registered: AtomicBool::new(true),
+                speed: AtomicU32::new(0),
                 tc: DeviceTc::new(&domain),
             };
             (ifindex, Arc::new(device))

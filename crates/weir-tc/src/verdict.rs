@@ -75,6 +75,11 @@ pub mod code {
         opcode(code) == GOTO_CHAIN
     }
 
+    /// Whether a packet's walk over filters ends with the code.
+    pub const fn is_end(code: Code) -> bool {
+        matches!(code, OK | SHOT..=CONSUMED)
+    }
+
     /// Whether the code is one Linux knows (`tcf_action_valid`).
     pub const fn is_valid(code: Code) -> bool {
         match opcode(code) {

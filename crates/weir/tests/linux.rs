@@ -21,7 +21,7 @@ fn loaded(name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/loaded");
     let frames = Command::new("python3")
         .arg(folder.join("frames.py"))
-        .args(["pcap", "60"])
+        .args(["pcap", "120"])
         .output()
         .unwrap();
     assert!(frames.status.success());
@@ -119,6 +119,12 @@ fn addresses() {
     same_as_linux("addresses");
 }
 
+/// Devices of the simulated bus.
+#[test]
+fn netdevsim() {
+    same_as_linux("netdevsim");
+}
+
 #[test]
 fn qfq() {
     same_as_linux("qfq");
@@ -142,6 +148,26 @@ fn loaded_classless() {
 #[test]
 fn loaded_classful() {
     loaded("classful");
+}
+
+#[test]
+fn loaded_ets() {
+    loaded("ets");
+}
+
+#[test]
+fn loaded_fq_pie() {
+    loaded("fq_pie");
+}
+
+#[test]
+fn loaded_full() {
+    loaded("full");
+}
+
+#[test]
+fn loaded_gate() {
+    loaded("gate");
 }
 
 #[test]

@@ -168,7 +168,9 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
             tc qdisc replace dev q0 parent 7:4 pfifo
             cat $(map 3)
             tc qdisc del dev q0 root
-            cat $(map 3)"
+            cat $(map 3)
+            ls -l $(map 3) 2>&1 | cut -c1-10
+            (echo 1 > /sys/class/net/q0/other) 2>&1 | grep -o 'Permission denied'"
         ),
     );
     let by_queue = [1, 2, 3, 4].map(|queue| sent(&printed, &format!("class mq 1:{queue} root")));
@@ -179,7 +181,54 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
     let lines: Vec<_> = printed.lines().collect();
     assert_eq!(lines[..6], ["xps_cpus", "0", "0", "0", "1", "1"]);
     assert_eq!(lines[6..10], ["refused"; 4]);
-    assert!(printed.ends_with("\n0\n1\n0\n1\n0\n"), "{printed}");
+    let last = "\n0\n1\n0\n1\n0\n-rw-r--r--\nPermission denied\n";
+    assert!(printed.ends_with(last), "{printed}");
+}
+
+#[test]
+fn a_simulated_device_sends_by_its_queues_until_it_goes() {
+    let folder = Folder::new();
+    let frames = (0..400).map(|n| (1_000_000 + n * 1000, n as u16 % 100));
+    let printed = run(
+        &folder,
+        frames,
+        "bus() { echo /sys/bus/netdevsim/$1_device; }
+        bash -c \"echo '1 2 4' >$(bus new)\"
+        exec 9>$(bus new)
+        printf 2 >&9
+        exec 9>&-
+        printf '3 1' | dd of=$(bus new) status=none
+        echo x >$(bus new) || echo refused
+        echo 1 >$(bus new) || echo refused
+        echo 4 >$(bus del) || echo refused
+        ip -br link show up
+        ip link set eth0 up
+        tc qdisc add dev eth0 root handle 1: mq
+        tc qdisc add dev eth0 parent 1:1 pfifo
+        tc filter add dev in0 ingress matchall action mirred egress redirect dev eth0
+        \"$WEIR\" play --until 199us
+        tc -s qdisc show dev eth0
+        tc -s class show dev eth0
+        printf 1 | dd of=$(bus del) status=none
+        \"$WEIR\" play
+        tc qdisc show dev eth0 || echo gone
+        ip -br link | cut -d' ' -f1",
+    );
+    assert!(
+        printed.starts_with("refused\nrefused\nrefused\n"),
+        "{printed}"
+    );
+    let by_queue = [1, 2, 3, 4].map(|queue| sent(&printed, &format!("class mq 1:{queue} root")));
+    assert_eq!(sent(&printed, "qdisc mq 1: root"), 200);
+    assert_eq!(by_queue.iter().sum::<u64>(), 200);
+    // 100 flows of two packets, binomial: mean 50, deviation 9.
+    assert!(
+        by_queue.iter().all(|queue| (8..120).contains(queue)),
+        "{by_queue:?}"
+    );
+    let after = printed.split_once("\ngone\n").unwrap().1;
+    assert!(after.starts_with("lo\nin0\nq0\neth2\neth3\n"), "{after}");
+    assert!(departures(&folder, "out.pcapng").is_empty());
 }
 
 #[test]

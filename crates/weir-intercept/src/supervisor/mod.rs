@@ -3,7 +3,7 @@
 //!
 //! One file per family of calls: [`socket`] (netlink sockets, refused ones; [`refuse`]), [`namespace`]
 //! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`path`] (what calls with a path
-//! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`), [`ioctl`] (`SIOC*`).
+//! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
 //!
 //! The thread takes one call at a time. Everything about an open file of a client is looked up by
 //! its (device, inode), never by its number, which may have been closed, duplicated or reused.

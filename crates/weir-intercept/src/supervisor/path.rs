@@ -4,7 +4,7 @@
 //! | path | answer |
 //! |---|---|
 //! | `/proc/{self,thread-self,PID}[/task/TID]/ns/net` | the namespace's file; `readlink` gives `net:[inode]` |
-//! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...` | served by the backend ([`super::served`]) |
+//! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...`, `/sys/bus/netdevsim/...` | served by the backend ([`super::served`]) |
 //! | `/run/netns`, `/var/run/netns` (mode A) | the same call on the stack's directory of names |
 //! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, for who was told it has a user namespace |
 //! | `/proc/PID/net/...` of a process outside | `EACCES`: it is the host's network |
@@ -45,6 +45,13 @@ pub(super) enum Place {
     /// `uid_map`, `gid_map` or `setgroups` of a process.
     UserMap,
 }
+
+/// Where sysfs shows what is served.
+const SYSFS: [(&str, Tree); 3] = [
+    ("/sys/class/net", Tree::SysClassNet),
+    ("/sys/devices/virtual/net", Tree::SysClassNet),
+    ("/sys/bus/netdevsim", Tree::SysBusNetdevsim),
+];
 
 /// First components of all paths of ours; others need no second look.
 const ROOTS: [&str; 5] = ["/proc", "/run", "/var", "/sys", "/dev"];
@@ -149,10 +156,10 @@ impl Supervisor {
         {
             return Place::Name(self.setup.runtime.names().join(name));
         }
-        for root in ["/sys/class/net", "/sys/devices/virtual/net"] {
+        for (root, tree) in SYSFS {
             if let Some(rest) = below(path, root) {
                 let ns = self.namespace(call.tid);
-                return Place::Served(Served::new(ns, Tree::SysClassNet, rest));
+                return Place::Served(Served::new(ns, tree, rest));
             }
         }
         if path == "/dev/net/tun" {
@@ -431,15 +438,15 @@ impl Supervisor {
         }
     }
 
-    /// Extended attributes of a name in `/run/netns`: there are none.
+    /// Extended attributes of a name in `/run/netns`, or of what is served: there are none.
     pub(super) fn no_attributes(&mut self, call: &Call, none: Result<i64, i32>) -> Handled {
-        match self.name_argument(call, libc::AT_FDCWD, call.args[0]) {
-            None => Ok(Answer::Continue),
-            Some(path) => {
-                fs::symlink_metadata(path)?;
-                none.map(Answer::Value).map_err(Errno)
-            }
-        }
+        let path = match self.place(call, libc::AT_FDCWD, call.args[0]) {
+            Place::Name(path) => path,
+            Place::Served(served) => self.placeholder(&served)?,
+            _ => return Ok(Answer::Continue),
+        };
+        fs::symlink_metadata(path)?;
+        none.map(Answer::Value).map_err(Errno)
     }
 
     pub(super) fn inotify_add_watch(&mut self, call: &Call) -> Handled {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files the stack serves: `/proc/sys/net`, `/proc/net`, `/sys/class/net`.
+//! Files the stack serves: `/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`.
 //!
 //! *Reading* gives a file in memory with the content of that moment (a file kept open does not
 //! follow later changes). *Directories* are real ones, made in the launch's scratch when opened,
@@ -12,7 +12,8 @@
 //! `sysctl -w`, `dd`, Python, ...). A seen write is answered with what the backend says and never
 //! reaches the pipe. Through other duplicates (`exec 3> FILE; echo 1 >&3`) the value goes into
 //! the pipe, which the backend empties before it serves any other request
-//! ([`crate::transport::PendingWrites`]); a refused value is then told on standard error.
+//! ([`crate::transport::PendingWrites`]); a refused value is then told on standard error, and the
+//! namespace is that of who opened the file.
 use super::{FileKey, Handled, Supervisor, own_key};
 use crate::backend::{Errno, Node, NsId, PendingWriter, Tree};
 use crate::filter::WRITE_FDS;
@@ -36,10 +37,11 @@ pub(super) struct Served {
 }
 
 /// Directory names of the trees in a launch's scratch.
-const TREES: [(Tree, &str); 3] = [
+const TREES: [(Tree, &str); 4] = [
     (Tree::Sysctl, "sysctl"),
     (Tree::ProcNet, "proc-net"),
     (Tree::SysClassNet, "sys-class-net"),
+    (Tree::SysBusNetdevsim, "sys-bus-netdevsim"),
 ];
 
 impl Served {
@@ -70,6 +72,16 @@ impl Served {
             path.push(&self.path);
         }
         path
+    }
+
+    fn is_in_proc(&self) -> bool {
+        matches!(self.tree, Tree::Sysctl | Tree::ProcNet)
+    }
+
+    /// The directory it is in; of a tree's root, itself.
+    fn parent(&self) -> Served {
+        let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        Served::new(self.ns, self.tree, path)
     }
 
     fn child(&self, name: &str) -> Served {
@@ -114,7 +126,7 @@ impl Supervisor {
 
     /// Whether it is a directory of `/proc`.
     pub(super) fn is_directory_in_proc(&self, served: &Served) -> bool {
-        served.tree != Tree::SysClassNet && matches!(self.node(served), Ok(Node::Directory))
+        served.is_in_proc() && matches!(self.node(served), Ok(Node::Directory))
     }
 
     /// The real file or directory that shows what `stat` should see.
@@ -176,7 +188,14 @@ impl Supervisor {
 
     pub(super) fn open_served(&mut self, call: &Call, served: &Served, flags: i32) -> Handled {
         let close_on_exec = flags & libc::O_CLOEXEC != 0;
-        let node = self.node(served)?;
+        let node = self.node(served).map_err(|error| {
+            // Who would make a file in `/proc` hears that there is none, in sysfs that he may not.
+            let refused = error.0 == libc::ENOENT
+                && flags & libc::O_CREAT != 0
+                && !served.is_in_proc()
+                && self.node(&served.parent()) == Ok(Node::Directory);
+            if refused { Errno(libc::EACCES) } else { error }
+        })?;
         if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 {
             return Err(Errno(libc::EEXIST));
         }
@@ -303,8 +322,12 @@ impl Supervisor {
             return Ok(Answer::Value(0));
         }
         self.still_waiting(call)?;
-        self.backend
-            .write(served.ns, served.tree, &served.path, value)?;
+        // The bus is no namespace's: what is made there goes to the writer's, whoever opened the file.
+        let ns = match served.tree {
+            Tree::SysBusNetdevsim => self.namespace(call.tid),
+            _ => served.ns,
+        };
+        self.backend.write(ns, served.tree, &served.path, value)?;
         Ok(Answer::Value(value.len() as i64))
     }
 }

@@ -459,7 +459,7 @@ impl Backend for Shared {
                 names
             }
             Tree::ProcNet => vec!["dev".into(), "psched".into()],
-            Tree::SysClassNet => vec![],
+            Tree::SysClassNet | Tree::SysBusNetdevsim => vec![],
         })
     }
 

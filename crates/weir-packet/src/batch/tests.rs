@@ -44,6 +44,17 @@ fn fills_up_and_empties() {
 }
 
 #[test]
+fn a_drain_shows_what_is_left() {
+    let pool = pool();
+    let mut b = batch(&pool, 3);
+    let mut drain = b.drain();
+    assert_eq!(drain.next().map(|p| p.mark), Some(0));
+    let left: Vec<_> = drain.as_slice().iter().map(|p| p.mark).collect();
+    assert_eq!(left, [1, 2]);
+    assert_eq!((drain.by_ref().count(), drain.as_slice().len()), (2, 0));
+}
+
+#[test]
 fn splits_keep_order() {
     let pool = pool();
     let mut b = batch(&pool, 10);

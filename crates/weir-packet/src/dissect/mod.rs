@@ -266,13 +266,12 @@ fn short_way_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
     if !plain || !matches!(ip.protocol(), IPPROTO_TCP | IPPROTO_UDP) {
         return None;
     }
-    keys.n_proto = ETH_P_IP;
-    keys.addr_type = ADDR_IPV4;
     if used.has(Used::ADDRS) {
         keys.set_src_v4(ip.src());
         keys.set_dst_v4(ip.dst());
     }
-    short_way(ip.protocol(), (ip.tos(), ip.ttl()), l4, used, keys);
+    let of_ip = (ETH_P_IP, ip.protocol(), ADDR_IPV4, ip.tos(), ip.ttl());
+    short_way(of_ip, l4, used, keys);
     Some(Dissected {
         good: true,
         transport: Ipv4::LEN,
@@ -287,16 +286,15 @@ fn short_way_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
     if !matches!(ip.next_header(), IPPROTO_TCP | IPPROTO_UDP) {
         return None;
     }
-    keys.n_proto = ETH_P_IPV6;
-    keys.addr_type = ADDR_IPV6;
     if used.has(Used::ADDRS) {
         (keys.src, keys.dst) = (ip.src(), ip.dst());
     }
     if used.has(Used::FLOW_LABEL) {
         keys.flow_label = ip.flow_label();
     }
-    let fields = (ip.traffic_class(), ip.hop_limit());
-    short_way(ip.next_header(), fields, l4, used, keys);
+    let (tos, ttl) = (ip.traffic_class(), ip.hop_limit());
+    let of_ip = (ETH_P_IPV6, ip.next_header(), ADDR_IPV6, tos, ttl);
+    short_way(of_ip, l4, used, keys);
     Some(Dissected {
         good: true,
         transport: Ipv6::LEN,
@@ -305,25 +303,26 @@ fn short_way_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
 
 #[inline]
 fn short_way(
-    ip_proto: u8,
-    tos_ttl: (u8, u8),
+    (n_proto, ip_proto, addr_type, tos, ttl): (u16, u8, u8, u8, u8),
     l4: &[u8; Tcp::LEN],
     used: Used,
     keys: &mut FlowKeys,
 ) {
-    keys.ip_proto = ip_proto;
-    (keys.ip_flags, keys.num_of_vlans) = (0, 0);
-    (keys.tos, keys.ttl) = if used.has(Used::IP) { tos_ttl } else { (0, 0) };
-    (keys.icmp_type, keys.icmp_code) = (0, 0);
-    (keys.src_port, keys.dst_port, keys.tcp_flags) = (0, 0, 0);
+    let (tos, ttl) = if used.has(Used::IP) {
+        (tos, ttl)
+    } else {
+        (0, 0)
+    };
+    let (mut ports, mut tcp_flags) = ((0, 0), 0);
     if let Some(tcp) = Tcp::new(l4) {
         if used.has(Used::PORTS) {
-            (keys.src_port, keys.dst_port) = (tcp.src_port(), tcp.dst_port());
+            ports = (tcp.src_port(), tcp.dst_port());
         }
         if used.has(Used::TCP) && ip_proto == IPPROTO_TCP && tcp.header_len() >= Tcp::LEN {
-            keys.tcp_flags = tcp.flags();
+            tcp_flags = tcp.flags();
         }
     }
+    keys.set_short(n_proto, [ip_proto, addr_type, tos, ttl], ports, tcp_flags);
 }
 
 /// Header by header.

@@ -69,7 +69,7 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
     }
 }
 
-fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
+fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batch) {
     let count = batch.len();
     let measured = Measured::start(cx, device, queue);
     let burst = device.namespace(cx.guard).core.get(Core::QdiscMaxBurst);
@@ -78,14 +78,14 @@ fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, batch: Batch) {
     let worker = device.tc.push(
         cx.guard,
         queue.into(),
-        batch,
+        &mut batch,
         (burst.max(0) as u32, patient),
         &mut drops,
     );
     end_all(cx, device, &mut drops);
     cx.state.drops = drops;
     match worker {
-        Some(worker) => run(cx, device, queue, worker, count),
+        Some(worker) => run(cx, device, queue, worker, (batch, count)),
         None => cx.state.stages.end(Stage::Qdisc, count),
     }
     if let Some(measured) = measured {
@@ -133,7 +133,7 @@ fn schedule(stack: &Shared, key: DeviceKey, queue: u16) {
 pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16) {
     cx.state.stages.start();
     if let Some(worker) = device.tc.ask(cx.guard, usize::from(queue)) {
-        run(cx, device, queue, worker, 0);
+        run(cx, device, queue, worker, (Batch::new(), 0));
     }
 }
 
@@ -176,9 +176,10 @@ fn end_all(cx: &Cx<'_>, device: &Device, drops: &mut Drops) {
     }
 }
 
-fn run(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, worker: Worker<'_>, count: usize) {
+/// Works on a queue, with packets for the first round, of so many that came.
+fn run(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, worker: Worker<'_>, own: (Batch, usize)) {
     cx.state.working += 1;
-    work(cx, device, queue, worker, count);
+    work(cx, device, queue, worker, own);
     cx.state.working -= 1;
 }
 
@@ -187,7 +188,7 @@ fn work(
     device: &Arc<Device>,
     queue: u16,
     mut worker: Worker<'_>,
-    mut count: usize,
+    (mut batch, mut count): (Batch, usize),
 ) {
     let limited = device.wire(cx.guard).is_some_and(|wire| wire.completes());
     // A qdisc over several transmit queues has none of its own.
@@ -205,7 +206,6 @@ fn work(
     for round in 1.. {
         // Qdiscs are told times that never go back, whichever CPU works: that of its turn may be old.
         cx.now = cx.stack.clock.now();
-        let mut out = Batch::new();
         let mut drops = std::mem::take(&mut cx.state.drops);
         let mut sent = cx.state.spare.pop().unwrap_or_default();
         let more;
@@ -222,16 +222,16 @@ fn work(
             );
             super::describe(device, &mut tc);
             tc.memory(&cx.state.cache);
-            more = worker.round(&mut tc, &room, &mut out, &mut drops);
+            more = worker.round(&mut tc, &room, &mut batch, &mut drops);
         }
-        measure::batch(cx, device, queue, out.len());
+        measure::batch(cx, device, queue, batch.len());
         end_all(cx, device, &mut drops);
         cx.state.drops = drops;
         cx.state.stages.end(Stage::Qdisc, count);
         count = 0;
         super::filter::forward(cx, sent);
-        if !out.is_empty() {
-            let mut rest = super::send_on_wire(cx, device, out);
+        if !batch.is_empty() {
+            let mut rest = super::send_on_wire(cx, device, batch.take());
             if !rest.is_empty() {
                 let mut drops = std::mem::take(&mut cx.state.drops);
                 worker.requeue(&room, &mut rest, &mut drops);

@@ -54,6 +54,9 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             continue;
         }
         match read(&mut packet) {
+            Ok(_) if !device.has_ipv4() => {
+                cx.drop(device, Place::Arp, DropReason::NOT_SPECIFIED, packet);
+            }
             Ok(message) => match process(cx, device, &message, packet.pkt_type()) {
                 Ok(()) => cx.consume(packet),
                 Err(reason) => cx.drop(device, Place::Arp, reason, packet),

@@ -42,7 +42,12 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let ns = device.namespace(guard);
     let mut input = Input::new(ns, device, guard);
     let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
-    let mut verdicts = [Verdict::Local(To::Us); BATCH];
+    // A device that cannot carry 68 octets has no IPv4: no route leads on from it.
+    let first = match device.has_ipv4() {
+        true => Verdict::Local(To::Us),
+        false => Verdict::Drop(DropReason::NOT_SPECIFIED),
+    };
+    let mut verdicts = [first; BATCH];
     for (packet, verdict) in batch.iter_mut().zip(&mut verdicts) {
         if let Err(reason) = check(packet) {
             *verdict = Verdict::Drop(reason);

@@ -30,10 +30,12 @@ pub mod select;
 
 pub use input::receive;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use weir_netlink::ifla::iff;
+use weir_packet::header::ethernet::multicast_v4;
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
 use weir_packet::{Flags, Packet};
 use weir_sync::rcu::{Domain, Guard};
@@ -42,7 +44,7 @@ use crate::addresses::Site;
 use address::Addresses;
 
 use crate::cpu::Cx;
-use crate::device::Device;
+use crate::device::{Device, Joiner};
 use crate::fib::sync::Loss;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -105,10 +107,20 @@ pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, devic
         device.ipv4.conf.set(Ipv4Conf::DisablePolicy, 1);
     }
     device.ipv4.neigh.copy(&ns.default.neigh4);
+    join_all_hosts(device, device.is_up());
+}
+
+/// Joins the group of all hosts, or leaves it (`ip_mc_up`, `ip_mc_down`).
+fn join_all_hosts(device: &Device, join: bool) {
+    let group = multicast_v4(Ipv4Addr::new(224, 0, 0, 1).octets());
+    let join = join && device.has_ipv4();
+    let groups = join.then_some(group).into_iter().collect();
+    device.taken().join(Joiner::Ipv4, groups);
 }
 
 /// A device went up: addresses and routes follow.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    join_all_hosts(device, true);
     device
         .ipv4
         .addresses
@@ -129,6 +141,7 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
 
 /// A device went down: its routes go, its addresses stay (`fib_disable_ip`).
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    join_all_hosts(device, false);
     crate::fib::host::lost4(ns, device, Loss::Down, false);
     ns.neighbours
         .device_went(stack, guard, device.key, false, false);
@@ -136,6 +149,7 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 
 /// A device leaves its namespace: all addresses, routes and neighbours on it go.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    join_all_hosts(device, false);
     device
         .ipv4
         .addresses

@@ -17,19 +17,25 @@ use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno, ifa, rta};
+use weir_packet::header::ethernet::multicast_v6;
+use weir_packet::header::ndisc::solicited_node;
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
+use super::nd::ALL_NODES;
 use super::select::reach;
 use crate::addresses::{FOREVER, Listed, Site, is_over, rest};
 use crate::clock::{Holds, MILLISECOND, SECOND, TimerId};
 use crate::cpu::Cx;
-use crate::device::Device;
+use crate::device::{Device, Joiner};
 use crate::fib::address::{local6, multicast6, prefix6};
 use crate::fib::route::{Event, RouteConfig};
 use crate::fib::sync::Loss;
 use crate::sysctl::{Ipv6Conf, Neigh};
 
+/// All routers of a link.
+const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// The smallest MTU of IPv6.
 const MIN_MTU: u32 = 1280;
 
@@ -203,6 +209,8 @@ struct State {
     dad: BTreeMap<Ipv6Addr, Dad>,
     /// Subnet-router anycast addresses that have a route.
     anycast: BTreeSet<Ipv6Addr>,
+    /// The device is in the groups of all nodes, and, if it routes, all routers.
+    groups: bool,
 }
 
 /// The addresses of a device.
@@ -211,7 +219,7 @@ pub struct Addresses {
     list: PublishedOption<List>,
     /// The device was up with a carrier since it went up (`IF_READY`).
     ready: AtomicBool,
-    /// Guards changes of all this. Third in the lock order.
+    /// Guards changes of all this. Fourth in the lock order.
     state: Mutex<State>,
 }
 
@@ -489,11 +497,32 @@ impl Work<'_, '_> {
         }
     }
 
+    /// The groups the device is in (`ipv6_dev_mc_inc`), in the order in which it joins them.
+    fn sync_groups(&mut self) {
+        let device = self.site.device;
+        let flags = device.flags();
+        let mut groups = Vec::new();
+        if self.state.groups {
+            groups.push(ALL_NODES.octets());
+            if flags & iff::MULTICAST != 0 && self.site.on(Ipv6Conf::Forwarding) {
+                groups.push(ALL_ROUTERS.octets());
+            }
+        }
+        if flags & (iff::NOARP | iff::LOOPBACK) == 0 {
+            let own = self.list.iter().map(|a| a.address);
+            let own = own.chain(self.state.anycast.iter().copied());
+            groups.extend(own.map(|address| solicited_node(address.octets())));
+        }
+        let macs = groups.into_iter().map(multicast_v6).collect();
+        device.taken().join(Joiner::Ipv6, macs);
+    }
+
     /// The device has a link: its own addresses come, waiting ones begin their detection
     /// (`addrconf_notify`).
     fn ready(&mut self) {
         let site = self.site;
         site.device.ipv6.addresses.ready.store(true, Relaxed);
+        self.state.groups = true;
         self.add_own();
         for address in self.list.clone() {
             if address.is_tentative() && !address.has(ifa::f::DADFAILED) {
@@ -515,7 +544,8 @@ impl Work<'_, '_> {
         site.ns
             .neighbours
             .device_went(site.stack, site.guard, key, true, false);
-        site.device.ipv6.addresses.ready.store(false, Relaxed);
+        let was_ready = site.device.ipv6.addresses.ready.swap(false, Relaxed);
+        self.state.groups &= !gone && !was_ready;
         let all = site.ns.all.ipv6.get(Ipv6Conf::KeepAddrOnDown);
         let own = site.device.ipv6.conf.get(Ipv6Conf::KeepAddrOnDown);
         let keep =
@@ -625,6 +655,7 @@ impl Addresses {
         };
         let answer = change(&mut work)?;
         work.sync_anycast();
+        work.sync_groups();
         let Work { list, news, .. } = work;
         site.rearm(&mut state.timer, &list);
         self.list.replace((!list.is_empty()).then_some(list));
@@ -801,6 +832,11 @@ impl Addresses {
                 work.remove(address);
             }
         });
+    }
+
+    /// The device is in a namespace from now on (`ipv6_add_dev`).
+    pub(super) fn device_entered(&self, site: &Site<'_>) {
+        self.change_told(site, |work| work.state.groups = site.device.has_ipv6());
     }
 
     /// The device went up (`NETDEV_UP`).

@@ -80,7 +80,7 @@ impl Net {
 }
 
 /// A device entered a namespace: it starts with the settings of `default` there (`ipv6_add_dev`).
-pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.ipv6.conf.copy(&ns.default.ipv6);
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Nobody is asked there whether an address is free (`ipv6_add_dev`).
@@ -91,6 +91,8 @@ pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, devic
     }
     device.ipv6.neigh.copy(&ns.default.neigh6);
     set_mtu(device);
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6.addresses.device_entered(&site);
 }
 
 /// A device went up: addresses and routes follow.

@@ -38,7 +38,7 @@ use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
 /// The hop limit of all messages, which no router passes on.
 const HOP_LIMIT: u8 = 255;
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Sends a message to a neighbour or a group on the device's link (`ndisc_send_skb`).
 fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_netlink::Error;
-use weir_netlink::ifla::{iff, oper};
+use weir_netlink::ifla::iff;
 use weir_packet::Batch;
 
 use crate::cpu::Cx;
@@ -19,7 +19,7 @@ use crate::stack::Stack;
 pub static KIND: Kind = Kind {
     name: "dummy",
     pattern: "dummy%d",
-    create,
+    create: Ok(create),
 };
 
 #[derive(Default)]
@@ -55,8 +55,6 @@ impl Link for Dummy {
     fn set_carrier(&self, ctl: &mut Ctl<'_>, device: &Arc<Device>, on: bool) -> Result<(), Error> {
         if self.no_carrier.swap(!on, Relaxed) == on {
             device.count_carrier_change();
-            // From here on the device is known to report its carrier.
-            device.set_known_operstate(oper::UP);
             crate::link::carrier_changed(ctl.stack, ctl.guard, device);
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::rtnl::Ctl;
 pub static KIND: Kind = Kind {
     name: "ifb",
     pattern: "ifb%d",
-    create,
+    create: Ok(create),
 };
 
 /// Packets its queue holds when the request names no length (`TX_Q_LIMIT`).

@@ -21,6 +21,7 @@ use crate::stack::Stack;
 pub mod dummy;
 pub mod ifb;
 pub mod loopback;
+pub mod netdevsim;
 pub mod veth;
 pub mod vlan;
 pub mod vxlan;
@@ -28,10 +29,11 @@ mod wire;
 
 pub use wire::Wire;
 
-/// The link kinds that can be made by `ip link add type KIND`: one line each.
+/// The link kinds that `ip link add type KIND` knows: one line each.
 pub static KINDS: &[&Kind] = &[
     &dummy::KIND,
     &ifb::KIND,
+    &netdevsim::KIND,
     &veth::KIND,
     &vlan::KIND,
     &vxlan::KIND,
@@ -43,8 +45,24 @@ pub struct Kind {
     pub name: &'static str,
     /// Name pattern when the request names none (`dummy%d`).
     pub pattern: &'static str,
-    /// Makes and registers the device or devices (`rtnl_link_ops.newlink`). The first is the one asked for.
-    pub create: fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>,
+    /// Makes and registers the device or devices (`rtnl_link_ops.newlink`). The first is the one asked for. Or why no
+    /// request makes one (`rtnl_link_ops.validate`).
+    pub create: Result<Create, &'static str>,
+}
+
+/// Makes a device of a kind; see [`Kind::create`].
+pub type Create = fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>;
+
+/// What a device on a bus tells of itself.
+pub struct Port {
+    /// `IFLA_PARENT_DEV_BUS_NAME`
+    pub bus: &'static str,
+    /// `IFLA_PARENT_DEV_NAME`
+    pub parent: String,
+    /// `IFLA_PHYS_PORT_NAME`
+    pub name: String,
+    /// `IFLA_PHYS_SWITCH_ID`
+    pub switch: [u8; 32],
 }
 
 /// The checked common part of a request for a new link; kinds add their own.
@@ -109,6 +127,11 @@ pub trait Link: Send + Sync {
     /// What it says of its speed, 10^6 bits a second (`get_link_ksettings`).
     fn speed(&self) -> Option<u32> {
         None
+    }
+
+    /// Whether the driver is asked for traffic control in hardware (`ndo_setup_tc`), which it refuses.
+    fn has_offload_hook(&self) -> bool {
+        false
     }
 
     /// Whether the device starts without a queue (`IFF_NO_QUEUE`).
@@ -188,6 +211,11 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Where on a bus it is, if it is on one.
+    fn port(&self) -> Option<&Port> {
+        None
+    }
+
     /// Writes `IFLA_INFO_DATA`'s contents; nothing written, no attribute.
     fn fill_data(&self, _stack: &Stack, _out: &mut Writer) {}
 
@@ -208,6 +236,10 @@ pub trait Link: Send + Sync {
 
     /// Called when the device went up or down.
     fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
+
+    /// Called when the first asks for all frames or all multicast ones, or the last no longer does; see
+    /// [`ask_for_all`] (`ndo_change_rx_flags`).
+    fn asks_for_all(&self, _stack: &Stack, _guard: &Guard, _flag: u32, _more: bool) {}
 
     /// Whether the device may move to another namespace.
     fn may_move(&self) -> bool {
@@ -250,15 +282,18 @@ pub fn expand_name(links: &crate::namespace::Links, pattern: &str) -> Result<Str
     }
 }
 
-/// The flags a user sees (`dev_get_flags`): with running and lower-up as they are now.
+/// The flags a user sees (`dev_get_flags`): with running, lower-up and dormant as they are now.
 pub fn reported_flags(stack: &Stack, device: &Device) -> u32 {
-    let mut flags = device.flags() & !(iff::RUNNING | iff::LOWER_UP);
+    let mut flags = device.flags() & !(iff::RUNNING | iff::LOWER_UP | iff::DORMANT);
     if flags & iff::UP != 0 {
         if matches!(operstate(stack, device), oper::UP | oper::UNKNOWN) {
             flags |= iff::RUNNING;
         }
         if device.link.carrier(stack, device) {
             flags |= iff::LOWER_UP;
+        }
+        if device.state_below() == oper::DORMANT {
+            flags |= iff::DORMANT;
         }
     }
     flags
@@ -269,21 +304,43 @@ pub fn operstate(stack: &Stack, device: &Device) -> u8 {
     if !device.is_up() {
         return oper::DOWN;
     }
+    let below = device.state_below();
+    if below == oper::TESTING {
+        return below;
+    }
     if !device.link.carrier(stack, device) {
-        return if device.link.lower(stack).is_some() {
-            oper::LOWERLAYERDOWN
-        } else {
-            oper::DOWN
+        // One index is that of the device itself, wherever it is.
+        let lower = device.link.lower(stack);
+        return match lower.is_some_and(|(_, index)| index != device.ifindex()) {
+            true => oper::LOWERLAYERDOWN,
+            false => oper::DOWN,
         };
+    }
+    if below == oper::DORMANT {
+        return below;
     }
     match device.known_operstate() {
         // Devices that never report a carrier stay unknown.
-        oper::UNKNOWN => match device.link.kind() {
-            "veth" | "vlan" if device.link_mode() == link_mode::DORMANT => oper::DORMANT,
-            "veth" | "vlan" => oper::UP,
-            _ => oper::UNKNOWN,
-        },
+        oper::UNKNOWN if matches!(device.link.kind(), "veth" | "vlan") => oper::UP,
         known => known,
+    }
+}
+
+/// Something about a device's carrier has changed: what a user made of its state no longer counts, its mode does
+/// (`rfc2863_policy`).
+pub(crate) fn settle_operstate(device: &Device) {
+    device.set_known_operstate(match device.link_mode() {
+        link_mode::DORMANT => oper::DORMANT,
+        link_mode::TESTING => oper::TESTING,
+        _ => oper::UP,
+    });
+}
+
+/// One more, or one less, asks for all frames (`iff::PROMISC`) or all multicast ones (`iff::ALLMULTI`); where that
+/// makes a difference the kind is told (`__dev_set_promiscuity`, `__dev_set_allmulti`).
+pub fn ask_for_all(stack: &Stack, guard: &Guard, device: &Device, flag: u32, more: bool) {
+    if device.ask_for_all(flag == iff::ALLMULTI, more) {
+        device.link.asks_for_all(stack, guard, flag, more);
     }
 }
 
@@ -465,6 +522,7 @@ pub fn uses_neighbours(device: &Device) -> bool {
 pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let ns = device.namespace(guard).clone();
     let on = device.watch_carrier(|| device.link.carrier(stack, device));
+    settle_operstate(device);
     if device.is_up() {
         match on {
             true => crate::tc::device_up(stack, guard, &ns, device),
@@ -488,9 +546,7 @@ pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     for (_, _, vlan) in device.vlans(guard) {
         let carrier = vlan.link.carrier(stack, vlan);
         let turned = vlan.lacks_carrier() == carrier;
-        if vlan.known_operstate() != state {
-            vlan.set_known_operstate(state);
-        } else if !turned {
+        if vlan.set_state_below(state) == state && !turned {
             continue;
         }
         if turned {
@@ -500,6 +556,7 @@ pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
             carrier_changed(stack, guard, vlan);
         } else {
             vlan.watch_carrier(|| vlan.link.carrier(stack, vlan));
+            settle_operstate(vlan);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::stack::Stack;
 pub static KIND: Kind = Kind {
     name: "veth",
     pattern: "veth%d",
-    create,
+    create: Ok(create),
 };
 
 /// `VETH_INFO_PEER`
@@ -100,8 +100,8 @@ impl Link for Half {
         KIND.name
     }
 
-    fn carrier(&self, _stack: &Stack, _device: &Device) -> bool {
-        self.0.peer().is_some_and(|peer| peer.is_up())
+    fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
+        device.is_up() && self.0.peer().is_some_and(|peer| peer.is_up())
     }
 
     fn speed(&self) -> Option<u32> {

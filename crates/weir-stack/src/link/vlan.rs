@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weir_netlink::ifla::{iff, vlan, vlan_flag};
 use weir_netlink::{
     Attr, Error, Fixed, IflaVlanFlags, IflaVlanQosMapping, Policy, Rule, Strictness, Table, Writer,
-    errno, parse_at, policy,
+    errno, parse_at, policy, rtm,
 };
 use weir_packet::{Batch, DropReason, VlanTag};
-use weir_sync::rcu::Published;
+use weir_sync::rcu::{Guard, Published};
 
 use crate::cpu::Cx;
-use crate::device::{Device, NewDevice};
+use crate::device::{Device, Joiner, Mac, NewDevice};
 use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::namespace::NsId;
@@ -36,13 +36,15 @@ use crate::stack::Stack;
 pub static KIND: Kind = Kind {
     name: "vlan",
     pattern: "vlan%d",
-    create,
+    create: Ok(create),
 };
 
 /// `IFLA_VLAN_QOS_MAPPING`
 const QOS_MAPPING: u16 = 1;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
+/// Group of the protocols that register VLANs (GVRP, MVRP).
+const REGISTRATION: Mac = [0x01, 0x80, 0xc2, 0, 0, 0x21];
 /// Flags that are understood.
 const FLAGS: u32 = vlan_flag::REORDER_HDR | vlan_flag::LOOSE_BINDING;
 
@@ -198,6 +200,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         let put = free && !lower.is_dying();
         if put {
             lower.change_vlans(ctl.guard, |vlans| vlans.push((proto, vid, device.clone())));
+            lower.taken().join(Joiner::Vlan, vec![REGISTRATION]);
         }
         (put, free)
     };
@@ -258,8 +261,9 @@ impl Link for Vlan {
     }
 
     fn carrier(&self, stack: &Stack, _device: &Device) -> bool {
+        // Where the binding is loose, the device below may be down.
         self.lower()
-            .is_some_and(|lower| lower.is_up() && lower.link.carrier(stack, &lower))
+            .is_some_and(|lower| lower.link.carrier(stack, &lower))
     }
 
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
@@ -343,6 +347,21 @@ impl Link for Vlan {
         Ok(())
     }
 
+    fn changed_state(&self, _stack: &Stack, device: &Arc<Device>) {
+        crate::link::settle_operstate(device);
+    }
+
+    /// The device below is asked as well, and tells of it where it is for all frames
+    /// (`vlan_dev_change_rx_flags`).
+    fn asks_for_all(&self, stack: &Stack, guard: &Guard, flag: u32, more: bool) {
+        let Some(lower) = self.lower() else { return };
+        crate::link::ask_for_all(stack, guard, &lower, flag, more);
+        if flag == iff::PROMISC {
+            let ns = lower.namespace(guard);
+            crate::rtnl::link::notify(stack, guard, ns, &lower, rtm::NEWLINK, flag);
+        }
+    }
+
     fn follows_lower(&self) -> bool {
         self.settings().flags & vlan_flag::LOOSE_BINDING == 0
     }
@@ -352,7 +371,10 @@ impl Link for Vlan {
             let guard = stack.domain.pin();
             let _links = lower.namespace(&guard).links();
             lower.change_vlans(&guard, |vlans| {
-                vlans.retain(|(_, _, other)| !Arc::ptr_eq(other, device))
+                vlans.retain(|(_, _, other)| !Arc::ptr_eq(other, device));
+                if vlans.is_empty() {
+                    lower.taken().join(Joiner::Vlan, Vec::new());
+                }
             });
         }
     }

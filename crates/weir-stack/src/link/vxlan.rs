@@ -56,7 +56,7 @@ use crate::stack::Stack;
 pub static KIND: Kind = Kind {
     name: "vxlan",
     pattern: "vxlan%d",
-    create,
+    create: Ok(create),
 };
 
 /// Octets of the VXLAN header.

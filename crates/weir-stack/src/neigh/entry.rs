@@ -91,7 +91,8 @@ pub struct Update {
 struct Expired {
     changed: bool,
     probe: bool,
-    first: Option<Packet>,
+    /// The packet that came last of those that wait.
+    last: Option<Packet>,
     lost: VecDeque<Packet>,
 }
 
@@ -278,13 +279,11 @@ impl Neighbour {
             inner.updated = cx.now;
             let time = cx.now + ms(conf, Neigh::DelayFirstProbeTime);
             self.arm(cx.stack, &mut inner, time);
-            drop(inner);
-            self.notify(cx.stack, cx.guard);
             return Some(packet);
         }
         let mut probe = false;
         if state & nud::INCOMPLETE == 0 {
-            if conf.get(Neigh::McastSolicit) <= 0 {
+            if !may_ask(conf) {
                 self.set_state(nud::FAILED);
                 inner.updated = cx.now;
                 drop(inner);
@@ -313,8 +312,8 @@ impl Neighbour {
             _ => cx.now + retransmit(conf),
         };
         self.arm(cx.stack, &mut inner, time);
-        let first = probe
-            .then(|| inner.waiting.front().and_then(Packet::copy))
+        let last = probe
+            .then(|| inner.waiting.back().and_then(Packet::copy))
             .flatten();
         drop(inner);
         for packet in lost {
@@ -326,27 +325,27 @@ impl Neighbour {
             );
         }
         if probe {
-            self.probe(cx, device, first.as_ref());
+            self.probe(cx, device, last.as_ref());
         }
         None
     }
 
-    /// Sends one solicitation (`neigh_probe`).
+    /// Asks once: the neighbour itself, then the listeners, then all (`neigh_probe`, `arp_solicit`,
+    /// `ndisc_solicit`).
     fn probe(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>, waiting: Option<&Packet>) {
-        let probes = {
-            let mut inner = self.inner();
-            inner.probes += 1;
-            inner.probes - 1
-        };
-        let unicast = conf(device, self.key.address)
-            .get(Neigh::UcastSolicit)
-            .max(0) as u32;
-        // The first probes of an entry with an address go to it alone.
-        let to = (probes < unicast).then(|| self.mac()).flatten();
-        match self.key.address {
-            IpAddr::V4(address) => crate::ipv4::arp::solicit(cx, device, address, to, waiting),
-            IpAddr::V6(address) => crate::ipv6::nd::solicit(cx, device, address, to, waiting),
+        let conf = conf(device, self.key.address);
+        let probes = self.inner().probes;
+        let alone = most(conf, Neigh::UcastSolicit);
+        if probes >= alone && probes - alone < most(conf, Neigh::AppSolicit) {
+            crate::rtnl::neighbour::ask(cx.stack, cx.guard, self);
+        } else {
+            let to = (probes < alone).then(|| self.mac()).flatten();
+            match self.key.address {
+                IpAddr::V4(address) => crate::ipv4::arp::solicit(cx, device, address, to, waiting),
+                IpAddr::V6(address) => crate::ipv6::nd::solicit(cx, device, address, to, waiting),
+            }
         }
+        self.inner().probes += 1;
     }
 
     /// `neigh_timer_handler`
@@ -378,10 +377,10 @@ impl Neighbour {
             if now < after(&inner, inner.reachable_time) {
                 next = after(&inner, inner.reachable_time);
             } else if now <= self.used() + delay {
+                // Nobody is told.
                 self.set_state(nud::DELAY);
                 inner.updated = now;
                 next = now + delay;
-                changed = true;
             } else {
                 self.set_state(nud::STALE);
                 inner.updated = now;
@@ -416,7 +415,7 @@ impl Neighbour {
         Expired {
             changed,
             probe: self.state() & probing != 0,
-            first: inner.waiting.front().and_then(Packet::copy),
+            last: inner.waiting.back().and_then(Packet::copy),
             lost,
         }
     }
@@ -427,7 +426,7 @@ impl Neighbour {
             self.report(cx, device, packet);
         }
         if expired.probe {
-            self.probe(cx, device, expired.first.as_ref());
+            self.probe(cx, device, expired.last.as_ref());
         }
     }
 
@@ -600,7 +599,7 @@ impl Neighbour {
                 state = nud::DELAY;
                 let time = now + ms(conf, Neigh::DelayFirstProbeTime);
                 self.arm(stack, &mut inner, time);
-            } else if conf.get(Neigh::McastSolicit) + conf.get(Neigh::AppSolicit) > 0 {
+            } else if may_ask(conf) {
                 inner.probes = conf.get(Neigh::UcastSolicit).max(0) as u32;
                 state = nud::INCOMPLETE;
                 self.arm(stack, &mut inner, now + retransmit(conf));
@@ -659,13 +658,24 @@ fn after(inner: &Inner, time: u64) -> u64 {
 
 /// `neigh_max_probes`
 fn most_probes(conf: &Conf<Neigh>, state: u8) -> u32 {
-    let of = |slot| conf.get(slot).max(0) as u32;
-    let multicast = if state & nud::PROBE != 0 {
-        of(Neigh::McastResolicit)
-    } else {
-        of(Neigh::McastSolicit)
+    let multicast = match state & nud::PROBE != 0 {
+        true => Neigh::McastResolicit,
+        false => Neigh::McastSolicit,
     };
-    of(Neigh::UcastSolicit) + multicast
+    let all = [Neigh::UcastSolicit, Neigh::AppSolicit, multicast];
+    all.map(|slot| most(conf, slot))
+        .into_iter()
+        .fold(0, u32::saturating_add)
+}
+
+/// How often a kind of probe is sent at most.
+fn most(conf: &Conf<Neigh>, slot: Neigh) -> u32 {
+    conf.get(slot).max(0) as u32
+}
+
+/// Whether anybody is asked for an address that is not known.
+fn may_ask(conf: &Conf<Neigh>) -> bool {
+    most(conf, Neigh::McastSolicit) != 0 || most(conf, Neigh::AppSolicit) != 0
 }
 
 /// Time between two probes, at least 10 ms.

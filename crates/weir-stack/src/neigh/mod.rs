@@ -7,9 +7,8 @@
 //! `unres_qlen_bytes`, the oldest goes first. The random part of the reachable time comes from the
 //! namespace's seed, so it is the same in every run.
 //!
-//! Not done: proxy entries (`NTF_PROXY` is refused), application probes (`app_solicit` counts as
-//! 0), the periodic garbage collection below 1024 entries (Linux does nothing below 128; above
-//! 1024 unused entries make room here as there).
+//! Not done: proxy entries (`NTF_PROXY` is refused), the periodic garbage collection below 1024 entries
+//! (Linux does nothing below 128; above 1024 unused entries make room here as there).
 
 mod entry;
 mod output;

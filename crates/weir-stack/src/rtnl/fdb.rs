@@ -3,8 +3,8 @@
 //! (`rtnl_fdb_add`, `rtnl_fdb_del`, `rtnl_fdb_get`, `rtnl_fdb_dump` of net/core/rtnetlink.c).
 //!
 //! A kind of link with a table of its own gives an [`Fdb`]; of others the table is the list of addresses
-//! they take (`ndo_dflt_fdb_add`), which are only shown, for they take every frame. Not served: bridges; not
-//! shown: the addresses of groups that IP joins.
+//! they take (`ndo_dflt_fdb_add`), which are only shown, for they take every frame: those of requests, of groups
+//! that IP joins, and of the VLANs on it that are up. Not served: bridges.
 
 use std::sync::Arc;
 
@@ -130,14 +130,42 @@ fn refuse(device: &Device, message: &NdMsg, mac: Mac) -> Result<(), Error> {
     }
 }
 
+/// What a device takes beside its own address, with what the VLANs on it take (`vlan_dev_open`,
+/// `vlan_dev_set_rx_mode`): single hosts and groups.
+fn taken(device: &Device, guard: &Guard) -> (Vec<Mac>, Vec<Mac>) {
+    let (mut hosts, mut groups) = device.taken().lists();
+    for (_, _, vlan) in device.vlans(guard) {
+        if !vlan.is_up() {
+            continue;
+        }
+        let own = Some(vlan.address()).filter(|mac| *mac != device.address());
+        let above = taken(vlan, guard);
+        for (list, more) in [
+            (&mut hosts, own.into_iter().chain(above.0).collect()),
+            (&mut groups, above.1),
+        ] {
+            for mac in more {
+                if !list.contains(&mac) {
+                    list.push(mac);
+                }
+            }
+        }
+    }
+    (hosts, groups)
+}
+
 /// `ndo_dflt_fdb_dump`
-fn shown(device: &Device) -> Vec<Vec<u8>> {
+fn shown(device: &Device, guard: &Guard) -> Vec<Vec<u8>> {
+    if device.link.hardware_type() != ifla::arphrd::ETHER {
+        return Vec::new();
+    }
     let message = |mac: &Mac| {
         let mut out = Writer::new();
         entry(&mut out, device, mac, 0, nud::PERMANENT);
         out.bytes().to_vec()
     };
-    device.taken().iter().map(message).collect()
+    let (hosts, groups) = taken(device, guard);
+    hosts.iter().chain(&groups).map(message).collect()
 }
 
 /// `nlmsg_populate_fdb_fill`
@@ -298,7 +326,7 @@ pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             }
             messages.extend(match device.link.fdb() {
                 Some(fdb) => fdb.messages(ctl.stack, ctl.guard, &device),
-                None => shown(&device),
+                None => shown(&device, ctl.guard),
             });
         }
     }

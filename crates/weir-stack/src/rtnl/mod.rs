@@ -209,10 +209,20 @@ fn one_message(
 
 /// Tells listeners of a change that no request caused.
 pub fn announce(ns: &Namespace, group: u32, ty: u16, fill: impl FnOnce(&mut Writer)) {
+    announce_with(ns, group, (ty, 0), fill);
+}
+
+/// The same with a message of a type and with flags.
+pub fn announce_with(
+    ns: &Namespace,
+    group: u32,
+    (ty, flags): (u16, u16),
+    fill: impl FnOnce(&mut Writer),
+) {
     if !ns.subscribers.anybody(group) {
         return;
     }
-    let out = one_message(ty, 0, 0, 0, fill);
+    let out = one_message(ty, flags, 0, 0, fill);
     ns.subscribers.notify(group, out.bytes(), None);
 }
 

@@ -59,11 +59,20 @@ static POLICY: Policy = policy! {
 
 /// Tells the listeners of an entry's change.
 pub fn notify(stack: &Stack, guard: &Guard, entry: &Neighbour, ty: u16) {
+    tell(stack, guard, entry, (ty, 0));
+}
+
+/// Asks the listeners for an entry's address (`neigh_app_ns`).
+pub fn ask(stack: &Stack, guard: &Guard, entry: &Neighbour) {
+    tell(stack, guard, entry, (rtm::GETNEIGH, nlm::F_REQUEST));
+}
+
+fn tell(stack: &Stack, guard: &Guard, entry: &Neighbour, head: (u16, u16)) {
     let Some(device) = stack.device(entry.key.device, guard) else {
         return;
     };
     let ns = device.namespace(guard);
-    crate::rtnl::announce(ns, rtm::grp::NEIGH, ty, |out| {
+    crate::rtnl::announce_with(ns, rtm::grp::NEIGH, head, |out| {
         fill(stack, device, entry, out)
     });
 }

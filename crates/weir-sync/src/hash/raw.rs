@@ -72,7 +72,29 @@ pub struct Reached<'g, N> {
     candidate: (usize, *mut N),
 }
 
+impl<N> Clone for Search<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for Search<'_, N> {}
+
+impl<N> Clone for Reached<'_, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N> Copy for Reached<'_, N> {}
+
 impl<'g, N> Search<'g, N> {
+    /// Asks for what an insertion writes beside the slots.
+    #[inline]
+    pub fn before_insertion(self) {
+        self.table.prefetch_upper(self.home);
+    }
+
     /// Looks through the slots, and asks for the entry; `None`: there is none.
     #[inline(always)]
     pub fn reach(self) -> Option<Reached<'g, N>> {
@@ -90,12 +112,6 @@ impl<'g, N> Search<'g, N> {
 }
 
 impl<'g, N> Reached<'g, N> {
-    /// Where the entry most likely found lies, for asking ahead for more of it.
-    #[inline(always)]
-    pub fn address(&self) -> *const N {
-        untag(self.candidate.1)
-    }
-
     /// The entry for which `eq` holds: what a search in one go would have found when this one began, or
     /// later.
     #[inline(always)]
@@ -181,11 +197,7 @@ impl<O: Owner> Raw<O> {
 
     #[inline(always)]
     pub(super) fn search<'g>(&'g self, hash: u64, guard: &'g Guard) -> Option<Search<'g, O::Node>> {
-        let root = self.root(guard)?;
-        let table = root.shard(hash).table()?;
-        let home = table.home(rest(hash, root.bits));
-        table.prefetch_slot(home);
-        Some(Search { table, hash, home })
+        Reader(self.root(guard)?).search(hash)
     }
 
     #[inline(always)]

@@ -135,7 +135,7 @@ impl<N> Table<N> {
         let tag = tag_of(hash);
         loop {
             let slot = self.slots[at].load(Ordering::Acquire);
-            if slot.addr() & !ADDRESS == tag || slot.is_null() {
+            if (slot.addr() ^ tag) & !ADDRESS == 0 || slot.is_null() {
                 return (at, slot);
             }
             at = self.after(at);
@@ -166,6 +166,12 @@ impl<N> Table<N> {
     #[inline(always)]
     pub(super) fn prefetch_slot(&self, at: usize) {
         prefetch(core::ptr::from_ref(&self.slots[at]));
+    }
+
+    /// What [`put`](Self::put) writes beside the slot.
+    #[inline]
+    pub(super) fn prefetch_upper(&self, at: usize) {
+        prefetch(core::ptr::from_ref(&self.uppers[at]));
     }
 
     /// Finds the entry or a place for it. The caller holds the shard's lock.
@@ -419,8 +425,8 @@ impl<N> Root<N> {
 
     #[inline(always)]
     pub(super) fn index(&self, hash: u64) -> usize {
-        // In two steps, for a shift by 64 is none.
-        (hash >> 1 >> (63 - self.bits)) as usize
+        // What `rest` shifts out of the upper half.
+        (u64::from((hash >> 32) as u32) << self.bits >> 32) as usize
     }
 
     #[inline(always)]

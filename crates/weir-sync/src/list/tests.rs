@@ -107,3 +107,71 @@ fn stress_who_finds_it_empty_drains_it() {
         assert!(mine.eq(expected));
     }
 }
+
+/// A node with the note it was given.
+struct Noting {
+    link: Link<Noting>,
+    number: usize,
+    ahead: usize,
+}
+
+struct Noted(Box<Noting>);
+
+// SAFETY: as for `Entry`.
+unsafe impl Linked for Noted {
+    type Node = Noting;
+
+    fn into_node(self) -> NonNull<Noting> {
+        NonNull::from(Box::leak(self.0))
+    }
+
+    unsafe fn from_node(node: NonNull<Noting>) -> Self {
+        // SAFETY: by contract.
+        Self(unsafe { Box::from_raw(node.as_ptr()) })
+    }
+
+    unsafe fn link<'a>(node: NonNull<Noting>) -> &'a Link<Noting> {
+        // SAFETY: by contract.
+        unsafe { &(*node.as_ptr()).link }
+    }
+
+    unsafe fn set_ahead(node: NonNull<Noting>, ahead: NonNull<Noting>) {
+        // SAFETY: by contract.
+        unsafe { (*node.as_ptr()).ahead = (*ahead.as_ptr()).number };
+    }
+}
+
+/// A walk that knows one line at first, and of each that has come the next and the one noted: it has one
+/// more under way each time, up to [`AHEAD`], and then waits for none that is not under way.
+#[test]
+fn a_walk_has_ever_more_nodes_under_way() {
+    const COUNT: usize = 60;
+    let node = |number| {
+        let (link, ahead) = (Link::default(), usize::MAX);
+        Noted(Box::new(Noting {
+            link,
+            number,
+            ahead,
+        }))
+    };
+    let list = LocklessList::new();
+    assert!(list.push_all((0..COUNT).map(node)));
+    // The walk begins with the newest.
+    let ahead: Vec<_> = list.take_all().map(|node| node.0.ahead).collect();
+    let place = |number: usize| COUNT - 1 - number;
+    let noted: Vec<_> = ahead.into_iter().rev().map(place).collect();
+    let mut here = [false; COUNT];
+    let (mut read, mut asked) = (0, vec![0]);
+    let mut under_way = Vec::new();
+    while read < COUNT {
+        asked.drain(..).for_each(|place: usize| here[place] = true);
+        let before = read;
+        while read < COUNT && here[read] {
+            asked.extend([noted[read], (read + 1).min(COUNT - 1)]);
+            read += 1;
+        }
+        under_way.push(read - before);
+    }
+    assert_eq!(under_way[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(under_way.len() <= 12, "{under_way:?}");
+}

@@ -8,7 +8,7 @@
 //! a CPU. Blocks double in size, so a set is found with two loads and never moves; their memory comes
 //! from the system zeroed, page by page as it is touched, and stays until the drop.
 //!
-//! [`Counters::add`] is for the CPU's own thread: two CPUs never write the same set, so it loads and
+//! [`add_to`] is for the CPU's own thread: two CPUs never write the same set, so it loads and
 //! stores. A thread that only poses as a CPU uses [`Counters::set`] and atomic additions.
 #![allow(unsafe_code)] // blocks behind atomic pointers
 
@@ -40,8 +40,10 @@ impl<const N: usize> Default for Blocks<N> {
 /// Block of a slot, and where in it.
 #[inline(always)]
 fn place(slot: u32) -> (usize, usize) {
-    let block = (slot / FIRST + 1).ilog2();
-    (block as usize, (slot - FIRST * ((1 << block) - 1)) as usize)
+    // Counted from where the first block's would begin if blocks of half the size went on to one set.
+    let place = u64::from(slot) + u64::from(FIRST);
+    let (size, first) = (place.ilog2(), FIRST.ilog2());
+    ((size - first) as usize, (place ^ 1 << size) as usize)
 }
 
 fn block_len(block: usize) -> usize {
@@ -77,7 +79,7 @@ impl<const N: usize> Blocks<N> {
     #[inline(always)]
     fn get(&self, slot: u32) -> Option<&Set<N>> {
         let (block, offset) = place(slot);
-        let sets = self.0[block].load(Ordering::Acquire);
+        let sets = self.0.get(block)?.load(Ordering::Acquire);
         // SAFETY: a block, once published, stays until the drop, and `offset` lies in it.
         (!sets.is_null()).then(|| unsafe { &*sets.add(offset) })
     }
@@ -108,6 +110,17 @@ impl<const N: usize> Drop for Blocks<N> {
                 // SAFETY: made by `make` with this length; exclusive borrow.
                 unsafe { free(sets, block_len(block)) };
             }
+        }
+    }
+}
+
+/// Adds to a set of the CPU that the calling thread is.
+#[inline(always)]
+pub fn add_to<const N: usize>(set: &[AtomicU64; N], by: [u64; N]) {
+    for (counter, by) in set.iter().zip(by) {
+        if by != 0 {
+            let sum = counter.load(Ordering::Relaxed).wrapping_add(by);
+            counter.store(sum, Ordering::Relaxed);
         }
     }
 }
@@ -145,6 +158,12 @@ impl<const N: usize> Counters<N> {
         self.slots.free(slot);
     }
 
+    /// The set of a CPU (modulo [`MAX_CPUS`]), if it has been made.
+    #[inline(always)]
+    pub fn made(&self, cpu: usize, slot: u32) -> Option<&[AtomicU64; N]> {
+        self.cpus.made(cpu)?.get(slot)
+    }
+
     /// The set of a CPU (modulo [`MAX_CPUS`]), made if need be.
     #[inline(always)]
     pub fn set(&self, cpu: usize, slot: u32) -> &[AtomicU64; N] {
@@ -152,20 +171,6 @@ impl<const N: usize> Counters<N> {
         match blocks.get(slot) {
             Some(set) => set,
             None => blocks.make(slot),
-        }
-    }
-
-    /// Adds to the set of the CPU that the calling thread is.
-    #[inline(always)]
-    pub fn add(&self, cpu: usize, slot: u32, by: [u64; N]) {
-        for (counter, by) in self.set(cpu, slot).iter().zip(by) {
-            if by == 0 {
-                continue;
-            }
-            counter.store(
-                counter.load(Ordering::Relaxed).wrapping_add(by),
-                Ordering::Relaxed,
-            );
         }
     }
 
@@ -264,7 +269,7 @@ mod tests {
                         counters.free(slot);
                     }
                     Operation::Add(which, cpu, by) => if let Some(slot) = nth(&oracle, which) {
-                        counters.add(cpu, slot, by);
+                        add_to(counters.set(cpu, slot), by);
                         let sums = oracle.get_mut(&slot).unwrap();
                         *sums = core::array::from_fn(|n| sums[n].wrapping_add(by[n]));
                     }
@@ -300,7 +305,7 @@ mod tests {
                 let (counters, slots) = (&counters, &slots);
                 scope.spawn(move || {
                     for n in 0..rounds {
-                        counters.add(cpu, slots[n % slots.len()], [1, n as u64]);
+                        add_to(counters.set(cpu, slots[n % slots.len()]), [1, n as u64]);
                     }
                 });
             }

@@ -6,10 +6,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::tca::act;
-use weir_netlink::{TcGen, Writer};
+use weir_netlink::{TcGen, Writer, bitfield32};
 
 use super::{Action, ActionRef, HW_STATS_ANY};
-use crate::counters::put_action_stats;
+use crate::counters::{put_action_stats, put_usual_stats};
 use crate::env::Env;
 
 /// How actions are shown.
@@ -23,35 +23,49 @@ pub struct Own {
     pub index: bool,
 }
 
-/// Writes one action into the nest that is open.
-pub fn dump_action(w: &mut Writer, action: &Action, own: Own, env: &Env<'_>) {
+/// Writes one action into a nest `ty`.
+pub fn dump_action(w: &mut Writer, ty: u16, action: &Action, own: Own, env: &Env<'_>) {
     let common = &action.common;
-    w.put_str(act::KIND, common.table().ops.kind);
-    put_action_stats(w, &common.counters.totals(), common.shown_rate(env));
-    if own.terse && own.index {
-        w.put_u32(act::INDEX, common.index);
+    let nest = w.mark();
+    w.put_piece::<24>(|head| {
+        head.put(ty, []);
+        head.put_name(&common.table().ops.name);
+    });
+    let totals = common.counters.totals();
+    let usual = !own.terse && !common.is_unusual() && totals.packets <= u32::MAX.into();
+    if !usual {
+        put_action_stats(w, &totals, common.shown_rate(env));
+        if own.terse && own.index {
+            w.put_u32(act::INDEX, common.index);
+        }
+        if let Some(cookie) = common
+            .rare(env.guard)
+            .and_then(|rare| rare.cookie.as_deref())
+        {
+            w.put(act::COOKIE, cookie);
+        }
+        if own.terse {
+            return w.end(nest);
+        }
+        let hw_stats = common.hw_stats();
+        if hw_stats != HW_STATS_ANY {
+            w.put_bitfield32(act::HW_STATS, u32::from(hw_stats), u32::from(HW_STATS_ANY));
+        }
     }
-    if let Some(cookie) = common
-        .rare(env.guard)
-        .and_then(|rare| rare.cookie.as_deref())
-    {
-        w.put(act::COOKIE, cookie);
-    }
-    if own.terse {
-        return;
-    }
-    let hw_stats = common.hw_stats();
-    if hw_stats != HW_STATS_ANY {
-        w.put_bitfield32(act::HW_STATS, u32::from(hw_stats), u32::from(HW_STATS_ANY));
-    }
-    let flags = common.flags();
-    if flags != 0 {
-        w.put_bitfield32(act::FLAGS, flags, flags);
-    }
-    w.put_u32(act::IN_HW_COUNT, 0);
-    let options = w.nest_noflag(act::OPTIONS);
+    let options = w.put_piece_open::<92>(|rest| {
+        if usual {
+            put_usual_stats(rest, &totals);
+        }
+        let flags = common.flags();
+        if flags != 0 {
+            rest.put(act::FLAGS, bitfield32(flags, flags));
+        }
+        rest.put(act::IN_HW_COUNT, [0; 4]);
+        rest.put(act::OPTIONS, []);
+    });
     dump_options(w, action, own.refs, env);
     w.end(options);
+    w.end(nest);
 }
 
 fn dump_options(w: &mut Writer, action: &Action, refs: u32, env: &Env<'_>) {
@@ -74,8 +88,6 @@ pub fn dump_old(w: &mut Writer, action: &Action, env: &Env<'_>) {
 /// Writes actions into nests 1 and up.
 pub fn dump_list(w: &mut Writer, actions: &[ActionRef], own: Own, env: &Env<'_>) {
     for (i, action) in actions.iter().enumerate() {
-        let nest = w.nest_noflag(i as u16 + 1);
-        dump_action(w, action, own, env);
-        w.end(nest);
+        dump_action(w, i as u16 + 1, action, own, env);
     }
 }

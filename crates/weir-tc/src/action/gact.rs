@@ -77,12 +77,22 @@ impl Kind for Gact {
     }
 
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
-        w.put_fixed(attr::PARMS, &start);
         let random = common.more::<Random>(env.guard);
-        if let Some(random) = random.filter(|random| random.prob.ptype != attr::PGACT_NONE) {
-            w.put_fixed(attr::PROB, &random.prob);
-        }
-        w.put_fixed(attr::TM, &common.ages(env));
+        let random = random.filter(|random| random.prob.ptype != attr::PGACT_NONE);
+        w.put_piece::<72>(|all| {
+            all.put_fixed(attr::PARMS, &start);
+            if let Some(random) = random {
+                all.put_fixed(attr::PROB, &random.prob);
+            }
+            all.put_fixed(attr::TM, &common.ages(env));
+        });
+    }
+
+    fn offload(&self, common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        let control = common.control();
+        let could = matches!(control, code::OK | code::SHOT | code::TRAP);
+        let could = could || code::is_goto(control);
+        could.then_some(()).ok_or(None)
     }
 }
 

@@ -9,7 +9,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::errno::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT};
+use weir_netlink::errno::{EAGAIN, EBUSY, EEXIST, EINVAL, ENOENT, EOPNOTSUPP};
 use weir_netlink::tca::{act, cls_flags};
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, policy};
 
@@ -269,8 +269,8 @@ fn init_one(init: &mut Init<'_>, ops: &'static Ops, tb: &Table<'_>) -> Result<In
     Ok(inited)
 }
 
-/// The offload flags of an action against those of the filter that binds it. There is no hardware:
-/// `skip_sw` alone is refused, as Linux does without any.
+/// The offload flags of an action against those of the filter that binds it. There is no hardware: `skip_sw`
+/// alone is refused, in the words of a kind that no hardware could do (`tcf_action_offload_add_ex`).
 fn check_offload(init: &Init<'_>, action: &Action) -> Result<(), Error> {
     const MISMATCH: &str = "Mismatch between action and filter offload flags";
     let common = &action.common;
@@ -279,11 +279,15 @@ fn check_offload(init: &Init<'_>, action: &Action) -> Result<(), Error> {
         common.flags() & act::FLAGS_SKIP_HW != 0,
     );
     if !init.binds() {
-        return if skip_sw {
-            Err(Error::new(EINVAL))
-        } else {
-            Ok(())
-        };
+        if skip_sw {
+            let could = action.kind.offload(common, init.env);
+            let errno = if could.is_ok() { EINVAL } else { EOPNOTSUPP };
+            return Err(match could.err().flatten() {
+                Some(sentence) => Error::msg(errno, sentence),
+                None => Error::new(errno),
+            });
+        }
+        return Ok(());
     }
     let filter_skip_sw = init.filter_flags & cls_flags::SKIP_SW != 0;
     let filter_skip_hw = init.filter_flags & cls_flags::SKIP_HW != 0;

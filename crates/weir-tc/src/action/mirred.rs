@@ -54,9 +54,12 @@ impl Mirred {
     /// The target.
     #[inline]
     fn device<'g>(&self, common: &'g Common, guard: &'g Guard) -> Option<&'g Arc<dyn Device>> {
-        let key = self.target.load(Acquire);
-        common.table().targets.get(&key, guard)
+        find(self.target.load(Acquire), common, guard)
     }
+}
+
+fn find<'g>(key: u64, common: &'g Common, guard: &'g Guard) -> Option<&'g Arc<dyn Device>> {
+    common.table().targets.get(&key, guard)
 }
 
 fn is_redirect(eaction: i32) -> bool {
@@ -153,20 +156,30 @@ impl Kind for Mirred {
     }
 
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
-        let device = self.device(common, env.guard);
-        let device = device.filter(|device| device.is_registered());
+        let key = self.target.load(Acquire);
+        let ifindex = env.index_of_target(key, || {
+            let device = find(key, common, env.guard);
+            let device = device.filter(|device| device.is_registered());
+            device.map_or(0, |device| device.ifindex())
+        });
         let parms = TcMirred {
             common: start,
             eaction: self.eaction.load(Relaxed),
-            ifindex: device.map_or(0, |device| device.ifindex()),
+            ifindex,
         };
-        w.put_fixed(attr::PARMS, &parms);
-        w.put_fixed(attr::TM, &common.ages(env));
+        w.put_piece::<68>(|all| {
+            all.put_fixed(attr::PARMS, &parms);
+            all.put_fixed(attr::TM, &common.ages(env));
+        });
     }
 
     fn device_gone(&self, key: u64) {
         // The device may come back; the action does not find it then.
         let _ = self.target.compare_exchange(key, NONE, AcqRel, Acquire);
+    }
+
+    fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        Ok(())
     }
 }
 

@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 use std::sync::{Arc, MutexGuard};
 
 use weir_netlink::tca::act;
-use weir_netlink::{Attr, Error, TcGen, TcfT, Writer};
+use weir_netlink::{Attr, Error, Name, TcGen, TcfT, Writer};
 use weir_packet::Packet;
 use weir_sync::rcu::Guard;
 use weir_sync::spin::SpinLock;
@@ -150,10 +150,10 @@ pub trait Kind: Any + Send + Sync {
     /// A device has been unregistered: let go of it.
     fn device_gone(&self, _key: u64) {}
 
-    /// The sentence that goes with the success of a request, where Linux finds that no hardware could do
-    /// the action (`tcf_action_offload_add`).
-    fn no_offload(&self, _common: &Common, _env: &Env<'_>) -> Option<&'static str> {
-        None
+    /// Whether some hardware could do the action (`offload_act_setup`), or what is said of it; by default none
+    /// could.
+    fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        Err(None)
     }
 
     /// The last reference is gone (`tc_action_ops.cleanup`). Packets at work may still run it.
@@ -220,6 +220,8 @@ type InitFn = fn(&Init<'_>, &Arc<Table>, Option<&Attr<'_>>) -> Result<Inited, Er
 pub struct Ops {
     /// Name.
     pub kind: &'static str,
+    /// The name as an attribute.
+    name: Name,
     /// Octets of an action.
     pub(crate) size: usize,
     init: InitFn,
@@ -237,6 +239,7 @@ impl Ops {
     pub const fn of<K: Spec>() -> Self {
         Self {
             kind: K::KIND,
+            name: Name::new(act::KIND, K::KIND),
             size: size_of::<Action<K>>(),
             init: init::one::<K>,
             index: |options| K::parse(options).ok().map(|(index, _)| index),
@@ -435,6 +438,13 @@ impl Common {
         self.is_rated()
             .then(|| self.rate(env.host.now(), env.guard))
             .flatten()
+    }
+
+    /// Whether more is shown of it than of most actions.
+    fn is_unusual(&self) -> bool {
+        const USUAL: u32 = (HW_STATS_ANY as u32) << HW_STATS;
+        let flags = self.flags.load(Relaxed);
+        flags & (FLAG_RARE | FLAG_RATED | 0xff << HW_STATS) != USUAL
     }
 
     /// `gen_estimator_active`

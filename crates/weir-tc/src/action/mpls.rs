@@ -187,6 +187,12 @@ impl Kind for Mpls {
         w.put_be16(attr::PROTO, params.proto);
         w.put_fixed(attr::TM, &common.ages(env));
     }
+
+    fn offload(&self, _common: &Common, env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        let mode = self.params.load(env.guard).mode;
+        let could = matches!(mode, attr::ACT_PUSH | attr::ACT_POP | attr::ACT_MODIFY);
+        could.then_some(()).ok_or(None)
+    }
 }
 
 /// Options of well-formed attributes.

@@ -183,13 +183,14 @@ impl Kind for Police {
         w.put_fixed(attr::TM, &common.ages(env));
     }
 
-    fn no_offload(&self, common: &Common, env: &Env<'_>) -> Option<&'static str> {
+    fn offload(&self, common: &Common, env: &Env<'_>) -> Result<(), Option<&'static str>> {
         let could = |code| match code::opcode(code) {
             0 => matches!(code, code::OK | code::SHOT | code::PIPE),
             _ => true,
         };
         let both = could(common.control()) && could(self.params.load(env.guard).result);
-        (!both).then_some("act_api: Failed to setup tc actions for offload")
+        let message = "act_api: Failed to setup tc actions for offload";
+        both.then_some(()).ok_or(Some(message))
     }
 }
 

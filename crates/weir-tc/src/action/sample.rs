@@ -108,6 +108,10 @@ impl Kind for Sample {
         }
         self.sampling.replace(None);
     }
+
+    fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        Ok(())
+    }
 }
 
 /// Options that are well-formed.

@@ -157,6 +157,19 @@ impl Kind for Skbedit {
         }
         w.put_fixed(attr::TM, &common.ages(env));
     }
+
+    /// One change, of mark, type or priority, and nothing beside it.
+    fn offload(&self, _common: &Common, env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        let params = self.params.load(env.guard);
+        let others = params.queue.is_some() || params.mask.is_some() || params.inherit;
+        let changes = [
+            params.priority.is_some(),
+            params.mark.is_some(),
+            params.ptype.is_some(),
+        ];
+        let could = !others && changes.into_iter().filter(|&there| there).count() == 1;
+        could.then_some(()).ok_or(None)
+    }
 }
 
 /// The queues: the lowest, and the highest where the hash chooses.

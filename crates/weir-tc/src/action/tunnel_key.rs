@@ -19,7 +19,7 @@ use weir_netlink::errno::{EINVAL, ERANGE};
 use weir_netlink::tca::flower::{enc_gtp, enc_opts};
 use weir_netlink::tca::tunnel_key as attr;
 use weir_netlink::{
-    Attr, Error, Fixed, Policy, Rule, Strictness, Table, TcGen, TcTunnelKey, Writer, policy,
+    Attr, Error, Fixed, Piece, Policy, Rule, Strictness, Table, TcGen, TcTunnelKey, Writer, policy,
 };
 use weir_packet::Packet;
 use weir_packet::tunnel::{Ends, OPTIONS_MAX, OptionKind, Options, Tunnel};
@@ -110,39 +110,55 @@ impl Kind for TunnelKey {
                 None => attr::ACT_RELEASE,
             },
         };
-        w.put_fixed(attr::PARMS, &parms);
-        if let Some(tunnel) = tunnel {
-            dump_tunnel(tunnel, w);
+        w.put_piece::<92>(|start| {
+            start.put_fixed(attr::PARMS, &parms);
+            if let Some(tunnel) = tunnel {
+                put_tunnel(tunnel, start);
+            }
+        });
+        if let Some(options) = tunnel.and_then(|tunnel| tunnel.options.as_ref()) {
+            let nest = w.nest_noflag(attr::ENC_OPTS);
+            dump_options(options.kind, &options.octets, w);
+            w.end(nest);
         }
-        w.put_fixed(attr::TM, &common.ages(env));
+        w.put_piece::<52>(|end| {
+            if let Some(tunnel) = tunnel {
+                if tunnel.tos != 0 {
+                    end.put(attr::ENC_TOS, [tunnel.tos]);
+                }
+                if tunnel.ttl != 0 {
+                    end.put(attr::ENC_TTL, [tunnel.ttl]);
+                }
+            }
+            end.put_fixed(attr::TM, &common.ages(env));
+        });
+    }
+
+    fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        Ok(())
     }
 }
 
-fn dump_tunnel(tunnel: &Tunnel, w: &mut Writer) {
+/// What stands in front of the options.
+#[inline(always)]
+fn put_tunnel<const N: usize>(tunnel: &Tunnel, out: &mut Piece<'_, N>) {
     if tunnel.has_id {
-        w.put_be32(attr::ENC_KEY_ID, tunnel.id);
+        out.put(attr::ENC_KEY_ID, tunnel.id.to_be_bytes());
     }
-    let (src, dst) = match tunnel.ends {
-        Ends::V4(..) => (attr::ENC_IPV4_SRC, attr::ENC_IPV4_DST),
-        Ends::V6(_) => (attr::ENC_IPV6_SRC, attr::ENC_IPV6_DST),
-    };
-    w.put_ip(src, tunnel.ends.src());
-    w.put_ip(dst, tunnel.ends.dst());
+    match &tunnel.ends {
+        Ends::V4(src, dst) => {
+            out.put(attr::ENC_IPV4_SRC, *src);
+            out.put(attr::ENC_IPV4_DST, *dst);
+        }
+        Ends::V6(ends) => {
+            out.put(attr::ENC_IPV6_SRC, ends.0);
+            out.put(attr::ENC_IPV6_DST, ends.1);
+        }
+    }
     if tunnel.dst_port != 0 {
-        w.put_be16(attr::ENC_DST_PORT, tunnel.dst_port);
+        out.put(attr::ENC_DST_PORT, tunnel.dst_port.to_be_bytes());
     }
-    w.put_u8(attr::NO_CSUM, u8::from(!tunnel.checksum));
-    if let Some(options) = &tunnel.options {
-        let nest = w.nest_noflag(attr::ENC_OPTS);
-        dump_options(options.kind, &options.octets, w);
-        w.end(nest);
-    }
-    if tunnel.tos != 0 {
-        w.put_u8(attr::ENC_TOS, tunnel.tos);
-    }
-    if tunnel.ttl != 0 {
-        w.put_u8(attr::ENC_TTL, tunnel.ttl);
-    }
+    out.put(attr::NO_CSUM, [u8::from(!tunnel.checksum)]);
 }
 
 /// Writes options; the types are those of flower's attributes, too.

@@ -145,6 +145,10 @@ impl Kind for Vlan {
         }
         w.put_fixed(attr::TM, &common.ages(env));
     }
+
+    fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
+        Ok(())
+    }
 }
 
 /// Options of well-formed attributes; whether they make sense is known for a new or changed action only.

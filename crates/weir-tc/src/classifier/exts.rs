@@ -3,6 +3,7 @@
 //! `struct tcf_result`), and the offload flags they take though there is no hardware.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use weir_netlink::errno::{EINVAL, ENODEV, EOPNOTSUPP};
 use weir_netlink::tca::{self, cls_flags};
@@ -33,6 +34,11 @@ enum Many {
 }
 
 const _: () = assert!(size_of::<Exts>() <= 24 && size_of::<Many>() <= 32);
+
+/// The filter is counted in the budget.
+const COUNTED: u32 = 1 << 31;
+/// The one action is a policer in the old form, and shown so (`TCA_OLD_COMPAT`).
+const OLD_POLICE: u32 = 1 << 30;
 
 impl Default for Actions {
     fn default() -> Self {
@@ -73,10 +79,8 @@ impl Actions {
 #[derive(Debug, Default)]
 pub struct Exts {
     actions: Actions,
-    /// Counted in the budget.
-    counted: bool,
-    /// The one action is a policer in the old form, and shown so (`TCA_OLD_COMPAT`).
-    old_police: bool,
+    /// [`COUNTED`], [`OLD_POLICE`], and what the kind keeps here.
+    flags: AtomicU32,
     /// Class the filter names, 0 none.
     pub classid: u32,
 }
@@ -147,10 +151,10 @@ fn make(change: &Change<'_>, tb: &Table<'_>, attrs: Attrs, flags: u32) -> Result
 impl NewExts {
     /// The filter comes to be: new actions become visible.
     pub fn commit(self) -> Exts {
+        let form = if self.old_police { OLD_POLICE } else { 0 };
         Exts {
             actions: self.actions.commit(),
-            counted: true,
-            old_police: self.old_police,
+            flags: AtomicU32::new(COUNTED | form),
             classid: self.classid,
         }
     }
@@ -163,16 +167,36 @@ impl NewExts {
 }
 
 impl Exts {
+    /// Flags of the kind's own.
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Acquire) & !(COUNTED | OLD_POLICE)
+    }
+
+    /// Sets some of them; what they were.
+    pub(crate) fn set_flags(&self, flags: u32) -> u32 {
+        self.flags.fetch_or(flags, AcqRel) & !(COUNTED | OLD_POLICE)
+    }
+
+    fn is(&self, flag: u32) -> bool {
+        self.flags.load(Relaxed) & flag != 0
+    }
+
     /// Asks for the first action, for a packet whose turn comes soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Actions::Many(Some(many)) = &self.actions {
             prefetch(std::ptr::from_ref(&**many));
         } else if let Actions::One(action) = &self.actions {
-            // The part all kinds share, and what fits beside it: the counts in front make the first line
-            // full.
-            let start = Arc::as_ptr(action).cast::<[u8; 64]>();
-            (0..2).for_each(|line| prefetch(start.wrapping_add(line)));
+            // The part all kinds share, which with the counts in front fills a line.
+            prefetch(Arc::as_ptr(action).cast::<u8>());
+        }
+    }
+
+    /// Asks for all actions, once the list of them is there, for [`release`](Self::release).
+    #[inline]
+    pub(crate) fn prefetch_release(&self) {
+        for action in self.actions() {
+            prefetch(Arc::as_ptr(action).cast::<u8>());
         }
     }
 
@@ -205,14 +229,14 @@ impl Exts {
         for action in self.actions() {
             action.common.table().put(action, true, env);
         }
-        if self.counted {
+        if self.is(COUNTED) {
             env.net.budget().give_filter();
         }
     }
 
     /// Writes the actions (`tcf_exts_dump`).
     pub fn dump(&self, w: &mut Writer, attrs: Attrs, terse: bool, env: &Env<'_>) {
-        if self.old_police {
+        if self.is(OLD_POLICE) {
             let nest = w.nest_noflag(attrs.police);
             for action in self.actions() {
                 action::dump_old(w, action, env);
@@ -235,7 +259,7 @@ impl Exts {
 
     /// Writes the counters of a policer in the old form behind the options (`tcf_exts_dump_stats`).
     pub fn dump_stats(&self, w: &mut Writer, env: &Env<'_>) {
-        for action in self.actions().iter().filter(|_| self.old_police) {
+        for action in self.actions().iter().filter(|_| self.is(OLD_POLICE)) {
             let (common, rate) = (&action.common, action.common.shown_rate(env));
             counters::put_compat_stats(w, &common.counters.totals(), rate);
         }

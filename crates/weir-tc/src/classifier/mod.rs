@@ -195,7 +195,8 @@ pub trait Classifier: Any + Send + Sync {
 
     /// Finds what the packets with a bit in `wanted` match, before any action has run: for kinds that
     /// look many packets up faster than one by one, and whose look-ups neither count nor depend on what
-    /// actions of packets in front do. `false`: this kind is not one of them.
+    /// actions of packets in front do. Answers those that match something; `None`: this kind is not one
+    /// that looks up so.
     fn find_batch<'g>(
         &'g self,
         _packets: &[Packet],
@@ -203,8 +204,8 @@ pub trait Classifier: Any + Send + Sync {
         _lookup: &mut Lookup,
         _guard: &'g Guard,
         _hits: &mut Hits<'g>,
-    ) -> bool {
-        false
+    ) -> Option<u64> {
+        None
     }
 
     /// The filter with a handle.

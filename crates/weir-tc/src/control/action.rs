@@ -87,8 +87,8 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
     let actions: Vec<_> = list.commit();
     let offloaded = |action: &&ActionRef| action.common.flags() & act::FLAGS_SKIP_HW == 0;
     for action in actions.iter().filter(offloaded) {
-        let sentence = action.kind.no_offload(&action.common, env);
-        reply.warning = sentence.or(reply.warning);
+        let could = action.kind.offload(&action.common, env);
+        reply.warning = could.err().flatten().or(reply.warning);
     }
     if env.notify_needed(&request.by) {
         let mut w = Writer::new();
@@ -276,9 +276,7 @@ impl Dump {
                     break;
                 }
                 let before = w.mark();
-                let nest = w.nest_noflag(count as u16);
-                dump_action(w, &action, own, cx.env);
-                w.end(nest);
+                dump_action(w, count as u16, &action, own, cx.env);
                 // A nest's length has 16 bits; 4 octets more than that for the padding.
                 if w.is_full() || w.len() > usize::from(u16::MAX) - 64 {
                     w.rollback(before);

@@ -4,6 +4,7 @@
 //! Mirrors `tc_new_tfilter`, `tc_del_tfilter`, `tc_get_tfilter` and `tc_dump_tfilter`
 //! (net/sched/cls_api.c). A rate estimator (`TCA_RATE`) is that of the actions made for the filter.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weir_netlink::errno::{EEXIST, EINVAL, ENOENT};
@@ -369,20 +370,8 @@ impl<'a> Parsed<'a> {
         let result = self.find_proto(&chain).and_then(|proto| {
             let filter = proto.classifier.get(self.tcm.handle);
             let filter = filter.ok_or_else(|| text(ENOENT, "Specified filter handle not found"))?;
-            let node = Node {
-                place: &place,
-                chain: chain.index,
-                proto,
-            };
-            let by = self.request.by;
-            node.write(
-                &mut reply.out,
-                rtm::NEWTFILTER,
-                by,
-                Some(&*filter),
-                false,
-                self.env(),
-            )?;
+            let node = Node::new(rtm::NEWTFILTER, &place, &chain, proto, self.request.by);
+            node.write(&mut reply.out, Some(&*filter), false, self.env())?;
             Ok(())
         });
         place.block.put_chain(&chain, self.env());
@@ -402,13 +391,9 @@ impl<'a> Parsed<'a> {
             return Vec::new();
         }
         let mut w = Writer::new();
-        let node = Node {
-            place,
-            chain: chain.index,
-            proto,
-        };
+        let node = Node::new(ty, place, chain, proto, by);
         // A message too large for its nests is not told of.
-        let _ = node.write(&mut w, ty, by, filter, false, self.env());
+        let _ = node.write(&mut w, filter, false, self.env());
         w.into_vec()
     }
 
@@ -445,15 +430,8 @@ pub(super) fn flush(
     if env.notify_needed(&by) {
         for proto in chain.protos() {
             let mut w = Writer::new();
-            let node = Node {
-                place,
-                chain: chain.index,
-                proto: &proto,
-            };
-            if node
-                .write(&mut w, rtm::DELTFILTER, by, None, false, env)
-                .is_ok()
-            {
+            let node = Node::new(rtm::DELTFILTER, place, chain, &proto, by);
+            if node.write(&mut w, None, false, env).is_ok() {
                 env.notify(&by, Some(reply), w.bytes());
             }
         }
@@ -461,35 +439,45 @@ pub(super) fn flush(
     place.block.flush(chain, env);
 }
 
-/// A filter, or an instance, in a message.
-struct Node<'a> {
-    place: &'a Place<'a>,
-    chain: u32,
-    proto: &'a Proto,
+/// Filters of an instance, or it itself, in messages.
+struct Node {
+    /// What all begin with: headers, kind and chain.
+    start: Vec<u8>,
 }
 
-impl Node<'_> {
+impl Node {
+    /// Where the handle is in a message.
+    const HANDLE: Range<usize> = 24..28;
+
+    fn new(ty: u16, place: &Place<'_>, chain: &Chain, proto: &Proto, by: Requester) -> Self {
+        let mut tcm = TcMsg {
+            info: TcMsg::make_info(proto.prio, proto.protocol),
+            ..TcMsg::default()
+        };
+        place.fill(&mut tcm);
+        let mut w = Writer::from_vec(Vec::with_capacity(64));
+        let _ = w.message(ty, by.flags, by.seq, by.portid);
+        w.fixed(&tcm);
+        w.put_str(tca::KIND, proto.ops.kind);
+        w.put_u32(tca::CHAIN, chain.index);
+        Self {
+            start: w.into_vec(),
+        }
+    }
+
     /// `tcf_fill_node`
     fn write(
         &self,
         w: &mut Writer,
-        ty: u16,
-        by: Requester,
         filter: Option<&dyn Filter>,
         terse: bool,
         env: &Env<'_>,
     ) -> Result<(), Full> {
-        let mark = w.message(ty, by.flags, by.seq, by.portid);
-        let mut tcm = TcMsg {
-            info: TcMsg::make_info(self.proto.prio, self.proto.protocol),
-            handle: filter.map_or(0, Filter::handle),
-            ..TcMsg::default()
-        };
-        self.place.fill(&mut tcm);
-        w.fixed(&tcm);
-        w.put_str(tca::KIND, self.proto.ops.kind);
-        w.put_u32(tca::CHAIN, self.chain);
+        let (mark, start) = w.message_copied(&self.start);
         if let Some(filter) = filter {
+            if let Some(handle) = start.and_then(|start| start.get_mut(Self::HANDLE)) {
+                handle.copy_from_slice(&filter.handle().to_ne_bytes());
+            }
             filter.dump(w, terse, env);
             if !terse {
                 filter.exts().dump_stats(w, env);
@@ -591,7 +579,7 @@ impl Dump {
             }
         };
         let enough = |w: &Writer| one.is_some_and(|start| w.len() > start);
-        let mut few = Vec::new();
+        let mut few = Vec::with_capacity(16);
         for proto in chain.protos() {
             if proto.prio < self.prio || !self.wants(&proto) {
                 continue;
@@ -599,19 +587,12 @@ impl Dump {
             if proto.prio != self.prio {
                 (self.prio, self.head_done, self.from) = (proto.prio, false, 0);
             }
-            let node = Node {
-                place,
-                chain: chain.index,
-                proto: &proto,
-            };
+            let node = Node::new(rtm::NEWTFILTER, place, chain, &proto, cx.by);
             if !self.head_done {
                 if enough(w) {
                     return Ok(false);
                 }
-                if node
-                    .write(w, rtm::NEWTFILTER, cx.by, None, false, cx.env)
-                    .is_err()
-                {
+                if node.write(w, None, false, cx.env).is_err() {
                     return full(w);
                 }
                 self.head_done = true;
@@ -634,10 +615,7 @@ impl Dump {
                         _ => {}
                     }
                     let filter = Some(&*filter);
-                    if node
-                        .write(w, rtm::NEWTFILTER, cx.by, filter, self.terse, cx.env)
-                        .is_err()
-                    {
+                    if node.write(w, filter, self.terse, cx.env).is_err() {
                         return full(w);
                     }
                     self.from = at + 1;

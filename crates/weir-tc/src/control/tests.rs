@@ -466,6 +466,46 @@ fn actions_are_made_shared_and_counted() {
             "goto chain not allowed on fallback",
         ),
         ("tc actions add action pass skip_sw", EINVAL, ""),
+        ("tc actions add action continue skip_sw", EOPNOTSUPP, ""),
+        (
+            "tc actions add action nat ingress 192.0.2.1 192.0.2.2 skip_sw",
+            EOPNOTSUPP,
+            "",
+        ),
+        (
+            "tc actions add action pedit munge ip ttl set 3 skip_sw",
+            EOPNOTSUPP,
+            "",
+        ),
+        (
+            "tc actions add action police rate 1mbit burst 10k conform-exceed reclassify skip_sw",
+            EOPNOTSUPP,
+            "act_api: Failed to setup tc actions for offload",
+        ),
+        (
+            "tc actions add action police rate 1mbit burst 10k conform-exceed drop/pipe skip_sw",
+            EINVAL,
+            "",
+        ),
+        ("tc actions add action mpls dec_ttl skip_sw", EOPNOTSUPP, ""),
+        (
+            "tc actions add action mpls pop protocol ip skip_sw",
+            EINVAL,
+            "",
+        ),
+        ("tc actions add action skbedit mark 3 skip_sw", EINVAL, ""),
+        (
+            "tc actions add action skbedit mark 3 priority 4 skip_sw",
+            EOPNOTSUPP,
+            "",
+        ),
+        (
+            "tc actions add action skbedit queue_mapping 3 skip_sw",
+            EOPNOTSUPP,
+            "",
+        ),
+        ("tc actions add action vlan pop skip_sw", EINVAL, ""),
+        ("tc actions add action csum ip skip_sw", EINVAL, ""),
         (
             "tc actions get action gact index 8888",
             ENOENT,

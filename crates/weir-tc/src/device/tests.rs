@@ -273,14 +273,13 @@ fn through_queue(stack: &Stack, frames: u16) -> (Vec<u16>, usize) {
         batch.push(packet).unwrap();
     }
     let mut worker = tc
-        .push(&guard, 0, batch, (1000, false), &mut drops)
+        .push(&guard, 0, &mut batch, (1000, false), &mut drops)
         .unwrap();
-    let mut out = Batch::new();
-    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops);
+    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut batch, &mut drops);
     assert!(worker.leave().is_none());
     let port =
         |packet: &weir_packet::Packet| u16::from_be_bytes([packet.data()[36], packet.data()[37]]);
-    (out.iter().map(port).collect(), drops.len())
+    (batch.iter().map(port).collect(), drops.len())
 }
 
 #[test]
@@ -300,7 +299,8 @@ fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
             assert!(packet.data_to_mac());
             batch.push(packet).unwrap();
         }
-        device.push(&guard, 0, batch, (5, false), drops)
+        let worker = device.push(&guard, 0, &mut batch, (5, false), drops);
+        worker.map(|worker| (worker, batch))
     };
     // The first is let in, however many they are; behind it five may wait.
     let worker = push(6, &mut drops);
@@ -311,11 +311,11 @@ fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
     let mut copies = Vec::new();
     let mut random = || 0;
     let mut cx = Context::new(&guard, 0, 0, 3, &mut random, &mut copies);
-    let (mut worker, mut out) = (worker.unwrap(), Batch::new());
-    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops);
+    let (mut worker, mut batch) = worker.unwrap();
+    worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut batch, &mut drops);
     assert!(worker.leave().is_none());
     // Of the eleven the queue holds ten, and counts what was dropped in front of it with its own.
-    assert_eq!((out.len(), drops.len()), (10, 2));
+    assert_eq!((batch.len(), drops.len()), (10, 2));
     let (_, _, queue) = device.tree().root.clone().unwrap().stats();
     assert_eq!(queue.drops, 2);
 }

@@ -16,35 +16,37 @@ impl Bits {
         self.count == 0
     }
 
-    /// Whether a number is in it.
+    /// Puts a number in.
     #[inline]
-    pub fn contains(&self, id: u16) -> bool {
-        let word = self.words.get(usize::from(id / 64));
-        word.is_some_and(|word| word & (1 << (id % 64)) != 0)
+    pub fn insert(&mut self, id: u16) {
+        let (at, bit) = (usize::from(id / 64), 1 << (id % 64));
+        if at >= self.words.len() {
+            self.grow(at + 1);
+        }
+        let word = &mut self.words[at];
+        if *word & bit == 0 {
+            *word |= bit;
+            self.used[at / 64] |= 1 << (at % 64);
+            self.count += 1;
+        }
     }
 
-    /// Puts a number in.
-    pub fn insert(&mut self, id: u16) {
-        let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-            self.used.resize(word / 64 + 1, 0);
-        }
-        self.count += u32::from(self.words[word] & bit == 0);
-        self.words[word] |= bit;
-        self.used[word / 64] |= 1 << (word % 64);
+    #[cold]
+    fn grow(&mut self, words: usize) {
+        self.words.resize(words, 0);
+        self.used.resize(words.div_ceil(64), 0);
     }
 
     /// Takes a number out.
+    #[inline]
     pub fn remove(&mut self, id: u16) {
-        let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
-        if !self.contains(id) {
-            return;
-        }
-        self.count -= 1;
-        self.words[word] &= !bit;
-        if self.words[word] == 0 {
-            self.used[word / 64] &= !(1 << (word % 64));
+        let (at, bit) = (usize::from(id / 64), 1 << (id % 64));
+        if let Some(word) = self.words.get_mut(at).filter(|word| **word & bit != 0) {
+            *word &= !bit;
+            if *word == 0 {
+                self.used[at / 64] &= !(1 << (at % 64));
+            }
+            self.count -= 1;
         }
     }
 

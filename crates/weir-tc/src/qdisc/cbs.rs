@@ -3,8 +3,8 @@
 //!
 //! Mirrors the software half of net/sched/sch_cbs.c. Parameters: `idleslope` and `sendslope` (kbit/s; the second
 //! negative), `hicredit` and `locredit` (octets). A packet leaves while credit is not negative and the one
-//! before has been sent at the port's rate; sending costs credit, waiting earns it. The port's rate is 10
-//! Mbit/s, Linux's for a device that does not tell its speed. Offload is refused.
+//! before has been sent at the port's rate; sending costs credit, waiting earns it. The port's rate is the
+//! device's, or 10 Mbit/s where it does not tell its speed. Offload is refused.
 //!
 //! One class, `:1`, with a `pfifo` until another qdisc is grafted.
 
@@ -29,13 +29,16 @@ static POLICY: Policy = policy! { max attr::MAX;
 };
 
 const SECOND: i64 = 1_000_000_000;
-/// Octets a second of a kbit/s (`BYTES_PER_KBIT`), and of the port.
+/// Octets a second of a kbit/s (`BYTES_PER_KBIT`).
 const KBIT: i64 = 125;
-const PORT: i64 = 10_000 * KBIT;
+/// Mbit/s of a device that does not tell (`SPEED_10`).
+const SPEED: u32 = 10;
 
 /// The qdisc.
 struct Cbs {
     qopt: TcCbsQopt,
+    /// Octets a second of the device.
+    port: i64,
     /// Octets.
     credits: i64,
     /// When the last packet has been sent, or credit was computed, ns.
@@ -54,15 +57,20 @@ fn parse(create: &Create<'_>) -> Result<TcCbsQopt, Error> {
     let missing = "Missing CBS parameter which are mandatory";
     let qopt = parms.ok_or(Error::msg(EINVAL, missing))?;
     if qopt.offload != 0 {
-        let message = "Specified device does not support cbs offload";
+        let message = match create.device.has_offload_hook() {
+            true => "Specified device failed to setup cbs hardware offload",
+            false => "Specified device does not support cbs offload",
+        };
         return Err(Error::msg(EOPNOTSUPP, message));
     }
     Ok(qopt)
 }
 
 fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
+    let speed = create.device.speed().filter(|&speed| speed > 0);
     Ok(Box::new(Cbs {
         qopt: parse(create)?,
+        port: i64::from(speed.unwrap_or(SPEED)) * 1000 * KBIT,
         credits: 0,
         last: 0,
         child: create.shown_pfifo(0),
@@ -72,11 +80,16 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 
 impl Qdisc for Cbs {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        if self.total.len == 0 && self.credits > 0 {
+        if q.waiting(self.total).len == 0 && self.credits > 0 {
             // Credit does not grow while nothing waits.
             (self.credits, self.last) = (0, q.now() as i64);
         }
-        self.child.enqueue(q, packet, &mut self.total).0
+        let before = q.drops.len();
+        let (how, _) = self.child.enqueue(q, packet, &mut self.total);
+        if q.drops.len() != before {
+            q.note().uncounted += (q.drops.len() - before) as u32;
+        }
+        how
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
@@ -98,9 +111,9 @@ impl Qdisc for Cbs {
         }
         let packet = self.child.dequeue(q, &mut self.total).0?;
         let len = i64::from(pkt_len(&packet));
-        let cost = len * (i64::from(self.qopt.sendslope) * KBIT) / PORT;
+        let cost = len * (i64::from(self.qopt.sendslope) * KBIT) / self.port;
         self.credits = (self.credits + cost).max(i64::from(self.qopt.locredit));
-        self.last = now + len * SECOND / PORT;
+        self.last = now + len * SECOND / self.port;
         Some(packet)
     }
 

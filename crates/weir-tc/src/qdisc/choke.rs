@@ -140,7 +140,7 @@ impl Choke {
             Action::Chance => true,
             Action::Forced => self.flags & red::HARDDROP == 0,
         };
-        q.overlimits += 1;
+        q.note().overlimits += 1;
         if may_mark && self.flags & red::ECN != 0 && ecn::set_ce(packet) {
             self.marked += 1;
             return false;
@@ -153,13 +153,14 @@ impl Choke {
 impl Qdisc for Choke {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let mut packet = packet;
-        self.vars.update(&self.params, self.load.len, q.now());
+        let waiting = q.waiting(self.load).len;
+        self.vars.update(&self.params, waiting, q.now());
         self.vars.end_idle();
         if self.congested(&mut packet, q) {
             q.drop(packet, DropReason::QDISC_CONGESTED);
             return Enqueued::Congested;
         }
-        if self.load.len >= self.limit {
+        if waiting >= self.limit {
             self.limited += 1;
             return q.drop(packet, DropReason::QDISC_OVERLIMIT);
         }

@@ -329,7 +329,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 
 impl Qdisc for Codel {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        if self.queue.len() >= self.limit as usize {
+        if q.waiting(self.load()).len >= self.limit {
             self.over_limit += 1;
             return q.drop(packet, DropReason::QDISC_OVERLIMIT);
         }

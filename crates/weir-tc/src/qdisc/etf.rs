@@ -64,7 +64,10 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         return Err(Error::msg(EINVAL, "Delta must be positive"));
     }
     if qopt.flags & OFFLOAD != 0 {
-        let message = "Specified device does not support ETF offload";
+        let message = match create.device.has_offload_hook() {
+            true => "Specified device failed to setup ETF hardware offload",
+            false => "Specified device does not support ETF offload",
+        };
         return Err(Error::msg(EOPNOTSUPP, message));
     }
     Ok(Box::new(Etf {
@@ -104,7 +107,7 @@ impl Etf {
                 .is_some_and(|((time, _), _)| *time < now)
                 && let Some((_, packet)) = self.pop()
             {
-                q.overlimits += 1;
+                q.note().overlimits += 1;
                 q.drop(packet, DropReason::QDISC_DROP);
             }
             return None;

@@ -96,9 +96,10 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let fits = match KIND {
             OCTETS => {
-                u64::from(self.load.backlog) + u64::from(pkt_len(&packet)) <= u64::from(self.limit)
+                let waiting = u64::from(q.waiting(self.load).backlog);
+                waiting + u64::from(pkt_len(&packet)) <= u64::from(self.limit)
             }
-            _ => self.load.len < self.limit,
+            _ => q.waiting(self.load).len < self.limit,
         };
         let mut how = Enqueued::Queued;
         if !fits {

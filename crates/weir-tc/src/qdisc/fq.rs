@@ -114,22 +114,28 @@ impl Flow {
     /// `fq_peek`: when the next packet is to leave, and whether it is one of those that came late.
     fn next(&self, store: &Store) -> Option<(u64, bool)> {
         let queue = self.queue.peek(store).map(|(_, time)| (time, false));
-        let sooner = self
-            .sooner
-            .as_ref()
-            .and_then(|sooner| sooner.first_key_value());
-        match (queue, sooner) {
+        let Some(sooner) = &self.sooner else {
+            return queue;
+        };
+        match (queue, sooner.first_key_value()) {
             (Some(first), Some(((time, _), _))) if *time >= first.0 => Some(first),
             (_, Some(((time, _), _))) => Some((*time, true)),
             (first, None) => first,
         }
     }
 
-    fn pop(&mut self, store: &mut Store) -> Option<Packet> {
-        match (self.next(store)?, &mut self.sooner) {
-            ((_, true), Some(sooner)) => sooner.pop_first().map(|(_, packet)| packet),
+    /// Takes the packet that [`next`](Self::next) has found.
+    #[inline]
+    fn take(&mut self, store: &mut Store, sooner: bool) -> Option<Packet> {
+        match &mut self.sooner {
+            Some(late) if sooner => late.pop_first().map(|(_, packet)| packet),
             _ => self.queue.pop(store).map(|(packet, _)| packet),
         }
+    }
+
+    fn pop(&mut self, store: &mut Store) -> Option<Packet> {
+        let (_, sooner) = self.next(store)?;
+        self.take(store, sooner)
     }
 }
 
@@ -428,7 +434,7 @@ impl Fq {
                 self.old.push_back(number);
                 continue;
             }
-            let Some((wanted, _)) = flow.next(&self.store) else {
+            let Some((wanted, sooner)) = flow.next(&self.store) else {
                 list.pop_front();
                 // A new flow goes once through the old ones, so that they are not starved.
                 if is_new && !self.old.is_empty() {
@@ -451,7 +457,7 @@ impl Fq {
                 self.next_delayed = self.next_delayed.min(due);
                 continue;
             }
-            let mut packet = flow.pop(&mut self.store)?;
+            let mut packet = flow.take(&mut self.store, sooner)?;
             if now - due > u64::from(self.params.ce_threshold) * 1000 {
                 ecn::set_ce(&mut packet);
                 self.stats.ce_mark += 1;
@@ -467,7 +473,7 @@ impl Fq {
 
 impl Qdisc for Fq {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        if self.load.len >= self.params.limit {
+        if q.waiting(self.load).len >= self.params.limit {
             return q.drop(packet, DropReason::QDISC_DROP);
         }
         let (mut packet, now) = (packet, q.now());
@@ -563,11 +569,12 @@ impl Qdisc for Fq {
         self.params = self.params.clone().with(create)?;
         gone.cut(self.load.len, self.params.limit);
         // Those go that would have left next; what waits for its time stays.
-        while self.load.len > self.params.limit
-            && let Some(packet) = self.take(create.now())
-        {
+        while self.load.len > self.params.limit {
+            let Some(packet) = self.take(create.now()) else {
+                gone.wake = true;
+                break;
+            };
             gone.drop_sent(packet);
-            gone.wake = true;
         }
         Ok(())
     }

@@ -238,7 +238,7 @@ impl Qdisc for FqCodel {
             self.new_flows = self.new_flows.wrapping_add(1);
         }
         let over_memory = self.memory > self.memory_limit;
-        if self.load.len <= self.limit && !over_memory {
+        if q.waiting(self.load).len <= self.limit && !over_memory {
             return Enqueued::Queued;
         }
         let before = self.load.len;

@@ -129,8 +129,12 @@ impl FqPie {
         let Some(since) = now.checked_sub(self.first) else {
             return self.before;
         };
-        let period = u64::from(self.params.tupdate) * 1000;
-        self.before + 1 + since.checked_div(period).unwrap_or(0)
+        self.before + 1 + since.checked_div(self.period()).unwrap_or(0)
+    }
+
+    /// How long it takes until the controllers run again, ns; 0: they do not.
+    fn period(&self) -> u64 {
+        u64::from(self.params.tupdate) * 1000
     }
 
     /// Changes the options; the number of flows asked for.
@@ -154,13 +158,13 @@ impl FqPie {
         for flow in &mut self.flows {
             flow.catch_up(&self.params, runs);
         }
-        let due = match now.checked_sub(self.first) {
-            None => self.first,
-            Some(_) => {
-                now + u64::from(tb.u32(attr::TUPDATE)?.unwrap_or(self.params.tupdate)) * 1000
-            }
-        };
-        (self.first, self.before) = (due, runs);
+        // A new period counts from when they run next.
+        if let Some(since) = now.checked_sub(self.first) {
+            let passed = since.checked_div(self.period());
+            let more = passed.map(|passed| (passed + 1) * self.period());
+            self.first = more.map_or(u64::MAX, |more| self.first.saturating_add(more));
+            self.before = runs;
+        }
         if let Some(us) = tb.u32(attr::TARGET)? {
             self.params.target = ns_to_ticks(u64::from(us) * 1000);
         }
@@ -186,15 +190,16 @@ impl FqPie {
         self.params.dq_rate &= 0xff;
         gone.cut(self.load.len, self.params.limit);
         while self.load.len > self.params.limit
-            && let Some((packet, _, _)) = self.pop()
+            && let Some(packet) = self.pop(now)
         {
             gone.drop_sent(packet);
         }
         Ok(flows)
     }
 
-    /// Takes the next packet, with the time it came and its flow.
-    fn pop(&mut self) -> Option<(Packet, u64, u32)> {
+    /// Takes the next packet, at `now`, ns.
+    fn pop(&mut self, now: u64) -> Option<Packet> {
+        let runs = self.runs(now);
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -217,11 +222,15 @@ impl FqPie {
                 continue;
             };
             let len = pkt_len(&packet);
+            // Its controller looked at the queue with the packet.
+            flow.catch_up(&self.params, runs);
             flow.deficit -= len as i32;
             flow.backlog -= len;
             self.load.sub(len);
             self.memory = self.memory.wrapping_sub(truesize(&packet));
-            return Some((packet, came, number));
+            flow.vars
+                .departed(&self.params, flow.backlog, len, came, ns_to_ticks(now));
+            return Some(packet);
         }
     }
 }
@@ -237,7 +246,7 @@ impl Qdisc for FqPie {
         let runs = self.runs(q.now());
         let flow = &mut self.flows[number as usize];
         flow.catch_up(&self.params, runs);
-        let reason = if self.load.len >= self.params.limit {
+        let reason = if q.waiting(self.load).len >= self.params.limit {
             self.stats.overlimit += 1;
             Some(DropReason::QDISC_OVERLIMIT)
         } else {
@@ -274,17 +283,7 @@ impl Qdisc for FqPie {
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        let (now, runs) = (ns_to_ticks(q.now()), self.runs(q.now()));
-        let (packet, came, number) = self.pop()?;
-        let len = pkt_len(&packet);
-        let flow = &mut self.flows[number as usize];
-        // Its controller looked at the queue with the packet.
-        flow.backlog += len;
-        flow.catch_up(&self.params, runs);
-        flow.backlog -= len;
-        flow.vars
-            .departed(&self.params, flow.backlog, len, came, now);
-        Some(packet)
+        self.pop(q.now())
     }
 
     fn load(&self) -> Load {
@@ -296,10 +295,9 @@ impl Qdisc for FqPie {
             while let Some((packet, _)) = flow.queue.pop(&mut self.store) {
                 out.push((packet, DropReason::QDISC_DROP));
             }
-            *flow = Flow {
-                runs: flow.runs,
-                ..Flow::default()
-            };
+            // What the controller has learnt stays (`pie_vars_init`).
+            flow.vars.restart();
+            (flow.backlog, flow.listed) = (0, false);
         }
         self.new.clear();
         self.old.clear();

@@ -305,7 +305,7 @@ impl Virtual {
 
 impl Qdisc for Gred {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) -> Enqueued {
-        let (len, now, waiting) = (pkt_len(&packet), q.now(), self.load.backlog);
+        let (len, now, waiting) = (pkt_len(&packet), q.now(), q.waiting(self.load).backlog);
         let number = match self.number(&packet) {
             Some(number) => number,
             None if self.virtuals[self.default as usize].is_none() => {
@@ -346,7 +346,7 @@ impl Qdisc for Gred {
         let average = one.vars.average.wrapping_add(above);
         let action = one.vars.action_at(average, &one.params, q);
         if action != Action::Pass {
-            q.overlimits += 1;
+            q.note().overlimits += 1;
             if one.congested(action, &mut packet) {
                 q.drop(packet, DropReason::QDISC_CONGESTED);
                 return Enqueued::Congested;

@@ -280,7 +280,7 @@ impl Qdisc for Hhf {
                 _ => self.new.push_back(number),
             }
         }
-        if self.load.len <= self.params.limit {
+        if q.waiting(self.load).len <= self.params.limit {
             return Enqueued::Queued;
         }
         self.over_limit += 1;

@@ -286,7 +286,8 @@ pub enum Enqueued {
 /// Packets a qdisc dropped, with why. The caller frees and counts them outside the lock.
 pub type Drops = Vec<(Packet, DropReason)>;
 
-/// What waits.
+/// What waits. Written and read as one word: a read of both that follows a write of each waits for both.
+#[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Packets.
@@ -296,26 +297,45 @@ pub struct Load {
 }
 
 impl Load {
+    /// Sums and differences of words are those of both, as no more packets go than have come.
+    #[inline]
+    fn word(self) -> u64 {
+        u64::from(self.len) | u64::from(self.backlog) << 32
+    }
+
+    #[inline]
+    fn of_word(word: u64) -> Self {
+        Self {
+            len: word as u32,
+            backlog: (word >> 32) as u32,
+        }
+    }
+
     /// A packet came.
     #[inline]
     pub fn add(&mut self, octets: u32) {
-        self.len = self.len.wrapping_add(1);
-        self.backlog = self.backlog.wrapping_add(octets);
+        self.moved(Self::default(), Self::of_packet(octets));
     }
 
     /// A packet went.
     #[inline]
     pub fn sub(&mut self, octets: u32) {
-        self.len = self.len.wrapping_sub(1);
-        self.backlog = self.backlog.wrapping_sub(octets);
+        self.moved(Self::of_packet(octets), Self::default());
+    }
+
+    #[inline]
+    fn of_packet(octets: u32) -> Self {
+        Self {
+            len: 1,
+            backlog: octets,
+        }
     }
 
     /// What a part of it holds has changed.
     #[inline]
     pub fn moved(&mut self, before: Load, after: Load) {
-        self.len = self.len.wrapping_add(after.len).wrapping_sub(before.len);
-        let octets = after.backlog.wrapping_sub(before.backlog);
-        self.backlog = self.backlog.wrapping_add(octets);
+        let change = after.word().wrapping_sub(before.word());
+        *self = Self::of_word(self.word().wrapping_add(change));
     }
 }
 
@@ -357,20 +377,33 @@ pub struct QueueCx<'a, 'b, 'g> {
     pub cx: &'a mut Context<'b, 'g>,
     /// Where dropped packets go.
     pub drops: &'a mut Drops,
-    /// Counted by the qdisc at work (`qdisc_qstats_overlimit`).
+    /// What the qdisc at work has counted and asked for.
+    notes: Notes,
+    /// Whether there is any of it: most packets leave none.
+    noted: bool,
+    /// The packet at hand is a copy that netem made.
+    pub duplicate: bool,
+    /// What the qdisc at work, given a packet, has waiting beside its kind's own part.
+    ahead: Load,
+    /// A guess at what the packet at hand will meet, of whatever kind of qdisc: to be checked before it is used.
+    pub hint: u32,
+    /// The same of all qdiscs of the tree.
+    wakes: Wakes,
+}
+
+/// What a qdisc at work counts and asks for.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// `qdisc_qstats_overlimit`
     pub overlimits: u32,
     /// Drops without a packet to show, or, negative, packets that left without being dropped.
     pub extra_drops: i32,
+    /// Packets a queue below it has dropped, which it does not count itself.
+    pub uncounted: u32,
     /// Packets put in front of others (`qstats.requeues`).
     pub requeues: u32,
-    /// The packet at hand is a copy that netem made.
-    pub duplicate: bool,
-    /// A guess at what the packet at hand will meet, of whatever kind of qdisc: to be checked before it is used.
-    pub hint: u32,
-    /// When the qdisc at work wants to be asked again (`qdisc_watchdog_schedule_ns`).
+    /// When it wants to be asked again (`qdisc_watchdog_schedule_ns`).
     wake: Option<u64>,
-    /// The same of all qdiscs of the tree.
-    wakes: Wakes,
 }
 
 impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
@@ -379,12 +412,11 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
         Self {
             cx,
             drops,
-            overlimits: 0,
-            extra_drops: 0,
-            requeues: 0,
+            notes: Notes::default(),
+            noted: false,
             duplicate: false,
+            ahead: Load::default(),
             hint: NO_HINT,
-            wake: None,
             wakes: Wakes::default(),
         }
     }
@@ -393,6 +425,15 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
     #[inline]
     pub fn now(&self) -> u64 {
         self.cx.now
+    }
+
+    /// What waits in the qdisc that is given a packet, as limits count it (`sch->q.qlen`, `qstats.backlog`):
+    /// its kind's `own` part, and what was taken out of that to be looked at or was given back by the device.
+    #[inline]
+    pub fn waiting(&self, own: Load) -> Load {
+        let mut all = own;
+        all.moved(Load::default(), self.ahead);
+        all
     }
 
     /// What is due has come.
@@ -409,7 +450,21 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
     /// The qdisc wants to be asked for packets again at `time`, in place of the time it named before.
     #[inline]
     pub fn watchdog(&mut self, time: u64) {
-        self.wake = Some(time);
+        self.note().wake = Some(time);
+    }
+
+    /// What the qdisc at work has counted, to be added to.
+    #[inline]
+    pub fn note(&mut self) -> &mut Notes {
+        self.noted = true;
+        &mut self.notes
+    }
+
+    /// Takes what has been noted.
+    #[inline]
+    fn take_notes(&mut self) -> Option<Notes> {
+        let noted = std::mem::take(&mut self.noted);
+        noted.then(|| std::mem::take(&mut self.notes))
     }
 
     /// A copy of a packet is to be enqueued at the root of the tree.
@@ -799,7 +854,7 @@ fn filter(
 ) -> Result<(Packet, Option<u32>), Enqueued> {
     let (code, out) = {
         let mut cx = q.cx.reborrow();
-        cx.packet_comes(&packet);
+        cx.packet_comes(cx.skb_len(&packet));
         let mut out = Outcome::default();
         let code = block.classify(&mut cx, &mut packet, &mut out);
         (code, (out.classid, out.target, out.reason))

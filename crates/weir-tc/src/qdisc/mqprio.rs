@@ -46,12 +46,15 @@ struct Mqprio {
     classes: TrafficClasses,
 }
 
+/// Whether each priority is of a class there is.
+fn maps(qopt: &TcMqprioQopt) -> bool {
+    let mut map = qopt.prio_tc_map.iter();
+    usize::from(qopt.num_tc) <= CLASSES && map.all(|&class| class < qopt.num_tc)
+}
+
 /// Whether queues follow one another within `queues` (`mqprio_parse_opt`).
 fn fits(qopt: &TcMqprioQopt, queues: u32) -> bool {
     let classes = usize::from(qopt.num_tc);
-    if classes > CLASSES || qopt.prio_tc_map.iter().any(|&class| class >= qopt.num_tc) {
-        return false;
-    }
     (0..classes).all(|class| {
         let (first, count) = (u32::from(qopt.offset[class]), u32::from(qopt.count[class]));
         let last = first + count;
@@ -74,9 +77,17 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     }
     let options = create.options.ok_or(invalid.clone())?;
     let qopt = TcMqprioQopt::from_bytes(options.payload).ok_or(invalid.clone())?;
-    // A device without traffic classes of its own refuses `hw` so.
-    if qopt.hw != 0 || !fits(&qopt, count) {
+    let fit = maps(&qopt)
+        && match qopt.hw {
+            0 => fits(&qopt, count),
+            _ => create.device.has_offload_hook(),
+        };
+    if !fit {
         return Err(invalid);
+    }
+    if qopt.hw != 0 {
+        // The driver is asked, and refuses.
+        return Err(Error::new(EOPNOTSUPP));
     }
     let start = TcMqprioQopt::LEN.next_multiple_of(4);
     if options.payload.len() > start {

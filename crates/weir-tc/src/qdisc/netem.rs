@@ -507,7 +507,7 @@ impl Qdisc for Netem {
         if self.lost(q) {
             if self.ecn != 0 && ecn::set_ce(&mut packet) {
                 // Linux counts a mark as a drop.
-                q.extra_drops += 1;
+                q.note().extra_drops += 1;
             } else {
                 count -= 1;
             }
@@ -521,11 +521,11 @@ impl Qdisc for Netem {
             let bit = super::scale(q.random(), 8);
             packet.data_mut()[at] ^= 1 << bit;
         }
-        if self.total.len >= self.qopt.limit {
+        if q.waiting(self.total).len >= self.qopt.limit {
             if let Some(copy) = copy {
                 q.drop(copy, DropReason::QDISC_DROP);
                 // Linux frees the copy without counting it.
-                q.extra_drops -= 1;
+                q.note().extra_drops -= 1;
             }
             return q.drop(packet, DropReason::QDISC_DROP);
         }
@@ -542,7 +542,7 @@ impl Qdisc for Netem {
         } else {
             self.counter = 0;
             self.front.push_front((packet, q.now()));
-            q.requeues += 1;
+            q.note().requeues += 1;
         }
         self.own.add(len);
         self.total.add(len);

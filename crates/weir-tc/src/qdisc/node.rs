@@ -13,7 +13,7 @@ use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
 use super::{
-    Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len, prefetch, prefetch_at,
+    Drops, Enqueued, Front, Load, Notes, Ops, Peek, Qdisc, QueueCx, pkt_len, prefetch, prefetch_at,
 };
 use crate::block::Block;
 use crate::counters::{Counters, Queue};
@@ -147,39 +147,43 @@ const _: () = assert!(SpinLock::<Inner>::AHEAD + std::mem::offset_of!(Inner, com
 /// What an inner visit must not mix with an outer one.
 struct Outer {
     drops: usize,
-    overlimits: u32,
-    extra_drops: i32,
-    requeues: u32,
-    wake: Option<u64>,
+    notes: Option<Notes>,
 }
 
 impl Inner {
+    #[inline]
     fn enter(q: &mut QueueCx<'_, '_, '_>) -> Outer {
         Outer {
             drops: q.drops.len(),
-            overlimits: std::mem::take(&mut q.overlimits),
-            extra_drops: std::mem::take(&mut q.extra_drops),
-            requeues: std::mem::take(&mut q.requeues),
-            wake: q.wake.take(),
+            notes: q.take_notes(),
         }
     }
 
+    #[inline]
     fn leave(&mut self, q: &mut QueueCx<'_, '_, '_>, outer: Outer) {
+        if q.noted || q.drops.len() != outer.drops || outer.notes.is_some() {
+            self.count(q, outer);
+        }
+    }
+
+    #[cold]
+    fn count(&mut self, q: &mut QueueCx<'_, '_, '_>, outer: Outer) {
+        let own = q.take_notes().unwrap_or_default();
         let drops = (q.drops.len() - outer.drops) as u32;
         self.drops = self
             .drops
             .wrapping_add(drops)
-            .wrapping_add_signed(q.extra_drops);
-        self.overlimits = self.overlimits.wrapping_add(q.overlimits);
-        q.overlimits = outer.overlimits;
-        q.extra_drops += outer.extra_drops;
-        self.requeues = self.requeues.wrapping_add(q.requeues);
-        q.requeues = outer.requeues;
-        if let Some(time) = std::mem::replace(&mut q.wake, outer.wake)
-            && self.wake != Some(time)
-        {
+            .wrapping_sub(own.uncounted)
+            .wrapping_add_signed(own.extra_drops);
+        self.overlimits = self.overlimits.wrapping_add(own.overlimits);
+        self.requeues = self.requeues.wrapping_add(own.requeues);
+        if let Some(time) = own.wake.filter(|_| self.wake != own.wake) {
             q.wakes.replace(self.wake, time);
-            self.wake = Some(time);
+            self.wake = own.wake;
+        }
+        if outer.notes.is_some() || own.extra_drops != 0 {
+            *q.note() = outer.notes.unwrap_or_default();
+            q.note().extra_drops += own.extra_drops;
         }
     }
 
@@ -245,6 +249,7 @@ impl Inner {
             self.settle_classes(q.now());
         }
         let outer = Self::enter(q);
+        q.ahead = self.aside();
         let how = self.qdisc.enqueue(q, packet);
         self.leave(q, outer);
         how
@@ -259,11 +264,12 @@ impl Inner {
         }
     }
 
+    #[inline]
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         self.take_by(q, |qdisc, q| qdisc.dequeue(q))
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_by(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
@@ -301,6 +307,7 @@ impl Inner {
             return (how, before, self.load());
         }
         let outer = Self::enter(q);
+        q.ahead = Load::default();
         let done = self.qdisc.enqueue_with_load(q, packet);
         self.leave(q, outer);
         done
@@ -394,6 +401,14 @@ impl Inner {
     #[inline]
     pub fn load(&self) -> Load {
         let mut load = self.qdisc.load();
+        load.moved(Load::default(), self.aside());
+        load
+    }
+
+    /// What waits beside the kind's own part.
+    #[inline]
+    fn aside(&self) -> Load {
+        let mut load = Load::default();
         if let Some(packet) = &self.peeked {
             load.add(pkt_len(packet));
         }

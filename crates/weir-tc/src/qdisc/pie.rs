@@ -337,10 +337,11 @@ impl Qdisc for Pie {
         let (mut packet, now) = (packet, q.now());
         self.catch_up(now);
         let len = pkt_len(&packet);
-        let reason = if self.queue.len() >= self.params.limit as usize {
+        let waiting = q.waiting(self.load());
+        let reason = if waiting.len >= self.params.limit {
             self.stats.overlimit += 1;
             Some(DropReason::QDISC_OVERLIMIT)
-        } else if !self.vars.drop_early(&self.params, self.backlog, len, q) {
+        } else if !self.vars.drop_early(&self.params, waiting.backlog, len, q) {
             None
         } else if self.params.ecn != 0
             && self.vars.prob <= MAX_PROB / 10
@@ -357,7 +358,7 @@ impl Qdisc for Pie {
             return q.drop(packet, reason);
         }
         self.stats.packets_in += 1;
-        self.stats.maxq = self.stats.maxq.max(self.queue.len() as u32);
+        self.stats.maxq = self.stats.maxq.max(waiting.len);
         self.backlog += len;
         self.queue.push_back((packet, ns_to_ticks(now)));
         Enqueued::Queued

@@ -65,7 +65,8 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 impl Qdisc for Plug {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let len = pkt_len(&packet);
-        if u64::from(self.backlog) + u64::from(len) > u64::from(self.limit) {
+        let waiting = u64::from(q.waiting(self.load()).backlog);
+        if waiting + u64::from(len) > u64::from(self.limit) {
             return q.drop(packet, DropReason::QDISC_DROP);
         }
         if !self.unplugged {

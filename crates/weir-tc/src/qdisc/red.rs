@@ -458,7 +458,7 @@ impl Qdisc for Red {
         self.vars.end_idle();
         let action = self.vars.action(&self.params, q);
         if action != Action::Pass {
-            q.overlimits += 1;
+            q.note().overlimits += 1;
             let fate = self.congested(action, &mut packet);
             let handled = match fate {
                 Fate::Passed => Ok(packet),

@@ -11,9 +11,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Packet};
-use weir_sync::list::Taken;
 
 use super::{Drops, Inner, NO_HINT, Node, QueueCx};
 use crate::context::Context;
@@ -34,24 +32,22 @@ pub enum Room {
 #[derive(Debug)]
 pub struct Worker<'g> {
     node: &'g Node,
-    /// Its own packets, where it found nobody at work.
-    own: Taken<Packet>,
     /// Taken from the list, and not all enqueued.
     more: bool,
 }
 
 impl Node {
-    /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is.
-    /// Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then
+    /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is, and what is
+    /// left in the batch is for its first [`round`](Worker::round). Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then
     /// its packets are dropped.
     pub(crate) fn push<'g>(
         &'g self,
-        mut batch: Batch,
+        batch: &mut Batch,
         (burst, patient): (u32, bool),
         drops: &mut Drops,
     ) -> Option<Worker<'g>> {
         if self.front.enter() {
-            return Some(Worker::new(self, batch.drain().collect()));
+            return Some(Worker::new(self));
         }
         let count = batch.len() as u32;
         let room = match patient {
@@ -66,7 +62,7 @@ impl Node {
         }
         self.front
             .push_all(batch.drain())
-            .then(|| Worker::new(self, Taken::default()))
+            .then(|| Worker::new(self))
     }
 
     /// Of a root that is gone: what waits in front of the lock goes to `out`, unless somebody is at work,
@@ -83,22 +79,32 @@ impl Node {
 
     /// Of a root: packets may leave now that could not before. If nobody is at work, the caller is.
     pub(crate) fn ask(&self) -> Option<Worker<'_>> {
-        self.front
-            .ask()
-            .then(|| Worker::new(self, Taken::default()))
+        self.front.ask().then(|| Worker::new(self))
     }
 }
 
-/// Packets looked at ahead: what they need together fits the first cache.
+/// Packets looked at ahead together: what they need together fits the first cache.
 const AHEAD: usize = 16;
 
-/// Takes the next few packets; false: there is none.
-fn gather(from: &mut impl Iterator<Item = Packet>, ahead: &mut Batch) -> bool {
-    for packet in from.take(AHEAD) {
-        // A batch has room for more than these.
-        let _ = ahead.push(packet);
+/// Enqueues packets, with a look ahead where the qdisc wants it.
+fn enter_all(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, batch: &mut Batch) {
+    let (steps, mut come) = (inner.qdisc.looks_ahead(), batch.drain());
+    while steps > 0 && come.len() > 0 {
+        let ahead = come.as_slice();
+        let ahead = &ahead[..ahead.len().min(AHEAD)];
+        let (mut hints, count) = ([NO_HINT; AHEAD], ahead.len());
+        for step in 0..steps {
+            for (packet, hint) in ahead.iter().zip(&mut hints) {
+                *hint = inner.qdisc.prefetch(packet, step, *hint);
+            }
+        }
+        for (hint, packet) in hints[..count].iter().zip(come.by_ref()) {
+            q.hint = *hint;
+            enter(inner, q, packet);
+        }
+        q.hint = NO_HINT;
     }
-    !ahead.is_empty()
+    come.for_each(|packet| enter(inner, q, packet));
 }
 
 /// Enqueues a packet, and the copies it begets.
@@ -145,23 +151,19 @@ fn take_out(
 
 impl<'g> Worker<'g> {
     /// The last one may have left something that was taken and not enqueued.
-    fn new(node: &'g Node, own: Taken<Packet>) -> Self {
-        Self {
-            node,
-            own,
-            more: true,
-        }
+    fn new(node: &'g Node) -> Self {
+        Self { node, more: true }
     }
 
-    /// Enqueues a batch of what has come, and takes out what may leave until `out`, empty now, is full, under
-    /// one lock: so packets are still at hand when they leave, and a queue behind need not hold all that
-    /// many senders have put in front. `room`: what the device takes at the transmit queue of a packet it has
-    /// given back, or at the qdisc's own. True: more may leave.
+    /// Enqueues a batch of what has come, the worker's own in `batch` last, and takes out what may leave until
+    /// `batch` is full, under one lock: so packets are still at hand when they leave, and a queue behind need not
+    /// hold all that many senders have put in front. `room`: what the device takes at the transmit queue of a
+    /// packet it has given back, or at the qdisc's own. True: more may leave.
     pub fn round(
         &mut self,
         cx: &mut Context<'_, '_>,
         room: &dyn Fn(Option<u16>) -> Room,
-        out: &mut Batch,
+        batch: &mut Batch,
         drops: &mut Drops,
     ) -> bool {
         cx.ingress = false;
@@ -170,47 +172,36 @@ impl<'g> Worker<'g> {
         if node.is_gone() {
             // A request has taken the qdisc away meanwhile.
             self.more = false;
-            let come = node.front.take_all().chain(std::mem::take(&mut self.own));
+            let come = node.front.take_all().chain(batch.drain());
             drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
             return false;
         }
         let mut come = std::mem::take(&mut inner.come);
-        if come.is_empty() || !self.own.is_empty() {
-            // What others have left in the list came before the worker's own.
+        if come.is_empty() || !batch.is_empty() {
             come.append(node.front.take_all());
-            come.append(std::mem::take(&mut self.own));
+        }
+        if !come.is_empty() {
+            // What others have left in the list came before the worker's own.
+            come.append(batch.drain().collect());
         }
         // Seen under the lock: who takes the device down empties the qdisc under it after that.
         if room(None) == Room::Down {
             self.more = false;
+            let come = come.chain(batch.drain());
             drops.extend(come.map(|packet| (packet, DropReason::DEV_READY)));
             return false;
+        }
+        while !batch.is_full()
+            && let Some(packet) = come.next()
+        {
+            let _ = batch.push(packet);
         }
         let mut q = QueueCx::new(cx, drops);
         let mut more = false;
         inner.in_tree(&mut q, |inner, q| {
-            let mut come = come.by_ref().take(BATCH);
-            let steps = inner.qdisc.looks_ahead();
-            if steps > 0 {
-                let mut ahead = Batch::new();
-                while gather(&mut come, &mut ahead) {
-                    let mut hints = [NO_HINT; AHEAD];
-                    for step in 0..steps {
-                        for (packet, hint) in ahead.iter().zip(&mut hints) {
-                            *hint = inner.qdisc.prefetch(packet, step, *hint);
-                        }
-                    }
-                    for (packet, hint) in ahead.drain().zip(hints) {
-                        q.hint = hint;
-                        enter(inner, q, packet);
-                    }
-                }
-                q.hint = NO_HINT;
-            } else {
-                come.for_each(|packet| enter(inner, q, packet));
-            }
+            enter_all(inner, q, batch);
             q.pass_wakes();
-            more = take_out(inner, q, room, out);
+            more = take_out(inner, q, room, batch);
         });
         self.more = !come.is_empty();
         inner.come = come;

@@ -240,7 +240,7 @@ impl Sfb {
         why: usize,
         reason: DropReason,
     ) -> Enqueued {
-        q.overlimits += u32::from(why != EARLY);
+        q.note().overlimits += u32::from(why != EARLY);
         self.stats[why] += 1;
         q.drop(packet, reason);
         Enqueued::Congested
@@ -250,7 +250,7 @@ impl Sfb {
 impl Qdisc for Sfb {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let now = q.now();
-        if self.total.len >= self.qopt.limit {
+        if q.waiting(self.total).len >= self.qopt.limit {
             return self.drop(q, packet, QUEUE, DropReason::QDISC_OVERLIMIT);
         }
         self.rehash(now);
@@ -384,6 +384,7 @@ impl Qdisc for Sfb {
         Err(Error::new(ENOSYS))
     }
 
+    /// The class cannot be shown, so it cannot be told that it goes (`tclass_del_notify`).
     fn delete_class(
         &mut self,
         _class: u32,
@@ -391,6 +392,6 @@ impl Qdisc for Sfb {
         _create: &Create<'_>,
         _gone: &mut Gone,
     ) -> Result<(), Error> {
-        Err(Error::new(ENOSYS))
+        Err(Error::new(EINVAL))
     }
 }

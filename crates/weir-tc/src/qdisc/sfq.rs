@@ -397,7 +397,7 @@ impl Sfq {
                 (may, FORCED_MARK_HEAD, FORCED_MARK, FORCED_DROP)
             }
         };
-        q.overlimits += 1;
+        q.note().overlimits += 1;
         if self.params.flags & may_mark != 0 {
             let oldest = slot.queue.peek_mut(&mut self.store);
             if self.params.headdrop && oldest.is_some_and(ecn::set_ce) {
@@ -459,7 +459,7 @@ impl Qdisc for Sfq {
         if self.slot(number).queue.len() == 1 {
             self.enlist(number);
         }
-        if self.load.len <= self.params.limit {
+        if q.waiting(self.load).len <= self.params.limit {
             return Enqueued::Queued;
         }
         match self.drop_longest() {

@@ -89,7 +89,7 @@ impl SkbPrio {
 impl Qdisc for SkbPrio {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         let priority = (packet.priority as usize).min(PRIORITIES - 1);
-        if self.load.len < self.limit {
+        if q.waiting(self.load).len < self.limit {
             self.push(priority, packet);
             return Enqueued::Queued;
         }

@@ -162,7 +162,7 @@ impl Qdisc for Tbf {
         let tokens = tokens - params.rate.time_of(len) as i64;
         if tokens < 0 || peak_tokens < 0 {
             q.watchdog(now.wrapping_add((-tokens).max(-peak_tokens) as u64));
-            q.overlimits += 1;
+            q.note().overlimits += 1;
             return None;
         }
         let packet = self.child.dequeue(q, &mut self.total).0?;

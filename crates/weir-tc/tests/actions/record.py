@@ -4,7 +4,7 @@
 
 Usage: examples/on-linux.sh python3 crates/weir-tc/tests/actions/record.py [--new] [NAME...]
 With --new, what was recorded before for the same lines is kept.
-(as root on a Linux 6.1 with the actions; needs strace and tc)
+(as root on a Linux 6.1 with the actions: for gate, one of examples/make-linux.sh; needs strace and tc)
 
 A .cmd file holds a line a command; `#` starts a comment. A line is one of
   HOOK [PREFIX...]: ACTIONS    matchall with these actions at a hook of d0, as `tc filter` takes them

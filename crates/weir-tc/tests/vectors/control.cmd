@@ -65,6 +65,18 @@ tc actions add action pass random netrand drop 3 index 10 no_percpu
 tc actions add action goto chain 5
 tc actions add action pass random determ goto chain 1 2 index 90
 tc actions add action pass skip_sw
+tc actions add action continue skip_sw
+tc actions add action nat ingress 192.0.2.1 192.0.2.2 skip_sw
+tc actions add action pedit munge ip ttl set 3 skip_sw
+tc actions add action police rate 1mbit burst 10k conform-exceed reclassify skip_sw
+tc actions add action police rate 1mbit burst 10k conform-exceed drop/pipe skip_sw
+tc actions add action mpls dec_ttl skip_sw
+tc actions add action mpls pop protocol ip skip_sw
+tc actions add action skbedit mark 3 skip_sw
+tc actions add action skbedit mark 3 priority 4 skip_sw
+tc actions add action skbedit queue_mapping 3 skip_sw
+tc actions add action vlan pop skip_sw
+tc actions add action csum ip skip_sw
 tc actions add action pass action drop action continue
 tc actions add action mirred egress redirect dev d1 index 1
 tc actions add action mirred ingress mirror dev d1 pipe index 2

@@ -40,3 +40,12 @@ tc qdisc add dev d0 root handle 1: netem slot distribution normal 10ms 1ms packe
 tc qdisc add dev d0 root handle 1: netem slot 5ms 15ms bytes 3000
 tc qdisc add dev d0 root handle 1: netem rate 8mbit 30 53 -5
 tc qdisc add dev d0 root handle 1: netem limit 5000 delay 10s 2s 50%
+tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000
+tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000 ecn ecn_prob 5 bytemode
+# Limits that nothing comes before.
+tc qdisc add dev d0 root handle 1: choke limit 30 min 20 max 29 burst 60 avpkt 500 bandwidth 8mbit
+tc qdisc add dev d0 root handle 1: fq limit 30
+tc qdisc add dev d0 root handle 1: gred setup vqs 4 default 0 limit 9000
+tc qdisc add dev d0 root handle 1: netem limit 30
+tc qdisc change dev d0 root handle 1: fq_pie tupdate 40ms
+tc qdisc change dev d0 root handle 1: fq_pie limit 20

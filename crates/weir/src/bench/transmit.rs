@@ -51,6 +51,12 @@ const FULL: Scale = Scale {
     classes: 10_000,
 };
 
+/// How long threads run before what they do counts: each of 64 on two processors has had its turn of some
+/// milliseconds then, and its memory.
+fn warm_up(length: Duration) -> Duration {
+    length / 2
+}
+
 /// Rows in the making.
 #[derive(Default)]
 struct Rows(Vec<Row>);
@@ -300,11 +306,20 @@ fn relate(scale: &Scale, rows: &mut Rows) {
     for kind in ["fq", "htb"] {
         ratio(
             &format!("{kind} pfifo"),
-            &format!("{kind} against pfifo, 1 sender"),
+            &format!("{kind} against pfifo, time of the processors, 1 sender"),
             &format!("send {kind} 1 ns"),
             "send pfifo 1 ns",
             2.0,
         );
+        for threads in scale.threads {
+            ratio(
+                &format!("{kind} pfifo {threads}"),
+                &format!("{kind} against pfifo, time a packet, {threads} senders"),
+                &format!("send pfifo {threads}"),
+                &format!("send {kind} {threads}"),
+                2.0,
+            );
+        }
     }
     ratio(
         "fq scale",

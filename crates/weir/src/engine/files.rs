@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The small text files of a namespace that clients read: `/proc/sys/net`, `/proc/net`,
-//! `/sys/class/net`.
+//! `/sys/class/net`, `/sys/bus/netdevsim`.
 
 use std::sync::Arc;
 
 use weir_intercept::{Errno, Node, Tree};
+use weir_netlink::Error;
+use weir_stack::link::netdevsim;
 use weir_stack::sysctl::tree;
 use weir_stack::{Device, Namespace, Stack};
 use weir_tc::txq::xps;
@@ -43,6 +45,11 @@ pub fn lookup(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<
             }
             attribute_of(ns, device, attribute).map(|_| Node::File(0o444))
         }
+        Tree::SysBusNetdevsim => match path {
+            "" => Ok(Node::Directory),
+            _ if BUS.iter().any(|(name, _)| *name == path) => Ok(Node::File(0o200)),
+            _ => Err(NO_SUCH),
+        },
     }
 }
 
@@ -64,6 +71,17 @@ fn attribute_of(ns: &Namespace, device: &str, attribute: &str) -> Result<String,
         _ => return Err(NO_SUCH),
     } + "\n")
 }
+
+/// What a write to a file of the simulated bus does.
+type Store = fn(&Stack, &Arc<Namespace>, &[u8]) -> Result<(), Error>;
+
+/// The files of the simulated bus, which are only written.
+const BUS: &[(&str, Store)] = &[
+    ("del_device", |stack, _, id| {
+        netdevsim::del_device(stack, id)
+    }),
+    ("new_device", netdevsim::new_device),
+];
 
 /// The file in the folder of a transmit queue: which CPUs use it.
 const XPS_CPUS: &str = "xps_cpus";
@@ -121,6 +139,9 @@ pub fn list(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Ve
             Ok(all.map(|&name| name.to_owned()).collect())
         }
         Tree::SysClassNet => queue_names(ns, path).ok_or(NO_SUCH),
+        Tree::SysBusNetdevsim if path.is_empty() => {
+            Ok(BUS.iter().map(|(name, _)| (*name).to_owned()).collect())
+        }
         _ => Err(NO_SUCH),
     }
 }
@@ -141,6 +162,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
             let (device, attribute) = path.split_once('/').ok_or(Errno(libc::EISDIR))?;
             attribute_of(ns, device, attribute)?
         }
+        (Tree::SysBusNetdevsim, _) => return Err(Errno(libc::EACCES)),
     };
     Ok(text.into_bytes())
 }
@@ -148,7 +170,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
 /// A write to a file.
 pub fn write(
     stack: &Stack,
-    ns: &Namespace,
+    ns: &Arc<Namespace>,
     tree: Tree,
     path: &str,
     value: &[u8],
@@ -161,6 +183,10 @@ pub fn write(
             let cpus = xps::parsed(value, stack.config.cpus);
             cpus.and_then(|cpus| tc.set_xps_cpus(&stack.domain.pin(), queue, &cpus))
                 .map_err(|error| Errno(error.errno))
+        }
+        Tree::SysBusNetdevsim => {
+            let store = BUS.iter().find(|(name, _)| *name == path).ok_or(NO_SUCH)?;
+            store.1(stack, ns, value).map_err(|error| Errno(error.errno))
         }
         Tree::ProcNet => Err(Errno(libc::EACCES)),
     }

@@ -343,7 +343,7 @@ impl Backend for Engine {
     fn settle(&self, socket: SocketId) {
         if let Ok(socket) = self.socket(socket) {
             let mut buffer = vec![0; transport::MAX_REQUEST];
-            socket.serve_present(self, &mut buffer);
+            socket.serve_present(self, &mut buffer, u64::MAX);
         }
     }
 

@@ -4,7 +4,7 @@
 //! Requests are served one datagram at a time, under the socket's own lock; answers and
 //! notifications leave through the mailbox. A client that does not read is not read from either:
 //! beyond what fits the socket and [`Connection::is_congested`] its next requests stay in its own
-//! send buffer (back-pressure), and a dump waits with one datagram of memory.
+//! send buffer (back-pressure), and a dump waits with a few datagrams of memory.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
@@ -123,8 +123,9 @@ impl Socket {
         true
     }
 
-    /// Serves all requests that are there now; how many datagrams, or none when the client closed.
-    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8]) -> Option<u64> {
+    /// Serves the requests that are there now, at most `most` datagrams; how many, or none when the client
+    /// closed.
+    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8], most: u64) -> Option<u64> {
         let mut served = 0;
         loop {
             let mut connection = lock(&self.connection);
@@ -133,7 +134,7 @@ impl Socket {
                 connection.pump();
                 continue;
             }
-            if !flushed && connection.is_congested() {
+            if served == most || !flushed && connection.is_congested() {
                 return Some(served);
             }
             match self.wire.receive(buffer) {
@@ -169,7 +170,9 @@ impl Socket {
         let mut buffer = vec![0; MAX_REQUEST];
         let mut ride = engine.placement.ride(client);
         while !engine.is_stopping() {
-            let Some(served) = self.serve_present(engine, &mut buffer) else {
+            // After a request that came alone another look finds none.
+            let most = if ride.is_busy() { 1 } else { u64::MAX };
+            let Some(served) = self.serve_present(engine, &mut buffer, most) else {
                 return;
             };
             let waiting = self.mailbox.octets() > 0;

@@ -91,10 +91,11 @@ pub fn collect(engine: &Engine) -> Report {
             let (qdiscs, filters) = weir_tc::report::device(&device.tc);
             devices.push(DeviceReport {
                 name: format!("{prefix}{}", device.name()),
-                kind: Some(device.link.kind())
-                    .filter(|kind| !kind.is_empty())
-                    .unwrap_or("loopback")
-                    .to_owned(),
+                kind: match (device.link.kind(), device.link.port()) {
+                    ("", Some(port)) => port.bus.to_owned(),
+                    ("", None) => "loopback".to_owned(),
+                    (kind, _) => kind.to_owned(),
+                },
                 totals: device.totals(),
                 drops: names(device.drops()),
                 qdiscs,

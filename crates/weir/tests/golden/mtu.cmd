@@ -98,8 +98,13 @@ ip ntable show dev d0 | sed "s/ reachable [0-9]*//"
 ip -4 addr add 10.0.0.1/24 dev d0
 ip route add 10.1.0.0/16 dev d0
 ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev d0
+ip route get 10.2.0.1 oif d0
+ip route get 224.0.0.1 oif d0
+ip route get 10.2.0.1 from 10.3.0.1 iif d0
+ip route get 224.0.0.1 from 10.3.0.1 iif d0
 ip -d link show d0
 ip link set d0 mtu 68
+ip route get 10.2.0.1 oif d0 | grep -o "10.2.0.1 dev d0"
 ls /proc/sys/net/ipv4/conf
 ip addr add 10.0.0.1/24 dev d0
 ip addr show dev d0

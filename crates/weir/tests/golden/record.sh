@@ -3,7 +3,8 @@
 #
 # record.sh [NAME...]: writes NAME.expected for each NAME.cmd: what Linux 6.1 with Debian's iproute2 says.
 # Runs them in examples/on-linux.sh (user-mode-linux: no root, nothing of the machine is touched),
-# each in network and mount namespaces of its own. `refused` is what Weir says (WEIR: its binary).
+# each in network and mount namespaces of its own; tc-ets, tc-fq-pie and tc-gate with a kernel that has
+# them (LINUX, examples/make-linux.sh). `refused` is what Weir says (WEIR: its binary).
 set -eu
 cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- $(ls *.cmd | sed 's/\.cmd$//')

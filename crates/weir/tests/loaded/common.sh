@@ -41,3 +41,23 @@ ports() {
         tc filter add dev d0 parent 10: protocol ip prio 1 u32 match ip dport $port 0xffff flowid "10:$port"
     done
 }
+# The line takes 6000 octets more, twice, when the next packets come. What is shown, `all`, is the script's.
+serve() {
+    burst
+    all
+    for more in 1 2; do
+        c tc qdisc change dev d0 root handle 1: tbf rate 8bit burst 6000 limit 1000000
+        burst
+        all
+    done
+}
+# The device goes down with what waits, comes up, and serves.
+down_and_up() {
+    burst
+    ip link set d0 down
+    all
+    ip link set d0 up
+    all
+    serve
+    tc qdisc del dev d0 root
+}

@@ -27,6 +27,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::Key;
+use weir_sync::bits::set_bits;
 use weir_sync::primitive::atomic::{AtomicPtr, Ordering};
 
 /// Bits of the key a node consumes.
@@ -221,15 +222,17 @@ impl<K: Key, V> Node<K, V> {
             children: Vec::new(),
             values: Vec::new(),
         };
-        for chunk in bits(header.children) {
+        // Of a word, so they fit an octet.
+        let places = |map| set_bits(map).map(|place| place as u8);
+        for chunk in places(header.children) {
             plan.children
                 .extend(next.next().map(|pointer| (chunk, pointer)));
         }
-        for chunk in bits(header.full) {
+        for chunk in places(header.full) {
             plan.values
                 .extend(next.next().map(|pointer| (STRIDE, chunk, pointer)));
         }
-        for bit in bits(header.internal) {
+        for bit in places(header.internal) {
             let (len, low) = internal_place(bit);
             plan.values
                 .extend(next.next().map(|pointer| (len, low, pointer)));
@@ -401,16 +404,4 @@ impl<K> Header<K> {
 fn internal_place(bit: u8) -> (u8, u8) {
     let len = 7 - (bit + 2).leading_zeros() as u8;
     (len, bit + 2 - (1 << len))
-}
-
-/// The numbers of the set bits, ascending.
-fn bits(mut map: u64) -> impl Iterator<Item = u8> {
-    std::iter::from_fn(move || {
-        if map == 0 {
-            return None;
-        }
-        let bit = map.trailing_zeros() as u8;
-        map &= map - 1;
-        Some(bit)
-    })
 }

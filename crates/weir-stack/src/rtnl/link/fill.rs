@@ -126,6 +126,11 @@ pub fn fill(
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
     out.put(ifla::ADDRESS, &device.address());
     out.put(ifla::BROADCAST, &device.broadcast());
+    let port = device.link.port();
+    if let Some(port) = port {
+        out.put_str(ifla::PHYS_PORT_NAME, &port.name);
+        out.put(ifla::PHYS_SWITCH_ID, &port.switch);
+    }
     let mut stats = stats64(&device.totals());
     device.link.add_stats(&mut stats);
     out.put_fixed_pad(ifla::STATS64, &stats, ifla::PAD);
@@ -162,4 +167,8 @@ pub fn fill(
         out.end(inet6);
     }
     out.end(spec);
+    if let Some(port) = port {
+        out.put_str(ifla::PARENT_DEV_NAME, &port.parent);
+        out.put_str(ifla::PARENT_DEV_BUS_NAME, port.bus);
+    }
 }

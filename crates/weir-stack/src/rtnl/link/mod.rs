@@ -24,7 +24,7 @@ use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
 pub use fill::{fill, notify};
 pub use parse::parse_peer;
-pub use set::configure;
+pub use set::{configure, move_to};
 
 /// The requests served.
 pub const HANDLERS: &[Handler] = &[
@@ -92,6 +92,9 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     parse::one_namespace(&attrs)?;
     let device = named(ctl, &info, &attrs)?;
     let linkinfo = parse::LinkInfo::parse(&attrs)?;
+    let kind = linkinfo.kind.and_then(crate::link::kind);
+    let create = kind.map(|kind| kind.create).transpose();
+    let create = create.map_err(|text| Error::msg(errno::EOPNOTSUPP, text))?;
     if let Some(device) = device {
         if ctl.has(nlm::F_EXCL) {
             return Err(Error::new(errno::EEXIST));
@@ -132,12 +135,11 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if attrs.has(ifla::MAP) || attrs.has(ifla::PROTINFO) {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
-    let kind = linkinfo
-        .kind
-        .and_then(crate::link::kind)
-        .ok_or_else(|| Error::msg(errno::EOPNOTSUPP, "Unknown device type"))?;
-    parse::check_master(&attrs)?;
+    let (Some(kind), Some(create)) = (kind, create) else {
+        return Err(Error::msg(errno::EOPNOTSUPP, "Unknown device type"));
+    };
     let target = parse::target_namespace(ctl, &attrs)?.unwrap_or_else(|| ctl.ns.clone());
+    parse::check_master(&attrs, &target, ctl.guard)?;
     let link_ns = parse::link_namespace(ctl, &attrs)?;
     let request = parse::new_link(
         &info,
@@ -147,7 +149,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         link_ns.unwrap_or_else(|| ctl.ns.clone()),
         kind.pattern,
     )?;
-    let device = (kind.create)(ctl, copy_of(&request))?;
+    let device = create(ctl, copy_of(&request))?;
     configure(ctl, &device, &request)
 }
 

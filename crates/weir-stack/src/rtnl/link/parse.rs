@@ -11,6 +11,7 @@ use crate::device::Mac;
 use crate::link::NewLink;
 use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
+use weir_sync::rcu::Guard;
 
 /// Longest alternative name (`ALTIFNAMSIZ` less its NUL).
 const ALT_NAME: u16 = 127;
@@ -181,13 +182,12 @@ fn new_address(attrs: &Table<'_>) -> Result<Option<Mac>, Error> {
     Ok(Some(mac))
 }
 
-/// A master other than none is refused.
-pub fn check_master(attrs: &Table<'_>) -> Result<(), Error> {
-    match attrs.u32(ifla::MASTER)? {
-        Some(index) if index != 0 => Err(Error::unsupported(
-            "Weir has no master devices (bridge, bond, team, vrf)",
-        )),
-        _ => Ok(()),
+/// A master other than none is refused: no device of `ns` is one (`do_set_master`).
+pub fn check_master(attrs: &Table<'_>, ns: &Namespace, guard: &Guard) -> Result<(), Error> {
+    match attrs.u32(ifla::MASTER)?.unwrap_or(0) {
+        0 => Ok(()),
+        index if ns.device(index, guard).is_none() => Err(Error::new(errno::EINVAL)),
+        _ => Err(Error::new(errno::EOPNOTSUPP)),
     }
 }
 

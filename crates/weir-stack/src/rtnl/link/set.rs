@@ -54,23 +54,10 @@ fn change_flags(
     let before = device.flags();
     device.change_flags(flags, SETTABLE);
     link::set_up(stack, guard, device, flags & iff::UP != 0)?;
-    for (bit, count) in [
-        (iff::PROMISC, device.promiscuity()),
-        (iff::ALLMULTI, device.allmulti()),
-    ] {
+    for bit in [iff::PROMISC, iff::ALLMULTI] {
         let wanted = flags & bit != 0;
-        if wanted != (before & bit != 0) {
-            let count = if wanted {
-                count + 1
-            } else {
-                count.saturating_sub(1)
-            };
-            if bit == iff::PROMISC {
-                device.set_promiscuity(count)
-            } else {
-                device.set_allmulti(count)
-            }
-            device.change_flags(if wanted { bit } else { 0 }, bit);
+        if wanted != (device.change_flags(flags, bit) & bit != 0) {
+            link::ask_for_all(stack, guard, device, bit, wanted);
         }
     }
     // Up and down was told already.
@@ -84,7 +71,9 @@ pub fn set(
     info: &IfInfoMsg,
     attrs: &Table<'_>,
 ) -> Result<(), Error> {
-    parse::check_master(attrs)?;
+    let target = parse::target_namespace(ctl, attrs)?;
+    let ns = target.as_ref().unwrap_or(device.namespace(ctl.guard));
+    parse::check_master(attrs, ns, ctl.guard)?;
     for (ty, text) in [
         (ifla::MAP, "Weir's devices have no memory map"),
         (
@@ -101,9 +90,9 @@ pub fn set(
         }
     }
     let name = attrs.str(ifla::IFNAME)?.unwrap_or("");
-    if let Some(target) = parse::target_namespace(ctl, attrs)? {
+    if let Some(target) = target {
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
-        move_to(ctl, device, &target, name, index)?;
+        move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
     }
     let mut changed = false;
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
@@ -188,7 +177,7 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     let new = match wanted {
         oper::UP
             if matches!(now, oper::DORMANT | oper::TESTING | oper::UNKNOWN)
-                && device.link_mode() == ifla::link_mode::DEFAULT =>
+                && device.state_below() == oper::UNKNOWN =>
         {
             oper::UP
         }
@@ -316,13 +305,14 @@ pub fn alternative_name(
 /// `__dev_change_net_namespace`: the device goes down, loses what it has in its old namespace, and
 /// enters the new one under its name, `pattern`, or the next free `dev%d`.
 pub fn move_to(
-    ctl: &mut Ctl<'_>,
+    stack: &Stack,
+    guard: &Guard,
     device: &Arc<Device>,
     target: &Arc<Namespace>,
     pattern: &str,
     ifindex: u32,
 ) -> Result<(), Error> {
-    let source = device.namespace(ctl.guard).clone();
+    let source = device.namespace(guard).clone();
     if !device.link.may_move() {
         return Err(Error::new(errno::EINVAL));
     }
@@ -365,16 +355,9 @@ pub fn move_to(
         return Err(Error::new(errno::ENODEV));
     }
     // Going down cannot fail.
-    let _ = link::set_up(ctl.stack, ctl.guard, device, false);
-    link::detach(ctl.stack, ctl.guard, &source, device);
-    super::notify(
-        ctl.stack,
-        ctl.guard,
-        &source,
-        device,
-        rtm::DELLINK,
-        u32::MAX,
-    );
+    let _ = link::set_up(stack, guard, device, false);
+    link::detach(stack, guard, &source, device);
+    super::notify(stack, guard, &source, device, rtm::DELLINK, u32::MAX);
     let moved = || {
         // Both tables, the lower id first: nobody sees the device in neither or in both.
         let (mut first, mut second);
@@ -392,18 +375,18 @@ pub fn move_to(
             return Err(Error::new(errno::EINVAL));
         }
         let (name, index) = plan(to)?;
-        source.leave(ctl.guard, from, device);
+        source.leave(guard, from, device);
         *device.taken() = Default::default();
         device.names().name = name;
         device.set_namespace(target.clone());
-        target.enter(ctl.guard, to, device, index);
+        target.enter(guard, to, device, index);
         Ok(())
     };
     let moved = moved();
     if device.end_move() {
         let ns = if moved.is_ok() { target } else { &source };
-        link::attach(ctl.stack, ctl.guard, ns, device);
-        super::notify(ctl.stack, ctl.guard, ns, device, rtm::NEWLINK, u32::MAX);
+        link::attach(stack, guard, ns, device);
+        super::notify(stack, guard, ns, device, rtm::NEWLINK, u32::MAX);
     }
     moved
 }

@@ -312,7 +312,7 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
                 .ok_or_else(|| Error::new(errno::ENODEV))?,
         ),
     };
-    if named.is_some_and(|device| !device.is_up()) {
+    if named.is_some_and(|device| !device.is_up() || !device.has_ipv4()) {
         return fail(errno::ENETUNREACH);
     }
     let on_link = |src: u32, oif: u32| {
@@ -424,7 +424,7 @@ fn input4<'g>(
     let (src, dst) = (Ipv4Addr::from(flow.src), Ipv4Addr::from(flow.dst));
     let conf = &device.ipv4.conf;
     let localnet = conf.on(Ipv4Conf::RouteLocalnet) || device.is_loopback();
-    if src.is_multicast() || src == Ipv4Addr::BROADCAST {
+    if !device.has_ipv4() || src.is_multicast() || src == Ipv4Addr::BROADCAST {
         return fail(errno::EINVAL);
     }
     let way = |found: Option<Route4<'g>>, kind, flags, oif| Way {

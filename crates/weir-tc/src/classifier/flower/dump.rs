@@ -14,10 +14,20 @@ use super::key::{Field, Key, field};
 use super::parse::proto;
 use crate::host::Host;
 
+/// Fields of the key by which attributes are chosen; all else is chosen by the mask.
+pub const CHOOSING: [Field; 4] = [
+    field::N_PROTO,
+    field::IP_PROTO,
+    field::ADDR_TYPE,
+    field::ENC_ADDR_TYPE,
+];
+
 struct Dump<'a> {
     w: &'a mut Writer,
     key: &'a Key,
     mask: &'a Key,
+    /// Where the values of fields were written, if wanted.
+    record: Option<&'a mut Vec<(usize, Field)>>,
 }
 
 impl Dump<'_> {
@@ -53,6 +63,10 @@ impl Dump<'_> {
     #[inline(never)]
     fn write_of<const N: usize>(&mut self, place: Field, value: u16, mask: Option<u16>) {
         let key = self.key.array::<N>(place);
+        if let Some(record) = &mut self.record {
+            // Behind the header.
+            record.push((self.w.len() + 4, place));
+        }
         match mask {
             Some(mask) => self.w.put_two(value, key, mask, self.mask.array(place)),
             None => self.w.put(value, &key),
@@ -132,11 +146,9 @@ impl Dump<'_> {
         self.put_exact(f::CVLAN_TPID, fl::KEY_VLAN_ETH_TYPE);
         if !self.mask.is_zero(f::N_PROTO) {
             if !self.mask.is_zero(f::CVLAN_ETH_TYPE) {
-                self.w
-                    .put(fl::KEY_CVLAN_ETH_TYPE, &self.key.get(f::N_PROTO));
+                self.write(f::N_PROTO, fl::KEY_CVLAN_ETH_TYPE, None);
             } else if !self.mask.is_zero(f::VLAN_ETH_TYPE) {
-                self.w
-                    .put(fl::KEY_VLAN_ETH_TYPE, &self.key.get(f::VLAN_ETH_TYPE));
+                self.write(f::VLAN_ETH_TYPE, fl::KEY_VLAN_ETH_TYPE, None);
             }
         }
     }
@@ -272,16 +284,50 @@ impl Dump<'_> {
             self.w.put_be32(fl::KEY_FLAGS_MASK, u32::from(mask));
         }
     }
+
+    fn all(&mut self, host: &dyn Host) {
+        self.link(host);
+        self.network();
+        self.transport();
+        self.tunnel();
+        self.connection();
+        self.flags();
+        self.put(field::HASH, fl::KEY_HASH, fl::KEY_HASH_MASK);
+    }
 }
 
 /// Writes what the filter matches.
 pub fn dump(w: &mut Writer, host: &dyn Host, key: &Key, mask: &Key) {
-    let mut d = Dump { w, key, mask };
-    d.link(host);
-    d.network();
-    d.transport();
-    d.tunnel();
-    d.connection();
-    d.flags();
-    d.put(field::HASH, fl::KEY_HASH, fl::KEY_HASH_MASK);
+    let record = None;
+    let mut dump = Dump {
+        w,
+        key,
+        mask,
+        record,
+    };
+    dump.all(host);
+}
+
+/// The same, with the places of the fields' values among the attributes; none where it is not only
+/// these that differ from one key to another.
+pub fn record(
+    w: &mut Writer,
+    host: &dyn Host,
+    key: &Key,
+    mask: &Key,
+) -> Option<Vec<(usize, Field)>> {
+    let others = [field::INDEV, field::FLAGS, field::ENC_OPTS_TYPE];
+    if mask.ranges() != 0 || others.into_iter().any(|field| !mask.is_zero(field)) {
+        return None;
+    }
+    let mut places = Vec::new();
+    let record = Some(&mut places);
+    let mut dump = Dump {
+        w,
+        key,
+        mask,
+        record,
+    };
+    dump.all(host);
+    Some(places)
 }

@@ -39,6 +39,13 @@ impl Field {
     pub fn width(self) -> usize {
         self.len
     }
+
+    /// Where in a key each octet of an attribute's value is.
+    pub fn places(self) -> impl Iterator<Item = usize> {
+        let turned = self.order == Order::Network && cfg!(target_endian = "little");
+        let last = self.len - 1;
+        (0..self.len).map(move |i| self.at + if turned { last - i } else { i })
+    }
 }
 
 /// The places of all fields.
@@ -400,6 +407,8 @@ pub struct Mask {
     halves: Box<[(u8, u32)]>,
     /// The bits of the ranges that count; not 0 if any.
     pub ranges: u64,
+    /// How many halves a packed key has.
+    pub width: usize,
     /// What of a packet must be dissected.
     pub used: Used,
 }
@@ -407,13 +416,15 @@ pub struct Mask {
 impl Mask {
     /// The mask with the bits of `key`.
     pub fn new(key: Key) -> Self {
-        let halves = (0..)
+        let halves: Box<[_]> = (0..)
             .zip(*key.flow.halves())
             .filter(|&(_, bits)| bits != 0)
             .collect();
+        let ranges = key.ranges();
         Self {
+            width: halves.len() + if ranges == 0 { 0 } else { 2 },
             halves,
-            ranges: key.ranges(),
+            ranges,
             used: used(&key),
             key,
         }
@@ -426,6 +437,12 @@ impl Mask {
         let masked = masked.map(|&(place, bits)| half(flow, place) & bits);
         let ranges = (self.ranges != 0).then(|| halves(key.ranges() & self.ranges));
         masked.chain(ranges.into_iter().flatten()).collect()
+    }
+
+    /// The place in a packed key of an octet of the key; none if the mask has no bit near it.
+    pub fn place_in_packed(&self, at: usize) -> Option<usize> {
+        let here = |&(place, _): &(u8, u32)| usize::from(place) == at / 4;
+        Some(self.halves.iter().position(here)? * 4 + at % 4)
     }
 
     /// The halves of words with a bit set, by place, and those bits.
@@ -549,7 +566,7 @@ pub fn part(index: usize, half: u32) -> u64 {
 /// Halves of words a packed key holds without a heap.
 pub const INLINE: usize = 8;
 
-/// A key under its mask: the masked halves of words alone.
+/// A key under its mask, on its way into a filter: the masked halves of words alone.
 #[derive(Debug, Clone)]
 pub struct Packed(Halves);
 
@@ -590,17 +607,9 @@ impl Deref for Packed {
     }
 }
 
-impl PartialEq for Packed {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Packed {
-    /// The hash.
-    pub fn sum(&self) -> u64 {
-        hash(self.iter().copied())
-    }
+/// The hash of a packed key.
+pub fn sum(packed: &[u32]) -> u64 {
+    hash(packed.iter().copied())
 }
 
 #[inline(always)]

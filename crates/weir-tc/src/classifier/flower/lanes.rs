@@ -8,15 +8,21 @@
 //! instruction; the loop is the same.
 #![allow(unsafe_code)] // calls functions made for processors with AVX2
 
+use weir_packet::Packet;
+use weir_packet::batch::BATCH;
+use weir_sync::bits::set_bits;
+use weir_sync::rcu::Guard;
 use weir_sync::sieve::{MIX, View, fold, spot_of};
 
+use super::Filter;
 use super::key::{Mask, factor};
+use super::mask::{List, Scratch};
 
-/// Packets looked up side by side.
-pub const GROUP: usize = 32;
+/// Packets looked up side by side: those of a batch, a lane each.
+pub const GROUP: usize = BATCH;
 
 /// A number of each packet.
-type Lanes = [u64; GROUP];
+pub type Lanes = [u64; GROUP];
 
 /// The hash of each packet's key, folded.
 pub type Sums = [u32; GROUP];
@@ -63,47 +69,39 @@ pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
     })
 }
 
-/// Calls a function made for processors with AVX2, or the same without.
-macro_rules! by_processor {
-    ($function:ident($($argument:expr),*), $plain:ident) => {{
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2")
-            && std::arch::is_x86_feature_detected!("bmi2")
-        {
-            // SAFETY: the processor has what the function is made for.
-            return unsafe { avx2::$function($($argument),*) };
-        }
-        $plain(plain, $($argument),*)
-    }};
-}
-
-/// The hashes, folded, of the packets' keys under the mask of these halves. Where their sieve is
-/// far, asks for what [`pass`] will read of it.
+/// [`List::find_group`], as fast as the processor can.
 #[inline]
-pub fn sums(halves: &[Half], columns: &[Column], view: Option<View<'_>>, sums: &mut Sums) {
-    by_processor!(sums(halves, columns, view, sums), sums_by)
+pub fn find_group<'g>(
+    list: &'g List,
+    packets: (&[Packet], u64),
+    scratch: &mut Scratch,
+    guard: &'g Guard,
+    found: impl FnMut(usize, &'g Filter),
+) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+    {
+        // SAFETY: the processor has what the function is made for.
+        return unsafe { avx2::find_group(list, packets, scratch, guard, found) };
+    }
+    list.find_group(plain, packets, scratch, guard, found);
 }
 
-/// The packets, a bit each, that may have a filter under the mask whose sieve it is.
-#[inline]
-pub fn pass(sums: &Sums, view: View<'_>) -> u32 {
-    by_processor!(pass(sums, view), pass_by)
-}
+/// Multiplies numbers of 32 bits.
+pub trait Product: Fn(&Lanes, u32) -> Lanes + Copy {}
 
-/// Products of numbers of 32 bits.
+impl<F: Fn(&Lanes, u32) -> Lanes + Copy> Product for F {}
+
 #[inline(always)]
 fn plain(lanes: &Lanes, factor: u32) -> Lanes {
     lanes.map(|lane| lane * u64::from(factor))
 }
 
+/// The hashes, folded, of the packets' keys under the mask of these halves.
 #[inline(always)]
-fn sums_by(
-    product: impl Fn(&Lanes, u32) -> Lanes + Copy,
-    halves: &[Half],
-    columns: &[Column],
-    view: Option<View<'_>>,
-    out: &mut Sums,
-) {
+pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mut Sums) {
     let mut sums = [0_u64; GROUP];
     for half in halves {
         let Some(column) = columns.get(usize::from(half.column)) else {
@@ -122,14 +120,20 @@ fn sums_by(
     for lane in 0..GROUP {
         out[lane] = fold(sums[lane]) as u32;
     }
-    if let Some(view) = view.filter(View::is_far) {
+}
+
+/// Asks for what [`pass`] will read of a sieve for the packets with a bit in `wanted`, if that is far.
+#[inline(always)]
+pub fn ask(sums: &Sums, wanted: u64, view: View<'_>) {
+    if view.is_far() {
         // The word's place is in the sum itself.
-        out.iter().for_each(|&sum| view.prefetch((sum, 0)));
+        set_bits(wanted).for_each(|lane| view.prefetch((sums[lane], 0)));
     }
 }
 
+/// The packets, a bit each, that may have a filter under the mask whose sieve it is.
 #[inline(always)]
-fn pass_by(product: impl Fn(&Lanes, u32) -> Lanes + Copy, sums: &Sums, view: View<'_>) -> u32 {
+pub fn pass(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
     let mut folded = [0; GROUP];
     for lane in 0..GROUP {
         folded[lane] = u64::from(sums[lane]);
@@ -137,7 +141,7 @@ fn pass_by(product: impl Fn(&Lanes, u32) -> Lanes + Copy, sums: &Sums, view: Vie
     let mixed = product(&folded, MIX);
     let mut pass = 0;
     for lane in 0..GROUP {
-        pass |= (view.test(spot_of(folded[lane], mixed[lane])) as u32) << lane;
+        pass |= (view.test(spot_of(folded[lane], mixed[lane])) as u64) << lane;
     }
     pass
 }
@@ -147,20 +151,16 @@ mod avx2 {
     use super::*;
     use std::arch::x86_64::*;
 
-    #[target_feature(enable = "avx2,bmi2")]
-    pub fn sums(halves: &[Half], columns: &[Column], view: Option<View<'_>>, sums: &mut Sums) {
-        sums_by(
-            |lanes, factor| product(lanes, factor),
-            halves,
-            columns,
-            view,
-            sums,
-        )
-    }
-
-    #[target_feature(enable = "avx2,bmi2")]
-    pub fn pass(sums: &Sums, view: View<'_>) -> u32 {
-        pass_by(|lanes, factor| product(lanes, factor), sums, view)
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    pub fn find_group<'g>(
+        list: &'g List,
+        packets: (&[Packet], u64),
+        scratch: &mut Scratch,
+        guard: &'g Guard,
+        found: impl FnMut(usize, &'g Filter),
+    ) {
+        let product = |lanes: &Lanes, factor: u32| product(lanes, factor);
+        list.find_group(product, packets, scratch, guard, found)
     }
 
     #[target_feature(enable = "avx2")]

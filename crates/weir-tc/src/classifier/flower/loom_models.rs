@@ -44,13 +44,9 @@ impl World {
     }
 
     fn filter(&self, under: &Arc<UnderMask>, handle: u32) -> Arc<Filter> {
-        Arc::new(Filter {
-            handle,
-            flags: AtomicU32::new(0),
-            packed: under.mask.pack(&key(handle as u8)),
-            under: under.clone(),
-            exts: Exts::default(),
-        })
+        let packed = under.mask.pack(&key(handle as u8));
+        let keyed = Keyed::new(handle, under.clone(), &packed);
+        Arc::new(Filter::new(keyed, Exts::default()))
     }
 
     fn add(&self, handle: u32) -> Arc<Filter> {
@@ -62,8 +58,8 @@ impl World {
 
     fn delete(&self, filter: &Arc<Filter>) {
         let guard = self.domain.pin();
-        filter.under.remove(filter, &guard);
-        self.masks.put(&filter.under, &guard);
+        filter.under().remove(filter, &guard);
+        self.masks.put(filter.under(), &guard);
     }
 
     fn find(&self, handle: u32) -> Option<u32> {
@@ -72,7 +68,7 @@ impl World {
             .masks
             .list(&guard)
             .find(&key(handle as u8).flow, &guard);
-        found.map(|filter| filter.handle)
+        found.map(|filter| filter.keyed.handle)
     }
 }
 
@@ -101,7 +97,7 @@ fn two_make_one_mask() {
         };
         let one = world.add(1);
         let two = other.join().unwrap();
-        assert!(Arc::ptr_eq(&one.under, &two));
+        assert!(Arc::ptr_eq(one.under(), &two));
         assert_eq!(world.find(1), Some(1));
         world.delete(&one);
         assert!(!world.masks.list(&world.domain.pin()).is_empty());

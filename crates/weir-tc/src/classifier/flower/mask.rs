@@ -7,7 +7,7 @@
 //!
 //! In front of each mask's table stands a sieve that knows most keys which are not in it ([`Sieve`]):
 //! few octets a filter, so that what matches nothing never leaves the near caches. Packets of a batch
-//! are looked up together ([`List::find_group`]): their keys' hashes under a mask are computed side by
+//! are looked up together (`lanes::find_group`): their keys' hashes under a mask are computed side by
 //! side, and the memory behind what passes the sieves is asked for before any of it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,20 +16,23 @@ use std::sync::{Arc, PoisonError};
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
-use weir_sync::hash::{RcuHash, RcuSet};
+use weir_sync::bits::set_bits;
+use weir_sync::hash::{RcuHash, RcuSet, Reached, Search};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
-use weir_sync::primitive::{CachePadded, Mutex, MutexGuard, prefetch};
+use weir_sync::primitive::{CachePadded, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, fold, spot};
 
 use super::Filter;
-use super::key::{Key, Mask, Packed, half, keys_of};
-use super::lanes::{self, Column, GROUP, Half, Sums};
+use super::key::{Key, Mask, Packed, keys_of, sum};
+use super::keyed::WITHIN;
+use super::lanes::{self, Column, GROUP, Half, Product, Sums};
+use super::shape::Shapes;
 
 /// Odd numbers that a folded hash is multiplied with; see [`place_of`].
 const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
 
-/// Where a hash of [`Packed::sum`] is found.
+/// Where a hash of [`sum`] is found.
 #[inline(always)]
 pub(super) fn place(sum: u64) -> u64 {
     place_of(fold(sum) as u32)
@@ -62,9 +65,14 @@ const fn inverse(odd: u32) -> u32 {
     inverse
 }
 
+/// The ranges of a filter's key.
+fn ranges_of(filter: &Filter) -> u64 {
+    filter.under().mask.ranges_of(filter.packed())
+}
+
 /// Whether two filters under a mask have the same key.
 fn same_key(a: &Filter, b: &Filter) -> bool {
-    a.packed == b.packed
+    a.packed() == b.packed()
 }
 
 /// The ranges of the filters under a mask that has ranges.
@@ -84,6 +92,8 @@ struct Ranges {
 pub struct UnderMask {
     /// The mask.
     pub mask: Mask,
+    /// How what filters match is shown.
+    pub shapes: Shapes,
     /// Filters by key. The set grows, and the sieve is filled, without a look at them: of a million none
     /// would be in a cache.
     filters: RcuSet<Filter>,
@@ -103,6 +113,7 @@ impl UnderMask {
     fn new(domain: &Domain, mask: &Key) -> Arc<Self> {
         Arc::new(Self {
             mask: Mask::new(*mask),
+            shapes: Shapes::default(),
             filters: RcuSet::new(domain),
             wholes: RcuHash::new(domain),
             sieve: Sieve::new(domain),
@@ -164,15 +175,15 @@ impl UnderMask {
         let masked = self.mask.masked(keys, ranges);
         let sum = sum.wrapping_add(self.mask.sum_of_ranges(ranges));
         self.filters
-            .find(place(sum), |filter| masked.is(&filter.packed), guard)
+            .find(place(sum), |filter| masked.is(filter.packed()), guard)
     }
 
     /// Puts a filter into the table by `put`, which gets its place, for the sieve to know it.
     fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce(u64) -> R) -> R {
-        let whole = filter.packed.sum();
+        let whole = sum(filter.packed());
         let sum = match self.mask.ranges {
             0 => whole,
-            _ => self.mask.sum(&filter.packed),
+            _ => self.mask.sum(filter.packed()),
         };
         let put = || put(place(whole));
         self.sieve.add(sum, guard, put, |each| {
@@ -184,7 +195,7 @@ impl UnderMask {
                 }
                 Some(each) => {
                     let filters = self.filters.iter(guard);
-                    filters.for_each(|filter| each(self.mask.sum(&filter.packed)));
+                    filters.for_each(|filter| each(self.mask.sum(filter.packed())));
                 }
                 None => {}
             }
@@ -192,11 +203,16 @@ impl UnderMask {
         })
     }
 
-    /// Packs a key, and asks for the memory that [`insert`](Self::insert) reads first.
+    /// Packs a key, and asks for the memory that [`insert`](Self::insert) reads and writes.
     pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
+        let sum = sum(&packed);
         let reader = self.filters.reader(guard);
-        let _ = reader.and_then(|reader| reader.search(place(packed.sum())));
+        if let Some(search) = reader.and_then(|reader| reader.search(place(sum))) {
+            search.before_insertion();
+        }
+        // With ranges it is another word.
+        self.sieve.view(guard).prefetch(spot(sum));
         packed
     }
 
@@ -220,7 +236,7 @@ impl UnderMask {
     /// Takes a filter out.
     pub fn remove(&self, filter: &Arc<Filter>, guard: &Guard) {
         self.filters
-            .remove(place(filter.packed.sum()), filter, guard);
+            .remove(place(sum(filter.packed())), filter, guard);
         self.change_ranges(guard, |order| {
             order.remove(filter);
         });
@@ -231,8 +247,8 @@ impl UnderMask {
         self.sift(new, guard, |place| {
             self.filters.insert(place, new.clone(), same_key, guard);
         });
-        if old.packed != new.packed {
-            self.filters.remove(place(old.packed.sum()), old, guard);
+        if old.packed() != new.packed() {
+            self.filters.remove(place(sum(old.packed())), old, guard);
         }
         self.change_ranges(guard, |order| {
             if let Some(place) = order.remove(old) {
@@ -262,14 +278,14 @@ impl UnderMask {
 
 impl Ranges {
     fn add(&mut self, filter: &Filter, place: u64) {
-        let range = filter.under.mask.ranges_of(&filter.packed);
+        let range = self::ranges_of(filter);
         self.filters.entry(range).or_default().insert(place);
-        self.places.insert(filter.handle, place);
+        self.places.insert(filter.keyed.handle, place);
     }
 
     fn remove(&mut self, filter: &Filter) -> Option<u64> {
-        let range = filter.under.mask.ranges_of(&filter.packed);
-        let place = self.places.remove(&filter.handle)?;
+        let range = self::ranges_of(filter);
+        let place = self.places.remove(&filter.keyed.handle)?;
         if let Some(all) = self.filters.get_mut(&range) {
             all.remove(&place);
             if all.is_empty() {
@@ -298,8 +314,19 @@ impl Entry {
     }
 }
 
+/// Whether the columns hold a key in a lane.
+#[inline(always)]
+fn is_at(columns: [&Column; WITHIN], lane: usize, key: [u32; WITHIN]) -> bool {
+    let differences = columns.into_iter().zip(key);
+    let differences = differences.map(|(column, half)| column[lane % GROUP] ^ half);
+    differences.fold(0, |all, difference| all | difference) == 0
+}
+
 /// Masks whose sieves are read side by side.
 const ABREAST: usize = 16;
+
+/// Fewer packets than these are looked up one by one.
+const FEW_PACKETS: u32 = 8;
 
 /// Memory for the look-up of batches, used again and again.
 pub struct Scratch {
@@ -310,7 +337,7 @@ pub struct Scratch {
     /// Of each mask the hashes of the keys under it.
     sums: Vec<Sums>,
     /// Of each mask the packets that passed its sieve.
-    passed: Vec<u32>,
+    passed: Vec<u64>,
     /// Most packets of the last group had a filter.
     dense: bool,
 }
@@ -331,8 +358,9 @@ impl Default for Scratch {
 pub struct List {
     /// In the order in which they came to be.
     masks: Vec<Entry>,
-    /// The halves of a key's words that some mask reads.
-    columns: Vec<u8>,
+    /// The halves of a key's words that some mask reads, and the bits that any does. Under a mask alone a
+    /// column holds what the filters' keys do.
+    columns: Vec<(u8, u32)>,
     /// What of a packet they need together.
     pub used: Used,
     /// Some mask has ranges.
@@ -344,16 +372,15 @@ impl List {
         let used = masks
             .iter()
             .fold(Used::BASIC, |used, under| used | under.mask.used);
-        let mut columns: Vec<u8> = masks
-            .iter()
-            .flat_map(|under| lanes::halves(&under.mask).map(|(place, _)| place))
-            .collect();
-        columns.sort_unstable();
-        columns.dedup();
+        let mut columns = BTreeMap::new();
+        for &(place, bits) in masks.iter().flat_map(|under| under.mask.halves()) {
+            *columns.entry(place).or_default() |= bits;
+        }
+        let columns: Vec<_> = columns.into_iter().collect();
         let entry = |under: Arc<UnderMask>| {
             let halves = lanes::halves(&under.mask);
             let halves = halves.map(|(place, half)| {
-                half.in_column(columns.partition_point(|&column| column < place))
+                half.in_column(columns.partition_point(|&(column, _)| column < place))
             });
             Entry {
                 halves: halves.collect(),
@@ -377,6 +404,12 @@ impl List {
         self.masks.is_empty()
     }
 
+    /// Where in a scratch the keys of the packet in a lane are.
+    #[inline(always)]
+    fn keys_at(&self, lane: usize) -> usize {
+        if self.ranged { lane % GROUP } else { 0 }
+    }
+
     /// The filter that matches a packet's keys: under the first mask that has one.
     #[inline]
     pub fn find<'g>(&'g self, keys: &FlowKeys, guard: &'g Guard) -> Option<&'g Filter> {
@@ -389,38 +422,43 @@ impl List {
         })
     }
 
-    /// [`find`](Self::find) for up to `GROUP` packets, those at `places`, their cache misses overlapped.
-    pub fn find_group<'g>(
+    /// [`find`](Self::find) for the packets of a batch with a bit in the number given, their cache misses
+    /// overlapped; tells `found` of those that have a filter. Called by [`lanes::find_group`], which has it
+    /// compiled once for each family of processors.
+    #[inline(always)]
+    pub(super) fn find_group<'g>(
         &'g self,
-        packets: &[Packet],
-        places: &[u8],
+        product: impl Product,
+        (packets, wanted): (&[Packet], u64),
         scratch: &mut Scratch,
         guard: &'g Guard,
-    ) -> [Option<&'g Filter>; GROUP] {
-        let mut found = [None; GROUP];
-        let places = &places[..places.len().min(GROUP)];
-        let count = places.len();
-        if count < GROUP / 4 {
-            for (found, &place) in found.iter_mut().zip(places) {
+        mut found: impl FnMut(usize, &'g Filter),
+    ) {
+        let count = wanted.count_ones();
+        if count < FEW_PACKETS {
+            for lane in set_bits(wanted) {
                 let [keys, ..] = &mut scratch.keys;
-                keys_of(&packets[usize::from(place)], self.used, keys);
-                *found = self.find(keys, guard);
+                keys_of(&packets[lane], self.used, keys);
+                if let Some(filter) = self.find(keys, guard) {
+                    found(lane, filter);
+                }
             }
-            return found;
+            return;
         }
         if scratch.columns.len() < self.columns.len() {
             scratch.columns.resize(self.columns.len(), [0; GROUP]);
         }
-        for (lane, &at) in places.iter().enumerate() {
-            let keys = &mut scratch.keys[if self.ranged { lane } else { 0 }];
-            keys_of(&packets[usize::from(at)], self.used, keys);
+        for lane in set_bits(wanted) {
+            let keys = &mut scratch.keys[self.keys_at(lane)];
+            keys_of(&packets[lane], self.used, keys);
             let halves = keys.halves();
-            for (column, &place) in scratch.columns.iter_mut().zip(&self.columns) {
-                column[lane] = half(halves, place);
+            for (column, &(place, bits)) in scratch.columns.iter_mut().zip(&self.columns) {
+                if let Some(&half) = halves.get(usize::from(place)) {
+                    column[lane] = half & bits;
+                }
             }
         }
-        // Lanes without a packet hold what was there before.
-        let all = u32::MAX >> (32 - count);
+        // Other lanes hold what was there before.
         if scratch.sums.len() < self.masks.len() {
             scratch.sums.resize(self.masks.len(), [0; GROUP]);
         }
@@ -431,39 +469,55 @@ impl List {
         let sums = scratch.sums.chunks_mut(ABREAST);
         for (masks, sums) in self.masks.chunks(ABREAST).zip(sums) {
             for (entry, sums) in masks.iter().zip(&mut *sums) {
-                let view = sifted.then(|| entry.under.sieve.view(guard));
-                lanes::sums(&entry.halves, &scratch.columns, view, sums);
+                lanes::sums(product, &entry.halves, &scratch.columns, sums);
+                if sifted {
+                    lanes::ask(sums, wanted, entry.under.sieve.view(guard));
+                }
             }
             let passed = masks.iter().zip(sums).map(|(entry, sums)| match sifted {
-                true => lanes::pass(sums, entry.under.sieve.view(guard)) & all,
-                false => all,
+                true => lanes::pass(product, sums, entry.under.sieve.view(guard)) & wanted,
+                false => wanted,
             });
             scratch.passed.extend(passed);
         }
+        let mut hits = 0;
         if scratch.passed.iter().any(|&passed| passed != 0) {
-            self.settle(packets, places, scratch, &mut found, guard);
+            let found = |lane, filter| {
+                hits += 1;
+                found(lane, filter);
+            };
+            self.settle(packets, scratch, guard, found);
         }
-        scratch.dense = found.iter().flatten().count() > count / 2;
-        found
+        scratch.dense = hits > count / 2;
     }
 
-    /// Looks packets up under the masks whose sieves they passed.
+    /// Looks packets up under the masks whose sieves they passed; tells `found` of those that have a
+    /// filter, by their lanes.
+    #[inline(always)]
     fn settle<'g>(
         &'g self,
         packets: &[Packet],
-        places: &[u8],
         scratch: &mut Scratch,
-        found: &mut [Option<&'g Filter>; GROUP],
         guard: &'g Guard,
+        mut found: impl FnMut(usize, &'g Filter),
     ) {
         // Each stage asks for what the next one reads: slots, filters. A packet whose slots say that a
         // sieve was wrong goes on with the next mask it passed.
-        let mut reached = [const { None }; GROUP];
-        let mut ranged = 0;
-        let mut open = u32::MAX;
+        let (Some(first), Some(columns)) = (
+            self.masks.first(),
+            scratch.columns.get(..self.columns.len()),
+        ) else {
+            return;
+        };
+        // Under one mask a column each of a key that lies in the filter.
+        let few = (self.masks.len() == 1 && columns.len() <= WITHIN)
+            .then(|| std::array::from_fn(|n| columns.get(n).unwrap_or(&[0; GROUP])));
+        let mut under = [first; GROUP];
+        let mut searches: [Option<Search<'g, Filter>>; GROUP] = [None; GROUP];
+        let mut reached: [Option<Reached<'g, Filter>>; GROUP] = [None; GROUP];
+        let (mut open, mut done, mut left) = (u64::MAX, 0_u64, 0);
         while open != 0 {
             let mut begun = 0;
-            let mut searches = [const { None }; GROUP];
             let sums = scratch.sums.iter();
             for ((entry, passed), sums) in self.masks.iter().zip(&mut scratch.passed).zip(sums) {
                 let now = *passed & open & !begun;
@@ -472,73 +526,64 @@ impl List {
                 }
                 begun |= now;
                 if entry.under.mask.ranges != 0 {
-                    ranged |= now;
+                    left |= now;
                     continue;
                 }
                 *passed &= !now;
-                let Some(reader) = entry.under.filters.reader(guard) else {
-                    continue;
-                };
-                for lane in bits(now) {
-                    let search = reader.search(place_of(sums[lane]));
-                    searches[lane] = search.map(|search| (entry, search));
+                let reader = entry.under.filters.reader(guard);
+                for lane in set_bits(now) {
+                    let place = place_of(sums[lane]);
+                    searches[lane] = reader.as_ref().and_then(|reader| reader.search(place));
+                    under[lane] = entry;
                 }
             }
             open = 0;
-            for lane in bits(begun) {
-                let Some((entry, search)) = searches[lane].take() else {
-                    continue;
-                };
-                match search.reach() {
-                    Some(at) => {
-                        // The first line is asked for.
-                        let start = at.address().cast::<[u8; 64]>();
-                        prefetch(start.wrapping_add(1));
-                        reached[lane] = Some((entry, at));
-                    }
+            for lane in set_bits(begun & !left) {
+                reached[lane] = searches[lane].and_then(Search::reach);
+                match &reached[lane] {
+                    Some(_) => done |= 1 << lane,
                     None => open |= 1 << lane,
                 }
             }
         }
-        for lane in 0..GROUP {
-            if let Some((entry, reached)) = reached[lane].take() {
-                let is_it = |filter: &Filter| entry.is(&scratch.columns, lane, &filter.packed);
-                found[lane] = reached.finish(is_it);
-            }
-        }
-        // What is left to look at, seldom: masks with ranges, and those behind one whose filter was
-        // another's.
-        let left = scratch
+        // Seldom a packet is looked at alone: under masks with ranges, and those behind one whose filter
+        // was another's.
+        left = scratch
             .passed
             .iter()
-            .fold(ranged, |left, passed| left | passed);
-        for lane in bits(left) {
-            let (Some(&place), None) = (places.get(lane), found[lane]) else {
-                continue;
+            .fold(left, |left, passed| left | passed);
+        for lane in set_bits(done) {
+            let is_it = |filter: &Filter| match few {
+                Some(few) => filter
+                    .keyed
+                    .within()
+                    .is_some_and(|key| is_at(few, lane, key)),
+                None => under[lane].is(columns, lane, filter.packed()),
             };
-            let keys = &mut scratch.keys[if self.ranged { lane } else { 0 }];
+            let filter = reached[lane].and_then(|reached| reached.finish(is_it));
+            if let Some(filter) = filter {
+                found(lane, filter);
+                left &= !(1 << lane);
+            }
+        }
+        for lane in set_bits(left) {
+            let keys = &mut scratch.keys[self.keys_at(lane)];
             if !self.ranged {
-                keys_of(&packets[usize::from(place)], self.used, keys);
+                keys_of(&packets[lane], self.used, keys);
             }
             let mut masks = self.masks.iter().zip(&scratch.passed);
-            found[lane] = masks.find_map(|(entry, passed)| match passed >> lane & 1 {
+            let filter = masks.find_map(|(entry, passed)| match passed >> lane & 1 {
                 0 => None,
                 _ => {
                     let sum = entry.under.mask.sum_of(keys);
                     entry.under.find(keys, sum, guard)
                 }
             });
+            if let Some(filter) = filter {
+                found(lane, filter);
+            }
         }
     }
-}
-
-/// The places of a number's bits.
-fn bits(mut number: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = number.trailing_zeros();
-        number &= number.wrapping_sub(1);
-        (place < 32).then_some(place as usize)
-    })
 }
 
 /// Masks compared one by one with that of a new filter.

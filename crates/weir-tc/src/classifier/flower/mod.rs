@@ -20,9 +20,11 @@
 pub mod dump;
 mod enc_opts;
 pub mod key;
+mod keyed;
 mod lanes;
 pub mod mask;
 pub mod parse;
+mod shape;
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -33,7 +35,6 @@ mod tests;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{self, flower as attr};
@@ -43,7 +44,7 @@ use weir_sync::gate::Gate;
 use weir_sync::rcu::{Domain, Guard};
 
 use self::key::Packed;
-use self::lanes::GROUP;
+use self::keyed::Keyed;
 use self::mask::{Masks, UnderMask};
 use self::parse::Masked;
 use super::exts::{self, Exts};
@@ -69,42 +70,54 @@ const EXTS: exts::Attrs = exts::Attrs {
 /// Highest handle given without being asked for (`INT_MAX`).
 const HANDLE_MAX: u32 = i32::MAX as u32;
 
-/// A filter.
+/// A filter; a line in memory, with the counts of references in front. Its own flags are among those of what
+/// all filters carry.
 pub struct Filter {
-    /// Handle in the instance.
-    pub handle: u32,
-    /// `TCA_CLS_FLAGS_*`, [`DELETED`] and [`WHOLE`].
-    flags: AtomicU32,
-    /// Its mask, with the filters beside it.
-    under: Arc<UnderMask>,
-    /// The key under the mask.
-    pub packed: Packed,
+    /// Handle, mask and key.
+    keyed: Keyed,
     exts: Exts,
 }
 
+const _: () = assert!(size_of::<Filter>() <= 64 - 2 * size_of::<usize>());
+
 /// The filter is out of the tables.
-const DELETED: u32 = 1 << 31;
+const DELETED: u32 = 1 << 16;
 /// Its key as given has bits outside the mask: it is kept apart, with the mask.
-const WHOLE: u32 = 1 << 30;
+const WHOLE: u32 = 1 << 17;
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        if *self.flags.get_mut() & WHOLE != 0 {
-            self.under.drop_whole(self);
+        if self.exts.flags() & WHOLE != 0 {
+            self.under().drop_whole(self);
         }
     }
 }
 
 impl Filter {
+    fn new(keyed: Keyed, exts: Exts) -> Self {
+        Self { keyed, exts }
+    }
+
     /// Whether the caller is the one who takes it out of the tables.
     fn delete(&self) -> bool {
-        self.flags.fetch_or(DELETED, AcqRel) & DELETED == 0
+        self.exts.set_flags(DELETED) & DELETED == 0
+    }
+
+    /// Its mask, with the filters beside it.
+    fn under(&self) -> &Arc<UnderMask> {
+        self.keyed.under()
+    }
+
+    /// The key under the mask.
+    #[inline]
+    fn packed(&self) -> &[u32] {
+        self.keyed.packed()
     }
 }
 
 impl std::fmt::Debug for Filter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "flower handle {:#x}", self.handle)
+        self.keyed.fmt(f)
     }
 }
 
@@ -141,9 +154,11 @@ impl Flower {
         if !filter.delete() {
             return Err(Error::new(ENOENT));
         }
-        filter.under.remove(filter, env.guard);
-        self.handles.remove(filter.handle, filter);
-        self.masks.put(&filter.under, env.guard);
+        filter.exts.prefetch();
+        filter.under().remove(filter, env.guard);
+        filter.exts.prefetch_release();
+        self.handles.remove(filter.keyed.handle, filter);
+        self.masks.put(filter.under(), env.guard);
         filter.exts.release(env);
         Ok(())
     }
@@ -160,7 +175,7 @@ impl Flower {
     ) -> Result<Arc<Filter>, Error> {
         let env = change.env;
         let (near, packed) = near.unzip();
-        let old_under = old.map(|old| &old.under);
+        let old_under = old.map(|old| old.under());
         let under = match self.masks.get(&masked.mask, old_under, near, env.guard) {
             Ok(under) => under,
             Err(error) => {
@@ -175,7 +190,7 @@ impl Flower {
             Err(error)
         };
         let handle = match old {
-            Some(old) => Ok(old.handle),
+            Some(old) => Ok(old.keyed.handle),
             None if change.handle == 0 => self.handles.reserve(None, HANDLE_MAX),
             None => self.handles.reserve(Some(change.handle), change.handle),
         };
@@ -188,14 +203,10 @@ impl Flower {
         let packed = packed.filter(|_| near.is_some_and(|near| Arc::ptr_eq(near, &under)));
         let packed = packed.unwrap_or_else(|| under.mask.pack(&masked.key));
         let whole = masked.is_whole();
-        let filter = Arc::new(Filter {
-            handle,
-            flags: AtomicU32::new(if whole { flags | WHOLE } else { flags }),
-            under,
-            packed,
-            exts: exts.commit(),
-        });
-        let under = &filter.under;
+        let exts = exts.commit();
+        exts.set_flags(if whole { flags | WHOLE } else { flags });
+        let filter = Arc::new(Filter::new(Keyed::new(handle, under, &packed), exts));
+        let under = filter.under();
         if whole {
             under.keep_whole(&filter, masked.key, env.guard);
         }
@@ -219,11 +230,11 @@ impl Flower {
     }
 
     fn exchange(&self, old: &Arc<Filter>, new: &Arc<Filter>, env: &Env<'_>) -> Result<(), Error> {
-        if !old.delete() || !self.handles.replace(old.handle, old, new.clone()) {
+        if !old.delete() || !self.handles.replace(old.keyed.handle, old, new.clone()) {
             return Err(Error::new(EAGAIN));
         }
-        new.under.replace(old, new, env.guard);
-        self.masks.put(&old.under, env.guard);
+        new.under().replace(old, new, env.guard);
+        self.masks.put(old.under(), env.guard);
         old.exts.release(env);
         Ok(())
     }
@@ -245,7 +256,7 @@ impl Classifier for Flower {
         match self.find(cx, packet) {
             Some(filter) => {
                 let hit = Hit {
-                    handle: filter.handle,
+                    handle: filter.keyed.handle,
                     exts: &filter.exts,
                 };
                 hit.run(cx, packet, out)
@@ -257,33 +268,28 @@ impl Classifier for Flower {
     fn find_batch<'g>(
         &'g self,
         packets: &[Packet],
-        mut wanted: u64,
+        wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
         hits: &mut Hits<'g>,
-    ) -> bool {
+    ) -> Option<u64> {
         let list = self.masks.list(guard);
-        while wanted != 0 && !list.is_empty() {
-            let (mut places, mut count) = ([0; GROUP], 0);
-            while wanted != 0 && count < GROUP {
-                places[count] = wanted.trailing_zeros() as u8;
-                wanted &= wanted - 1;
-                count += 1;
-            }
-            let places = &places[..count];
-            let found = list.find_group(packets, places, &mut lookup.flower, guard);
-            for (&place, filter) in places.iter().zip(found) {
-                let place = usize::from(place);
-                if let (Some(filter), Some(hit)) = (filter, hits.get_mut(place)) {
-                    filter.exts.prefetch();
-                    *hit = Some(Hit {
-                        handle: filter.handle,
-                        exts: &filter.exts,
-                    });
-                }
-            }
+        let mut matched = 0;
+        if list.is_empty() {
+            return Some(matched);
         }
-        true
+        let found = |at: usize, filter: &'g Filter| {
+            if let Some(hit) = hits.get_mut(at) {
+                filter.exts.prefetch();
+                *hit = Some(Hit {
+                    handle: filter.keyed.handle,
+                    exts: &filter.exts,
+                });
+                matched |= 1 << at;
+            }
+        };
+        lanes::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
+        Some(matched)
     }
 
     fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {
@@ -394,7 +400,7 @@ impl Classifier for Flower {
 
 impl super::Filter for Filter {
     fn handle(&self) -> u32 {
-        self.handle
+        self.keyed.handle
     }
 
     fn exts(&self) -> &Exts {
@@ -411,17 +417,24 @@ impl super::Filter for Filter {
             if self.exts.classid != 0 {
                 w.put_u32(attr::CLASSID, self.exts.classid);
             }
-            let mask = &self.under.mask;
-            let whole = self.flags.load(Relaxed) & WHOLE != 0;
-            match self.under.whole(self, env.guard).filter(|_| whole) {
+            let under = self.under();
+            let UnderMask { mask, shapes, .. } = &**under;
+            let whole = match self.exts.flags() & WHOLE {
+                0 => None,
+                _ => under.whole(self, env.guard),
+            };
+            match whole {
                 Some(key) => dump::dump(w, env.host, key, &mask.key),
-                None => dump::dump(w, env.host, &mask.unpack(&self.packed), &mask.key),
+                None => shapes.dump(w, env.host, mask, self.packed()),
             }
         }
-        w.put_u32(attr::FLAGS, self.flags.load(Relaxed) & !(DELETED | WHOLE));
-        if !terse {
-            w.put_u32(attr::IN_HW_COUNT, 0);
-        }
+        let flags = self.exts.flags() & !(DELETED | WHOLE);
+        w.put_piece::<16>(|end| {
+            end.put(attr::FLAGS, flags.to_ne_bytes());
+            if !terse {
+                end.put(attr::IN_HW_COUNT, [0; 4]);
+            }
+        });
         self.exts.dump(w, EXTS, terse, env);
         w.end(options);
     }

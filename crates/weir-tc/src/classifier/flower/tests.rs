@@ -413,7 +413,7 @@ fn keys_spread() {
     };
     let mut places = vec![0_u32; 1 << 14];
     let mut hashes: Vec<u64> = (0..10_000_u64)
-        .map(|n| super::mask::place(packed(n.swap_bytes() >> 40).sum()))
+        .map(|n| super::mask::place(super::key::sum(&packed(n.swap_bytes() >> 40))))
         .inspect(|hash| places[(hash >> 50) as usize] += 1)
         .collect();
     hashes.sort_unstable();

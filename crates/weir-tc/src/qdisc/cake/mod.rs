@@ -531,7 +531,7 @@ impl Cake {
                 return None;
             }
             if self.time_next > now && self.failsafe_next > now {
-                q.overlimits += 1;
+                q.note().overlimits += 1;
                 q.watchdog(self.next_turn());
                 return None;
             }
@@ -614,11 +614,11 @@ impl Qdisc for Cake {
         };
         if self.tins[at].backlog == 0 {
             self.tins[at].time_next = self.tins[at].time_next.max(now);
-            if self.load.len == 0 {
+            if q.waiting(self.load).len == 0 {
                 if self.time_next < now {
                     (self.time_next, self.failsafe_next) = (now, now);
                 } else if self.time_next > now && self.failsafe_next > now {
-                    q.overlimits += 1;
+                    q.note().overlimits += 1;
                     q.watchdog(self.next_turn());
                 }
             }

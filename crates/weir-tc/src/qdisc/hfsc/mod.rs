@@ -393,7 +393,7 @@ impl Hfsc {
             .min_by_key(|number| self.class(*number).deadline_at)
     }
 
-    /// The leaf whose share is next (`vttree_get_minvt`).
+    /// The leaf whose share is next (`vttree_get_minvt`); the root while it has no classes.
     fn next_share(&mut self, now: u64) -> Option<u32> {
         let mut number = self.root;
         if self.class(number).children_fit > now {
@@ -407,7 +407,7 @@ impl Hfsc {
             let above = self.class_mut(parent);
             above.vt_min = above.vt_min.max(vt);
         }
-        Some(number).filter(|number| *number != self.root)
+        Some(number)
     }
 
     /// A class has nothing left (`hfsc_qlen_notify`).
@@ -504,7 +504,7 @@ impl Qdisc for Hfsc {
         let now = ns_to_ticks(q.now());
         let urgent = self.most_urgent(now);
         let Some(number) = urgent.or_else(|| self.next_share(now)) else {
-            q.overlimits += 1;
+            q.note().overlimits += 1;
             let eligible = self.eligible.0.first().map(|(at, _)| *at);
             let fits = Some(self.class(self.root).children_fit).filter(|fit| *fit != 0);
             let next = [eligible.filter(|at| *at != 0), fits]

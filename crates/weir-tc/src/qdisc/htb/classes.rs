@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use weir_packet::Packet;
+use weir_sync::bits::set_bits;
 
 use crate::block::Block;
 use crate::qdisc::bits::Bits;
@@ -56,7 +57,9 @@ pub struct Class {
     /// Its parent's number.
     pub parent: Option<NonZero<u32>>,
     /// How many children it has.
-    pub children: u32,
+    pub children: u16,
+    /// Minor number of its id.
+    minor: u16,
     /// 0 of a leaf; an inner one's is one less than its parent's.
     pub level: u8,
     /// What it is sure of.
@@ -121,6 +124,7 @@ impl Class {
         Self {
             parent: parent.and_then(NonZero::new),
             children: 0,
+            minor: 0,
             level: 0,
             rate: Rate::default(),
             ceil: Rate::default(),
@@ -144,6 +148,25 @@ impl Class {
             lends: 0,
             borrows: 0,
         }
+    }
+
+    /// Pays for a packet that left at `level`; whether that changes its mode.
+    #[inline]
+    fn charge(&mut self, now: i64, level: usize, len: u32) -> bool {
+        self.bytes = self.bytes.wrapping_add(u64::from(len));
+        self.packets = self.packets.wrapping_add(1);
+        let earned = (now - self.at).min(DEBT);
+        let own = usize::from(self.level);
+        if own >= level {
+            self.lends = self.lends.wrapping_add(u32::from(own == level));
+            self.tokens = pay(self.tokens, self.buffer, earned, self.rate.time_of(len));
+        } else {
+            self.borrows = self.borrows.wrapping_add(1);
+            self.tokens += earned;
+        }
+        self.ctokens = pay(self.ctokens, self.cbuffer, earned, self.ceil.time_of(len));
+        self.at = now;
+        self.mode_after(0).0 != self.mode
     }
 
     /// `htb_class_mode`: the mode after `diff` ns more of credit, and how long until it can change.
@@ -186,23 +209,19 @@ pub struct Tree {
     minors: Vec<u32>,
     major: u32,
     levels: [Level; LEVELS],
-    /// Of each level, together as every packet meets them all: priorities whose row is not empty.
-    masks: [u8; LEVELS],
-    /// When to look at those that wait.
+    /// Rows that are not empty: a bit for each priority of level 0, then of level 1, and so on.
+    busy: u64,
+    /// When to look at those that wait, by level.
     next_events: [i64; LEVELS],
+    /// The first of them.
+    next_event: i64,
     now: i64,
-    /// Times a class could not send, since this was taken.
-    pub overlimits: u32,
 }
 
-/// Bits that are set, lowest first.
+/// The first bit of a level in [`Tree::busy`].
 #[inline]
-fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let lowest = mask.trailing_zeros() as usize;
-        mask &= mask.wrapping_sub(1);
-        (lowest < PRIOS).then_some(lowest)
-    })
+fn first_bit(level: usize) -> usize {
+    level * PRIOS
 }
 
 impl Tree {
@@ -265,10 +284,6 @@ impl Tree {
         self.classes.id(number).unwrap_or(0)
     }
 
-    fn minor(&self, number: u32) -> u16 {
-        self.id(number) as u16
-    }
-
     /// All numbers, in the order of dumps.
     pub fn numbers(&self) -> Vec<u32> {
         self.classes.numbers()
@@ -280,8 +295,9 @@ impl Tree {
     }
 
     /// Puts a class in.
-    pub fn insert(&mut self, classid: u32, class: Class) -> u32 {
+    pub fn insert(&mut self, classid: u32, mut class: Class) -> u32 {
         self.major = classid >> 16;
+        class.minor = classid as u16;
         if let Some(parent) = class.parent() {
             self.class_mut(parent).children += 1;
         }
@@ -298,9 +314,8 @@ impl Tree {
     pub fn remove(&mut self, number: u32) -> Option<Class> {
         self.deactivate(number);
         self.stop_waiting(number);
-        let minor = self.minor(number);
         let class = self.classes.remove(number)?;
-        self.minors[usize::from(minor)] = 0;
+        self.minors[usize::from(class.minor)] = 0;
         if let Some(parent) = class.parent() {
             self.class_mut(parent).children -= 1;
         }
@@ -346,24 +361,53 @@ impl Tree {
             class.mode = Mode::CanSend;
         }
         self.levels = Default::default();
-        (self.masks, self.next_events) = Default::default();
+        (self.busy, self.next_events, self.next_event) = Default::default();
     }
 
     /// `htb_activate`: the leaf has something to send.
     #[inline]
     pub fn activate(&mut self, number: u32) {
         let class = self.class_mut(number);
-        if class.activity == 0 {
-            class.activity = 1 << class.prio;
-            self.enter(number);
+        if class.activity != 0 {
+            return;
+        }
+        class.activity = 1 << class.prio;
+        match (class.mode, class.minor, class.prio) {
+            (Mode::CanSend, minor, prio) => self.enter_row(0, usize::from(prio), minor),
+            _ => self.enter(number),
+        }
+    }
+
+    /// A class that can send gets its turns at its level.
+    #[inline]
+    fn enter_row(&mut self, level: usize, prio: usize, minor: u16) {
+        self.busy |= 1 << (first_bit(level) + prio);
+        self.levels[level].row[prio].set.insert(minor);
+    }
+
+    /// It gets none any more.
+    #[inline]
+    fn leave_row(&mut self, level: usize, prio: usize, minor: u16) {
+        let row = &mut self.levels[level].row[prio];
+        if row.at == Some(minor) {
+            row.advance();
+        }
+        row.set.remove(minor);
+        if row.set.is_empty() {
+            self.busy &= !(1 << (first_bit(level) + prio));
         }
     }
 
     /// `htb_deactivate`: it has nothing left.
+    #[inline]
     pub fn deactivate(&mut self, number: u32) {
-        if self.class(number).activity != 0 {
-            self.withdraw(number);
-            self.class_mut(number).activity = 0;
+        let class = self.class_mut(number);
+        let mask = std::mem::take(&mut class.activity);
+        match (class.mode, class.minor, class.level) {
+            (Mode::CanSend, minor, 0) => {
+                set_bits(mask.into()).for_each(|prio| self.leave_row(0, prio, minor));
+            }
+            _ => self.withdraw(number, mask),
         }
     }
 
@@ -372,19 +416,16 @@ impl Tree {
     fn enter(&mut self, mut number: u32) {
         let mut mask = self.class(number).activity;
         while mask != 0 {
-            let (class, minor) = (self.class(number), self.minor(number));
-            let (mode, level) = (class.mode, usize::from(class.level));
+            let class = self.class(number);
+            let (mode, minor, level) = (class.mode, class.minor, usize::from(class.level));
             let Some(parent) = class.parent().filter(|_| mode == Mode::MayBorrow) else {
                 if mode == Mode::CanSend {
-                    self.masks[level] |= mask;
-                    for prio in bits(mask) {
-                        self.levels[level].row[prio].set.insert(minor);
-                    }
+                    set_bits(mask.into()).for_each(|prio| self.enter_row(level, prio, minor));
                 }
                 return;
             };
             let above = self.class_mut(parent);
-            for prio in bits(mask) {
+            for prio in set_bits(mask.into()) {
                 let feed = &mut above.feed(prio).set;
                 if !feed.is_empty() {
                     mask &= !(1 << prio);
@@ -396,29 +437,19 @@ impl Tree {
         }
     }
 
-    /// `htb_deactivate_prios`
-    fn withdraw(&mut self, mut number: u32) {
-        let mut mask = self.class(number).activity;
+    /// `htb_deactivate_prios`, with those priorities in which it had something to send.
+    fn withdraw(&mut self, mut number: u32, mut mask: u8) {
         while mask != 0 {
-            let (class, minor) = (self.class(number), self.minor(number));
-            let (mode, level) = (class.mode, usize::from(class.level));
+            let class = self.class(number);
+            let (mode, minor, level) = (class.mode, class.minor, usize::from(class.level));
             let Some(parent) = class.parent().filter(|_| mode == Mode::MayBorrow) else {
                 if mode == Mode::CanSend {
-                    for prio in bits(mask) {
-                        let row = &mut self.levels[level].row[prio];
-                        if row.at == Some(minor) {
-                            row.advance();
-                        }
-                        row.set.remove(minor);
-                        if row.set.is_empty() {
-                            self.masks[level] &= !(1 << prio);
-                        }
-                    }
+                    set_bits(mask.into()).for_each(|prio| self.leave_row(level, prio, minor));
                 }
                 return;
             };
             let above = self.class_mut(parent);
-            for prio in bits(mask) {
+            for prio in set_bits(mask.into()) {
                 let feed = above.feed(prio);
                 if feed.at == Some(minor) {
                     (feed.last, feed.at) = (minor, None);
@@ -434,7 +465,7 @@ impl Tree {
     }
 
     /// `htb_change_class_mode`: answers how long until the mode can change again.
-    fn update(&mut self, number: u32, diff: i64) -> i64 {
+    fn update(&mut self, q: &mut QueueCx<'_, '_, '_>, number: u32, diff: i64) -> i64 {
         let class = self.class_mut(number);
         let (mode, diff) = class.mode_after(diff);
         if mode == class.mode {
@@ -442,15 +473,14 @@ impl Tree {
         }
         if mode == Mode::CannotSend {
             class.overlimits = class.overlimits.wrapping_add(1);
-            self.overlimits += 1;
+            q.note().overlimits += 1;
         }
-        let class = self.class(number);
-        let (active, old) = (class.activity != 0, class.mode);
-        if active && old != Mode::CannotSend {
-            self.withdraw(number);
+        let (activity, old) = (class.activity, class.mode);
+        if old != Mode::CannotSend {
+            self.withdraw(number, activity);
         }
         self.class_mut(number).mode = mode;
-        if active && mode != Mode::CannotSend {
+        if mode != Mode::CannotSend {
             self.enter(number);
         }
         diff
@@ -461,23 +491,33 @@ impl Tree {
         let key = self.now.wrapping_add(delay.max(1));
         let level = usize::from(self.class(number).level);
         self.next_events[level] = self.next_events[level].min(key);
+        self.next_event = self.next_event.min(key);
         self.levels[level].waiting.insert(number, key);
     }
 
     /// `htb_do_events`: classes whose time has come change their mode; answers the next time.
-    fn events(&mut self, level: usize) -> Option<i64> {
+    fn events(&mut self, q: &mut QueueCx<'_, '_, '_>, level: usize) -> Option<i64> {
         while let Some((key, number)) = self.levels[level].waiting.first() {
             if key > self.now {
                 return Some(key);
             }
             self.levels[level].waiting.remove(number);
             let earned = (self.now - self.class(number).at).min(DEBT);
-            let wait = self.update(number, earned);
+            let wait = self.update(q, number, earned);
             if self.class(number).mode != Mode::CanSend {
                 self.wait(number, wait);
             }
         }
         None
+    }
+
+    /// Looks at those of a level that wait, if it is time.
+    fn look(&mut self, q: &mut QueueCx<'_, '_, '_>, level: usize) {
+        if self.now >= self.next_events[level] {
+            let event = self.events(q, level).unwrap_or(self.now + SECOND);
+            self.next_events[level] = event;
+            self.next_event = self.next_events.into_iter().fold(i64::MAX, i64::min);
+        }
     }
 
     /// The turns of a class's children, or of a level's row.
@@ -545,12 +585,12 @@ impl Tree {
         let mut start = self.leaf_in_turn(level, prio)?;
         let mut number = start;
         loop {
-            let (packet, left) = self.class(number).leaf.dequeue(q, total);
+            let now = self.now;
+            let class = self.class_mut(number);
+            let (packet, left) = class.leaf.dequeue(q, total);
             if let Some(packet) = packet {
-                let len = pkt_len(&packet);
-                let class = self.class_mut(number);
-                class.bytes = class.bytes.wrapping_add(u64::from(len));
-                class.packets = class.packets.wrapping_add(1);
+                let (len, parent) = (pkt_len(&packet), class.parent());
+                let changes = class.charge(now, level, len);
                 let deficit = &mut class.deficit[level];
                 *deficit = deficit.wrapping_sub(len as i32);
                 if *deficit < 0 {
@@ -560,12 +600,15 @@ impl Tree {
                 if left.len == 0 {
                     self.deactivate(number);
                 }
-                self.charge(number, level, len);
+                if changes {
+                    self.change_mode(q, number);
+                }
+                self.charge(q, parent, level, len);
                 return Some(packet);
             }
             if left.len == 0 {
                 self.deactivate(number);
-                if self.masks[level] & (1 << prio) == 0 {
+                if self.busy & (1 << (first_bit(level) + prio)) == 0 {
                     return None;
                 }
                 let next = self.leaf_in_turn(level, prio)?;
@@ -583,47 +626,35 @@ impl Tree {
         }
     }
 
-    /// `htb_charge_class`: the leaf and all above it pay for a packet that left at `level`.
-    fn charge(&mut self, leaf: u32, level: usize, len: u32) {
-        let (now, mut next) = (self.now, Some(leaf));
-        while let Some(number) = next {
+    /// `htb_charge_class`: a class and all above it pay for a packet that left at `level`.
+    #[inline]
+    fn charge(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        mut payer: Option<u32>,
+        level: usize,
+        len: u32,
+    ) {
+        while let Some(number) = payer {
+            let now = self.now;
             let class = self.class_mut(number);
-            let earned = (now - class.at).min(DEBT);
-            if usize::from(class.level) >= level {
-                class.lends = class
-                    .lends
-                    .wrapping_add(u32::from(usize::from(class.level) == level));
-                class.tokens = pay(class.tokens, class.buffer, earned, class.rate.time_of(len));
-            } else {
-                class.borrows = class.borrows.wrapping_add(1);
-                class.tokens += earned;
+            payer = class.parent();
+            if class.charge(now, level, len) {
+                self.change_mode(q, number);
             }
-            class.ctokens = pay(
-                class.ctokens,
-                class.cbuffer,
-                earned,
-                class.ceil.time_of(len),
-            );
-            class.at = now;
-            if class.level > 0 {
-                class.bytes = class.bytes.wrapping_add(u64::from(len));
-                class.packets = class.packets.wrapping_add(1);
-            }
-            let old = class.mode;
-            next = class.parent();
-            if class.mode_after(0).0 == old {
-                continue;
-            }
-            let wait = self.update(number, 0);
-            let mode = self.class(number).mode;
-            if mode != old {
-                if old != Mode::CanSend {
-                    self.stop_waiting(number);
-                }
-                if mode != Mode::CanSend {
-                    self.wait(number, wait);
-                }
-            }
+        }
+    }
+
+    /// A class that has paid waits, or no longer does.
+    #[cold]
+    fn change_mode(&mut self, q: &mut QueueCx<'_, '_, '_>, number: u32) {
+        let old = self.class(number).mode;
+        let wait = self.update(q, number, 0);
+        if old != Mode::CanSend {
+            self.stop_waiting(number);
+        }
+        if self.class(number).mode != Mode::CanSend {
+            self.wait(number, wait);
         }
     }
 
@@ -634,20 +665,28 @@ impl Tree {
         total: &mut Load,
     ) -> Result<Packet, u64> {
         self.now = q.now() as i64;
-        let mut next_event = self.now + 5 * SECOND;
-        for level in 0..LEVELS {
-            if self.now >= self.next_events[level] {
-                let event = self.events(level).unwrap_or(self.now + SECOND);
-                self.next_events[level] = event;
+        // Levels whose waiting classes have been looked at, before a packet of theirs leaves.
+        let mut looked = if self.now < self.next_event {
+            LEVELS
+        } else {
+            0
+        };
+        let mut rows = u64::MAX;
+        loop {
+            let row = (self.busy & rows).trailing_zeros() as usize;
+            if looked < LEVELS && first_bit(looked) <= row {
+                self.look(q, looked);
+                looked += 1;
+                continue;
             }
-            next_event = next_event.min(self.next_events[level]);
-            let mask = self.masks[level];
-            for prio in bits(mask) {
-                if let Some(packet) = self.dequeue_from(q, total, level, prio) {
-                    return Ok(packet);
-                }
+            let (level, prio) = (row / PRIOS, row % PRIOS);
+            if level == LEVELS {
+                return Err(self.next_event.min(self.now + 5 * SECOND) as u64);
             }
+            if let Some(packet) = self.dequeue_from(q, total, level, prio) {
+                return Ok(packet);
+            }
+            rows = (u64::MAX << row) << 1;
         }
-        Err(next_event as u64)
     }
 }

@@ -236,9 +236,7 @@ impl Qdisc for Htb {
         if self.total.len == 0 {
             return None;
         }
-        let packet = self.tree.dequeue(q, &mut self.total);
-        q.overlimits += std::mem::take(&mut self.tree.overlimits);
-        match packet {
+        match self.tree.dequeue(q, &mut self.total) {
             Ok(packet) => Some(packet),
             Err(next) => {
                 q.watchdog(next);

@@ -126,8 +126,7 @@ impl Qdisc for Taprio {
         }
         let before = q.drops.len();
         let how = self.queues.enqueue(queue, q, packet);
-        // What a queue drops is not counted here.
-        q.extra_drops -= (q.drops.len() - before) as i32;
+        q.note().uncounted += (q.drops.len() - before) as u32;
         how
     }
 

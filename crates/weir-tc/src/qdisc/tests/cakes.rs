@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! cake: its shaper to the nanosecond, COBALT against the papers, shares of tins, hosts and flows.
 
+use super::driven::Driven;
 use super::{Arrival, Line, START, traffic};
 use weir_packet::DropReason;
 
@@ -317,4 +318,22 @@ fn cake_estimates_the_rate() {
     let gap = (some[1999].0 - some[0].0) as f64 / 1999.0;
     let expected = MS as f64 * 16.0 / 15.0;
     assert!((gap / expected - 1.0).abs() < 0.01, "{gap}, not {expected}");
+}
+
+/// A packet that the line above has taken out to look at still waits: the next one finds no empty queue, where
+/// being over the limit is counted when it comes.
+#[test]
+fn cake_is_not_empty_while_its_packet_is_looked_at() {
+    let command = "tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort";
+    let mut driven = Driven::new(command, START, 1);
+    let arrival = Arrival {
+        len: 1000,
+        ..Arrival::default()
+    };
+    for number in 0..2 {
+        driven.arrive(START, number, &arrival);
+        assert!(driven.at(START, |inner, q| inner.peek(q)).is_some());
+    }
+    let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
+    assert_eq!(root.stats().2.overlimits, 0);
 }

@@ -58,7 +58,8 @@ impl Driven {
         packet
     }
 
-    fn at<T>(
+    /// Visits the qdisc at `now`.
+    pub fn at<T>(
         &mut self,
         now: u64,
         work: impl FnOnce(&mut Inner, &mut QueueCx<'_, '_, '_>) -> T,
@@ -80,6 +81,12 @@ impl Driven {
         self.at(now, |inner, q| inner.enqueue(q, packet));
     }
 
+    /// Enqueues the packet of an arrival.
+    pub fn arrive(&mut self, now: u64, number: u32, arrival: &Arrival) {
+        let packet = self.packet(number, arrival);
+        self.enqueue(now, packet);
+    }
+
     pub fn dequeue(&mut self, now: u64) -> Option<Packet> {
         self.at(now, |inner, q| inner.dequeue(q))
     }
@@ -88,7 +95,7 @@ impl Driven {
     pub fn wake(&mut self, now: u64) -> Option<u64> {
         self.at(now, |inner, q| {
             assert!(inner.qdisc.dequeue(q).is_none());
-            q.wake.take()
+            q.take_notes()?.wake
         })
     }
 
@@ -138,8 +145,7 @@ pub fn lockstep(driven: &mut Driven, oracle: &mut impl Oracle, arrivals: &[Arriv
         let mut idle = false;
         let now = match arrivals.get(next) {
             Some(arrival) if arrival.time <= free => {
-                let packet = driven.packet(next as u32, arrival);
-                driven.enqueue(arrival.time, packet);
+                driven.arrive(arrival.time, next as u32, arrival);
                 oracle.enqueue(arrival.time, next as u32, arrival, &mut drops);
                 next += 1;
                 arrival.time

@@ -9,6 +9,7 @@ mod delay;
 mod departures;
 mod driven;
 mod fair;
+mod limits;
 mod network;
 mod oracle_codel;
 mod oracle_early;
@@ -143,16 +144,14 @@ impl Line {
                 batch.push(packet).unwrap();
             }
             let last = come.len() == 0;
-            let mut worker = tc.push(&guard, 0, batch, (1000, false), &mut drops);
+            let mut worker = tc.push(&guard, 0, &mut batch, (1000, false), &mut drops);
             while let Some(mut at_work) = worker.take() {
-                let mut out = Batch::new();
-                worker =
-                    match at_work.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut out, &mut drops)
-                    {
-                        true => Some(at_work),
-                        false => at_work.leave(),
-                    };
-                for packet in out {
+                let room = |_| Room::Octets(u32::MAX);
+                worker = match at_work.round(&mut cx, &room, &mut batch, &mut drops) {
+                    true => Some(at_work),
+                    false => at_work.leave(),
+                };
+                for packet in batch.drain() {
                     self.left.push((now, packet.mark));
                     if self.keep {
                         self.packets.push(packet);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Early drops and fair queues, decision by decision: red (Floyd and Jacobson, 1993; adaptive: Floyd,
-//! Gummadi and Shenker, 2001), sfq (McKenney, 1990) with and without RED in its flows, pie (RFC 8033).
+//! Gummadi and Shenker, 2001), sfq (McKenney, 1990) with and without RED in its flows, pie (RFC 8033), fq_pie.
 //!
 //! The oracles have a generator of their own with the seed of the device's.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::driven::{
     Driven, Oracle, Random, attribute, lockstep, recorded, recorded_options, tides,
 };
-use super::{Arrival, START};
+use super::{Arrival, START, tc};
 
 /// RED's average and decision. The average is in Linux's whole numbers: scaled by the weight, which is a
 /// power of two, as section 11 of the paper proposes.
@@ -405,7 +406,6 @@ fn sfq_has_red_in_its_flows() {
 #[derive(Debug)]
 struct Pie {
     queue: VecDeque<(u32, u64, u64)>,
-    random: Random,
     by_octets: bool,
     delay: u64,
     old_delay: u64,
@@ -414,6 +414,7 @@ struct Pie {
     p: f64,
     sum: f64,
     adapt: u64,
+    period: u64,
 }
 
 const TICKS: u64 = 1_000_000_000 / 64;
@@ -421,10 +422,9 @@ const TARGET: u64 = TICKS / 100;
 const BURST: u64 = TICKS * 15 / 100;
 
 impl Pie {
-    fn new(by_octets: bool, seed: u64) -> Self {
+    fn new(by_octets: bool) -> Self {
         Self {
             queue: VecDeque::new(),
-            random: Random(seed),
             by_octets,
             delay: 0,
             old_delay: 0,
@@ -433,6 +433,7 @@ impl Pie {
             p: 0.0,
             sum: 0.0,
             adapt: START + 500_000_000,
+            period: 15_000_000,
         }
     }
 
@@ -443,7 +444,7 @@ impl Pie {
     /// Section 4.2.
     fn adapt(&mut self, now: u64) {
         while self.adapt <= now {
-            self.adapt += 15_000_000;
+            self.adapt += self.period;
             let seconds = |ticks: u64| ticks as f64 / TICKS as f64;
             let (delay, old) = (seconds(self.delay), seconds(self.old_delay));
             let mut change = 0.125 * (delay - seconds(TARGET)) + 1.25 * (delay - old);
@@ -475,7 +476,7 @@ impl Pie {
     }
 
     /// Sections 4.1 and 5.4: whether a packet is to be dropped.
-    fn early(&mut self, len: u64) -> bool {
+    fn early(&mut self, len: u64, random: &mut Random) -> bool {
         let low = self.delay < TARGET / 2 && self.p < 0.2;
         if self.burst > 0 || low || self.backlog() < 2 * 1514 {
             return false;
@@ -491,30 +492,45 @@ impl Pie {
         if self.sum >= 8.5 {
             return true;
         }
-        let high = f64::from(self.random.next()) * 2_f64.powi(32);
-        (high + f64::from(self.random.next())) / 2_f64.powi(64) < p
+        let high = f64::from(random.next()) * 2_f64.powi(32);
+        (high + f64::from(random.next())) / 2_f64.powi(64) < p
     }
-}
 
-impl Oracle for Pie {
-    fn enqueue(&mut self, now: u64, number: u32, arrival: &Arrival, drops: &mut Vec<u32>) {
-        self.adapt(now);
-        let len = arrival.len as u64;
-        if self.queue.len() == 300 || self.early(len) {
-            self.sum = 0.0;
-            return drops.push(number);
+    /// Whether it takes a packet.
+    fn takes(&mut self, packet: (u64, u32, u64), full: bool, random: &mut Random) -> bool {
+        let (now, number, len) = packet;
+        let taken = !full && !self.early(len, random);
+        match taken {
+            true => self.queue.push_back((number, len, now >> 6)),
+            false => self.sum = 0.0,
         }
-        self.queue.push_back((number, len, now >> 6));
+        taken
     }
 
-    fn dequeue(&mut self, now: u64, _drops: &mut Vec<u32>) -> Option<u32> {
-        self.adapt(now);
-        let (number, _, came) = self.queue.pop_front()?;
+    /// Its next packet and that one's length.
+    fn gives(&mut self, now: u64) -> Option<(u32, u64)> {
+        let (number, len, came) = self.queue.pop_front()?;
         let now = now >> 6;
         self.delay = if self.queue.is_empty() { 0 } else { now - came };
         let since = self.departed.replace(now).map_or(0, |before| now - before);
         self.burst = self.burst.saturating_sub(since);
-        Some(number)
+        Some((number, len))
+    }
+}
+
+impl Oracle for (Pie, Random) {
+    fn enqueue(&mut self, now: u64, number: u32, arrival: &Arrival, drops: &mut Vec<u32>) {
+        let (pie, random) = self;
+        pie.adapt(now);
+        let full = pie.queue.len() == 300;
+        if !pie.takes((now, number, arrival.len as u64), full, random) {
+            drops.push(number);
+        }
+    }
+
+    fn dequeue(&mut self, now: u64, _drops: &mut Vec<u32>) -> Option<u32> {
+        self.0.adapt(now);
+        self.0.gives(now).map(|(number, _)| number)
     }
 }
 
@@ -535,8 +551,148 @@ fn pie_is_the_rfc_s() {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
             let arrivals = tides(seed, START, 8_000, 1, [60, 95, 105, 130, 200]);
-            let [early, _] = lockstep(&mut driven, &mut Pie::new(by_octets, seed), &arrivals);
+            let mut oracle = (Pie::new(by_octets), Random(seed));
+            let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
         }
     }
+}
+
+/// A queue under PIE for each flow, all served by deficit round robin (Shreedhar and Varghese, 1995) with new
+/// flows first (RFC 8290, section 4.2), within one limit. All controllers run at the same moments.
+#[derive(Debug)]
+struct FqPie {
+    flows: Vec<(Pie, i64)>,
+    /// New and old ones.
+    turns: [VecDeque<usize>; 2],
+    limit: usize,
+    random: Random,
+}
+
+impl FqPie {
+    fn new(by_octets: bool, seed: u64) -> Self {
+        Self {
+            flows: (0..16).map(|_| (Pie::new(by_octets), 0)).collect(),
+            turns: Default::default(),
+            limit: 300,
+            random: Random(seed),
+        }
+    }
+
+    fn adapt(&mut self, now: u64) {
+        for (pie, _) in &mut self.flows {
+            pie.adapt(now);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.flows.iter().map(|(pie, _)| pie.queue.len()).sum()
+    }
+}
+
+impl Oracle for FqPie {
+    fn enqueue(&mut self, now: u64, number: u32, arrival: &Arrival, drops: &mut Vec<u32>) {
+        self.adapt(now);
+        let full = self.waiting() >= self.limit;
+        let at = (arrival.priority & 0xffff) as usize - 1;
+        let (pie, credit) = &mut self.flows[at];
+        if !pie.takes((now, number, arrival.len as u64), full, &mut self.random) {
+            return drops.push(number);
+        }
+        if !self.turns.iter().any(|turns| turns.contains(&at)) {
+            *credit = QUANTUM;
+            self.turns[0].push_back(at);
+        }
+    }
+
+    fn dequeue(&mut self, now: u64, _drops: &mut Vec<u32>) -> Option<u32> {
+        self.adapt(now);
+        loop {
+            let list = usize::from(self.turns[0].is_empty());
+            let at = self.turns[list].pop_front()?;
+            let (pie, credit) = &mut self.flows[at];
+            if *credit <= 0 {
+                *credit += QUANTUM;
+                self.turns[1].push_back(at);
+                continue;
+            }
+            if let Some((number, len)) = pie.gives(now) {
+                *credit -= len as i64;
+                self.turns[list].push_front(at);
+                return Some(number);
+            }
+            if list == 0 && !self.turns[1].is_empty() {
+                self.turns[1].push_back(at);
+            }
+        }
+    }
+}
+
+const FQ_PIE: &str = "tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000";
+const FQ_PIE_BYTES: &str = "tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000 ecn ecn_prob 5 bytemode";
+
+#[test]
+fn fq_pie_is_pie_in_fair_queues() {
+    for (command, by_octets, flows) in [(FQ_PIE, false, 8), (FQ_PIE_BYTES, true, 3)] {
+        for seed in 1..4 {
+            let mut driven = Driven::new(command, START, seed);
+            let mut oracle = FqPie::new(by_octets, seed);
+            let arrivals = tides(seed, START, 8_000, flows, [60, 95, 105, 130, 200]);
+            let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
+            assert!(early > 100, "{early}");
+            // A reset begins a burst; what is known of the queue stays.
+            let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
+            root.lock().reset(&mut Vec::new());
+            assert!(oracle.flows.iter().any(|(pie, _)| pie.p > 0.0));
+            for (pie, _) in &mut oracle.flows {
+                (pie.burst, pie.departed, pie.sum) = (BURST, None, 0.0);
+            }
+            // A new period counts from when the controllers run next.
+            tc(
+                &driven.stack,
+                &["tc qdisc change dev d0 root handle 1: fq_pie tupdate 40ms"],
+            );
+            for (pie, _) in &mut oracle.flows {
+                pie.period = 40_000_000;
+            }
+            driven.drops.clear();
+            let later = driven.stack.now.load(Relaxed) + 1_000_000;
+            let arrivals = tides(seed + 9, later, 4_000, flows, [60, 95, 105, 130, 200]);
+            let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
+            assert!(early > 100, "{early}");
+        }
+    }
+}
+
+/// What is over a lowered limit goes by the way of what leaves, and is counted so: what the line above had taken
+/// out to look at first.
+#[test]
+fn fq_pie_gives_away_what_a_lower_limit_leaves_no_room_for() {
+    let mut driven = Driven::new(FQ_PIE, START, 1);
+    let mut oracle = FqPie::new(false, 1);
+    for (number, arrival) in tides(1, START, 60, 5, [100; 5]).iter().enumerate() {
+        driven.arrive(START, number as u32, arrival);
+        oracle.enqueue(START, number as u32, arrival, &mut Vec::new());
+    }
+    let all = driven.backlog();
+    assert_eq!(all.0, 60);
+    assert!(driven.at(START, |inner, q| inner.peek(q)).is_some());
+    tc(
+        &driven.stack,
+        &["tc qdisc change dev d0 root handle 1: fq_pie limit 20"],
+    );
+    for _ in 0..40 {
+        oracle.dequeue(START, &mut Vec::new());
+    }
+    let kept = driven.backlog();
+    assert_eq!(kept.0, 20);
+    let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
+    let (octets, packets, queue) = root.stats();
+    assert_eq!((octets, packets), (u64::from(all.1 - kept.1), 40));
+    assert_eq!(queue.drops, 0);
+    while let Some(packet) = driven.dequeue(START) {
+        let expected = oracle.dequeue(START, &mut Vec::new());
+        assert_eq!(Some(packet.mark), expected);
+    }
+    assert_eq!(oracle.waiting(), 0);
 }

@@ -2,7 +2,8 @@
 //! The smaller kinds behind a line of 8 Mbit/s: pie, fq_pie, choke, skbprio, cbs, hhf, sfb.
 
 use super::driven::Driven;
-use super::{Arrival, Line, START};
+use super::{Arrival, Line, START, tc};
+use std::sync::atomic::Ordering::Relaxed;
 use weir_packet::DropReason;
 
 const TBF: &str = "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000";
@@ -145,17 +146,64 @@ fn sfb_counts_no_packet_for_ever() {
         u32::from_ne_bytes(app[24..28].try_into().unwrap())
     };
     for number in 0..10 {
-        let packet = driven.packet(number, &arrival);
-        driven.enqueue(START, packet);
+        driven.arrive(START, number, &arrival);
     }
     assert_eq!(longest(&driven), 10);
     // Both filters are used in turn, for ten minutes each.
     for turn in 1..=2 {
         let now = START + turn * 601_000 * MS;
-        let packet = driven.packet(0, &arrival);
-        driven.enqueue(now, packet);
+        driven.arrive(now, 0, &arrival);
         assert_eq!(longest(&driven), 1, "turn {turn}");
         while driven.dequeue(now).is_some() {}
         assert_eq!(longest(&driven), 0, "turn {turn}");
     }
+}
+
+/// A packet is on the line as long as the device's speed says.
+#[test]
+fn cbs_knows_the_speed_of_its_device() {
+    let command = "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000";
+    for (speed, busy, cost) in [(0, 800_000, 800), (10_000, 800, 0)] {
+        let mut driven = Driven::bare(START, 1);
+        driven.stack.devices[&3].speed.store(speed, Relaxed);
+        tc(&driven.stack, &[command]);
+        let arrival = Arrival {
+            len: 1000,
+            ..Arrival::default()
+        };
+        for number in 0..2 {
+            driven.arrive(START, number, &arrival);
+        }
+        assert!(driven.dequeue(START).is_some());
+        assert_eq!(driven.wake(START), Some(START + busy));
+        // What it cost comes back at 250 octets a millisecond, counted from when it has been sent.
+        let free = START + busy;
+        match cost {
+            0 => assert!(driven.dequeue(free).is_some()),
+            cost => assert_eq!(driven.wake(free), Some(free + cost * MS / 250)),
+        }
+    }
+}
+
+/// A packet that the line above has taken out to look at still waits: credit is not lost, and the port not free,
+/// when another one comes.
+#[test]
+fn cbs_is_not_empty_while_its_packet_is_looked_at() {
+    let command = "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000";
+    let (mut driven, later) = (Driven::new(command, START, 1), START + 1000 * MS);
+    let arrival = Arrival {
+        len: 1000,
+        ..Arrival::default()
+    };
+    for (number, time) in [(0, START), (1, later), (2, later)] {
+        driven.arrive(time, number, &arrival);
+        if number == 0 {
+            assert!(driven.dequeue(time).is_some());
+        } else {
+            assert!(driven.at(time, |inner, q| inner.peek(q)).is_some());
+        }
+    }
+    assert!(driven.dequeue(later).is_some_and(|packet| packet.mark == 1));
+    // 1000 octets take 800 us.
+    assert_eq!(driven.wake(later), Some(later + 800_000));
 }

@@ -10,6 +10,7 @@ use weir_packet::Batch;
 use weir_stack::Cpu;
 use weir_stack::stages::Stage;
 
+use super::super::Series;
 use super::bed::Bed;
 use super::wire::{BATCH, Profile};
 use crate::report::stages;
@@ -163,6 +164,16 @@ pub fn here(what: &str) -> Result<String, String> {
     runs.sort_by(f64::total_cmp);
     let runs: Vec<_> = runs.iter().map(|ns| format!("{ns:.1}")).collect();
     Ok(format!("ns {}\n", runs.join(" ")))
+}
+
+/// The part in a process of its own, where nothing that was measured before has left its threads and its
+/// memory: the median of its runs, of which the first makes the rules' counters.
+pub fn elsewhere(masks: u32, rules: u32) -> Result<f64, String> {
+    let text = super::elsewhere(&format!("lookup:{masks}:{rules}"))?;
+    let runs = text.lines().find_map(|line| line.strip_prefix("ns "));
+    let runs = runs.ok_or(format!("look-ups could not be measured: {text}"))?;
+    let runs = runs.split(' ').filter_map(|ns| ns.parse().ok());
+    Ok(Series(runs.collect()).median())
 }
 
 /// What the batches of a while took.

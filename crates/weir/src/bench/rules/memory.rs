@@ -5,7 +5,6 @@
 //! `/proc/self/smaps_rollup`) between no rules and all, which counts everything: tables, allocator,
 //! indices, what grows and is thrown away.
 
-use std::process::Command;
 use std::time::Instant;
 
 use super::super::Curve;
@@ -59,18 +58,8 @@ fn resident() -> Result<f64, String> {
 
 /// Runs the measure in a process of its own.
 pub fn elsewhere(profile: Profile, rules: u32) -> Result<Grown, String> {
-    let me = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let letter = if profile == Profile::A { 'a' } else { 'b' };
-    let output = Command::new(me)
-        .args([
-            "bench",
-            "rules",
-            "--part",
-            &format!("memory:{letter}:{rules}"),
-        ])
-        .output()
-        .map_err(|error| format!("this program: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = super::elsewhere(&format!("memory:{letter}:{rules}"))?;
     let mut points = Vec::new();
     for line in text.lines().filter_map(|line| line.strip_prefix("point ")) {
         let figures: Vec<f64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
@@ -79,8 +68,7 @@ pub fn elsewhere(profile: Profile, rules: u32) -> Result<Grown, String> {
         }
     }
     if points.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("memory could not be measured: {said}"));
+        return Err(format!("memory could not be measured: {text}"));
     }
     Ok(Grown(points))
 }

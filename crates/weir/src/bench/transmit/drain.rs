@@ -6,6 +6,7 @@
 //! the elements of each thread and checks that they come in order. Every 64th push is timed.
 
 use std::collections::VecDeque;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, fence};
 use std::time::{Duration, Instant};
 
@@ -69,11 +70,13 @@ pub static WAYS: &[Way] = &[
 ];
 
 trait Queue: Default + Sync {
-    /// Hands an element over, says so by `pushed`, and, if nobody else does, gives all to `sink`.
+    /// Hands an element over, says so by `pushed`, and, if nobody else does, gives all to `sink`. Part of
+    /// the caller for all ways: one call more is a tenth of what is measured.
     fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element));
 }
 
 impl Queue for Combiner<Element> {
+    #[inline(always)]
     fn submit(&self, element: Element, pushed: impl FnOnce(), mut sink: impl FnMut(Element)) {
         let mut own = Some(element);
         let mine = self.enter() || self.push_all(own.take());
@@ -94,6 +97,7 @@ impl Queue for Combiner<Element> {
 struct ListAndLock(LocklessList<Element>, SpinLock<()>);
 
 impl Queue for ListAndLock {
+    #[inline(always)]
     fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
         let first = self.0.push(element);
         pushed();
@@ -136,6 +140,7 @@ struct Busylock {
 }
 
 impl Queue for Busylock {
+    #[inline(always)]
     fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
         let enter = || {
             let mut root = self.root.lock();
@@ -166,6 +171,7 @@ impl Queue for Busylock {
 struct ParkingLot(parking_lot::Mutex<Locked>);
 
 impl Queue for ParkingLot {
+    #[inline(always)]
     fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element)) {
         let mine = self.0.lock().push(element);
         pushed();
@@ -187,6 +193,7 @@ fn work(mut take: impl FnMut(&mut Vec<Element>) -> bool, mut sink: impl FnMut(El
 struct Crossbeam(SegQueue<Element>, AtomicU32);
 
 impl Queue for Crossbeam {
+    #[inline(always)]
     fn submit(&self, element: Element, pushed: impl FnOnce(), mut sink: impl FnMut(Element)) {
         self.0.push(element);
         pushed();
@@ -224,12 +231,13 @@ fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
     let queue = Q::default();
     let homes: Vec<Home> = (0..threads).map(|_| Home::default()).collect();
     let stop = AtomicBool::new(false);
+    let ready = Barrier::new(threads + 1);
     let mut times = Vec::new();
     let mut millions = 0.0;
     std::thread::scope(|scope| {
-        let (queue, homes, stop) = (&queue, &homes, &stop);
+        let (queue, homes, stop, ready) = (&queue, &homes, &stop, &ready);
         let workers: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || push(queue, thread, homes, stop)))
+            .map(|thread| scope.spawn(move || push(queue, thread, homes, (ready, stop))))
             .collect();
         let total = || {
             homes
@@ -237,7 +245,8 @@ fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
                 .map(|home| home.taken.load(Relaxed))
                 .sum::<u64>()
         };
-        std::thread::sleep(length / 10);
+        ready.wait();
+        std::thread::sleep(super::warm_up(length));
         let (start, before) = (Instant::now(), total());
         std::thread::sleep(length);
         millions = (total() - before) as f64 / start.elapsed().as_secs_f64() / 1e6;
@@ -254,8 +263,13 @@ fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
     }
 }
 
-/// Pushes until told to stop; the times of some pushes, ns.
-fn push<Q: Queue>(queue: &Q, thread: usize, homes: &[Home], stop: &AtomicBool) -> Vec<u64> {
+/// Pushes, once all are ready, until told to stop; the times of some pushes, ns.
+fn push<Q: Queue>(
+    queue: &Q,
+    thread: usize,
+    homes: &[Home],
+    (ready, stop): (&Barrier, &AtomicBool),
+) -> Vec<u64> {
     let home = &homes[thread];
     let item = |number| {
         let _rest = [0; 5];
@@ -266,7 +280,9 @@ fn push<Q: Queue>(queue: &Q, thread: usize, homes: &[Home], stop: &AtomicBool) -
         })
     };
     let mut own: Vec<Element> = (0..CREDIT).map(item).collect();
-    let mut times = Vec::with_capacity(1 << 16);
+    // Its pages are there before the measurement begins.
+    let mut times: Vec<_> = (0..1 << 16).collect();
+    times.clear();
     let sink = |element: Element| {
         let home = &homes[element.thread];
         let number = home.taken.load(Relaxed);
@@ -277,6 +293,7 @@ fn push<Q: Queue>(queue: &Q, thread: usize, homes: &[Home], stop: &AtomicBool) -
         home.taken.store(number + 1, Relaxed);
         home.back.push(element);
     };
+    ready.wait();
     let mut number = 0;
     while !stop.load(Relaxed) {
         let Some(mut element) = own.pop() else {

@@ -54,7 +54,7 @@ pub fn part(what: &str) -> Result<String, String> {
         let senders: Vec<_> = (0..threads)
             .map(|_| scope.spawn(|| sender(&stop)))
             .collect();
-        std::thread::sleep(length / 10);
+        std::thread::sleep(super::warm_up(length));
         let (start, before) = (Instant::now(), reached()?);
         std::thread::sleep(length);
         rate = (reached()? - before) as f64 / start.elapsed().as_secs_f64();

@@ -96,7 +96,7 @@ impl Bed {
                 scope.spawn(move || self.sender(id, stop, ready));
             }
             ready.wait();
-            std::thread::sleep(length / 10);
+            std::thread::sleep(super::warm_up(length));
             let (start, cpu, before) = (Instant::now(), cpu_seconds(), left());
             std::thread::sleep(length);
             let (cpu, packets) = (cpu_seconds() - cpu, (left() - before) as f64);

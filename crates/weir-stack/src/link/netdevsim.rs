@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `netdevsim`: a device of a simulated bus, with ports that take every frame and let it go
+//! (`drivers/net/netdevsim`).
+//!
+//! Writing `ID [PORTS [QUEUES]]` (both 1 if not named) to `/sys/bus/netdevsim/new_device` makes a device and, in
+//! the writer's namespace, a link `eth%d` for each port, with that many transmit and receive queues; `ID` to
+//! `del_device` takes them away, wherever they are. Ids are the whole stack's. What the driver fails to make (no
+//! queue, more than 65,535, no name left; here also more than 2^20 queues in all) leaves a device without ports, and
+//! the write succeeds, as in Linux. `ip link add` and `ip link del` are refused. When the namespace goes, the ports
+//! are made anew in the initial one; a port that was moved into one that goes is moved on to the initial one.
+//!
+//! Not here: ports by `new_port` and `del_port`, debugfs, devlink and what it pretends to do with routes, ethtool,
+//! virtual functions, and all offload; the hook for traffic control in hardware refuses everything, as the driver's
+//! does but for BPF, though without its sentence for filters.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::ifla::iff;
+use weir_netlink::{Error, errno, rtm};
+use weir_packet::Batch;
+
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::link::{Kind, Link, NewLink, Port, ethernet, register, unregister};
+use crate::namespace::{Namespace, NsId};
+use crate::random::Generator;
+use crate::rtnl::link::{move_to, notify};
+use crate::stack::Stack;
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: "netdevsim",
+    pattern: "eth%d",
+    create: Err(
+        "netdevsim: Please use: echo \"[ID] [PORT_COUNT] [NUM_QUEUES]\" > /sys/bus/netdevsim/new_device",
+    ),
+};
+
+/// Names there are for `eth%d` (`__dev_alloc_name`): a device of more ports than this fails.
+const NAMES: u32 = 32_768;
+
+/// Queues of all ports of a device together: there is no memory for more.
+const QUEUES: u32 = 1 << 20;
+
+/// The devices of the bus, by id (`nsim_bus_dev_list`).
+#[derive(Debug, Default)]
+pub struct Bus(Mutex<BTreeMap<u32, Simulated>>);
+
+impl Bus {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Simulated>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A device of the bus.
+#[derive(Debug)]
+struct Simulated {
+    id: u32,
+    /// The namespace its links are made in.
+    home: NsId,
+    /// Ports and queues that were asked for.
+    asked: (u32, u32),
+    /// The links, in the order of the ports.
+    ports: Vec<DeviceKey>,
+}
+
+impl Simulated {
+    /// Makes the links (`nsim_drv_probe`): all, or none.
+    fn probe(&mut self, stack: &Stack, ns: &Arc<Namespace>) {
+        let (ports, queues) = self.asked;
+        let too_many = ports > NAMES || ports.saturating_mul(queues) > QUEUES;
+        if too_many || !(1..=0xffff).contains(&queues) {
+            return;
+        }
+        // As long as an id can be (`MAX_PHYS_ITEM_ID_LEN`).
+        let mut switch = [0; 32];
+        let path = format!("netdevsim {}", self.id);
+        let mut random = Generator::new(stack.config.seed, &path);
+        for word in switch.chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next_u64().to_le_bytes());
+        }
+        for number in 1..=ports {
+            let port = Port {
+                bus: KIND.name,
+                parent: format!("{}{}", KIND.name, self.id),
+                name: format!("p{number}"),
+                switch,
+            };
+            match self.add(stack, ns, port) {
+                Ok(device) => self.ports.push(device.key),
+                Err(_) => return self.remove(stack),
+            }
+        }
+    }
+
+    /// `nsim_create`
+    fn add(&self, stack: &Stack, ns: &Arc<Namespace>, port: Port) -> Result<Arc<Device>, Error> {
+        let new = NewLink {
+            ns: ns.clone(),
+            name: KIND.pattern.into(),
+            ifindex: 0,
+            mtu: None,
+            address: None,
+            broadcast: None,
+            txqlen: None,
+            group: None,
+            queues: (self.asked.1, self.asked.1),
+            link: None,
+            link_ns: ns.clone(),
+            flags: (0, 0),
+            data: None,
+        };
+        let mut device = ethernet(Box::new(Netdevsim(port)), ns, &new, iff::NOARP);
+        device.flags &= !iff::MULTICAST;
+        let device = register(stack, ns, device, 0, 0)?;
+        notify(
+            stack,
+            &stack.domain.pin(),
+            ns,
+            &device,
+            rtm::NEWLINK,
+            u32::MAX,
+        );
+        Ok(device)
+    }
+
+    /// Takes the links away, the last port first (`nsim_dev_port_del_all`).
+    fn remove(&mut self, stack: &Stack) {
+        for key in self.ports.drain(..).rev() {
+            let device = stack.device(key, &stack.domain.pin()).cloned();
+            unregister(stack, device.as_slice());
+        }
+    }
+}
+
+/// Up to `N` numbers, as `sscanf` reads them for `%u`: they wrap, and what is no number ends them.
+fn numbers<const N: usize>(mut text: &[u8]) -> Vec<u32> {
+    // `isspace` knows the no-break space of Latin-1.
+    let is_space = |octet: &u8| matches!(octet, b' ' | b'\t'..=b'\r' | 0xa0);
+    let mut found = Vec::new();
+    while found.len() < N {
+        let start = text.iter().position(|octet| !is_space(octet));
+        text = &text[start.unwrap_or(text.len())..];
+        let end = text.iter().position(|octet| !octet.is_ascii_digit());
+        let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+        if digits.is_empty() {
+            break;
+        }
+        let value = digits.iter().fold(0_u32, |value, digit| {
+            value.wrapping_mul(10).wrapping_add(u32::from(digit - b'0'))
+        });
+        found.push(value);
+        text = rest;
+    }
+    found
+}
+
+/// Makes a device of the bus and the links of its ports, in `ns` (`new_device_store`). Errors: EINVAL for what is no
+/// number, or an id above 2^31 - 1; ENOSPC for one in use.
+pub fn new_device(stack: &Stack, ns: &Arc<Namespace>, text: &[u8]) -> Result<(), Error> {
+    let asked = numbers::<3>(text);
+    let id = checked(asked.first())?;
+    let mut bus = stack.netdevsim.lock();
+    if bus.contains_key(&id) {
+        return Err(Error::new(errno::ENOSPC));
+    }
+    let number = |at: usize| asked.get(at).copied().unwrap_or(1);
+    let mut device = Simulated {
+        id,
+        home: ns.id,
+        asked: (number(1), number(2)),
+        ports: Vec::new(),
+    };
+    device.probe(stack, ns);
+    bus.insert(id, device);
+    Ok(())
+}
+
+/// Takes a device of the bus away with the links of its ports (`del_device_store`). Errors: EINVAL as in
+/// [`new_device`]; ENOENT.
+pub fn del_device(stack: &Stack, text: &[u8]) -> Result<(), Error> {
+    let id = checked(numbers::<1>(text).first())?;
+    let mut bus = stack.netdevsim.lock();
+    let device = bus.remove(&id);
+    device
+        .ok_or_else(|| Error::new(errno::ENOENT))?
+        .remove(stack);
+    Ok(())
+}
+
+/// An id that may be.
+fn checked(id: Option<&u32>) -> Result<u32, Error> {
+    let id = id.filter(|id| i32::try_from(**id).is_ok());
+    id.copied().ok_or_else(|| Error::new(errno::EINVAL))
+}
+
+/// Takes what is of the bus out of a namespace that is closing, into the initial one: what was made there is made anew
+/// (`devlink_pernet_pre_exit`), what was moved there is moved (`default_device_exit_net`).
+pub(crate) fn leave(stack: &Stack, ns: &Arc<Namespace>) {
+    let Some(initial) = stack.namespace(Stack::INITIAL) else {
+        return;
+    };
+    let mut bus = stack.netdevsim.lock();
+    for device in bus.values_mut().filter(|device| device.home == ns.id) {
+        device.remove(stack);
+        device.home = initial.id;
+        device.probe(stack, &initial);
+    }
+    let guard = &stack.domain.pin();
+    for device in ns.all_devices() {
+        if device.link.port().is_some() {
+            // Under its name, or else under one by its index, or any.
+            let numbered = format!("dev{}", device.ifindex());
+            let moved = |name| move_to(stack, guard, &device, &initial, name, 0).is_ok();
+            ["", &numbered, "dev%d"].into_iter().any(moved);
+        }
+    }
+}
+
+struct Netdevsim(Port);
+
+impl Link for Netdevsim {
+    /// None: the driver's links have no `rtnl_link_ops`.
+    fn kind(&self) -> &'static str {
+        ""
+    }
+
+    fn port(&self) -> Option<&Port> {
+        Some(&self.0)
+    }
+
+    fn has_offload_hook(&self) -> bool {
+        true
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, _device: &Arc<Device>, batch: Batch) {
+        cx.consume_batch(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_by_sscanf() {
+        let three = numbers::<3>;
+        assert_eq!(three(b"1 2 3\n"), [1, 2, 3]);
+        assert_eq!(three(b" \t\x0b\xa01\n\r2x3"), [1, 2]);
+        assert_eq!(three(b"4294967297 18446744073709551617"), [1, 1]);
+        assert_eq!(three(b"007,8"), [7]);
+        for none in [&b""[..], b"x", b"-1", b"+1", b"\x001", b"  "] {
+            assert_eq!(three(none), [], "{none:?}");
+        }
+        assert_eq!(numbers::<1>(b"1 2"), [1]);
+    }
+}
