@@ -16,6 +16,8 @@ OUT ?= out
 WEIR ?= target/release/weir
 EDGE := examples/edge-router
 FUZZ_SECONDS ?= 600
+# Debian gives an ordinary user no path to tc and sysctl; without one, tests that run them are skipped.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 .PHONY: all run test check conformance bench fuzz ci build setup clean
 
