@@ -369,12 +369,33 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use super::*;
 
-    /// Held by tests that change the limit: it is the whole process's, and new children get it.
-    static LIMIT: Mutex<()> = Mutex::new(());
+    /// Held by tests that change the limit, which is the whole process's and which new children get: as it
+    /// was before is it afterwards.
+    struct Limit {
+        before: u64,
+        _alone: MutexGuard<'static, ()>,
+    }
+
+    impl Limit {
+        fn held() -> Self {
+            static ALONE: Mutex<()> = Mutex::new(());
+            let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            Self {
+                before: sys::soft_limit(std::process::id()).unwrap(),
+                _alone: alone,
+            }
+        }
+    }
+
+    impl Drop for Limit {
+        fn drop(&mut self) {
+            sys::set_soft_limit(std::process::id(), self.before).unwrap();
+        }
+    }
 
     #[test]
     fn own_process_is_found() {
@@ -394,7 +415,7 @@ mod tests {
 
     #[test]
     fn processes_inherit_by_limit() {
-        let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+        let _limit = Limit::held();
         let runtime = Runtime::create(None).unwrap();
         let me = std::process::id();
         let mut tasks = Tasks::of_launch(Carrier::Limit, me, NsId(3), &runtime);
@@ -428,7 +449,7 @@ mod tests {
 
     #[test]
     fn threads_of_one_process_are_told_apart() {
-        let _limit = LIMIT.lock().unwrap_or_else(PoisonError::into_inner);
+        let _limit = Limit::held();
         let runtime = Runtime::create(None).unwrap();
         let me = std::process::id();
         let (_, parent) = (me, parent_and_start(me).unwrap().0);
