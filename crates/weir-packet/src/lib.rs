@@ -34,7 +34,7 @@ pub mod pool;
 mod returned;
 pub mod tunnel;
 
-pub use batch::Batch;
+pub use batch::{Batch, Drain};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
 pub use drop_reason::DropReason;
 pub use packet::{Flags, Meta, Packet, PacketType, VlanTag};

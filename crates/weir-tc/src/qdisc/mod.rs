@@ -44,6 +44,7 @@ pub mod qfq;
 pub mod red;
 pub mod root;
 mod rounds;
+mod run;
 pub mod sfb;
 pub mod sfq;
 pub mod skbprio;
@@ -63,7 +64,8 @@ use weir_netlink::{Attr, Error, Policy, Strictness, Table, TcMsg, Writer};
 use weir_packet::dissect::{FlowKeys, Used, dissect, flow_hash};
 use weir_packet::{DropReason, Packet};
 
-pub use self::node::{Gone, Inner, Leaf, Node, Wakes};
+pub use self::node::{Gone, Inner, Leaf, Node, Open, Wakes};
+pub use self::run::{Arrivals, Departures, Taker};
 use crate::block::Block;
 use crate::context::{Context, Copy};
 use crate::counters::Queue;
@@ -625,6 +627,23 @@ pub trait Qdisc: Send {
         let before = self.load();
         let packet = self.dequeue(q);
         (packet, before, self.load())
+    }
+
+    /// Of a root: takes packets that come together.
+    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: &mut Arrivals<'_, '_>) {
+        while let Some(packet) = come.next(q) {
+            self.enqueue(q, packet);
+        }
+    }
+
+    /// Of a root: gives what may leave, in order, until no more is wanted (true) or none may leave.
+    fn dequeue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, out: &mut Departures<'_>) -> bool {
+        while let Some(packet) = self.dequeue(q) {
+            if !out.take(packet) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Looks at the packet [`dequeue`](Self::dequeue) would give (`peek`).

@@ -13,7 +13,8 @@ use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
 
 use super::stab::SizeTable;
 use super::{
-    Drops, Enqueued, Front, Load, Notes, Ops, Peek, Qdisc, QueueCx, pkt_len, prefetch, prefetch_at,
+    Arrivals, Departures, Drops, Enqueued, Front, Load, NO_HINT, Notes, Ops, Peek, Qdisc, QueueCx,
+    Taker, pkt_len, prefetch, prefetch_at,
 };
 use crate::block::Block;
 use crate::counters::{Counters, Queue};
@@ -241,6 +242,39 @@ impl Inner {
         result
     }
 
+    /// Of a root: takes packets that come together, counting.
+    pub(super) fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: Arrivals<'_, '_>) {
+        if self.class_rates.is_some() {
+            self.settle_classes(q.now());
+        }
+        let (outer, ahead) = (Self::enter(q), self.aside());
+        let mut come = come.to(self.stab.as_deref(), ahead);
+        self.qdisc.enqueue_all(q, &mut come);
+        q.hint = NO_HINT;
+        self.leave(q, outer);
+    }
+
+    /// Of a root: gives what may leave, counting; whether more may.
+    pub(super) fn dequeue_all(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        mut out: Departures<'_>,
+    ) -> bool {
+        // One that was taken out to be looked at is counted already.
+        let peeked = self.peeked.take();
+        if peeked.is_some_and(|packet| !out.take(packet)) {
+            return true;
+        }
+        let before = out.left();
+        self.turn_to(q);
+        let outer = Self::enter(q);
+        let more = self.qdisc.dequeue_all(q, &mut out);
+        self.leave(q, outer);
+        let (bytes, packets) = out.left();
+        self.count_sent(q.now(), (bytes - before.0, packets - before.1));
+        more
+    }
+
     /// Takes a packet, counting.
     #[inline]
     pub fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
@@ -275,23 +309,35 @@ impl Inner {
         q: &mut QueueCx<'_, '_, '_>,
         take: impl FnOnce(&mut dyn Qdisc, &mut QueueCx<'_, '_, '_>) -> Option<Packet>,
     ) -> Option<Packet> {
+        self.turn_to(q);
+        let outer = Self::enter(q);
+        let packet = take(&mut *self.qdisc, q);
+        self.leave(q, outer);
+        if let Some(packet) = &packet {
+            self.count_sent(q.now(), (u64::from(pkt_len(packet)), 1));
+        }
+        packet
+    }
+
+    /// It is asked for packets now.
+    #[inline]
+    fn turn_to(&mut self, q: &QueueCx<'_, '_, '_>) {
         if self.wake.is_some_and(|time| time <= q.now()) {
             self.wake = None;
         }
         if self.class_rates.is_some() {
             self.settle_classes(q.now());
         }
-        let outer = Self::enter(q);
-        let packet = take(&mut *self.qdisc, q);
-        self.leave(q, outer);
-        if let Some(packet) = &packet {
-            if let Some(estimator) = &mut self.estimator {
-                estimator.settle(q.now(), (self.bytes, self.packets));
-            }
-            self.bytes = self.bytes.wrapping_add(u64::from(pkt_len(packet)));
-            self.packets = self.packets.wrapping_add(1);
+    }
+
+    /// Counts octets and packets that have left.
+    #[inline]
+    fn count_sent(&mut self, now: u64, (bytes, packets): (u64, u64)) {
+        if let Some(estimator) = &mut self.estimator {
+            estimator.settle(now, (self.bytes, self.packets));
         }
-        packet
+        self.bytes = self.bytes.wrapping_add(bytes);
+        self.packets = self.packets.wrapping_add(packets);
     }
 
     /// [`enqueue`](Self::enqueue), and what waits before and after it.
@@ -658,26 +704,19 @@ impl Leaf {
         packet: Packet,
         total: &mut Load,
     ) -> (Enqueued, Load) {
-        let Some(node) = &self.0 else {
-            q.drop(packet, DropReason::QDISC_DROP);
-            return (Enqueued::Congested, Load::default());
-        };
-        let mut inner = node.lock();
-        let (how, before, after) = inner.enqueue_with_load(q, packet);
-        total.moved(before, after);
-        (how, after)
+        self.open().enqueue(q, packet, total)
     }
 
     /// Takes a packet out of it; answers what waits in it after that as well.
     #[inline]
     pub fn dequeue(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> (Option<Packet>, Load) {
-        let Some(node) = &self.0 else {
-            return (None, Load::default());
-        };
-        let mut inner = node.lock();
-        let (packet, before, after) = inner.dequeue_with_load(q);
-        total.moved(before, after);
-        (packet, after)
+        self.open().dequeue(q, total)
+    }
+
+    /// Locks it, for more than one packet.
+    #[inline]
+    pub fn open(&self) -> Open<'_> {
+        Open(self.0.as_ref().map(|node| node.lock()))
     }
 
     /// Length of the packet it would give next; looking may drop some.
@@ -717,5 +756,42 @@ impl Leaf {
     pub fn replace(&mut self, new: Leaf, total: &mut Load, gone: &mut Gone) -> Option<Arc<Node>> {
         self.flush(total, gone);
         std::mem::replace(self, new).0
+    }
+}
+
+/// A locked [`Leaf`].
+pub struct Open<'a>(Option<SpinGuard<'a, Inner>>);
+
+impl Open<'_> {
+    /// [`Leaf::enqueue`]
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        packet: Packet,
+        total: &mut Load,
+    ) -> (Enqueued, Load) {
+        let Some(inner) = &mut self.0 else {
+            q.drop(packet, DropReason::QDISC_DROP);
+            return (Enqueued::Congested, Load::default());
+        };
+        let (how, before, after) = inner.enqueue_with_load(q, packet);
+        total.moved(before, after);
+        (how, after)
+    }
+
+    /// [`Leaf::dequeue`]
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        total: &mut Load,
+    ) -> (Option<Packet>, Load) {
+        let Some(inner) = &mut self.0 else {
+            return (None, Load::default());
+        };
+        let (packet, before, after) = inner.dequeue_with_load(q);
+        total.moved(before, after);
+        (packet, after)
     }
 }

@@ -11,9 +11,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::{Batch, DropReason, Packet};
+use weir_packet::{Batch, DropReason};
 
-use super::{Drops, Inner, NO_HINT, Node, QueueCx};
+use super::{Arrivals, Departures, Drops, Inner, NO_HINT, Node, QueueCx};
 use crate::context::Context;
 
 /// What a device takes at a transmit queue now.
@@ -98,25 +98,10 @@ fn enter_all(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, batch: &mut Batch) 
                 *hint = inner.qdisc.prefetch(packet, step, *hint);
             }
         }
-        for (hint, packet) in hints[..count].iter().zip(come.by_ref()) {
-            q.hint = *hint;
-            enter(inner, q, packet);
-        }
-        q.hint = NO_HINT;
+        inner.enqueue_all(q, Arrivals::new(&mut come, count, &hints[..count]));
     }
-    come.for_each(|packet| enter(inner, q, packet));
-}
-
-/// Enqueues a packet, and the copies it begets.
-fn enter(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) {
-    if let Some(stab) = &inner.stab {
-        packet.cb = stab.len(packet.len() as u32);
-    }
-    inner.enqueue(q, packet);
-    while let Some(copy) = q.next_copy() {
-        inner.enqueue(q, copy);
-        q.duplicate = false;
-    }
+    let count = come.len();
+    inner.enqueue_all(q, Arrivals::new(&mut come, count, &[]));
 }
 
 /// Takes out what may leave until `out`, empty now, is full or `room` is used up; whether more may.
@@ -135,18 +120,7 @@ fn take_out(
         let packet = inner.take_returned();
         return packet.is_some_and(|packet| out.push(packet).is_ok());
     }
-    let mut left = i64::from(octets);
-    while !out.is_full() && (left > 0 || out.is_empty()) {
-        let Some(mut packet) = inner.dequeue(q) else {
-            return false;
-        };
-        if inner.stab.is_some() {
-            packet.cb = 0;
-        }
-        left -= packet.len() as i64;
-        let _ = out.push(packet);
-    }
-    true
+    inner.dequeue_all(q, Departures::new(out, octets))
 }
 
 impl<'g> Worker<'g> {

@@ -49,3 +49,8 @@ tc qdisc add dev d0 root handle 1: gred setup vqs 4 default 0 limit 9000
 tc qdisc add dev d0 root handle 1: netem limit 30
 tc qdisc change dev d0 root handle 1: fq_pie tupdate 40ms
 tc qdisc change dev d0 root handle 1: fq_pie limit 20
+# Below the classes of the htb above.
+tc qdisc add dev d0 parent 1:11 handle 11: tbf rate 800kbit burst 2000 limit 30000
+tc qdisc add dev d0 parent 1:12 handle 12: netem limit 50 delay 1ms duplicate 30%
+tc qdisc add dev d0 parent 1:13 handle 13: pfifo limit 8
+tc qdisc add dev d0 parent 1:14 handle 14: tbf rate 1600kbit burst 9000 limit 30000

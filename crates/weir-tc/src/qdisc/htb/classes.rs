@@ -4,14 +4,13 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use weir_packet::Packet;
 use weir_sync::bits::set_bits;
 
 use crate::block::Block;
 use crate::qdisc::bits::Bits;
 use crate::qdisc::classes::Classes;
 use crate::qdisc::heap::Heap;
-use crate::qdisc::{Drops, Leaf, Load, QueueCx, pkt_len};
+use crate::qdisc::{Drops, Enqueued, Leaf, Load, Open, QueueCx, Taker, pkt_len};
 use crate::rate::Rate;
 
 /// `TC_HTB_MAXDEPTH`
@@ -216,6 +215,23 @@ pub struct Tree {
     /// The first of them.
     next_event: i64,
     now: i64,
+}
+
+/// A row that is asked for packets.
+#[derive(Clone, Copy)]
+struct Row {
+    level: usize,
+    prio: usize,
+    /// For one packet: rows that were asked before are asked again for the next one.
+    alone: bool,
+}
+
+/// What a leaf has given.
+enum Given {
+    /// What it could; whether more are wanted.
+    Packets { more: bool },
+    /// Nothing more for now: what is left waits.
+    Nothing { left: Load, after_some: bool },
 }
 
 /// The first bit of a level in [`Tree::busy`].
@@ -574,59 +590,106 @@ impl Tree {
         self.turns(parent, level, prio).advance();
     }
 
-    /// `htb_dequeue_tree`
+    /// A packet has come to a leaf.
+    #[inline]
+    pub fn came(&mut self, number: u32, how: Enqueued) {
+        match how {
+            Enqueued::Queued => self.activate(number),
+            Enqueued::Dropped | Enqueued::Congested => {
+                let class = self.class_mut(number);
+                class.drops = class.drops.wrapping_add(1);
+            }
+            Enqueued::Stolen => {}
+        }
+    }
+
+    /// `htb_dequeue_tree`: gives packets of a row. None: it has none; else whether more are wanted.
     fn dequeue_from(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
         total: &mut Load,
-        level: usize,
-        prio: usize,
-    ) -> Option<Packet> {
-        let mut start = self.leaf_in_turn(level, prio)?;
+        row: Row,
+        to: &mut impl Taker,
+    ) -> Option<bool> {
+        let mut start = self.leaf_in_turn(row.level, row.prio)?;
         let mut number = start;
         loop {
-            let now = self.now;
-            let class = self.class_mut(number);
-            let (packet, left) = class.leaf.dequeue(q, total);
-            if let Some(packet) = packet {
-                let (len, parent) = (pkt_len(&packet), class.parent());
-                let changes = class.charge(now, level, len);
-                let deficit = &mut class.deficit[level];
-                *deficit = deficit.wrapping_sub(len as i32);
-                if *deficit < 0 {
-                    *deficit = deficit.wrapping_add(class.quantum);
-                    self.pass_on(number, level, prio);
-                }
-                if left.len == 0 {
-                    self.deactivate(number);
-                }
-                if changes {
-                    self.change_mode(q, number);
-                }
-                self.charge(q, parent, level, len);
-                return Some(packet);
+            let leaf = std::mem::take(&mut self.class_mut(number).leaf);
+            let given = self.give_from(&mut leaf.open(), q, total, (number, row), to);
+            self.class_mut(number).leaf = leaf;
+            let (left, gave) = match given {
+                Given::Packets { more } => return Some(more),
+                Given::Nothing { left, after_some } => (left, after_some),
+            };
+            if gave {
+                // As if it were asked first.
+                start = number;
             }
             if left.len == 0 {
                 self.deactivate(number);
-                if self.busy & (1 << (first_bit(level) + prio)) == 0 {
+                if self.busy & (1 << (first_bit(row.level) + row.prio)) == 0 {
                     return None;
                 }
-                let next = self.leaf_in_turn(level, prio)?;
+                let next = self.leaf_in_turn(row.level, row.prio)?;
                 if number == start {
                     start = next;
                 }
                 number = next;
                 continue;
             }
-            self.pass_on(number, level, prio);
-            number = self.leaf_in_turn(level, prio)?;
+            self.pass_on(number, row.level, row.prio);
+            number = self.leaf_in_turn(row.level, row.prio)?;
             if number == start {
                 return None;
             }
         }
     }
 
-    /// `htb_charge_class`: a class and all above it pay for a packet that left at `level`.
+    /// Gives packets of a leaf, whose queue is `queue`: one, or, where the row allows, all that would be given one
+    /// after the other.
+    #[inline]
+    fn give_from(
+        &mut self,
+        queue: &mut Open<'_>,
+        q: &mut QueueCx<'_, '_, '_>,
+        total: &mut Load,
+        (number, row): (u32, Row),
+        to: &mut impl Taker,
+    ) -> Given {
+        let (now, level) = (self.now, row.level);
+        let mut after_some = false;
+        loop {
+            let (packet, left) = queue.dequeue(q, total);
+            let Some(packet) = packet else {
+                return Given::Nothing { left, after_some };
+            };
+            let class = self.class_mut(number);
+            let (len, parent) = (pkt_len(&packet), class.parent());
+            let changes = class.charge(now, level, len);
+            let deficit = &mut class.deficit[level];
+            *deficit = deficit.wrapping_sub(len as i32);
+            let over = *deficit < 0;
+            if over {
+                *deficit = deficit.wrapping_add(class.quantum);
+                self.pass_on(number, level, row.prio);
+            }
+            if left.len == 0 {
+                self.deactivate(number);
+            }
+            if changes {
+                self.change_mode(q, number);
+            }
+            let ends = self.charge(q, parent, level, len) || changes || over || left.len == 0;
+            let more = to.take(packet);
+            if !more || row.alone || ends {
+                return Given::Packets { more };
+            }
+            after_some = true;
+        }
+    }
+
+    /// `htb_charge_class`: a class and all above it pay for a packet that left at `level`; whether a mode has
+    /// changed.
     #[inline]
     fn charge(
         &mut self,
@@ -634,15 +697,18 @@ impl Tree {
         mut payer: Option<u32>,
         level: usize,
         len: u32,
-    ) {
+    ) -> bool {
+        let mut changes = false;
         while let Some(number) = payer {
             let now = self.now;
             let class = self.class_mut(number);
             payer = class.parent();
             if class.charge(now, level, len) {
                 self.change_mode(q, number);
+                changes = true;
             }
         }
+        changes
     }
 
     /// A class that has paid waits, or no longer does.
@@ -658,13 +724,31 @@ impl Tree {
         }
     }
 
-    /// `htb_dequeue`: the next packet, or when to ask again.
+    /// `htb_dequeue`: gives what may leave until no more is wanted (true) or nothing waits; or when to ask
+    /// again.
     pub fn dequeue(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
         total: &mut Load,
-    ) -> Result<Packet, u64> {
+        to: &mut impl Taker,
+    ) -> Result<bool, u64> {
         self.now = q.now() as i64;
+        while total.len > 0 {
+            if !self.next(q, total, to)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the next packet, and those that follow without another decision; whether more are wanted.
+    #[inline]
+    fn next(
+        &mut self,
+        q: &mut QueueCx<'_, '_, '_>,
+        total: &mut Load,
+        to: &mut impl Taker,
+    ) -> Result<bool, u64> {
         // Levels whose waiting classes have been looked at, before a packet of theirs leaves.
         let mut looked = if self.now < self.next_event {
             LEVELS
@@ -683,8 +767,13 @@ impl Tree {
             if level == LEVELS {
                 return Err(self.next_event.min(self.now + 5 * SECOND) as u64);
             }
-            if let Some(packet) = self.dequeue_from(q, total, level, prio) {
-                return Ok(packet);
+            let turn = Row {
+                level,
+                prio,
+                alone: rows != u64::MAX,
+            };
+            if let Some(more) = self.dequeue_from(q, total, turn, to) {
+                return Ok(more);
             }
             rows = (u64::MAX << row) << 1;
         }

@@ -26,8 +26,8 @@ use weir_packet::{DropReason, Packet};
 
 use self::classes::{Class, Tree};
 use super::{
-    ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, classify, pkt_len,
-    table, words,
+    Arrivals, ClassStats, Create, Departures, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc,
+    QueueCx, Taker, classify, pkt_len, table, words,
 };
 use crate::block::Block;
 use crate::counters::Queue;
@@ -151,6 +151,49 @@ impl Htb {
         Ok((packet, leaf.map_or(Way::Direct, Way::Class)))
     }
 
+    /// The next of those that come, and where it goes.
+    #[inline]
+    fn next_way(
+        &self,
+        q: &mut QueueCx<'_, '_, '_>,
+        come: &mut Arrivals<'_, '_>,
+    ) -> Option<(Packet, Way)> {
+        loop {
+            let packet = come.next(q)?;
+            if let Ok(found) = self.classify(q, packet) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// A packet goes out before all classes.
+    fn enqueue_direct(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
+        if self.direct.len() >= self.direct_limit as usize {
+            return q.drop(packet, DropReason::QDISC_DROP);
+        }
+        self.direct_packets = self.direct_packets.wrapping_add(1);
+        self.total.add(pkt_len(&packet));
+        self.direct.push_back(packet);
+        Enqueued::Queued
+    }
+
+    /// Gives what may leave until no more is wanted (true) or none may leave.
+    fn give(&mut self, q: &mut QueueCx<'_, '_, '_>, to: &mut impl Taker) -> bool {
+        while let Some(packet) = self.direct.pop_front() {
+            self.total.sub(pkt_len(&packet));
+            if !to.take(packet) {
+                return true;
+            }
+        }
+        match self.tree.dequeue(q, &mut self.total, to) {
+            Ok(more) => more,
+            Err(next) => {
+                q.watchdog(next);
+                false
+            }
+        }
+    }
+
     /// What a request says of a class.
     fn params(&self, tca: &Table<'_>) -> Result<(TcHtbOpt, Rate, Rate), Error> {
         let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
@@ -205,44 +248,50 @@ impl Htb {
 
 impl Qdisc for Htb {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
-        let (packet, way) = match self.classify(q, packet) {
-            Ok(found) => found,
-            Err(ended) => return ended,
-        };
-        let Way::Class(number) = way else {
-            if self.direct.len() >= self.direct_limit as usize {
-                return q.drop(packet, DropReason::QDISC_DROP);
+        match self.classify(q, packet) {
+            Ok((packet, Way::Direct)) => self.enqueue_direct(q, packet),
+            Ok((packet, Way::Class(number))) => {
+                let class = self.tree.class_mut(number);
+                let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
+                self.tree.came(number, how);
+                how
             }
-            self.direct_packets = self.direct_packets.wrapping_add(1);
-            self.total.add(pkt_len(&packet));
-            self.direct.push_back(packet);
-            return Enqueued::Queued;
-        };
-        let class = self.tree.class_mut(number);
-        let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
-        match how {
-            Enqueued::Queued => self.tree.activate(number),
-            Enqueued::Dropped | Enqueued::Congested => class.drops = class.drops.wrapping_add(1),
-            Enqueued::Stolen => {}
+            Err(ended) => ended,
         }
-        how
+    }
+
+    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: &mut Arrivals<'_, '_>) {
+        let mut next = self.next_way(q, come);
+        while let Some((packet, way)) = next {
+            let Way::Class(number) = way else {
+                self.enqueue_direct(q, packet);
+                next = self.next_way(q, come);
+                continue;
+            };
+            // Those of one class that come one after the other find its queue locked once.
+            let leaf = std::mem::take(&mut self.tree.class_mut(number).leaf);
+            let (mut queue, mut packet) = (leaf.open(), packet);
+            next = loop {
+                let (how, _) = queue.enqueue(q, packet, &mut self.total);
+                self.tree.came(number, how);
+                match self.next_way(q, come) {
+                    Some((same, Way::Class(way))) if way == number => packet = same,
+                    other => break other,
+                }
+            };
+            drop(queue);
+            self.tree.class_mut(number).leaf = leaf;
+        }
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
-        if let Some(packet) = self.direct.pop_front() {
-            self.total.sub(pkt_len(&packet));
-            return Some(packet);
-        }
-        if self.total.len == 0 {
-            return None;
-        }
-        match self.tree.dequeue(q, &mut self.total) {
-            Ok(packet) => Some(packet),
-            Err(next) => {
-                q.watchdog(next);
-                None
-            }
-        }
+        let mut packet = None;
+        self.give(q, &mut packet);
+        packet
+    }
+
+    fn dequeue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, out: &mut Departures<'_>) -> bool {
+        self.give(q, out)
     }
 
     fn looks_ahead(&self) -> u32 {

@@ -27,8 +27,8 @@ use weir_packet::{Batch, DropReason, Packet};
 
 use crate::context::Context;
 use crate::counters::Queue;
-use crate::qdisc::Drops;
 use crate::qdisc::root::Room;
+use crate::qdisc::{Drops, QueueCx};
 use crate::testing::{Stack, ipv4, vectors};
 
 /// Makes requests as tc sends them.
@@ -70,6 +70,7 @@ pub struct Line {
     pub drops: Vec<(u64, u32, DropReason)>,
     seed: u64,
     keep: bool,
+    one_by_one: bool,
 }
 
 impl Line {
@@ -84,7 +85,14 @@ impl Line {
             drops: Vec::new(),
             seed: 1,
             keep: false,
+            one_by_one: false,
         }
+    }
+
+    /// Packets enter and leave the tree of qdiscs by themselves, not many by one call.
+    pub fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
+        self
     }
 
     /// With another seed of the device's generator.
@@ -144,6 +152,26 @@ impl Line {
                 batch.push(packet).unwrap();
             }
             let last = come.len() == 0;
+            if self.one_by_one {
+                let root = tc.tree().root.clone().unwrap();
+                let mut q = QueueCx::new(&mut cx, &mut drops);
+                root.lock().in_tree(&mut q, |inner, q| {
+                    for packet in batch.drain() {
+                        inner.enqueue(q, packet);
+                        while let Some(copy) = q.next_copy() {
+                            inner.enqueue(q, copy);
+                        }
+                    }
+                    q.pass_wakes();
+                    while let Some(packet) = inner.dequeue(q) {
+                        self.left.push((now, packet.mark));
+                    }
+                });
+                match last {
+                    true => break,
+                    false => continue,
+                }
+            }
             let mut worker = tc.push(&guard, 0, &mut batch, (1000, false), &mut drops);
             while let Some(mut at_work) = worker.take() {
                 let room = |_| Room::Octets(u32::MAX);

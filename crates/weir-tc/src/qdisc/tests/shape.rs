@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shapers: tbf and htb.
 
-use super::{Arrival, Departure, Line, START, traffic};
+use super::{Arrival, Departure, Draws, Line, START, traffic};
 
 /// 8 Mbit/s.
 const OCTET: u64 = 1000;
@@ -266,4 +266,54 @@ fn htb_sends_directly_what_names_the_qdisc() {
         "all at once, and first"
     );
     assert!(line.left[9].0 == START && line.left[19].0 > START);
+}
+
+/// Everything that is counted of an htb, its classes and the qdiscs below, as text.
+fn counted(line: &Line) -> String {
+    let root = line.stack.devices[&3].tc.tree().root.clone().unwrap();
+    let stats = root.stats();
+    let inner = root.lock();
+    let classes: Vec<_> = inner
+        .qdisc
+        .classes()
+        .into_iter()
+        .map(|class| (inner.qdisc.class_stats(class), inner.qdisc.leaf(class)))
+        .map(|(class, leaf)| (class, leaf.map(|leaf| leaf.stats())))
+        .collect();
+    format!("{stats:?} {classes:?}")
+}
+
+#[test]
+fn packets_that_come_and_leave_htb_together_fare_as_one_by_one() {
+    let mut commands = HTB.to_vec();
+    commands.extend([
+        "tc class add dev d0 parent 1:1 classid 1:14 htb rate 2mbit ceil 10mbit burst 1600 cburst 1600 prio 0 quantum 1000",
+        "tc qdisc add dev d0 parent 1:11 handle 11: tbf rate 800kbit burst 2000 limit 30000",
+        "tc qdisc add dev d0 parent 1:12 handle 12: netem limit 50 delay 1ms duplicate 30%",
+        "tc qdisc add dev d0 parent 1:13 handle 13: pfifo limit 8",
+        "tc qdisc add dev d0 parent 1:14 handle 14: tbf rate 1600kbit burst 9000 limit 30000",
+    ]);
+    let mut lost = 0;
+    for seed in 0..40 {
+        // Runs of packets of one class, or of the direct queue.
+        let mut draws = Draws(seed);
+        let mut arrivals = traffic(seed, 600, 3_000_000);
+        let mut priority = 0;
+        for arrival in &mut arrivals {
+            if draws.below(4) == 0 {
+                priority =
+                    [0x1_0011, 0x1_0012, 0x1_0013, 0x1_0014, 0x1_0000][draws.below(5) as usize];
+            }
+            arrival.priority = priority;
+        }
+        let mut together = Line::new(&commands).seed(seed);
+        let mut alone = Line::new(&commands).seed(seed).one_by_one();
+        together.run(&arrivals);
+        alone.run(&arrivals);
+        assert_eq!(together.left, alone.left);
+        assert_eq!(together.drops, alone.drops);
+        assert_eq!(counted(&together), counted(&alone));
+        lost += together.drops.len();
+    }
+    assert!(lost > 100);
 }
