@@ -92,7 +92,7 @@ impl<'a> Departures<'a> {
 
     /// Whether there is room for another; the last one may be longer than what is left, and so may the only one.
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         !self.batch.is_full() && (self.room > 0 || self.batch.is_empty())
     }
 
