@@ -20,7 +20,8 @@
 //! header of such a packet begins in those bytes.
 //!
 //! A packet can wait in a [`weir_sync::list::LocklessList`]: its link takes the place
-//! of `chain` and `cb`, and a hint that of `dev`; they are 0 when it comes out.
+//! of `chain` and `cb`, and a count of notes that of `dev`; they are 0 when it comes out. The
+//! notes, where others of its batch lie, stand in its headroom.
 //!
 //! What an allocation initialises: `Pool::alloc`, `Cache::alloc` and
 //! `Packet::copy` all fields; `alloc_bulk` all but `time`, `dev` and `iif`, which
@@ -36,7 +37,7 @@ use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use weir_sync::list::{Link, Linked};
+use weir_sync::list::{Link, Linked, NOTED};
 use weir_sync::primitive::{prefetch, prefetch_to_write};
 
 /// Headroom of a new packet, bytes.
@@ -73,6 +74,15 @@ struct Layout {
 }
 
 impl Layout {
+    /// Where the first of what the packet has in its frame begins, its data or a header.
+    #[inline]
+    fn begin(&self) -> u16 {
+        self.data
+            .min(self.mac)
+            .min(self.network)
+            .min(self.transport)
+    }
+
     /// Bytes at the start of the frame that are not headroom.
     #[inline]
     fn reserved(&self) -> u16 {
@@ -89,6 +99,11 @@ pub struct Record {
 
 const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == RECORD);
 const _: () = assert!(size_of::<Option<Packet>>() == 8);
+
+/// Where in a frame's headroom the notes begin: how many records further the others of a batch in a list lie.
+const NOTES: usize = 64;
+/// Cache lines of all that there may be.
+const NOTES_LINES: usize = (NOTED * size_of::<i32>()).div_ceil(64);
 
 /// The words of a record that an allocation writes: all in front of `time`.
 const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
@@ -243,15 +258,7 @@ impl Packet {
     /// Start of the frame.
     #[inline]
     fn frame(&self) -> NonNull<u8> {
-        let at = self.0.addr().get() & (PAGE - 1);
-        let offset = if at < FRAME_FIRST * RECORD {
-            at / RECORD * JUMBO
-        } else {
-            at / RECORD * FRAME
-        };
-        let base = page_of(self.0);
-        // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
-        unsafe { base.add(offset) }
+        frame_of(self.0)
     }
 
     /// Bytes of the frame: headroom, data and tailroom together.
@@ -617,7 +624,7 @@ impl Packet {
             return true;
         };
         let l = self.layout_mut();
-        if l.data.min(l.mac).min(l.network).min(l.transport) < TUNNEL_LEN {
+        if l.begin() < TUNNEL_LEN {
             return false;
         }
         l.marks |= TUNNEL;
@@ -813,6 +820,26 @@ pub(crate) fn class_of(record: NonNull<Record>) -> Class {
     }
 }
 
+/// The frame of a record.
+#[inline]
+fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
+    let at = record.addr().get() & (PAGE - 1);
+    let offset = if at < FRAME_FIRST * RECORD {
+        at / RECORD * JUMBO
+    } else {
+        at / RECORD * FRAME
+    };
+    let base = page_of(record);
+    // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
+    unsafe { base.add(offset) }
+}
+
+/// The notes in the frame of a record.
+#[inline]
+fn notes_of(record: NonNull<Record>) -> *mut i32 {
+    frame_of(record).as_ptr().wrapping_add(NOTES).cast()
+}
+
 // SAFETY: a packet owns its record, which stays where it is; the link takes the place of `chain` and
 // `cb`, which belong to the holder of a packet only.
 unsafe impl Linked for Packet {
@@ -831,17 +858,38 @@ unsafe impl Linked for Packet {
     }
 
     #[inline]
-    unsafe fn set_ahead(node: NonNull<Record>, ahead: NonNull<Record>) {
-        let records = ahead.addr().get().wrapping_sub(node.addr().get()) / RECORD;
+    unsafe fn note(node: NonNull<Record>, others: impl Iterator<Item = NonNull<Record>>) {
         // SAFETY: by contract the record is live and nobody else's.
-        unsafe { (*node.as_ptr()).meta.dev = records as u32 };
+        let record = unsafe { &mut *node.as_ptr() };
+        // As many as the headroom has place for.
+        let room = usize::from(record.layout.begin()).saturating_sub(NOTES) / size_of::<i32>();
+        let mut count = 0;
+        for (at, other) in (0..room).zip(others) {
+            let records = other.addr().get().wrapping_sub(node.addr().get()) / RECORD;
+            // SAFETY: in front of all that the packet has in its frame.
+            unsafe { notes_of(node).add(at).write(records as i32) };
+            count += 1;
+        }
+        record.meta.dev = count;
     }
 
     #[inline]
-    unsafe fn prefetch_ahead(node: NonNull<Record>) {
+    unsafe fn prefetch(node: NonNull<Record>) {
+        prefetch_to_write(node.as_ptr());
+        for line in 0..NOTES_LINES {
+            prefetch(notes_of(node).wrapping_byte_add(line * 64));
+        }
+    }
+
+    #[inline]
+    unsafe fn prefetch_noted(node: NonNull<Record>) {
         // SAFETY: by contract the record is live and nobody else's.
-        let records = unsafe { (*node.as_ptr()).meta.dev } as i32;
-        prefetch_to_write(node.as_ptr().wrapping_offset(records as isize));
+        let count = unsafe { (*node.as_ptr()).meta.dev } as usize;
+        for at in 0..count {
+            // SAFETY: so many were written.
+            let records = unsafe { notes_of(node).add(at).read() };
+            prefetch_to_write(node.as_ptr().wrapping_offset(records as isize));
+        }
     }
 
     #[inline]

@@ -17,9 +17,12 @@
 #![allow(unsafe_code)] // links are written through raw pointers
 
 use std::ptr::NonNull;
-use weir_sync::list::AHEAD;
 use weir_sync::primitive::atomic::{AtomicI64, AtomicPtr, Ordering};
 use weir_sync::primitive::prefetch_to_write;
+
+/// How many nodes ahead of itself a node notes another, so that as many lines of another processor's cache are
+/// under way at once.
+const AHEAD: usize = 8;
 
 const BIAS: i64 = 1 << 60;
 

@@ -141,7 +141,7 @@ impl<L: Linked> Combiner<L> {
     #[inline]
     pub fn push_all<I>(&self, elements: I) -> bool
     where
-        I: IntoIterator<Item = L, IntoIter: ExactSizeIterator>,
+        I: IntoIterator<Item = L>,
     {
         self.list.push_all(elements);
         full_fence();

@@ -26,6 +26,7 @@
 
 use crate::primitive::atomic::{AtomicPtr, Ordering};
 use core::fmt;
+use core::iter::empty;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
@@ -75,41 +76,38 @@ pub unsafe trait Linked: Sized {
     /// `node` came from `into_node` and has not been taken back.
     unsafe fn link<'a>(node: NonNull<Self::Node>) -> &'a Link<Self::Node>;
 
-    /// Notes in a node a guess at another that the consumer comes to [some nodes](AHEAD) later, so that
-    /// it can ask for that one's memory in time: a chain tells of the next node only. Nothing by default.
+    /// Notes with the node that the consumer comes to first where others of its batch lie, in the order in which it
+    /// comes to them, so that it can ask for the memory of all at once: a chain tells of the next node only. Called
+    /// for every node of a batch, of most with no others. Nothing by default.
     ///
     /// # Safety
-    /// As for `link`; `ahead` too is a node that has not been taken back.
+    /// As for `link`; and nobody else knows the node yet.
     #[inline]
-    unsafe fn set_ahead(node: NonNull<Self::Node>, ahead: NonNull<Self::Node>) {
-        let _ = (node, ahead);
+    unsafe fn note(node: NonNull<Self::Node>, others: impl Iterator<Item = NonNull<Self::Node>>) {
+        let _ = (node, others);
     }
 
-    /// Asks for the memory of the node noted.
+    /// Asks for the memory of a node, and for that of its notes.
     ///
     /// # Safety
     /// As for `link`.
     #[inline]
-    unsafe fn prefetch_ahead(node: NonNull<Self::Node>) {
+    unsafe fn prefetch(node: NonNull<Self::Node>) {
+        let _ = node;
+    }
+
+    /// Asks for the memory of the nodes that a node notes.
+    ///
+    /// # Safety
+    /// As for `link`.
+    #[inline]
+    unsafe fn prefetch_noted(node: NonNull<Self::Node>) {
         let _ = node;
     }
 }
 
-/// How many nodes ahead of itself a node of a batch notes at most: a walk then has that many lines of
-/// another processor's cache under way at once.
-pub const AHEAD: usize = 8;
-
-/// How many nodes ahead the first nodes of a walk note. At first it knows one line only; from each that comes
-/// it learns of two, the next one and the one noted. So it may have one more under way each time: 2, 3, 4, ...
-const FIRST: [u8; 21] = [
-    2, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 7, 7, 7, 7, 7, 7,
-];
-
-/// How many nodes ahead the node at a place of a walk notes.
-#[inline]
-fn ahead_of(place: usize) -> usize {
-    FIRST.get(place).map_or(AHEAD, |&ahead| ahead.into())
-}
+/// Others that a node notes at most.
+pub const NOTED: usize = 31;
 
 /// See the module.
 pub struct LocklessList<L: Linked> {
@@ -146,7 +144,7 @@ impl<L: Linked> LocklessList<L> {
     pub fn push(&self, element: L) -> bool {
         let node = element.into_node();
         // SAFETY: the node has been given up just now.
-        unsafe { L::set_ahead(node, node) };
+        unsafe { L::note(node, empty()) };
         self.splice(node, node)
     }
 
@@ -154,25 +152,26 @@ impl<L: Linked> LocklessList<L> {
     /// any and the list was empty.
     pub fn push_all<I>(&self, elements: I) -> bool
     where
-        I: IntoIterator<Item = L, IntoIter: ExactSizeIterator>,
+        I: IntoIterator<Item = L>,
     {
         let mut nodes = elements.into_iter().map(L::into_node);
-        let count = nodes.len();
         let Some(oldest) = nodes.next() else {
             return false;
         };
-        let mut recent = [oldest; AHEAD];
-        // SAFETY: the nodes have been given up just now, and only this call knows them.
-        unsafe { L::set_ahead(oldest, oldest) };
-        let newest = nodes.zip(1..).fold(oldest, |newest, (node, at)| {
+        let (mut newest, mut count) = (oldest, 1);
+        let mut recent = [oldest; NOTED + 1];
+        for node in nodes {
+            // SAFETY: the nodes have been given up just now, and only this call knows them.
+            unsafe { L::note(newest, empty()) };
             set_next::<L>(node, newest.as_ptr());
-            // The walk begins with the newest.
-            let ahead = ahead_of(count.saturating_sub(at + 1));
-            // SAFETY: as above.
-            unsafe { L::set_ahead(node, recent[(at + AHEAD - ahead) % AHEAD]) };
-            recent[at % AHEAD] = node;
-            node
-        });
+            recent[count % recent.len()] = node;
+            (newest, count) = (node, count + 1);
+        }
+        // The walk begins with the newest.
+        let first = count.saturating_sub(recent.len());
+        let others = (first..count - 1).rev().map(|at| recent[at % recent.len()]);
+        // SAFETY: as above.
+        unsafe { L::note(newest, others) };
         self.splice(newest, oldest)
     }
 
@@ -204,11 +203,15 @@ impl<L: Linked> LocklessList<L> {
             return Taken::default();
         }
         let newest = NonNull::new(self.head.swap(null_mut(), Ordering::Acquire));
+        if let Some(newest) = newest {
+            // SAFETY: as below.
+            unsafe { L::prefetch(newest) };
+        }
         let (mut node, mut oldest, mut len) = (newest, None, 0);
         while let Some(this) = node {
             len += 1;
             // SAFETY: the chain is this call's, and none of it has been taken back yet.
-            unsafe { L::prefetch_ahead(this) };
+            unsafe { L::prefetch_noted(this) };
             node = NonNull::new(next::<L>(this));
             set_next::<L>(this, oldest.map_or(null_mut(), NonNull::as_ptr));
             oldest = Some(this);

@@ -260,3 +260,32 @@ fn tunnel_metadata_is_shared_and_goes_with_the_packet() {
     drop(batch);
     assert_eq!(Arc::strong_count(&tunnel), 1);
 }
+
+/// Notes of a batch in a list stand in front of all that a packet has in its frame.
+#[test]
+fn a_list_leaves_frames_as_they_are() {
+    let pool = pool(1);
+    for headroom in 0..=HEADROOM {
+        for pulled in [0, 1, 14, 40] {
+            let make = |number: usize| {
+                let mut packet = pool.alloc(0).unwrap();
+                packet.push(HEADROOM - headroom).unwrap().fill(7);
+                packet.put(60).unwrap().fill(number as u8);
+                packet.reset_mac();
+                assert!(packet.pull(pulled));
+                packet
+            };
+            let list = LocklessList::new();
+            list.push_all((0..40).map(make));
+            let taken: Vec<_> = list.take_all().collect();
+            for (number, mut packet) in taken.into_iter().enumerate() {
+                assert_eq!((packet.dev, packet.chain, packet.cb), (0, 0, 0));
+                assert_eq!(packet.headroom(), headroom + pulled);
+                packet.push(pulled).unwrap();
+                let (before, after) = packet.data().split_at(HEADROOM - headroom);
+                assert!(before.iter().all(|&octet| octet == 7));
+                assert!(after.iter().all(|&octet| octet == number as u8));
+            }
+        }
+    }
+}

@@ -108,11 +108,11 @@ fn stress_who_finds_it_empty_drains_it() {
     }
 }
 
-/// A node with the note it was given.
+/// A node with what it was told to note.
 struct Noting {
     link: Link<Noting>,
     number: usize,
-    ahead: usize,
+    others: Option<Vec<usize>>,
 }
 
 struct Noted(Box<Noting>);
@@ -135,43 +135,35 @@ unsafe impl Linked for Noted {
         unsafe { &(*node.as_ptr()).link }
     }
 
-    unsafe fn set_ahead(node: NonNull<Noting>, ahead: NonNull<Noting>) {
-        // SAFETY: by contract.
-        unsafe { (*node.as_ptr()).ahead = (*ahead.as_ptr()).number };
+    unsafe fn note(node: NonNull<Noting>, others: impl Iterator<Item = NonNull<Noting>>) {
+        // SAFETY: by contract, and the others are of the same batch.
+        unsafe {
+            let others = others.map(|other| (*other.as_ptr()).number).collect();
+            (*node.as_ptr()).others = Some(others);
+        }
     }
 }
 
-/// A walk that knows one line at first, and of each that has come the next and the one noted: it has one
-/// more under way each time, up to [`AHEAD`], and then waits for none that is not under way.
+/// The first node of a walk, the newest of its batch, notes those that come next, as many as it can.
 #[test]
-fn a_walk_has_ever_more_nodes_under_way() {
-    const COUNT: usize = 60;
+fn a_batch_is_noted_with_its_first_node() {
     let node = |number| {
-        let (link, ahead) = (Link::default(), usize::MAX);
+        let (link, others) = (Link::default(), None);
         Noted(Box::new(Noting {
             link,
             number,
-            ahead,
+            others,
         }))
     };
-    let list = LocklessList::new();
-    assert!(list.push_all((0..COUNT).map(node)));
-    // The walk begins with the newest.
-    let ahead: Vec<_> = list.take_all().map(|node| node.0.ahead).collect();
-    let place = |number: usize| COUNT - 1 - number;
-    let noted: Vec<_> = ahead.into_iter().rev().map(place).collect();
-    let mut here = [false; COUNT];
-    let (mut read, mut asked) = (0, vec![0]);
-    let mut under_way = Vec::new();
-    while read < COUNT {
-        asked.drain(..).for_each(|place: usize| here[place] = true);
-        let before = read;
-        while read < COUNT && here[read] {
-            asked.extend([noted[read], (read + 1).min(COUNT - 1)]);
-            read += 1;
-        }
-        under_way.push(read - before);
+    for count in 1..=100 {
+        let list = LocklessList::new();
+        assert!(list.push(node(1000)));
+        list.push_all((0..count).map(node));
+        let mut taken: Vec<_> = list.take_all().collect();
+        let newest = taken.pop().unwrap().0;
+        let next = (0..count - 1).rev().take(NOTED);
+        assert_eq!(newest.others, Some(next.collect()));
+        assert_eq!(taken.len(), count);
+        assert!(taken.iter().all(|node| node.0.others == Some(Vec::new())));
     }
-    assert_eq!(under_way[..8], [1, 2, 3, 4, 5, 6, 7, 8]);
-    assert!(under_way.len() <= 12, "{under_way:?}");
 }
