@@ -90,7 +90,9 @@ fn boot(profile: Profile) -> Result<(f64, f64), String> {
     let figures: Vec<f64> = words.filter_map(|n| n.parse().ok()).collect();
     match figures[..] {
         [insert, delete] => Ok((insert, delete)),
-        _ => Err(left_out("User-Mode Linux did not run here")),
+        _ => Err(left_out(
+            "User-Mode Linux did not run here; it needs the packages user-mode-linux, kmod and iproute2",
+        )),
     }
 }
 
