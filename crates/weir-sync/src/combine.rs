@@ -139,10 +139,7 @@ impl<L: Linked> Combiner<L> {
     /// Adds all, in order and together. True: the caller is now the one at work, and has to take all
     /// and then [`leave`](Self::leave).
     #[inline]
-    pub fn push_all<I>(&self, elements: I) -> bool
-    where
-        I: IntoIterator<Item = L>,
-    {
+    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
         self.list.push_all(elements);
         full_fence();
         self.enter()

@@ -150,10 +150,7 @@ impl<L: Linked> LocklessList<L> {
 
     /// Adds all, in order, with one atomic instruction, so that they stay together. True if there were
     /// any and the list was empty.
-    pub fn push_all<I>(&self, elements: I) -> bool
-    where
-        I: IntoIterator<Item = L>,
-    {
+    pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
         let mut nodes = elements.into_iter().map(L::into_node);
         let Some(oldest) = nodes.next() else {
             return false;
@@ -324,14 +321,7 @@ impl<L: Linked> Iterator for Taken<L> {
         // SAFETY: from `into_node`, and out of the chain now.
         Some(unsafe { L::from_node(node) })
     }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.len as usize;
-        (left, Some(left))
-    }
 }
-
-impl<L: Linked> ExactSizeIterator for Taken<L> {}
 
 impl<L: Linked> Drop for Taken<L> {
     fn drop(&mut self) {
