@@ -15,6 +15,10 @@ use libc::c_long;
 /// Descriptors from here on are given to sysctl files opened for writing, so that a filter
 /// can tell a `write` to one; below the usual limit of 1,024 open files and `FD_SETSIZE`.
 pub(crate) const WRITE_FDS: std::ops::Range<u32> = 960..992;
+/// Descriptors from here on are given to netlink sockets of programs that may look for an answer without
+/// waiting for it, and to datagram stand-ins of internet sockets: what is sent through them stops, and
+/// what is received (`supervisor/traffic.rs`).
+pub(crate) const TRAFFIC_FDS: std::ops::Range<u32> = 896..960;
 /// A `write` to standard output of at most this many bytes stops too: `echo 1 > FILE` in a shell
 /// is `open`, `dup2` to 1, `write`, and only so can a refused value fail in the shell.
 const SHORT_WRITE: u32 = 128;
@@ -85,6 +89,7 @@ const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 const SOCKADDR: &[u32] = &[12, 16, 28];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
 const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
+const TRAFFIC: Test = Range(0, TRAFFIC_FDS.start, TRAFFIC_FDS.end - 1);
 /// Families that would reach a network outside: INET, INET6, PACKET, VSOCK, XDP.
 const OUTSIDE: &[u32] = &[
     libc::AF_INET as u32,
@@ -96,6 +101,23 @@ const OUTSIDE: &[u32] = &[
 
 /// The table. Rules of one call stand together; the first that matches decides.
 const RULES: &[Rule] = &[
+    // Datagrams. These come first: `tc -b` makes little else, and each comparison before them costs it.
+    (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
+    (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
+    (
+        If::Always,
+        libc::SYS_recvmsg,
+        &[AnyOf(2, libc::MSG_DONTWAIT as u32)],
+        Notify,
+    ),
+    (If::Always, libc::SYS_sendmmsg, &[TRAFFIC], Notify),
+    (If::Always, libc::SYS_recvmmsg, &[TRAFFIC], Notify),
+    (
+        If::Always,
+        libc::SYS_recvmmsg,
+        &[AnyOf(3, libc::MSG_DONTWAIT as u32)],
+        Notify,
+    ),
     // Files of sysctl open for writing.
     (
         If::Always,
@@ -109,12 +131,14 @@ const RULES: &[Rule] = &[
         &[In(0, &[1]), Range(2, 0, SHORT_WRITE)],
         Notify,
     ),
+    (If::Always, libc::SYS_write, &[TRAFFIC], Notify),
     (
         If::Always,
         libc::SYS_writev,
         &[Range(0, FIRST_WRITE_FD, LAST_WRITE_FD)],
         Notify,
     ),
+    (If::Always, libc::SYS_writev, &[TRAFFIC], Notify),
     (
         If::Always,
         libc::SYS_pwrite64,
@@ -248,6 +272,8 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (If::Always, libc::SYS_recvfrom, &[NotNull(4)], Notify),
+    (If::Always, libc::SYS_recvfrom, &[TRAFFIC], Notify),
+    (If::Always, libc::SYS_sendto, &[TRAFFIC], Notify),
     (
         If::NoHostNetwork,
         libc::SYS_sendto,

@@ -86,6 +86,12 @@ impl Connection {
         }
     }
 
+    /// Octets of the next request; 0 if none is there.
+    pub fn next_length(&self) -> usize {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_PEEK;
+        sys::receive(self.fd.as_fd(), &mut [], flags).unwrap_or(0)
+    }
+
     /// Sends a datagram. `EAGAIN`: the client does not read and its queue is full (Linux would
     /// hold back a dump, and drop a notification with `ENOBUFS`); `EPIPE`, `ECONNRESET`: it
     /// closed.

@@ -145,6 +145,44 @@ fn static_busybox() {
     }
 }
 
+/// `tests/clients/nonblocking.py`: Linux 6.1 prints the same.
+#[test]
+fn who_does_not_wait_finds_the_answer() {
+    if !has("python3", "python3") {
+        return;
+    }
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/nonblocking.py");
+    let source = std::fs::read_to_string(client).unwrap();
+    let folder = Folder::new();
+    let program = folder.file("nonblocking.py");
+    std::fs::write(&program, source).unwrap();
+    let mut expected = String::new();
+    for how in ["SOCK_NONBLOCK", "fcntl", "ioctl"] {
+        for send in ["send", "sendto", "sendmsg", "write", "writev"] {
+            expected += &format!("{how} {send} recv 0\n");
+        }
+        expected += &format!("{how} recvmsg 0\nEAGAIN\n");
+    }
+    for look in ["poll", "epoll", "select"] {
+        expected += &format!("waiting socket {look} 0\n");
+    }
+    expected += "MSG_DONTWAIT recv 0\nMSG_DONTWAIT recvmsg 0\nroutes 20000 True\n";
+    for user in users() {
+        let printed = works(
+            *user,
+            &format!(
+                "ip link add d0 type dummy
+                ip link set d0 up
+                for i in {{0..79}}; do
+                    for j in {{0..249}}; do echo route add 10.$i.$j.0/24 dev d0; done
+                done | ip -b -
+                python3 {program}"
+            ),
+        );
+        assert_eq!(printed, expected);
+    }
+}
+
 /// The Go client, built by `ci/setup test`, or here where there is a Go but no build yet.
 fn go_client() -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/go");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The supervisor of one launch: a thread that answers the system calls its filter stops.
 //!
-//! One file per family of calls: [`socket`] (netlink sockets, refused ones; [`refuse`]), [`namespace`]
+//! One file per family of calls: [`socket`] (netlink sockets, refused ones; [`refuse`]), [`traffic`]
+//! (what is sent and received where the answer must be there at once), [`namespace`]
 //! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`path`] (what calls with a path
 //! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
 //!
@@ -17,6 +18,7 @@ mod path;
 mod refuse;
 mod served;
 mod socket;
+mod traffic;
 
 use crate::backend::{Backend, Errno, NsId, StackInfo};
 use crate::runtime::Runtime;
@@ -160,6 +162,9 @@ impl Supervisor {
 
     fn handle(&mut self, call: &Call) -> Handled {
         match call.number {
+            libc::SYS_sendmsg | libc::SYS_sendmmsg => self.send(call),
+            libc::SYS_write | libc::SYS_writev if traffic::is_traffic(call) => self.send(call),
+            libc::SYS_recvmsg | libc::SYS_recvmmsg => self.receive(call),
             libc::SYS_write => self.write(call, call.args[1], call.args[2]),
             libc::SYS_pwrite64 => self.write(call, call.args[1], call.args[2]),
             libc::SYS_writev => self.writev(call),
@@ -224,7 +229,7 @@ impl Supervisor {
             libc::SYS_setsockopt => self.set_option(call),
             libc::SYS_getsockopt => self.get_option(call),
             libc::SYS_recvfrom => self.receive_from(call),
-            libc::SYS_sendto => self.send_to(call),
+            libc::SYS_sendto => self.send(call),
             libc::SYS_ioctl => self.ioctl(call),
 
             #[cfg(target_arch = "x86_64")]

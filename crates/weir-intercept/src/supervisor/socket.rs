@@ -12,7 +12,7 @@
 //! | `getsockname`, `getpeername` | a `sockaddr_nl` |
 //! | `setsockopt`, `getsockopt` of `SOL_NETLINK`; `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL` | as of a netlink socket |
 //! | `recvfrom` with an address | the kernel's address is written first, then the call goes on with an address length of 0 |
-//! | `recvfrom(MSG_DONTWAIT)` | goes on when the stack has answered what was sent (musl's `getifaddrs` does not wait) |
+//! | what is sent and received where the program may not wait for the answer | goes on, or returns, when the stack has answered ([`super::traffic`]) |
 //!
 //! Other netlink protocols do not exist (`EPROTONOSUPPORT`). A datagram or stream socket of the
 //! internet families is a harmless one whose `ioctl`s are answered ([`super::ioctl`]; busybox uses
@@ -21,8 +21,9 @@
 //!
 //! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux); `sendmsg` to an
 //! internet address on a harmless socket fails with `EINVAL` from the kernel.
-use super::{FileKey, Handled, Supervisor, own_key, refuse};
+use super::{FileKey, Handled, Supervisor, own_key, refuse, traffic};
 use crate::backend::{Errno, SocketId, SocketOption, SocketRequest};
+use crate::filter::TRAFFIC_FDS;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::transport::{self, Connection};
@@ -92,7 +93,7 @@ impl Supervisor {
     }
 
     /// The sentence and the error for what would reach a network outside.
-    fn refuse(&mut self, call: &Call) -> Errno {
+    pub(super) fn refuse(&mut self, call: &Call) -> Errno {
         self.say_once(
             call,
             "network",
@@ -106,6 +107,26 @@ impl Supervisor {
         let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
         self.listener
             .answer_with(call, socket.as_fd(), close_on_exec, None)
+    }
+
+    /// The same, at a number whose traffic stops, if one is free and the program may have it.
+    fn hand_out_for_traffic(&mut self, call: &Call, socket: &OwnedFd, kind: i32) -> Handled {
+        let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
+        for number in TRAFFIC_FDS {
+            let taken =
+                std::fs::symlink_metadata(format!("/proc/{}/fd/{number}", call.tid)).is_ok();
+            if taken {
+                continue;
+            }
+            match self
+                .listener
+                .answer_with(call, socket.as_fd(), close_on_exec, Some(number))
+            {
+                Ok(sent) => return Ok(sent),
+                Err(_) => break, // beyond the caller's limit of open files
+            }
+        }
+        self.hand_out(call, socket, kind)
     }
 
     fn netlink_socket(&mut self, call: &Call, kind: i32, protocol: i32) -> Handled {
@@ -153,7 +174,10 @@ impl Supervisor {
                 options: BTreeSet::new(),
             },
         );
-        self.hand_out(call, &client, kind)
+        if Self::waits_for_answers(call) {
+            return self.hand_out(call, &client, kind);
+        }
+        self.hand_out_for_traffic(call, &client, kind)
     }
 
     fn say_if_gone(&mut self, call: &Call, error: Errno) {
@@ -179,12 +203,12 @@ impl Supervisor {
         sockets.prune_at = sockets.netlink.len() * 2;
     }
 
-    fn netlink(&mut self, call: &Call) -> Option<&mut NetlinkSocket> {
+    pub(super) fn netlink(&mut self, call: &Call) -> Option<&mut NetlinkSocket> {
         let key = Self::file_key(call.tid, call.int(0)).ok()?;
         self.sockets.netlink.get_mut(&key)
     }
 
-    fn harmless(&self, call: &Call) -> Option<(i32, i32)> {
+    pub(super) fn harmless(&self, call: &Call) -> Option<(i32, i32)> {
         let key = Self::file_key(call.tid, call.int(0)).ok()?;
         self.sockets.harmless.get(&key).copied()
     }
@@ -225,13 +249,6 @@ impl Supervisor {
             (family, ..) if family == libc::AF_NETLINK as u16 => Err(Errno(libc::ECONNREFUSED)),
             _ => Err(Errno(libc::EINVAL)),
         }
-    }
-
-    pub(super) fn send_to(&mut self, call: &Call) -> Handled {
-        if self.harmless(call).is_some() {
-            return Err(self.refuse(call));
-        }
-        Ok(Answer::Continue)
     }
 
     pub(super) fn socket_name(&mut self, call: &Call) -> Handled {
@@ -361,11 +378,8 @@ impl Supervisor {
         let Some(id) = self.netlink(call).map(|socket| socket.id) else {
             return Ok(Answer::Continue);
         };
-        if call.int(3) & libc::MSG_DONTWAIT != 0 {
-            match id {
-                Some(id) => self.backend.settle(id),
-                None => self.refused.serve(),
-            }
+        if traffic::is_traffic(call) || call.int(3) & libc::MSG_DONTWAIT != 0 {
+            self.settle(id);
         }
         if call.args[4] != 0 && call.args[5] != 0 {
             // The kernel then stores no byte of its AF_UNIX address, and a length of 12.

@@ -342,8 +342,7 @@ impl Backend for Engine {
 
     fn settle(&self, socket: SocketId) {
         if let Ok(socket) = self.socket(socket) {
-            let mut buffer = vec![0; transport::MAX_REQUEST];
-            socket.serve_present(self, &mut buffer, u64::MAX);
+            socket.serve_present(self, &mut Vec::new(), u64::MAX);
         }
     }
 

@@ -124,8 +124,8 @@ impl Socket {
     }
 
     /// Serves the requests that are there now, at most `most` datagrams; how many, or none when the client
-    /// closed.
-    pub fn serve_present(&self, engine: &Engine, buffer: &mut [u8], most: u64) -> Option<u64> {
+    /// closed. The buffer grows to what is there.
+    pub fn serve_present(&self, engine: &Engine, buffer: &mut Vec<u8>, most: u64) -> Option<u64> {
         let mut served = 0;
         loop {
             let mut connection = lock(&self.connection);
@@ -136,6 +136,10 @@ impl Socket {
             }
             if served == most || !flushed && connection.is_congested() {
                 return Some(served);
+            }
+            if buffer.len() < MAX_REQUEST {
+                let needed = self.wire.next_length().clamp(1, MAX_REQUEST);
+                buffer.resize(needed.max(buffer.len()), 0);
             }
             match self.wire.receive(buffer) {
                 Received::Datagram(len) => {
