@@ -87,6 +87,15 @@ const NETNS: u32 = libc::CLONE_NEWNET as u32;
 const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 /// Lengths of sockaddr_nl, sockaddr_in, sockaddr_in6.
 const SOCKADDR: &[u32] = &[12, 16, 28];
+/// Levels of socket options of the internet protocols.
+const INTERNET_LEVELS: &[u32] = &[
+    libc::IPPROTO_IP as u32,
+    libc::IPPROTO_TCP as u32,
+    libc::IPPROTO_UDP as u32,
+    libc::IPPROTO_IPV6 as u32,
+    libc::IPPROTO_ICMPV6 as u32,
+    libc::IPPROTO_RAW as u32,
+];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
 const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
 const TRAFFIC: Test = Range(0, TRAFFIC_FDS.start, TRAFFIC_FDS.end - 1);
@@ -235,6 +244,7 @@ const RULES: &[Rule] = &[
     ),
     (If::Always, libc::SYS_bind, &[In(2, SOCKADDR)], Notify),
     (If::Always, libc::SYS_connect, &[In(2, SOCKADDR)], Notify),
+    (If::NoHostNetwork, libc::SYS_listen, &[], Notify),
     (If::Always, libc::SYS_getsockname, &[], Notify),
     (If::Always, libc::SYS_getpeername, &[], Notify),
     (
@@ -244,9 +254,40 @@ const RULES: &[Rule] = &[
         Notify,
     ),
     (
+        If::NoHostNetwork,
+        libc::SYS_setsockopt,
+        &[In(1, INTERNET_LEVELS)],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_setsockopt,
+        &[
+            In(1, &[libc::SOL_SOCKET as u32]),
+            In(
+                2,
+                &[
+                    libc::SO_BINDTODEVICE as u32,
+                    libc::SO_BINDTOIFINDEX as u32,
+                    libc::SO_MARK as u32,
+                    libc::SO_REUSEPORT as u32,
+                    libc::SO_ZEROCOPY as u32,
+                    libc::SO_TXTIME as u32,
+                ],
+            ),
+        ],
+        Notify,
+    ),
+    (
         If::Always,
         libc::SYS_getsockopt,
         &[In(1, &[libc::SOL_NETLINK as u32])],
+        Notify,
+    ),
+    (
+        If::NoHostNetwork,
+        libc::SYS_getsockopt,
+        &[In(1, INTERNET_LEVELS)],
         Notify,
     ),
     (

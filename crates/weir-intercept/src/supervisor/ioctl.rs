@@ -210,6 +210,16 @@ impl Supervisor {
         found.ok_or(Errno(libc::ENODEV))
     }
 
+    /// The number of a device.
+    pub(super) fn device_named(&self, ns: NsId, name: &[u8]) -> Result<i32, Errno> {
+        Ok(self.link(ns, Key::Name(name))?.index)
+    }
+
+    /// Whether there is a device with a number.
+    pub(super) fn device_numbered(&self, ns: NsId, index: i32) -> Result<(), Errno> {
+        self.link(ns, Key::Index(index)).map(drop)
+    }
+
     fn addresses(&self, ns: NsId) -> Result<Vec<Address>, Errno> {
         let mut w = Writer::new();
         let flags = nlm::F_REQUEST | nlm::F_DUMP;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The supervisor of one launch: a thread that answers the system calls its filter stops.
 //!
-//! One file per family of calls: [`socket`] (netlink sockets, refused ones; [`refuse`]), [`traffic`]
+//! One file per family of calls: [`socket`] (netlink sockets; [`refuse`]), [`internet`] (sockets that would lead outside), [`traffic`]
 //! (what is sent and received where the answer must be there at once), [`namespace`]
 //! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`path`] (what calls with a path
 //! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
@@ -12,6 +12,7 @@
 //! again by the kernel, so this is no barrier against a hostile program, only a way of
 //! leading honest ones. Before an effect outlives the call, [`Listener::is_waiting`] makes sure
 //! that what was read belonged to the caller.
+mod internet;
 mod ioctl;
 mod namespace;
 mod path;
@@ -223,6 +224,7 @@ impl Supervisor {
 
             libc::SYS_socket => self.socket(call),
             libc::SYS_bind => self.bind(call),
+            libc::SYS_listen => self.listen(call),
             libc::SYS_connect => self.connect(call),
             libc::SYS_getsockname => self.socket_name(call),
             libc::SYS_getpeername => self.peer_name(call),
@@ -285,7 +287,9 @@ impl Supervisor {
 
     /// Says a sentence on the launcher's standard error, once for a program and reason.
     fn say_once(&mut self, call: &Call, reason: &'static str, sentence: &str) {
-        let name = fs::read_to_string(format!("/proc/{}/comm", call.tid)).unwrap_or_default();
+        // The process's: threads have names of their own.
+        let process = self.process(call);
+        let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         let name = name.trim_end().to_string();
         if !self.told.contains(&(name.clone(), reason)) {
             crate::say(&format!("{name}: {sentence}"));

@@ -14,13 +14,11 @@
 //! | `recvfrom` with an address | the kernel's address is written first, then the call goes on with an address length of 0 |
 //! | what is sent and received where the program may not wait for the answer | goes on, or returns, when the stack has answered ([`super::traffic`]) |
 //!
-//! Other netlink protocols do not exist (`EPROTONOSUPPORT`). A datagram or stream socket of the
-//! internet families is a harmless one whose `ioctl`s are answered ([`super::ioctl`]; busybox uses
-//! stream sockets for them) and whose `connect`, `bind` and `sendto` fail with `EACCES`; raw,
-//! packet, XDP and vsock sockets fail at once. The first refusal of a program is told on standard error.
+//! Other netlink protocols do not exist (`EPROTONOSUPPORT`). Sockets of the internet families and of
+//! others that would lead outside are in [`super::internet`].
 //!
-//! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux); `sendmsg` to an
-//! internet address on a harmless socket fails with `EINVAL` from the kernel.
+//! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux).
+use super::internet::StandIn;
 use super::{FileKey, Handled, Supervisor, own_key, refuse, traffic};
 use crate::backend::{Errno, SocketId, SocketOption, SocketRequest};
 use crate::filter::TRAFFIC_FDS;
@@ -32,9 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Length of a sockaddr_nl.
 const SOCKADDR_NL: usize = 12;
-const KIND_MASK: i32 = 0xf;
-/// Harmless sockets remembered; the oldest go first.
-const MAX_HARMLESS: usize = 65_536;
+pub(super) const KIND_MASK: i32 = 0xf;
 
 /// A client's netlink socket.
 #[derive(Debug)]
@@ -45,7 +41,7 @@ pub(super) struct NetlinkSocket {
     portid: u32,
     groups: BTreeSet<u32>,
     kind: i32,
-    protocol: i32,
+    pub(super) protocol: i32,
     /// Options that are on, by number.
     options: BTreeSet<i32>,
 }
@@ -54,8 +50,8 @@ pub(super) struct NetlinkSocket {
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     pub(super) netlink: BTreeMap<FileKey, NetlinkSocket>,
-    /// Stand-ins for internet sockets: family and protocol.
-    pub(super) harmless: BTreeMap<FileKey, (i32, i32)>,
+    /// Stand-ins of internet sockets.
+    pub(super) stand_ins: BTreeMap<FileKey, StandIn>,
     prune_at: usize,
 }
 
@@ -70,47 +66,33 @@ impl Supervisor {
             libc::AF_NETLINK if refuse::PROTOCOLS.contains(&protocol) => {
                 self.netlink_socket(call, kind, protocol)
             }
-            libc::AF_NETLINK => Err(Errno(libc::EPROTONOSUPPORT)),
-            libc::AF_INET | libc::AF_INET6
-                if matches!(kind & KIND_MASK, libc::SOCK_DGRAM | libc::SOCK_STREAM) =>
-            {
-                let socket = sys::unix_socket(kind)?;
-                if self.sockets.harmless.len() >= MAX_HARMLESS {
-                    self.sockets.harmless.pop_first();
+            libc::AF_NETLINK => {
+                if protocol == libc::NETLINK_SOCK_DIAG {
+                    self.say_once(
+                        call,
+                        "diagnosis",
+                        "the stack has no sockets of programs to list (no NETLINK_SOCK_DIAG)",
+                    );
                 }
-                let protocol = match (protocol, kind & KIND_MASK) {
-                    (0, libc::SOCK_STREAM) => libc::IPPROTO_TCP,
-                    (0, _) => libc::IPPROTO_UDP,
-                    _ => protocol,
-                };
-                self.sockets
-                    .harmless
-                    .insert(own_key(&socket)?, (family, protocol));
-                self.hand_out(call, &socket, kind)
+                Err(Errno(libc::EPROTONOSUPPORT))
             }
-            _ => Err(self.refuse(call)),
+            _ => self.outside_socket(call),
         }
     }
 
-    /// The sentence and the error for what would reach a network outside.
-    pub(super) fn refuse(&mut self, call: &Call) -> Errno {
-        self.say_once(
-            call,
-            "network",
-            "internet and packet sockets are refused in a Weir namespace \
-             (--host-network allows the host's)",
-        );
-        Errno(libc::EACCES)
-    }
-
-    fn hand_out(&mut self, call: &Call, socket: &OwnedFd, kind: i32) -> Handled {
+    pub(super) fn hand_out(&mut self, call: &Call, socket: &OwnedFd, kind: i32) -> Handled {
         let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
         self.listener
             .answer_with(call, socket.as_fd(), close_on_exec, None)
     }
 
     /// The same, at a number whose traffic stops, if one is free and the program may have it.
-    fn hand_out_for_traffic(&mut self, call: &Call, socket: &OwnedFd, kind: i32) -> Handled {
+    pub(super) fn hand_out_for_traffic(
+        &mut self,
+        call: &Call,
+        socket: &OwnedFd,
+        kind: i32,
+    ) -> Handled {
         let close_on_exec = kind & libc::SOCK_CLOEXEC != 0;
         for number in TRAFFIC_FDS {
             let taken =
@@ -208,14 +190,9 @@ impl Supervisor {
         self.sockets.netlink.get_mut(&key)
     }
 
-    pub(super) fn harmless(&self, call: &Call) -> Option<(i32, i32)> {
-        let key = Self::file_key(call.tid, call.int(0)).ok()?;
-        self.sockets.harmless.get(&key).copied()
-    }
-
     pub(super) fn bind(&mut self, call: &Call) -> Handled {
-        if self.harmless(call).is_some() {
-            return Err(self.refuse(call));
+        if let Some(stand_in) = self.stand_in_of(call) {
+            return self.bind_stand_in(call, stand_in);
         }
         let backend = self.backend.clone();
         let Some(socket) = self.netlink(call) else {
@@ -238,8 +215,8 @@ impl Supervisor {
     }
 
     pub(super) fn connect(&mut self, call: &Call) -> Handled {
-        if self.harmless(call).is_some() {
-            return Err(self.refuse(call));
+        if self.stand_in_of(call).is_some() {
+            return self.connect_stand_in(call);
         }
         if self.netlink(call).is_none() {
             return Ok(Answer::Continue);
@@ -261,7 +238,7 @@ impl Supervisor {
             let portid = socket.portid;
             return write_address(call, &netlink_address(portid, mask));
         }
-        if let Some((family, _)) = self.harmless(call) {
+        if let Some(StandIn { family, .. }) = self.stand_in_of(call) {
             let length = if family == libc::AF_INET { 16 } else { 28 };
             let mut address = vec![0; length];
             address[..2].copy_from_slice(&(family as u16).to_ne_bytes());
@@ -274,13 +251,19 @@ impl Supervisor {
         if self.netlink(call).is_some() {
             return write_address(call, &netlink_address(0, 0));
         }
-        if self.harmless(call).is_some() {
+        if self.stand_in_of(call).is_some() {
             return Err(Errno(libc::ENOTCONN));
         }
         Ok(Answer::Continue)
     }
 
     pub(super) fn set_option(&mut self, call: &Call) -> Handled {
+        if call.int(1) != libc::SOL_NETLINK {
+            return match self.stand_in_of(call) {
+                Some(_) => self.set_stand_in_option(call),
+                None => Ok(Answer::Continue),
+            };
+        }
         let backend = self.backend.clone();
         let Some(socket) = self.netlink(call) else {
             return Ok(Answer::Continue);
@@ -325,18 +308,17 @@ impl Supervisor {
 
     pub(super) fn get_option(&mut self, call: &Call) -> Handled {
         let (level, number) = (call.int(1), call.int(2));
-        if level == libc::SOL_SOCKET
-            && let Some((family, protocol)) = self.harmless(call)
+        if level != libc::SOL_NETLINK
+            && let Some(stand_in) = self.stand_in_of(call)
         {
-            return match number {
-                libc::SO_DOMAIN => write_option(call, family),
-                libc::SO_PROTOCOL => write_option(call, protocol),
-                _ => Ok(Answer::Continue), // the type is right
-            };
+            return self.stand_in_option(call, stand_in);
         }
         let Some(socket) = self.netlink(call) else {
             return Ok(Answer::Continue);
         };
+        if !matches!(level, libc::SOL_SOCKET | libc::SOL_NETLINK) {
+            return Err(Errno(libc::ENOPROTOOPT));
+        }
         if level == libc::SOL_SOCKET {
             let value = match number {
                 libc::SO_TYPE => socket.kind,
@@ -437,7 +419,7 @@ fn write_address(call: &Call, address: &[u8]) -> Handled {
 }
 
 /// Answers `getsockopt` of an int.
-fn write_option(call: &Call, value: i32) -> Handled {
+pub(super) fn write_option(call: &Call, value: i32) -> Handled {
     let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?);
     let room = usize::try_from(room)
         .map_err(|_| Errno(libc::EINVAL))?

@@ -15,10 +15,11 @@
 //! their sockets get the lowest number, as do all once these numbers are taken or beyond
 //! the limit of open files. Then only calls with `MSG_DONTWAIT` stop.
 //!
-//! Datagram stand-ins of internet sockets ([`super::socket`]) get such numbers too, so that
+//! Datagram stand-ins of internet sockets ([`super::internet`]) get such numbers too, so that
 //! `sendmsg` through one is refused as `sendto` is.
 //!
 //! Not served: duplicates of a socket (`dup`) at other numbers; `read` beyond what a socket's buffer takes.
+use super::internet::NO_NETFILTER;
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, SocketId};
 use crate::filter::TRAFFIC_FDS;
@@ -26,7 +27,8 @@ use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::transport::MAX_REQUEST;
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use weir_netlink as nl;
 
 /// Programs that wait for each answer, by the name the kernel has of them: iproute2's and busybox's, and our
 /// own, whose `weir play` takes as long as it plays.
@@ -58,10 +60,10 @@ impl Supervisor {
 
     /// A call that sends.
     pub(super) fn send(&mut self, call: &Call) -> Handled {
-        if self.harmless(call).is_some() {
-            return Err(self.refuse(call));
+        if self.stand_in_of(call).is_some() {
+            return Err(self.unreachable(call));
         }
-        let Some(id) = self.netlink(call).map(|socket| socket.id) else {
+        let Some((id, protocol)) = self.netlink(call).map(|s| (s.id, s.protocol)) else {
             return Ok(Answer::Continue);
         };
         // What cannot be read or sent from here, the kernel sends, or says why not.
@@ -78,12 +80,47 @@ impl Supervisor {
             return Ok(Answer::Continue);
         }
         self.settle(id);
+        self.say_what_is_missing(call, protocol, &datagram, socket.as_fd());
         if call.number == libc::SYS_sendmmsg {
             let length = (datagram.len() as u32).to_ne_bytes();
             sys::write_memory(call.tid, call.args[1] + MSGHDR as u64, &length)?;
             return Ok(Answer::Value(1));
         }
         Ok(Answer::Value(datagram.len() as i64))
+    }
+
+    /// A sentence for a request to what is not served, which the program knows only a number of.
+    fn say_what_is_missing(
+        &mut self,
+        call: &Call,
+        protocol: i32,
+        datagram: &[u8],
+        socket: BorrowedFd<'_>,
+    ) {
+        match protocol {
+            libc::NETLINK_NETFILTER => self.say_once(call, "netfilter", NO_NETFILTER),
+            libc::NETLINK_XFRM => {
+                self.say_once(
+                    call,
+                    "xfrm",
+                    "there is no IPsec in the stack (NETLINK_XFRM)",
+                );
+            }
+            libc::NETLINK_GENERIC => {
+                let mut answer = [0; 20];
+                let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+                let n = sys::receive(socket, &mut answer, flags).unwrap_or(0);
+                if let Some(family) = family_asked_for(datagram)
+                    && n == answer.len()
+                    && u16::from_ne_bytes([answer[4], answer[5]]) == nl::nlm::ERROR
+                    && answer[16..] == (-libc::ENOENT).to_ne_bytes()
+                {
+                    let sentence = format!("the stack has no {family} (generic netlink)");
+                    self.say_once(call, "family", &sentence);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A call that receives and says nothing of an address ([`receive_from`](Self::receive_from)).
@@ -93,6 +130,21 @@ impl Supervisor {
         }
         Ok(Answer::Continue)
     }
+}
+
+/// The family whose number a generic netlink request asks for.
+fn family_asked_for(datagram: &[u8]) -> Option<String> {
+    const CONTROLLER: u16 = 16;
+    const GET_FAMILY: u8 = 3;
+    const HEADER: usize = 4;
+    const FAMILY_NAME: u16 = 2;
+    let message = nl::messages(datagram).next()?;
+    let payload = message.payload();
+    if message.header.ty != CONTROLLER || payload.first() != Some(&GET_FAMILY) {
+        return None;
+    }
+    let name = nl::attrs(payload.get(HEADER..)?).find(|attr| attr.ty == FAMILY_NAME)?;
+    Some(String::from_utf8_lossy(name.c_str()).into_owned())
 }
 
 /// The datagram a call sends; of several, the first.

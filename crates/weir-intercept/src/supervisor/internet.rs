@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sockets of families that would reach a network outside.
+//!
+//! A datagram, stream or raw socket of the internet families is an AF_UNIX one that stands in for it:
+//! its `ioctl`s are answered ([`super::ioctl`]; busybox uses stream sockets for them), its options are
+//! taken, and it goes nowhere. What would go somewhere fails as on a machine without routes, which
+//! programs know how to report:
+//!
+//! | call | answer |
+//! |---|---|
+//! | `connect`, `sendto`, `sendmsg`, `sendmmsg` | ENETUNREACH |
+//! | `bind` to port 0, as clients do; `connect` to AF_UNSPEC | done |
+//! | `bind` to another port, `listen` | EADDRNOTAVAIL |
+//! | `setsockopt` of IP, IPv6, TCP, UDP, ICMPv6 and raw levels | done, without effect; `getsockopt` reads 0 |
+//! | `SO_BINDTODEVICE`, `SO_BINDTOIFINDEX` | done if the device is there, else ENODEV |
+//! | the options of iptables, ip6tables, arptables and ebtables | ENOPROTOOPT, as without their modules |
+//!
+//! Packet, XDP and vsock sockets do not exist: EAFNOSUPPORT. A program is told once, on
+//! standard error, what is missing and what serves instead.
+//!
+//! Not served: a stand-in beyond the numbers of [`super::traffic`] fails in `sendmsg` to an address
+//! with EINVAL, the kernel's.
+use super::socket::{KIND_MASK, write_option};
+use super::{Handled, Supervisor, own_key};
+use crate::backend::Errno;
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+
+/// Stand-ins remembered; the oldest go first.
+const MAX_STAND_INS: usize = 65_536;
+
+/// What a stand-in stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandIn {
+    pub(super) family: i32,
+    pub(super) kind: i32,
+    pub(super) protocol: i32,
+}
+
+const NO_WAY: &str = "no connection or datagram of a program passes through the stack yet: frames \
+     enter it by --in and --gen of weir run";
+const NO_LISTENER: &str = "no connection or datagram reaches a program through the stack yet: \
+     weir capture DEV shows what a device sends and receives";
+const NO_PACKETS: &str = "packet sockets are not served; \
+     weir capture DEV | tcpdump -r - shows a device's frames";
+const NO_FAMILY: &str = "XDP and vsock sockets are not served";
+/// Of every way to ask for netfilter.
+pub(super) const NO_NETFILTER: &str = "there is no netfilter in the stack: no nft, iptables, conntrack, ipset; tc filters drop and change packets";
+
+/// Whether an option asks for the tables of netfilter.
+fn is_of_netfilter(level: i32, option: i32) -> bool {
+    match level {
+        libc::IPPROTO_IP => option >= 64,
+        libc::IPPROTO_IPV6 => matches!(option, 64 | 65 | 68 | 69),
+        _ => false,
+    }
+}
+
+impl Supervisor {
+    /// `socket` of a family that leads outside.
+    pub(super) fn outside_socket(&mut self, call: &Call) -> Handled {
+        let (family, kind, protocol) = (call.int(0), call.int(1), call.int(2));
+        let sentence = match family {
+            libc::AF_INET | libc::AF_INET6 => {
+                let plain = kind & KIND_MASK;
+                let protocol = match (protocol, plain) {
+                    (0, libc::SOCK_STREAM) => libc::IPPROTO_TCP,
+                    (0, libc::SOCK_DGRAM) => libc::IPPROTO_UDP,
+                    (0, _) => return Err(Errno(libc::EPROTONOSUPPORT)),
+                    _ => protocol,
+                };
+                // AF_UNIX takes a raw socket for a datagram socket.
+                if !matches!(plain, libc::SOCK_DGRAM | libc::SOCK_STREAM | libc::SOCK_RAW) {
+                    return Err(Errno(libc::ESOCKTNOSUPPORT));
+                }
+                let socket = sys::unix_socket(kind)?;
+                let stand_ins = &mut self.sockets.stand_ins;
+                if stand_ins.len() >= MAX_STAND_INS {
+                    stand_ins.pop_first();
+                }
+                let stand_in = StandIn {
+                    family,
+                    kind: plain,
+                    protocol,
+                };
+                stand_ins.insert(own_key(&socket)?, stand_in);
+                return if plain == libc::SOCK_STREAM {
+                    self.hand_out(call, &socket, kind)
+                } else {
+                    self.hand_out_for_traffic(call, &socket, kind)
+                };
+            }
+            libc::AF_PACKET => NO_PACKETS,
+            _ => NO_FAMILY,
+        };
+        self.say_once(call, "network", sentence);
+        Err(Errno(libc::EAFNOSUPPORT))
+    }
+
+    /// What a caller's socket stands for.
+    pub(super) fn stand_in_of(&self, call: &Call) -> Option<StandIn> {
+        let key = Self::file_key(call.tid, call.int(0)).ok()?;
+        self.sockets.stand_ins.get(&key).copied()
+    }
+
+    /// A connection or a datagram that would go somewhere.
+    pub(super) fn unreachable(&mut self, call: &Call) -> Errno {
+        self.say_once(call, "network", NO_WAY);
+        Errno(libc::ENETUNREACH)
+    }
+
+    fn no_listener(&mut self, call: &Call) -> Handled {
+        self.say_once(call, "network", NO_LISTENER);
+        Err(Errno(libc::EADDRNOTAVAIL))
+    }
+
+    /// `bind` of a stand-in.
+    pub(super) fn bind_stand_in(&mut self, call: &Call, stand_in: StandIn) -> Handled {
+        let address: [u8; 4] = sys::read_array(call.tid, call.args[1])?;
+        let family = i32::from(u16::from_ne_bytes([address[0], address[1]]));
+        if family != stand_in.family && family != libc::AF_UNSPEC {
+            return Err(Errno(libc::EAFNOSUPPORT));
+        }
+        let port = u16::from_be_bytes([address[2], address[3]]);
+        if port == 0 || stand_in.kind == libc::SOCK_RAW {
+            return Ok(Answer::Value(0));
+        }
+        self.no_listener(call)
+    }
+
+    /// `connect` of a stand-in.
+    pub(super) fn connect_stand_in(&mut self, call: &Call) -> Handled {
+        let family: [u8; 2] = sys::read_array(call.tid, call.args[1])?;
+        if i32::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC {
+            return Ok(Answer::Value(0));
+        }
+        Err(self.unreachable(call))
+    }
+
+    /// `listen`; of a stand-in nobody can connect to.
+    pub(super) fn listen(&mut self, call: &Call) -> Handled {
+        if self.stand_in_of(call).is_none() {
+            return Ok(Answer::Continue);
+        }
+        self.no_listener(call)
+    }
+
+    /// `setsockopt` of a stand-in.
+    pub(super) fn set_stand_in_option(&mut self, call: &Call) -> Handled {
+        let (level, option) = (call.int(1), call.int(2));
+        if level != libc::SOL_SOCKET {
+            return if is_of_netfilter(level, option) {
+                self.say_once(call, "netfilter", NO_NETFILTER);
+                Err(Errno(libc::ENOPROTOOPT))
+            } else {
+                Ok(Answer::Value(0))
+            };
+        }
+        let ns = self.namespace(call.tid);
+        match option {
+            libc::SO_BINDTODEVICE => {
+                let mut name = vec![0; (call.int(4).clamp(0, 15)) as usize];
+                let n = sys::read_memory(call.tid, call.args[3], &mut name)?;
+                name.truncate(n);
+                let end = name.iter().position(|&byte| byte == 0);
+                name.truncate(end.unwrap_or(name.len()));
+                if !name.is_empty() {
+                    self.device_named(ns, &name)?;
+                }
+            }
+            libc::SO_BINDTOIFINDEX => {
+                let index = i32::from_ne_bytes(sys::read_array(call.tid, call.args[3])?);
+                if index != 0 {
+                    self.device_numbered(ns, index)?;
+                }
+            }
+            _ => {} // SO_MARK, and what AF_UNIX does not take: SO_REUSEPORT, ...
+        }
+        Ok(Answer::Value(0))
+    }
+
+    /// `getsockopt` of a stand-in.
+    pub(super) fn stand_in_option(&mut self, call: &Call, stand_in: StandIn) -> Handled {
+        let (level, option) = (call.int(1), call.int(2));
+        match (level, option) {
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => write_option(call, stand_in.family),
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => write_option(call, stand_in.protocol),
+            (libc::SOL_SOCKET, _) => write_option(call, stand_in.kind),
+            _ if is_of_netfilter(level, option) => {
+                self.say_once(call, "netfilter", NO_NETFILTER);
+                Err(Errno(libc::ENOPROTOOPT))
+            }
+            (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
+                Err(Errno(libc::ENOTCONN))
+            }
+            _ => write_option(call, 0),
+        }
+    }
+}
