@@ -10,6 +10,7 @@
 //!
 //! A filter sees the arguments as numbers, never memory. Paths are therefore judged by the
 //! supervisor, and a written sysctl is recognised by its descriptor: see [`WRITE_FDS`].
+use crate::supervisor::nsfs;
 use libc::c_long;
 
 /// Descriptors from here on are given to sysctl files opened for writing, so that a filter
@@ -202,6 +203,9 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_lgetxattr, &[], Notify),
     (If::Always, libc::SYS_listxattr, &[], Notify),
     (If::Always, libc::SYS_llistxattr, &[], Notify),
+    // A namespace's file is on nsfs.
+    (If::Always, libc::SYS_statfs, &[], Notify),
+    (If::Always, libc::SYS_fstatfs, &[], Notify),
     // Namespaces.
     (If::Always, libc::SYS_unshare, &[AnyOf(0, NETNS)], Notify),
     (
@@ -332,6 +336,13 @@ const RULES: &[Rule] = &[
         If::Always,
         libc::SYS_ioctl,
         &[Range(1, 0x8b00, 0x8bff)],
+        Notify,
+    ),
+    // NS_GET_*.
+    (
+        If::Always,
+        libc::SYS_ioctl,
+        &[Range(1, *nsfs::REQUESTS.start(), *nsfs::REQUESTS.end())],
         Notify,
     ),
     // What would pass by the filter.

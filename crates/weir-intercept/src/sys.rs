@@ -43,6 +43,8 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for libc::stat {}
 // SAFETY: filled by the kernel, integers only.
 unsafe impl Plain for libc::statx {}
+// SAFETY: filled by the kernel, integers only.
+unsafe impl Plain for libc::statfs {}
 
 /// The bytes of a plain structure.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
@@ -400,6 +402,22 @@ pub(crate) fn statx(path: &Path, flags: i32, mask: u32) -> Result<libc::statx, E
     // SAFETY: the path is NUL-terminated and `out` has room.
     check(unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, mask, &mut out) })?;
     Ok(out)
+}
+
+/// `statfs`.
+pub(crate) fn statfs(path: &Path) -> Result<libc::statfs, Errno> {
+    let path = c_path(path)?;
+    // SAFETY: all-zero is a valid statfs.
+    let mut out: libc::statfs = unsafe { MaybeUninit::zeroed().assume_init() };
+    // SAFETY: the path is NUL-terminated and `out` has room.
+    check(unsafe { libc::statfs(path.as_ptr(), &mut out) })?;
+    Ok(out)
+}
+
+/// Size of a page of memory, bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// `access`.

@@ -3,8 +3,9 @@
 //!
 //! One file per family of calls: [`socket`] (netlink sockets; [`refuse`]), [`internet`] (sockets that would lead outside), [`traffic`]
 //! (what is sent and received where the answer must be there at once), [`namespace`]
-//! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`path`] (what calls with a path
-//! mean), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
+//! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`nsfs`] (`statfs` and ioctls of
+//! namespace files), [`path`] (what calls with a path mean), [`served`] (`/proc/sys/net`, `/proc/net`,
+//! `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
 //!
 //! The thread takes one call at a time. Everything about an open file of a client is looked up by
 //! its (device, inode), never by its number, which may have been closed, duplicated or reused.
@@ -15,6 +16,7 @@
 mod internet;
 mod ioctl;
 mod namespace;
+pub(crate) mod nsfs;
 mod path;
 mod refuse;
 mod served;
@@ -194,6 +196,8 @@ impl Supervisor {
             libc::SYS_getxattr | libc::SYS_lgetxattr => {
                 self.no_attributes(call, Err(libc::ENODATA))
             }
+            libc::SYS_statfs => self.statfs(call),
+            libc::SYS_fstatfs => self.fstatfs(call),
             libc::SYS_listxattr | libc::SYS_llistxattr => self.no_attributes(call, Ok(0)),
             libc::SYS_inotify_add_watch => self.inotify_add_watch(call),
 
@@ -232,6 +236,9 @@ impl Supervisor {
             libc::SYS_getsockopt => self.get_option(call),
             libc::SYS_recvfrom => self.receive_from(call),
             libc::SYS_sendto => self.send(call),
+            libc::SYS_ioctl if nsfs::REQUESTS.contains(&(call.args[1] as u32)) => {
+                self.namespace_ioctl(call)
+            }
             libc::SYS_ioctl => self.ioctl(call),
 
             #[cfg(target_arch = "x86_64")]

@@ -13,8 +13,7 @@
 //! Relative paths are judged from the caller's working directory or directory descriptor. Dots
 //! are taken lexically; symbolic links other than the ones above are not followed.
 //!
-//! Not served: `chmod`, `chown`, `statfs` and `chdir` of `/run/netns` in mode A; `statfs` says
-//! of a namespace's file that it is on a tmpfs, not nsfs.
+//! Not served: `chmod`, `chown` and `chdir` of `/run/netns` in mode A.
 use super::served::Served;
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, Tree};

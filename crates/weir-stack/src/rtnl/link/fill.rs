@@ -135,13 +135,13 @@ pub fn fill(
     device.link.add_stats(&mut stats);
     out.put_fixed_pad(ifla::STATS64, &stats, ifla::PAD);
     out.put_fixed(ifla::STATS, &LinkStats::from(&stats));
-    let xdp = out.nest(ifla::XDP);
+    let xdp = out.nest_noflag(ifla::XDP);
     out.put_u8(ifla::xdp::ATTACHED, 0);
     out.end(xdp);
     if !device.link.kind().is_empty() {
-        let info = out.nest(ifla::LINKINFO);
+        let info = out.nest_noflag(ifla::LINKINFO);
         out.put_str(ifla::info::KIND, device.link.kind());
-        let data = out.nest(ifla::info::DATA);
+        let data = out.nest_noflag(ifla::info::DATA);
         device.link.fill_data(stack, out);
         out.end_or_cancel(data);
         out.end(info);
@@ -159,7 +159,7 @@ pub fn fill(
         }
         out.end(list);
     }
-    let spec = out.nest(ifla::AF_SPEC);
+    let spec = out.nest_noflag(ifla::AF_SPEC);
     // Without the flag, as Linux has it: iproute2 looks for the bare type.
     if device.has_ipv6() {
         let inet6 = out.nest_noflag(u16::from(af::INET6));

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a namespace's file says beside its inode: that it is on nsfs, and `ioctl(NS_GET_*)`.
+//!
+//! The file is an empty one on a tmpfs ([`crate::runtime`]). Container runtimes look whether a path
+//! is a namespace by the magic number of its file system; `statfs` and `fstatfs` of such a file
+//! therefore answer what nsfs answers. Mirrors `simple_statfs` (`fs/libfs.c`) and `ns_ioctl`
+//! (`fs/nsfs.c`).
+//!
+//! | request | answer |
+//! |---|---|
+//! | `NS_GET_NSTYPE` | `CLONE_NEWNET` |
+//! | `NS_GET_USERNS` | a descriptor of the caller's user namespace: it is the one that owns Weir's namespaces |
+//! | `NS_GET_PARENT`, `NS_GET_OWNER_UID` | `EINVAL`: Linux answers them for other kinds of namespace |
+use super::path::Place;
+use super::{Handled, Supervisor};
+use crate::backend::{Errno, NsId};
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// `NSFS_MAGIC`
+const MAGIC: i64 = 0x6e73_6673;
+/// Longest name of a file (`NAME_MAX`).
+const NAME_LENGTH: i64 = 255;
+/// `ST_VALID`
+const FLAGS: i64 = 0x20;
+
+const GET_USERNS: u32 = 0xb701;
+const GET_PARENT: u32 = 0xb702;
+const GET_NSTYPE: u32 = 0xb703;
+const GET_OWNER_UID: u32 = 0xb704;
+/// The requests trapped: all of the letter `NSIO` that Linux 6.1 has.
+pub(crate) const REQUESTS: std::ops::RangeInclusive<u32> = GET_USERNS..=GET_OWNER_UID;
+
+/// A `struct statfs` of a 64-bit architecture, as Linux 6.1 fills it.
+fn statfs_of_nsfs() -> Vec<u8> {
+    let page = sys::page_size() as i64;
+    // f_type, f_bsize; f_blocks, f_bfree, f_bavail, f_files, f_ffree; f_fsid; f_namelen, f_frsize,
+    // f_flags; four spare words.
+    let mut words = [0i64; 15];
+    (words[0], words[1]) = (MAGIC, page);
+    (words[8], words[9], words[10]) = (NAME_LENGTH, page, FLAGS);
+    words.into_iter().flat_map(i64::to_ne_bytes).collect()
+}
+
+impl Supervisor {
+    /// The namespace that a file of ours stands for.
+    fn namespace_at(&self, path: &Path) -> Option<NsId> {
+        let meta = fs::metadata(path).ok()?;
+        self.setup.runtime.namespace_of(meta.dev(), meta.ino())
+    }
+
+    /// `statfs`.
+    pub(super) fn statfs(&mut self, call: &Call) -> Handled {
+        let [path, out, ..] = call.args;
+        let is_namespace = match self.place(call, libc::AT_FDCWD, path) {
+            Place::Namespace(thread) => self.tasks.namespace_of(thread).is_some(),
+            Place::File(thread, fd) => self.setup.runtime.namespace_of_fd(thread, fd).is_some(),
+            // Mode A: the name, or the directory of names, is not where the client looks.
+            Place::Name(name) if self.namespace_at(&name).is_none() => {
+                let stat = sys::statfs(&name)?;
+                sys::write_memory(call.tid, out, sys::bytes_of(&stat))?;
+                return Ok(Answer::Value(0));
+            }
+            Place::Name(_) => true,
+            // Mode U: `/run/netns` is real, and names are below it.
+            Place::Elsewhere => self
+                .absolute(call, libc::AT_FDCWD, path)
+                .ok()
+                .as_deref()
+                .and_then(Self::netns_name)
+                .is_some_and(|name| {
+                    self.namespace_at(&self.setup.runtime.names().join(name))
+                        .is_some()
+                }),
+            _ => false,
+        };
+        self.answer_statfs(call, is_namespace, out)
+    }
+
+    /// `fstatfs`.
+    pub(super) fn fstatfs(&mut self, call: &Call) -> Handled {
+        let namespace = self.setup.runtime.namespace_of_fd(call.tid, call.int(0));
+        self.answer_statfs(call, namespace.is_some(), call.args[1])
+    }
+
+    fn answer_statfs(&self, call: &Call, is_namespace: bool, out: u64) -> Handled {
+        if !is_namespace {
+            return Ok(Answer::Continue);
+        }
+        sys::write_memory(call.tid, out, &statfs_of_nsfs())?;
+        Ok(Answer::Value(0))
+    }
+
+    /// `ioctl(NS_GET_*)`.
+    pub(super) fn namespace_ioctl(&mut self, call: &Call) -> Handled {
+        let fd = call.int(0);
+        if self.setup.runtime.namespace_of_fd(call.tid, fd).is_none() {
+            return Ok(Answer::Continue); // another kind of namespace, or no namespace
+        }
+        match call.args[1] as u32 {
+            GET_NSTYPE => Ok(Answer::Value(i64::from(libc::CLONE_NEWNET))),
+            GET_USERNS => {
+                let owner = format!("/proc/{}/ns/user", call.tid);
+                let file = sys::open(Path::new(&owner), libc::O_RDONLY, 0)?;
+                self.listener.answer_with(call, file.as_fd(), true, None)
+            }
+            GET_PARENT | GET_OWNER_UID => Err(Errno(libc::EINVAL)),
+            _ => Err(Errno(libc::ENOTTY)),
+        }
+    }
+}
