@@ -397,18 +397,22 @@ pub fn put_no_stats(w: &mut Writer) {
 
 /// `TCA_STATS2` and `TCA_STATS` of a qdisc or class (`gnet_stats_start_copy_compat` and on): octets and
 /// packets, if counted; the queue; the kind's own statistics, if it has any, and whether these are attributes,
-/// which old clients are not shown.
+/// which old clients are not shown. A qdisc's own statistics come first, a class's last.
 pub fn put_queue_stats(
     w: &mut Writer,
+    of_class: bool,
     basic: Option<(u64, u64)>,
     rate: Option<(u64, u64)>,
     queue: &Queue,
     (app, nested): (Option<Vec<u8>>, bool),
 ) {
     let nest = w.nest_noflag(tca::STATS2);
-    if let Some(app) = &app {
-        w.put(stats::APP, app);
-    }
+    let put_app = |w: &mut Writer, now: bool| {
+        if let Some(app) = app.as_ref().filter(|_| now) {
+            w.put(stats::APP, app);
+        }
+    };
+    put_app(w, !of_class);
     if let Some((bytes, packets)) = basic {
         put_basic(w, stats::BASIC, bytes, packets);
     }
@@ -418,6 +422,7 @@ pub fn put_queue_stats(
     }
     let (bps, pps) = rate.unwrap_or_default();
     put_queue(w, queue);
+    put_app(w, of_class);
     w.end(nest);
     w.put_fixed(
         tca::STATS,

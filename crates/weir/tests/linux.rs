@@ -189,3 +189,8 @@ fn loaded_served() {
 fn estimators() {
     same_as_linux("estimators");
 }
+
+#[test]
+fn the_shape_of_every_message() {
+    same_as_linux("attributes");
+}

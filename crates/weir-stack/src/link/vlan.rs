@@ -314,7 +314,7 @@ impl Link for Vlan {
             );
         }
         let mut mappings = |ty, pairs: &mut dyn Iterator<Item = (u32, u32)>| {
-            let nest = out.nest(ty);
+            let nest = out.nest_noflag(ty);
             for (from, to) in pairs {
                 out.put_fixed(QOS_MAPPING, &IflaVlanQosMapping { from, to });
             }

@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
 
-use weir_netlink::{Error, Message, Strictness, TcMsg, Writer, errno, nlm, rtm};
+use weir_netlink::{Error, Message, Strictness, TcMsg, Writer, af, errno, nlm, rtm};
 use weir_sync::rcu::Guard;
 
 use crate::addresses::Site;
@@ -329,6 +329,15 @@ where
     }
 }
 
+/// The family a dump is for: one that nobody has registered stands for all (`rtnl_get_link`).
+fn dumped_family(ctl: &Ctl<'_>) -> u8 {
+    let family = ctl.message.family().unwrap_or(af::UNSPEC);
+    match family {
+        af::INET | af::INET6 => family,
+        _ => af::UNSPEC,
+    }
+}
+
 /// A dump that ends at once with an error.
 struct Refused(Option<Error>);
 
@@ -358,6 +367,10 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
         ));
     }
     if ty & 3 == 2 && ctl.message.is_dump() {
+        // Of IPv6 alone, and not registered for all families.
+        if ty == rtm::GETADDRLABEL && ctl.message.family() != Some(af::INET6) {
+            return Err(Error::new(errno::EOPNOTSUPP));
+        }
         let start = handler.dumpit.ok_or_else(|| unserved::refuse(ty))?;
         if dumping {
             return Err(Error::new(errno::EBUSY));

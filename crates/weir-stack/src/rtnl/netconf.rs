@@ -172,10 +172,7 @@ fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 
 /// `inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
-    let family = ctl.message.family().unwrap_or(af::UNSPEC);
-    if !matches!(family, af::UNSPEC | af::INET | af::INET6) {
-        return Err(Error::new(errno::EOPNOTSUPP));
-    }
+    let family = crate::rtnl::dumped_family(ctl);
     // A dump of all families has the header of the first byte alone.
     if ctl.strict && ctl.message.payload().len().next_multiple_of(4) > 4 {
         let name = if family == af::INET6 { "ipv6" } else { "ipv4" };

@@ -235,7 +235,7 @@ fn write(
         Some(stats) => {
             let basic = (!stats.queue_only).then_some((stats.bytes, stats.packets));
             let app = (stats.app, node.ops.nested_stats);
-            put_queue_stats(w, basic, rate, &stats.queue, app);
+            put_queue_stats(w, true, basic, rate, &stats.queue, app);
         }
         None => put_no_stats(w),
     }

@@ -147,7 +147,7 @@ impl<'a> Job<'a> {
             }
         };
         if !self.deletes(node.handle, node.ops.kind)? {
-            self.notify(classid, None, Some(&node), reply);
+            self.notify(classid, false, None, Some(&node), reply);
             return Ok(());
         }
         self.graft(&mut tree, parent.as_ref(), Some(node), None, reply)?;
@@ -311,7 +311,7 @@ impl<'a> Job<'a> {
                 inner.estimator = Some(Box::new(new.instead_of(inner.estimator.as_deref())));
             }
         }
-        self.notify(self.tcm.parent, None, Some(&node), reply);
+        self.notify(self.tcm.parent, false, None, Some(&node), reply);
         Ok(())
     }
 
@@ -462,6 +462,7 @@ impl<'a> Job<'a> {
         }
         self.notify(
             self.tcm.parent,
+            true,
             old.as_deref(),
             new.map(|new| &**new),
             reply,
@@ -532,7 +533,14 @@ impl<'a> Job<'a> {
     }
 
     /// `qdisc_notify`
-    fn notify(&self, classid: u32, old: Option<&Node>, new: Option<&Node>, reply: &mut Reply) {
+    fn notify(
+        &self,
+        classid: u32,
+        grafts: bool,
+        old: Option<&Node>,
+        new: Option<&Node>,
+        reply: &mut Reply,
+    ) {
         let (env, by) = (self.env(), self.request.by);
         let get = self.request.ty() == rtm::GETQDISC;
         if !get && !env.notify_needed(&by) {
@@ -541,7 +549,8 @@ impl<'a> Job<'a> {
         let mut w = Writer::new();
         let ifindex = self.device.ifindex();
         let shown = |node: &&Node| !node.invisible;
-        let replaces = if old.is_some() { nlm::F_REPLACE } else { 0 };
+        // What is grafted replaces something: at least the qdisc that drops everything (`noop_qdisc`).
+        let replaces = if grafts { nlm::F_REPLACE } else { 0 };
         let asked = Requester { flags: 0, ..by };
         let all = [
             (old.filter(shown), rtm::DELQDISC, asked),
@@ -612,6 +621,7 @@ fn write(
     }
     put_queue_stats(
         w,
+        false,
         Some((bytes, packets)),
         rate,
         &queue,

@@ -184,10 +184,7 @@ enum Item {
 
 /// `inet_dump_ifaddr`, `inet6_dump_ifaddr`
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
-    let family = ctl.message.family().unwrap_or(af::UNSPEC);
-    if !matches!(family, af::UNSPEC | af::INET | af::INET6) {
-        return Err(Error::new(errno::EOPNOTSUPP));
-    }
+    let family = crate::rtnl::dumped_family(ctl);
     let mut items = Vec::new();
     let mut filtered = false;
     let mut nsid = None;

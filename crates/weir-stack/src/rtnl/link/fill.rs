@@ -22,7 +22,7 @@ pub fn notify(
     change: u32,
 ) {
     crate::rtnl::announce(ns, rtm::grp::LINK, ty, |out| {
-        fill(stack, guard, ns, device, change, out)
+        write(stack, guard, ns, device, (change, ty == rtm::DELLINK), out);
     });
 }
 
@@ -81,6 +81,18 @@ pub fn fill(
     change: u32,
     out: &mut Writer,
 ) {
+    write(stack, guard, ns, device, (change, false), out);
+}
+
+/// `rtnl_fill_ifinfo`. IPv6 has left a device that goes before its end is told.
+fn write(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    (change, goes): (u32, bool),
+    out: &mut Writer,
+) {
     out.fixed(&IfInfoMsg {
         family: af::UNSPEC,
         pad: 0,
@@ -109,10 +121,6 @@ pub fn fill(
     out.put_u32(ifla::TSO_MAX_SIZE, device.link.tso_max_size());
     out.put_u32(ifla::TSO_MAX_SEGS, 65_535);
     out.put_u32(ifla::NUM_RX_QUEUES, device.rx_queues());
-    let lower = device.link.lower(stack);
-    if let Some((_, index)) = lower {
-        out.put_u32(ifla::LINK, index);
-    }
     out.put_u8(ifla::CARRIER, u8::from(device.link.carrier(stack, device)));
     out.put_str(ifla::QDISC, &crate::datapath::root_qdisc(device, guard));
     if let Some(alias) = &names.alias {
@@ -146,12 +154,24 @@ pub fn fill(
         out.end_or_cancel(data);
         out.end(info);
     }
+    let lower = device.link.lower(stack);
     let other = lower.map(|(other, _)| other);
     if let Some(other) = other.or(device.link.link_namespace())
         && other != ns.id
     {
         out.put_i32(ifla::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, other));
     }
+    if let Some((_, index)) = lower {
+        out.put_u32(ifla::LINK, index);
+    }
+    let spec = out.nest_noflag(ifla::AF_SPEC);
+    // Without the flag, as Linux has it: iproute2 looks for the bare type.
+    if device.has_ipv6() && !goes {
+        let inet6 = out.nest_noflag(u16::from(af::INET6));
+        put_inet6(device, out);
+        out.end(inet6);
+    }
+    out.end(spec);
     if !names.alt.is_empty() {
         let list = out.nest(ifla::PROP_LIST);
         for name in &names.alt {
@@ -159,14 +179,6 @@ pub fn fill(
         }
         out.end(list);
     }
-    let spec = out.nest_noflag(ifla::AF_SPEC);
-    // Without the flag, as Linux has it: iproute2 looks for the bare type.
-    if device.has_ipv6() {
-        let inet6 = out.nest_noflag(u16::from(af::INET6));
-        put_inet6(device, out);
-        out.end(inet6);
-    }
-    out.end(spec);
     if let Some(port) = port {
         out.put_str(ifla::PARENT_DEV_NAME, &port.parent);
         out.put_str(ifla::PARENT_DEV_BUS_NAME, port.bus);

@@ -348,7 +348,8 @@ fn properties(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
         changed = true;
         Ok(())
     });
-    if changed {
+    // `netdev_state_change`
+    if changed && device.flags() & ifla::iff::UP != 0 {
         notify(
             ctl.stack,
             ctl.guard,

@@ -94,7 +94,8 @@ pub fn set(
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
         move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
     }
-    let mut changed = false;
+    // What is told at once, and what only of a device that is up (`netdev_state_change`).
+    let (mut changed, mut changed_if_up) = (false, false);
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
         device.link.check_address(&mac)?;
         device.set_address(mac);
@@ -113,7 +114,7 @@ pub fn set(
     }
     if let Some(group) = attrs.u32(ifla::GROUP)? {
         device.set_group(group);
-        changed = true;
+        changed_if_up = true;
     }
     if info.index > 0 && !name.is_empty() && device.name() != name {
         rename(ctl, device, name)?;
@@ -123,7 +124,7 @@ pub fn set(
         let text = alias.payload.split(|octet| *octet == 0).next();
         let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
         device.names().alias = Some(text).filter(|alias| !alias.is_empty());
-        changed = true;
+        changed_if_up = true;
     }
     if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
         device.set_broadcast(mac);
@@ -148,22 +149,22 @@ pub fn set(
         device.set_txqlen(len);
         changed = true;
     }
-    changed |= offload(device, attrs)?;
+    offload(device, attrs)?;
     if let Some(state) = attrs.u8(ifla::OPERSTATE)?
         && set_operstate(ctl.stack, device, state)
     {
-        changed = true;
+        changed_if_up = true;
         link::tell_vlans(ctl.stack, ctl.guard, device);
     }
     if let Some(mode) = attrs.u8(ifla::LINKMODE)? {
-        changed |= mode != device.link_mode();
+        changed_if_up |= mode != device.link_mode();
         device.set_link_mode(mode);
     }
     if let Some(spec) = attrs.get(ifla::AF_SPEC) {
         crate::rtnl::af_spec::apply(ctl, device, spec)?;
-        changed = true;
+        changed_if_up = true;
     }
-    if changed {
+    if changed || changed_if_up && device.flags() & iff::UP != 0 {
         let ns = device.namespace(ctl.guard).clone();
         super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, 0);
     }
@@ -188,10 +189,10 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     now != new
 }
 
-/// `IFLA_GSO_MAX_SIZE` and its like: nothing here makes or takes such packets, but they are shown.
-fn offload(device: &Device, attrs: &Table<'_>) -> Result<bool, Error> {
-    let before = device.offload();
-    let mut offload = before;
+/// `IFLA_GSO_MAX_SIZE` and its like: nothing here makes or takes such packets, but they are shown. Linux
+/// tells nobody of the change.
+fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
+    let mut offload = device.offload();
     if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
         if size > device.link.tso_max_size() {
             return Err(Error::new(errno::EINVAL));
@@ -208,7 +209,7 @@ fn offload(device: &Device, attrs: &Table<'_>) -> Result<bool, Error> {
         offload.gro_max_size = size;
     }
     device.set_offload(offload);
-    Ok(offload != before)
+    Ok(())
 }
 
 /// `dev_set_mtu_ext`

@@ -59,7 +59,7 @@ impl Dump for Failed {
 }
 
 fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
-    let family = ctl.message.family().unwrap_or(af::UNSPEC);
+    let family = crate::rtnl::dumped_family(ctl);
     let mut filter = Filter::default();
     if ctl.strict {
         filter = strict_filter(ctl)?;
