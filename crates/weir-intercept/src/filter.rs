@@ -174,7 +174,7 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_faccessat2, &[], Notify),
     (If::Always, libc::SYS_readlinkat, &[], Notify),
     (If::PathTraps, libc::SYS_mkdirat, &[], Notify),
-    (If::PathTraps, libc::SYS_unlinkat, &[], Notify),
+    (If::Always, libc::SYS_unlinkat, &[], Notify),
     (If::PathTraps, libc::SYS_renameat2, &[], Notify),
     (If::PathTraps, libc::SYS_inotify_add_watch, &[], Notify),
     #[cfg(target_arch = "x86_64")]
@@ -194,7 +194,7 @@ const RULES: &[Rule] = &[
     #[cfg(target_arch = "x86_64")]
     (If::PathTraps, libc::SYS_rmdir, &[], Notify),
     #[cfg(target_arch = "x86_64")]
-    (If::PathTraps, libc::SYS_unlink, &[], Notify),
+    (If::Always, libc::SYS_unlink, &[], Notify),
     #[cfg(target_arch = "x86_64")]
     (If::PathTraps, libc::SYS_rename, &[], Notify),
     (If::PathTraps, libc::SYS_renameat, &[], Notify),

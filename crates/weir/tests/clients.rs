@@ -217,7 +217,9 @@ fn go_with_vishvananda_netlink() {
         assert_eq!(
             works(*user, &program),
             "four namespaces on threads of their own, 200 links made and deleted by 8 goroutines\n\
-             a veth pair, its peer moved\nclsact with a flower filter\ntold by the subscription\n"
+             a veth pair, its peer moved\nclsact with a flower filter\n\
+             lo device *netlink.Device\nveth0 veth *netlink.Veth\ntype0 dummy *netlink.Dummy\n\
+             type1 vlan 5 true\ntype2 vxlan 7 4789\ntype3 ifb *netlink.Ifb\ntold by the subscription\n"
         );
     }
 }

@@ -161,3 +161,37 @@ fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
     }
     assert_eq!(files.len(), same.len());
 }
+
+/// The CNI plugin's tests, built by `ci/setup test`, or here where there is a Go but no build yet.
+#[test]
+fn cni_plugin_in_go() {
+    let built = examples().join("../target/clients/cni-plugin.test");
+    if !built.exists() {
+        if !common::has("go", "golang-go") {
+            return;
+        }
+        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/go/bin";
+        let status = Command::new("go")
+            .env("PATH", path)
+            .env("CGO_ENABLED", "0")
+            .args(["test", "-c", "-o"])
+            .arg(&built)
+            .arg(".")
+            .current_dir(examples().join("cni-plugin"))
+            .status();
+        if !status.is_ok_and(|status| status.success()) {
+            common::skip("the CNI plugin does not build: its modules come from Go's proxy");
+            return;
+        }
+    }
+    for mode in ["user", "paths"] {
+        let output = succeed(
+            Command::new(WEIR)
+                .args(["run", "--quiet", "--mode", mode, "--"])
+                .arg(&built)
+                .arg("-test.v"),
+        );
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(printed.matches("--- PASS").count(), 4, "{printed}");
+    }
+}

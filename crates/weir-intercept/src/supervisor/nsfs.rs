@@ -53,6 +53,20 @@ impl Supervisor {
         self.setup.runtime.namespace_of(meta.dev(), meta.ino())
     }
 
+    /// Whether a path argument is a name in `/run/netns` that stands for a namespace, in either mode.
+    pub(super) fn names_namespace(&self, call: &Call, at: i32, address: u64) -> bool {
+        let names = self.setup.runtime.names();
+        self.absolute(call, at, address).is_ok_and(|path| {
+            let file = match Self::netns_name(&path) {
+                Some(name) => names.join(name),
+                // Mode A: by a descriptor of the directory.
+                None if Path::new(&path).starts_with(&names) => path.into(),
+                None => return false,
+            };
+            self.namespace_at(&file).is_some()
+        })
+    }
+
     /// `statfs`.
     pub(super) fn statfs(&mut self, call: &Call) -> Handled {
         let [path, out, ..] = call.args;
@@ -66,16 +80,7 @@ impl Supervisor {
                 return Ok(Answer::Value(0));
             }
             Place::Name(_) => true,
-            // Mode U: `/run/netns` is real, and names are below it.
-            Place::Elsewhere => self
-                .absolute(call, libc::AT_FDCWD, path)
-                .ok()
-                .as_deref()
-                .and_then(Self::netns_name)
-                .is_some_and(|name| {
-                    self.namespace_at(&self.setup.runtime.names().join(name))
-                        .is_some()
-                }),
+            Place::Elsewhere => self.names_namespace(call, libc::AT_FDCWD, path),
             _ => false,
         };
         self.answer_statfs(call, is_namespace, out)

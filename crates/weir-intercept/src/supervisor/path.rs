@@ -6,6 +6,7 @@
 //! | `/proc/{self,thread-self,PID}[/task/TID]/ns/net` | the namespace's file; `readlink` gives `net:[inode]` |
 //! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...`, `/sys/bus/netdevsim/...` | served by the backend ([`super::served`]) |
 //! | `/run/netns`, `/var/run/netns` (mode A) | the same call on the stack's directory of names |
+//! | a namespace's name, to be removed (both modes) | `EBUSY`, as of a mount point |
 //! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, for who was told it has a user namespace |
 //! | `/proc/PID/net/...` of a process outside | `EACCES`: it is the host's network |
 //! | `/dev/net/tun` | `EACCES`: a tap device would be the host's |
@@ -410,6 +411,10 @@ impl Supervisor {
     }
 
     pub(super) fn unlink(&mut self, call: &Call, at: i32, address: u64, flags: i32) -> Handled {
+        // In Linux a namespace is mounted there; runtimes try to remove the name, and count on this.
+        if self.names_namespace(call, at, address) {
+            return Err(Errno(libc::EBUSY));
+        }
         let Some(path) = self.name_argument(call, at, address) else {
             return Ok(Answer::Continue);
         };

@@ -176,6 +176,38 @@ print(sorted(out), repr(subprocess.check_output([\"ip\", \"netns\", \"identify\"
         code: 2,
     },
     Case {
+        name: "nsfs",
+        needs: &["ip", "python3", "lsns"],
+        script: "ip netns add foo; rm -f /run/netns/foo; test -e /var/run/netns/foo && echo busy
+                 stat -fc %T /proc/self/ns/net /run/netns/foo /var/run/netns/foo /run/netns | uniq -c
+                 ip netns exec foo sleep 1000 & until test \"$(ip netns pids foo)\" = $!; do sleep .05; done
+                 lsns -nt net -o NS | sort > $WEIR_STACK/list; for f in /proc/self/ns/net /run/netns/foo
+                 do grep -c \" *$(stat -Lc %i $f)$\" $WEIR_STACK/list; done; rm $WEIR_STACK/list; kill $!
+                 exec ip netns exec foo python3 -c '
+import ctypes, errno, fcntl, os
+libc = ctypes.CDLL(None, use_errno=True)
+name = \"/proc/self/ns/net\"
+for path in (name, \"/proc/thread-self/ns/net\", \"/run/netns/foo\", \"/proc/self/fd/3\"):
+    fd = os.open(name if path.endswith(\"3\") else path, os.O_RDONLY)
+    if path.endswith(\"3\"): os.dup2(fd, 3)
+    words = (ctypes.c_long * 15)(); again = (ctypes.c_long * 15)()
+    assert libc.statfs(path.encode(), words) == 0 and libc.fstatfs(fd, again) == 0 and list(words) == list(again)
+    print([hex(w) for w in words if w], os.stat(path).st_ino == os.fstat(fd).st_ino == int(os.readlink(name)[5:-1]))
+print(hex(fcntl.ioctl(fd, 0xb703)), os.fstat(fcntl.ioctl(fd, 0xb701)).st_ino == os.stat(\"/proc/self/ns/user\").st_ino)
+for request in 0xb702, 0xb704:
+    try: fcntl.ioctl(fd, request)
+    except OSError as error: print(errno.errorcode[error.errno])
+print(hex(fcntl.ioctl(os.open(\"/proc/self/ns/uts\", os.O_RDONLY), 0xb703)))
+'",
+        prints: "busy\n      3 nsfs\n      1 tmpfs\n1\n1\n\
+                 ['0x6e736673', '0x1000', '0xff', '0x1000', '0x20'] True\n\
+                 ['0x6e736673', '0x1000', '0xff', '0x1000', '0x20'] True\n\
+                 ['0x6e736673', '0x1000', '0xff', '0x1000', '0x20'] True\n\
+                 ['0x6e736673', '0x1000', '0xff', '0x1000', '0x20'] True\n\
+                 0x40000000 True\nEINVAL\nEINVAL\n0x4000000",
+        ..DEFAULT
+    },
+    Case {
         name: "refused-sockets",
         needs: &["python3"],
         script: "exec python3 -c '

@@ -176,6 +176,27 @@ func main() {
 	}
 	fmt.Println("clsact with a flower filter")
 
+	for _, link := range []netlink.Link{
+		dummy("type0"),
+		&netlink.Vlan{LinkAttrs: netlink.LinkAttrs{Name: "type1", ParentIndex: index}, VlanId: 5},
+		&netlink.Vxlan{LinkAttrs: netlink.LinkAttrs{Name: "type2"}, VxlanId: 7, Port: 4789},
+		&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "type3"}},
+	} {
+		must(netlink.LinkAdd(link), link.Type())
+	}
+	links, err := netlink.LinkList()
+	must(err, "list")
+	for _, link := range links {
+		switch link := link.(type) {
+		case *netlink.Vlan:
+			fmt.Println(link.Name, link.Type(), link.VlanId, link.ParentIndex == index)
+		case *netlink.Vxlan:
+			fmt.Println(link.Name, link.Type(), link.VxlanId, link.Port)
+		default:
+			fmt.Printf("%s %s %T\n", link.Attrs().Name, link.Type(), link)
+		}
+	}
+
 	// The last thing the subscription must tell is the move of peer0 away.
 	for deadline := time.After(10 * time.Second); ; {
 		select {

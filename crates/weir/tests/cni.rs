@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The plugins of Debian's containernetworking-plugins, unmodified: those whose kinds are served pass ADD,
+//! CHECK and DEL; the others say what is missing.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{has, script_with, users};
+
+/// What each plugin does: the lines of `clients/cni.sh`.
+const ANSWERS: &str = "\
+loopback: ADD
+lo               UNKNOWN        127.0.0.1/8 
+loopback: CHECK
+loopback: DEL
+host-local: ADD
+host-local: CHECK
+host-local: DEL
+static: ADD
+static: CHECK
+static: DEL
+ptp: ADD
+eth0         UP             10.1.2.3/24 
+default via 10.1.2.1 dev eth0 
+10.1.2.0/24 via 10.1.2.1 dev eth0 src 10.1.2.3 
+10.1.2.1 dev eth0 scope link src 10.1.2.3 
+ptp: CHECK
+ptp: DEL
+vlan: ADD
+eth0         UP             10.1.2.4/24 
+default via 10.1.2.1 dev eth0 
+10.1.2.0/24 dev eth0 proto kernel scope link src 10.1.2.4 
+vlan: CHECK
+vlan: DEL
+host-device: ADD
+eth0             UNKNOWN        10.1.2.5/24 
+default via 10.1.2.1 dev eth0 
+10.1.2.0/24 dev eth0 proto kernel scope link src 10.1.2.5 
+host-device: CHECK
+host-device: DEL
+tuning: ADD
+net.ipv4.conf.all.log_martians = 1
+PROMISC
+mtu 1300
+02:00:00:00:00:07
+tuning: CHECK
+tuning: DEL
+bandwidth: ADD
+tbf
+rate 1Mbit burst 12500b
+qdisc ingress
+tbf
+rate 2Mbit burst 12500b
+bandwidth: CHECK
+bandwidth: DEL
+sbr: ADD
+0:\tfrom all lookup local
+32765:\tfrom 10.1.2.6 lookup 100
+32766:\tfrom all lookup main
+32767:\tfrom all lookup default
+default via 10.1.2.1 dev eth0 
+10.1.2.0/24 via 10.1.2.1 dev eth0 src 10.1.2.6 
+10.1.2.1 dev eth0 scope link src 10.1.2.6 
+sbr: CHECK
+sbr: DEL
+vrf: refused
+macvlan: refused
+ipvlan: refused
+bridge: refused
+firewall: refused
+portmap: refused
+lo
+d0
+h0
+";
+
+#[test]
+fn cni_plugins() {
+    if !has("/usr/lib/cni/ptp", "containernetworking-plugins") {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/cni.sh");
+    let source = std::fs::read_to_string(source).unwrap();
+    for user in users() {
+        for mode in ["user", "paths"] {
+            let (printed, status) = script_with(*user, &["--mode", mode], &source);
+            assert_eq!((printed.as_str(), status), (ANSWERS, 0), "{user:?}, {mode}");
+        }
+    }
+}
