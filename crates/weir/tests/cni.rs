@@ -5,9 +5,11 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
-use common::{has, script_with, users};
+use common::{Folder, User, has, output, script_with, text, users, weir};
 
 /// What each plugin does: the lines of `clients/cni.sh`.
 const ANSWERS: &str = "\
@@ -89,4 +91,30 @@ fn cni_plugins() {
             assert_eq!((printed.as_str(), status), (ANSWERS, 0), "{user:?}, {mode}");
         }
     }
+}
+
+/// The same under a stack that stays up, by `weir exec`.
+#[test]
+fn cni_plugins_by_exec() {
+    if !has("/usr/lib/cni/ptp", "containernetworking-plugins") {
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/cni.sh");
+    let folder = Folder::new();
+    let socket = folder.file("control");
+    let mut up = weir(User::Own, &["up", "--socket", &socket])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(up.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.contains("is up"), "{line}");
+    let script = std::fs::read_to_string(source).unwrap();
+    let arguments = ["exec", "--socket", &socket, "--", "bash", "-c", &script];
+    let answer = output(&mut weir(User::Own, &arguments));
+    up.kill().unwrap();
+    up.wait().unwrap();
+    assert_eq!(text(&answer.stdout), ANSWERS, "{}", text(&answer.stderr));
 }
