@@ -20,6 +20,7 @@ NEWLINK, NEWADDR, NEWROUTE, NEWNEIGH, NEWRULE = 16, 20, 24, 28, 32
 NEWQDISC, NEWTCLASS, NEWTFILTER, NEWACTION = 36, 40, 44, 48
 NEWNEIGHTBL, NEWADDRLABEL, NEWNETCONF, NEWNSID, NEWCHAIN, NEWLINKPROP = 64, 72, 80, 88, 100, 108
 DONE, ERROR = 3, 2
+ASKED = 0x77777777  # a sequence number
 NAMES = {
     2: "error", 3: "done", 16: "newlink", 17: "dellink", 20: "newaddr", 21: "deladdr", 24: "newroute", 25: "delroute",
     28: "newneigh", 29: "delneigh", 32: "newrule", 33: "delrule", 36: "newqdisc", 37: "delqdisc", 40: "newtclass",
@@ -139,7 +140,7 @@ def message(ty, flags, body):
 
 def tell(messages):
     """Prints messages; what follows another of its shape is only counted."""
-    for lines, alike in itertools.groupby(message(*one) for one in messages):
+    for lines, alike in itertools.groupby(message(*one[:3]) for one in messages):
         more = len(list(alike)) - 1
         print("\n".join(lines))
         if more:
@@ -151,7 +152,7 @@ def receive(sock):
     at = 0
     while at + 16 <= len(data):
         length, ty, flags, seq, pid = struct.unpack_from("IHHII", data, at)
-        yield ty, flags, data[at + 16 : at + length]
+        yield ty, flags, data[at + 16 : at + length], seq
         at += (length + 3) & ~3
 
 
@@ -187,13 +188,12 @@ def told(commands):
             sock.setsockopt(270, 1, group)  # NETLINK_ADD_MEMBERSHIP
         for command in commands.strip().splitlines():
             run(command)
-            sock.settimeout(0.0)
             got = []
-            try:
-                while True:
-                    got += receive(sock)
-            except OSError:
-                pass
+            # An answer to this socket comes after what it was told before.
+            sock.send(struct.pack("IHHIIBBHiII", 32, NEWLINK + 2, REQUEST, ASKED, 0, 0, 0, 0, 1, 0, 0))
+            while not (got and got[-1][3] == ASKED):
+                got += receive(sock)
+            got = [one[:3] for one in got if one[3] != ASKED]
             # What IPv6 and the settings of a device cause comes in its own time.
             tell(one for one in got if one[0] not in (NEWNETCONF, NEWNETCONF + 1))
 
