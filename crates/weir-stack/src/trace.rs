@@ -4,20 +4,62 @@
 //! A packet's metadata holds the number of its record (0: none). Off, every call is one load.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weir_packet::Packet;
+
+use crate::device::Device;
 
 #[derive(Debug, Default)]
 struct Records {
     last: u32,
     notes: BTreeMap<u32, Vec<String>>,
+    waiting: BTreeMap<u32, Waiting>,
+}
+
+impl Records {
+    /// Gives the packet a record if it has none.
+    fn number(&mut self, packet: &mut Packet) {
+        if packet.trace == 0 {
+            self.last = self.last.wrapping_add(1).max(1);
+            packet.trace = self.last;
+        }
+    }
+}
+
+/// A packet that waits in a qdisc.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    since: u64,
+    class: u32,
+}
+
+/// A packet that has left the qdiscs of a device.
+#[derive(Debug)]
+pub struct Left<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The class the packet waited in; 0 if the root has no classes.
+    pub class: u32,
+    /// Nanoseconds it waited (its sojourn time).
+    pub waited: u64,
+    /// Nanoseconds of the stack's clock.
+    pub time: u64,
+    /// The packet.
+    pub packet: &'a Packet,
+}
+
+/// Learns how long packets wait in qdiscs. Runs on the stack's CPUs: must not block for long.
+pub trait WaitObserver: Send + Sync {
+    /// A packet leaves the qdiscs of a device.
+    fn left(&self, left: &Left<'_>);
 }
 
 /// The records of a stack; see the module's head.
-#[derive(Debug)]
 pub struct TraceLog {
     on: bool,
+    /// Who learns how long packets wait; works only while tracing is on.
+    pub waits: OnceLock<Arc<dyn WaitObserver>>,
     records: Mutex<Records>,
 }
 
@@ -26,6 +68,7 @@ impl TraceLog {
     pub fn new(on: bool) -> Self {
         Self {
             on,
+            waits: OnceLock::new(),
             records: Mutex::default(),
         }
     }
@@ -40,16 +83,50 @@ impl TraceLog {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether someone learns how long packets wait.
+    #[inline]
+    pub(crate) fn watches_waits(&self) -> bool {
+        self.on && self.waits.get().is_some()
+    }
+
+    /// Packets reach the root qdisc of a device at `now`.
+    pub(crate) fn queued<'p>(&self, packets: impl Iterator<Item = &'p mut Packet>, now: u64) {
+        let mut records = self.records();
+        for packet in packets {
+            records.number(packet);
+            let (since, class) = (now, 0);
+            records.waiting.insert(packet.trace, Waiting { since, class });
+        }
+    }
+
+    /// A packet waits in this class from now on.
+    pub(crate) fn waits_in(&self, packet: &Packet, class: u32) {
+        if let Some(waiting) = self.records().waiting.get_mut(&packet.trace) {
+            waiting.class = class;
+        }
+    }
+
+    /// A packet leaves the qdiscs of a device at `now`.
+    pub(crate) fn left(&self, device: &Device, packet: &Packet, time: u64) {
+        let waited = self.records().waiting.get(&packet.trace).copied();
+        if let (Some(Waiting { since, class }), Some(observer)) = (waited, self.waits.get()) {
+            observer.left(&Left {
+                device,
+                class,
+                waited: time.saturating_sub(since),
+                time,
+                packet,
+            });
+        }
+    }
+
     /// Adds a note to the packet's record, making one if it has none.
     pub fn note(&self, packet: &mut Packet, text: impl FnOnce() -> String) {
         if !self.on {
             return;
         }
         let mut records = self.records();
-        if packet.trace == 0 {
-            records.last = records.last.wrapping_add(1).max(1);
-            packet.trace = records.last;
-        }
+        records.number(packet);
         records.notes.entry(packet.trace).or_default().push(text());
     }
 
@@ -59,10 +136,12 @@ impl TraceLog {
             return;
         }
         let mut records = self.records();
-        let notes = records.notes.get(&copy.trace).cloned().unwrap_or_default();
-        records.last = records.last.wrapping_add(1).max(1);
-        copy.trace = records.last;
-        records.notes.insert(copy.trace, notes);
+        let notes = records.notes.get(&copy.trace).cloned();
+        copy.trace = 0;
+        if let Some(notes) = notes {
+            records.number(copy);
+            records.notes.insert(copy.trace, notes);
+        }
     }
 
     /// The notes of a packet, joined by `"; "`.
@@ -79,7 +158,15 @@ impl TraceLog {
     /// Forgets a packet's record; to be called where a packet ends.
     pub fn end(&self, packet: &Packet) {
         if self.on && packet.trace != 0 {
-            self.records().notes.remove(&packet.trace);
+            let mut records = self.records();
+            records.notes.remove(&packet.trace);
+            records.waiting.remove(&packet.trace);
         }
+    }
+}
+
+impl std::fmt::Debug for TraceLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TraceLog").field("on", &self.on).finish_non_exhaustive()
     }
 }

@@ -47,6 +47,7 @@ pub struct Context<'a, 'g> {
     pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
     trace: Option<Trace<'a>>,
+    waits: Option<Waits<'a>>,
     memory: Option<&'a RefCell<Cache>>,
     flow: Flow,
     /// `qdisc_skb_cb(skb)->pkt_len`: the packet's length when it came.
@@ -55,6 +56,9 @@ pub struct Context<'a, 'g> {
 
 /// Notes on a packet what it met.
 pub type Trace<'a> = &'a dyn Fn(&mut Packet, String);
+
+/// Learns in which class a packet waits: called with the classid when the class's qdisc gets the packet.
+pub type Waits<'a> = &'a dyn Fn(&Packet, u32);
 
 impl<'a, 'g> Context<'a, 'g> {
     /// A context for packets of the device with index `ifindex`.
@@ -79,6 +83,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: true,
             device: None,
             trace: None,
+            waits: None,
             memory: None,
             flow: Flow::default(),
             len: 0,
@@ -100,6 +105,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: self.ethernet,
             device: self.device,
             trace: self.trace,
+            waits: self.waits,
             memory: self.memory,
             flow: Flow::default(),
             len: 0,
@@ -122,6 +128,19 @@ impl<'a, 'g> Context<'a, 'g> {
     /// Turns notes on: `note` is told of each filter a packet meets.
     pub fn trace(&mut self, note: Trace<'a>) {
         self.trace = Some(note);
+    }
+
+    /// Reports from now on in which class each packet waits.
+    pub fn report_waits(&mut self, waits: Waits<'a>) {
+        self.waits = Some(waits);
+    }
+
+    /// Reports that a packet is about to wait in the qdisc of `class`, if anyone asked.
+    #[inline]
+    pub(crate) fn waits_in(&self, packet: &Packet, class: u32) {
+        if let Some(waits) = self.waits {
+            waits(packet, class);
+        }
     }
 
     /// Says whose hook runs.

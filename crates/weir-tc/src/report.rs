@@ -4,9 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use weir_netlink::tca::h;
+use weir_netlink::{TcMsg, Writer};
+
 use crate::block::Block;
 use crate::counters::{Queue, Totals};
 use crate::device::DeviceTc;
+use crate::qdisc::Node;
 use crate::verdict::code;
 
 /// A qdisc.
@@ -24,6 +28,45 @@ pub struct QdiscReport {
     pub packets: u64,
     /// Queue and drops.
     pub queue: Queue,
+    /// Classes in the order of dumps.
+    pub classes: Vec<ClassReport>,
+}
+
+/// A class of a qdisc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassReport {
+    /// The classid.
+    pub classid: u32,
+    /// The class above; the qdisc's handle or [`h::ROOT`] at the top.
+    pub parent: u32,
+    /// Handle of the qdisc below; 0 where the kind makes one by itself or there is none.
+    pub leaf: u32,
+    /// Octets and packets that left, where the kind counts them.
+    pub sent: Option<(u64, u64)>,
+    /// Queue and drops.
+    pub queue: Queue,
+}
+
+fn classes(node: &Node) -> Vec<ClassReport> {
+    let inner = node.lock();
+    let class = |class| {
+        let mut tcm = TcMsg {
+            handle: node.handle,
+            parent: h::ROOT,
+            ..TcMsg::default()
+        };
+        inner.qdisc.dump_class(class, &mut tcm, &mut Writer::new());
+        let stats = inner.qdisc.class_stats(class)?;
+        Some(ClassReport {
+            classid: tcm.handle,
+            parent: tcm.parent,
+            leaf: tcm.info,
+            sent: (!stats.queue_only).then_some((stats.bytes, stats.packets)),
+            queue: stats.queue,
+        })
+    };
+    let all = inner.qdisc.classes();
+    all.into_iter().filter_map(class).collect()
 }
 
 /// An action of a filter.
@@ -110,6 +153,10 @@ pub fn device(tc: &DeviceTc) -> (Vec<QdiscReport>, Vec<FilterReport>) {
             bytes,
             packets,
             queue,
+            classes: match node.ops.classful {
+                true => classes(node),
+                false => Vec::new(),
+            },
         });
         let (hooks, own) = {
             let inner = node.lock();

@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-use weir_packet::{Batch, DropReason};
+use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::rcu::Guard;
 use weir_tc::Context;
 use weir_tc::qdisc::Drops;
@@ -71,6 +71,9 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
 
 fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batch) {
     let count = batch.len();
+    if cx.stack.trace.watches_waits() {
+        cx.stack.trace.queued(batch.iter_mut(), cx.now);
+    }
     let measured = Measured::start(cx, device, queue);
     let burst = device.namespace(cx.guard).core.get(Core::QdiscMaxBurst);
     let mut drops = std::mem::take(&mut cx.state.drops);
@@ -203,6 +206,7 @@ fn work(
         }
     };
     let quota = quota(device, cx.guard);
+    let watched = cx.stack.trace.watches_waits();
     for round in 1.. {
         // Qdiscs are told times that never go back, whichever CPU works: that of its turn may be old.
         cx.now = cx.stack.clock.now();
@@ -212,6 +216,7 @@ fn work(
         {
             let (seed, guard) = (cx.stack.config.seed, cx.guard);
             let mut random = || device.draw(seed, guard);
+            let waits = |packet: &Packet, class| cx.stack.trace.waits_in(packet, class);
             let mut tc = Context::new(
                 guard,
                 cx.state.id,
@@ -222,7 +227,14 @@ fn work(
             );
             super::describe(device, &mut tc);
             tc.memory(&cx.state.cache);
+            if watched {
+                tc.report_waits(&waits);
+            }
             more = worker.round(&mut tc, &room, &mut batch, &mut drops);
+        }
+        if watched {
+            let left = |packet| cx.stack.trace.left(device, packet, cx.now);
+            batch.iter().for_each(left);
         }
         measure::batch(cx, device, queue, batch.len());
         end_all(cx, device, &mut drops);

@@ -138,6 +138,8 @@ pub struct Inner {
     pub stab: Option<Box<SizeTable>>,
     /// Of a root: the same of the whole tree.
     wakes: Wakes,
+    /// The class it was made under.
+    class: u32,
 }
 
 /// Octets a packet meets of a lock and what it guards.
@@ -347,6 +349,7 @@ impl Inner {
         q: &mut QueueCx<'_, '_, '_>,
         packet: Packet,
     ) -> (Enqueued, Load, Load) {
+        q.cx.waits_in(&packet, self.class);
         if self.class_rates.is_some() || self.has_aside() {
             let before = self.load();
             let how = self.enqueue(q, packet);
@@ -573,6 +576,7 @@ impl Node {
             returned: None,
             wake: None,
             wakes: Wakes::default(),
+            class: parent,
         };
         Arc::new(Self {
             ops,
