@@ -7,6 +7,17 @@
 //! (`VXLAN_NO_REMOTE`, now `NO_TX_TARGET`). The kernel's numbers change from
 //! version to version, so ours are only indices of this table, for counters.
 
+/// What a drop means to the user of a network.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum DropClass {
+    /// Something is wrong: a full queue, no route, a malformed header.
+    Fault,
+    /// A rule of the user says so.
+    Rule,
+    /// The packet was for another host or protocol: every network carries some of these.
+    NotForUs,
+}
+
 macro_rules! drop_reasons {
     ($($name:ident: $text:literal,)*) => {
         /// Why a packet was dropped.
@@ -184,6 +195,23 @@ impl DropReason {
     pub fn from_name(name: &str) -> Option<DropReason> {
         let name = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
         DropReason::ALL.iter().copied().find(|r| r.name() == name)
+    }
+}
+
+impl DropReason {
+    /// What the drop means to the user of a network.
+    pub const fn class(self) -> DropClass {
+        match self {
+            Self::TC_INGRESS | Self::TC_EGRESS | Self::NETFILTER_DROP | Self::IP_RPFILTER => {
+                DropClass::Rule
+            }
+            Self::OTHERHOST
+            | Self::UNHANDLED_PROTO
+            | Self::IP_INADDRERRORS
+            | Self::IPV6_NDISC_NS_OTHERHOST
+            | Self::UNICAST_IN_L2_MULTICAST => DropClass::NotForUs,
+            _ => DropClass::Fault,
+        }
     }
 }
 

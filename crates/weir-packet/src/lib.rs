@@ -36,7 +36,7 @@ pub mod tunnel;
 
 pub use batch::{Batch, Drain};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
-pub use drop_reason::DropReason;
+pub use drop_reason::{DropClass, DropReason};
 pub use packet::{Flags, Meta, Packet, PacketType, VlanTag};
 pub use pool::{Cache, Pool, PoolConfig};
 pub use tunnel::Tunnel;

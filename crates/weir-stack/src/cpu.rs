@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::{Batch, Cache, DropReason, Packet};
 use weir_sync::rcu::{Guard, Reader};
@@ -320,16 +321,23 @@ impl Cpu {
         worked
     }
 
-    /// Works until nothing is left to do now.
+    /// Works until nothing is left to do now, or until the stack is interrupted.
     pub fn settle(&mut self) {
-        while self.turn() {}
+        while !self.is_interrupted() && self.turn() {}
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.stack.interrupt.load(Relaxed)
     }
 
     /// Runs the stack's virtual time up to `until` (ns of the stack's clock), or, without it, until
-    /// no timer holds a packet any more.
+    /// no timer holds a packet any more. Returns early once the stack is interrupted.
     pub fn run_until(&mut self, until: Option<u64>) {
         loop {
             self.settle();
+            if self.is_interrupted() {
+                return;
+            }
             let next = self.stack.timers.next_time();
             match (next, until) {
                 (Some(next), Some(until)) if next <= until => self.stack.clock.advance(next),

@@ -85,6 +85,8 @@ pub struct Shared {
     measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
+    /// While it is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until) returns.
+    pub interrupt: Arc<AtomicBool>,
     posted: Mutex<VecDeque<Job>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     last_namespace: AtomicU64,
@@ -134,6 +136,7 @@ impl Stack {
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),
             devices: RcuHash::new(&domain),
+            interrupt: Arc::default(),
             posted: Mutex::default(),
             waker: Mutex::default(),
             last_namespace: AtomicU64::new(0),

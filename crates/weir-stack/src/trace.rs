@@ -95,7 +95,9 @@ impl TraceLog {
         for packet in packets {
             records.number(packet);
             let (since, class) = (now, 0);
-            records.waiting.insert(packet.trace, Waiting { since, class });
+            records
+                .waiting
+                .insert(packet.trace, Waiting { since, class });
         }
     }
 
@@ -167,6 +169,8 @@ impl TraceLog {
 
 impl std::fmt::Debug for TraceLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TraceLog").field("on", &self.on).finish_non_exhaustive()
+        f.debug_struct("TraceLog")
+            .field("on", &self.on)
+            .finish_non_exhaustive()
     }
 }

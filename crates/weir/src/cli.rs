@@ -51,7 +51,7 @@ run by `sh`.\n\nSPEC is key=value pairs parted by commas, all optional: proto (u
 bits with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean lengths of times with frames \
 and of silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: \
 of the run and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, \
-or with us, ms, s.\n\nThe exit status is the script's; 124 when it could not be run, 125 when Weir itself failed."
+or with us, ms, s.\n\nThe exit status is the script's; 130 when Ctrl-C interrupted the run, which then reports what there is; 124 when it could not be run, 125 when Weir itself failed."
 )]
 pub struct Run {
     /// Frames that arrive at DEV, at the times of the capture.
@@ -78,6 +78,9 @@ pub struct Run {
     /// Do not print the report.
     #[arg(long, short)]
     pub quiet: bool,
+    /// Show devices, qdiscs, classes and actions without traffic in the report too.
+    #[arg(long)]
+    pub all: bool,
     /// Its limits.
     #[command(flatten)]
     pub budget: Budget,
@@ -213,6 +216,9 @@ pub struct Stat {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
+    /// Show what has no traffic too.
+    #[arg(long)]
+    pub all: bool,
     /// With `qdisc`: how often the lock of each root was taken and waited for.
     #[arg(long)]
     pub locks: bool,

@@ -6,6 +6,7 @@ mod completions;
 mod exec;
 mod man;
 mod play;
+mod progress;
 mod run;
 mod stat;
 mod up;

@@ -6,16 +6,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use weir_intercept::{Launcher, Runtime};
 use weir_stack::{Config, Stack};
 
+use super::progress::Progress;
 use super::{FAILED, mode_of};
 use crate::cli::{DeviceGenerator, Run};
 use crate::engine::Engine;
 use crate::playback::Playback;
 use crate::report;
+use crate::report::units::Style;
+
+/// The status of a script that SIGINT ended, and of a run that it interrupted.
+const INTERRUPTED: u8 = 130;
 
 /// How long processes that a script left in the background are waited for.
 const LEFTOVERS: Duration = Duration::from_secs(5);
@@ -48,7 +54,9 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
     let engine = Engine::new(stack, runtime, playback);
     let status = run_script(args, &engine)?;
-    if status != 0 {
+    if status == INTERRUPTED {
+        engine.stack.interrupt.store(true, Relaxed);
+    } else if status != 0 {
         // Nothing half-reported: what the script said stands above.
         eprintln!(
             "weir: {} ended with status {status}; nothing was played after it",
@@ -59,14 +67,19 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         return Ok(ExitCode::from(status));
     }
     engine.settle_sysctls();
-    let played = engine.play(args.until.map(|time| time.0));
-    let report = report::collect(&engine);
+    let until = args.until.map(|time| time.0);
+    let progress = Progress::start(&engine.stack, until);
+    let played = engine.play(until);
+    let partial = progress.was_interrupted();
+    drop(progress);
+    let mut report = report::collect(&engine, engine.recording());
+    report.partial = partial;
     engine.stop();
     let finished = engine.finish();
     played?;
     let report = report.with_files(&finished);
     if !args.quiet {
-        print_report(args, &report.to_text())?;
+        print_report(args, &report.to_text(Style::of_stdout(args.all)))?;
     }
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&report.to_json())
@@ -77,10 +90,10 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     for error in &finished.errors {
         eprintln!("weir: {error}");
     }
-    Ok(if finished.errors.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(FAILED)
+    Ok(match (finished.errors.is_empty(), partial) {
+        (false, _) => ExitCode::from(FAILED),
+        (true, true) => ExitCode::from(INTERRUPTED),
+        (true, false) => ExitCode::SUCCESS,
     })
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::{Stat, StatWhat, Switch};
+use crate::report::units::Style;
 
 /// Asks for the report and prints it.
 pub fn run(args: &Stat) -> Result<ExitCode, String> {
@@ -24,6 +25,8 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         &json!({
             "command": "stat",
             "what": what,
+            "all": args.all,
+            "colour": Style::of_stdout(false).colour && !args.json,
             "locks": args.locks || all,
             "histogram": args.histogram || all,
             "measure": args.measure.map(|switch| switch == Switch::On),

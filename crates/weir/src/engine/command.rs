@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Engine, lock};
 use crate::report;
+use crate::report::units::Style;
 
 /// Carries out a command.
 pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
@@ -33,8 +34,12 @@ fn stat(engine: &Engine, command: &Value) -> Value {
         let stages = report::stages::collect(engine);
         return json!({ "data": stages.to_json(), "text": stages.to_text() });
     }
-    let report = report::collect(engine);
-    json!({ "data": report.to_json(), "text": report.to_text() })
+    let report = report::collect(engine, engine.recording());
+    let style = Style {
+        colour: command["colour"].as_bool().unwrap_or(false),
+        all: command["all"].as_bool().unwrap_or(false),
+    };
+    json!({ "data": report.to_json(), "text": report.to_text(style) })
 }
 
 fn play(engine: &Engine, until: Option<u64>) -> Result<Value, String> {

@@ -11,7 +11,7 @@ mod socket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use serde_json::Value;
 use weir_intercept::task::Tasks;
@@ -25,6 +25,7 @@ use weir_stack::notify::Subscribers;
 use weir_stack::{Cpu, Namespace, Protocol, Stack};
 
 use crate::playback::{Finished, Playback};
+use crate::report::Recording;
 use socket::Socket;
 
 /// The netlink protocol with a number.
@@ -49,6 +50,8 @@ pub struct Engine {
     /// Where namespace names live.
     pub runtime: Arc<Runtime>,
     playback: Mutex<Playback>,
+    /// What a run under virtual time records of itself, from when time first moves.
+    recording: OnceLock<Recording>,
     captures: Mutex<capture::Captures>,
     placement: Placement,
     pending: PendingWrites,
@@ -108,6 +111,7 @@ impl Engine {
             cpu: Mutex::new(Cpu::new(&stack, 0)),
             stack,
             playback: Mutex::new(playback),
+            recording: OnceLock::new(),
             captures: Mutex::default(),
             placement: Placement::new(),
             pending: PendingWrites::default(),
@@ -167,10 +171,20 @@ impl Engine {
         self.runtime.namespace_of(file.dev(), file.ino())
     }
 
+    /// What the run has recorded, if time has moved and is virtual.
+    pub fn recording(&self) -> Option<&Recording> {
+        self.recording.get()
+    }
+
     /// Lets virtual time go on, captures and all.
     pub fn play(&self, until: Option<u64>) -> Result<(), String> {
         self.end_dead_captures();
         lock(&self.playback).start(self)?;
+        self.recording.get_or_init(|| {
+            let recording = Recording::default();
+            recording.start(&self.stack);
+            recording
+        });
         self.cpu().run_until(until);
         Ok(())
     }

@@ -1,19 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a stack did: counters by device, filter and action, drops by place and reason.
+//! What a stack did: counters by device, qdisc, class, filter and action, drops by place and reason,
+//! sojourn times, and all of it over time.
 
+mod json;
+pub mod series;
 pub mod stages;
 mod tc;
 mod text;
 pub mod transmit;
+pub mod units;
+pub mod waits;
 
-use serde_json::{Value, json};
-use weir_packet::DropReason;
-use weir_stack::device::LinkTotals;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_packet::{DropClass, DropReason};
+use weir_stack::Stack;
+use weir_stack::device::{Device, LinkTotals};
 use weir_stack::drops::Place;
 use weir_tc::report::{FilterReport, QdiscReport};
 
 use crate::engine::Engine;
 use crate::playback::Finished;
+use series::{Recorder, Sample, Series};
+use waits::{FlowReport, Quantiles, Waits};
+
+/// The version of the report's JSON schema, `docs/report.schema.json`; it grows when a field goes or changes
+/// its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// Packets that were dropped at one place for one reason.
+#[derive(Debug, Clone, Copy)]
+pub struct Drop {
+    /// The part of a packet's way.
+    pub place: Place,
+    /// Why.
+    pub reason: DropReason,
+    /// How many.
+    pub packets: u64,
+}
 
 /// A device's part of the report.
 pub struct DeviceReport {
@@ -21,14 +47,26 @@ pub struct DeviceReport {
     pub name: String,
     /// `IFLA_INFO_KIND`; `loopback` for lo.
     pub kind: String,
+    /// `netns/dev` of the device that `IFLA_LINK` names: a veth's peer, or what a VLAN stands on.
+    pub link: Option<String>,
+    /// The namespace the device belongs to: actions of one index are the same action there.
+    pub namespace: weir_stack::NsId,
     /// Counters.
     pub totals: LinkTotals,
-    /// (place, reason, packets)
-    pub drops: Vec<(&'static str, &'static str, u64)>,
-    /// Qdiscs, those that were asked for.
+    /// What was dropped.
+    pub drops: Vec<Drop>,
+    /// Qdiscs, those that were asked for, with their classes.
     pub qdiscs: Vec<QdiscReport>,
     /// Filters with their actions.
     pub filters: Vec<FilterReport>,
+    /// How long packets waited in all its qdiscs.
+    pub waits: Option<Quantiles>,
+    /// The same of each class in which any waited.
+    pub class_waits: BTreeMap<u32, Quantiles>,
+    /// The same of each flow.
+    pub flows: Vec<FlowReport>,
+    /// What it counted in each interval.
+    pub series: Vec<Sample>,
 }
 
 /// A capture's part of the report.
@@ -49,64 +87,116 @@ pub struct FileReport {
 pub struct Report {
     /// Nanoseconds of the stack's clock.
     pub now: u64,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Whether time is virtual.
+    pub virtual_time: bool,
+    /// Whether the run was interrupted.
+    pub partial: bool,
+    /// When the first and the last packet moved, ns of the stack's clock, to the interval.
+    pub traffic: Option<(u64, u64)>,
+    /// Nanoseconds of an interval of the devices' series; 0 without.
+    pub interval: u64,
     /// Devices by namespace and index.
     pub devices: Vec<DeviceReport>,
-    /// Packets dropped for devices that had gone, by place and reason.
-    pub gone: Vec<(&'static str, &'static str, u64)>,
+    /// Packets dropped for devices that had gone.
+    pub gone: Vec<Drop>,
     /// What came in.
     pub inputs: Vec<FileReport>,
     /// What went out.
     pub outputs: Vec<FileReport>,
 }
 
-/// Drops with the names of places and reasons.
-fn names(drops: Vec<(Place, DropReason, u64)>) -> Vec<(&'static str, &'static str, u64)> {
-    let named =
-        |(place, reason, count): (Place, DropReason, u64)| (place.name(), reason.name(), count);
-    drops.into_iter().map(named).collect()
+/// What a run records beside the stack's own counters.
+#[derive(Clone, Default)]
+pub struct Recording {
+    series: Recorder,
+    waits: Arc<Waits>,
 }
 
-fn drops_json(drops: &[(&'static str, &'static str, u64)]) -> Value {
-    drops
-        .iter()
-        .map(|(place, reason, packets)| json!({ "place": place, "reason": reason, "packets": packets }))
-        .collect()
+impl Recording {
+    /// Records from now on.
+    pub fn start(&self, stack: &Stack) {
+        self.series.start(stack);
+        // A stack is recorded once.
+        let _ = stack.trace.waits.set(self.waits.clone());
+    }
+}
+
+fn drops(counted: Vec<(Place, DropReason, u64)>) -> Vec<Drop> {
+    let drop = |(place, reason, packets)| Drop {
+        place,
+        reason,
+        packets,
+    };
+    counted.into_iter().map(drop).collect()
 }
 
 /// What stands before the names of a namespace's devices.
 fn prefix(engine: &Engine, id: weir_stack::NsId) -> String {
-    match (engine.name_of(id), id == weir_stack::Stack::INITIAL) {
+    match (engine.name_of(id), id == Stack::INITIAL) {
         (Some(name), _) => format!("{name}/"),
         (None, true) => String::new(),
         (None, false) => format!("#{}/", id.0),
     }
 }
 
-/// Collects the counters of a stack.
-pub fn collect(engine: &Engine) -> Report {
+fn kind_of(device: &Device) -> String {
+    match (device.link.kind(), device.link.port()) {
+        ("", Some(port)) => port.bus.to_owned(),
+        ("", None) => "loopback".to_owned(),
+        (kind, _) => kind.to_owned(),
+    }
+}
+
+/// Collects the counters of a stack, and what a run has recorded.
+pub fn collect(engine: &Engine, recording: Option<&Recording>) -> Report {
+    let stack = &engine.stack;
+    let mut series = recording.map_or_else(Series::default, |r| r.series.series(stack));
+    let waits = recording.map(|recording| &recording.waits);
     let mut devices = Vec::new();
-    for ns in engine.stack.all_namespaces() {
+    let mut names = BTreeMap::new();
+    let mut links = Vec::new();
+    for ns in stack.all_namespaces() {
         let prefix = prefix(engine, ns.id);
         for device in ns.all_devices() {
             let (qdiscs, filters) = weir_tc::report::device(&device.tc);
+            let name = format!("{prefix}{}", device.name());
+            names.insert((ns.id, device.ifindex()), name.clone());
+            links.push(device.link.lower(stack));
+            let class_waits = waits.map_or_else(BTreeMap::new, |waits| {
+                let classes = qdiscs.iter().flat_map(|qdisc| &qdisc.classes);
+                let of = |class: u32| Some((class, waits.of_class(device.key, class)?));
+                classes.filter_map(|class| of(class.classid)).collect()
+            });
             devices.push(DeviceReport {
-                name: format!("{prefix}{}", device.name()),
-                kind: match (device.link.kind(), device.link.port()) {
-                    ("", Some(port)) => port.bus.to_owned(),
-                    ("", None) => "loopback".to_owned(),
-                    (kind, _) => kind.to_owned(),
-                },
+                name,
+                kind: kind_of(&device),
+                link: None,
+                namespace: ns.id,
                 totals: device.totals(),
-                drops: names(device.drops()),
+                drops: drops(device.drops()),
                 qdiscs,
                 filters,
+                waits: waits.and_then(|waits| waits.of_device(device.key)),
+                class_waits,
+                flows: waits.map_or_else(Vec::new, |waits| waits.flows(device.key)),
+                series: series.devices.remove(&device.key).unwrap_or_default(),
             });
         }
     }
+    for (device, link) in devices.iter_mut().zip(links) {
+        device.link = link.and_then(|link| names.get(&link).cloned());
+    }
     Report {
-        now: engine.stack.clock.now(),
+        now: stack.clock.now(),
+        seed: stack.config.seed,
+        virtual_time: stack.config.virtual_time,
+        partial: false,
+        traffic: series.traffic,
+        interval: series.interval,
         devices,
-        gone: names(engine.stack.gone.totals()),
+        gone: drops(stack.gone.totals()),
         inputs: Vec::new(),
         outputs: Vec::new(),
     }
@@ -140,29 +230,17 @@ impl Report {
         self
     }
 
-    /// The report as data.
-    pub fn to_json(&self) -> Value {
-        let files = |files: &[FileReport]| -> Vec<Value> {
-            let file = |f: &FileReport| json!({ "device": f.device, "file": f.file, "frames": f.frames, "octets": f.octets, "lost": f.lost });
-            files.iter().map(file).collect()
-        };
-        let devices: Vec<Value> = self
-            .devices
-            .iter()
-            .map(|device| {
-                let t = &device.totals;
-                let drops = drops_json(&device.drops);
-                json!({
-                    "name": device.name,
-                    "kind": device.kind,
-                    "rx": { "packets": t.rx_packets, "octets": t.rx_bytes, "errors": t.rx_errors, "dropped": t.rx_dropped, "multicast": t.multicast },
-                    "tx": { "packets": t.tx_packets, "octets": t.tx_bytes, "errors": t.tx_errors, "dropped": t.tx_dropped },
-                    "drops": drops,
-                    "qdiscs": device.qdiscs.iter().map(tc::qdisc_json).collect::<Vec<_>>(),
-                    "filters": device.filters.iter().map(tc::filter_json).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        json!({ "now_ns": self.now, "inputs": files(&self.inputs), "outputs": files(&self.outputs), "devices": devices, "gone": drops_json(&self.gone) })
+    /// How long traffic flowed.
+    fn traffic_time(&self) -> Duration {
+        let (from, to) = self.traffic.unwrap_or((0, self.now));
+        Duration::from_nanos(to.saturating_sub(from))
+    }
+
+    /// Packets dropped, by what that means.
+    fn dropped(&self, class: DropClass) -> u64 {
+        let of_devices = self.devices.iter().flat_map(|device| &device.drops);
+        let all = of_devices.chain(&self.gone);
+        let of_class = all.filter(|drop| drop.reason.class() == class);
+        of_class.map(|drop| drop.packets).sum()
     }
 }

@@ -1,14 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Qdiscs, filters and actions in the report.
+//! Qdiscs, classes, filters and actions in the report.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use weir_tc::report::{FilterReport, QdiscReport};
+use weir_netlink::tca::h;
+use weir_packet::DropClass;
+use weir_tc::report::{ActionReport, ClassReport, FilterReport, QdiscReport};
+
+use super::DeviceReport;
 
 /// A handle in tc's notation: `1:` or `1:2`.
-fn handle(handle: u32) -> String {
+pub fn handle(handle: u32) -> String {
     match (handle >> 16, handle & 0xffff) {
         (major, 0) => format!("{major:x}:"),
         (major, minor) => format!("{major:x}:{minor:x}"),
+    }
+}
+
+/// A filter's handle in tc's notation: `0x1`, or `800::800` of a u32 filter.
+fn filter_handle(filter: &FilterReport) -> String {
+    let handle = filter.handle;
+    if filter.kind != "u32" {
+        return format!("{handle:#x}");
+    }
+    let (table, bucket, node) = (handle >> 20, handle >> 12 & 0xff, handle & 0xfff);
+    match bucket {
+        0 => format!("{table:x}::{node:x}"),
+        _ => format!("{table:x}:{bucket:x}:{node:x}"),
     }
 }
 
@@ -25,9 +44,42 @@ fn protocol(ethertype: u16) -> String {
     }
 }
 
+/// What a drop means, as a word.
+pub fn drop_class(class: DropClass) -> &'static str {
+    match class {
+        DropClass::Fault => "fault",
+        DropClass::Rule => "rule",
+        DropClass::NotForUs => "not-for-us",
+    }
+}
+
+fn class_json(device: &DeviceReport, class: &ClassReport) -> Value {
+    let mut value = json!({
+        "classid": handle(class.classid),
+        "drops": class.queue.drops,
+        "overlimits": class.queue.overlimits,
+        "backlog_octets": class.queue.backlog,
+        "backlog_packets": class.queue.qlen,
+    });
+    if class.parent != h::ROOT {
+        value["parent"] = json!(handle(class.parent));
+    }
+    if class.leaf != 0 {
+        value["leaf"] = json!(handle(class.leaf));
+    }
+    if let Some((octets, packets)) = class.sent {
+        value["packets"] = json!(packets);
+        value["octets"] = json!(octets);
+    }
+    if let Some(waits) = device.class_waits.get(&class.classid) {
+        value["sojourn"] = waits.to_json();
+    }
+    value
+}
+
 /// A qdisc as data.
-pub fn qdisc_json(qdisc: &QdiscReport) -> Value {
-    json!({
+pub fn qdisc_json(device: &DeviceReport, qdisc: &QdiscReport) -> Value {
+    let mut value = json!({
         "kind": qdisc.kind,
         "handle": handle(qdisc.handle),
         "packets": qdisc.packets,
@@ -37,7 +89,14 @@ pub fn qdisc_json(qdisc: &QdiscReport) -> Value {
         "requeues": qdisc.queue.requeues,
         "backlog_octets": qdisc.queue.backlog,
         "backlog_packets": qdisc.queue.qlen,
-    })
+        "classes": qdisc.classes.iter().map(|class| class_json(device, class)).collect::<Vec<_>>(),
+    });
+    value["parent"] = match qdisc.parent {
+        h::ROOT => json!("root"),
+        h::INGRESS => json!("ingress"),
+        parent => json!(handle(parent)),
+    };
+    value
 }
 
 /// A filter as data.
@@ -68,52 +127,143 @@ pub fn filter_json(filter: &FilterReport) -> Value {
     })
 }
 
-/// Rows of the text report: qdiscs.
-pub fn qdisc_row(device: &str, qdisc: &QdiscReport) -> Vec<String> {
-    let numbers = [
-        qdisc.packets,
-        qdisc.bytes,
-        u64::from(qdisc.queue.drops),
-        u64::from(qdisc.queue.overlimits),
-        u64::from(qdisc.queue.qlen),
-    ];
-    let mut row = vec![
-        device.to_owned(),
-        qdisc.kind.to_owned(),
-        handle(qdisc.handle),
-    ];
-    row.extend(numbers.map(|number| number.to_string()));
-    row
+/// A row of the tree of qdiscs and classes.
+pub struct TreeRow {
+    /// How deep it stands.
+    pub depth: usize,
+    /// `htb 1:`, or `class 1:10`.
+    pub name: String,
+    /// Octets and packets that left, where they are counted.
+    pub sent: Option<(u64, u64)>,
+    /// Queue and drops.
+    pub queue: weir_tc::counters::Queue,
+    /// Whose sojourn times belong here.
+    pub waits: Option<super::Quantiles>,
 }
 
-/// Rows of the text report: a row an action of a filter, one row for a filter without.
-pub fn filter_rows(device: &str, filter: &FilterReport) -> Vec<Vec<String>> {
+impl TreeRow {
+    /// Whether nothing has happened there.
+    pub fn is_idle(&self) -> bool {
+        let queue = &self.queue;
+        self.sent.is_none_or(|(_, packets)| packets == 0)
+            && queue.drops == 0
+            && queue.qlen == 0
+            && queue.overlimits == 0
+    }
+}
+
+/// The qdiscs and classes of a device, each followed by what is below it.
+pub fn tree(device: &DeviceReport) -> Vec<TreeRow> {
+    let mut rows = Vec::new();
+    let shown = |qdisc: &&QdiscReport| qdisc.handle != 0 || !qdisc.classes.is_empty();
+    let known: BTreeSet<u32> = device
+        .qdiscs
+        .iter()
+        .flat_map(|qdisc| qdisc.classes.iter().map(|class| class.classid))
+        .collect();
+    let top = |qdisc: &&QdiscReport| !known.contains(&qdisc.parent);
+    for qdisc in device.qdiscs.iter().filter(shown).filter(top) {
+        add_qdisc(device, qdisc, 0, &mut rows);
+    }
+    rows
+}
+
+/// How deep a tree is shown; hierarchies of more levels than Linux allows cannot be made.
+const DEEPEST: usize = 32;
+
+fn add_qdisc(device: &DeviceReport, qdisc: &QdiscReport, depth: usize, rows: &mut Vec<TreeRow>) {
+    rows.push(TreeRow {
+        depth,
+        name: format!("{} {}", qdisc.kind, handle(qdisc.handle)),
+        sent: Some((qdisc.bytes, qdisc.packets)),
+        queue: qdisc.queue,
+        waits: device.waits.filter(|_| qdisc.parent == h::ROOT),
+    });
+    let above = |class: &ClassReport| match class.parent {
+        h::ROOT => qdisc.handle,
+        parent => parent,
+    };
+    add_classes(device, qdisc, &above, qdisc.handle, depth + 1, rows);
+}
+
+fn add_classes(
+    device: &DeviceReport,
+    qdisc: &QdiscReport,
+    above: &dyn Fn(&ClassReport) -> u32,
+    parent: u32,
+    depth: usize,
+    rows: &mut Vec<TreeRow>,
+) {
+    if depth > DEEPEST {
+        return;
+    }
+    let of_parent = |class: &&ClassReport| above(class) == parent && class.classid != parent;
+    for class in qdisc.classes.iter().filter(of_parent) {
+        rows.push(TreeRow {
+            depth,
+            name: format!("class {}", handle(class.classid)),
+            sent: class.sent,
+            queue: class.queue,
+            waits: device.class_waits.get(&class.classid).copied(),
+        });
+        add_classes(device, qdisc, above, class.classid, depth + 1, rows);
+        let mut below = device.qdiscs.iter();
+        let below = below.find(|q| q.handle != 0 && q.handle == class.leaf);
+        if let Some(below) = below.filter(|below| below.parent == class.classid) {
+            add_qdisc(device, below, depth + 1, rows);
+        }
+    }
+}
+
+/// A row of the table of filters and actions.
+pub struct FilterRow {
+    /// The filter.
+    pub filter: String,
+    /// The action.
+    pub action: String,
+    /// Packets, octets and drops; none for a filter without actions, or an action shown before.
+    pub numbers: Option<[u64; 3]>,
+    /// The action has seen no packet.
+    pub is_idle: bool,
+}
+
+/// Rows of the text report: one an action of a filter, one for a filter without. An action that several
+/// filters share has its counters in the first of them; `seen` remembers those of the namespace.
+pub fn filter_rows(
+    filter: &FilterReport,
+    seen: &mut BTreeSet<(&'static str, u32)>,
+) -> Vec<FilterRow> {
     let name = format!(
-        "{} chain {} pref {} {} {} handle {:#x}",
+        "{} chain {} pref {} {} {} handle {}",
         filter.hook,
         filter.chain,
         filter.prio,
         protocol(filter.protocol),
         filter.kind,
-        filter.handle
+        filter_handle(filter),
     );
-    let row = |action: String, numbers: [String; 3]| {
-        let mut row = vec![device.to_owned(), name.clone(), action];
-        row.extend(numbers);
-        row
+    let mut row = |action: &ActionReport| {
+        let what = format!("{} {} index {}", action.kind, action.control, action.index);
+        let first = seen.insert((action.kind, action.index));
+        let totals = &action.totals;
+        FilterRow {
+            filter: name.clone(),
+            action: match first {
+                true => what,
+                false => format!("{what} (shared, see above)"),
+            },
+            numbers: first.then_some([totals.packets, totals.bytes, totals.drops.into()]),
+            is_idle: totals.packets == 0,
+        }
     };
     if filter.actions.is_empty() {
-        return vec![row("-".into(), [const { String::new() }; 3])];
+        let action = "-".to_owned();
+        return vec![FilterRow {
+            filter: name,
+            action,
+            numbers: None,
+            is_idle: false,
+        }];
     }
-    let rows = filter.actions.iter().map(|action| {
-        let what = format!("{} {} index {}", action.kind, action.control, action.index);
-        let numbers = [
-            action.totals.packets,
-            action.totals.bytes,
-            u64::from(action.totals.drops),
-        ]
-        .map(|number| number.to_string());
-        row(what, numbers)
-    });
-    rows.collect()
+    filter.actions.iter().map(&mut row).collect()
 }

@@ -1,149 +1,341 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report as text.
+//! The report as text: the same on every machine for the same run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{FileReport, Report};
+use weir_packet::DropClass;
+
+use super::tc::{self, TreeRow};
+use super::units::{self, Style, bit_rate, count, packet_rate, share};
+use super::{DeviceReport, Drop, FileReport, Report};
+
+/// A cell: its text, and whether it tells of a fault.
+#[derive(Clone)]
+struct Cell {
+    text: String,
+    fault: bool,
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, fault: false }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// A count of something that should be 0.
+fn bad(number: u64) -> Cell {
+    Cell {
+        text: count(number),
+        fault: number > 0,
+    }
+}
 
 /// Rows with aligned columns: the first `left` columns to the left, the others to the right.
-fn table(head: &[&str], left: usize, rows: &[Vec<String>]) -> String {
+fn table(style: Style, head: &[&str], left: usize, rows: &[Vec<Cell>]) -> String {
     let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
+        let cells = rows.iter().map(|row| row[column].text.chars().count());
         cells.chain([head[column].len()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
-    for row in std::iter::once(&head).chain(rows) {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            let _ = if column < left {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
+    let line = |cells: &[Cell]| {
+        let mut line = String::from("  ");
+        for (column, cell) in cells.iter().enumerate() {
+            let gap = " ".repeat(widths[column].saturating_sub(cell.text.chars().count()));
+            let shown = match cell.fault {
+                true => style.fault(&cell.text),
+                false => cell.text.clone(),
             };
+            let (before, after) = match column < left {
+                true => ("", &gap[..]),
+                false => (&gap[..], ""),
+            };
+            let _ = write!(line, "{before}{shown}{after}  ");
         }
-        text.push_str("  ");
-        text.push_str(line.trim_end());
+        line.trim_end().to_owned()
+    };
+    let head: Vec<Cell> = head.iter().map(|cell| (*cell).into()).collect();
+    let mut text = style.faint(&line(&head)) + "\n";
+    for row in rows {
+        text.push_str(&line(row));
         text.push('\n');
     }
     text
 }
 
-fn files(title: &str, files: &[FileReport]) -> String {
-    if files.is_empty() {
-        return String::new();
+/// A file's name, or the beginning of a generator's long text.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 48;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) if name.contains('=') => format!("{}...", &name[..end]),
+        _ => name.to_owned(),
     }
-    let rows: Vec<_> = files
-        .iter()
-        .map(|f| {
-            vec![
-                f.device.clone(),
-                f.file.clone(),
-                f.frames.to_string(),
-                f.octets.to_string(),
-                f.lost.to_string(),
-            ]
-        })
-        .collect();
-    format!(
-        "{title}\n{}\n",
-        table(&["device", "file", "frames", "octets", "lost"], 2, &rows)
-    )
+}
+
+/// How many rows of zeros are not shown, as a line.
+fn folded(style: Style, number: usize, (one, many): (&str, &str)) -> String {
+    let what = match number {
+        0 => return String::new(),
+        1 => one,
+        _ => many,
+    };
+    style.faint(&format!("  and {number} {what} without traffic")) + "\n"
+}
+
+impl DeviceReport {
+    fn is_idle(&self) -> bool {
+        let t = &self.totals;
+        t.rx_packets + t.tx_packets == 0 && self.drops.is_empty()
+    }
+
+    fn dropped(&self, class: DropClass) -> u64 {
+        let of_class = self.drops.iter().filter(|d| d.reason.class() == class);
+        of_class.map(|drop| drop.packets).sum()
+    }
 }
 
 impl Report {
-    /// The report as text: the same on every machine for the same run.
-    pub fn to_text(&self) -> String {
+    /// The report as text.
+    pub fn to_text(&self, style: Style) -> String {
+        let mut text = self.headline(style);
+        for section in [
+            self.files(style, "In", &self.inputs),
+            self.files(style, "Out", &self.outputs),
+            self.devices(style),
+            self.qdiscs(style),
+            self.filters(style),
+            self.drops(style, "Drops", DropClass::Fault),
+            self.drops(style, "Dropped by a rule", DropClass::Rule),
+            self.drops(style, "Not for us (no fault)", DropClass::NotForUs),
+        ] {
+            if !section.is_empty() {
+                text.push('\n');
+                text.push_str(&section);
+            }
+        }
+        text
+    }
+
+    fn headline(&self, style: Style) -> String {
+        let seconds = |ns: u64| format!("{}.{:01} s", ns / 1_000_000_000, ns / 100_000_000 % 10);
         let mut text = format!(
-            "Time {}.{:09} s\n\n",
+            "Time {}.{:09} s",
             self.now / 1_000_000_000,
             self.now % 1_000_000_000
         );
-        text.push_str(&files("In", &self.inputs));
-        text.push_str(&files("Out", &self.outputs));
-        let rows: Vec<_> = self
-            .devices
-            .iter()
-            .map(|d| {
-                let t = &d.totals;
-                let numbers =
-                    [t.rx_packets, t.rx_bytes, t.tx_packets, t.tx_bytes].map(|n| n.to_string());
-                let mut row = vec![d.name.clone(), d.kind.clone()];
-                row.extend(numbers);
-                row.push(d.drops.iter().map(|(_, _, n)| n).sum::<u64>().to_string());
-                row
-            })
-            .collect();
+        if self.virtual_time {
+            let _ = write!(text, ", seed {}", self.seed);
+        }
+        if let Some((from, to)) = self.traffic {
+            let _ = write!(text, "; traffic from {} to {}", seconds(from), seconds(to));
+        }
+        text = style.heading(&text) + "\n";
+        if self.partial {
+            text += &style.fault("Interrupted: this is what there was until then.");
+            text.push('\n');
+        }
+        text
+    }
+
+    fn files(&self, style: Style, title: &str, files: &[FileReport]) -> String {
+        if files.is_empty() {
+            return String::new();
+        }
+        let over = self.traffic_time();
+        let row = |f: &FileReport| {
+            vec![
+                f.device.as_str().into(),
+                shortened(&f.file).into(),
+                count(f.frames).into(),
+                count(f.octets).into(),
+                packet_rate(f.frames, over).into(),
+                bit_rate(f.octets, over).into(),
+                bad(f.lost),
+            ]
+        };
+        let rows: Vec<_> = files.iter().map(row).collect();
+        let head = ["device", "file", "frames", "octets", "rate", "", "lost"];
+        style.heading(title) + "\n" + &table(style, &head, 2, &rows)
+    }
+
+    fn devices(&self, style: Style) -> String {
+        let over = self.traffic_time();
+        let shown = |device: &&DeviceReport| style.all || !device.is_idle();
+        let row = |d: &DeviceReport| {
+            let t = &d.totals;
+            vec![
+                d.name.as_str().into(),
+                d.kind.as_str().into(),
+                count(t.rx_packets).into(),
+                count(t.rx_bytes).into(),
+                bit_rate(t.rx_bytes, over).into(),
+                count(t.tx_packets).into(),
+                count(t.tx_bytes).into(),
+                bit_rate(t.tx_bytes, over).into(),
+                bad(d.dropped(DropClass::Fault)),
+                count(d.dropped(DropClass::Rule) + d.dropped(DropClass::NotForUs)).into(),
+            ]
+        };
+        let rows: Vec<Vec<Cell>> = self.devices.iter().filter(shown).map(row).collect();
         let head = [
             "device",
             "kind",
             "rx packets",
             "rx octets",
+            "rx rate",
             "tx packets",
             "tx octets",
-            "dropped",
+            "tx rate",
+            "drops",
+            "by rule, not for us",
         ];
-        let _ = writeln!(text, "Devices\n{}", table(&head, 2, &rows));
-        let rows: Vec<_> = self
-            .devices
-            .iter()
-            .flat_map(|d| {
-                d.qdiscs
-                    .iter()
-                    .filter(|q| q.handle != 0)
-                    .map(|q| super::tc::qdisc_row(&d.name, q))
-            })
-            .collect();
+        let hidden = self.devices.len() - rows.len();
+        let mut text = style.heading("Devices") + "\n";
         if !rows.is_empty() {
-            let head = [
-                "device",
-                "qdisc",
-                "handle",
-                "packets",
-                "octets",
-                "drops",
-                "overlimits",
-                "waiting",
-            ];
-            let _ = writeln!(text, "Qdiscs\n{}", table(&head, 3, &rows));
+            text += &table(style, &head, 2, &rows);
         }
-        let rows: Vec<_> = self
-            .devices
-            .iter()
-            .flat_map(|d| {
-                d.filters
-                    .iter()
-                    .flat_map(|f| super::tc::filter_rows(&d.name, f))
-            })
-            .collect();
-        if !rows.is_empty() {
-            let head = ["device", "filter", "action", "packets", "octets", "drops"];
-            let _ = writeln!(text, "Filters and actions\n{}", table(&head, 3, &rows));
-        }
+        text + &folded(style, hidden, ("device", "devices"))
+    }
+
+    fn qdiscs(&self, style: Style) -> String {
+        let over = self.traffic_time();
+        let mut hidden = 0;
         let mut rows = Vec::new();
         for device in &self.devices {
-            for (place, reason, packets) in &device.drops {
-                rows.push(vec![
-                    device.name.clone(),
-                    (*place).to_owned(),
-                    (*reason).to_owned(),
-                    packets.to_string(),
-                ]);
+            let tree = tc::tree(device);
+            let busy: Vec<bool> = tree.iter().map(|row| !row.is_idle()).collect();
+            for (at, row) in tree.iter().enumerate() {
+                // What is above something busy is shown too, so that the tree has no holes.
+                let below = tree[at + 1..].iter().zip(&busy[at + 1..]);
+                let mut below = below.take_while(|(other, _)| other.depth > row.depth);
+                if !(style.all || busy[at] || below.any(|(_, busy)| *busy)) {
+                    hidden += 1;
+                    continue;
+                }
+                rows.push(qdisc_row(device, row, over));
             }
         }
-        for (place, reason, packets) in &self.gone {
-            let row = ["(gone)", place, reason].map(str::to_owned);
-            rows.push(row.into_iter().chain([packets.to_string()]).collect());
+        if rows.is_empty() && hidden == 0 {
+            return String::new();
         }
+        let head = [
+            "device",
+            "qdisc, class",
+            "packets",
+            "octets",
+            "rate",
+            "drops",
+            "loss",
+            "overlimits",
+            "waiting",
+            "sojourn p50",
+            "p95",
+            "p99",
+        ];
+        let mut text = style.heading("Qdiscs and classes") + "\n";
         if !rows.is_empty() {
-            let _ = writeln!(
-                text,
-                "Drops\n{}",
-                table(&["device", "place", "reason", "packets"], 3, &rows)
-            );
+            text += &table(style, &head, 2, &rows);
         }
-        text
+        text + &folded(style, hidden, ("qdisc or class", "qdiscs and classes"))
     }
+
+    fn filters(&self, style: Style) -> String {
+        let (mut hidden, mut rows) = (0, Vec::new());
+        let mut seen: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for device in &self.devices {
+            let seen = seen.entry(device.namespace).or_default();
+            for filter in &device.filters {
+                for row in tc::filter_rows(filter, seen) {
+                    if !style.all && row.is_idle {
+                        hidden += 1;
+                        continue;
+                    }
+                    let mut cells: Vec<Cell> = vec![
+                        device.name.as_str().into(),
+                        row.filter.into(),
+                        row.action.into(),
+                    ];
+                    match row.numbers {
+                        Some(numbers) => cells.extend(numbers.map(|n| Cell::from(count(n)))),
+                        None => cells.extend([const { "" }; 3].map(Cell::from)),
+                    }
+                    rows.push(cells);
+                }
+            }
+        }
+        if rows.is_empty() && hidden == 0 {
+            return String::new();
+        }
+        let head = ["device", "filter", "action", "packets", "octets", "drops"];
+        let mut text = style.heading("Filters and actions") + "\n";
+        if !rows.is_empty() {
+            text += &table(style, &head, 3, &rows);
+        }
+        text + &folded(style, hidden, ("action", "actions"))
+    }
+
+    fn drops(&self, style: Style, title: &str, class: DropClass) -> String {
+        let mut rows = Vec::new();
+        let mut add = |device: &str, drops: &[Drop]| {
+            for drop in drops.iter().filter(|drop| drop.reason.class() == class) {
+                let packets = match class {
+                    DropClass::Fault => bad(drop.packets),
+                    _ => count(drop.packets).into(),
+                };
+                rows.push(vec![
+                    device.into(),
+                    drop.place.name().into(),
+                    drop.reason.name().into(),
+                    drop.reason.sentence().into(),
+                    packets,
+                ]);
+            }
+        };
+        for device in &self.devices {
+            add(&device.name, &device.drops);
+        }
+        add("(gone)", &self.gone);
+        if rows.is_empty() {
+            return String::new();
+        }
+        let title = format!("{title}: {} packets", count(self.dropped(class)));
+        let head = ["device", "place", "reason", "why", "packets"];
+        style.heading(&title) + "\n" + &table(style, &head, 4, &rows)
+    }
+}
+
+fn qdisc_row(device: &DeviceReport, row: &TreeRow, over: std::time::Duration) -> Vec<Cell> {
+    let sent = |text: fn(u64) -> String, of: fn((u64, u64)) -> u64| -> Cell {
+        row.sent.map_or("".into(), |sent| text(of(sent)).into())
+    };
+    let drops = u64::from(row.queue.drops);
+    let time = |of: fn(&super::Quantiles) -> u64| -> Cell {
+        let waits = row.waits.as_ref();
+        waits.map_or("".into(), |waits| units::time(of(waits)).into())
+    };
+    let packets = row.sent.map_or(0, |(_, packets)| packets);
+    vec![
+        match row.depth {
+            0 => device.name.as_str().into(),
+            _ => "".into(),
+        },
+        format!("{}{}", "  ".repeat(row.depth), row.name).into(),
+        sent(count, |(_, packets)| packets),
+        sent(count, |(octets, _)| octets),
+        row.sent
+            .map_or("".into(), |(octets, _)| bit_rate(octets, over).into()),
+        bad(drops),
+        share(drops, packets + drops).into(),
+        count(row.queue.overlimits.into()).into(),
+        count(row.queue.qlen.into()).into(),
+        time(|waits| waits.p50),
+        time(|waits| waits.p95),
+        time(|waits| waits.p99),
+    ]
 }
