@@ -183,7 +183,7 @@ fn a_broken_capture_keeps_what_was_read() {
             "{stderr}"
         );
         // They went in and are reported.
-        assert!(stdout.contains("163   90885"), "{stdout}");
+        assert!(stdout.contains("163  90,885"), "{stdout}");
         assert!(fs::read_to_string(&json).unwrap().contains("163"));
         for (content, sentence) in [
             (&b""[..], "offset 0: is empty"),
