@@ -3,7 +3,8 @@
 //!
 //! A run longer than a second shows, on standard error if that is a terminal, how far virtual time has
 //! come and how many packets a second move. The first SIGINT or SIGTERM interrupts virtual time, so
-//! that the run reports what there is; the second one ends the program.
+//! that the run reports what there is; the second one ends the program. While a script runs, the
+//! launcher hands signals on to it instead.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,10 +22,50 @@ use crate::report::units;
 const FIRST: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Watches a run until it is dropped.
-pub struct Progress {
+/// Catches SIGINT and SIGTERM until it is dropped.
+pub struct Interruption {
     signals: Vec<SigId>,
     interrupt: Arc<AtomicBool>,
+}
+
+impl Interruption {
+    /// Interrupts the stack's virtual time by the first signal, ends the program by the second.
+    pub fn catch(stack: &Stack) -> Self {
+        let interrupt = stack.interrupt.clone();
+        let mut signals = Vec::new();
+        for signal in [SIGINT, SIGTERM] {
+            // Actions run in the order they are registered. `interrupt` is first, so that no signal is lost
+            // while the others are being registered.
+            let first = signal_hook::flag::register(signal, interrupt.clone());
+            let again = Arc::new(AtomicBool::new(false));
+            let end = signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                again.clone(),
+            );
+            let arm = signal_hook::flag::register(signal, again);
+            // Without a handler a signal ends the program, as it would have anyway.
+            signals.extend(first.into_iter().chain(end).chain(arm));
+        }
+        Self { signals, interrupt }
+    }
+
+    /// Whether a signal has interrupted the run.
+    pub fn has_come(&self) -> bool {
+        self.interrupt.load(Relaxed)
+    }
+}
+
+impl Drop for Interruption {
+    fn drop(&mut self) {
+        for signal in self.signals.drain(..) {
+            signal_hook::low_level::unregister(signal);
+        }
+    }
+}
+
+/// Shows how far a run has come until it is dropped.
+pub struct Progress {
     done: Arc<(Mutex<bool>, Condvar)>,
     shown: Option<JoinHandle<()>>,
 }
@@ -66,20 +107,8 @@ fn show(stack: &Stack, until: Option<u64>, done: &(Mutex<bool>, Condvar)) {
 }
 
 impl Progress {
-    /// Watches from now on. `until`: where the clock is to stop, if that is known.
+    /// Shows it from now on. `until`: where the clock is to stop, if that is known.
     pub fn start(stack: &Stack, until: Option<u64>) -> Self {
-        let interrupt = stack.interrupt.clone();
-        let mut signals = Vec::new();
-        for signal in [SIGINT, SIGTERM] {
-            let twice = signal_hook::flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                interrupt.clone(),
-            );
-            let once = signal_hook::flag::register(signal, interrupt.clone());
-            // Without a handler a signal ends the program, as it would have anyway.
-            signals.extend(twice.into_iter().chain(once));
-        }
         let done = Arc::default();
         let shown = std::io::stderr().is_terminal().then(|| {
             let (stack, done) = (stack.clone(), Arc::clone(&done));
@@ -89,16 +118,9 @@ impl Progress {
                 .spawn(watch)
         });
         Self {
-            signals,
-            interrupt,
             done,
             shown: shown.and_then(Result::ok),
         }
-    }
-
-    /// Whether a signal has interrupted the run.
-    pub fn was_interrupted(&self) -> bool {
-        self.interrupt.load(Relaxed)
     }
 }
 
@@ -109,9 +131,6 @@ impl Drop for Progress {
         if let Some(shown) = self.shown.take() {
             // It cannot fail but by a panic, which has been shown.
             let _ = shown.join();
-        }
-        for signal in self.signals.drain(..) {
-            signal_hook::low_level::unregister(signal);
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_intercept::{Launcher, Runtime};
 use weir_stack::{Config, Stack};
 
-use super::progress::Progress;
+use super::progress::{Interruption, Progress};
 use super::{FAILED, mode_of};
 use crate::cli::{DeviceGenerator, Run};
 use crate::engine::Engine;
@@ -52,6 +52,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     )?;
     let runtime =
         Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+    let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
     let status = run_script(args, &engine)?;
     if status == INTERRUPTED {
@@ -70,7 +71,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     let until = args.until.map(|time| time.0);
     let progress = Progress::start(&engine.stack, until);
     let played = engine.play(until);
-    let partial = progress.was_interrupted();
+    let partial = interruption.has_come();
     drop(progress);
     let mut report = report::collect(&engine, engine.recording());
     report.partial = partial;

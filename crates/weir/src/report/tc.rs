@@ -25,8 +25,9 @@ fn filter_handle(filter: &FilterReport) -> String {
         return format!("{handle:#x}");
     }
     let (table, bucket, node) = (handle >> 20, handle >> 12 & 0xff, handle & 0xfff);
-    match bucket {
-        0 => format!("{table:x}::{node:x}"),
+    match (bucket, node) {
+        (0, 0) => format!("{table:x}:"),
+        (0, _) => format!("{table:x}::{node:x}"),
         _ => format!("{table:x}:{bucket:x}:{node:x}"),
     }
 }
@@ -137,6 +138,9 @@ pub struct TreeRow {
     pub sent: Option<(u64, u64)>,
     /// Queue and drops.
     pub queue: weir_tc::counters::Queue,
+    /// Packets that came: those that left and those dropped. An ingress qdisc counts each packet before
+    /// its filters decide.
+    pub offered: u64,
     /// Whose sojourn times belong here.
     pub waits: Option<super::Quantiles>,
 }
@@ -177,6 +181,10 @@ fn add_qdisc(device: &DeviceReport, qdisc: &QdiscReport, depth: usize, rows: &mu
         name: format!("{} {}", qdisc.kind, handle(qdisc.handle)),
         sent: Some((qdisc.bytes, qdisc.packets)),
         queue: qdisc.queue,
+        offered: match qdisc.parent {
+            h::INGRESS => qdisc.packets,
+            _ => qdisc.packets + u64::from(qdisc.queue.drops),
+        },
         waits: device.waits.filter(|_| qdisc.parent == h::ROOT),
     });
     let above = |class: &ClassReport| match class.parent {
@@ -204,6 +212,7 @@ fn add_classes(
             name: format!("class {}", handle(class.classid)),
             sent: class.sent,
             queue: class.queue,
+            offered: class.sent.map_or(0, |(_, packets)| packets) + u64::from(class.queue.drops),
             waits: device.class_waits.get(&class.classid).copied(),
         });
         add_classes(device, qdisc, above, class.classid, depth + 1, rows);

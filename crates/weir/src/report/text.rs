@@ -319,7 +319,6 @@ fn qdisc_row(device: &DeviceReport, row: &TreeRow, over: std::time::Duration) ->
         let waits = row.waits.as_ref();
         waits.map_or("".into(), |waits| units::time(of(waits)).into())
     };
-    let packets = row.sent.map_or(0, |(_, packets)| packets);
     vec![
         match row.depth {
             0 => device.name.as_str().into(),
@@ -331,7 +330,7 @@ fn qdisc_row(device: &DeviceReport, row: &TreeRow, over: std::time::Duration) ->
         row.sent
             .map_or("".into(), |(octets, _)| bit_rate(octets, over).into()),
         bad(drops),
-        share(drops, packets + drops).into(),
+        share(drops, row.offered).into(),
         count(row.queue.overlimits.into()).into(),
         count(row.queue.qlen.into()).into(),
         time(|waits| waits.p50),
