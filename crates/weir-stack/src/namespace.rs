@@ -119,7 +119,12 @@ pub struct Namespace {
 
 impl Namespace {
     /// An empty namespace; the stack puts a loopback device into it.
-    pub fn new(id: NsId, domain: &Domain, budget: &Arc<weir_tc::Budget>, seed: u64) -> Self {
+    pub fn new(
+        id: NsId,
+        domain: &Domain,
+        shared: (&Arc<weir_tc::Budget>, &Arc<weir_tc::Handles>),
+        seed: u64,
+    ) -> Self {
         Self {
             id,
             links: Mutex::default(),
@@ -138,7 +143,7 @@ impl Namespace {
             neighbours: Neighbours::new(domain),
             ip6: crate::ipv6::Net::new(seed),
             icmp: crate::icmp_limit::Bucket::new(seed),
-            tc: weir_tc::NetTc::new(domain, budget),
+            tc: weir_tc::NetTc::new(domain, shared.0, shared.1),
             tunnels: OnceLock::new(),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),

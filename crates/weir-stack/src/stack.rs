@@ -66,6 +66,8 @@ pub struct Shared {
     pub domain: Domain,
     /// What filters and actions may take.
     pub budget: Arc<weir_tc::Budget>,
+    /// Handles of qdiscs that ask for none, of all namespaces.
+    qdisc_handles: Arc<weir_tc::Handles>,
     /// Keeps connections that make rules beside each other apart.
     pub lanes: Arc<Lanes>,
     /// Packet memory.
@@ -125,6 +127,7 @@ impl Stack {
         };
         let stack = Self(Arc::new(Shared {
             budget: Arc::new(weir_tc::Budget::new(config.max_rules, config.max_memory)),
+            qdisc_handles: Arc::default(),
             lanes: Arc::default(),
             pool: Pool::new(weir_packet::PoolConfig::default()),
             clock,
@@ -156,7 +159,12 @@ impl Stack {
     pub fn create_namespace(&self) -> Arc<Namespace> {
         let id = NsId(self.last_namespace.fetch_add(1, Relaxed) + 1);
         let seed = crate::random::seed_of(self.config.seed, &format!("namespace {}", id.0));
-        let ns = Arc::new(Namespace::new(id, &self.domain, &self.budget, seed));
+        let ns = Arc::new(Namespace::new(
+            id,
+            &self.domain,
+            (&self.budget, &self.qdisc_handles),
+            seed,
+        ));
         crate::link::loopback::add(self, &ns);
         lock(&self.namespaces).insert(id, ns.clone());
         ns

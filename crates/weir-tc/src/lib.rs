@@ -83,5 +83,5 @@ pub use device::{DeviceTc, Ended};
 pub use env::{Env, Reply, Requester};
 pub use gate::Gate;
 pub use host::{Device, Host};
-pub use net::NetTc;
+pub use net::{Handles, NetTc};
 pub use verdict::{Target, Verdict};

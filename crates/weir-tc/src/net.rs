@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic control's side of a network namespace: actions by kind, shared blocks, and the counter that
-//! numbers qdiscs. Nothing but a pointer exists before the first use.
+//! numbers qdiscs. Nothing but a pointer exists before the first use. Handles of qdiscs that ask for none
+//! count through all namespaces of a stack ([`Handles`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -26,16 +27,39 @@ struct Inner {
     blocks: Mutex<BTreeMap<u32, Arc<Block>>>,
     /// Qdiscs made.
     nodes: AtomicU32,
-    /// The last handle given to a qdisc that asked for none, less 0x8000.
-    handles: AtomicU32,
     psample: OnceLock<Arc<Groups>>,
     targets: OnceLock<Arc<Targets>>,
+}
+
+/// The handles of a stack's qdiscs that ask for none (`autohandle` of `qdisc_alloc_handle`, which is one for
+/// the machine): from 8001: to fffe:, then 8000: and 8001: again.
+#[derive(Debug, Default)]
+pub struct Handles {
+    /// Those given, modulo [`Handles::COUNT`].
+    given: AtomicU32,
+}
+
+impl Handles {
+    const COUNT: u32 = 0x7fff;
+
+    fn next(&self) -> u32 {
+        let next = |given| Some((given + 1) % Self::COUNT);
+        let (Ok(given) | Err(given)) = self.given.fetch_update(Relaxed, Relaxed, next);
+        (0x8000 + (given + 1) % Self::COUNT) << 16
+    }
+
+    /// The next handle for which `taken` says no; none where it says yes to all.
+    pub(crate) fn free(&self, taken: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut all = (0..0x8000).map(|_| self.next());
+        all.find(|&handle| !taken(handle))
+    }
 }
 
 /// See the module's head.
 pub struct NetTc {
     domain: Domain,
     budget: Arc<Budget>,
+    handles: Arc<Handles>,
     inner: OnceLock<Box<Inner>>,
 }
 
@@ -46,11 +70,12 @@ impl std::fmt::Debug for NetTc {
 }
 
 impl NetTc {
-    /// For a namespace of the stack whose domain and budget these are.
-    pub fn new(domain: &Domain, budget: &Arc<Budget>) -> Self {
+    /// For a namespace of the stack whose domain, budget and handles these are.
+    pub fn new(domain: &Domain, budget: &Arc<Budget>, handles: &Arc<Handles>) -> Self {
         Self {
             domain: domain.clone(),
             budget: budget.clone(),
+            handles: handles.clone(),
             inner: OnceLock::new(),
         }
     }
@@ -148,13 +173,9 @@ impl NetTc {
         }
     }
 
-    /// `qdisc_alloc_handle`: the next handle for which `taken` says no.
-    pub(crate) fn qdisc_handle(&self, taken: impl Fn(u32) -> bool) -> Option<u32> {
-        let next = || {
-            let n = self.inner().handles.fetch_add(1, Relaxed) % 0x7ffe;
-            (0x8001 + n) << 16
-        };
-        (0..0x7ffe).map(|_| next()).find(|&handle| !taken(handle))
+    /// The handles of qdiscs that ask for none.
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.handles
     }
 
     /// The next number of a qdisc.
@@ -192,5 +213,28 @@ impl NetTc {
                 .iter()
                 .for_each(|all| all.clear(env.guard));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_count_from_8001_to_fffe_and_on_from_8000() {
+        let handles = Handles::default();
+        let given: Vec<u32> = (0..0x8001).map(|_| handles.next() >> 16).collect();
+        assert_eq!(given[..2], [0x8001, 0x8002]);
+        assert_eq!(given[0x7ffd..], [0xfffe, 0x8000, 0x8001, 0x8002]);
+    }
+
+    #[test]
+    fn a_handle_that_is_taken_is_passed_over() {
+        let handles = Handles::default();
+        assert_eq!(
+            handles.free(|handle| handle < 0x8003_0000),
+            Some(0x8003_0000)
+        );
+        assert_eq!(handles.free(|_| true), None);
     }
 }

@@ -153,7 +153,7 @@ impl Stack {
         };
         let names = ["lo", "pd0", "d0", "pd1", "d1"];
         let stack = Self {
-            net: NetTc::new(&domain, &budget),
+            net: NetTc::new(&domain, &budget, &Arc::default()),
             pool: Pool::new(PoolConfig::default()),
             devices: (1..).zip(names).map(device).collect(),
             now: AtomicU64::new(1_000_000_000),

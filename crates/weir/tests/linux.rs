@@ -36,11 +36,11 @@ fn loaded(name: &str) {
 }
 
 #[track_caller]
-fn same(folder: &str, name: &str, arguments: &[&str]) {
+fn same(kind: &str, name: &str, arguments: &[&str]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
-        .join(folder);
-    let answer = env::temp_dir().join(format!("weir-linux-{name}-{}", process::id()));
+        .join(kind);
+    let answer = env::temp_dir().join(format!("weir-{kind}-{name}-{}", process::id()));
     let run = Command::new(WEIR)
         .arg("run")
         .args(arguments)
@@ -138,6 +138,17 @@ fn gred() {
 #[test]
 fn cake() {
     same_as_linux("cake");
+}
+
+/// With the handles of qdiscs that ask for none, which count across namespaces.
+#[test]
+fn blackhole() {
+    same_as_linux("blackhole");
+}
+
+#[test]
+fn loaded_blackhole() {
+    loaded("blackhole");
 }
 
 #[test]

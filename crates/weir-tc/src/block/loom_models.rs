@@ -62,7 +62,7 @@ impl World {
     fn new() -> Self {
         let domain = Domain::default();
         let host = Listeners {
-            net: NetTc::new(&domain, &Arc::new(Budget::default())),
+            net: NetTc::new(&domain, &Arc::new(Budget::default()), &Arc::default()),
             heard: Plain::default(),
             domain: domain.clone(),
         };

@@ -380,7 +380,8 @@ impl<'a> Job<'a> {
             let free = self
                 .env()
                 .net
-                .qdisc_handle(|handle| tree.find(handle).is_some());
+                .handles()
+                .free(|handle| tree.find(handle).is_some());
             free.ok_or(text(ENOSPC, "Maximum number of qdisc handles was exceeded"))?
         } else {
             self.tcm.handle
@@ -486,7 +487,8 @@ impl<'a> Job<'a> {
         parent: &Arc<Node>,
         new: Option<&Arc<Node>>,
     ) -> Result<Option<Arc<Node>>, Error> {
-        if !parent.ops.classful {
+        // Nothing can be put under the classes of ingress and clsact.
+        if !parent.ops.classful || parent.ops.ingress {
             return Err(Error::new(EOPNOTSUPP));
         }
         if new.is_some_and(|new| new.ops.kind == qdisc::noqueue::OPS.kind) {

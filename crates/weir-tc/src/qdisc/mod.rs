@@ -10,6 +10,7 @@
 
 mod bands;
 mod bits;
+pub mod blackhole;
 pub mod cake;
 pub mod cbs;
 pub mod choke;
@@ -77,6 +78,7 @@ use crate::verdict::{Outcome, code};
 /// The qdisc kinds, each with its file.
 pub static KINDS: &[Ops] = &[
     noqueue::OPS,
+    blackhole::OPS,
     fifo::PFIFO,
     fifo::BFIFO,
     fifo::PFIFO_HEAD_DROP,

@@ -4,6 +4,7 @@
 ! ip link add d1 numtxqueues 4 type veth peer name pd1
 ! ip link set pd0 up; ip link set d0 up; ip link set pd1 up; ip link set d1 up
 tc qdisc add dev d0 root handle 1: noqueue
+tc qdisc add dev d0 root handle 1: blackhole
 tc qdisc add dev d0 root handle 1: pfifo limit 10
 tc qdisc add dev d0 root handle 1: bfifo limit 3000
 tc qdisc add dev d0 root handle 1: pfifo_head_drop limit 3

@@ -37,8 +37,9 @@ const WITH: [(&str, u32); 16] = [
 ];
 
 /// Kinds without a limit, or with one of a part of what waits, of memory, or of a queue below.
-const WITHOUT: [&str; 19] = [
+const WITHOUT: [&str; 20] = [
     "noqueue",
+    "blackhole",
     "pfifo_fast",
     "prio",
     "tbf",
