@@ -274,6 +274,7 @@ impl Launcher {
                     stack,
                     start_in: ns,
                     carrier,
+                    user_names: user_names(),
                     private_mounts: namespaces,
                     may_mount: has_capability(CAP_SYS_ADMIN),
                     host_network: self.host_network,
@@ -594,7 +595,22 @@ fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, Laun
         flags: libc::MS_MOVE,
         required: true,
     });
+    if let Some(names) = user_names() {
+        let names = Path::new(&names);
+        steps.push(MountStep::Directory(path(names)?));
+        steps.push(bind(&runtime.names(), names, false)?);
+    }
     Ok(steps)
+}
+
+/// `$XDG_RUNTIME_DIR/netns`, where programs without privilege, such as CNI's, keep names of namespaces in
+/// place of `/run/netns`.
+fn user_names() -> Option<String> {
+    let folder = std::env::var("XDG_RUNTIME_DIR").ok()?;
+    let folder = folder.trim_end_matches('/');
+    Path::new(folder)
+        .is_absolute()
+        .then(|| format!("{folder}/netns"))
 }
 
 /// The two processes after a successful `exec`.

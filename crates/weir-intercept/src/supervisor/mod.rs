@@ -54,6 +54,8 @@ pub(crate) struct Setup {
     /// Namespace the program starts in.
     pub(crate) start_in: NsId,
     pub(crate) carrier: Carrier,
+    /// `$XDG_RUNTIME_DIR/netns`: where programs without privilege keep names of namespaces.
+    pub(crate) user_names: Option<String>,
     /// Mode U: `/run/netns` is real for the program.
     pub(crate) private_mounts: bool,
     /// In mode A: the program may make real mount namespaces (root).

@@ -14,7 +14,7 @@
 //!
 //! Not served: `clone(CLONE_NEWNET)` and `unshare` of a network namespace together with others
 //! than a user or mount namespace, since the arguments of a call cannot be changed; mounts of
-//! namespace files outside `/run/netns`.
+//! namespace files outside `/run/netns` and `$XDG_RUNTIME_DIR/netns`.
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, NsId};
 use crate::seccomp::{Answer, Call};
@@ -224,7 +224,7 @@ impl Supervisor {
         } else {
             Place::Elsewhere
         };
-        if let Some(name) = Self::netns_name(&target) {
+        if let Some(name) = self.netns_name(&target) {
             if name.is_empty() {
                 return Ok(Answer::Value(0)); // /run/netns itself: made shared, bound on itself
             }
@@ -233,7 +233,7 @@ impl Supervisor {
                 Place::File(process, fd) => self.setup.runtime.namespace_of_fd(process, fd),
                 _ => {
                     let source = self.absolute(call, libc::AT_FDCWD, source)?;
-                    Self::netns_name(&source).and_then(|name| {
+                    self.netns_name(&source).and_then(|name| {
                         let meta = fs::metadata(self.setup.runtime.names().join(name)).ok()?;
                         self.setup.runtime.namespace_of(meta.dev(), meta.ino())
                     })
@@ -250,7 +250,7 @@ impl Supervisor {
             self.say_once(
                 call,
                 "mount",
-                "a network namespace can be mounted in /run/netns only",
+                "a network namespace can be mounted in /run/netns and $XDG_RUNTIME_DIR/netns only",
             );
             return Err(Errno(libc::EPERM));
         }
@@ -277,7 +277,7 @@ impl Supervisor {
         if target == "/sys" {
             return Ok(Answer::Value(0));
         }
-        match Self::netns_name(&target) {
+        match self.netns_name(&target) {
             None => Ok(Answer::Continue),
             Some("") => Ok(Answer::Value(0)),
             Some(name) => {

@@ -57,7 +57,7 @@ impl Supervisor {
     pub(super) fn names_namespace(&self, call: &Call, at: i32, address: u64) -> bool {
         let names = self.setup.runtime.names();
         self.absolute(call, at, address).is_ok_and(|path| {
-            let file = match Self::netns_name(&path) {
+            let file = match self.netns_name(&path) {
                 Some(name) => names.join(name),
                 // Mode A: by a descriptor of the directory.
                 None if Path::new(&path).starts_with(&names) => path.into(),

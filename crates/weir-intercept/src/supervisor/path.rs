@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `/proc/{self,thread-self,PID}[/task/TID]/ns/net` | the namespace's file; `readlink` gives `net:[inode]` |
 //! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...`, `/sys/bus/netdevsim/...` | served by the backend ([`super::served`]) |
-//! | `/run/netns`, `/var/run/netns` (mode A) | the same call on the stack's directory of names |
+//! | `/run/netns`, `/var/run/netns`, `$XDG_RUNTIME_DIR/netns` (mode A) | the same call on the stack's directory of names |
 //! | a namespace's name, to be removed (both modes) | `EBUSY`, as of a mount point |
 //! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, for who was told it has a user namespace |
 //! | `/proc/PID/net/...` of a process outside | `EACCES`: it is the host's network |
@@ -111,8 +111,10 @@ impl Supervisor {
     }
 
     /// The name in `/run/netns` a path means (the directory itself: empty).
-    pub(super) fn netns_name(path: &str) -> Option<&str> {
-        below(path, "/run/netns").or_else(|| below(path, "/var/run/netns"))
+    pub(super) fn netns_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        below(path, "/run/netns")
+            .or_else(|| below(path, "/var/run/netns"))
+            .or_else(|| below(path, self.setup.user_names.as_deref()?))
     }
 
     /// What the path argument of a call means. A path that cannot be read is the kernel's.
@@ -138,6 +140,7 @@ impl Supervisor {
                 && !path.starts_with("/.")
                 && !ROOTS.iter().any(|root| path.starts_with(root))
                 && !path.starts_with(self.setup.scratch.to_str().unwrap_or("/proc"))
+                && !path.starts_with(self.setup.user_names.as_deref().unwrap_or("/proc"))
         {
             return Place::Elsewhere;
         }
@@ -152,7 +155,7 @@ impl Supervisor {
             return self.place_in_proc(call, rest);
         }
         if !self.setup.private_mounts
-            && let Some(name) = Self::netns_name(path)
+            && let Some(name) = self.netns_name(path)
         {
             return Place::Name(self.setup.runtime.names().join(name));
         }
