@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # run.sh [DIRECTORY]: traffic through a narrow line, with a fifo and with fq_codel in front of it; what
-# waited, how long, and what went through: a table, and plots in index.html, capture.svg, generator.svg.
+# waited, how long, and what went through: a table, and for each kind of traffic a page, capture.html and
+# generator.html, with both runs side by side.
 #
 # The traffic is what the edge router's captures hold, and what the generator makes: a call, a download
-# that comes and goes, and requests by chance, together more than the line takes.
+# that comes and goes, and requests by chance, together more than the line takes. Neither backs off when
+# packets are lost, as TCP would.
 #
 # WEIR: the program, default weir. SEED: of the run, default 7.
 set -eu
@@ -21,8 +23,7 @@ play() {
     export QUEUE
     shift 2
     "${WEIR:-weir}" run --seed "${SEED:-7}" --json "$name.json" "$@" \
-        --out core/probe="$name-arrivals.pcapng" --out core/to-edge="$name-left.pcapng" \
-        --drops "$name-drops.pcapng" "$here/setup.sh" >"$name.txt"
+        --out core/to-edge="$name-left.pcapng" --drops "$name-drops.pcapng" "$here/setup.sh" >"$name.txt"
 }
 
 wan=eth_src=02:00:00:02:00:02,src=10.2.0.2,dst=10.1.0.2,stop=15s
@@ -33,4 +34,9 @@ for queue in fifo fair; do
         --gen core/wan0="$wan,proto=tcp,rate=3mbit,size=1514,sport=80,dport=40000,on=700ms,off=1500ms" \
         --gen core/wan0="$wan,proto=tcp,rate=300kbit,size=60-1514,sport=443,flows=8,gaps=poisson"
 done
-python3 "$here/plot.py" "$out" capture generator
+for feed in capture generator; do
+    "${WEIR:-weir}" report --html "$out/$feed.html" --title "A narrow line, $feed: fifo, then fq_codel" \
+        --note "The senders do not back off: what the line cannot carry waits or is dropped. TCP would slow down." \
+        "$out/$feed-fifo.json" "$out/$feed-fair.json"
+done
+python3 "$here/table.py" "$out" capture generator

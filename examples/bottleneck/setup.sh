@@ -18,10 +18,5 @@ fair) tc -n core qdisc add dev to-edge parent 1:1 handle 10: fq_codel limit 1000
 *) echo "QUEUE: fifo or fair" >&2; exit 2 ;;
 esac
 
-# What comes from the WAN, before it is routed: when each packet came to the queue.
-ip -n core link add probe type dummy
-ip -n core link set probe up
-tc -n core filter add dev wan0 ingress matchall action mirred egress mirror dev probe
-
 # The cable: what comes out of the line reaches the LAN later.
 tc -n edge qdisc add dev lan0 root handle 1: netem delay 20ms limit 1000

@@ -32,6 +32,8 @@ pub enum Command {
     Play(Play),
     /// Show counters: devices, filters, actions, drops, stages.
     Stat(Stat),
+    /// Draw reports as a page of HTML.
+    Report(Report),
     /// Write the frames of a device to standard output as pcapng.
     Capture(Capture),
     /// Measure, side by side with a peer.
@@ -251,6 +253,24 @@ pub enum StatWhat {
     Stages,
     /// Locks and transmit at the root qdiscs.
     Qdisc,
+}
+
+/// `weir report`
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Where to write the page: one file that needs no network; `-` is standard output.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: PathBuf,
+    /// Its heading; by default the names of the runs.
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// A sentence below the heading: what a reader should know of the runs.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// What `weir run --json` wrote; several are shown side by side, in this order. Without any, standard
+    /// input.
+    #[arg(value_name = "REPORT.json", value_hint = ValueHint::FilePath)]
+    pub reports: Vec<PathBuf>,
 }
 
 /// `weir capture`

@@ -134,8 +134,9 @@ fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
     let (table, files) = run();
     for feed in ["capture", "generator"] {
         let [fifo, fair] = ["fifo", "fair"].map(|queue| bottleneck_row(&table, feed, queue));
-        // The same packets came to both.
-        assert_eq!(fifo[0] + fifo[1], fair[0] + fair[1], "{table}");
+        // The same packets came to both, but for neighbour solicitations, which are repeated while they wait.
+        let came = |row: [f64; 5]| row[0] + row[1];
+        assert!((0.0..10.0).contains(&(came(fifo) - came(fair))), "{table}");
         assert!(
             fair[2] < fifo[2] && fair[3] < fifo[3] / 2.0 && fair[4] < fifo[4],
             "{table}"
@@ -145,15 +146,11 @@ fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
         let found = files.iter().find(|(file, _)| file == name);
         String::from_utf8(found.unwrap().1.clone()).unwrap()
     };
-    let page = text("index.html");
-    for plot in ["capture.svg", "generator.svg"] {
-        let plot = text(plot);
-        assert!(plot.starts_with("<svg") && plot.ends_with("</svg>\n"));
-        // Three plots of two queues.
-        assert_eq!(plot.matches("<polyline").count(), 6);
-        assert!(page.contains(&plot));
+    for page in ["capture.html", "generator.html"] {
+        let page = text(page);
+        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+        assert!(page.contains("do not back off"));
     }
-    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</body></html>\n"));
     let (again, same) = run();
     assert_eq!(again, table, "the same seed, the same table");
     for ((name, first), (_, second)) in files.iter().zip(&same) {

@@ -7,6 +7,7 @@ mod exec;
 mod man;
 mod play;
 mod progress;
+mod report;
 mod run;
 mod stat;
 mod up;
@@ -30,6 +31,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Bench(args) => crate::bench::run(&args)
             .and_then(|text| print(&text))

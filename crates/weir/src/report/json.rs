@@ -19,6 +19,7 @@ fn drops(drops: &[Drop]) -> Vec<Value> {
         json!({
             "place": drop.place.name(),
             "reason": drop.reason.name(),
+            "meaning": drop.reason.sentence(),
             "class": tc::drop_class(drop.reason.class()),
             "packets": drop.packets,
         })

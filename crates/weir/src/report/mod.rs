@@ -3,6 +3,7 @@
 //! sojourn times, and all of it over time.
 
 mod json;
+pub mod page;
 pub mod series;
 pub mod stages;
 mod tc;
