@@ -130,6 +130,9 @@ pub struct Launcher {
     keep_user: bool,
     netns: Option<NsId>,
     forward_signals: bool,
+    provided: Option<PathBuf>,
+    no_input: bool,
+    output_to_errors: bool,
 }
 
 impl Launcher {
@@ -151,6 +154,9 @@ impl Launcher {
             keep_user: false,
             netns: None,
             forward_signals: true,
+            provided: None,
+            no_input: false,
+            output_to_errors: false,
         }
     }
 
@@ -204,6 +210,24 @@ impl Launcher {
         self
     }
 
+    /// A file that the program, and all it starts, find as `weir` before what `PATH` leads to.
+    pub fn provide(mut self, file: Option<PathBuf>) -> Launcher {
+        self.provided = file;
+        self
+    }
+
+    /// Whether the program's standard input is empty (`/dev/null`) instead of the launcher's. Default: no.
+    pub fn no_input(mut self, none: bool) -> Launcher {
+        self.no_input = none;
+        self
+    }
+
+    /// Whether the program's standard output is the launcher's standard error. Default: no.
+    pub fn output_to_errors(mut self, to_errors: bool) -> Launcher {
+        self.output_to_errors = to_errors;
+        self
+    }
+
     /// Starts the program. Returns once it has been executed.
     pub fn spawn(self, backend: Arc<dyn Backend>) -> Result<Child, LaunchError> {
         let stack = backend.stack();
@@ -218,6 +242,10 @@ impl Launcher {
             .create_launch(launch)
             .map_err(setup_io_error("the launch's directory"))?;
         let scratch = Scratch(scratch);
+        let tools = match &self.provided {
+            Some(file) => Some(link_tool(&scratch.0, file)?),
+            None => None,
+        };
         let ns = self.netns.unwrap_or(stack.initial);
         let root = sys::effective_uid() == 0;
         let mut refused = None;
@@ -245,7 +273,7 @@ impl Launcher {
                     path_traps: !namespaces,
                     limit_carrier: carrier == Carrier::Limit,
                 };
-                let mut plan = self.plan(&stack.id)?;
+                let mut plan = self.plan(&stack.id, tools.as_deref())?;
                 plan.filter = Some(filter::build(options));
                 match carrier {
                     Carrier::TimerSlack => plan.slack = Some(SLACK_BASE + u64::from(ns.0)),
@@ -296,7 +324,8 @@ impl Launcher {
 
     /// Inside a launch of the same stack: no filter, no supervisor.
     fn spawn_nested(self, runtime: &Runtime, stack: &str) -> Result<Child, LaunchError> {
-        let mut plan = self.plan(stack)?;
+        // The launch around has put its tools into `PATH`.
+        let mut plan = self.plan(stack, None)?;
         if let Some(ns) = self.netns {
             let file = runtime
                 .namespace_file(ns)
@@ -350,9 +379,10 @@ impl Launcher {
         Ok(self.child(started, mode, Some((thread, stop)), Some(scratch)))
     }
 
-    fn plan(&self, stack: &str) -> Result<Plan, LaunchError> {
+    fn plan(&self, stack: &str, tools: Option<&Path>) -> Result<Plan, LaunchError> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        environment.insert("PATH".into(), client_path(std::env::var_os("PATH")));
+        let path = client_path(tools, std::env::var_os("PATH"));
+        environment.insert("PATH".into(), path);
         for (key, value) in &self.environment {
             match value {
                 Some(value) => environment.insert(key.clone(), value.clone()),
@@ -378,13 +408,18 @@ impl Launcher {
             self.program.to_string_lossy()
         );
         Ok(Plan {
-            program: c_string(&located(&self.program))?,
+            program: c_string(&match &self.provided {
+                Some(file) if self.program == "weir" => file.into(),
+                _ => located(&self.program),
+            })?,
             arguments,
             environment,
             directory: match &self.directory {
                 Some(directory) => Some(c_string(directory.as_os_str())?),
                 None => None,
             },
+            no_input: self.no_input,
+            output_to_errors: self.output_to_errors,
             mounts: None,
             user_namespace: None,
             filter: None,
@@ -471,10 +506,25 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
 /// users, whom the kernel would refuse what they ask for. Here nobody is refused.
 const ADMINISTRATOR: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// The `PATH` of clients: what it was, and then [`ADMINISTRATOR`]'s.
-fn client_path(path: Option<OsString>) -> OsString {
+/// Makes a folder of a launch in which a file has the name `weir`.
+fn link_tool(scratch: &Path, file: &Path) -> Result<PathBuf, LaunchError> {
+    let tools = scratch.join("bin");
+    fs::create_dir(&tools)
+        .and_then(|()| std::os::unix::fs::symlink(file, tools.join("weir")))
+        .map_err(setup_io_error("the launch's directory"))?;
+    Ok(tools)
+}
+
+/// The `PATH` of clients: a launch's own tools, what it was, and then [`ADMINISTRATOR`]'s.
+fn client_path(tools: Option<&Path>, path: Option<OsString>) -> OsString {
     // As execvp and shells have it.
-    let mut path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let old = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut path = OsString::new();
+    if let Some(tools) = tools {
+        path.push(tools);
+        path.push(":");
+    }
+    path.push(old);
     for directory in ADMINISTRATOR {
         if !std::env::split_paths(&path).any(|other| other == Path::new(directory)) {
             path.push(":");

@@ -61,6 +61,10 @@ pub(crate) struct Plan {
     pub(crate) arguments: Vec<CString>,
     pub(crate) environment: Vec<CString>,
     pub(crate) directory: Option<CString>,
+    /// Standard input is `/dev/null`.
+    pub(crate) no_input: bool,
+    /// Standard output is the launcher's standard error.
+    pub(crate) output_to_errors: bool,
     /// A mount namespace of its own, with these steps.
     pub(crate) mounts: Option<Vec<MountStep>>,
     pub(crate) user_namespace: Option<UserNamespace>,
@@ -527,6 +531,17 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
             if !libc::getcwd(here.as_mut_ptr(), here.len()).is_null() {
                 libc::chdir(here.as_ptr());
             }
+        }
+        if plan.no_input {
+            let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            ok(null.into(), Step::Other)?;
+            if null != 0 {
+                libc::dup2(null, 0);
+                libc::close(null);
+            }
+        }
+        if plan.output_to_errors {
+            libc::dup2(2, 1);
         }
         if let Some(slack) = plan.slack {
             libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0);

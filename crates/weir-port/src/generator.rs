@@ -14,7 +14,7 @@
 //! | `count` | frames in all, 0 for no end | frames | 1000; 0 with `stop` |
 //! | `start` | stamp of the first | ns, or with `us`, `ms`, `s` | 0 |
 //! | `stop` | no frame from here on | as `start` | none |
-//! | `size` | length without check sequence, or `A-B`: any of these, by chance; short ones are raised to what the headers need | bytes | 60 |
+//! | `size` | length without check sequence, or `A-B`: any of these, by chance; at least what the headers need (a SYN has that length) | bytes | 60, or what the headers need |
 //! | `flows` | flows the frames are spread over, by chance | | 1 |
 //! | `seed` | of that chance | | 0 |
 //! | `eth_src`, `eth_dst` | Ethernet addresses | | `02:00:00:00:00:01`, `02:00:00:00:00:02` |
@@ -115,6 +115,9 @@ impl Default for Parameters {
 /// The name errors use.
 const NAME: &str = "generator";
 
+/// Octets of an Ethernet header.
+const ETHERNET: u16 = 14;
+
 /// A TCP-like generator keeps four bytes a flow.
 const MAX_FLOWS: u32 = 16_777_216;
 
@@ -186,12 +189,32 @@ fn ethernet(key: &str, text: &str) -> Result<[u8; 6]> {
     }
 }
 
+/// The keys, for [`unknown`].
+const KEYS: [&str; 19] = [
+    "proto", "rate", "gaps", "on", "off", "burst", "count", "start", "stop", "size", "flows",
+    "seed", "eth_src", "eth_dst", "src", "dst", "sport", "dport", "ttl",
+];
+
+/// What is said of a key that is none: the most similar one, or all of them.
+fn unknown(key: &str) -> String {
+    const SIMILAR: f64 = 0.7; // as clap has it for flags
+    let similar = KEYS
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(key, known), known))
+        .filter(|(similarity, _)| *similarity > SIMILAR)
+        .max_by(|(one, _), (other, _)| one.total_cmp(other));
+    match similar {
+        Some((_, known)) => format!("{key} is no parameter; did you mean {known}?"),
+        None => format!("{key} is no parameter; there are {}", KEYS.join(", ")),
+    }
+}
+
 impl FromStr for Parameters {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Parameters> {
         let mut parameters = Parameters::default();
-        let mut count = None;
+        let (mut count, mut size) = (None, None);
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (key, text) = pair
                 .split_once('=')
@@ -225,7 +248,7 @@ impl FromStr for Parameters {
                 "count" => count = Some(value(key, text)?),
                 "start" => p.start = time(key, text)?,
                 "stop" => p.stop = time(key, text)?,
-                "size" => p.size = sizes(key, text)?,
+                "size" => size = Some(sizes(key, text)?),
                 "flows" => p.flows = value(key, text)?,
                 "seed" => p.seed = value(key, text)?,
                 "eth_src" => p.eth_src = ethernet(key, text)?,
@@ -235,9 +258,13 @@ impl FromStr for Parameters {
                 "sport" => p.sport = value(key, text)?,
                 "dport" => p.dport = value(key, text)?,
                 "ttl" => p.ttl = value(key, text)?,
-                _ => return Err(Error::new(NAME, format!("{key} is no parameter"))),
+                _ => return Err(Error::new(NAME, unknown(key))),
             }
         }
+        parameters.size = size.unwrap_or_else(|| {
+            let length = parameters.size.0.max(parameters.shortest());
+            (length, length)
+        });
         parameters.count = count.unwrap_or(match parameters.stop {
             u64::MAX => parameters.count,
             _ => 0,
@@ -247,6 +274,16 @@ impl FromStr for Parameters {
 }
 
 impl Parameters {
+    /// What the headers need, octets: the shortest frame.
+    fn shortest(&self) -> u16 {
+        let network = if self.src.is_ipv4() { 20 } else { 40 };
+        let transport = match self.proto {
+            Protocol::Udp => 8,
+            Protocol::Tcp => 20,
+        };
+        ETHERNET + network + transport
+    }
+
     /// Whether the frames never end.
     pub fn endless(&self) -> bool {
         self.count == 0 && self.stop == u64::MAX
@@ -277,6 +314,11 @@ impl Generator {
         if parameters.src.is_ipv4() != parameters.dst.is_ipv4() {
             return wrong("src and dst must be of one family");
         }
+        let (least, shortest) = (parameters.size.0, parameters.shortest());
+        if least < shortest {
+            let what = format!("size={least} is too short: the headers need {shortest} octets");
+            return Err(Error::new(NAME, what));
+        }
         let flows = match parameters.proto {
             Protocol::Udp => 0,
             Protocol::Tcp => parameters.flows as usize,
@@ -292,7 +334,7 @@ impl Generator {
         })
     }
 
-    /// Builds the frame of `flow`, of `size` octets if that is enough.
+    /// Builds the frame of `flow`, of `size` octets, in which the headers fit.
     fn build(&mut self, flow: u32, size: u16, data: &mut Vec<u8>) {
         let p = &self.parameters;
         let ports = 65_536 - u32::from(p.sport);
@@ -317,11 +359,7 @@ impl Generator {
         // The SYN carries nothing.
         let syn = p.proto == Protocol::Tcp && self.sequence[flow as usize] == 0;
         let shortest = transport + header_len;
-        let size = if syn {
-            shortest
-        } else {
-            usize::from(size).max(shortest)
-        };
+        let size = if syn { shortest } else { size.into() };
         // `size` came from 16 bits, or is the few bytes of the headers.
         let transport_len = (size - transport) as u16;
         match source {

@@ -123,15 +123,12 @@ fn flows_spread_over_ports_then_addresses() {
 }
 
 #[test]
-fn short_sizes_are_raised_and_long_ones_kept() {
-    assert_eq!(frames("size=0,count=1")[0].data.len(), 42);
-    assert_eq!(frames("size=65535,count=1")[0].data.len(), 65_535);
-    assert_eq!(
-        frames("size=0,count=1,src=::1,dst=::2,proto=tcp")[0]
-            .data
-            .len(),
-        74
-    );
+fn sizes_are_kept_and_the_default_has_room_for_the_headers() {
+    let length = |text: &str| frames(text)[0].data.len();
+    assert_eq!(length("size=42,count=1"), 42);
+    assert_eq!(length("size=65535,count=1"), 65_535);
+    assert_eq!(length("count=1"), 60);
+    assert_eq!(length("count=1,src=::1,dst=::2,proto=tcp"), 74);
 }
 
 #[test]
@@ -184,7 +181,31 @@ fn what_makes_no_sense_is_refused() {
         Err(error) => error.to_string(),
         Ok(parameters) => Generator::new(parameters).unwrap_err().to_string(),
     };
-    assert_eq!(message("speed=1"), "generator: speed is no parameter");
+    assert_eq!(
+        message("speed=1"),
+        "generator: speed is no parameter; did you mean seed?"
+    );
+    assert_eq!(
+        message("dprot=1"),
+        "generator: dprot is no parameter; did you mean dport?"
+    );
+    assert!(
+        message("x=1").starts_with("generator: x is no parameter; there are proto, rate, gaps, ")
+    );
+    for (text, shortest) in [
+        ("size=20", 42),
+        ("size=41-100", 42),
+        ("size=53,proto=tcp", 54),
+        ("proto=tcp,src=::1,dst=::2,size=73", 74),
+    ] {
+        let told = message(text);
+        assert!(
+            told.ends_with(&format!(
+                " is too short: the headers need {shortest} octets"
+            )),
+            "{told}"
+        );
+    }
     assert_eq!(message("rate"), "generator: rate has no value");
     assert_eq!(
         message("rate=-1"),

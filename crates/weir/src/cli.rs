@@ -49,11 +49,14 @@ pub enum Command {
 #[command(
     after_help = "DEV is `dev` (in the initial namespace) or `netns/dev`. FILE is pcap or pcapng, \
 gzip too; `-` is standard input or output. A script is any program; a file that is not executable is \
-run by `sh`.\n\nSPEC is key=value pairs parted by commas, all optional: proto (udp, tcp), rate (frames a second, or \
+run by `sh`, and `-` is a script on standard input, run by `sh -s`. It finds `weir` without a PATH to it. \
+What it prints goes to standard error where a capture or the JSON goes to standard output.\n\nSPEC is key=value pairs parted by commas, all optional: proto (udp, tcp), rate (frames a second, or \
 bits with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean lengths of times with frames \
 and of silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: \
 of the run and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, \
-or with us, ms, s.\n\nThe exit status is the script's; 130 when Ctrl-C interrupted the run, which then reports what there is; 124 when it could not be run, 125 when Weir itself failed."
+or with us, ms, s.\n\nThe exit status is the script's, or 128 plus the signal that ended it; 126 when it cannot be \
+executed, 127 when it is not found; 130 when Ctrl-C interrupted the run, which then reports what there is; 125 when \
+Weir itself failed, 2 when the command line is wrong."
 )]
 pub struct Run {
     /// Frames that arrive at DEV, at the times of the capture.
@@ -74,7 +77,7 @@ pub struct Run {
     /// Stop the clock here (`5s`, `300ms`, `2m`) instead of when all packets have left.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Time>,
-    /// Write the report as JSON.
+    /// Write the report as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
     /// Do not print the report.
@@ -89,7 +92,7 @@ pub struct Run {
     /// How the client is run.
     #[command(flatten)]
     pub client: Client,
-    /// A program, or a file that `sh` is to run.
+    /// A program, or a file that `sh` is to run; `-` is standard input.
     #[arg(required_unless_present = "command", conflicts_with = "command", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub script: Option<std::ffi::OsString>,
     /// A command and its arguments, in the place of a script.
@@ -181,6 +184,10 @@ pub struct Up {
 
 /// `weir exec`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The exit status is the command's, or 128 plus the signal that ended it; 126 when it cannot be \
+executed, 127 when it is not found; 125 when Weir itself failed, 2 when the command line is wrong."
+)]
 pub struct Exec {
     /// The control socket of the stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]

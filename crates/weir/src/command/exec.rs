@@ -40,6 +40,7 @@ pub fn run(args: &Exec) -> Result<ExitCode, String> {
     let client = Arc::new(connect(args.socket.as_deref())?);
     let mut launcher = Launcher::new(&args.command[0], &args.command[1..])
         .mode(mode_of(args.client.mode))
+        .provide(super::own_program())
         .host_network(args.client.host_network);
     if let Some(name) = &args.netns {
         launcher = launcher.netns(namespace(&client, name)?);

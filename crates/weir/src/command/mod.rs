@@ -4,6 +4,7 @@
 mod capture;
 mod completions;
 mod exec;
+mod files;
 mod man;
 mod play;
 mod progress;
@@ -62,6 +63,12 @@ fn print(text: &str) -> Result<(), String> {
         }
         _ => Ok(()),
     }
+}
+
+/// This program, which clients find as `weir`.
+fn own_program() -> Option<std::path::PathBuf> {
+    // Without it clients have to know where it is.
+    std::env::current_exe().ok()
 }
 
 fn mode_of(mode: Mode) -> weir_intercept::Mode {

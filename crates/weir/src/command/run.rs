@@ -12,8 +12,9 @@ use std::time::Duration;
 use weir_intercept::{Launcher, Runtime};
 use weir_stack::{Config, Stack};
 
+use super::files::{self, ReportFile};
 use super::progress::{Interruption, Progress};
-use super::{FAILED, mode_of};
+use super::{FAILED, mode_of, own_program};
 use crate::cli::{DeviceGenerator, Run};
 use crate::engine::Engine;
 use crate::playback::Playback;
@@ -44,6 +45,9 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
             "--gen {name}: without end; name count or stop, or --until"
         ));
     }
+    // All that can be refused is refused before anything runs, or is written to.
+    files::check(args)?;
+    let json = args.json.as_deref().map(ReportFile::open).transpose()?;
     let playback = Playback::open(
         &stack,
         (&args.inputs, &args.generators),
@@ -82,11 +86,9 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     if !args.quiet {
         print_report(args, &report.to_text(Style::of_stdout(args.all)))?;
     }
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&report.to_json())
-            .map_err(|error| error.to_string())?
-            + "\n";
-        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some(file) = json {
+        let text = serde_json::to_string_pretty(&report.to_json());
+        file.write(&(text.map_err(|error| error.to_string())? + "\n"))?;
     }
     for error in &finished.errors {
         eprintln!("weir: {error}");
@@ -100,14 +102,22 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
 
 /// What was asked to run, for messages.
 fn name(args: &Run) -> std::borrow::Cow<'_, str> {
+    if is_standard_input(args) {
+        return "the script on standard input".into();
+    }
     let name = args.script.as_ref().or(args.command.first());
     name.map(|name| name.to_string_lossy()).unwrap_or_default()
 }
 
-/// To standard output, or to standard error where a capture goes to standard output.
+/// Whether the script is on standard input.
+fn is_standard_input(args: &Run) -> bool {
+    args.script.as_ref().is_some_and(|script| script == "-")
+}
+
+/// To standard output, or to standard error where something else goes to standard output.
 fn print_report(args: &Run, text: &str) -> Result<(), String> {
     use std::io::Write;
-    if args.outputs.iter().any(|out| out.file.as_os_str() == "-") {
+    if files::writes_standard_output(args) {
         return std::io::stderr()
             .write_all(text.as_bytes())
             .map_err(|error| format!("standard error: {error}"));
@@ -121,6 +131,9 @@ fn program(args: &Run) -> (OsString, Vec<OsString>) {
         let program = args.command.first().cloned().unwrap_or_default();
         return (program, args.command.get(1..).unwrap_or_default().to_vec());
     };
+    if is_standard_input(args) {
+        return ("sh".into(), vec!["-s".into()]);
+    }
     let path = Path::new(script);
     let is_file = |data: &std::fs::Metadata| data.is_file();
     match std::fs::metadata(path).ok().filter(is_file) {
@@ -136,6 +149,14 @@ fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<u8, String> {
     let launched = Launcher::new(&program, arguments)
         .mode(mode_of(args.client.mode))
         .host_network(args.client.host_network)
+        .provide(own_program())
+        // A capture there is for the stack alone, and so is what reads one.
+        .no_input(
+            args.inputs
+                .iter()
+                .any(|input| files::is_standard(&input.file)),
+        )
+        .output_to_errors(files::writes_standard_output(args))
         .spawn(engine.clone());
     match launched {
         Ok(mut child) => {

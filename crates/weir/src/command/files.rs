@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The files of a run's command line: none is written twice, or read and written, and a report can be
+//! written before anything runs.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::cli::Run;
+
+/// Standard input or output, on a command line.
+pub fn is_standard(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// What a file is known by. Devices (`/dev/null`, a terminal) have no identity: they are written by several.
+#[derive(PartialEq, Eq)]
+enum Identity {
+    /// Standard input or output, whatever it is.
+    Standard,
+    /// Device and inode of a regular file or a pipe.
+    There(u64, u64),
+    /// Device and inode of the directory, and the name, of a file still to be made.
+    New(u64, u64, OsString),
+}
+
+/// A file of the command line.
+struct Use<'a> {
+    /// As messages name it: `--out v0`.
+    what: String,
+    file: &'a Path,
+    writes: bool,
+}
+
+impl Use<'_> {
+    fn identities(&self) -> Vec<Identity> {
+        if is_standard(self.file) {
+            let number = u8::from(self.writes);
+            let open = there(Path::new(&format!("/proc/self/fd/{number}")));
+            return [Identity::Standard].into_iter().chain(open).collect();
+        }
+        if self.file.exists() {
+            return there(self.file).into_iter().collect();
+        }
+        let Some(name) = self.file.file_name() else {
+            return Vec::new();
+        };
+        let directory = match self.file.parent() {
+            Some(directory) if !directory.as_os_str().is_empty() => directory,
+            _ => Path::new("."),
+        };
+        let new = |data: std::fs::Metadata| Identity::New(data.dev(), data.ino(), name.into());
+        directory.metadata().map(new).into_iter().collect()
+    }
+
+    fn name(&self) -> String {
+        match (is_standard(self.file), self.writes) {
+            (true, true) => "standard output".into(),
+            (true, false) => "standard input".into(),
+            _ => self.file.display().to_string(),
+        }
+    }
+}
+
+fn there(file: &Path) -> Option<Identity> {
+    let data = file.metadata().ok()?;
+    let identified = data.is_file() || data.file_type().is_fifo();
+    identified.then(|| Identity::There(data.dev(), data.ino()))
+}
+
+/// Refuses a command line that uses a file twice where one use would spoil the other.
+pub fn check(args: &Run) -> Result<(), String> {
+    let mut uses = Vec::new();
+    for input in &args.inputs {
+        uses.push(Use {
+            what: format!("--in {}", input.device),
+            file: &input.file,
+            writes: false,
+        });
+    }
+    if let Some(script) = &args.script {
+        uses.push(Use {
+            what: "the script".into(),
+            file: Path::new(script),
+            writes: false,
+        });
+    }
+    for output in &args.outputs {
+        uses.push(Use {
+            what: format!("--out {}", output.device),
+            file: &output.file,
+            writes: true,
+        });
+    }
+    for (what, file) in [("--drops", &args.drops), ("--json", &args.json)] {
+        uses.extend(file.as_deref().map(|file| Use {
+            what: what.into(),
+            file,
+            writes: true,
+        }));
+    }
+    for (number, one) in uses.iter().enumerate() {
+        let ids = one.identities();
+        for other in &uses[number + 1..] {
+            // Standard input and standard output are two things, and each of them is one.
+            let both_read = !one.writes && !other.writes;
+            let shared = other.identities().iter().any(|id| match id {
+                Identity::Standard => one.writes == other.writes && ids.contains(id),
+                _ => !both_read && ids.contains(id),
+            });
+            if shared {
+                let (first, second, name) = (&one.what, &other.what, other.name());
+                return Err(match (one.writes, both_read) {
+                    (true, _) => format!("{first} and {second}: both would write {name}"),
+                    (_, true) => format!("{first} and {second}: both would read {name}"),
+                    _ => format!("{first} reads what {second} would write: {name}"),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether something but the script writes to standard output.
+pub fn writes_standard_output(args: &Run) -> bool {
+    let captures = args.outputs.iter().map(|output| &output.file);
+    let mut files = captures.chain(&args.drops).chain(&args.json);
+    files.any(|file| is_standard(file))
+}
+
+/// A file for a report, opened before there is one. What stands in it stays until then, and a file
+/// made for nothing is removed.
+pub struct ReportFile {
+    path: PathBuf,
+    file: Option<File>,
+    made: bool,
+}
+
+impl ReportFile {
+    /// Opens, or makes, the file; `-` is standard output.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let failed = |error| format!("{}: {error}", path.display());
+        let mut options = OpenOptions::new();
+        options.write(true);
+        let (file, made) = if is_standard(path) {
+            (None, false)
+        } else {
+            match options.clone().create_new(true).open(path) {
+                Ok(file) => (Some(file), true),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    // Through a symbolic link that leads nowhere a file is made as well.
+                    let made = !path.exists();
+                    let file = options.create(true).truncate(false).open(path);
+                    (Some(file.map_err(failed)?), made)
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            made,
+        })
+    }
+
+    /// Writes the report, in the place of what was there.
+    pub fn write(mut self, text: &str) -> Result<(), String> {
+        self.made = false;
+        let written = match &self.file {
+            // Not by `std::io::stdout`, which takes a closed descriptor for success.
+            None => std::io::stdout()
+                .as_fd()
+                .try_clone_to_owned()
+                .and_then(|output| File::from(output).write_all(text.as_bytes())),
+            Some(file) => {
+                let mut file = file;
+                let regular = file.metadata().is_ok_and(|data| data.is_file());
+                let emptied = if regular { file.set_len(0) } else { Ok(()) };
+                emptied.and_then(|()| file.write_all(text.as_bytes()))
+            }
+        };
+        written.map_err(|error| match &self.file {
+            None => format!("standard output: {error}"),
+            Some(_) => format!("{}: {error}", self.path.display()),
+        })
+    }
+}
+
+impl Drop for ReportFile {
+    fn drop(&mut self) {
+        if self.made {
+            // A file that cannot be removed stays, empty.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `weir run` makes of its command line: scripts from standard input, `weir` inside scripts, standard
+//! output for captures and JSON, files that would be spoilt, exit statuses, generators that are not right.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use common::{Folder, User, output, text, users, weir};
+
+/// Status, standard output and standard error.
+fn ends(command: &mut Command) -> (i32, String, String) {
+    let output = output(command);
+    let status = output.status.code().unwrap_or(-1);
+    (status, text(&output.stdout), text(&output.stderr))
+}
+
+/// The same with something on standard input.
+fn fed(command: &mut Command, input: &str) -> Output {
+    command.stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Who does not read it to its end may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_script_comes_from_standard_input() {
+    for user in users() {
+        let script = "ip link add d0 type dummy\nip -br link show d0 | cut -d' ' -f1\n";
+        let run = fed(&mut weir(*user, &["run", "--quiet", "-"]), script);
+        assert_eq!(
+            (run.status.code(), text(&run.stdout), text(&run.stderr)),
+            (Some(0), "d0\n".into(), String::new())
+        );
+        let run = fed(&mut weir(*user, &["run", "-"]), "exit 3\n");
+        assert_eq!(run.status.code(), Some(3));
+        let told =
+            "weir: the script on standard input ended with status 3; nothing was played after it\n";
+        assert_eq!(text(&run.stderr), told);
+        let (status, _, told) = ends(&mut weir(*user, &["run", "--in", "d0=-", "-"]));
+        let both = "--in d0 and the script: both would read standard input";
+        assert!(status == 125 && told.contains(both), "{told}");
+    }
+}
+
+/// A plain `weir` is this one in scripts, in what they start, and as the command.
+#[test]
+fn weir_is_found_without_a_path_to_it() {
+    let script = "command -v weir; env -i PATH=\"$PATH\" weir play --until 2s; weir stat >/dev/null && echo good";
+    for user in users() {
+        for path in [Some("/usr/bin:/bin"), None] {
+            let run = |args: &[&str]| {
+                let mut command = weir(*user, &["run", "--quiet", "--"]);
+                match path {
+                    Some(path) => command.env("PATH", path),
+                    None => command.env_remove("PATH"),
+                };
+                ends(command.args(args))
+            };
+            let (status, printed, told) = run(&["sh", "-c", script]);
+            assert_eq!((status, told.as_str()), (0, ""), "{user:?} {path:?}");
+            assert!(printed.ends_with("/bin/weir\ngood\n"), "{printed}");
+            let (status, printed, _) = run(&["weir", "--version"]);
+            assert!(status == 0 && printed.starts_with("weir "), "{printed}");
+        }
+    }
+}
+
+const TALKS: &str =
+    "echo words; ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up; cat";
+
+#[test]
+fn standard_output_has_the_capture_or_the_json_alone() {
+    let folder = Folder::new();
+    let none = folder.file("none.pcapng");
+    fs::write(&none, "").unwrap();
+    for user in users() {
+        let run = |args: &[&str]| {
+            let mut command = weir(*user, &["run"]);
+            output(command.args(args).args(["--", "sh", "-c", TALKS]))
+        };
+        for quiet in [false, true] {
+            let to_v1 = "--gen=v0=count=3";
+            let args = ["--out", "v1=-", to_v1, "--quiet"];
+            let ran = run(&args[..if quiet { 4 } else { 3 }]);
+            let (capture, told) = (&ran.stdout, text(&ran.stderr));
+            assert!(ran.status.success(), "{told}");
+            assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+            assert!(told.starts_with("words\n"), "{told}");
+            assert_eq!(told.contains("Devices"), !quiet, "{told}");
+
+            let args = ["--json", "-", to_v1, "--quiet"];
+            let ran = run(&args[..if quiet { 4 } else { 3 }]);
+            let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+            assert!(report["seed"] == 1, "{report}");
+            let told = text(&ran.stderr);
+            assert!(told.starts_with("words\n"), "{told}");
+            assert_eq!(told.contains("Devices"), !quiet, "{told}");
+        }
+        // A capture on standard input is none of the script's business.
+        let mut command = weir(*user, &["run", "--quiet", "--in", "v0=-", "--"]);
+        let ran = fed(command.args(["sh", "-c", TALKS]), "not a capture");
+        assert!(!text(&ran.stdout).contains("not a capture"));
+        let two = ["--out", "v0=-", "--json", "-"];
+        let told = text(&run(&two).stderr);
+        assert!(
+            told.contains("--out v0 and --json: both would write standard output"),
+            "{told}"
+        );
+    }
+}
+
+/// Command lines that are refused before anything runs: nothing is written to.
+#[test]
+fn a_file_is_not_written_twice_nor_read_and_written() {
+    for user in users() {
+        let folder = Folder::new();
+        let (kept, new) = (folder.file("kept"), folder.file("new"));
+        let alias = folder.file("alias");
+        fs::write(&kept, "precious").unwrap();
+        std::os::unix::fs::symlink(&kept, &alias).unwrap();
+        let refused = |args: &[&str], sentence: &str| {
+            let mut command = weir(*user, &["run"]);
+            command.args(args).args(["--", "touch", "ran"]);
+            let (status, _, told) = ends(command.current_dir(&folder.0));
+            assert!(status == 125 && told.contains(sentence), "{args:?}: {told}");
+            assert!(!folder.0.join("ran").exists(), "{args:?}");
+            assert_eq!(fs::read(&kept).unwrap(), b"precious", "{args:?}");
+            assert!(!folder.0.join("new").exists(), "{args:?}");
+        };
+        let (a_new, b_new) = (format!("a={new}"), "b=new");
+        refused(
+            &["--out", &a_new, "--out", b_new],
+            "--out a and --out b: both would write new",
+        );
+        refused(
+            &["--out", "a=./new", "--json", &new],
+            "--out a and --json: both would write",
+        );
+        refused(
+            &["--drops", &new, "--json", &new],
+            "--drops and --json: both would write",
+        );
+        refused(
+            &["--in", "a=kept", "--out", "b=alias"],
+            "--in a reads what --out b would write",
+        );
+        refused(
+            &["--out", "a=kept", "--drops", &alias],
+            "--out a and --drops: both would write",
+        );
+        // Files that cannot be made.
+        refused(
+            &["--json", "no/folder/x"],
+            "no/folder/x: No such file or directory",
+        );
+        refused(&["--json", "."], ".: Is a directory");
+        refused(
+            &["--json", "new", "--out", "a=no/folder/x"],
+            "no/folder/x: cannot be made",
+        );
+        refused(
+            &["--json", "new", "--in", "a=no/folder/x"],
+            "no/folder/x: cannot be opened",
+        );
+
+        let script = folder.file("script.sh");
+        fs::write(&script, "exit 0\n").unwrap();
+        let mut command = weir(*user, &["run", "--json", &script, &script]);
+        let (status, _, told) = ends(&mut command);
+        assert!(
+            status == 125 && told.contains("the script reads what --json would write"),
+            "{told}"
+        );
+
+        // Devices are no files, and one capture may come in twice.
+        let nowhere = [
+            "--json",
+            "/dev/null",
+            "--drops",
+            "/dev/null",
+            "-q",
+            "--",
+            "true",
+        ];
+        assert_eq!(
+            ends(weir(*user, &["run"]).args(nowhere)),
+            (0, String::new(), String::new())
+        );
+
+        // What a report replaces stays until there is one.
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o666)).unwrap();
+        let report = |script: &str| {
+            let mut command = weir(
+                *user,
+                &["run", "-q", "--json", &kept, "--", "sh", "-c", script],
+            );
+            let (status, ..) = ends(&mut command);
+            (status, fs::read_to_string(&kept).unwrap())
+        };
+        assert_eq!(report("exit 1"), (1, "precious".into()));
+        fs::write(&kept, "x".repeat(1 << 20)).unwrap();
+        let (status, json) = report("exit 0");
+        assert!(status == 0 && serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    }
+}
+
+#[test]
+fn exit_statuses_are_those_that_help_tells() {
+    let folder = Folder::new();
+    let unreadable = folder.file("no-interpreter");
+    fs::write(&unreadable, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o755)).unwrap();
+    for user in users() {
+        let status = |args: &[&str]| ends(weir(*user, &["run", "-q"]).args(args)).0;
+        assert_eq!(status(&["--", "sh", "-c", "exit 9"]), 9);
+        assert_eq!(status(&["--", "sh", "-c", "kill -HUP $$"]), 128 + 1);
+        assert_eq!(status(&["/etc"]), 126);
+        assert_eq!(status(&["--", "/etc/passwd"]), 126);
+        assert_eq!(status(&["/no/such/script"]), 127);
+        assert_eq!(status(&["--", "no-such-program"]), 127);
+        assert_eq!(status(&[&unreadable]), 127);
+        assert_eq!(status(&["--in", "d0=/no/such/capture", "--", "true"]), 125);
+        assert_eq!(status(&["--no-such-flag"]), 2);
+        for command in ["run", "exec"] {
+            let (_, help, _) = ends(&mut weir(*user, &[command, "--help"]));
+            let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            for sentence in [
+                "126 when it cannot be executed, 127 when it is not found",
+                "125 when Weir itself failed, 2 when the command line is wrong",
+            ] {
+                assert!(words.contains(sentence), "{help}");
+            }
+        }
+    }
+}
+
+#[test]
+fn generators_that_are_not_right() {
+    for (spec, sentence) in [
+        (
+            "d0=size=20",
+            "size=20 is too short: the headers need 42 octets",
+        ),
+        (
+            "d0=size=50,proto=tcp",
+            "size=50 is too short: the headers need 54 octets",
+        ),
+        ("d0=sizes=60", "sizes is no parameter; did you mean size?"),
+        ("d0=coutn=5", "coutn is no parameter; did you mean count?"),
+        (
+            "d0=eth-dst=2:0:0:0:0:1",
+            "eth-dst is no parameter; did you mean eth_dst?",
+        ),
+        ("d0=q=5", "q is no parameter; there are proto, rate,"),
+    ] {
+        let (status, _, told) = ends(&mut weir(User::Own, &["run", "--gen", spec, "true"]));
+        assert!(status == 2 && told.contains(sentence), "{spec}: {told}");
+    }
+    // Without a size the headers have room.
+    let made = [
+        "run",
+        "-q",
+        "--gen",
+        "d0=proto=tcp,src=2001:db8::1,dst=2001:db8::2,count=2",
+    ];
+    let setup = ["--", "ip", "link", "add", "d0", "type", "dummy"];
+    assert_eq!(ends(weir(User::Own, &made).args(setup)).0, 0);
+}
