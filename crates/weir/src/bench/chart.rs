@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report as an SVG bar chart: a group a measure, a bar a side, a whisker for the spread, a line for
-//! the goal.
+//! A report as an SVG chart: measures grouped by their unit, in columns; a bar a side, a whisker for the
+//! spread, a mark for the goal and a word on whether it is held. A side has one colour in the whole chart.
 
 use std::fmt::Write;
 
-use super::{Curve, Report, Series};
+use super::{Curve, Report, Row, Series, Verdict};
 
-const WIDTH: f64 = 720.0;
-const BAR: f64 = 22.0;
-const LEFT: f64 = 140.0;
-const COLOURS: [&str; 4] = ["#2563a8", "#a8a29e", "#c2703d", "#5d8a5a"];
+/// Pixels: of a column, between columns, and the most a column is high.
+const COLUMN: f64 = 430.0;
+const GAP: f64 = 30.0;
+const HIGHEST: f64 = 1080.0;
+/// Above the columns: heading and key.
+const TOP: f64 = 70.0;
+const BAR: f64 = 15.0;
+/// What stands left of the bars, and right of them.
+const NAMES: f64 = 110.0;
+const FIGURES: f64 = 64.0;
+
+/// Colours that the colour-blind tell apart (Okabe and Ito); Weir's own first.
+const COLOURS: [&str; 8] = [
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8f8a00", "#666666",
+];
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
@@ -17,135 +28,310 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// Draws a line of points under its name; the height it took.
-fn line(body: &mut String, curve: &Curve, y: f64) -> f64 {
-    const HEIGHT: f64 = 140.0;
+/// A colour for each side; beyond the palette, by turns around the colour circle.
+fn colour(sides: &[String], name: &str) -> String {
+    let at = sides.iter().position(|side| side == name).unwrap_or(0);
+    let more = at.wrapping_sub(COLOURS.len());
+    COLOURS.get(at).map_or_else(
+        || format!("hsl({} 60% 30%)", more * 47 % 360),
+        |&colour| colour.to_owned(),
+    )
+}
+
+/// A text in as many lines as it needs.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let line = &mut lines[last];
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= most {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// Part of a column: it is drawn with its upper left corner at 0, 0.
+struct Block {
+    height: f64,
+    body: String,
+}
+
+fn heading(unit: &str) -> Block {
+    let unit = escape(unit);
+    let body = format!(
+        r##"<text y="20" font-size="14" font-weight="bold">in {unit}</text><path d="M0 26H{COLUMN}" stroke="#1c1917"/>
+"##
+    );
+    Block { height: 34.0, body }
+}
+
+/// The bars of a measure.
+fn bars(row: &Row, sides: &[String]) -> Block {
+    let mut body = String::new();
+    let mut y = 0.0;
+    for line in wrapped(&row.measure, 68) {
+        y += 14.0;
+        let _ = writeln!(body, r##"<text y="{y}">{}</text>"##, escape(&line));
+    }
+    y += 3.0;
+    let of_peers = row
+        .peers
+        .iter()
+        .map(|(name, series)| (name.as_str(), series));
+    let all: Vec<(&str, &Series)> = std::iter::once(("weir", &row.weir))
+        .chain(of_peers)
+        .filter(|(_, series)| !series.0.is_empty())
+        .collect();
+    let figures = all.iter().map(|(_, series)| series.max());
+    let largest = figures.chain(row.goal).fold(f64::MIN_POSITIVE, f64::max);
+    let scale = (COLUMN - NAMES - FIGURES) / largest;
+    let top = y;
+    for (name, series) in all {
+        let (width, middle) = (series.median() * scale, y + BAR / 2.0);
+        let (low, high) = (NAMES + series.min() * scale, NAMES + series.max() * scale);
+        let _ = writeln!(
+            body,
+            r##"<text x="{}" y="{:.1}" text-anchor="end">{}</text><rect x="{NAMES}" y="{:.1}" width="{width:.1}" height="{}" fill="{}"/><path d="M{low:.1} {middle:.1}H{high:.1}" stroke="#1c1917" stroke-width="1.5"/><text x="{:.1}" y="{:.1}">{}</text>"##,
+            NAMES - 6.0,
+            middle + 4.0,
+            escape(name),
+            y + 1.5,
+            BAR - 3.0,
+            colour(sides, name),
+            high.max(NAMES + width) + 5.0,
+            middle + 4.0,
+            figure(series.median()),
+        );
+        y += BAR;
+    }
+    if let Some(goal) = row.goal {
+        let x = NAMES + goal * scale;
+        if y > top {
+            let _ = writeln!(
+                body,
+                r##"<path d="M{x:.1} {top:.1}V{y:.1}" stroke="#1c1917" stroke-width="2" stroke-dasharray="3 2"/>"##
+            );
+        }
+        let verdict = row.verdict();
+        y += 13.0;
+        let _ = writeln!(
+            body,
+            r##"<text x="{NAMES}" y="{y:.1}" font-weight="bold" fill="{}">{} goal {} {}</text>"##,
+            match verdict {
+                Verdict::Held => "#00614a",
+                Verdict::Missed => "#a33c00",
+                Verdict::NotJudged => "#57534e",
+            },
+            verdict.sign(),
+            figure(goal),
+            verdict.word(),
+        );
+    }
+    Block {
+        height: y + 10.0,
+        body,
+    }
+}
+
+/// A figure with as many digits as it needs to be read.
+fn figure(value: f64) -> String {
+    match value {
+        value if value >= 100.0 || value == value.trunc() => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// A line of points under its name.
+fn line(curve: &Curve) -> Block {
+    const HEIGHT: f64 = 100.0;
+    const LEFT: f64 = 60.0;
     let most = |of: fn(&(f64, f64)) -> f64| {
         let most = curve.points.iter().map(of).fold(0.0, f64::max);
         most.max(f64::MIN_POSITIVE)
     };
     let (right, top) = (most(|point| point.0), most(|point| point.1));
-    let x = |value: f64| LEFT + value / right * (WIDTH - LEFT - 40.0);
-    let bottom = y + 14.0 + HEIGHT;
-    let place = |value: f64| bottom - value / top * HEIGHT;
-    let (name, unit) = (escape(&curve.name), escape(curve.unit));
-    let _ = writeln!(
-        body,
-        r##"<text x="12" y="{y}" font-weight="bold">{name} ({unit})</text>"##
-    );
+    let (high, bottom) = (24.0, 24.0 + HEIGHT);
+    let x = |value: f64| LEFT + value / right * (COLUMN - LEFT - 10.0);
     let points: Vec<String> = curve
         .points
         .iter()
-        .map(|&(over, value)| format!("{:.1},{:.1}", x(over), place(value)))
+        .map(|&(over, value)| format!("{:.1},{:.1}", x(over), bottom - value / top * HEIGHT))
         .collect();
-    let _ = writeln!(
-        body,
-        r##"<path d="M{LEFT} {}V{bottom}H{}" fill="none" stroke="#1c1917"/>
-<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>"##,
-        y + 14.0,
-        WIDTH - 40.0,
+    let body = format!(
+        r##"<text y="14">{}</text><path d="M{LEFT} {high}V{bottom}H{}" fill="none" stroke="#1c1917"/>
+<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>
+<text x="{}" y="{}" text-anchor="end">{}</text><text x="{}" y="{bottom}" text-anchor="end">0</text>
+<text x="{}" y="{}" text-anchor="end">{} {}</text>
+"##,
+        escape(&curve.name),
+        COLUMN - 10.0,
         points.join(" "),
-        COLOURS[0]
+        COLOURS[0],
+        LEFT - 6.0,
+        high + 8.0,
+        figure(top),
+        LEFT - 6.0,
+        COLUMN - 10.0,
+        bottom + 15.0,
+        figure(right),
+        escape(curve.over),
     );
-    for (value, at) in [(top, y + 18.0), (0.0, bottom)] {
+    Block {
+        height: bottom + 26.0,
+        body,
+    }
+}
+
+/// Blocks one below the other, in as many columns as they need; the columns and the height of the highest.
+fn columns(groups: Vec<(String, Vec<Block>)>) -> (String, f64, f64) {
+    let (mut body, mut x, mut y, mut highest) = (String::new(), 0.0, 0.0, 0.0_f64);
+    let mut place = |block: &Block, x: f64, y: f64| {
         let _ = writeln!(
             body,
-            r##"<text x="{}" y="{at}" text-anchor="end">{value:.1}</text>"##,
-            LEFT - 8.0
+            r##"<g transform="translate({:.1} {:.1})">{}</g>"##,
+            GAP + x * (COLUMN + GAP),
+            TOP + y,
+            block.body
         );
+    };
+    for (unit, blocks) in groups {
+        let mut headed = false;
+        for block in &blocks {
+            let head = heading(&unit);
+            let needed = block.height + if headed { 0.0 } else { head.height };
+            if y > 0.0 && y + needed > HIGHEST {
+                (x, y, headed) = (x + 1.0, 0.0, false);
+            }
+            if !headed {
+                place(&head, x, y);
+                y += head.height;
+                headed = true;
+            }
+            place(block, x, y);
+            y += block.height;
+            highest = highest.max(y);
+        }
     }
-    let _ = writeln!(
-        body,
-        r##"<text x="{}" y="{}" text-anchor="end">{right:.0} {}</text>"##,
-        WIDTH - 40.0,
-        bottom + 14.0,
-        escape(curve.over)
-    );
-    HEIGHT + 60.0
+    (body, GAP + (x + 1.0) * (COLUMN + GAP), highest)
 }
 
 /// Draws the report.
 pub fn svg(report: &Report) -> String {
-    let mut body = String::new();
-    let mut y = 50.0;
+    let mut sides = vec!["weir".to_owned()];
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in &report.rows {
-        let sides: Vec<(&str, &Series)> = std::iter::once(("weir", &row.weir))
-            .chain(
-                row.peers
-                    .iter()
-                    .map(|(name, series)| (name.as_str(), series)),
-            )
-            .collect();
-        let largest = sides
-            .iter()
-            .map(|(_, series)| series.max())
-            .chain(row.goal)
-            .fold(0.0, f64::max)
-            .max(f64::MIN_POSITIVE);
-        let scale = (WIDTH - LEFT - 110.0) / largest;
-        let _ = writeln!(
-            body,
-            r##"<text x="12" y="{y}" font-weight="bold">{} ({})</text>"##,
-            escape(&row.measure),
-            escape(row.unit)
-        );
-        y += 10.0;
-        let top = y;
-        for (number, (name, series)) in sides.iter().enumerate() {
-            let (width, middle) = (series.median() * scale, y + BAR / 2.0);
-            let colour = COLOURS[number % COLOURS.len()];
-            let _ = writeln!(
-                body,
-                r##"<text x="{}" y="{}" text-anchor="end">{}</text>"##,
-                LEFT - 8.0,
-                middle + 4.0,
-                escape(name)
-            );
-            let _ = writeln!(
-                body,
-                r##"<rect x="{LEFT}" y="{}" width="{width:.1}" height="{}" fill="{colour}"/>"##,
-                y + 2.0,
-                BAR - 4.0
-            );
-            let (low, high) = (LEFT + series.min() * scale, LEFT + series.max() * scale);
-            let _ = writeln!(
-                body,
-                r##"<path d="M{low:.1} {middle}H{high:.1}" stroke="#1c1917" stroke-width="1.5"/>"##
-            );
-            let _ = writeln!(
-                body,
-                r##"<text x="{:.1}" y="{}">{:.1}</text>"##,
-                high + 6.0,
-                middle + 4.0,
-                series.median()
-            );
-            y += BAR;
+        for name in row.peers.keys() {
+            if !sides.contains(name) {
+                sides.push(name.clone());
+            }
         }
-        if let Some(goal) = row.goal {
-            let x = LEFT + goal * scale;
-            let _ = writeln!(
-                body,
-                r##"<path d="M{x:.1} {top}V{y}" stroke="#b91c1c" stroke-dasharray="4 3"/>"##
-            );
-            let _ = writeln!(
-                body,
-                r##"<text x="{x:.1}" y="{}" text-anchor="middle" fill="#b91c1c">goal {goal}</text>"##,
-                y + 13.0
-            );
-            y += 16.0;
+        match groups.iter_mut().find(|(unit, _)| unit == row.unit) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((row.unit.to_owned(), vec![row])),
         }
-        y += 30.0;
     }
+    let mut groups: Vec<(String, Vec<Block>)> = groups
+        .into_iter()
+        .map(|(unit, rows)| (unit, rows.iter().map(|row| bars(row, &sides)).collect()))
+        .collect();
     for curve in &report.curves {
-        y += line(&mut body, curve, y);
+        match groups.iter_mut().find(|(unit, _)| unit == curve.unit) {
+            Some((_, blocks)) => blocks.push(line(curve)),
+            None => groups.push((curve.unit.to_owned(), vec![line(curve)])),
+        }
     }
+    let (body, width, height) = columns(groups);
+    let mut key = String::new();
+    let mut x = GAP;
+    for side in &sides {
+        let _ = write!(
+            key,
+            r##"<rect x="{x:.1}" y="38" width="12" height="12" fill="{}"/><text x="{:.1}" y="49">{}</text>"##,
+            colour(&sides, side),
+            x + 17.0,
+            escape(side)
+        );
+        x += 34.0 + 6.6 * side.chars().count() as f64;
+    }
+    let (width, height) = (width.max(x), height + TOP + 10.0);
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" font-family="sans-serif" font-size="12">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="sans-serif" font-size="11.5">
 <rect width="100%" height="100%" fill="white"/>
-<text x="12" y="24" font-size="15">weir bench {} on {}</text>
+<text x="{GAP}" y="26" font-size="15">weir bench {} on {}: medians, with the smallest and the largest run</text>
+{key}
 {body}</svg>
 "##,
         escape(report.bench),
         escape(&super::result::machine()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn report(rows: usize) -> Report {
+        let row = |i: usize| Row {
+            id: format!("r{i}"),
+            measure: format!("measure <{i}> {}", "of many words ".repeat(i % 9)),
+            unit: ["ns", "M/s", "times"][i % 3],
+            higher_is_better: i % 3 == 1,
+            weir: Series(vec![1.0 + i as f64, 2.0 + i as f64]),
+            peers: BTreeMap::from([(format!("peer {}", i % 11), Series(vec![3.0]))]),
+            goal: (i % 2 == 0).then_some(4.0),
+            note: String::new(),
+        };
+        Report {
+            bench: "all",
+            rows: (0..rows).map(row).collect(),
+            curves: vec![Curve {
+                name: "memory".into(),
+                unit: "MB",
+                over: "rules",
+                points: vec![(0.0, 0.0), (10.0, 5.0)],
+            }],
+            detail: String::new(),
+        }
+    }
+
+    fn number(svg: &str, name: &str) -> f64 {
+        let rest = svg.split_once(&format!("{name}=\"")).unwrap().1;
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    }
+
+    #[test]
+    fn a_chart_is_never_higher_than_a_screen() {
+        for rows in [0, 1, 10, 300] {
+            let svg = svg(&report(rows));
+            assert!(number(&svg, "height") <= 1200.0, "{rows} rows");
+            assert!(number(&svg, "width") >= 400.0, "{rows} rows");
+        }
+    }
+
+    #[test]
+    fn no_two_sides_share_a_colour() {
+        let sides: Vec<String> = (0..16).map(|i| format!("side {i}")).collect();
+        let mut colours: Vec<String> = sides.iter().map(|side| colour(&sides, side)).collect();
+        colours.sort();
+        colours.dedup();
+        assert_eq!(colours.len(), sides.len());
+    }
+
+    #[test]
+    fn units_stand_together_and_goals_are_judged() {
+        let svg = svg(&report(9));
+        assert_eq!(svg.matches(">in ns<").count(), 1);
+        // 1.5 ns asked to be at most 4; 4.5 M/s at least.
+        assert!(svg.contains("✓ goal 4 held") && svg.contains("✗ goal 4 missed"));
+        assert!(svg.contains("measure &lt;0&gt;"));
+    }
 }

@@ -11,7 +11,7 @@ mod transmit;
 
 use crate::cli;
 
-pub use result::{Curve, Report, Row, Series};
+pub use result::{Curve, Report, Row, Series, Verdict};
 
 /// How a benchmark runs.
 pub struct Options {

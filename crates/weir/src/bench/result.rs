@@ -58,6 +58,55 @@ pub struct Row {
     pub note: String,
 }
 
+/// What a run says about a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The median reaches it.
+    Held,
+    /// It does not.
+    Missed,
+    /// Nothing was measured: a peer it is relative to is not here.
+    NotJudged,
+}
+
+impl Verdict {
+    /// A sign, for who sees no colours.
+    pub fn sign(self) -> char {
+        match self {
+            Self::Held => '✓',
+            Self::Missed => '✗',
+            Self::NotJudged => '–',
+        }
+    }
+
+    /// A word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Missed => "missed",
+            Self::NotJudged => "not judged",
+        }
+    }
+}
+
+impl Row {
+    /// What the runs say about the goal, if there is one.
+    pub fn verdict(&self) -> Verdict {
+        let median = self.weir.median();
+        match self.goal {
+            Some(goal) if median.is_finite() => {
+                let held = if self.higher_is_better {
+                    median >= goal
+                } else {
+                    median <= goal
+                };
+                if held { Verdict::Held } else { Verdict::Missed }
+            }
+            _ => Verdict::NotJudged,
+        }
+    }
+}
+
 /// A measure against another: points of a line in the chart.
 #[derive(Debug, Clone)]
 pub struct Curve {
@@ -117,6 +166,7 @@ impl Report {
                     "weir": row.weir.to_json(),
                     "peers": peers,
                     "goal": row.goal,
+                    "verdict": row.goal.map(|_| row.verdict().word()),
                     "note": row.note,
                 })
             })
@@ -150,18 +200,24 @@ impl Report {
         };
         for row in &self.rows {
             let _ = writeln!(text, "{}", row.measure);
-            text.push_str(&line("weir", &row.weir, row.unit));
+            if !row.weir.0.is_empty() {
+                text.push_str(&line("weir", &row.weir, row.unit));
+            }
             for (name, series) in &row.peers {
                 text.push_str(&line(name, series, row.unit));
-                let _ = writeln!(
-                    text,
-                    "  {:<12} {:>10.2}",
-                    "ratio",
-                    row.weir.median() / series.median()
-                );
+                let ratio = row.weir.median() / series.median();
+                if ratio.is_finite() {
+                    let _ = writeln!(text, "  {:<12} {ratio:>10.2} times {name}", "");
+                }
             }
             if let Some(goal) = row.goal {
-                let _ = writeln!(text, "  {:<12} {goal:>10.1} {}", "goal", row.unit);
+                let verdict = row.verdict();
+                let (sign, word) = (verdict.sign(), verdict.word());
+                let _ = writeln!(
+                    text,
+                    "  {:<12} {goal:>10.1} {}  {sign} {word}",
+                    "goal", row.unit
+                );
             }
             if !row.note.is_empty() {
                 let _ = writeln!(text, "  {}", row.note);
@@ -176,6 +232,39 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_goal_is_judged_by_the_median_and_only_if_there_is_one() {
+        let row = |weir: &[f64], higher_is_better| Row {
+            id: "r".into(),
+            measure: "m".into(),
+            unit: "ns",
+            higher_is_better,
+            weir: Series(weir.to_vec()),
+            peers: BTreeMap::from([("Linux".into(), Series(vec![1.0]))]),
+            goal: Some(2.0),
+            note: String::new(),
+        };
+        assert_eq!(row(&[1.0, 1.0, 9.0], false).verdict(), Verdict::Held);
+        assert_eq!(row(&[1.0, 1.0, 9.0], true).verdict(), Verdict::Missed);
+        assert_eq!(row(&[], true).verdict(), Verdict::NotJudged);
+        let report = |row| Report {
+            bench: "b",
+            rows: vec![row],
+            curves: Vec::new(),
+            detail: String::new(),
+        };
+        let text = report(row(&[], true)).to_text();
+        assert!(
+            text.contains("– not judged") && !text.contains("NaN"),
+            "{text}"
+        );
+        let text = report(row(&[4.0], true)).to_text();
+        assert!(
+            text.contains("4.00 times Linux\n") && text.contains("✓ held"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_series_has_a_middle_and_ends() {

@@ -23,7 +23,7 @@ use weir_stack::Cpu;
 
 use super::{Bench, Curve, Options, Report, Row, Series};
 use bed::Bed;
-use wire::Profile;
+use wire::{Client, Profile};
 
 /// The benchmark.
 pub static BENCH: Bench = Bench {
@@ -110,21 +110,27 @@ fn one_connection(
     let per_second = |seconds: f64| f64::from(n) / seconds / 1e3;
     for plain in [true, false] {
         let rules = bed.rules(profile, 1, plain);
-        let rate = per_second(bed.send(vec![rules.add(0, n)])?);
+        let rate = per_second(bed::send(&[bed], vec![rules.add(0, n)])?);
         if plain {
             found.push(&of(profile, "plain"), rate);
         } else {
             found.push(&of(profile, "insert"), rate);
             let client = bed.client()?;
             let start = std::time::Instant::now();
-            let dumped = client.dump(bed.ifindex)?;
+            let mut first = Vec::with_capacity(64);
+            let dumped = client.dump(bed.ifindex, &mut first)?;
             if dumped != n {
                 return Err(format!("{dumped} rules of {n} were dumped"));
             }
             let rate = per_second(start.elapsed().as_secs_f64());
             found.push(&of(profile, "dump"), rate);
+            let ready = Client::dump_ready(&first, n)? / 1e3;
+            found.push(
+                &format!("{} ready-made datagrams", of(profile, "dump")),
+                ready,
+            );
         }
-        let rate = per_second(bed.send(vec![rules.delete(0, n)])?);
+        let rate = per_second(bed::send(&[bed], vec![rules.delete(0, n)])?);
         if !plain {
             found.push(&of(profile, "delete"), rate);
         }
@@ -162,14 +168,28 @@ fn some_connections(
         let each = scale.rules / many;
         let rules = |k| bed.rules(profile, if same { 1 } else { 1 + k as u16 }, false);
         let all = (0..many).map(|k| rules(k).add(k * each, (k + 1) * each));
-        let seconds = bed.send(all.collect())?;
-        bed.clsact(false)?;
-        bed.clsact(true)?;
-        let rate = f64::from(each * many) / seconds / 1e3;
         let priorities = if same { "same" } else { "own" };
         let id = of(profile, &format!("connections-{many}-{priorities}"));
-        let ratio = rate / found.last(&of(profile, "insert"));
-        found.push(&id, ratio);
+        let one = found.last(&of(profile, "insert"));
+        let times = |seconds: f64| f64::from(each * many) / seconds / 1e3 / one;
+        found.push(&id, times(bed::send(&[bed], all.clone().collect())?));
+        bed.clsact(false)?;
+        bed.clsact(true)?;
+        if same {
+            // The machine's own limit: as many connections, each to a stack of its own.
+            let apart = (0..many)
+                .map(|_| Bed::new())
+                .collect::<Result<Vec<_>, _>>()?;
+            let apart: Vec<&Bed> = apart.iter().collect();
+            found.push(
+                &format!("{id} stacks apart"),
+                times(bed::send(&apart, all.collect())?),
+            );
+            found.note(
+                &id,
+                "stacks apart: each connection to a stack of its own, nothing shared",
+            );
+        }
     }
     Ok(())
 }
@@ -196,8 +216,18 @@ fn tools(bed: &Bed, scale: &Scale, found: &mut Found) {
 fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
     for masks in [1, 10] {
         for _ in 0..scale.runs {
-            let ns = lookup::elsewhere(masks, scale.many)?;
-            found.push(&format!("lookup-{masks}"), ns);
+            let id = format!("lookup-{masks}");
+            for (what, ns) in lookup::elsewhere(masks, scale.many)? {
+                match what.as_str() {
+                    "cached" => found.push(&format!("{id} cached rules"), ns),
+                    "lines" => found.push(&format!("{id} lines alone"), ns),
+                    _ => found.push(&id, ns),
+                }
+            }
+            found.note(
+                &id,
+                "cached rules: packets to 1,000 of the rules; lines alone: five random lines a packet, nothing else",
+            );
         }
     }
     let bed = Bed::new()?;

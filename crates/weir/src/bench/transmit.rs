@@ -145,7 +145,15 @@ fn part_of(part: &str) -> Result<String, String> {
             Ok(format!("{:.2} M/s, p99 {} ns\n", found.millions, found.p99))
         }
         "send" => {
-            let found = send::Bed::new(send::root(name), threads)?.send(threads, length)?;
+            let bed = [send::Bed::new(send::root(name), threads)?];
+            let found = send::send(&bed, threads, length)?;
+            Ok(format!(
+                "{:.2} M/s, {:.1} ns\n",
+                found.millions, found.cpu_ns
+            ))
+        }
+        "apart" => {
+            let found = send::send(&beds_apart(name, threads)?, threads, length)?;
             Ok(format!(
                 "{:.2} M/s, {:.1} ns\n",
                 found.millions, found.cpu_ns
@@ -187,12 +195,24 @@ fn push_and_drain(scale: &Scale, rows: &mut Rows) {
     }
 }
 
+/// A stack for each processor: what is left of many senders' cost where they share nothing but the
+/// processors, their caches and their memory. It bounds from below what any shared queue can reach.
+fn beds_apart(kind: &str, threads: usize) -> Result<Vec<send::Bed>, String> {
+    let beds = send::processors().len().clamp(1, threads);
+    let each = threads.div_ceil(beds);
+    let bed = |_| send::Bed::new(send::root(kind), each);
+    (0..beds).map(bed).collect()
+}
+
+/// The peer of the full way.
+const LINUX: &str = "Linux's ifb";
+
 const KINDS: [&str; 3] = ["pfifo", "fq", "htb"];
 
 fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
     for kind in KINDS {
         let bed = match send::Bed::new(send::root(kind), 64) {
-            Ok(bed) => bed,
+            Ok(bed) => [bed],
             Err(why) => {
                 rows.row(&format!("send {kind} 1"), kind, "M/s", None)
                     .remark(&why);
@@ -200,7 +220,7 @@ fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
             }
         };
         for &threads in scale.threads {
-            let found = bed.send(threads, scale.length)?;
+            let found = send::send(&bed, threads, scale.length)?;
             let id = format!("send {kind} {threads}");
             let measure =
                 format!("120 octets of UDP built and sent through {kind}, {threads} senders");
@@ -212,15 +232,20 @@ fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
                 format!("the same, time of the processors a packet, {kind}, {threads} senders");
             let row = rows.row(&id, &measure, "ns", None);
             row.weir.0.push(found.cpu_ns);
+            if Some(&threads) == scale.threads.last() {
+                let apart = send::send(&beds_apart(kind, threads)?, threads, scale.length)?;
+                row.peer("senders apart", apart.cpu_ns);
+                row.remark("senders apart: a stack for each processor, nothing shared");
+            }
             if short {
                 row.remark("Linux left out of the short form");
                 continue;
             }
             match linux::send(kind, threads, scale.length) {
                 Ok((millions, cpu_ns)) => {
-                    row.peer("linux", cpu_ns);
+                    row.peer(LINUX, cpu_ns);
                     let id = format!("send {kind} {threads}");
-                    rows.row(&id, "", "M/s", None).peer("linux", millions);
+                    rows.row(&id, "", "M/s", None).peer(LINUX, millions);
                 }
                 Err(why) => row.remark(&why),
             }
@@ -285,6 +310,7 @@ fn relate(scale: &Scale, rows: &mut Rows) {
     };
     let most = scale.threads.last().copied().unwrap_or(1);
     against_peers(scale, rows);
+    let one = KINDS.map(|kind| median(rows, &format!("send {kind} 1 ns")));
     let mut ratio = |id: &str, measure: &str, of: &str, to: &str, goal: f64| {
         let ratio = median(rows, of) / median(rows, to);
         if ratio.is_finite() {
@@ -335,6 +361,17 @@ fn relate(scale: &Scale, rows: &mut Rows) {
         "cost htb few",
         3.0,
     );
+    for (kind, one) in KINDS.into_iter().zip(one) {
+        let many = format!("send {kind} {most} ns");
+        let many = rows.0.iter().find(|row| row.id == many);
+        let apart = many.and_then(|row| row.peers.get("senders apart"));
+        let ratio = apart.map_or(f64::NAN, |apart| apart.median() / one);
+        if ratio.is_finite() {
+            let row = rows.row(&format!("senders {kind}"), "", "times", None);
+            row.peer("senders apart", ratio);
+            row.remark("senders apart: on a stack for each processor, nothing shared");
+        }
+    }
 }
 
 /// What is asked for in terms of the peers.
@@ -351,9 +388,8 @@ fn against_peers(scale: &Scale, rows: &mut Rows) {
                 .map(|(_, series)| series.median())
                 .fold(f64::NAN, f64::max);
             let times = row.weir.median() / best;
-            if times.is_finite() {
-                found.push((format!("{} against {name}", row.id), measure, goal, times));
-            }
+            let id = format!("{} against {name}", row.id);
+            found.push((id, measure, goal, times));
         };
         let drain = format!("drain {threads}");
         let text = |peer: &str| format!("push and drain, {threads} threads, against {peer}");
@@ -363,12 +399,16 @@ fn against_peers(scale: &Scale, rows: &mut Rows) {
         times(&drain, "best", text("the best of the others"), 1.0);
         for kind in KINDS {
             let measure = format!("sent through {kind}, {threads} senders, against Linux");
-            times(&format!("send {kind} {threads}"), "linux", measure, 10.0);
+            times(&format!("send {kind} {threads}"), LINUX, measure, 10.0);
         }
     }
     for (id, measure, goal, times) in found {
         let row = rows.row(&id, &measure, "times", Some(goal));
         row.higher_is_better = true;
-        row.weir.0.push(times);
+        if times.is_finite() {
+            row.weir.0.push(times);
+        } else {
+            row.remark("the peer was not measured");
+        }
     }
 }

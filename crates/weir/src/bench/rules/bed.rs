@@ -122,46 +122,49 @@ impl Bed {
             plain,
         }
     }
-
-    /// Sends each connection's datagrams on a thread of its own; seconds until all are answered. What
-    /// requests before have left to be freed is not charged to these.
-    pub fn send(&self, connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String> {
-        self.engine.stack.domain.barrier();
-        let start = std::sync::Barrier::new(connections.len() + 1);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = connections
-                .into_iter()
-                .map(|datagrams| {
-                    let start = &start;
-                    scope.spawn(move || {
-                        let client = self.client();
-                        start.wait();
-                        let sent = client.and_then(|client| client.send_all(&datagrams));
-                        // What waits for it to be dropped is not measured.
-                        sent.map(|()| datagrams)
-                    })
-                })
-                .collect();
-            start.wait();
-            let started = Instant::now();
-            let mut spent = Vec::new();
-            let mut failed = None;
-            for thread in threads {
-                match thread.join() {
-                    Ok(Ok(datagrams)) => spent.push(datagrams),
-                    Ok(Err(error)) => failed = Some(error),
-                    Err(_) => failed = Some("a client panicked".into()),
-                }
-            }
-            let seconds = started.elapsed().as_secs_f64();
-            drop(spent);
-            failed.map_or(Ok(seconds), Err)
-        })
-    }
 }
 
 impl Drop for Bed {
     fn drop(&mut self) {
         self.engine.stop();
     }
+}
+
+/// Sends each connection's datagrams on a thread of its own, in turn to the beds; seconds until all are
+/// answered. What requests before have left to be freed is not charged to these.
+pub fn send(beds: &[&Bed], connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String> {
+    for bed in beds {
+        bed.engine.stack.domain.barrier();
+    }
+    let start = std::sync::Barrier::new(connections.len() + 1);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = connections
+            .into_iter()
+            .zip(beds.iter().cycle())
+            .map(|(datagrams, bed)| {
+                let start = &start;
+                scope.spawn(move || {
+                    let client = bed.client();
+                    start.wait();
+                    let sent = client.and_then(|client| client.send_all(&datagrams));
+                    // What waits for it to be dropped is not measured.
+                    sent.map(|()| datagrams)
+                })
+            })
+            .collect();
+        start.wait();
+        let started = Instant::now();
+        let mut spent = Vec::new();
+        let mut failed = None;
+        for thread in threads {
+            match thread.join() {
+                Ok(Ok(datagrams)) => spent.push(datagrams),
+                Ok(Err(error)) => failed = Some(error),
+                Err(_) => failed = Some("a client panicked".into()),
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        drop(spent);
+        failed.map_or(Ok(seconds), Err)
+    })
 }

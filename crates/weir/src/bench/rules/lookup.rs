@@ -9,6 +9,7 @@ use weir_netlink::{TcGen, TcMsg, Writer, nlm, rtm, tca};
 use weir_packet::Batch;
 use weir_stack::Cpu;
 use weir_stack::stages::Stage;
+use weir_sync::primitive::prefetch;
 
 use super::super::Series;
 use super::bed::Bed;
@@ -161,19 +162,80 @@ pub fn here(what: &str) -> Result<String, String> {
     let mut runs = (0..RUNS)
         .map(|_| hits(&bed, &mut cpu, &frames))
         .collect::<Result<Vec<_>, _>>()?;
-    runs.sort_by(f64::total_cmp);
-    let runs: Vec<_> = runs.iter().map(|ns| format!("{ns:.1}")).collect();
-    Ok(format!("ns {}\n", runs.join(" ")))
+    // The same packets at the same filters, to rules that the caches hold: the processor's share.
+    let near = self::frames(masks, rules.min(NEAR), 1 << 16);
+    let mut cached = (0..RUNS)
+        .map(|_| hits(&bed, &mut cpu, &near))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut lines = lines_alone(rules as usize);
+    let mut text = String::new();
+    for (name, runs) in [
+        ("ns", &mut runs),
+        ("cached", &mut cached),
+        ("lines", &mut lines),
+    ] {
+        runs.sort_by(f64::total_cmp);
+        let runs: Vec<_> = runs.iter().map(|ns| format!("{ns:.1}")).collect();
+        text += &format!("{name} {}\n", runs.join(" "));
+    }
+    Ok(text)
+}
+
+/// Rules whose lines the caches of a processor hold.
+const NEAR: u32 = 1000;
+/// Cache lines a hit reads, one after the other: the slot of the mask's table, the filter, its key, the
+/// action, its counters.
+const LINES: usize = 5;
+
+/// What those lines cost without anything else: for each of 64 packets a random line of each of five
+/// arrays, the next one's place in the one before, asked for ahead of the batch's turn as a look-up does.
+/// Nanoseconds a packet of each run.
+fn lines_alone(rules: usize) -> Vec<f64> {
+    #[repr(align(64))]
+    #[derive(Clone, Copy)]
+    struct Line(u64);
+    let mut seed = 1_u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as usize % rules
+    };
+    let mut array = || -> Vec<Line> { (0..rules).map(|_| Line(random() as u64)).collect() };
+    let arrays: [Vec<Line>; LINES] = std::array::from_fn(|_| array());
+    let packets = 1 << 16;
+    let start: Vec<u64> = array().iter().cycle().take(packets).map(|l| l.0).collect();
+    let run = |_| {
+        let began = Instant::now();
+        let mut sum = 0;
+        for chunk in start.chunks(64) {
+            let mut at = [0; 64];
+            at[..chunk.len()].copy_from_slice(chunk);
+            for lines in &arrays {
+                for &place in &at {
+                    prefetch(&raw const lines[place as usize]);
+                }
+                for place in &mut at {
+                    *place = lines[*place as usize].0;
+                }
+            }
+            sum += at.iter().sum::<u64>();
+        }
+        std::hint::black_box(sum);
+        began.elapsed().as_nanos() as f64 / packets as f64
+    };
+    (0..RUNS).map(run).collect()
 }
 
 /// The part in a process of its own, where nothing that was measured before has left its threads and its
-/// memory: the median of its runs, of which the first makes the rules' counters.
-pub fn elsewhere(masks: u32, rules: u32) -> Result<f64, String> {
+/// memory: the medians of its runs, of which the first makes the rules' counters, by what was measured.
+pub fn elsewhere(masks: u32, rules: u32) -> Result<Vec<(String, f64)>, String> {
     let text = super::elsewhere(&format!("lookup:{masks}:{rules}"))?;
-    let runs = text.lines().find_map(|line| line.strip_prefix("ns "));
-    let runs = runs.ok_or(format!("look-ups could not be measured: {text}"))?;
-    let runs = runs.split(' ').filter_map(|ns| ns.parse().ok());
-    Ok(Series(runs.collect()).median())
+    let median = |line: &str| {
+        let (name, runs) = line.split_once(' ')?;
+        let runs = runs.split(' ').filter_map(|ns| ns.parse().ok());
+        Some((name.to_owned(), Series(runs.collect()).median()))
+    };
+    let found: Option<Vec<_>> = text.lines().map(median).collect();
+    found.ok_or(format!("look-ups could not be measured: {text}"))
 }
 
 /// What the batches of a while took.

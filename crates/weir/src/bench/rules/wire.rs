@@ -5,8 +5,11 @@
 //! attributes are those `tc` sends for the lines of [`Rules::tc_line`].
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
 use weir_netlink::tca::{self, act, cls_flags, flower, mirred, tunnel_key};
 use weir_netlink::{TcGen, TcMirred, TcMsg, TcTunnelKey, Writer, messages, nlm, rtm};
 
@@ -227,8 +230,9 @@ impl Client {
         Ok(())
     }
 
-    /// Dumps the filters of a device's ingress; how many there are.
-    pub fn dump(&self, ifindex: u32) -> Result<u32, String> {
+    /// Dumps the filters of a device's ingress; how many there are. The first datagrams, up to what
+    /// `keep` has room for, go there.
+    pub fn dump(&self, ifindex: u32, keep: &mut Vec<Vec<u8>>) -> Result<u32, String> {
         let mut out = Writer::new();
         let mark = out.message(rtm::GETTFILTER, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
         out.fixed(&TcMsg {
@@ -239,9 +243,18 @@ impl Client {
         // Without a bound a message always fits.
         let _ = out.finish(mark);
         self.send(out.bytes())?;
+        self.count_rules(keep)
+    }
+
+    /// Reads a dump to its end; how many rules it had.
+    fn count_rules(&self, keep: &mut Vec<Vec<u8>>) -> Result<u32, String> {
         let (mut buffer, mut count) = (vec![0; ANSWER], 0);
         loop {
-            for message in messages(self.receive(&mut buffer)?) {
+            let datagram = self.receive(&mut buffer)?;
+            if keep.len() < keep.capacity() {
+                keep.push(datagram.to_vec());
+            }
+            for message in messages(datagram) {
                 match message.header.ty {
                     nlm::DONE => return Ok(count),
                     nlm::ERROR => return Err("the dump was refused".into()),
@@ -250,6 +263,41 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Reads `rules` rules that another thread sends from datagrams made before, as a dump; what the
+    /// sockets and this client take of a dump, without the making of it.
+    pub fn dump_ready(datagrams: &[Vec<u8>], rules: u32) -> Result<f64, String> {
+        let pair = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let (client, server) = pair.map_err(|error| format!("socketpair: {error}"))?;
+        let (client, server) = (Client(client), Client(server));
+        let rules_of = |datagram: &Vec<u8>| messages(datagram).count() as u32;
+        let counted: Vec<_> = datagrams.iter().map(|d| (d, rules_of(d))).collect();
+        let mut end = Writer::new();
+        let mark = end.message(nlm::DONE, 0, 1, 0);
+        // Without a bound a message always fits.
+        let _ = end.finish(mark);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut sent = 0;
+                for (datagram, count) in counted.iter().cycle() {
+                    if sent >= rules || server.send(datagram).is_err() {
+                        break;
+                    }
+                    sent += count;
+                }
+                // A client that is gone reads no end.
+                let _ = server.send(end.bytes());
+            });
+            let read = client.count_rules(&mut Vec::new())?;
+            Ok(f64::from(read) / start.elapsed().as_secs_f64())
+        })
     }
 
     /// One request that must be served.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use weir_intercept::{Launcher, Runtime};
 use weir_packet::{Batch, Pool, PoolConfig};
@@ -82,31 +83,6 @@ impl Bed {
         Cpu::new(&self.engine.stack, id)
     }
 
-    /// Sends from some threads for a while.
-    pub fn send(&self, threads: usize, length: Duration) -> Result<Found, String> {
-        let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
-        let left = || self.device.totals().tx_packets;
-        let mut found = Found {
-            millions: 0.0,
-            cpu_ns: 0.0,
-        };
-        std::thread::scope(|scope| {
-            for id in 1..=threads {
-                let (stop, ready) = (&stop, &ready);
-                scope.spawn(move || self.sender(id, stop, ready));
-            }
-            ready.wait();
-            std::thread::sleep(super::warm_up(length));
-            let (start, cpu, before) = (Instant::now(), cpu_seconds(), left());
-            std::thread::sleep(length);
-            let (cpu, packets) = (cpu_seconds() - cpu, (left() - before) as f64);
-            found.millions = packets / start.elapsed().as_secs_f64() / 1e6;
-            found.cpu_ns = cpu * 1e9 / packets;
-            stop.store(true, Relaxed);
-        });
-        Ok(found)
-    }
-
     /// Sends when all are ready, until told to stop.
     fn sender(&self, id: usize, stop: &AtomicBool, ready: &Barrier) {
         let mut cpu = self.cpu(id);
@@ -147,6 +123,61 @@ impl Drop for Bed {
     fn drop(&mut self) {
         self.engine.stop();
     }
+}
+
+/// The processors this process may run on.
+pub fn processors() -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|&id| allowed.is_set(id))
+        .collect()
+}
+
+/// Sends from some threads for a while, in turn to the beds. With several beds, each has a processor of
+/// its own: what is sent through one shares no line with what is sent through another.
+pub fn send(beds: &[Bed], threads: usize, length: Duration) -> Result<Found, String> {
+    let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
+    let left = || -> u64 {
+        let devices = beds.iter().map(|bed| bed.device.totals().tx_packets);
+        devices.sum()
+    };
+    let pins = if beds.len() > 1 {
+        processors()
+    } else {
+        Vec::new()
+    };
+    let mut found = Found {
+        millions: 0.0,
+        cpu_ns: 0.0,
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (stop, ready) = (&stop, &ready);
+            let bed = &beds[thread % beds.len()];
+            let pin = pins.get(thread % beds.len()).copied();
+            let id = thread / beds.len() + 1;
+            scope.spawn(move || {
+                if let Some(processor) = pin {
+                    let mut only = CpuSet::new();
+                    only.set(processor);
+                    // The process may run there, so this thread may.
+                    let _ = sched_setaffinity(None, &only);
+                }
+                bed.sender(id, stop, ready);
+            });
+        }
+        ready.wait();
+        std::thread::sleep(super::warm_up(length));
+        let (start, cpu, before) = (Instant::now(), cpu_seconds(), left());
+        std::thread::sleep(length);
+        let (cpu, packets) = (cpu_seconds() - cpu, (left() - before) as f64);
+        found.millions = packets / start.elapsed().as_secs_f64() / 1e6;
+        found.cpu_ns = cpu * 1e9 / packets;
+        stop.store(true, Relaxed);
+    });
+    Ok(found)
 }
 
 fn cpu_seconds() -> f64 {
