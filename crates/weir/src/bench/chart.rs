@@ -287,7 +287,7 @@ mod tests {
             higher_is_better: i % 3 == 1,
             weir: Series(vec![1.0 + i as f64, 2.0 + i as f64]),
             peers: BTreeMap::from([(format!("peer {}", i % 11), Series(vec![3.0]))]),
-            goal: (i % 2 == 0).then_some(4.0),
+            goal: i.is_multiple_of(2).then_some(4.0),
             note: String::new(),
         };
         Report {
