@@ -147,6 +147,11 @@ fn blackhole() {
 }
 
 #[test]
+fn events() {
+    same_as_linux("events");
+}
+
+#[test]
 fn loaded_blackhole() {
     loaded("blackhole");
 }

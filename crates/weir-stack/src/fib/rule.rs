@@ -234,7 +234,8 @@ impl<K: Address> Entry<K> {
             && (rule.mark ^ flow.mark) & rule.mask == 0
             && flow.src.masked(rule.src_len) == rule.src.masked(rule.src_len)
             && flow.dst.masked(rule.dst_len) == rule.dst.masked(rule.dst_len)
-            && (rule.tos == 0 || rule.tos == flow.tos)
+            // The two low bits are for congestion (ECN), no part of a rule (`inet_dsfield_to_dscp`).
+            && (rule.tos == 0 || rule.tos == flow.tos & !3)
             && (rule.ip_proto == 0 || rule.ip_proto == flow.proto)
             && within(rule.sport, flow.sport)
             && within(rule.dport, flow.dport)

@@ -23,6 +23,7 @@ use crate::device::Device;
 use crate::fib::address::Ifaddr;
 use crate::fib::route::Event;
 use crate::fib::sync::Loss;
+use crate::neigh::nud;
 use crate::sysctl::Ipv4Conf;
 
 /// Flags that only IPv6 addresses have (`IPV6ONLY_FLAGS`).
@@ -200,6 +201,30 @@ impl Work<'_> {
             &mut events,
         );
         self.routes(events);
+        self.forget_unresolved(address);
+    }
+
+    /// A broadcast address needs no resolution: an entry that waits for one goes (`arp_invalidate`).
+    fn forget_unresolved(&self, address: &Address) {
+        let site = self.site;
+        if !site.device.is_up() {
+            return;
+        }
+        let network = u32::from(address.address) & address.mask();
+        let host = network == u32::from(address.local) && address.prefix_len == 32;
+        let last =
+            !address.is_secondary() && !host && network >> 24 != 0 && address.prefix_len < 31;
+        let last = last.then(|| Ipv4Addr::from(network | !address.mask()));
+        let own = address.broadcast.filter(|own| !own.is_broadcast());
+        for broadcast in own.into_iter().chain(last) {
+            let neighbours = &site.ns.neighbours;
+            let entry = neighbours.get(site.device.key, broadcast.into(), site.guard);
+            if let Some(entry) = entry
+                && entry.state() & nud::VALID == 0
+            {
+                neighbours.remove(site.stack, site.guard, &entry.clone());
+            }
+        }
     }
 
     /// `fib_del_ifaddr`

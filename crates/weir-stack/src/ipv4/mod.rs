@@ -107,6 +107,9 @@ pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, devic
         device.ipv4.conf.set(Ipv4Conf::DisablePolicy, 1);
     }
     device.ipv4.neigh.copy(&ns.default.neigh4);
+    if device.has_ipv4() {
+        crate::rtnl::netconf::began4(ns, device);
+    }
     join_all_hosts(device, device.is_up());
 }
 
@@ -149,6 +152,11 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 
 /// A device leaves its namespace: all addresses, routes and neighbours on it go.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    ended(stack, guard, ns, device, device.has_ipv4());
+}
+
+/// IPv4 ends on a device where it was, or was not.
+fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>, had: bool) {
     join_all_hosts(device, false);
     device
         .ipv4
@@ -157,6 +165,9 @@ pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
     crate::fib::host::lost4(ns, device, Loss::Gone, true);
     ns.neighbours
         .device_went(stack, guard, device.key, false, false);
+    if had {
+        crate::rtnl::netconf::ended4(ns, device);
+    }
 }
 
 /// A device has another MTU: IPv4 ends on one that cannot carry it, and begins anew on one that now can
@@ -169,7 +180,7 @@ pub fn mtu_changed(
     before: u32,
 ) {
     match (before >= MIN_MTU, device.has_ipv4()) {
-        (true, false) => device_gone(stack, guard, ns, device),
+        (true, false) => ended(stack, guard, ns, device, true),
         (false, true) => device_entered(stack, guard, ns, device),
         _ => {}
     }

@@ -91,6 +91,9 @@ pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device:
     }
     device.ipv6.neigh.copy(&ns.default.neigh6);
     set_mtu(device);
+    if device.has_ipv6() {
+        crate::rtnl::netconf::began6(ns, device);
+    }
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.device_entered(&site);
 }
@@ -111,6 +114,9 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.device_down(&site, true);
+    if device.has_ipv6() {
+        crate::rtnl::netconf::ended6(ns, device);
+    }
 }
 
 /// A device's carrier came or went.
@@ -204,6 +210,9 @@ pub fn mtu_changed(
     if could && !can {
         let gone = !device.has_ipv6();
         device.ipv6.addresses.device_down(&site, gone);
+        if gone {
+            crate::rtnl::netconf::ended6(ns, device);
+        }
     } else if can && !could && device.flags() & iff::LOOPBACK == 0 {
         device_entered(stack, guard, ns, device);
         if device.is_up() {

@@ -410,28 +410,60 @@ pub fn register(
 pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
     // Each is marked before it is asked what depends on it: what comes later sees the mark.
     let guard = &stack.domain.pin();
-    let mut all: Vec<(Arc<Device>, Arc<Namespace>)> = Vec::new();
-    let mut rest: Vec<Arc<Device>> = devices.iter().rev().cloned().collect();
-    while let Some(device) = rest.pop() {
+    let (mut all, mut roots) = (Vec::<Doomed>::new(), Vec::new());
+    let mut rest: Vec<(Arc<Device>, Option<usize>)> = devices
+        .iter()
+        .rev()
+        .map(|device| (device.clone(), None))
+        .collect();
+    while let Some((device, below)) = rest.pop() {
         let Some(ns) = doom(&device, guard) else {
             continue;
         };
-        rest.extend(device.link.dependents(stack, &device));
+        let at = all.len();
+        match below {
+            Some(below) => all[below].above.push(at),
+            None => roots.push(at),
+        }
+        let dependents = device.link.dependents(stack, &device).into_iter();
+        rest.extend(dependents.map(|dependent| (dependent, None)));
         let vlans = device.vlans(guard).iter();
-        rest.extend(vlans.map(|(_, _, vlan)| vlan.clone()));
-        rest.extend(vxlan::above(&ns, &device, guard));
-        all.push((device, ns));
+        rest.extend(vlans.map(|(_, _, vlan)| (vlan.clone(), Some(at))));
+        let tunnels = vxlan::above(&ns, &device, guard).into_iter();
+        rest.extend(tunnels.map(|tunnel| (tunnel, Some(at))));
+        let above = Vec::new();
+        all.push(Doomed { device, ns, above });
     }
-    for (device, ns) in &all {
-        let guard = &stack.domain.pin();
+    for &root in &roots {
         // Going down cannot fail.
-        let _ = set_up(stack, guard, device, false);
-        detach(stack, guard, ns, device);
-        crate::rtnl::link::notify(stack, guard, ns, device, rtm::DELLINK, u32::MAX);
-        ns.leave(guard, &mut ns.links(), device);
-        stack.leave_device(device);
-        device.link.removed(stack, device);
+        let _ = set_up(stack, guard, &all[root].device, false);
     }
+    for root in roots {
+        end(stack, &all, root);
+    }
+}
+
+/// A device that goes, and those that stand on it, as places in their list.
+struct Doomed {
+    device: Arc<Device>,
+    ns: Arc<Namespace>,
+    above: Vec<usize>,
+}
+
+/// Takes a device away: what it has, then the devices on it, then itself, in the order Linux tells of it.
+fn end(stack: &Stack, all: &[Doomed], at: usize) {
+    let Doomed { device, ns, above } = &all[at];
+    let guard = &stack.domain.pin();
+    // Going down cannot fail.
+    let _ = set_up(stack, guard, device, false);
+    detach(stack, guard, ns, device);
+    for &above in above {
+        end(stack, all, above);
+    }
+    crate::rtnl::link::notify(stack, guard, ns, device, rtm::DELLINK, u32::MAX);
+    ns.leave(guard, &mut ns.links(), device);
+    stack.leave_device(device);
+    device.link.removed(stack, device);
 }
 
 /// Marks a device that is to go, for the first who asks: from here on nothing is attached to it, and it
@@ -531,7 +563,9 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     }
     crate::ipv4::carrier_changed(stack, guard, &ns, device);
     crate::ipv6::carrier_changed(stack, guard, &ns, device);
-    crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, 0);
+    if !device.is_dying() {
+        crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, 0);
+    }
     if device.is_up() {
         tell_vlans(stack, guard, device);
     }

@@ -126,7 +126,10 @@ impl Link for Half {
     }
 
     fn lower(&self, stack: &Stack) -> Option<(NsId, u32)> {
-        let peer = self.0.peer()?;
+        // Ends that go are apart before they are told of (`veth_dellink`).
+        let Some(peer) = self.0.peer().filter(|peer| !peer.is_dying()) else {
+            return Some((Stack::INITIAL, 0));
+        };
         let guard = stack.domain.pin();
         Some((peer.namespace(&guard).id, peer.ifindex()))
     }

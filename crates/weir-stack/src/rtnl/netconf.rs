@@ -2,7 +2,7 @@
 //! Settings of devices that routing daemons watch: RTM_GETNETCONF, RTM_NEWNETCONF (`ip netconf`;
 //! `inet_netconf_*` of `net/ipv4/devinet.c`, `inet6_netconf_*` of `net/ipv6/addrconf.c`).
 //!
-//! A change by sysctl is told to the groups; that a device came or went is not.
+//! The groups hear of a change by sysctl, and of a family that began or ended on a device.
 
 use std::sync::Arc;
 
@@ -107,6 +107,39 @@ fn fill<S: Told>(out: &mut Writer, ns: &Namespace, target: &Target, only: Option
             out.put_i32(*attribute, S::of(ns, target).get(*slot));
         }
     }
+}
+
+/// Tells the listeners that IPv4 is on a device, with all its settings (`__devinet_sysctl_register`).
+pub fn began4(ns: &Namespace, device: &Arc<Device>) {
+    began::<Ipv4Conf>(ns, device);
+}
+
+/// Tells the listeners that IPv6 is on a device (`__addrconf_sysctl_register`).
+pub fn began6(ns: &Namespace, device: &Arc<Device>) {
+    began::<Ipv6Conf>(ns, device);
+}
+
+fn began<S: Told>(ns: &Namespace, device: &Arc<Device>) {
+    announce(ns, S::GROUP, rtm::NEWNETCONF, |out| {
+        fill::<S>(out, ns, &Target::Device(device.clone()), None);
+    });
+}
+
+/// Tells the listeners that IPv4 has left a device (`__devinet_sysctl_unregister`).
+pub fn ended4(ns: &Namespace, device: &Device) {
+    ended::<Ipv4Conf>(ns, device);
+}
+
+/// Tells the listeners that IPv6 has left a device (`__addrconf_sysctl_unregister`).
+pub fn ended6(ns: &Namespace, device: &Device) {
+    ended::<Ipv6Conf>(ns, device);
+}
+
+fn ended<S: Told>(ns: &Namespace, device: &Device) {
+    announce(ns, S::GROUP, rtm::DELNETCONF, |out| {
+        out.fixed(&NetConfMsg { family: S::FAMILY });
+        out.put_i32(netconf::IFINDEX, device.ifindex() as i32);
+    });
 }
 
 /// Tells the listeners that an IPv4 setting has another value.

@@ -22,8 +22,37 @@ pub fn notify(
     change: u32,
 ) {
     crate::rtnl::announce(ns, rtm::grp::LINK, ty, |out| {
-        write(stack, guard, ns, device, (change, ty == rtm::DELLINK), out);
+        let goes = if ty == rtm::DELLINK {
+            Goes::Away
+        } else {
+            Goes::Not
+        };
+        write(stack, guard, ns, device, (change, goes), out);
     });
+}
+
+/// Tells the listeners in `ns` that a device goes to a namespace they call `nsid`, where it is to have an
+/// index (`rtmsg_ifinfo_newnet`).
+pub fn notify_move(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Namespace,
+    device: &Arc<Device>,
+    nsid: i32,
+    ifindex: u32,
+) {
+    let goes = Goes::To { nsid, ifindex };
+    crate::rtnl::announce(ns, rtm::grp::LINK, rtm::DELLINK, |out| {
+        write(stack, guard, ns, device, (u32::MAX, goes), out);
+    });
+}
+
+/// Whether a device leaves the namespace it is told of in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    Not,
+    Away,
+    To { nsid: i32, ifindex: u32 },
 }
 
 fn stats64(totals: &LinkTotals) -> LinkStats64 {
@@ -81,7 +110,7 @@ pub fn fill(
     change: u32,
     out: &mut Writer,
 ) {
-    write(stack, guard, ns, device, (change, false), out);
+    write(stack, guard, ns, device, (change, Goes::Not), out);
 }
 
 /// `rtnl_fill_ifinfo`. IPv6 has left a device that goes before its end is told.
@@ -90,7 +119,7 @@ fn write(
     guard: &Guard,
     ns: &Namespace,
     device: &Arc<Device>,
-    (change, goes): (u32, bool),
+    (change, goes): (u32, Goes),
     out: &mut Writer,
 ) {
     out.fixed(&IfInfoMsg {
@@ -158,15 +187,20 @@ fn write(
     let other = lower.map(|(other, _)| other);
     if let Some(other) = other.or(device.link.link_namespace())
         && other != ns.id
+        && lower.is_none_or(|(_, index)| index != 0)
     {
         out.put_i32(ifla::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, other));
     }
     if let Some((_, index)) = lower {
         out.put_u32(ifla::LINK, index);
     }
+    if let Goes::To { nsid, ifindex } = goes {
+        out.put_i32(ifla::NEW_NETNSID, nsid);
+        out.put_i32(ifla::NEW_IFINDEX, ifindex as i32);
+    }
     let spec = out.nest_noflag(ifla::AF_SPEC);
     // Without the flag, as Linux has it: iproute2 looks for the bare type.
-    if device.has_ipv6() && !goes {
+    if device.has_ipv6() && goes == Goes::Not {
         let inet6 = out.nest_noflag(u16::from(af::INET6));
         put_inet6(device, out);
         out.end(inet6);

@@ -94,23 +94,29 @@ pub fn set(
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
         move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
     }
-    // What is told at once, and what only of a device that is up (`netdev_state_change`).
+    // Who listens hears of an address, an MTU, a name and a queue length one by one, before the protocols
+    // do (`rtnetlink_event`).
+    let tell = |ctl: &Ctl<'_>| {
+        let ns = device.namespace(ctl.guard).clone();
+        super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, 0);
+    };
+    // What is told at the end, and what only of a device that is up (`netdev_state_change`).
     let (mut changed, mut changed_if_up) = (false, false);
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
         device.link.check_address(&mac)?;
         device.set_address(mac);
+        tell(ctl);
         crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
         crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
-        changed = true;
     }
     if let Some(mtu) = attrs.u32(ifla::MTU)? {
         let before = device.mtu();
         set_mtu(device, mtu)?;
+        tell(ctl);
         let ns = device.namespace(ctl.guard);
         crate::ipv4::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
         crate::ipv6::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
         vlans_follow(ctl, device);
-        changed = true;
     }
     if let Some(group) = attrs.u32(ifla::GROUP)? {
         device.set_group(group);
@@ -118,7 +124,16 @@ pub fn set(
     }
     if info.index > 0 && !name.is_empty() && device.name() != name {
         rename(ctl, device, name)?;
-        changed = true;
+        tell(ctl);
+        let ns = device.namespace(ctl.guard);
+        if device.has_ipv4() {
+            crate::rtnl::netconf::ended4(ns, device);
+            crate::rtnl::netconf::began4(ns, device);
+        }
+        if device.has_ipv6() {
+            crate::rtnl::netconf::ended6(ns, device);
+            crate::rtnl::netconf::began6(ns, device);
+        }
     }
     if let Some(alias) = attrs.get(ifla::IFALIAS) {
         let text = alias.payload.split(|octet| *octet == 0).next();
@@ -129,9 +144,9 @@ pub fn set(
     if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
         device.set_broadcast(mac);
         // `NETDEV_CHANGEADDR` as well.
+        tell(ctl);
         crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
         crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
-        changed = true;
     }
     if info.flags != 0 || info.change != 0 {
         changed |= change_flags(
@@ -147,7 +162,7 @@ pub fn set(
     }
     if let Some(len) = attrs.u32(ifla::TXQLEN)? {
         device.set_txqlen(len);
-        changed = true;
+        tell(ctl);
     }
     offload(device, attrs)?;
     if let Some(state) = attrs.u8(ifla::OPERSTATE)?
@@ -165,8 +180,7 @@ pub fn set(
         changed_if_up = true;
     }
     if changed || changed_if_up && device.flags() & iff::UP != 0 {
-        let ns = device.namespace(ctl.guard).clone();
-        super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, 0);
+        tell(ctl);
     }
     Ok(())
 }
@@ -233,9 +247,9 @@ fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
             let before = vlan.mtu();
             vlan.set_mtu(device.mtu());
             let ns = vlan.namespace(ctl.guard).clone();
+            super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
             crate::ipv4::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
             crate::ipv6::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
-            super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
             vlans_follow(ctl, vlan);
         }
     }
@@ -350,7 +364,7 @@ pub fn move_to(
         };
         Ok((name, index))
     };
-    plan(&mut target.links())?;
+    let (_, ifindex) = plan(&mut target.links())?;
     // From here on nothing is attached to it, until it is there.
     if !device.begin_to_move() {
         return Err(Error::new(errno::ENODEV));
@@ -358,7 +372,8 @@ pub fn move_to(
     // Going down cannot fail.
     let _ = link::set_up(stack, guard, device, false);
     link::detach(stack, guard, &source, device);
-    super::notify(stack, guard, &source, device, rtm::DELLINK, u32::MAX);
+    let nsid = crate::rtnl::nsid::id_of(&source, target.id);
+    super::fill::notify_move(stack, guard, &source, device, nsid, ifindex);
     let moved = || {
         // Both tables, the lower id first: nobody sees the device in neither or in both.
         let (mut first, mut second);

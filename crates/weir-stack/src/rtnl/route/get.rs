@@ -236,7 +236,8 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             family: af::INET,
             dst_len: 32,
             src_len: if asked.src == 0 { 0 } else { 32 },
-            tos: asked.tos,
+            // The route's, not the one asked for.
+            tos: way.found.map_or(0, |found| found.tos),
             table: fill::table_byte(table),
             ty: way.kind,
             flags: way.flags | rtm::f::CLONED,
