@@ -325,11 +325,11 @@ const RULES: &[Rule] = &[
         &[In(5, &[16, 28])],
         Notify,
     ),
-    // SIOC*: interfaces (0x8910..), wireless (0x8b..).
+    // SIOC*: routes (0x890b..), interfaces (0x8910..), wireless (0x8b..).
     (
         If::Always,
         libc::SYS_ioctl,
-        &[Range(1, 0x8910, 0x89ff)],
+        &[Range(1, 0x890b, 0x89ff)],
         Notify,
     ),
     (

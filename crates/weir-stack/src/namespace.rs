@@ -113,6 +113,8 @@ pub struct Namespace {
     pub subscribers: Subscribers,
     /// Its sockets of generic netlink.
     pub generic: Arc<Subscribers>,
+    /// How `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
+    pub vlan_names: AtomicU32,
     /// Ids this namespace gave to others (`RTM_NEWNSID`).
     pub nsids: Mutex<BTreeMap<NsId, i32>>,
 }
@@ -141,13 +143,14 @@ impl Namespace {
             fib: Fib::new(domain),
             inet: crate::ipv4::Net::default(),
             neighbours: Neighbours::new(domain),
-            ip6: crate::ipv6::Net::new(seed),
+            ip6: crate::ipv6::Net::new(domain, seed),
             icmp: crate::icmp_limit::Bucket::new(seed),
             tc: weir_tc::NetTc::new(domain, shared.0, shared.1),
             tunnels: OnceLock::new(),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),
             generic: Arc::default(),
+            vlan_names: AtomicU32::new(3), // VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD
             nsids: Mutex::default(),
         }
     }

@@ -4,9 +4,13 @@
 //! expectations.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
+mod common;
+
 use std::path::Path;
 use std::process::Command;
 use std::{env, fs, process};
+
+use common::has;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
@@ -204,6 +208,23 @@ fn loaded_served() {
 #[test]
 fn estimators() {
     same_as_linux("estimators");
+}
+
+/// `ifconfig`, `route`, `arp`, and busybox's `vconfig`.
+#[test]
+fn net_tools() {
+    if has("ifconfig", "net-tools")
+        && has("brctl", "bridge-utils")
+        && has("busybox", "busybox-static")
+    {
+        same_as_linux("net-tools");
+    }
+}
+
+/// `ip addrlabel`, `ip route flush cache`, `bridge` without bridges.
+#[test]
+fn address_labels() {
+    same_as_linux("labels");
 }
 
 #[test]

@@ -7,34 +7,57 @@
 //!
 //! Served: `SIOCGIFNAME`, `-INDEX`, `-CONF`, `-FLAGS`, `-ADDR`, `-DSTADDR`, `-BRDADDR`, `-NETMASK`,
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
-//! `-TXQLEN`; `SIOCGSKNS`. All others, among them ethtool, wireless, bridge and tunnel calls and the setting of
-//! addresses (`ifconfig`), are `EOPNOTSUPP`.
+//! `-HWBROADCAST`, `-TXQLEN`; what sets addresses ([`address`]), routes ([`route`]) and neighbours
+//! ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCGSKNS`. Those that make bridges are ENOPKG, as without
+//! the module. All others, among them ethtool, wireless, tunnel and multicast calls, are EOPNOTSUPP of a
+//! device and ENODEV without one.
+mod address;
+mod neighbour;
+mod route;
+mod vlan;
+
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, NsId};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::AsFd;
-use weir_netlink::{self as nl, IfAddrMsg, IfInfoMsg, Writer, ifa, ifla, nlm, rtm};
+use weir_netlink::{
+    self as nl, Fixed, IfAddrMsg, IfInfoMsg, Writer, ifa, ifla, ifla::info, nlm, rtm,
+};
 
+const ADDRT: u32 = 0x890b;
+const DELRT: u32 = 0x890c;
 const GIFNAME: u32 = 0x8910;
 const GIFCONF: u32 = 0x8912;
 const GIFFLAGS: u32 = 0x8913;
 const SIFFLAGS: u32 = 0x8914;
 const GIFADDR: u32 = 0x8915;
+const SIFADDR: u32 = 0x8916;
 const GIFDSTADDR: u32 = 0x8917;
+const SIFDSTADDR: u32 = 0x8918;
 const GIFBRDADDR: u32 = 0x8919;
+const SIFBRDADDR: u32 = 0x891a;
 const GIFNETMASK: u32 = 0x891b;
+const SIFNETMASK: u32 = 0x891c;
 const GIFMETRIC: u32 = 0x891d;
 const GIFMTU: u32 = 0x8921;
 const SIFMTU: u32 = 0x8922;
 const SIFNAME: u32 = 0x8923;
 const SIFHWADDR: u32 = 0x8924;
 const GIFHWADDR: u32 = 0x8927;
+const DIFADDR: u32 = 0x8936;
+const SIFHWBROADCAST: u32 = 0x8937;
 const GIFINDEX: u32 = 0x8933;
+const GIFBR: u32 = 0x8940;
+const SIFBR: u32 = 0x8941;
 const GIFTXQLEN: u32 = 0x8942;
 const SIFTXQLEN: u32 = 0x8943;
 const GSKNS: u32 = 0x894c;
 const GIFMAP: u32 = 0x8970;
+const BRADDBR: u32 = 0x89a0;
+const BRDELBR: u32 = 0x89a1;
+
+const NO_BRIDGE: &str = "bridges are not served yet: no brctl, no ip link add type bridge";
 
 /// Length of an interface name, NUL included.
 const IFNAMSIZ: usize = 16;
@@ -62,6 +85,10 @@ struct Link {
     mtu: u32,
     queue: u32,
     address: Vec<u8>,
+    /// The device below it.
+    lower: i32,
+    /// The id of a VLAN device.
+    vlan: Option<u16>,
 }
 
 /// What a `RTM_NEWADDR` says of an IPv4 address.
@@ -93,8 +120,40 @@ impl Supervisor {
         if request == GIFCONF {
             return self.interface_list(call, ns, address);
         }
-        if !is_served(request) {
-            return Err(Errno(libc::EOPNOTSUPP));
+        let ipv6 = self
+            .stand_in_of(call)
+            .is_some_and(|stand_in| stand_in.family == libc::AF_INET6);
+        match request {
+            ADDRT | DELRT if ipv6 => {
+                let entry = sys::read_array(call.tid, address)?;
+                self.still_waiting(call)?;
+                self.change_ipv6_route(ns, request == ADDRT, &entry)?;
+                return Ok(Answer::Value(0));
+            }
+            ADDRT | DELRT => {
+                let entry = sys::read_array(call.tid, address)?;
+                self.change_route(call, ns, request == ADDRT, &entry)?;
+                return Ok(Answer::Value(0));
+            }
+            SIFADDR | DIFADDR if ipv6 => {
+                let entry = sys::read_array(call.tid, address)?;
+                self.still_waiting(call)?;
+                self.change_ipv6_address(ns, request == SIFADDR, &entry)?;
+                return Ok(Answer::Value(0));
+            }
+            neighbour::DARP | neighbour::GARP | neighbour::SARP => {
+                self.arp(call, ns, request, address)?;
+                return Ok(Answer::Value(0));
+            }
+            vlan::GIFVLAN | vlan::SIFVLAN => {
+                self.vlan(call, ns, address)?;
+                return Ok(Answer::Value(0));
+            }
+            GIFBR | SIFBR | BRADDBR | BRDELBR => {
+                self.say_once(call, "bridge", NO_BRIDGE);
+                return Err(Errno(libc::ENOPKG));
+            }
+            _ => {}
         }
         let mut ifreq: [u8; IFREQ] = sys::read_array(call.tid, address)?;
         if request == GIFNAME {
@@ -108,9 +167,27 @@ impl Supervisor {
         // `eth0:1` is a label of an address of eth0.
         let name = label.split(|&b| b == b':').next().unwrap_or_default();
         let link = self.link(ns, Key::Name(name))?;
+        if !is_served(request) {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
         let value = &mut ifreq[IFNAMSIZ..];
         match request {
-            SIFFLAGS | SIFMTU | SIFNAME | SIFHWADDR | SIFTXQLEN => {
+            SIFFLAGS if name != label => {
+                // Of an alias only whether it stays.
+                self.still_waiting(call)?;
+                if value[0] & libc::IFF_UP as u8 == 0 {
+                    self.remove_alias(ns, &link, &label)?;
+                } else {
+                    self.has_alias(ns, &link, &label)?;
+                }
+                return Ok(Answer::Value(0));
+            }
+            SIFADDR | SIFBRDADDR | SIFDSTADDR | SIFNETMASK => {
+                self.still_waiting(call)?;
+                self.change_address(ns, &link, &label, request, value)?;
+                return Ok(Answer::Value(0));
+            }
+            SIFFLAGS | SIFMTU | SIFNAME | SIFHWADDR | SIFHWBROADCAST | SIFTXQLEN => {
                 self.still_waiting(call)?;
                 self.change_link(ns, &link, request, value)?;
                 return Ok(Answer::Value(0));
@@ -170,11 +247,16 @@ impl Supervisor {
             SIFMTU => w.put_u32(ifla::MTU, int(value) as u32),
             SIFTXQLEN => w.put_u32(ifla::TXQLEN, int(value) as u32),
             SIFNAME => w.put_c_str(ifla::IFNAME, c_bytes(&value[..IFNAMSIZ])),
-            SIFHWADDR => {
+            SIFHWADDR | SIFHWBROADCAST => {
                 if u16::from_ne_bytes([value[0], value[1]]) != link.kind {
                     return Err(Errno(libc::EINVAL));
                 }
-                w.put(ifla::ADDRESS, &value[2..2 + link.address.len().min(14)]);
+                let attribute = if request == SIFHWADDR {
+                    ifla::ADDRESS
+                } else {
+                    ifla::BROADCAST
+                };
+                w.put(attribute, &value[2..2 + link.address.len().min(14)]);
             }
             _ => {}
         }
@@ -239,6 +321,19 @@ impl Supervisor {
         Ok(list)
     }
 
+    /// Sends a request that changes something.
+    fn order<T: Fixed>(
+        &self,
+        ns: NsId,
+        ty: u16,
+        flags: u16,
+        header: &T,
+        fill: impl FnOnce(&mut Writer),
+    ) -> Result<(), Errno> {
+        let flags = nlm::F_REQUEST | nlm::F_ACK | flags;
+        self.ask(ns, &request(ty, flags, header, fill)?, |_| Ok(()))
+    }
+
     /// Sends a request and walks its answer; an error in it is the result.
     fn ask(
         &self,
@@ -295,6 +390,21 @@ enum Key<'a> {
     Name(&'a [u8]),
 }
 
+/// The octets of a request.
+fn request<T: Fixed>(
+    ty: u16,
+    flags: u16,
+    header: &T,
+    fill: impl FnOnce(&mut Writer),
+) -> Result<Vec<u8>, Errno> {
+    let mut w = Writer::new();
+    let message = w.message(ty, flags, 1, 0);
+    w.fixed(header);
+    fill(&mut w);
+    w.finish(message).map_err(|_| Errno(libc::EMSGSIZE))?;
+    Ok(w.into_vec())
+}
+
 fn is_served(request: u32) -> bool {
     matches!(
         request,
@@ -310,6 +420,11 @@ fn is_served(request: u32) -> bool {
             | SIFMTU
             | SIFNAME
             | SIFHWADDR
+            | SIFHWBROADCAST
+            | SIFADDR
+            | SIFBRDADDR
+            | SIFDSTADDR
+            | SIFNETMASK
             | GIFHWADDR
             | GIFINDEX
             | GIFTXQLEN
@@ -332,10 +447,21 @@ fn read_link(message: &nl::Message<'_>) -> Result<Link, Errno> {
             ifla::MTU => link.mtu = attr.u32().map_err(broken)?,
             ifla::TXQLEN => link.queue = attr.u32().map_err(broken)?,
             ifla::ADDRESS => link.address = attr.payload.to_vec(),
+            ifla::LINK => link.lower = attr.u32().map_err(broken)? as i32,
+            ifla::LINKINFO => link.vlan = vlan_id(&attr),
             _ => {}
         }
     }
     Ok(link)
+}
+
+fn vlan_id(properties: &nl::Attr<'_>) -> Option<u16> {
+    let table = properties.index(info::MAX);
+    if table.get(info::KIND)?.c_str() != b"vlan" {
+        return None;
+    }
+    let data = table.get(info::DATA)?.index(ifla::vlan::MAX);
+    data.u16(ifla::vlan::ID).ok()?
 }
 
 fn read_address(message: &nl::Message<'_>) -> Result<Address, Errno> {

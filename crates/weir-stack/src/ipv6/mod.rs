@@ -5,6 +5,7 @@ pub mod address;
 pub mod forward;
 pub mod icmp;
 pub mod input;
+pub mod label;
 pub mod local;
 pub mod nd;
 pub mod output;
@@ -59,12 +60,15 @@ pub struct Net {
     /// Seeds flow labels and identifications.
     pub(crate) seed: u64,
     idents: AtomicU32,
+    /// By which source addresses are chosen.
+    pub labels: label::Labels,
 }
 
 impl Net {
     /// The side of a new namespace.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(domain: &Domain, seed: u64) -> Self {
         Self {
+            labels: label::Labels::new(domain),
             fragments: reassembly::Fragments::default(),
             seed: crate::random::seed_of(seed, "ipv6"),
             idents: AtomicU32::new(0),

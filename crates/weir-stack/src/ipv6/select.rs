@@ -2,10 +2,9 @@
 //! Which addresses are ours, and which of them to use as a source: default address selection
 //! (RFC 6724, `ipv6_dev_get_saddr`), `ipv6_get_lladdr`, `ipv6_chk_mcast_addr`.
 //!
-//! Rules in order: the destination itself, scope, not deprecated, outgoing device, label (Linux's
-//! default table), longest common prefix; among equals the first address of the first device.
-//! Not done: a label table that can be changed (`ip addrlabel`), temporary, optimistic and home
-//! addresses, `use_oif_addrs_only`.
+//! Rules in order: the destination itself, scope, not deprecated, outgoing device, label
+//! ([`super::label`]), longest common prefix; among equals the first address of the first device.
+//! Not done: temporary, optimistic and home addresses, `use_oif_addrs_only`.
 
 use std::net::Ipv6Addr;
 
@@ -13,7 +12,7 @@ use weir_netlink::{ifa, rta};
 use weir_packet::header::ndisc::solicited_node;
 use weir_sync::rcu::Guard;
 
-use super::address::{Address, masked};
+use super::address::Address;
 use crate::device::Device;
 use crate::fib::lookup::{Flow, LookupFlags};
 use crate::namespace::Namespace;
@@ -39,31 +38,10 @@ pub(super) fn reach(address: Ipv6Addr) -> i32 {
     }
 }
 
-/// The default labels (`ip6addrlbl_init_table`): prefix, bits, label; longer prefixes first.
-pub const LABELS: &[(Ipv6Addr, u8, u8)] = &[
-    (Ipv6Addr::LOCALHOST, 128, 0),
-    (Ipv6Addr::UNSPECIFIED, 96, 3),
-    (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 4),
-    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32, 6),
-    (Ipv6Addr::new(0x2001, 0x10, 0, 0, 0, 0, 0, 0), 28, 7),
-    (Ipv6Addr::new(0x3ffe, 0, 0, 0, 0, 0, 0, 0), 16, 12),
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 2),
-    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, 11),
-    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, 5),
-    (Ipv6Addr::UNSPECIFIED, 0, 1),
-];
-
-fn label(address: Ipv6Addr) -> u8 {
-    let found = LABELS
-        .iter()
-        .find(|(prefix, len, _)| masked(address, *len) == *prefix);
-    found.map_or(1, |(_, _, label)| *label)
-}
-
 /// An address's merits, those of the first rule first.
 type Score = (bool, i32, bool, bool, bool, u32);
 
-fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool) -> Score {
+fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool, same_label: bool) -> Score {
     let ours = candidate.address;
     let (have, want) = (reach(ours), reach(dst));
     let common = (u128::from(ours) ^ u128::from(dst)).leading_zeros();
@@ -72,7 +50,7 @@ fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool) -> Score {
         if have >= want { -have } else { have - 128 },
         !candidate.has(ifa::f::DEPRECATED),
         on_device,
-        label(ours) == label(dst),
+        same_label,
         common.min(u32::from(candidate.prefix_len)),
     )
 }
@@ -84,13 +62,16 @@ pub fn select_address(
     dst: Ipv6Addr,
     guard: &Guard,
 ) -> Option<Ipv6Addr> {
+    let labels = ns.ip6.labels.table(guard);
+    let wanted = labels.label(dst, device.map_or(0, Device::ifindex));
     let mut best: Option<(Score, Ipv6Addr)> = None;
     let mut look = |other: &Device, on_device: bool| {
         for candidate in other.ipv6.addresses.list(guard) {
             if candidate.is_tentative() {
                 continue;
             }
-            let score = score(candidate, dst, on_device);
+            let label = labels.label(candidate.address, other.ifindex());
+            let score = score(candidate, dst, on_device, label == wanted);
             if best.is_none_or(|(best, _)| score > best) {
                 best = Some((score, candidate.address));
             }
@@ -169,9 +150,15 @@ mod tests {
 
     fn best<'a>(candidates: &'a [(&'a str, u8, bool)], dst: &str) -> &'a str {
         let dst = dst.parse().unwrap();
-        let scored = candidates
-            .iter()
-            .map(|(text, len, on)| (score(&address(text, *len), dst, *on), *text));
+        let domain = weir_sync::rcu::Domain::new(weir_sync::rcu::Config::default());
+        let labels = crate::ipv6::label::Labels::new(&domain);
+        let guard = domain.pin();
+        let label = |address| labels.table(&guard).label(address, 0);
+        let scored = candidates.iter().map(|(text, len, on)| {
+            let candidate = address(text, *len);
+            let same = label(candidate.address) == label(dst);
+            (score(&candidate, dst, *on, same), *text)
+        });
         let mut best: Option<(Score, &str)> = None;
         for found in scored {
             if best.as_ref().is_none_or(|best| found.0 > best.0) {
@@ -195,18 +182,5 @@ mod tests {
         let all = [("2001:db8:1::1", 64, true), ("2001:db8:2::1", 64, true)];
         assert_eq!(best(&all, "2001:db8:2::2"), "2001:db8:2::1");
         assert_eq!(best(&all, "2001:db8:4::2"), "2001:db8:1::1");
-    }
-
-    #[test]
-    fn labels_are_linux_defaults() {
-        let of = |text: &str| label(text.parse().unwrap());
-        assert_eq!(
-            [of("::1"), of("::2"), of("::ffff:1.2.3.4"), of("2002::1")],
-            [0, 3, 4, 2]
-        );
-        assert_eq!(
-            [of("2001::1"), of("2001:1f::"), of("fd00::"), of("2003::")],
-            [6, 7, 5, 1]
-        );
     }
 }

@@ -1,18 +1,119 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labels by which IPv6 source addresses are chosen: RTM_GETADDRLABEL (`ip addrlabel`;
-//! `net/ipv6/addrlabel.c`). The table is the default one; changing it is not served.
+//! Labels by which IPv6 source addresses are chosen: RTM_NEWADDRLABEL, RTM_DELADDRLABEL,
+//! RTM_GETADDRLABEL (`ip addrlabel`; `net/ipv6/addrlabel.c`). The table is [`crate::ipv6::label`].
 
-use weir_netlink::{Error, IfAddrLblMsg, Writer, addrlabel, af, errno, rtm};
+use std::net::Ipv6Addr;
 
-use crate::ipv6::select::LABELS;
+use weir_netlink::{
+    Error, IfAddrLblMsg, Policy, Rule, Strictness, Table, Writer, addrlabel, af, errno, nlm,
+    policy, rtm,
+};
+
+use crate::ipv6::label::{self, Label};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
 /// The requests served.
-pub const HANDLERS: &[Handler] = &[Handler {
-    ty: rtm::GETADDRLABEL,
-    doit: None,
-    dumpit: Some(dump),
-}];
+pub const HANDLERS: &[Handler] = &[
+    Handler {
+        ty: rtm::NEWADDRLABEL,
+        doit: Some(change),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::DELADDRLABEL,
+        doit: Some(change),
+        dumpit: None,
+    },
+    Handler {
+        ty: rtm::GETADDRLABEL,
+        doit: Some(get),
+        dumpit: Some(dump),
+    },
+];
+
+/// `ifal_policy`
+static POLICY: Policy = policy! {
+    max addrlabel::MAX;
+    addrlabel::ADDRESS => Rule::unspec(16),
+    addrlabel::LABEL => Rule::unspec(4),
+};
+
+fn invalid() -> Error {
+    Error::new(errno::EINVAL)
+}
+
+fn prefix(attrs: &Table<'_>) -> Result<Ipv6Addr, Error> {
+    let attr = attrs.get(addrlabel::ADDRESS).ok_or_else(invalid)?;
+    let octets: &[u8; 16] = attr.payload.first_chunk().ok_or_else(invalid)?;
+    Ok(Ipv6Addr::from(*octets))
+}
+
+/// `ip6addrlbl_newdel`
+fn change(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    // A copy: what is parsed lives in the message.
+    let message = ctl.message;
+    let (header, attrs) = message.parse::<IfAddrLblMsg>(&POLICY, Strictness::Liberal)?;
+    if header.family != af::INET6 || header.prefixlen > 128 {
+        return Err(invalid());
+    }
+    let prefix = prefix(&attrs)?;
+    let label = attrs.u32(addrlabel::LABEL)?.ok_or_else(invalid)?;
+    if label == label::NONE {
+        return Err(invalid());
+    }
+    let labels = &ctl.ns.ip6.labels;
+    if message.header.ty == rtm::DELADDRLABEL {
+        return labels.remove(ctl.guard, prefix, header.prefixlen, header.index);
+    }
+    if header.index != 0 && ctl.ns.device(header.index, ctl.guard).is_none() {
+        return Err(invalid());
+    }
+    let new = Label::new(prefix, header.prefixlen, header.index, label)?;
+    labels.add(ctl.guard, new, ctl.has(nlm::F_REPLACE))
+}
+
+fn write(entry: &Label, seq: u32, out: &mut Writer) {
+    out.fixed(&IfAddrLblMsg {
+        family: af::INET6,
+        prefixlen: entry.prefix_len,
+        index: entry.ifindex,
+        seq,
+        ..IfAddrLblMsg::default()
+    });
+    out.put_ipv6(addrlabel::ADDRESS, entry.prefix);
+    out.put_u32(addrlabel::LABEL, entry.label);
+}
+
+/// `ip6addrlbl_get`: the entry of an address.
+fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
+    let message = ctl.message;
+    let (header, attrs) = message.parse::<IfAddrLblMsg>(&POLICY, ctl.get_strictness())?;
+    if ctl.strict {
+        if header.flags != 0 || header.seq != 0 {
+            return Err(Error::msg(
+                errno::EINVAL,
+                "Invalid values in header for addrlabel get request",
+            ));
+        }
+        if attrs.has(addrlabel::LABEL) {
+            return Err(Error::msg(
+                errno::EINVAL,
+                "Unsupported attribute in addrlabel get request",
+            ));
+        }
+    }
+    if header.family != af::INET6
+        || header.prefixlen != 128
+        || header.index != 0 && ctl.ns.device(header.index, ctl.guard).is_none()
+    {
+        return Err(invalid());
+    }
+    let table = ctl.ns.ip6.labels.table(ctl.guard);
+    let entry = table.find(prefix(&attrs)?, header.index);
+    let entry = *entry.ok_or_else(|| Error::new(errno::ESRCH))?;
+    let seq = table.seq;
+    ctl.reply(rtm::NEWADDRLABEL, 0, |out| write(&entry, seq, out))
+}
 
 /// `ip6addrlbl_dump`
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
@@ -20,22 +121,11 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     if !matches!(family, af::UNSPEC | af::INET6) {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
-    let labels = LABELS.to_vec();
+    let table = ctl.ns.ip6.labels.table(ctl.guard);
+    let seq = table.seq;
     Ok(Collected::boxed(
-        labels,
+        table.list.clone(),
         false,
-        |ctl, (prefix, prefixlen, label), out| {
-            ctl.message(out, rtm::NEWADDRLABEL, |out: &mut Writer| {
-                out.fixed(&IfAddrLblMsg {
-                    family: af::INET6,
-                    prefixlen: *prefixlen,
-                    // A table's number grows by one for each entry added.
-                    seq: LABELS.len() as u32,
-                    ..IfAddrLblMsg::default()
-                });
-                out.put_ipv6(addrlabel::ADDRESS, *prefix);
-                out.put_u32(addrlabel::LABEL, u32::from(*label));
-            })
-        },
+        move |ctl, entry, out| ctl.message(out, rtm::NEWADDRLABEL, |out| write(entry, seq, out)),
     ))
 }

@@ -18,6 +18,12 @@ pub const HANDLERS: &[Handler] = &[
         doit: None,
         dumpit: Some(nothing),
     },
+    // Of VXLAN devices that filter by VNI.
+    Handler {
+        ty: rtm::GETTUNNEL,
+        doit: None,
+        dumpit: Some(nothing),
+    },
 ];
 
 fn nothing(_: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
@@ -35,11 +41,6 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         rtm::GETANYCAST,
         rtm::GETANYCAST,
         "Anycast addresses are not served",
-    ),
-    (
-        rtm::NEWADDRLABEL,
-        rtm::GETADDRLABEL,
-        "Address labels are the default ones and cannot be changed",
     ),
     (rtm::GETDCB, rtm::SETDCB, "Weir has no data center bridging"),
     (rtm::NEWMDB, rtm::GETMDB, "Weir has no bridges"),
@@ -59,7 +60,11 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         rtm::GETNEXTHOPBUCKET,
         "Nexthop objects are not served",
     ),
-    (rtm::NEWTUNNEL, rtm::GETTUNNEL, "Weir has no bridges"),
+    (
+        rtm::NEWTUNNEL,
+        rtm::GETTUNNEL,
+        "VXLAN devices do not filter by VNI",
+    ),
 ];
 
 /// The refusal of a type nobody serves.

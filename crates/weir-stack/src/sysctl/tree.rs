@@ -30,6 +30,8 @@ pub enum Node {
     Directory,
     /// A file that may be read, and written if `true`.
     File(bool),
+    /// A file that may only be written, and then does something.
+    Trigger,
 }
 
 /// Names of neighbour settings: (name, slot, milliseconds in one unit of the name; 0 for no time).
@@ -71,6 +73,10 @@ const RANGES: &[(&str, i32, i32)] = &[
     ("ipv6/bindv6only", 0, 1),
     ("ipv6/auto_flowlabels", 0, 3),
 ];
+
+/// Files that empty the cache of routes when written (`ip route flush cache`). Every packet looks its
+/// route up, so there is nothing to empty.
+const FLUSH: [&str; 2] = ["ipv4/route/flush", "ipv6/route/flush"];
 
 /// Where a value is.
 enum Place {
@@ -210,6 +216,7 @@ fn patterns() -> impl Iterator<Item = String> {
     names()
         .map(|(name, _)| name.to_owned())
         .chain(["ipv4/ip_forward".to_owned()])
+        .chain(FLUSH.map(str::to_owned))
         .chain(conf4)
         .chain(conf6)
         .chain(core)
@@ -233,6 +240,9 @@ fn below<'p>(pattern: &'p str, path: &str) -> Option<&'p str> {
 
 /// What stands at `path`.
 pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
+    if FLUSH.contains(&path) {
+        return Some(Node::Trigger);
+    }
     if place(ns, path).is_some() {
         return Some(Node::File(!path.contains("available")));
     }
@@ -309,6 +319,9 @@ fn ipv6_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv6Conf> {
 
 /// Reads a value, with its newline; the error is an errno.
 pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
+    if FLUSH.contains(&path) {
+        return Err(errno::EINVAL);
+    }
     let value = match place(ns, path).ok_or(errno::ENOENT)? {
         Place::Core(slot) => ns.core.get(slot).to_string(),
         Place::Ipv4(slot) => ns.ipv4.get(slot).to_string(),
@@ -339,6 +352,9 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
 
 /// Writes a value as `write(2)` to the file would; the error is an errno.
 pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<(), i32> {
+    if FLUSH.contains(&path) {
+        return Ok(());
+    }
     let place = place(ns, path).ok_or(errno::ENOENT)?;
     if path.contains("available") {
         return Err(errno::EACCES);

@@ -22,12 +22,9 @@ pub fn lookup(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<
             tree::Node::Directory => Ok(Node::Directory),
             tree::Node::File(true) => Ok(Node::File(0o644)),
             tree::Node::File(false) => Ok(Node::File(0o444)),
+            tree::Node::Trigger => Ok(Node::File(0o200)),
         },
-        Tree::ProcNet => match path {
-            "" => Ok(Node::Directory),
-            _ if proc_net::names().any(|name| name == path) => Ok(Node::File(0o444)),
-            _ => Err(NO_SUCH),
-        },
+        Tree::ProcNet => proc_net::lookup(ns, path).ok_or(NO_SUCH),
         Tree::SysClassNet => {
             let (device, attribute) = path.split_once('/').unwrap_or((path, ""));
             if path.is_empty() {
@@ -128,7 +125,7 @@ fn queue_names(ns: &Namespace, path: &str) -> Option<Vec<String>> {
 pub fn list(_stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
     match tree {
         Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
-        Tree::ProcNet if path.is_empty() => Ok(proc_net::names().map(str::to_owned).collect()),
+        Tree::ProcNet => proc_net::list(ns, path).ok_or(NO_SUCH),
         Tree::SysClassNet if path.is_empty() => Ok(ns
             .all_devices()
             .iter()
@@ -188,6 +185,6 @@ pub fn write(
             let store = BUS.iter().find(|(name, _)| *name == path).ok_or(NO_SUCH)?;
             store.1(stack, ns, value).map_err(|error| Errno(error.errno))
         }
-        Tree::ProcNet => Err(Errno(libc::EACCES)),
+        Tree::ProcNet => proc_net::write(ns, path, value),
     }
 }

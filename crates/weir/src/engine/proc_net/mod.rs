@@ -6,10 +6,13 @@
 //! itself (all hosts, all nodes, solicited nodes, all routers), the newest first; that a VLAN device
 //! passes its own on is not shown. Other files are ENOENT: never the host's.
 
+mod vlan;
+
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use weir_intercept::{Errno, Node};
 use weir_netlink::ifla::iff;
 use weir_netlink::{
     Fixed, IfAddrMsg, Message, NdMsg, RtMsg, Table, Writer, af, ifa, messages, nda, nlm, rta, rtm,
@@ -66,19 +69,67 @@ const FILES: &[(&str, Content)] = &[
     ),
 ];
 
-/// The names.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    FILES.iter().map(|(name, _)| *name)
+/// A folder, with what is in it.
+struct Folder {
+    name: &'static str,
+    names: fn(&Namespace) -> Vec<String>,
+    read: fn(&Stack, &Arc<Namespace>, &str) -> Option<String>,
+}
+
+/// The folders, sorted.
+const FOLDERS: &[Folder] = &[Folder {
+    name: "vlan",
+    names: vlan::names,
+    read: vlan::read,
+}];
+
+fn folder(name: &str) -> Option<&'static Folder> {
+    FOLDERS.iter().find(|folder| folder.name == name)
+}
+
+/// What stands at a path.
+pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
+    let file = Node::File(0o444);
+    match path.split_once('/') {
+        None if path.is_empty() || folder(path).is_some() => Some(Node::Directory),
+        None => FILES.iter().any(|(name, _)| *name == path).then_some(file),
+        Some((parent, name)) => {
+            let names = (folder(parent)?.names)(ns);
+            names.iter().any(|other| other == name).then_some(file)
+        }
+    }
+}
+
+/// The names in a folder.
+pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
+    if !path.is_empty() {
+        return Some((folder(path)?.names)(ns));
+    }
+    let files = FILES.iter().map(|(name, _)| *name);
+    let mut names: Vec<&str> = files.chain(FOLDERS.iter().map(|f| f.name)).collect();
+    names.sort_unstable();
+    Some(names.into_iter().map(str::to_owned).collect())
 }
 
 /// The content of a file; `None` when there is none of that name.
-pub fn read(stack: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
-    let (_, content) = FILES.iter().find(|(file, _)| *file == name)?;
+pub fn read(stack: &Stack, ns: &Arc<Namespace>, path: &str) -> Option<String> {
+    if let Some((parent, name)) = path.split_once('/') {
+        return (folder(parent)?.read)(stack, ns, name);
+    }
+    let (_, content) = FILES.iter().find(|(file, _)| *file == path)?;
     Some(match content {
         Content::Text(text) => (*text).to_owned(),
         Content::Head(head, width) => format!("{head:width$}\n"),
         Content::Made(make) => make(stack, ns),
     })
+}
+
+/// A write by the supervisor, for an ioctl: no client may open a file here for writing.
+pub fn write(ns: &Namespace, path: &str, value: &[u8]) -> Result<(), Errno> {
+    match path {
+        "vlan/config" => vlan::write(ns, value),
+        _ => Err(Errno(libc::EACCES)),
+    }
 }
 
 /// Lets `see` see each message of a dump, with its attributes up to `max`.
