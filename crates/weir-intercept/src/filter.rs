@@ -60,6 +60,8 @@ enum If {
     LimitCarrier,
     /// Namespaces of threads ride in their timer slack.
     SlackCarrier,
+    /// The stack's clock is not the machine's.
+    OwnClock,
 }
 
 type Rule = (If, c_long, &'static [Test], Then);
@@ -70,6 +72,7 @@ pub(crate) struct Options {
     pub(crate) host_network: bool,
     pub(crate) path_traps: bool,
     pub(crate) limit_carrier: bool,
+    pub(crate) own_clock: bool,
 }
 
 impl Options {
@@ -80,10 +83,25 @@ impl Options {
             If::PathTraps => self.path_traps,
             If::LimitCarrier => self.limit_carrier,
             If::SlackCarrier => !self.limit_carrier,
+            If::OwnClock => self.own_clock,
         }
     }
 }
 
+/// A time-out in milliseconds that is neither none nor endless.
+const fn some_time(argument: u8) -> Test {
+    Range(argument, 1, i32::MAX as u32)
+}
+
+/// `FUTEX_WAIT` and `FUTEX_WAIT_BITSET`, shared and private, by either clock.
+const FUTEX_WAITS: &[u32] = &[
+    libc::FUTEX_WAIT as u32,
+    (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u32,
+    libc::FUTEX_WAIT_BITSET as u32,
+    (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as u32,
+    (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u32,
+    (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME | libc::FUTEX_PRIVATE_FLAG) as u32,
+];
 const NETNS: u32 = libc::CLONE_NEWNET as u32;
 const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 /// Lengths of sockaddr_nl, sockaddr_in, sockaddr_in6.
@@ -343,6 +361,25 @@ const RULES: &[Rule] = &[
         If::Always,
         libc::SYS_ioctl,
         &[Range(1, *nsfs::REQUESTS.start(), *nsfs::REQUESTS.end())],
+        Notify,
+    ),
+    // Waits for some time.
+    (If::OwnClock, libc::SYS_nanosleep, &[], Notify),
+    (If::OwnClock, libc::SYS_clock_nanosleep, &[], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::OwnClock, libc::SYS_poll, &[some_time(2)], Notify),
+    (If::OwnClock, libc::SYS_ppoll, &[NotNull(2)], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::OwnClock, libc::SYS_select, &[NotNull(4)], Notify),
+    (If::OwnClock, libc::SYS_pselect6, &[NotNull(4)], Notify),
+    #[cfg(target_arch = "x86_64")]
+    (If::OwnClock, libc::SYS_epoll_wait, &[some_time(3)], Notify),
+    (If::OwnClock, libc::SYS_epoll_pwait, &[some_time(3)], Notify),
+    (If::OwnClock, libc::SYS_epoll_pwait2, &[NotNull(3)], Notify),
+    (
+        If::OwnClock,
+        libc::SYS_futex,
+        &[In(1, FUTEX_WAITS), NotNull(3)],
         Notify,
     ),
     // What would pass by the filter.

@@ -26,6 +26,7 @@ use crate::spawn::{self, MountStep, Plan, Step, UserNamespace};
 use crate::supervisor::{Setup, Supervisor};
 use crate::sys;
 use crate::task::{Carrier, LIMIT_BASE, SLACK_BASE};
+use crate::waits::Waits;
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
@@ -37,6 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Set in the environment of clients to the stack's id.
 pub const ACTIVE_VARIABLE: &str = "WEIR_ACTIVE";
@@ -131,6 +133,7 @@ pub struct Launcher {
     netns: Option<NsId>,
     forward_signals: bool,
     provided: Option<PathBuf>,
+    waits: Option<Arc<Waits>>,
     no_input: bool,
     output_to_errors: bool,
 }
@@ -155,6 +158,7 @@ impl Launcher {
             netns: None,
             forward_signals: true,
             provided: None,
+            waits: None,
             no_input: false,
             output_to_errors: false,
         }
@@ -216,6 +220,12 @@ impl Launcher {
         self
     }
 
+    /// Waits of the program, and of all it starts, go by another clock than the machine's.
+    pub fn waits(mut self, waits: Option<Arc<Waits>>) -> Launcher {
+        self.waits = waits;
+        self
+    }
+
     /// Whether the program's standard input is empty (`/dev/null`) instead of the launcher's. Default: no.
     pub fn no_input(mut self, none: bool) -> Launcher {
         self.no_input = none;
@@ -272,6 +282,7 @@ impl Launcher {
                     host_network: self.host_network,
                     path_traps: !namespaces,
                     limit_carrier: carrier == Carrier::Limit,
+                    own_clock: self.waits.is_some(),
                 };
                 let mut plan = self.plan(&stack.id, tools.as_deref())?;
                 plan.filter = Some(filter::build(options));
@@ -307,6 +318,7 @@ impl Launcher {
                     may_mount: has_capability(CAP_SYS_ADMIN),
                     host_network: self.host_network,
                     keeper: started.keeper,
+                    waits: self.waits.clone(),
                 };
                 let mode = if namespaces {
                     Mode::Namespaces
@@ -817,6 +829,32 @@ impl Child {
             }
         }
         exit
+    }
+
+    /// Waits for the program and everything it started, but not longer than this; whether all have ended.
+    pub fn wait_all_for(&mut self, most: Duration) -> bool {
+        self.wait();
+        let began = Instant::now();
+        loop {
+            let left = most.saturating_sub(began.elapsed());
+            let Ok(left) = i32::try_from(left.as_millis()) else {
+                return false;
+            };
+            match sys::poll_in(&[self.control.as_fd()], Some(left)) {
+                Ok(events) if events[0] == 0 && left > 0 => {} // interrupted
+                Ok(events) if events[0] == 0 => return false,
+                Err(_) => return false,
+                Ok(_) => match receive_control(self.control.as_fd()) {
+                    Some((b'E', _)) | None => return true,
+                    Some(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Signals are this process's own from now on.
+    pub fn keep_signals(&mut self) {
+        self.forwarding = None;
     }
 }
 

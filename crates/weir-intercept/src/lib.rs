@@ -42,6 +42,7 @@ mod backend;
 pub mod control;
 mod filter;
 mod launcher;
+mod look;
 mod runtime;
 mod seccomp;
 mod signals;
@@ -50,6 +51,7 @@ mod supervisor;
 mod sys;
 pub mod task;
 pub mod transport;
+pub mod waits;
 
 pub use backend::{
     Backend, Errno, Node, NsId, PendingWriter, SocketGrant, SocketId, SocketOption, SocketRequest,

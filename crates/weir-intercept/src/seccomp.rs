@@ -35,6 +35,8 @@ pub(crate) enum Answer {
     Value(i64),
     /// Already answered, by a descriptor.
     Sent,
+    /// Answered later, when its wait is over ([`crate::waits`]).
+    Later,
 }
 
 /// The listener of one filter.
@@ -85,7 +87,7 @@ impl Listener {
             flags: 0,
         };
         match answer {
-            Ok(Answer::Sent) => return,
+            Ok(Answer::Sent | Answer::Later) => return,
             Ok(Answer::Continue) => {
                 response.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
             }

@@ -468,6 +468,81 @@ pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result
     Ok(set.iter().map(|p| p.revents).collect())
 }
 
+/// An epoll, close-on-exec.
+pub(crate) fn epoll_create() -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Adds a descriptor to an epoll, under a number.
+pub(crate) fn epoll_add(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    events: u32,
+    number: u64,
+) -> Result<(), Errno> {
+    let mut event = libc::epoll_event {
+        events,
+        u64: number,
+    };
+    // SAFETY: the event outlives the call.
+    check(unsafe {
+        libc::epoll_ctl(
+            epoll.as_raw_fd(),
+            libc::EPOLL_CTL_ADD,
+            fd.as_raw_fd(),
+            &mut event,
+        )
+    })?;
+    Ok(())
+}
+
+/// Takes a descriptor out of an epoll, if it is in there.
+pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
+    // SAFETY: for this operation the event may be null.
+    unsafe {
+        libc::epoll_ctl(
+            epoll.as_raw_fd(),
+            libc::EPOLL_CTL_DEL,
+            fd.as_raw_fd(),
+            std::ptr::null_mut(),
+        )
+    };
+}
+
+/// The numbers of descriptors that are ready, some of them if they are many.
+pub(crate) fn epoll_ready(epoll: BorrowedFd<'_>) -> Vec<u64> {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+    // SAFETY: there is room for as many events as told.
+    let count = unsafe {
+        libc::epoll_wait(
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            events.len() as i32,
+            0,
+        )
+    };
+    let count = usize::try_from(count).unwrap_or(0);
+    events[..count].iter().map(|event| event.u64).collect()
+}
+
+/// The time of a clock of the machine, ns.
+pub(crate) fn clock_time(clock: i32) -> Result<u64, Errno> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` has room.
+    check(unsafe { libc::clock_gettime(clock, &mut time) })?;
+    Ok((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64)
+}
+
+/// Takes what was told to a counter descriptor.
+pub(crate) fn take_wake(fd: BorrowedFd<'_>) {
+    // Nothing there is as good.
+    let _ = read(fd, &mut [0; 8]);
+}
+
 /// A counter descriptor used to wake a poll loop.
 pub(crate) fn event_fd() -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.

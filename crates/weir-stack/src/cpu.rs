@@ -253,6 +253,17 @@ impl<'g> Cx<'g> {
     }
 }
 
+/// Where [`Cpu::run_paced`] has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// To its end, or the stack was interrupted.
+    Done,
+    /// To the time at which it was to stop on the way.
+    Limit,
+    /// Somebody asked to be waited for.
+    Asked,
+}
+
 /// A stack CPU; see the module's head.
 pub struct Cpu {
     // In this order: what waits goes before the stack does.
@@ -333,22 +344,47 @@ impl Cpu {
     /// Runs the stack's virtual time up to `until` (ns of the stack's clock), or, without it, until
     /// no timer holds a packet any more. Returns early once the stack is interrupted.
     pub fn run_until(&mut self, until: Option<u64>) {
+        self.run_paced(until, None, || true);
+    }
+
+    /// As [`Cpu::run_until`], but stops at `limit` if that comes first, after the timers of that time, and
+    /// before the clock moves once `go_on` says no.
+    pub fn run_paced(
+        &mut self,
+        until: Option<u64>,
+        limit: Option<u64>,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Pause {
+        let limit = limit.unwrap_or(u64::MAX);
         loop {
             self.settle();
             if self.is_interrupted() {
-                return;
+                return Pause::Done;
             }
-            let next = self.stack.timers.next_time();
+            if !go_on() {
+                return Pause::Asked;
+            }
+            let (timers, clock) = (&self.stack.timers, &self.stack.clock);
+            let next = timers.next_time();
+            let next = match until {
+                Some(until) => next.filter(|next| *next <= until),
+                None => next.filter(|_| timers.packets_wait()),
+            };
             match (next, until) {
-                (Some(next), Some(until)) if next <= until => self.stack.clock.advance(next),
-                (_, Some(until)) => {
-                    self.stack.clock.advance(until);
-                    return;
+                (Some(next), _) if next <= limit => clock.advance(next),
+                (Some(_), _) => {
+                    clock.advance(limit);
+                    return Pause::Limit;
                 }
-                (Some(next), None) if self.stack.timers.packets_wait() => {
-                    self.stack.clock.advance(next);
+                (None, Some(until)) => {
+                    clock.advance(until.min(limit));
+                    return if limit <= until {
+                        Pause::Limit
+                    } else {
+                        Pause::Done
+                    };
                 }
-                (_, None) => return,
+                (None, None) => return Pause::Done,
             }
         }
     }

@@ -50,6 +50,9 @@ pub enum Command {
     after_help = "DEV is `dev` (in the initial namespace) or `netns/dev`. FILE is pcap or pcapng, \
 gzip too; `-` is standard input or output. A script is any program; a file that is not executable is \
 run by `sh`, and `-` is a script on standard input, run by `sh -s`. It finds `weir` without a PATH to it. \
+When all its programs wait, the clock moves to where the first wait ends: `sleep 5` plays five seconds and takes no \
+time. Programs still read the machine's clock. What it leaves in the background acts while the rest is played, \
+and up to five seconds of the clock longer. \
 What it prints goes to standard error where a capture or the JSON goes to standard output.\n\nSPEC is key=value pairs parted by commas, all optional: proto (udp, tcp), rate (frames a second, or \
 bits with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean lengths of times with frames \
 and of silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: \
@@ -77,6 +80,10 @@ pub struct Run {
     /// Stop the clock here (`5s`, `300ms`, `2m`) instead of when all packets have left.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Time>,
+    /// Move the clock by `weir play` and after the script alone. Else what the script's programs sleep, and
+    /// the time-outs they wait for, pass on this clock, as soon as nothing else can happen.
+    #[arg(long)]
+    pub frozen_clock: bool,
     /// Write the report as JSON; `-` is standard output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The captures of a run: frames that come in at devices at their times, and files of what leaves.
 //!
-//! Time 0 of the stack's clock is the first frame of all captures; time stamps written are that
-//! frame's time plus the clock. Generators count from time 0. Devices are looked up when time first moves, so the script makes them.
+//! Captures and generators begin when time first moves, and all their devices are there: the script makes
+//! them. That is time 0 of the clock, unless clients slept before there were devices. The first frame of
+//! all captures comes then, and time stamps written are that frame's time plus the clock.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,8 +33,9 @@ pub type Errors = Arc<Mutex<Vec<String>>>;
 /// A capture, or a generator, that plays into a device.
 struct Input {
     reader: Box<dyn Source>,
-    /// The stamp of time 0.
+    /// The stamp of a frame that comes when inputs begin, and the clock's time then.
     zero: u64,
+    begun: u64,
     frame: Frame,
     device: DeviceKey,
     played: Arc<Mutex<Played>>,
@@ -87,6 +89,7 @@ impl Input {
             .frame
             .time_ns
             .saturating_sub(self.zero)
+            .saturating_add(self.begun)
             .max(stack.clock.now());
         stack.arm(time, Holds::Packet, Box::new(move |cx| self.arrive(cx)));
     }
@@ -312,6 +315,7 @@ impl Playback {
         let Some(waiting) = self.waiting.take() else {
             return Ok(());
         };
+        let begun = engine.stack.clock.now();
         for (device, (name, reader, frame)) in inputs.iter().zip(waiting.inputs) {
             let played = Arc::new(Mutex::new(Played::default()));
             self.inputs
@@ -319,6 +323,7 @@ impl Playback {
             let input = Input {
                 reader: Box::new(reader),
                 zero: engine.stack.clock.epoch_ns(),
+                begun,
                 frame,
                 device: device.key,
                 played,
@@ -342,6 +347,7 @@ impl Playback {
             let input = Input {
                 reader: Box::new(generator),
                 zero: 0,
+                begun,
                 frame,
                 device: device.key,
                 played,

@@ -37,11 +37,13 @@ const MODE_U: Options = Options {
     host_network: false,
     path_traps: false,
     limit_carrier: false,
+    own_clock: false,
 };
 const MODE_A: Options = Options {
     host_network: false,
     path_traps: true,
     limit_carrier: true,
+    own_clock: false,
 };
 
 fn ask(options: Options, call: c_long, args: [u64; 6]) -> u32 {
@@ -119,4 +121,32 @@ fn modes_differ() {
     assert_eq!(unshare(MODE_U, libc::CLONE_NEWNS), ALLOW);
     assert_eq!(unshare(MODE_A, libc::CLONE_NEWNS), NOTIFY);
     assert_eq!(unshare(MODE_U, libc::CLONE_NEWNET), NOTIFY);
+}
+
+#[test]
+fn waits_for_some_time_stop_under_a_clock_of_its_own() {
+    let own = Options {
+        own_clock: true,
+        ..MODE_U
+    };
+    let wait = libc::FUTEX_WAIT as u64;
+    let wake = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64;
+    for (call, args, stops) in [
+        (libc::SYS_nanosleep, [1, 0, 0, 0, 0, 0], true),
+        (libc::SYS_clock_nanosleep, [1, 1, 1, 0, 0, 0], true),
+        (libc::SYS_ppoll, [1, 1, 1, 0, 0, 0], true),
+        (libc::SYS_ppoll, [1, 1, 0, 0, 0, 0], false),
+        (libc::SYS_pselect6, [1, 0, 0, 0, 1, 0], true),
+        (libc::SYS_pselect6, [1, 0, 0, 0, 0, 0], false),
+        (libc::SYS_epoll_pwait, [3, 1, 1, 5, 0, 0], true),
+        (libc::SYS_epoll_pwait, [3, 1, 1, 0, 0, 0], false),
+        (libc::SYS_epoll_pwait, [3, 1, 1, u64::MAX, 0, 0], false),
+        (libc::SYS_futex, [1, wait, 0, 1, 0, 0], true),
+        (libc::SYS_futex, [1, wait, 0, 0, 0, 0], false),
+        (libc::SYS_futex, [1, wake, 1, 1, 0, 0], false),
+    ] {
+        assert_eq!(ask(MODE_U, call, args), ALLOW, "{call} {args:?}");
+        let expected = if stops { NOTIFY } else { ALLOW };
+        assert_eq!(ask(own, call, args), expected, "{call} {args:?}");
+    }
 }

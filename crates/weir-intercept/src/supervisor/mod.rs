@@ -5,7 +5,7 @@
 //! (what is sent and received where the answer must be there at once), [`namespace`]
 //! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`nsfs`] (`statfs` and ioctls of
 //! namespace files), [`path`] (what calls with a path mean), [`served`] (`/proc/sys/net`, `/proc/net`,
-//! `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`).
+//! `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`), [`wait`] (waits for some time).
 //!
 //! The thread takes one call at a time. Everything about an open file of a client is looked up by
 //! its (device, inode), never by its number, which may have been closed, duplicated or reused.
@@ -22,12 +22,14 @@ mod refuse;
 mod served;
 mod socket;
 mod traffic;
+mod wait;
 
 use crate::backend::{Backend, Errno, NsId, StackInfo};
 use crate::runtime::Runtime;
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
 use crate::task::{Carrier, Tasks, process_of};
+use crate::waits::Waits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,12 +65,14 @@ pub(crate) struct Setup {
     pub(crate) host_network: bool,
     /// The process everything of the launch descends from.
     pub(crate) keeper: u32,
+    /// Where the stack's clock is not the machine's.
+    pub(crate) waits: Option<Arc<Waits>>,
 }
 
 /// The supervisor of one launch.
 pub(crate) struct Supervisor {
     setup: Setup,
-    listener: Listener,
+    listener: Arc<Listener>,
     backend: Arc<dyn Backend>,
     stop: OwnedFd,
     tasks: Tasks,
@@ -94,6 +98,10 @@ impl Supervisor {
     ) -> Result<Supervisor, Errno> {
         let tasks = Tasks::of_launch(setup.carrier, setup.keeper, setup.start_in, &setup.runtime);
         backend.hold(setup.launch, setup.start_in);
+        let listener = Arc::new(listener);
+        if let Some(waits) = &setup.waits {
+            waits.attach(&listener)?;
+        }
         Ok(Supervisor {
             setup,
             listener,
@@ -112,8 +120,15 @@ impl Supervisor {
     /// Serves until every program under the filter has ended, or the launcher says stop.
     pub(crate) fn run(mut self) {
         let mut last_look = Instant::now();
+        let waits = self.setup.waits.clone();
+        let mut last_care = last_look;
+        let of_waits = waits.as_ref().and_then(|waits| waits.descriptors());
         loop {
             let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
+            if let Some((bell, ready)) = &of_waits {
+                fds.extend([bell.as_fd(), ready.as_fd()]);
+            }
+            let first_watched = fds.len();
             let watched: Vec<NsId> = self
                 .held
                 .iter()
@@ -129,7 +144,13 @@ impl Supervisor {
             if !lingering {
                 last_look = Instant::now();
             }
-            let timeout = lingering.then_some(LINGER_MS);
+            let care = waits.as_ref().and_then(|waits| waits.care_interval());
+            let care_ms = care.map(|interval| interval.as_millis() as i32);
+            let timeout = lingering
+                .then_some(LINGER_MS)
+                .into_iter()
+                .chain(care_ms)
+                .min();
             let Ok(events) = sys::poll_in(&fds, timeout) else {
                 break;
             };
@@ -148,9 +169,22 @@ impl Supervisor {
             if events[refused..].iter().any(|&event| event != 0) {
                 self.refused.serve();
             }
+            if let (Some(waits), Some((bell, _))) = (&waits, &of_waits) {
+                if events[3] != 0 {
+                    waits.take_ready();
+                }
+                if care.is_some_and(|interval| last_care.elapsed() >= interval) {
+                    waits.take_care();
+                    last_care = Instant::now();
+                }
+                if events[2] != 0 {
+                    sys::take_wake(bell.as_fd());
+                    self.answer_question();
+                }
+            }
             let ended: BTreeSet<NsId> = watched
                 .into_iter()
-                .zip(&events[2..refused])
+                .zip(&events[first_watched..refused])
                 .filter(|(_, event)| **event != 0)
                 .map(|(ns, _)| ns)
                 .collect();
@@ -228,6 +262,14 @@ impl Supervisor {
             // The timer slack carries the namespace.
             libc::SYS_prctl => Ok(Answer::Value(0)),
 
+            libc::SYS_nanosleep
+            | libc::SYS_clock_nanosleep
+            | libc::SYS_ppoll
+            | libc::SYS_pselect6
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2
+            | libc::SYS_futex => self.wait(call),
+
             libc::SYS_socket => self.socket(call),
             libc::SYS_bind => self.bind(call),
             libc::SYS_listen => self.listen(call),
@@ -269,6 +311,7 @@ impl Supervisor {
             libc::SYS_rmdir => self.unlink(call, HERE, first, libc::AT_REMOVEDIR),
             libc::SYS_unlink => self.unlink(call, HERE, first, 0),
             libc::SYS_rename => self.rename(call, (HERE, first), (HERE, second)),
+            libc::SYS_poll | libc::SYS_select | libc::SYS_epoll_wait => self.wait(call),
             _ => Ok(Answer::Continue),
         }
     }
@@ -309,6 +352,14 @@ impl Supervisor {
     /// The process of a calling thread.
     fn process(&self, call: &Call) -> u32 {
         process_of(call.tid).unwrap_or(call.tid)
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if let Some(waits) = &self.setup.waits {
+            waits.end();
+        }
     }
 }
 

@@ -7,16 +7,18 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_intercept::{Launcher, Runtime};
+use weir_intercept::waits::Waits;
+use weir_intercept::{Child, Launcher, Runtime};
 use weir_stack::{Config, Stack};
 
 use super::files::{self, ReportFile};
 use super::progress::{Interruption, Progress};
 use super::{FAILED, mode_of, own_program};
 use crate::cli::{DeviceGenerator, Run};
-use crate::engine::Engine;
+use crate::engine::{Engine, Goal};
 use crate::playback::Playback;
 use crate::report;
 use crate::report::units::Style;
@@ -24,7 +26,8 @@ use crate::report::units::Style;
 /// The status of a script that SIGINT ended, and of a run that it interrupted.
 const INTERRUPTED: u8 = 130;
 
-/// How long processes that a script left in the background are waited for.
+/// How long processes that a script left in the background are waited for: until they sleep, of the machine's
+/// time; while they sleep and no packet is under way, of the stack's.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Runs the script, plays what is left, reports.
@@ -58,7 +61,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
     let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
-    let status = run_script(args, &engine)?;
+    let (status, leftovers) = run_script(args, &engine)?;
     if status == INTERRUPTED {
         engine.stack.interrupt.store(true, Relaxed);
     } else if status != 0 {
@@ -67,6 +70,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
             "weir: {} ended with status {status}; nothing was played after it",
             name(args)
         );
+        drop(leftovers);
         engine.stop();
         engine.finish();
         return Ok(ExitCode::from(status));
@@ -74,11 +78,13 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     engine.settle_sysctls();
     let until = args.until.map(|time| time.0);
     let progress = Progress::start(&engine.stack, until);
-    let played = engine.play(until);
+    let grace = engine.stack.clock.now() + LEFTOVERS.as_nanos() as u64;
+    let played = engine.play(until.map_or(Goal::Packets(Some(grace)), Goal::Until), false);
     let partial = interruption.has_come();
     drop(progress);
     let mut report = report::collect(&engine, engine.recording());
     report.partial = partial;
+    drop(leftovers);
     engine.stop();
     let finished = engine.finish();
     played?;
@@ -144,12 +150,42 @@ fn program(args: &Run) -> (OsString, Vec<OsString>) {
     }
 }
 
-fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<u8, String> {
+/// Moves the clock as the script's programs wait for it, until it is dropped.
+struct Follower(Arc<Waits>, Option<JoinHandle<()>>);
+
+impl Follower {
+    fn start(engine: &Arc<Engine>, waits: &Arc<Waits>) -> Self {
+        let engine = engine.clone();
+        let thread = std::thread::Builder::new().name("clock".into());
+        // Without the thread programs sleep by the machine's clock.
+        let thread = thread.spawn(move || engine.follow()).ok();
+        if thread.is_none() {
+            waits.release();
+        }
+        Self(waits.clone(), thread)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.unfollow();
+        if let Some(thread) = self.1.take() {
+            // It cannot fail but by a panic, which has been shown.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs the script; answers its status, and what it has left in the background, which goes on as long as
+/// the value is there: an `ip monitor &` sees what is played.
+fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<(u8, Option<Child>), String> {
     let (program, arguments) = program(args);
+    let waits = (!args.frozen_clock).then(|| engine.take_waits());
     let launched = Launcher::new(&program, arguments)
         .mode(mode_of(args.client.mode))
         .host_network(args.client.host_network)
         .provide(own_program())
+        .waits(waits.clone())
         // A capture there is for the stack alone, and so is what reads one.
         .no_input(
             args.inputs
@@ -160,28 +196,20 @@ fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<u8, String> {
         .spawn(engine.clone());
     match launched {
         Ok(mut child) => {
+            let followed = waits.as_ref().map(|waits| Follower::start(engine, waits));
             let status = child.wait().code();
-            // What the script left in the background is waited for a while, and then goes on as long
-            // as the stack is there: an `ip monitor &` sees what is played.
-            let (ended, all_ended) = std::sync::mpsc::channel();
-            let wait = move || {
-                child.wait_all();
-                drop(child);
-                // Nobody waits any more: fine as well.
-                let _ = ended.send(());
-            };
-            let waiting = std::thread::Builder::new()
-                .name("leftovers".into())
-                .spawn(wait);
-            if waiting.is_ok() {
-                let _ = all_ended.recv_timeout(LEFTOVERS);
+            drop(followed);
+            child.keep_signals();
+            match waits {
+                Some(_) => drop(engine.wait_for_clients()),
+                None => drop(child.wait_all_for(LEFTOVERS)),
             }
-            Ok(u8::try_from(status).unwrap_or(u8::MAX))
+            Ok((u8::try_from(status).unwrap_or(u8::MAX), Some(child)))
         }
         Err(error) => {
             let status = error.exit_code();
             eprintln!("weir: {error}");
-            Ok(u8::try_from(status).unwrap_or(FAILED))
+            Ok((u8::try_from(status).unwrap_or(FAILED), None))
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Engine, lock};
+use super::{Engine, Goal, lock};
 use crate::report;
 use crate::report::units::Style;
 
@@ -46,6 +46,7 @@ fn play(engine: &Engine, until: Option<u64>) -> Result<Value, String> {
     if !engine.stack.clock.is_virtual() {
         return Err("the stack runs in real time: there is nothing to play".into());
     }
-    engine.play(until)?;
+    let goal = until.map_or(Goal::Packets(None), Goal::Until);
+    engine.play(goal, true)?;
     Ok(json!({ "now": engine.stack.clock.now() }))
 }

@@ -7,6 +7,7 @@ mod command;
 mod files;
 mod proc_net;
 mod socket;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -27,6 +28,8 @@ use weir_stack::{Cpu, Namespace, Protocol, Stack};
 use crate::playback::{Finished, Playback};
 use crate::report::Recording;
 use socket::Socket;
+pub use time::Goal;
+use time::Time;
 
 /// The netlink protocol with a number.
 fn protocol_of(number: i32) -> Option<Protocol> {
@@ -62,6 +65,7 @@ pub struct Engine {
     holds: Mutex<BTreeSet<(u64, u32)>>,
     last_socket: AtomicU64,
     stopping: AtomicBool,
+    time: Time,
     /// New filters are acknowledged, and nothing else is done: what the sockets alone cost, for
     /// `weir bench rules`.
     pub acknowledge_only: AtomicBool,
@@ -121,6 +125,7 @@ impl Engine {
             holds: Mutex::default(),
             last_socket: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            time: Time::default(),
             acknowledge_only: AtomicBool::new(false),
             me: me.clone(),
         })
@@ -176,17 +181,23 @@ impl Engine {
         self.recording.get()
     }
 
-    /// Lets virtual time go on, captures and all.
-    pub fn play(&self, until: Option<u64>) -> Result<(), String> {
+    /// Lets virtual time go on, captures and all; `on_request` of a client or at the run's end.
+    pub fn play(&self, goal: Goal, on_request: bool) -> Result<(), String> {
         self.end_dead_captures();
-        lock(&self.playback).start(self)?;
+        self.begin_playback()?;
+        self.drive(goal, on_request);
+        Ok(())
+    }
+
+    /// Lets captures begin, where they have not.
+    fn begin_playback(&self) -> Result<(), String> {
+        let begun = lock(&self.playback).start(self);
         self.recording.get_or_init(|| {
             let recording = Recording::default();
             recording.start(&self.stack);
             recording
         });
-        self.cpu().run_until(until);
-        Ok(())
+        begun
     }
 
     /// Ends live captures whose reader is gone, so that its pipe closes.
@@ -281,7 +292,8 @@ impl Backend for Engine {
             engine: self.me.clone(),
             process: request.process,
         };
-        let (socket, woken) = Socket::new(transport::Connection::new(daemon_end), |waker| {
+        let (wire, told) = (transport::Connection::new(daemon_end), self.time.told());
+        let (socket, woken) = Socket::new(wire, told.clone(), |waker| {
             let (stack, client) = (&self.stack, Box::new(client));
             Connection::open(stack, &ns, protocol, portid, client, Some(waker))
         })?;

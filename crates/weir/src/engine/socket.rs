@@ -7,8 +7,9 @@
 //! send buffer (back-pressure), and a dump waits with a few datagrams of memory.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,6 +26,12 @@ fn is_filter(datagram: &[u8]) -> bool {
     first.is_some_and(|message| message.header.ty == weir_netlink::rtm::NEWTFILTER)
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+}
+
 /// A client's socket, from the stack's side.
 pub struct Socket {
     /// The wire.
@@ -34,6 +41,8 @@ pub struct Socket {
     mailbox: Arc<Mailbox>,
     /// Held while datagrams leave, so that they leave in order.
     leaving: Mutex<()>,
+    /// Counts datagrams that clients were sent.
+    told: Arc<AtomicU64>,
     /// Wakes the serving thread when a datagram could not leave at once.
     wake: PipeWriter,
     ns: NsId,
@@ -48,6 +57,7 @@ impl Socket {
     /// Makes the socket; [`Socket::serve`] runs it. `connect` gets the mailbox's waker.
     pub fn new(
         wire: transport::Connection,
+        told: Arc<AtomicU64>,
         connect: impl FnOnce(weir_stack::notify::Waker) -> Connection,
     ) -> std::io::Result<(Arc<Self>, PipeReader)> {
         let (reader, writer) = std::io::pipe()?;
@@ -68,6 +78,7 @@ impl Socket {
                 connection: Mutex::new(connection),
                 mailbox,
                 leaving: Mutex::new(()),
+                told,
                 wake: writer,
                 ns,
                 protocol,
@@ -96,6 +107,13 @@ impl Socket {
         &self.mailbox
     }
 
+    /// Whether more is to be sent as soon as the client has room; false while a request is served.
+    pub fn has_more(&self) -> bool {
+        let connection = self.connection.try_lock();
+        let dumping = connection.is_ok_and(|connection| connection.is_dumping());
+        dumping || self.mailbox.octets() > 0
+    }
+
     fn wake(&self) {
         // A full pipe wakes as well as one more byte would.
         let _ = (&self.wake).write(&[0]);
@@ -111,7 +129,9 @@ impl Socket {
         let _order = lock(&self.leaving);
         while let Some(datagram) = self.mailbox.take() {
             match self.wire.send(&datagram) {
-                Ok(()) => {}
+                Ok(()) => {
+                    self.told.fetch_add(1, SeqCst);
+                }
                 Err(weir_intercept::Errno(libc::EAGAIN)) => {
                     self.mailbox.put_back(datagram);
                     return false;
@@ -128,6 +148,7 @@ impl Socket {
     pub fn serve_present(&self, engine: &Engine, buffer: &mut Vec<u8>, most: u64) -> Option<u64> {
         let mut served = 0;
         loop {
+            let _serving = engine.time.serving();
             let mut connection = lock(&self.connection);
             let flushed = self.flush();
             if connection.is_dumping() && flushed {

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls that wait for some time, where the stack's clock is not the machine's ([`crate::waits`]).
+//!
+//! What cannot be read, or is not valid, is the kernel's to refuse; so are waits of this program's own
+//! (`weir capture` looks after its capture now and then), and descriptors beyond [`MOST`].
+use super::{Handled, Supervisor};
+use crate::backend::Errno;
+use crate::look;
+use crate::seccomp::{Answer, Call};
+use crate::sys;
+use crate::waits::{Futex, Span, Wait};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+
+const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
+/// From here on a wait counts as one without end (`sleep infinity` waits for 24 days at a time).
+const ENDLESS: u64 = 20 * 24 * 3600 * SECOND;
+/// Most descriptors one call may wait for here.
+const MOST: usize = 256;
+/// Size of a struct pollfd, and where the events that came are in it.
+const POLLFD: usize = 8;
+const REVENTS: usize = 6;
+
+/// What a call waits for, beside time.
+#[derive(Default)]
+struct Wanted {
+    /// Descriptors and events.
+    descriptors: Vec<(i32, u32)>,
+    futex: Option<Futex>,
+    mask: Option<u64>,
+    writes: Vec<(u64, Vec<u8>)>,
+}
+
+impl Supervisor {
+    /// A call with a time-out.
+    pub(super) fn wait(&mut self, call: &Call) -> Handled {
+        let Some(waits) = self.setup.waits.clone() else {
+            return Ok(Answer::Continue);
+        };
+        let noted = self.waiting(call).is_some_and(|wait| waits.note(wait));
+        Ok(if noted {
+            Answer::Later
+        } else {
+            Answer::Continue
+        })
+    }
+
+    fn waiting(&self, call: &Call) -> Option<Wait> {
+        let name = fs::read_to_string(format!("/proc/{}/comm", call.tid)).ok()?;
+        if name.trim_end() == "weir" {
+            return None;
+        }
+        let (span, wanted) = wanted(call).ok()??;
+        if span.length == 0 || span.length >= ENDLESS {
+            return None;
+        }
+        let process = self.process(call);
+        let descriptors = duplicates(process, &wanted.descriptors).ok()?;
+        let futex = matches!(call.number, libc::SYS_futex);
+        Some(Wait {
+            call: *call,
+            process,
+            span,
+            descriptors,
+            futex: wanted.futex,
+            mask: wanted.mask,
+            writes: wanted.writes,
+            result: if futex {
+                Err(Errno(libc::ETIMEDOUT))
+            } else {
+                Ok(0)
+            },
+        })
+    }
+
+    /// Answers whoever keeps the clock whether all programs wait.
+    pub(super) fn answer_question(&self) {
+        let Some(waits) = &self.setup.waits else {
+            return;
+        };
+        let Some(question) = waits.question() else {
+            return;
+        };
+        let processes = self.all_wait();
+        let all_wait = processes.is_some();
+        waits.answer(question, all_wait, &processes.unwrap_or_default());
+    }
+
+    /// The processes, if all of them wait ([`crate::waits`] says why two looks).
+    fn all_wait(&self) -> Option<Vec<u32>> {
+        let waits = self.setup.waits.as_ref()?;
+        if waits.take_care() {
+            return None;
+        }
+        let trapped = waits.threads();
+        let first = look::below(self.setup.keeper)?;
+        let rest = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
+            thread.rests(trapped.contains(&tid))
+        };
+        if !first.iter().all(rest) || look::below(self.setup.keeper)? != first {
+            return None;
+        }
+        let (_, ready) = waits.descriptors()?;
+        let mut fds = vec![self.listener.as_fd(), ready.as_fd()];
+        fds.extend(self.refused.fds());
+        let events = sys::poll_in(&fds, Some(0)).ok()?;
+        // The listener hangs up when nobody is left.
+        let quiet = events.iter().all(|event| event & libc::POLLIN == 0);
+        quiet.then(|| first.keys().map(|(process, _)| *process).collect())
+    }
+}
+
+/// How long a call waits and for what; `None` for one that is the kernel's.
+fn wanted(call: &Call) -> Result<Option<(Span, Wanted)>, Errno> {
+    let tid = call.tid;
+    let [first, second, third, fourth, fifth, sixth] = call.args;
+    let mut wanted = Wanted::default();
+    let span = match call.number {
+        libc::SYS_nanosleep => relative(tid, first)?,
+        libc::SYS_clock_nanosleep => {
+            let clock = call.int(0);
+            if !is_clock(clock) {
+                return Ok(None); // of processor time
+            }
+            if call.int(1) & libc::TIMER_ABSTIME != 0 {
+                absolute(tid, third, clock)?
+            } else {
+                relative(tid, third)?
+            }
+        }
+        libc::SYS_ppoll => {
+            wanted.poll(tid, first, second)?;
+            wanted.mask = mask(tid, fourth, fifth)?;
+            wanted.writes.push((third, vec![0; 16]));
+            relative(tid, third)?
+        }
+        libc::SYS_pselect6 => {
+            wanted.select(tid, call.int(0), [second, third, fourth])?;
+            if sixth != 0 {
+                let pair: [u8; 16] = sys::read_array(tid, sixth)?;
+                wanted.mask = mask(tid, word(&pair, 0), word(&pair, 8))?;
+            }
+            wanted.writes.push((fifth, vec![0; 16]));
+            relative(tid, fifth)?
+        }
+        libc::SYS_epoll_pwait => {
+            wanted.descriptors.push((call.int(0), libc::POLLIN as u32));
+            wanted.mask = mask(tid, fifth, sixth)?;
+            milliseconds(call.int(3))
+        }
+        libc::SYS_epoll_pwait2 => {
+            wanted.descriptors.push((call.int(0), libc::POLLIN as u32));
+            wanted.mask = mask(tid, fifth, sixth)?;
+            relative(tid, fourth)?
+        }
+        libc::SYS_futex => {
+            let value = third as u32;
+            let futex = Futex {
+                address: first,
+                value,
+            };
+            if u32::from_ne_bytes(sys::read_array(tid, first)?) != value {
+                return Ok(None);
+            }
+            wanted.futex = Some(futex);
+            let operation = call.int(1);
+            if operation & !libc::FUTEX_PRIVATE_FLAG == libc::FUTEX_WAIT {
+                relative(tid, fourth)?
+            } else if operation & libc::FUTEX_CLOCK_REALTIME != 0 {
+                absolute(tid, fourth, libc::CLOCK_REALTIME)?
+            } else {
+                absolute(tid, fourth, libc::CLOCK_MONOTONIC)?
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll => {
+            wanted.poll(tid, first, second)?;
+            milliseconds(call.int(2))
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select => {
+            wanted.select(tid, call.int(0), [second, third, fourth])?;
+            wanted.writes.push((fifth, vec![0; 16]));
+            let pair: [u8; 16] = sys::read_array(tid, fifth)?;
+            match (word(&pair, 0), word(&pair, 8).checked_mul(1_000)) {
+                (seconds, Some(nanoseconds)) => span_of(seconds, nanoseconds, SECOND)?,
+                _ => return Ok(None),
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_wait => {
+            wanted.descriptors.push((call.int(0), libc::POLLIN as u32));
+            milliseconds(call.int(3))
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some((span, wanted)))
+}
+
+impl Wanted {
+    /// Notes an array of struct pollfd, and how it looks when time is up.
+    fn poll(&mut self, tid: u32, address: u64, count: u64) -> Result<(), Errno> {
+        let count = usize::try_from(count).ok().filter(|count| *count <= MOST);
+        let count = count.ok_or(Errno(libc::EINVAL))?;
+        let mut array = vec![0; count * POLLFD];
+        if count > 0 && sys::read_memory(tid, address, &mut array)? < array.len() {
+            return Err(Errno(libc::EFAULT));
+        }
+        for entry in array.chunks_exact_mut(POLLFD) {
+            let fd = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
+            let events = u16::from_ne_bytes([entry[4], entry[5]]);
+            if fd >= 0 {
+                self.descriptors.push((fd, events.into()));
+            }
+            entry[REVENTS..].fill(0);
+        }
+        self.writes.push((address, array));
+        Ok(())
+    }
+
+    /// Notes the three sets of `select`: for reading, writing, and exceptions.
+    fn select(&mut self, tid: u32, count: i32, sets: [u64; 3]) -> Result<(), Errno> {
+        let count = usize::try_from(count).map_err(|_| Errno(libc::EINVAL))?;
+        if count > 1 << 16 {
+            return Err(Errno(libc::EINVAL));
+        }
+        // The kernel reads and writes whole words.
+        let length = count.div_ceil(64) * 8;
+        let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+        for (address, events) in sets.into_iter().zip(events) {
+            if address == 0 || length == 0 {
+                continue;
+            }
+            let mut set = vec![0; length];
+            if sys::read_memory(tid, address, &mut set)? < length {
+                return Err(Errno(libc::EFAULT));
+            }
+            let chosen = |fd: &usize| set[fd / 8] >> (fd % 8) & 1 == 1;
+            let chosen = (0..count).filter(chosen);
+            self.descriptors
+                .extend(chosen.map(|fd| (fd as i32, events as u32)));
+            self.writes.push((address, vec![0; length]));
+        }
+        Ok(())
+    }
+}
+
+/// Duplicates of descriptors of a process, each with its events.
+fn duplicates(process: u32, wanted: &[(i32, u32)]) -> Result<Vec<(OwnedFd, u32)>, Errno> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    if wanted.len() > MOST {
+        return Err(Errno(libc::EMFILE));
+    }
+    let process = sys::pidfd_open(process)?;
+    let duplicate = |&(fd, events): &(i32, u32)| {
+        sys::pidfd_getfd(process.as_fd(), fd).map(|duplicate| (duplicate, events))
+    };
+    wanted.iter().map(duplicate).collect()
+}
+
+/// Whether a clock is one that goes on by itself.
+fn is_clock(clock: i32) -> bool {
+    const CLOCKS: [i32; 4] = [
+        libc::CLOCK_REALTIME,
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_BOOTTIME,
+        libc::CLOCK_TAI,
+    ];
+    CLOCKS.contains(&clock)
+}
+
+fn word(bytes: &[u8; 16], at: usize) -> u64 {
+    let word = bytes[at..].first_chunk();
+    word.map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+/// The signal mask of a call, if it names one.
+fn mask(tid: u32, address: u64, size: u64) -> Result<Option<u64>, Errno> {
+    match (address, size) {
+        (0, _) => Ok(None),
+        (_, 8) => Ok(Some(u64::from_ne_bytes(sys::read_array(tid, address)?))),
+        _ => Err(Errno(libc::EINVAL)),
+    }
+}
+
+/// Seconds, and nanoseconds below `bound`, as a span.
+fn span_of(seconds: u64, nanoseconds: u64, bound: u64) -> Result<Span, Errno> {
+    if seconds > i64::MAX as u64 || nanoseconds >= bound {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(Span {
+        length: seconds.saturating_mul(SECOND).saturating_add(nanoseconds),
+        absolute: None,
+        coarse: false,
+    })
+}
+
+/// A span of a struct timespec.
+fn relative(tid: u32, address: u64) -> Result<Span, Errno> {
+    let pair: [u8; 16] = sys::read_array(tid, address)?;
+    span_of(word(&pair, 0), word(&pair, 8), SECOND)
+}
+
+/// What is left until a struct timespec of a clock.
+fn absolute(tid: u32, address: u64, clock: i32) -> Result<Span, Errno> {
+    let deadline = relative(tid, address)?.length;
+    let left = deadline.saturating_sub(sys::clock_time(clock)?);
+    Ok(Span {
+        length: rounded(left),
+        absolute: Some((clock, deadline)),
+        coarse: false,
+    })
+}
+
+fn milliseconds(count: i32) -> Span {
+    Span {
+        length: u64::try_from(count).unwrap_or(0) * MILLISECOND,
+        absolute: None,
+        coarse: true,
+    }
+}
+
+/// A time rounded up to half a hundredth of its power of ten (125 ms, 1.25 s, 60 s), at least to a millisecond.
+fn rounded(time: u64) -> u64 {
+    let mut power = 1;
+    while time / power >= 10 {
+        power *= 10;
+    }
+    // Up to the next power the same unit serves, which divides it.
+    let unit = (power / 20).max(MILLISECOND);
+    time.div_ceil(unit).saturating_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_deadline_is_rounded() {
+        for (time, expected) in [
+            (0, 0),
+            (1, MILLISECOND),
+            (199_940_000, 200 * MILLISECOND),
+            (124_100_000, 125 * MILLISECOND),
+            (12_900_000, 13 * MILLISECOND),
+            (999_999_999, SECOND),
+            (1_249_900_000, 1_250 * MILLISECOND),
+            (59_999_000_000, 60 * SECOND),
+            (999_000_000_000, 1_000 * SECOND),
+        ] {
+            assert_eq!(rounded(time), expected, "{time}");
+        }
+    }
+}
