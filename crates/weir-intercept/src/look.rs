@@ -59,7 +59,7 @@ fn parse(status: &str) -> Option<Thread> {
     (thread.state != 0).then_some(thread)
 }
 
-/// All threads of all processes below one, by process and thread; `None` if some of them came or went.
+/// All threads of all processes below one that has a single thread, by process and thread; `None` if some of them came or went.
 pub(crate) fn below(root: u32) -> Option<BTreeMap<(u32, u32), Thread>> {
     let mut found = BTreeMap::new();
     let mut processes = children(root, root)?;
@@ -99,10 +99,11 @@ mod tests {
             .arg("60")
             .spawn()
             .unwrap();
-        let found = below(std::process::id());
+        let found = children(std::process::id(), crate::sys::thread_id());
+        let below = below(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        // Other tests make processes as well.
-        assert!(found.is_none_or(|found| found.contains_key(&(child.id(), child.id()))));
+        assert_eq!(found, Some(vec![child.id()]));
+        assert!(below.is_some_and(|below| below.is_empty()));
     }
 }
