@@ -13,7 +13,8 @@
 //!
 //! Who may connect: whom the file's mode lets (0600 unless changed), and then only the daemon's own
 //! user or root, since supervisor and daemon both read the clients' `/proc` and the stack's
-//! directory.
+//! directory. A client in turn takes only a daemon of its own user or of root: others may have put a socket
+//! there for it to find.
 //!
 //! A connection that ends voids the holds of its launches. A daemon that ends makes
 //! every further call `ECONNREFUSED`; the clients' netlink sockets read end of file.
@@ -155,13 +156,16 @@ pub struct Server {
 
 impl Server {
     /// Listens on a path. A socket file that a dead daemon left is replaced; a live one is
-    /// `AddrInUse`; any other file there is an error and stays.
+    /// `AddrInUse`; any other file there is `AlreadyExists` and stays.
     pub fn bind(path: &Path, backend: Arc<dyn Backend>) -> io::Result<Server> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let stale = fs::symlink_metadata(path)?.file_type().is_socket()
-                    && UnixStream::connect(path)
-                        .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+                if !fs::symlink_metadata(path)?.file_type().is_socket() {
+                    let text = "a file that is no socket is there";
+                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+                }
+                let stale = UnixStream::connect(path)
+                    .is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
                 if !stale {
                     return Err(error);
                 }
@@ -313,6 +317,11 @@ impl Client {
     /// Connects to the control socket at a path.
     pub fn connect(path: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(path)?;
+        let owner = sys::peer_uid(stream.as_fd()).map_err(into_io)?;
+        if owner != 0 && owner != sys::effective_uid() {
+            let text = format!("the stack there is another user's ({owner})");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
         let refused = || {
             let text = "the stack closed the connection (another user's?)";
             io::Error::new(io::ErrorKind::PermissionDenied, text)

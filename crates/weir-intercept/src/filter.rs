@@ -8,8 +8,14 @@
 //! the filter, fail with `ENOSYS`, as on a kernel without them; so does `clone3`, whose flags
 //! a filter cannot see: libraries fall back to `clone`.
 //!
+//! Calls that would reach the host beyond its networks (modules, BPF programs, keys, clocks) fail as for a
+//! process without capabilities. [`calls`] lists every call of x86-64 with the reason for what becomes of it;
+//! calls newer than that list fail with `ENOSYS`.
+//!
 //! A filter sees the arguments as numbers, never memory. Paths are therefore judged by the
 //! supervisor, and a written sysctl is recognised by its descriptor: see [`WRITE_FDS`].
+pub(crate) mod calls;
+
 use crate::supervisor::nsfs;
 use libc::c_long;
 
@@ -102,6 +108,8 @@ const FUTEX_WAITS: &[u32] = &[
     (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u32,
     (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME | libc::FUTEX_PRIVATE_FLAG) as u32,
 ];
+/// `open_tree_attr`, the same number everywhere.
+const OPEN_TREE_ATTR: c_long = 467;
 const NETNS: u32 = libc::CLONE_NEWNET as u32;
 const EMPTY_PATH: u32 = libc::AT_EMPTY_PATH as u32;
 /// Lengths of sockaddr_nl, sockaddr_in, sockaddr_in6.
@@ -232,10 +240,22 @@ const RULES: &[Rule] = &[
         &[AnyOf(0, libc::CLONE_NEWNS as u32)],
         Notify,
     ),
-    (If::Always, libc::SYS_setns, &[In(1, &[0])], Notify),
-    (If::Always, libc::SYS_setns, &[AnyOf(1, NETNS)], Notify),
+    (If::Always, libc::SYS_setns, &[], Notify),
     (If::Always, libc::SYS_mount, &[], Notify),
     (If::Always, libc::SYS_umount2, &[], Notify),
+    (If::Always, libc::SYS_pivot_root, &[], Notify),
+    (If::Always, libc::SYS_sethostname, &[], Notify),
+    (If::Always, libc::SYS_setdomainname, &[], Notify),
+    (If::Always, libc::SYS_pidfd_getfd, &[], Notify),
+    // mount(2) says at once what these say in parts.
+    (If::Always, libc::SYS_open_tree, &[], Fail(libc::ENOSYS)),
+    (If::Always, OPEN_TREE_ATTR, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_move_mount, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_fsopen, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_fsconfig, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_fsmount, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_fspick, &[], Fail(libc::ENOSYS)),
+    (If::Always, libc::SYS_mount_setattr, &[], Fail(libc::ENOSYS)),
     (If::Always, libc::SYS_clone, &[AnyOf(0, NETNS)], Notify),
     (
         If::LimitCarrier,
@@ -382,6 +402,48 @@ const RULES: &[Rule] = &[
         &[In(1, FUTEX_WAITS), NotNull(3)],
         Notify,
     ),
+    // The host's kernel, also for root.
+    (If::Always, libc::SYS_init_module, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_finit_module, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_delete_module, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_kexec_load, &[], Fail(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    (
+        If::Always,
+        libc::SYS_kexec_file_load,
+        &[],
+        Fail(libc::EPERM),
+    ),
+    (If::Always, libc::SYS_reboot, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_bpf, &[], Fail(libc::EPERM)),
+    (
+        If::Always,
+        libc::SYS_perf_event_open,
+        &[],
+        Fail(libc::EACCES),
+    ),
+    (If::Always, libc::SYS_add_key, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_request_key, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_keyctl, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_settimeofday, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_clock_settime, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_swapon, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_swapoff, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_quotactl, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_quotactl_fd, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_acct, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_vhangup, &[], Fail(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    (If::Always, libc::SYS_iopl, &[], Fail(libc::EPERM)),
+    #[cfg(target_arch = "x86_64")]
+    (If::Always, libc::SYS_ioperm, &[], Fail(libc::EPERM)),
+    (If::Always, libc::SYS_syslog, &[], Fail(libc::EPERM)),
+    (
+        If::Always,
+        libc::SYS_open_by_handle_at,
+        &[],
+        Fail(libc::EPERM),
+    ),
     // What would pass by the filter.
     (
         If::Always,
@@ -456,6 +518,9 @@ pub(crate) fn build(options: Options) -> Vec<libc::sock_filter> {
         program.push(jump(GE, X32_BIT, 0, 1));
         program.push(statement(RETURN, fail_with(libc::ENOSYS)));
     }
+    // What nobody has judged does not exist.
+    program.push(jump(GT, calls::LAST, 0, 1));
+    program.push(statement(RETURN, fail_with(libc::ENOSYS)));
     let rules: Vec<&Rule> = RULES.iter().filter(|r| options.wants(r.0)).collect();
     let mut at = 0;
     while at < rules.len() {

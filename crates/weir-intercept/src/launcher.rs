@@ -286,6 +286,8 @@ impl Launcher {
                 };
                 let mut plan = self.plan(&stack.id, tools.as_deref())?;
                 plan.filter = Some(filter::build(options));
+                plan.own_network = !self.host_network;
+                plan.give_up = root && !user_namespace;
                 match carrier {
                     Carrier::TimerSlack => plan.slack = Some(SLACK_BASE + u64::from(ns.0)),
                     Carrier::Limit => plan.limit = Some(LIMIT_BASE | u64::from(ns.0)),
@@ -434,6 +436,8 @@ impl Launcher {
             output_to_errors: self.output_to_errors,
             mounts: None,
             user_namespace: None,
+            own_network: false,
+            give_up: false,
             filter: None,
             slack: None,
             limit: None,
@@ -657,6 +661,24 @@ fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, Laun
         flags: libc::MS_MOVE,
         required: true,
     });
+    // Also for root, whom the files' modes would let in: settings are the host's.
+    if sys::effective_uid() == 0 {
+        for settings in [c"/proc/sys", c"/sys"] {
+            let read_only = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+            for flags in [
+                libc::MS_BIND | libc::MS_REC,
+                libc::MS_REMOUNT | libc::MS_BIND | read_only,
+            ] {
+                steps.push(MountStep::Mount {
+                    source: settings.into(),
+                    target: settings.into(),
+                    kind: None,
+                    flags,
+                    required: false,
+                });
+            }
+        }
+    }
     if let Some(names) = user_names() {
         let names = Path::new(&names);
         steps.push(MountStep::Directory(path(names)?));

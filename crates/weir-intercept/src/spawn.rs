@@ -68,6 +68,10 @@ pub(crate) struct Plan {
     /// A mount namespace of its own, with these steps.
     pub(crate) mounts: Option<Vec<MountStep>>,
     pub(crate) user_namespace: Option<UserNamespace>,
+    /// An empty network namespace of the kernel, where one may be made.
+    pub(crate) own_network: bool,
+    /// Root gives up the capabilities that reach the host beyond its files ([`GIVEN_UP`]).
+    pub(crate) give_up: bool,
     /// The filter; none in a launch inside a launch.
     pub(crate) filter: Option<Vec<libc::sock_filter>>,
     /// Carrier of the namespace ([`crate::task`]): timer slack, nanoseconds, ...
@@ -78,6 +82,70 @@ pub(crate) struct Plan {
     pub(crate) enter: Option<OwnedFd>,
     /// What the keeper says if the launcher dies.
     pub(crate) last_words: CString,
+}
+
+/// Capabilities root gives up in a launch: what they allow reaches the whole host.
+pub(crate) const GIVEN_UP: [u32; 19] = [
+    9,  // LINUX_IMMUTABLE
+    16, // SYS_MODULE
+    17, // SYS_RAWIO
+    19, // SYS_PTRACE
+    20, // SYS_PACCT
+    22, // SYS_BOOT
+    25, // SYS_TIME
+    26, // SYS_TTY_CONFIG
+    29, // AUDIT_WRITE
+    30, // AUDIT_CONTROL
+    32, // MAC_OVERRIDE
+    33, // MAC_ADMIN
+    34, // SYSLOG
+    35, // WAKE_ALARM
+    36, // BLOCK_SUSPEND
+    37, // AUDIT_READ
+    38, // PERFMON
+    39, // BPF
+    40, // CHECKPOINT_RESTORE
+];
+
+/// Takes [`GIVEN_UP`] from the process, and from what it executes.
+///
+/// # Safety
+/// As [`run_program`].
+unsafe fn give_up() {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: c_int,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut header = Header {
+        version: VERSION_3,
+        pid: 0,
+    };
+    // Effective, permitted, inheritable: the lower 32 bits, then the upper.
+    let mut sets = [[0_u32; 3]; 2];
+    // SAFETY: the structures are those of capget(2) version 3 and live on the stack.
+    unsafe {
+        for capability in GIVEN_UP {
+            // A kernel that does not know it, or a bound that lacks it already, is fine.
+            libc::prctl(
+                libc::PR_CAPBSET_DROP,
+                libc::c_ulong::from(capability),
+                0,
+                0,
+                0,
+            );
+        }
+        if libc::syscall(libc::SYS_capget, &mut header, sets.as_mut_ptr()) == 0 {
+            for capability in GIVEN_UP {
+                let set = &mut sets[(capability / 32) as usize];
+                for word in set {
+                    *word &= !(1 << (capability % 32));
+                }
+            }
+            libc::syscall(libc::SYS_capset, &header, sets.as_ptr());
+        }
+    }
 }
 
 /// Where the program's setup failed.
@@ -498,6 +566,10 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
                 libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).into(),
                 Step::UserNamespace,
             )?;
+            if plan.own_network {
+                // With a limit of none, the filter alone keeps the host's network out of reach.
+                libc::unshare(libc::CLONE_NEWNET);
+            }
             for (file, text) in [
                 (c"/proc/self/setgroups", c"deny"),
                 (c"/proc/self/uid_map", user.uid_map.as_c_str()),
@@ -515,6 +587,10 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
                 libc::unshare(libc::CLONE_NEWNS).into(),
                 Step::MountNamespace,
             )?;
+        }
+        if plan.user_namespace.is_none() && plan.own_network {
+            // Not for an ordinary user without a user namespace.
+            libc::unshare(libc::CLONE_NEWNET);
         }
         let mask = libc::umask(0o022);
         for step in plan.mounts.iter().flatten() {
@@ -557,6 +633,9 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
                 libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET).into(),
                 Step::Enter,
             )?;
+        }
+        if plan.give_up {
+            give_up();
         }
         if let Some(filter) = &plan.filter {
             let listener = install(filter);

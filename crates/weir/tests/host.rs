@@ -355,3 +355,131 @@ fn a_tap_and_kernel_namespaces_are_refused() {
         );
     }
 }
+
+/// Calls by number, and files opened for writing: what each answers.
+const BEYOND: &str = r#"python3 - <<'X'
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+for name, number, arguments in [
+    ("init_module", 175, (0, 0, b"")), ("finit_module", 313, (-1, b"", 0)), ("delete_module", 176, (b"x", 0)),
+    ("kexec_load", 246, (0, 0, 0, 0)), ("reboot", 169, (0, 0, 0, 0)), ("bpf", 321, (0, 0, 0)),
+    ("perf_event_open", 298, (0, 0, -1, -1, 0)), ("keyctl", 250, (0, -3, 0)), ("add_key", 248, (0, 0, 0, 0, 0)),
+    ("clock_settime", 227, (0, 0)), ("sethostname", 170, (b"x", 1)), ("swapon", 167, (b"/x", 0)),
+    ("io_uring_setup", 425, (1, 0)), ("fsopen", 430, (b"tmpfs", 0)), ("a later call", 470, ()),
+    ("getpid by x32", 0x40000000 + 39, ()),
+]:
+    done = libc.syscall(number, *arguments)
+    print(name, "done" if done >= 0 else errno.errorcode[ctypes.get_errno()])
+for path in ["/proc/sys/vm/swappiness", "/proc/sys/kernel/hostname", "/sys/kernel/profiling"]:
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        print(path, "opened")
+    except OSError as error:
+        print(path, errno.errorcode[error.errno])
+X"#;
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_kernel_of_the_host_is_out_of_reach() {
+    let wanted = "init_module EPERM\nfinit_module EPERM\ndelete_module EPERM\nkexec_load EPERM\nreboot EPERM\n\
+        bpf EPERM\nperf_event_open EACCES\nkeyctl EPERM\nadd_key EPERM\nclock_settime EPERM\n\
+        sethostname EPERM\nswapon EPERM\nio_uring_setup ENOSYS\nfsopen ENOSYS\na later call ENOSYS\n\
+        getpid by x32 ENOSYS\n/proc/sys/vm/swappiness EROFS\n/proc/sys/kernel/hostname EROFS\n\
+        /sys/kernel/profiling EROFS\n";
+    for user in users() {
+        for mode in ["auto", "paths"] {
+            let (printed, status) = script_with(*user, &["--mode", mode], BEYOND);
+            let printed: String = printed
+                .lines()
+                .filter(|line| !line.starts_with("weir: "))
+                .map(|line| format!("{line}\n"))
+                .collect();
+            assert_eq!(
+                (printed.as_str(), status),
+                (wanted, 0),
+                "{user:?}, mode {mode}"
+            );
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn calls_of_32_bit_programs_do_not_exist() {
+    // getpid by int 0x80, in memory that may be executed: mov eax, 20; int 0x80; ret.
+    let code = r#"python3 - <<'X'
+import ctypes, mmap
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")
+at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(at)())
+X"#;
+    for user in users() {
+        assert_eq!(works(*user, code), "-38\n", "{user:?}: ENOSYS");
+    }
+}
+
+#[test]
+fn a_client_is_in_an_empty_network_namespace_of_the_kernel() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Stdio;
+    for user in users() {
+        for (args, own) in [(&[][..], true), (&["--host-network"][..], false)] {
+            let mut command = common::weir(*user, &["run", "--quiet", "--mode", "user"]);
+            command
+                .args(args)
+                .args(["--", "sh", "-c", "echo $$; read x"]);
+            let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            let mut child = child.unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            // Its devices, as one sees them from outside.
+            let devices = fs::read_to_string(format!("/proc/{}/net/dev", line.trim()));
+            let here = fs::read_to_string("/proc/self/net/dev").unwrap();
+            let names = |text: &str| -> Vec<String> {
+                let names = text.lines().filter_map(|line| line.split_once(':'));
+                names.map(|(name, _)| name.trim().to_owned()).collect()
+            };
+            let seen = names(&devices.unwrap());
+            child.stdin.take().unwrap().write_all(b"\n").unwrap();
+            child.wait().unwrap();
+            // The kernel may put tunnels of its own into each namespace; none is one of the host's cards.
+            let inode = seen == names(&here);
+            if own {
+                assert!(
+                    seen.contains(&"lo".to_owned()) && !inode,
+                    "{user:?}: {seen:?}"
+                );
+            } else {
+                assert!(inode, "{user:?}: {seen:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn root_mounts_in_namespaces_of_its_own_only() {
+    let folder = common::Folder::new();
+    let at = folder.0.display();
+    let script = format!(
+        "mount -t tmpfs none {at} || echo refused; unshare -m mount -t tmpfs none {at} && echo own
+        unshare -u sh -c 'hostname inner && hostname'; nsenter -t {} -m true || echo outside",
+        std::process::id()
+    );
+    // An ordinary user cannot mount on the host anyhow.
+    if fs::metadata("/proc/self").is_ok_and(|data| std::os::unix::fs::MetadataExt::uid(&data) != 0)
+    {
+        return;
+    }
+    let (printed, _) = script_with(User::Own, &["--mode", "paths"], &script);
+    for line in ["refused", "own", "inner", "outside"] {
+        assert!(printed.lines().any(|l| l == line), "{line}: {printed}");
+    }
+    assert!(
+        !fs::read_to_string("/proc/mounts")
+            .unwrap()
+            .contains(&at.to_string())
+    );
+}

@@ -31,6 +31,103 @@ fn run(program: &[libc::sock_filter], arch: u32, nr: u32, args: [u64; 6]) -> u32
     }
 }
 
+/// What the filter may answer to a call, whatever its arguments: a rule without conditions decides alone.
+#[cfg(target_arch = "x86_64")]
+fn answers(options: Options, call: u32) -> std::collections::BTreeSet<u32> {
+    let of_call = RULES
+        .iter()
+        .filter(|rule| options.wants(rule.0) && rule.1 as u32 == call);
+    let mut found = std::collections::BTreeSet::new();
+    for (_, _, tests, then) in of_call {
+        found.insert(match then {
+            Notify => NOTIFY,
+            Fail(errno) => fail_with(*errno),
+        });
+        if tests.is_empty() {
+            return found;
+        }
+    }
+    found.insert(ALLOW);
+    found
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn every_call_is_judged_and_judged_so() {
+    use calls::Fate::*;
+    let mode_u_limit = Options {
+        limit_carrier: true,
+        ..MODE_U
+    };
+    let own_clock = Options {
+        own_clock: true,
+        ..MODE_U
+    };
+    let mut seen = std::collections::BTreeMap::new();
+    for group in calls::GROUPS {
+        assert!(group.why.ends_with('.') && group.why.len() > 7);
+        for &(name, number) in group.calls {
+            assert!(number <= calls::LAST, "{name}");
+            assert_eq!(seen.insert(number, name), None, "{name} stands twice");
+            let [u, limit, a] =
+                [MODE_U, mode_u_limit, MODE_A].map(|options| answers(options, number));
+            let refused = |errno| [fail_with(errno)].into();
+            let as_told = match group.fate {
+                Through => u == [ALLOW].into() && limit == u && a == u,
+                Stops => [&u, &limit, &a].iter().all(|found| found.contains(&NOTIFY)),
+                StopsInPathMode => u == [ALLOW].into() && a == [NOTIFY].into(),
+                StopsByClock => {
+                    let own = answers(own_clock, number);
+                    u == [ALLOW].into() && a == u && own.contains(&NOTIFY)
+                }
+                StopsByCarrier => {
+                    [&u, &limit].iter().any(|found| found.contains(&NOTIFY))
+                        && [&u, &limit].iter().any(|found| **found == [ALLOW].into())
+                }
+                Refused => u == a && (u == refused(libc::EPERM) || u == refused(libc::EACCES)),
+                Absent => u == a && u == refused(libc::ENOSYS),
+            };
+            assert!(
+                as_told,
+                "{name} is not {:?}: {u:x?} {limit:x?} {a:x?}",
+                group.fate
+            );
+        }
+    }
+    // The numbers between the old calls and the new ones are of no call.
+    let known: Vec<u32> = (0..=calls::LAST)
+        .filter(|n| !(336..424).contains(n))
+        .collect();
+    assert_eq!(seen.keys().copied().collect::<Vec<_>>(), known);
+    let program = build(MODE_U);
+    let beyond = run(&program, ARCH, calls::LAST + 1, [0; 6]);
+    assert_eq!(beyond, fail_with(libc::ENOSYS));
+}
+
+/// The kernel's own list, where its headers are installed.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn names_and_numbers_are_the_kernels() {
+    let Ok(header) = std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+    else {
+        println!("skipped: no asm/unistd_64.h here (Debian package linux-libc-dev)");
+        return;
+    };
+    let ours: std::collections::BTreeMap<_, _> = calls::GROUPS
+        .iter()
+        .flat_map(|group| group.calls.iter().copied())
+        .collect();
+    let define = |line: &str| {
+        let (name, number) = line.strip_prefix("#define __NR_")?.split_once(' ')?;
+        Some((name.to_owned(), number.trim().parse::<u32>().ok()?))
+    };
+    let theirs: Vec<_> = header.lines().filter_map(define).collect();
+    assert!(theirs.len() > 300);
+    for (name, number) in theirs.iter().filter(|(_, number)| *number <= calls::LAST) {
+        assert_eq!(ours.get(name.as_str()), Some(number), "{name}");
+    }
+}
+
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const NOTIFY: u32 = libc::SECCOMP_RET_USER_NOTIF;
 const MODE_U: Options = Options {

@@ -241,6 +241,9 @@ impl Supervisor {
             libc::SYS_setns => self.setns(call),
             libc::SYS_mount => self.mount(call),
             libc::SYS_umount2 => self.unmount(call),
+            libc::SYS_pivot_root => self.in_own_namespace(call, "mnt"),
+            libc::SYS_sethostname | libc::SYS_setdomainname => self.in_own_namespace(call, "uts"),
+            libc::SYS_pidfd_getfd => self.borrow_descriptor(call),
             libc::SYS_clone if call.int(0) & libc::CLONE_NEWNET == 0 => {
                 self.tasks.before_thread(call.tid);
                 Ok(Answer::Continue)

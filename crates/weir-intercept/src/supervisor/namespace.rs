@@ -80,6 +80,7 @@ impl Supervisor {
         let (fd, kind) = (call.int(0), call.int(1));
         let ns = match self.setup.runtime.namespace_of_fd(call.tid, fd) {
             Some(ns) => ns,
+            None if kind & NETNS == 0 => return self.enter_other(call, fd),
             None => match self.namespace_of_pidfd(call.tid, fd) {
                 Some(ns) if kind == NETNS => ns,
                 Some(_) if kind & NETNS != 0 => {
@@ -90,7 +91,6 @@ impl Supervisor {
                     );
                     return Err(Errno(libc::EPERM));
                 }
-                _ if kind == 0 => return Ok(Answer::Continue),
                 _ => {
                     // EBADF first, as the kernel has it.
                     Self::file_key(call.tid, fd)?;
@@ -105,11 +105,60 @@ impl Supervisor {
         self.move_thread(call, ns)
     }
 
+    /// A namespace of another kind, by its file or by a process: one that a process of the launch is in.
+    fn enter_other(&mut self, call: &Call, fd: i32) -> Handled {
+        let inside = descendants(self.setup.keeper);
+        let allowed = if let Some(process) = process_of_pidfd(call.tid, fd) {
+            inside.contains(&process)
+        } else {
+            let target = Self::file_key(call.tid, fd)?;
+            let key = |meta: fs::Metadata| (meta.dev(), meta.ino());
+            inside.iter().any(|process| {
+                let files = fs::read_dir(format!("/proc/{process}/ns"))
+                    .into_iter()
+                    .flatten();
+                files
+                    .flatten()
+                    .any(|file| fs::metadata(file.path()).is_ok_and(|meta| key(meta) == target))
+            })
+        };
+        self.own(call, allowed)
+    }
+
+    /// What reaches only the namespace it is called in: not where that is the host's.
+    pub(super) fn in_own_namespace(&mut self, call: &Call, kind: &str) -> Handled {
+        let own = self.is_in_own(call.tid, kind);
+        self.own(call, own)
+    }
+
+    /// Whether a thread's namespace of a kind is another one than the host's.
+    pub(super) fn is_in_own(&self, tid: u32, kind: &str) -> bool {
+        let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
+        let (own, host) = (of(&tid.to_string()), of("self"));
+        own.is_some() && own != host
+    }
+
+    /// `pidfd_getfd`: a descriptor of a process of the launch.
+    pub(super) fn borrow_descriptor(&mut self, call: &Call) -> Handled {
+        let process = process_of_pidfd(call.tid, call.int(0));
+        let inside = process.is_none_or(|p| descendants(self.setup.keeper).contains(&p));
+        self.own(call, inside)
+    }
+
+    fn own(&mut self, call: &Call, is_own: bool) -> Handled {
+        if is_own {
+            return Ok(Answer::Continue);
+        }
+        self.say_once(
+            call,
+            "host",
+            "the host's namespaces and processes are out of reach",
+        );
+        Err(Errno(libc::EPERM))
+    }
+
     fn namespace_of_pidfd(&mut self, tid: u32, fd: i32) -> Option<NsId> {
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-        let line = info.lines().find_map(|l| l.strip_prefix("Pid:"))?;
-        let pid = line.trim().parse().ok()?;
-        self.tasks.namespace_of(pid)
+        self.tasks.namespace_of(process_of_pidfd(tid, fd)?)
     }
 
     fn move_thread(&mut self, call: &Call, ns: NsId) -> Handled {
@@ -267,7 +316,16 @@ impl Supervisor {
         {
             return Ok(Answer::Value(0)); // follows the unshare that was answered above
         }
-        Ok(Answer::Continue)
+        self.mount_of_own(call)
+    }
+
+    /// A mount that is no network namespace's: in a mount namespace of the launch only. Without the right to
+    /// mount the kernel says so itself.
+    fn mount_of_own(&mut self, call: &Call) -> Handled {
+        if self.setup.private_mounts || !self.setup.may_mount {
+            return Ok(Answer::Continue);
+        }
+        self.in_own_namespace(call, "mnt")
     }
 
     pub(super) fn unmount(&mut self, call: &Call) -> Handled {
@@ -278,7 +336,7 @@ impl Supervisor {
             return Ok(Answer::Value(0));
         }
         match self.netns_name(&target) {
-            None => Ok(Answer::Continue),
+            None => self.mount_of_own(call),
             Some("") => Ok(Answer::Value(0)),
             Some(name) => {
                 self.still_waiting(call)?;
@@ -289,4 +347,11 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// The process a pidfd stands for.
+fn process_of_pidfd(tid: u32, fd: i32) -> Option<u32> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    line.trim().parse().ok()
 }

@@ -42,6 +42,8 @@ pub(super) enum Place {
     Foreign,
     /// `/dev/net/tun`.
     Tun,
+    /// A setting of the host: below `/proc/sys` and `/sys`, but for what is served.
+    HostSetting,
     /// `uid_map`, `gid_map` or `setgroups` of a process.
     UserMap,
 }
@@ -168,6 +170,9 @@ impl Supervisor {
         if path == "/dev/net/tun" {
             return Place::Tun;
         }
+        if below(path, "/sys").is_some() && below(path, "/sys/fs/cgroup").is_none() {
+            return Place::HostSetting;
+        }
         // The directories made for served trees, entered by a descriptor or as working directory.
         let scratch = self.setup.scratch.to_str();
         match scratch.and_then(|scratch| below(path, scratch)) {
@@ -182,6 +187,12 @@ impl Supervisor {
             return Place::Served(Served::new(ns, Tree::Sysctl, rest));
         }
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if matches!(
+            first,
+            "sys" | "sysrq-trigger" | "irq" | "bus" | "acpi" | "mtrr"
+        ) {
+            return Place::HostSetting;
+        }
         let (mut thread, mut rest) = match first {
             "net" => (call.tid, path),
             "self" => (process_of(call.tid).unwrap_or(call.tid), rest),
@@ -219,7 +230,11 @@ impl Supervisor {
     /// A file of ours that stands for the place, for calls that only look.
     fn stand_in(&mut self, place: Place) -> Result<Option<PathBuf>, Errno> {
         match place {
-            Place::Elsewhere | Place::File(..) | Place::Tun | Place::UserMap => Ok(None),
+            Place::Elsewhere
+            | Place::File(..)
+            | Place::Tun
+            | Place::UserMap
+            | Place::HostSetting => Ok(None),
             Place::Foreign => Err(Errno(libc::EACCES)),
             Place::Name(path) => Ok(Some(path)),
             Place::Namespace(thread) => match self.tasks.namespace_of(thread) {
@@ -247,6 +262,17 @@ impl Supervisor {
         let close_on_exec = flags & libc::O_CLOEXEC != 0;
         let file = match self.place(call, at, address) {
             Place::Elsewhere | Place::File(..) => return Ok(Answer::Continue),
+            Place::HostSetting if flags & libc::O_ACCMODE == libc::O_RDONLY => {
+                return Ok(Answer::Continue);
+            }
+            Place::HostSetting => {
+                self.say_once(
+                    call,
+                    "setting",
+                    "settings outside net.* are the host's, and read-only",
+                );
+                return Err(Errno(libc::EROFS));
+            }
             Place::UserMap => {
                 let process = self.process(call);
                 let write = flags & libc::O_ACCMODE != libc::O_RDONLY;

@@ -4,6 +4,7 @@
 //! The stack itself writes to this process's standard output; this process waits for the end: the
 //! count, a reader that went away, or a signal.
 
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ pub fn run(args: &Capture) -> Result<ExitCode, String> {
         );
     }
     let socket = args.socket.as_deref();
-    let answer = super::ask(
+    let output = std::io::stdout().as_fd().try_clone_to_owned();
+    let output = output.map_err(|error| format!("standard output: {error}"))?;
+    let answer = super::ask_with(
         socket,
         &json!({
             "command": "capture",
@@ -31,6 +34,7 @@ pub fn run(args: &Capture) -> Result<ExitCode, String> {
             "count": args.count,
             "process": std::process::id(),
         }),
+        vec![output],
     )?;
     let id = answer["id"].as_u64().ok_or("the stack gave no capture")?;
     loop {

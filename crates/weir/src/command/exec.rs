@@ -14,7 +14,10 @@ use crate::cli::Exec;
 
 /// Connects to a stack.
 pub fn connect(path: Option<&Path>) -> Result<Client, String> {
-    let path = path.map_or_else(super::up::default_socket, Path::to_path_buf);
+    let path = match path {
+        Some(path) => path.to_path_buf(),
+        None => super::up::default_socket()?,
+    };
     Client::connect(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
             format!(

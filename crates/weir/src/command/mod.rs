@@ -13,6 +13,7 @@ mod run;
 mod stat;
 mod up;
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -46,11 +47,24 @@ pub fn dispatch(command: Command) -> ExitCode {
     })
 }
 
-/// Asks the stack behind a control socket, or the one this process runs in.
+/// Asks the stack behind a control socket: the one named, else the one this process runs in, else the
+/// user's own.
 fn ask(socket: Option<&Path>, command: &Value) -> Result<Value, String> {
+    ask_with(socket, command, Vec::new())
+}
+
+/// The same with descriptors for the stack; one around this process finds them by itself.
+fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match socket {
-        Some(_) => exec::connect(socket)?.command(command),
-        None => crate::inside::ask(command),
+        Some(_) => exec::connect(socket)?.command_with(command, files),
+        None => match crate::inside::ask(command)? {
+            Some(answer) => Ok(answer),
+            None => exec::connect(None)
+                .map_err(|error| {
+                    format!("this command runs inside `weir run` or `weir exec`, or asks a stack of `weir up`: {error}")
+                })?
+                .command_with(command, files),
+        },
     }
 }
 

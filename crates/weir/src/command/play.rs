@@ -11,6 +11,6 @@ pub fn run(args: &Play) -> Result<ExitCode, String> {
     if let Some(time) = args.until {
         command["until"] = time.0.into();
     }
-    crate::inside::ask(&command)?;
+    crate::inside::ask(&command)?.ok_or("`weir play` is for scripts of `weir run`")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir up`: a stack in real time, until SIGINT or SIGTERM.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,13 +17,28 @@ use crate::cli::Up;
 use crate::engine::Engine;
 use crate::playback::Playback;
 
-/// The control socket when none is named: one a user.
-pub fn default_socket() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(directory) => PathBuf::from(directory).join("weir.sock"),
-        None => {
-            std::env::temp_dir().join(format!("weir-{}.sock", rustix::process::getuid().as_raw()))
-        }
+/// The control socket when none is named, in a folder only the user may write to: `XDG_RUNTIME_DIR`,
+/// `/run/user/UID`, or for root `/run`.
+pub fn default_socket() -> Result<PathBuf, String> {
+    let uid = rustix::process::geteuid().as_raw();
+    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None if uid == 0 => PathBuf::from("/run"),
+        None => PathBuf::from(format!("/run/user/{uid}")),
+    };
+    let private = |data: &std::fs::Metadata| {
+        data.is_dir() && (data.uid() == uid || data.uid() == 0) && data.mode() & 0o022 == 0
+    };
+    match std::fs::metadata(&folder) {
+        Ok(data) if private(&data) => Ok(folder.join("weir.sock")),
+        Ok(_) => Err(format!(
+            "{}: others may write there, so the control socket cannot be trusted: name one by --socket PATH",
+            folder.display()
+        )),
+        Err(error) => Err(format!(
+            "no folder for the control socket ({}: {error}): set XDG_RUNTIME_DIR, or name one by --socket PATH",
+            folder.display()
+        )),
     }
 }
 
@@ -87,7 +103,10 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     if args.cpus == 0 || args.cpus > 64 {
         return Err("--cpus takes 1 to 64".into());
     }
-    let path = args.socket.clone().unwrap_or_else(default_socket);
+    let path = match &args.socket {
+        Some(path) => path.clone(),
+        None => default_socket()?,
+    };
     // Signals first: one that comes during the start ends it cleanly.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;

@@ -2,9 +2,11 @@
 //! Live captures: frames of a device, both ways, written to a client's standard output.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
 use weir_port::pcap::{Format, Writer};
 use weir_port::{Direction as Way, Sink};
@@ -73,6 +75,21 @@ impl Observer for Live {
 /// A capture, as the device knows it, and the device.
 type Running = (Arc<Live>, Arc<dyn Observer>, Arc<Device>);
 
+/// A process's standard output: the descriptor itself where the kernel gives it out (the process is below this
+/// one, or this one is root's), else the file behind it, if this user may open it.
+fn output_of(process: u32) -> std::io::Result<File> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(std::io::ErrorKind::InvalidInput)?;
+    let borrowed = pidfd_open(pid, PidfdFlags::empty())
+        .and_then(|process| pidfd_getfd(process, 1, PidfdGetfdFlags::empty()));
+    match borrowed {
+        Ok(output) => Ok(output.into()),
+        Err(_) => OpenOptions::new()
+            .append(true)
+            .open(format!("/proc/{process}/fd/1")),
+    }
+}
+
 /// The captures of a stack.
 #[derive(Default)]
 pub struct Captures {
@@ -82,7 +99,13 @@ pub struct Captures {
 
 impl Captures {
     /// Starts a capture for a process, on its standard output.
-    pub fn start(&mut self, engine: &Engine, command: &Value) -> Result<Value, String> {
+    /// `files` holds that, or nothing: then it is taken from the process.
+    pub fn start(
+        &mut self,
+        engine: &Engine,
+        command: &Value,
+        files: Vec<OwnedFd>,
+    ) -> Result<Value, String> {
         self.reap(engine);
         let name = command["device"]
             .as_str()
@@ -98,10 +121,11 @@ impl Captures {
         let device = ns
             .device_by_name(name)
             .ok_or_else(|| format!("there is no device {name}"))?;
-        let output = OpenOptions::new()
-            .append(true)
-            .open(format!("/proc/{process}/fd/1"))
-            .map_err(|error| format!("standard output of process {process}: {error}"))?;
+        let output = match files.into_iter().next() {
+            Some(output) => output.into(),
+            None => output_of(process)
+                .map_err(|error| format!("standard output of process {process}: {error}"))?,
+        };
         let format = Format {
             classic: false,
             gzip: false,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands of `weir play`, `weir stat` and `weir capture`, as JSON objects with a `command`.
 
+use std::os::fd::OwnedFd;
+
 use serde_json::{Value, json};
 
 use super::{Engine, Goal, lock};
@@ -8,11 +10,11 @@ use crate::report;
 use crate::report::units::Style;
 
 /// Carries out a command.
-pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
+pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
-        Some("capture") => lock(&engine.captures).start(engine, command),
+        Some("capture") => lock(&engine.captures).start(engine, command, files),
         Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
         _ => Err(format!("unknown command {command}")),
     }

@@ -443,7 +443,11 @@ impl Backend for Engine {
     }
 
     fn command(&self, command: &Value) -> Result<Value, String> {
+        self.command_with(command, Vec::new())
+    }
+
+    fn command_with(&self, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
         self.settle_sysctls();
-        command::run(self, command)
+        command::run(self, command, files)
     }
 }
