@@ -274,3 +274,147 @@ fn a_capture_begins_at_once_and_ends_with_its_reader() {
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).unwrap();
 }
+
+/// `weir ARGS` with XDG_RUNTIME_DIR as given.
+fn weir_at(runtime: Option<&Path>, args: &[&str]) -> Command {
+    let mut command = Command::new(WEIR);
+    command.args(args).env_remove("XDG_RUNTIME_DIR");
+    if let Some(runtime) = runtime {
+        command.env("XDG_RUNTIME_DIR", runtime);
+    }
+    command
+}
+
+#[test]
+fn every_command_finds_the_users_own_stack() {
+    let folder = std::env::temp_dir().join(format!("weir-test-{}-own", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mut up = weir_at(Some(&folder), &["up"]);
+    let mut up = up.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(up.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let done = |args: &[&str]| weir_at(Some(&folder), args).output().unwrap();
+    let added = done(&["exec", "--", "ip", "link", "add", "d0", "type", "dummy"]);
+    assert!(added.status.success(), "{added:?}");
+    assert!(out(&done(&["stat", "--all"])).contains("d0"));
+    let refused = done(&["capture", "nosuch"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("there is no device nosuch"), "{said}");
+
+    // Where others may write, the socket may be anybody's.
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    for args in [&["exec", "--", "true"][..], &["stat"], &["up"]] {
+        let refused = done(args);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            refused.status.code() == Some(125) && said.contains("others may write there"),
+            "{args:?}: {said}"
+        );
+    }
+    up.kill().unwrap();
+    up.wait().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_socket_stays() {
+    let file = std::env::temp_dir().join(format!("weir-test-{}-file", std::process::id()));
+    std::fs::write(&file, "mine").unwrap();
+    let refused = weir_on(&file, "up", &[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        refused.status.code() == Some(125) && said.contains("a file that is no socket is there"),
+        "{said}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Root finds a stack of nobody's, who may have put it there for that.
+#[test]
+fn a_stack_of_another_user_is_not_joined() {
+    use std::os::unix::fs::MetadataExt;
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("weir-test-{}-planted", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let socket = folder.join("control");
+    let nobody = [
+        "--reuid",
+        "nobody",
+        "--regid",
+        "nogroup",
+        "--clear-groups",
+        "--",
+    ];
+    let mut up = Command::new("setpriv");
+    up.args(nobody)
+        .arg(WEIR)
+        .args(["up", "--socket"])
+        .arg(&socket);
+    let mut up = up.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(up.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    if line.contains("is up") {
+        for (command, args) in [("exec", &["--", "true"][..]), ("stat", &[])] {
+            let refused = weir_on(&socket, command, args);
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(
+                !refused.status.success() && said.contains("another user's (65534)"),
+                "{command}: {said}"
+            );
+        }
+    } else {
+        eprintln!("weir tests: nobody cannot run {WEIR} (ci/unprivileged)");
+    }
+    let _ = up.kill();
+    let _ = up.wait();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Standard output may be a pipe that this user could not open again: root's, for one.
+#[test]
+fn a_capture_writes_to_a_pipe_of_another_user() {
+    use std::os::unix::fs::MetadataExt;
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    let script = "ip link add d0 type dummy; ip link set d0 up; weir capture -c 1 d0 & sleep 0.5; \
+                  ip addr add 10.0.0.1/24 dev d0; ping -c1 -W1 10.0.0.2; weir play; kill $!; true";
+    let nobody = [
+        "--reuid",
+        "nobody",
+        "--regid",
+        "nogroup",
+        "--clear-groups",
+        "--",
+    ];
+    let mut run = Command::new("setpriv");
+    run.args(nobody)
+        .arg(WEIR)
+        .args(["run", "--quiet", "--", "sh", "-c", script]);
+    let done = run.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    if said.contains("ermission denied")
+        && done.stdout.is_empty()
+        && !said.contains("standard output")
+    {
+        eprintln!("weir tests: nobody cannot run {WEIR} (ci/unprivileged): {said}");
+        return;
+    }
+    assert!(!said.contains("standard output of process"), "{said}");
+    // A section header block of pcapng.
+    assert!(
+        done.stdout
+            .windows(4)
+            .any(|four| four == [0x0a, 0x0d, 0x0d, 0x0a]),
+        "{said}"
+    );
+}
