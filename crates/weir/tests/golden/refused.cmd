@@ -12,9 +12,6 @@ ip link set d0 xdp off
 ip link set d0 vf 0 mac 02:00:00:00:00:03
 ip link set d0 protodown on
 ip link add link d0 name d0.5 type vlan id 5 gvrp on
-bridge link
-bridge vlan
-bridge fdb show br d0
 ip route add 10.0.0.0/8 dev d0 nhid 5
 ip nexthop add id 5 dev d0
 ip route add 10.20.0.0/16 dev d0 encap mpls 100
@@ -22,7 +19,6 @@ ip rule add l3mdev pref 22
 ip neigh add proxy 10.0.0.50 dev d0
 ip stats
 ip link afstats
-ip addrlabel add prefix 2001:db8::/32 label 9
 ip token set ::5 dev d0
 ip tunnel add t0 mode gre remote 10.0.0.2 local 10.0.0.1
 ip maddr add 01:00:5e:00:00:05 dev d0
