@@ -11,6 +11,7 @@
 //! `fuzz/fuzz_targets/` with its `[[bin]]`, a folder in `fuzz/corpus/`.
 #![deny(unsafe_code)]
 
+pub mod extremes;
 pub mod frame;
 pub mod headers;
 pub mod netlink;
@@ -27,6 +28,10 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "extremes",
+        run: extremes::run,
+    },
     Target {
         name: "frame",
         run: frame::run,

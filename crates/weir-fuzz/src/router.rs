@@ -71,6 +71,21 @@ pub fn set_up(stack: &Stack) -> Vec<(String, i32)> {
     results
 }
 
+/// `ip link set dev INDEX up`
+pub fn up(index: u32) -> Vec<u8> {
+    let mut out = Writer::new();
+    let message = out.message(rtm::NEWLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+    out.fixed(&IfInfoMsg {
+        index: index as i32,
+        flags: 1,
+        change: 1,
+        ..IfInfoMsg::default()
+    });
+    out.finish(message)
+        .expect("a writer without a bound is never full");
+    out.into_vec()
+}
+
 /// Sends a datagram; the errno it is refused with, or 0.
 pub fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
     client.request(datagram);
@@ -86,7 +101,7 @@ pub fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
 }
 
 /// The bytes of hexadecimal digits.
-fn bytes(hex: &str) -> Vec<u8> {
+pub fn bytes(hex: &str) -> Vec<u8> {
     let digit = |byte: u8| {
         char::from(byte)
             .to_digit(16)

@@ -128,21 +128,17 @@ impl State {
 
     /// Goes on to `now`, as the timer would have.
     fn advance(&mut self, schedule: &Schedule, now: i64) {
-        if now < self.expires {
-            return;
-        }
-        if !self.pending && self.expires == self.close {
-            // Whole rounds over the list leave everything as it is but for the time.
-            let intervals = schedule
-                .entries
-                .iter()
-                .map(|entry| i64::from(entry.interval));
-            let round: i64 = intervals.sum();
-            let rounds = (now - self.expires) / round.max(1);
-            self.expires += rounds * round;
-            self.close = self.expires;
-        }
         while self.expires <= now {
+            if !self.pending && self.expires == self.close {
+                // Whole rounds over the list leave everything as it is but for the time.
+                let intervals = schedule
+                    .entries
+                    .iter()
+                    .map(|entry| i64::from(entry.interval));
+                let round = intervals.sum::<i64>().max(1);
+                self.expires += (now - self.expires) / round * round;
+                self.close = self.expires;
+            }
             self.begin(schedule);
         }
     }

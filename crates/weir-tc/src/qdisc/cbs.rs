@@ -78,6 +78,12 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     }))
 }
 
+/// `value * times / by`, rounded towards 0, as near as there is one.
+fn scaled(value: i64, times: i64, by: i64) -> i64 {
+    let exact = i128::from(value) * i128::from(times) / i128::from(by);
+    exact.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
+}
+
 impl Qdisc for Cbs {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         if q.waiting(self.total).len == 0 && self.credits > 0 {
@@ -100,19 +106,27 @@ impl Qdisc for Cbs {
         }
         let idle = i64::from(self.qopt.idleslope) * KBIT;
         if self.credits < 0 {
-            let earned = (now - self.last).wrapping_mul(idle) / SECOND;
-            self.credits = (self.credits + earned).min(i64::from(self.qopt.hicredit));
+            let earned = scaled(now - self.last, idle, SECOND);
+            let credits = self.credits.saturating_add(earned);
+            self.credits = credits.min(i64::from(self.qopt.hicredit));
             if self.credits < 0 {
-                let wait = (-self.credits).wrapping_mul(SECOND).checked_div(idle);
-                q.watchdog(now.saturating_add(wait.unwrap_or(i64::MAX)) as u64);
+                // Rounded up: rounded down, as in Linux, where the timer is late anyway, the credit would never
+                // be there. None comes without a slope, or with a negative one.
+                if idle > 0 {
+                    let wait = scaled(-self.credits, SECOND, idle);
+                    let rest = i128::from(-self.credits) * i128::from(SECOND) % i128::from(idle);
+                    let wait = wait.saturating_add(i64::from(rest != 0));
+                    q.watchdog(now.saturating_add(wait) as u64);
+                }
                 self.last = now;
                 return None;
             }
         }
         let packet = self.child.dequeue(q, &mut self.total).0?;
         let len = i64::from(pkt_len(&packet));
-        let cost = len * (i64::from(self.qopt.sendslope) * KBIT) / self.port;
-        self.credits = (self.credits + cost).max(i64::from(self.qopt.locredit));
+        let cost = scaled(len, i64::from(self.qopt.sendslope) * KBIT, self.port);
+        let credits = self.credits.saturating_add(cost);
+        self.credits = credits.max(i64::from(self.qopt.locredit));
         self.last = now + len * SECOND / self.port;
         Some(packet)
     }

@@ -297,7 +297,7 @@ struct Waiting<'a, 'b, 'c, 'g> {
 impl Source for Waiting<'_, '_, '_, '_> {
     fn next(&mut self) -> Option<(Packet, u32)> {
         let next = self.queue.pop_front()?;
-        *self.backlog -= pkt_len(&next.0);
+        *self.backlog = self.backlog.wrapping_sub(pkt_len(&next.0));
         Some(next)
     }
 
@@ -333,7 +333,7 @@ impl Qdisc for Codel {
             self.over_limit += 1;
             return q.drop(packet, DropReason::QDISC_OVERLIMIT);
         }
-        self.backlog += pkt_len(&packet);
+        self.backlog = self.backlog.wrapping_add(pkt_len(&packet));
         self.queue.push_back((packet, units(q.now())));
         Enqueued::Queued
     }
@@ -385,7 +385,7 @@ impl Qdisc for Codel {
         while self.queue.len() > self.limit as usize
             && let Some((packet, _)) = self.queue.pop_front()
         {
-            self.backlog -= pkt_len(&packet);
+            self.backlog = self.backlog.wrapping_sub(pkt_len(&packet));
             gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
             gone.counted += 1;
         }

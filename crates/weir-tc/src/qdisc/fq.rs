@@ -429,7 +429,7 @@ impl Fq {
             let &number = list.front()?;
             let flow = &mut self.flows[number as usize];
             if flow.credit <= 0 {
-                flow.credit += self.params.quantum as i32;
+                flow.credit = flow.credit.wrapping_add(self.params.quantum as i32);
                 list.pop_front();
                 self.old.push_back(number);
                 continue;
@@ -464,7 +464,7 @@ impl Fq {
             }
             let len = pkt_len(&packet);
             self.load.sub(len);
-            flow.credit -= len as i32;
+            flow.credit = flow.credit.wrapping_sub(len as i32);
             self.pace(number, len, now, packet.departure().is_some());
             return Some(packet);
         }

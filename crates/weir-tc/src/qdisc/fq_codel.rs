@@ -100,9 +100,9 @@ impl<F: FnMut(Packet)> Source for Waiting<'_, F> {
     fn next(&mut self) -> Option<(Packet, u32)> {
         let (packet, time) = self.queue.pop(self.store)?;
         let len = pkt_len(&packet);
-        *self.backlog -= len;
+        *self.backlog = self.backlog.wrapping_sub(len);
         self.load.sub(len);
-        *self.memory -= truesize(&packet);
+        *self.memory = self.memory.wrapping_sub(truesize(&packet));
         Some((packet, time as u32))
     }
 
@@ -167,14 +167,14 @@ impl FqCodel {
             && let Some((packet, _)) = flow.queue.pop(&mut self.store)
         {
             let len = pkt_len(&packet);
-            octets += len;
+            octets = octets.wrapping_add(len);
             count += 1;
-            self.memory -= truesize(&packet);
+            self.memory = self.memory.wrapping_sub(truesize(&packet));
             self.load.sub(len);
             q.drop(packet, DropReason::QDISC_OVERLIMIT);
         }
         flow.vars.count = flow.vars.count.wrapping_add(count);
-        self.backlogs[fat] -= octets;
+        self.backlogs[fat] = self.backlogs[fat].wrapping_sub(octets);
         fat
     }
 
@@ -186,7 +186,7 @@ impl FqCodel {
             let at = *list.front()?;
             let flow = &mut self.flows[at as usize];
             if flow.deficit <= 0 {
-                flow.deficit += self.quantum as i32;
+                flow.deficit = flow.deficit.wrapping_add(self.quantum as i32);
                 list.pop_front();
                 self.old.push_back(at);
                 continue;
@@ -211,7 +211,7 @@ impl FqCodel {
                 }
                 continue;
             };
-            flow.deficit -= pkt_len(&packet) as i32;
+            flow.deficit = flow.deficit.wrapping_sub(pkt_len(&packet) as i32);
             return Some(packet);
         }
     }
@@ -229,7 +229,7 @@ impl Qdisc for FqCodel {
         let flow = &mut self.flows[at as usize];
         let time = u64::from(codel::units(q.now()));
         flow.queue.push(&mut self.store, packet, time);
-        self.backlogs[at as usize] += len;
+        self.backlogs[at as usize] = self.backlogs[at as usize].wrapping_add(len);
         self.load.add(len);
         if !flow.listed {
             flow.listed = true;

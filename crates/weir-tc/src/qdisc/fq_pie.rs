@@ -206,7 +206,7 @@ impl FqPie {
             let number = *list.front()?;
             let flow = &mut self.flows[number as usize];
             if flow.deficit <= 0 {
-                flow.deficit += self.quantum as i32;
+                flow.deficit = flow.deficit.wrapping_add(self.quantum as i32);
                 list.pop_front();
                 self.old.push_back(number);
                 continue;
@@ -224,8 +224,8 @@ impl FqPie {
             let len = pkt_len(&packet);
             // Its controller looked at the queue with the packet.
             flow.catch_up(&self.params, runs);
-            flow.deficit -= len as i32;
-            flow.backlog -= len;
+            flow.deficit = flow.deficit.wrapping_sub(len as i32);
+            flow.backlog = flow.backlog.wrapping_sub(len);
             self.load.sub(len);
             self.memory = self.memory.wrapping_sub(truesize(&packet));
             flow.vars
@@ -251,7 +251,7 @@ impl Qdisc for FqPie {
             Some(DropReason::QDISC_OVERLIMIT)
         } else {
             self.over_memory += u32::from(self.memory > self.memory_limit.wrapping_add(size));
-            let few = MAX_PROB / 100 * u64::from(self.ecn_prob);
+            let few = (MAX_PROB / 100).wrapping_mul(u64::from(self.ecn_prob));
             if !flow.vars.drop_early(&self.params, flow.backlog, len, q) {
                 None
             } else if self.params.ecn != 0 && flow.vars.prob <= few && ecn::set_ce(&mut packet) {
@@ -270,7 +270,7 @@ impl Qdisc for FqPie {
         self.stats.packets_in += 1;
         self.memory = self.memory.wrapping_add(size);
         self.load.add(len);
-        flow.backlog += len;
+        flow.backlog = flow.backlog.wrapping_add(len);
         flow.queue
             .push(&mut self.store, packet, ns_to_ticks(q.now()));
         if !flow.listed {

@@ -245,7 +245,9 @@ impl Hhf {
             if self.buckets[number].deficit <= 0 {
                 list.pop_front();
                 self.old.push_back(number);
-                self.buckets[number].deficit += self.weight(number);
+                self.buckets[number].deficit = self.buckets[number]
+                    .deficit
+                    .wrapping_add(self.weight(number));
                 continue;
             }
             let bucket = &mut self.buckets[number];
@@ -258,7 +260,7 @@ impl Hhf {
                 }
                 continue;
             };
-            bucket.deficit -= pkt_len(&packet) as i32;
+            bucket.deficit = bucket.deficit.wrapping_sub(pkt_len(&packet) as i32);
             self.load.sub(pkt_len(&packet));
             return Some(packet);
         }

@@ -228,8 +228,8 @@ impl Vars {
             (self.qdelay, self.qdelay_old)
         };
         let mut update = !(qdelay == 0 && backlog != 0);
-        let mut alpha = (u64::from(params.alpha) * (MAX_PROB / TICKS)) >> 4;
-        let mut beta = (u64::from(params.beta) * (MAX_PROB / TICKS)) >> 4;
+        let mut alpha = u64::from(params.alpha).wrapping_mul(MAX_PROB / TICKS) >> 4;
+        let mut beta = u64::from(params.beta).wrapping_mul(MAX_PROB / TICKS) >> 4;
         if self.prob < MAX_PROB / 10 {
             (alpha, beta) = (alpha >> 1, beta >> 1);
             let mut power = 100;
@@ -359,7 +359,7 @@ impl Qdisc for Pie {
         }
         self.stats.packets_in += 1;
         self.stats.maxq = self.stats.maxq.max(waiting.len);
-        self.backlog += len;
+        self.backlog = self.backlog.wrapping_add(len);
         self.queue.push_back((packet, ns_to_ticks(now)));
         Enqueued::Queued
     }
@@ -369,7 +369,7 @@ impl Qdisc for Pie {
         self.catch_up(now);
         let (packet, came) = self.queue.pop_front()?;
         let len = pkt_len(&packet);
-        self.backlog -= len;
+        self.backlog = self.backlog.wrapping_sub(len);
         self.vars
             .departed(&self.params, self.backlog, len, came, ns_to_ticks(now));
         Some(packet)
@@ -417,7 +417,7 @@ impl Qdisc for Pie {
         while self.queue.len() > params.limit as usize
             && let Some((packet, _)) = self.queue.pop_front()
         {
-            self.backlog -= pkt_len(&packet);
+            self.backlog = self.backlog.wrapping_sub(pkt_len(&packet));
             gone.drops.push((packet, DropReason::QDISC_OVERLIMIT));
             gone.counted += 1;
         }

@@ -72,7 +72,7 @@ impl Qdisc for Plug {
         if !self.unplugged {
             self.current += 1;
         }
-        self.backlog += len;
+        self.backlog = self.backlog.wrapping_add(len);
         self.queue.push_back(packet);
         Enqueued::Queued
     }
@@ -90,7 +90,7 @@ impl Qdisc for Plug {
             self.to_release -= 1;
         }
         let packet = self.queue.pop_front()?;
-        self.backlog -= pkt_len(&packet);
+        self.backlog = self.backlog.wrapping_sub(pkt_len(&packet));
         Some(packet)
     }
 

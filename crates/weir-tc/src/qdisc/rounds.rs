@@ -88,11 +88,11 @@ impl Rounds {
                 continue;
             };
             if len > share.deficit {
-                share.deficit += share.quantum;
+                share.deficit = share.deficit.wrapping_add(share.quantum);
                 self.0.rotate_left(1);
                 continue;
             }
-            share.deficit -= len;
+            share.deficit = share.deficit.wrapping_sub(len);
             let (packet, left) = share.leaf.dequeue(q, total);
             if left.len == 0 {
                 share.active = false;

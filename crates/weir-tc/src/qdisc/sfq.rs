@@ -246,7 +246,7 @@ impl Sfq {
         self.unlink(number, depth);
         let len = pkt_len(&packet);
         let slot = &mut self.slots[usize::from(number)];
-        slot.backlog += len;
+        slot.backlog = slot.backlog.wrapping_add(len);
         slot.queue.push(&mut self.store, packet, 0);
         self.load.add(len);
         self.deepest = self.deepest.max(depth + 1);
@@ -263,7 +263,7 @@ impl Sfq {
         };
         let packet = popped.map(|(packet, _)| packet);
         if let Some(packet) = &packet {
-            slot.backlog -= pkt_len(packet);
+            slot.backlog = slot.backlog.wrapping_sub(pkt_len(packet));
             self.load.sub(pkt_len(packet));
         }
         if self.depths[depth] == NONE && self.deepest == depth {
@@ -482,7 +482,7 @@ impl Qdisc for Sfq {
             let quantum = self.params.quantum as i32;
             let slot = self.slot(number);
             if slot.allot <= 0 {
-                slot.allot += quantum;
+                slot.allot = slot.allot.wrapping_add(quantum);
                 self.tail = Some(number);
                 continue;
             }
@@ -490,7 +490,10 @@ impl Qdisc for Sfq {
             if self.slot(number).queue.is_empty() {
                 self.delist(tail, number);
             } else {
-                self.slot(number).allot -= pkt_len(&packet) as i32;
+                self.slot(number).allot = self
+                    .slot(number)
+                    .allot
+                    .wrapping_sub(pkt_len(&packet) as i32);
             }
             return Some(packet);
         }

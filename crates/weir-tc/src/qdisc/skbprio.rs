@@ -65,7 +65,7 @@ impl SkbPrio {
         let len = pkt_len(&packet);
         let band = &mut self.bands[priority];
         band.queue.push_back(packet);
-        band.backlog += len;
+        band.backlog = band.backlog.wrapping_add(len);
         self.load.add(len);
         self.used |= 1 << priority;
     }
@@ -77,7 +77,7 @@ impl SkbPrio {
             false => band.queue.pop_front(),
         }?;
         let len = pkt_len(&packet);
-        band.backlog -= len;
+        band.backlog = band.backlog.wrapping_sub(len);
         self.load.sub(len);
         if band.queue.is_empty() {
             self.used &= !(1 << priority);

@@ -55,6 +55,8 @@ pub struct Tbf {
     peak_tokens: i64,
     /// When it was computed.
     at: u64,
+    /// The next packet needs more than the buckets hold: it waits until they are changed.
+    stuck: bool,
     child: Leaf,
     total: Load,
 }
@@ -150,19 +152,26 @@ impl Qdisc for Tbf {
         let len = self.child.peek(q, &mut self.total)?;
         let params = &self.params;
         let now = q.now();
-        let elapsed = (now.wrapping_sub(self.at) as i64).min(params.buffer);
-        let peak_tokens = match &params.peak {
-            Some(peak) => {
-                let tokens = (elapsed + self.peak_tokens).min(params.mtu);
-                tokens - peak.time_of(len) as i64
-            }
-            None => 0,
+        let left_after = |elapsed: i64| {
+            let peak_tokens = params.peak.map_or(0, |peak| {
+                let tokens = elapsed.wrapping_add(self.peak_tokens).min(params.mtu);
+                tokens.wrapping_sub(peak.time_of(len) as i64)
+            });
+            let tokens = elapsed.wrapping_add(self.tokens).min(params.buffer);
+            let tokens = tokens.wrapping_sub(params.rate.time_of(len) as i64);
+            (tokens, peak_tokens)
         };
-        let tokens = (elapsed + self.tokens).min(params.buffer);
-        let tokens = tokens - params.rate.time_of(len) as i64;
+        let elapsed = (now.wrapping_sub(self.at) as i64).min(params.buffer);
+        let (tokens, peak_tokens) = left_after(elapsed);
         if tokens < 0 || peak_tokens < 0 {
-            q.watchdog(now.wrapping_add((-tokens).max(-peak_tokens) as u64));
             q.note().overlimits += 1;
+            // Full buckets are not enough: Linux looks again and again, to no avail.
+            let (most, peak_most) = left_after(params.buffer);
+            self.stuck = most < 0 || peak_most < 0;
+            if !self.stuck {
+                let wait = tokens.wrapping_neg().max(peak_tokens.wrapping_neg());
+                q.watchdog(now.wrapping_add(wait as u64));
+            }
             return None;
         }
         let packet = self.child.dequeue(q, &mut self.total).0?;
@@ -181,6 +190,7 @@ impl Qdisc for Tbf {
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.set(parse(create)?, create, gone);
+        gone.wake |= std::mem::take(&mut self.stuck);
         Ok(())
     }
 

@@ -435,7 +435,7 @@ impl Cake {
         (estimate.window_octets, estimate.window_begin) = (0, now);
         // Linux never sets the time of the last change.
         if now > estimate.last_change + RECONFIGURE {
-            self.options.rate = (estimate.peak * 15) >> 4;
+            self.options.rate = estimate.peak.wrapping_mul(15) >> 4;
             self.configure(&mut Drops::new());
         }
     }
@@ -464,7 +464,7 @@ impl Cake {
                 return true;
             }
             if tin.deficit <= 0 {
-                tin.deficit += i32::from(tin.quantum);
+                tin.deficit = tin.deficit.wrapping_add(i32::from(tin.quantum));
             }
             empty &= !tin.busy();
             self.tin += 1;
@@ -518,7 +518,9 @@ impl Cake {
                 tin.flows[at].set = Set::Bulk;
             }
         }
-        tin.flows[at].deficit += tin.quantum_of(at, mode, random);
+        tin.flows[at].deficit = tin.flows[at]
+            .deficit
+            .wrapping_add(tin.quantum_of(at, mode, random));
         tin.append(OLD, at);
     }
 
