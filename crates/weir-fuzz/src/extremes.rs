@@ -446,7 +446,7 @@ impl<'a> Script<'a> {
 
     /// A size table or an estimator for a qdisc.
     fn add_extra(&mut self, message: &mut Vec<u8>) {
-        if message[4] == 36 && self.dice.one_in(6) && !extras().is_empty() {
+        if message[4] == 36 && self.dice.one_in(4) && !extras().is_empty() {
             let mut extra = extras()[self.dice.below(extras().len())].clone();
             let mut changed = Vec::new();
             self.change_attributes(&mut extra, 1, &mut changed);

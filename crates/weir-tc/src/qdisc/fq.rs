@@ -23,12 +23,12 @@ use weir_netlink::tca::{self, fq as attr};
 use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
-use super::ecn;
 use super::heap::Heap;
 use super::store::{Chain, Store};
 use super::{
     Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, prefetch, table,
 };
+use super::{ecn, idle};
 
 /// The kind's line.
 pub const OPS: Ops = Ops {
@@ -423,6 +423,7 @@ impl Fq {
             return Some(packet);
         }
         self.release(now);
+        let mut refilled = 0;
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -432,6 +433,19 @@ impl Fq {
                 flow.credit = flow.credit.wrapping_add(self.params.quantum as i32);
                 list.pop_front();
                 self.old.push_back(number);
+                refilled += 1;
+                if refilled > self.old.len() && self.new.is_empty() {
+                    refilled = 0;
+                    let quantum = self.params.quantum as i32;
+                    let flow = |&number: &u32| number as usize;
+                    let turns = self.old.iter().map(flow);
+                    let turns = turns.map(|at| idle::of_deficit(self.flows[at].credit, quantum));
+                    let rounds = idle::rounds(turns);
+                    for at in self.old.iter().map(flow) {
+                        let credit = &mut self.flows[at].credit;
+                        *credit = idle::after(*credit, quantum, rounds);
+                    }
+                }
                 continue;
             }
             let Some((wanted, sooner)) = flow.next(&self.store) else {

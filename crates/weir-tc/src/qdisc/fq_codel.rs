@@ -21,6 +21,7 @@ use weir_netlink::{Error, Policy, Rule, TcMsg, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
 use super::codel::{self, Params, Source, Stats, Vars};
+use super::idle;
 use super::store::{Chain, Store};
 use super::{
     ClassStats, Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, flow_of, pkt_len, table,
@@ -178,8 +179,21 @@ impl FqCodel {
         fat
     }
 
+    /// Goes through the rounds at once in which no flow may send.
+    #[cold]
+    fn skip_idle(&mut self) {
+        let (quantum, flows) = (self.quantum as i32, &mut self.flows);
+        let turns = self.old.iter().map(|&at| flows[at as usize].deficit);
+        let rounds = idle::rounds(turns.map(|deficit| idle::of_deficit(deficit, quantum)));
+        for &at in &self.old {
+            let deficit = &mut flows[at as usize].deficit;
+            *deficit = idle::after(*deficit, quantum, rounds);
+        }
+    }
+
     /// `fq_codel_dequeue`; what the flows' controllers drop goes to `lose`.
     fn take(&mut self, now: u64, mut lose: impl FnMut(Packet)) -> Option<Packet> {
+        let mut refilled = 0;
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -189,6 +203,11 @@ impl FqCodel {
                 flow.deficit = flow.deficit.wrapping_add(self.quantum as i32);
                 list.pop_front();
                 self.old.push_back(at);
+                refilled += 1;
+                if refilled > self.old.len() && self.new.is_empty() {
+                    self.skip_idle();
+                    refilled = 0;
+                }
                 continue;
             }
             let mut waiting = Waiting {

@@ -17,6 +17,7 @@ use weir_netlink::tca::{self, fq_pie as attr};
 use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
+use super::idle;
 use super::pie::{MAX_PROB, Params, Stats, Vars};
 use super::store::{Chain, Store};
 use super::{
@@ -197,9 +198,22 @@ impl FqPie {
         Ok(flows)
     }
 
+    /// Goes through the rounds at once in which no flow may send.
+    #[cold]
+    fn skip_idle(&mut self) {
+        let (quantum, flows) = (self.quantum as i32, &mut self.flows);
+        let turns = self.old.iter().map(|&at| flows[at as usize].deficit);
+        let rounds = idle::rounds(turns.map(|deficit| idle::of_deficit(deficit, quantum)));
+        for &at in &self.old {
+            let deficit = &mut flows[at as usize].deficit;
+            *deficit = idle::after(*deficit, quantum, rounds);
+        }
+    }
+
     /// Takes the next packet, at `now`, ns.
     fn pop(&mut self, now: u64) -> Option<Packet> {
         let runs = self.runs(now);
+        let mut refilled = 0;
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -209,6 +223,11 @@ impl FqPie {
                 flow.deficit = flow.deficit.wrapping_add(self.quantum as i32);
                 list.pop_front();
                 self.old.push_back(number);
+                refilled += 1;
+                if refilled > self.old.len() && self.new.is_empty() {
+                    self.skip_idle();
+                    refilled = 0;
+                }
                 continue;
             }
             let Some((packet, came)) = flow.queue.pop(&mut self.store) else {

@@ -17,6 +17,7 @@ use weir_netlink::tca::{self, hhf as attr};
 use weir_netlink::{Error, Policy, Rule, Strictness, Writer, policy};
 use weir_packet::{DropReason, Packet};
 
+use super::idle;
 use super::{
     Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, words,
 };
@@ -236,8 +237,23 @@ impl Hhf {
         Some((from, packet))
     }
 
+    /// Goes through the rounds at once in which no bucket may send.
+    #[cold]
+    fn skip_idle(&mut self) {
+        let turns = self.old.iter();
+        let rounds =
+            idle::rounds(turns.map(|&number| {
+                idle::of_deficit(self.buckets[number].deficit, self.weight(number))
+            }));
+        for &number in &self.old {
+            let (deficit, weight) = (self.buckets[number].deficit, self.weight(number));
+            self.buckets[number].deficit = idle::after(deficit, weight, rounds);
+        }
+    }
+
     /// `hhf_dequeue`
     fn take(&mut self) -> Option<Packet> {
+        let mut refilled = 0;
         loop {
             let is_new = !self.new.is_empty();
             let list = if is_new { &mut self.new } else { &mut self.old };
@@ -248,6 +264,11 @@ impl Hhf {
                 self.buckets[number].deficit = self.buckets[number]
                     .deficit
                     .wrapping_add(self.weight(number));
+                refilled += 1;
+                if refilled > self.old.len() && self.new.is_empty() {
+                    self.skip_idle();
+                    refilled = 0;
+                }
                 continue;
             }
             let bucket = &mut self.buckets[number];

@@ -29,6 +29,7 @@ mod heap;
 pub mod hfsc;
 pub mod hhf;
 pub mod htb;
+mod idle;
 pub mod ingress;
 pub mod mq;
 pub mod mqprio;

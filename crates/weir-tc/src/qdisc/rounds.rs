@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use weir_packet::Packet;
 
+use super::idle::{self, Turn};
 use super::{Leaf, Load, QueueCx};
 
 /// A class's part in the rounds.
@@ -68,6 +69,31 @@ impl Rounds {
         }
     }
 
+    /// Goes through the rounds at once in which no class may send.
+    #[cold]
+    fn skip_idle(&self, shares: &mut impl Shares, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) {
+        let mut turn = |number: &u32| {
+            let share = shares.share(*number);
+            let missing = share.and_then(|share| {
+                let len = share.leaf.peek(q, total)?;
+                Some((i64::from(len) - i64::from(share.deficit), share.quantum))
+            });
+            // Who has nothing to send ends its turn.
+            let (missing, quantum) = missing.unwrap_or((0, 1));
+            Turn {
+                missing,
+                quantum: quantum.into(),
+            }
+        };
+        let rounds = idle::rounds(self.0.iter().map(&mut turn));
+        for number in &self.0 {
+            if let Some(share) = shares.share(*number) {
+                let more = i64::from(share.quantum) * rounds;
+                share.deficit = share.deficit.wrapping_add(more as u32);
+            }
+        }
+    }
+
     /// The next packet, and the class it comes from.
     pub fn dequeue(
         &mut self,
@@ -75,6 +101,7 @@ impl Rounds {
         q: &mut QueueCx<'_, '_, '_>,
         total: &mut Load,
     ) -> Option<(u32, Packet)> {
+        let mut refilled = 0;
         loop {
             let number = *self.0.front()?;
             let share = shares.share(number)?;
@@ -90,6 +117,11 @@ impl Rounds {
             if len > share.deficit {
                 share.deficit = share.deficit.wrapping_add(share.quantum);
                 self.0.rotate_left(1);
+                refilled += 1;
+                if refilled > self.0.len() {
+                    self.skip_idle(shares, q, total);
+                    refilled = 0;
+                }
                 continue;
             }
             share.deficit = share.deficit.wrapping_sub(len);

@@ -18,6 +18,7 @@ use weir_netlink::tca::{self, h};
 use weir_netlink::{Error, Fixed, TcMsg, TcRedQopt, TcSfqQopt, TcSfqQoptV1, Writer};
 use weir_packet::{DropReason, Packet};
 
+use super::idle;
 use super::red::{self, Action};
 use super::store::{Chain, Store};
 use super::{
@@ -414,6 +415,28 @@ impl Sfq {
     }
 }
 
+impl Sfq {
+    /// Goes through the rounds at once in which no slot may send; `first` is one of those that take turns.
+    #[cold]
+    fn skip_idle(&mut self, first: u16) {
+        let quantum = self.params.quantum as i32;
+        let (mut ring, mut number) = (Vec::new(), first);
+        loop {
+            ring.push(number);
+            number = self.slot(number).next;
+            if number == first {
+                break;
+            }
+        }
+        let turns = ring.iter().map(|&at| self.slots[usize::from(at)].allot);
+        let rounds = idle::rounds(turns.map(|allot| idle::of_deficit(allot, quantum)));
+        for at in ring {
+            let allot = &mut self.slot(at).allot;
+            *allot = idle::after(*allot, quantum, rounds);
+        }
+    }
+}
+
 impl Qdisc for Sfq {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         self.perturb(q);
@@ -476,6 +499,7 @@ impl Qdisc for Sfq {
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         self.perturb(q);
+        let (mut refilled, mut first) = (0, None);
         loop {
             let tail = self.tail?;
             let number = self.slot(tail).next;
@@ -484,6 +508,10 @@ impl Qdisc for Sfq {
             if slot.allot <= 0 {
                 slot.allot = slot.allot.wrapping_add(quantum);
                 self.tail = Some(number);
+                refilled += 1;
+                if *first.get_or_insert(number) == number && refilled > 1 {
+                    self.skip_idle(number);
+                }
                 continue;
             }
             let packet = self.pop(number, false)?;

@@ -33,6 +33,7 @@ use weir_packet::{DropReason, Packet};
 use self::diffserv::Rate;
 use self::longest::Longest;
 use self::tin::{DECAYING, FLOWS, Hashes, NEW, OLD, Set, Tin, Waiting, mode};
+use super::idle;
 use super::{
     ClassStats, Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, classify, ecn,
     packet_hash, pkt_len, truesize,
@@ -445,6 +446,39 @@ impl Cake {
         self.time_next.min(self.failsafe_next) as u64
     }
 
+    /// Goes through the rounds at once in which no tin with packets may send.
+    #[cold]
+    fn skip_idle_tins(&mut self) {
+        let count = self.tin_count();
+        // From 0 on it may send; it gets more as long as it has not more than 0.
+        let turn =
+            |tin: &Tin, from| idle::of_deficit(tin.deficit.wrapping_sub(from), tin.quantum.into());
+        let busy = self.tins.iter().take(count).filter(|tin| tin.busy());
+        let rounds = idle::rounds(busy.map(|tin| turn(tin, -1)));
+        for tin in self.tins.iter_mut().take(count) {
+            let own = idle::rounds(std::iter::once(turn(tin, 0)));
+            tin.deficit = idle::after(tin.deficit, tin.quantum.into(), rounds.min(own));
+        }
+    }
+
+    /// Goes through the rounds at once in which no flow of the tin may send.
+    #[cold]
+    fn skip_idle_flows(&mut self) {
+        let mode = self.options.flows;
+        let tin = &mut self.tins[self.tin];
+        // No less than a turn is worth at most: none gets more than it would, but for what is rounded.
+        let turns = tin.old().map(|at| {
+            let quantum = tin.quantum_of(at, mode, u16::MAX);
+            (at, idle::of_deficit(tin.flows[at].deficit, quantum))
+        });
+        let turns: Vec<_> = turns.collect();
+        let rounds = idle::rounds(turns.iter().map(|&(_, turn)| turn));
+        for (at, turn) in turns {
+            let deficit = &mut tin.flows[at].deficit;
+            *deficit = idle::after(*deficit, turn.quantum as i32, rounds);
+        }
+    }
+
     fn choose_tin(&mut self, now: i64) -> bool {
         if self.rate().ns != 0 {
             let mut best = (i64::MAX, 0);
@@ -472,6 +506,9 @@ impl Cake {
                 self.tin = 0;
                 if wrapped && empty {
                     return false;
+                }
+                if wrapped {
+                    self.skip_idle_tins();
                 }
                 wrapped = true;
             }
@@ -528,6 +565,7 @@ impl Cake {
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<(Waiting, usize)> {
         let now = q.now() as i64;
         let mut first = true;
+        let mut refilled = 0;
         'begin: loop {
             if self.load.len == 0 {
                 return None;
@@ -552,6 +590,13 @@ impl Cake {
                 if tin.flows[at].deficit <= 0 {
                     let random = (q.random() >> 16) as u16;
                     self.refill(at, random);
+                    refilled += 1;
+                    let tin = &self.tins[self.tin];
+                    let others = tin.first(NEW).or_else(|| tin.first(DECAYING));
+                    if refilled > FLOWS && others.is_none() {
+                        self.skip_idle_flows();
+                        refilled = 0;
+                    }
                     continue;
                 }
                 loop {

@@ -209,6 +209,12 @@ impl Tin {
         (first != list).then_some(first)
     }
 
+    /// The flows that take turns.
+    pub fn old(&self) -> impl Iterator<Item = usize> {
+        let next = |at: &usize| Some(usize::from(self.lists.0.get(*at)?.1));
+        std::iter::successors(self.first(OLD), next).take_while(|&at| at != OLD)
+    }
+
     /// Puts a flow at the end of a list.
     pub fn append(&mut self, list: usize, at: usize) {
         self.lists.append(list, at);
