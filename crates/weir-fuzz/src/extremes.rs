@@ -73,6 +73,8 @@ const LINKS: [u32; 2] = [3, 5];
 /// What a script came to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
+    /// How many it is of.
+    pub scripts: u64,
     /// Requests that were taken and refused.
     pub requests: (u64, u64),
     /// Frames sent.
@@ -83,6 +85,19 @@ pub struct Figures {
     pub share: u64,
     /// The most frames in memory at once.
     pub most_frames: usize,
+}
+
+impl Figures {
+    /// Those of two scripts.
+    pub fn add(&mut self, more: &Self) {
+        self.scripts += more.scripts;
+        self.requests.0 += more.requests.0;
+        self.requests.1 += more.requests.1;
+        self.frames += more.frames;
+        self.turns += more.turns;
+        self.share = self.share.max(more.share);
+        self.most_frames = self.most_frames.max(more.most_frames);
+    }
 }
 
 /// Runs the script that the choices make.
@@ -293,7 +308,10 @@ impl<'a> Script<'a> {
             client,
             namespace,
             stack,
-            figures: Figures::default(),
+            figures: Figures {
+                scripts: 1,
+                ..Figures::default()
+            },
             said: Vec::new(),
         };
         script.cpu.settle();

@@ -111,8 +111,9 @@ impl Qdisc for Cbs {
             self.credits = credits.min(i64::from(self.qopt.hicredit));
             if self.credits < 0 {
                 // Rounded up: rounded down, as in Linux, where the timer is late anyway, the credit would never
-                // be there. None comes without a slope, or with a negative one.
-                if idle > 0 {
+                // be there. None comes without a slope or with a negative one, and never enough below a negative
+                // bound.
+                if idle > 0 && self.qopt.hicredit >= 0 {
                     let wait = scaled(-self.credits, SECOND, idle);
                     let rest = i128::from(-self.credits) * i128::from(SECOND) % i128::from(idle);
                     let wait = wait.saturating_add(i64::from(rest != 0));
@@ -139,8 +140,10 @@ impl Qdisc for Cbs {
         self.child.purge(&mut self.total, out);
     }
 
-    fn change(&mut self, create: &Create<'_>, _gone: &mut Gone) -> Result<(), Error> {
+    fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.qopt = parse(create)?;
+        // What waited for credit that would not come may have it come now.
+        gone.wake |= self.credits < 0;
         Ok(())
     }
 
