@@ -6,6 +6,10 @@
 //! only when the owner calls [`Connection::pump`], so that a client that does not read costs a few
 //! datagrams of memory; as long as [`Connection::is_congested`], the owner should not read requests.
 //!
+//! Answers to one datagram of many requests may be more than [`Mailbox::LIMIT`] octets. Those beyond are lost, as
+//! in Linux those beyond the receive buffer (`netlink_overrun`), and the first request without an answer gets
+//! ENOBUFS; all are served. Linux marks the socket (`sk_err`), which nobody can do to the one that stands for it.
+//!
 //! Acknowledgements of one datagram travel together, up to [`ANSWER_OCTETS`]; a second dump
 //! while one runs gets EBUSY, as from Linux.
 
@@ -89,6 +93,17 @@ impl Protocol {
     }
 }
 
+/// Whether answers to a datagram find room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// They do.
+    Some,
+    /// The mailbox is full.
+    None,
+    /// It is, and the client has been told.
+    Told,
+}
+
 struct Running {
     dump: Box<dyn Dump>,
     seq: u32,
@@ -107,6 +122,7 @@ pub struct Connection {
     pub options: Options,
     dump: Option<Running>,
     answers: Vec<u8>,
+    room: Room,
     reader: Reader,
     /// Those of the stack; taken out while requests are served.
     lanes: Option<Arc<Lanes>>,
@@ -145,6 +161,7 @@ impl Connection {
             options: Options::default(),
             dump: None,
             answers: Vec::new(),
+            room: Room::Some,
             reader: stack.domain.reader(),
             lanes: Some(stack.lanes.clone()),
         }
@@ -177,6 +194,7 @@ impl Connection {
 
     /// Serves one datagram of requests (`netlink_rcv_skb`).
     pub fn request(&mut self, datagram: &[u8]) {
+        self.room = Room::Some;
         // One read section for all, renewed before each: to begin one costs more than a small request.
         let mut guard = self.reader.pin();
         let lanes = self.lanes.take();
@@ -203,7 +221,12 @@ impl Connection {
                 // in one datagram for part of the answer.
                 let reply = self.answers.split_off(acknowledged);
                 self.flush();
-                self.mailbox.answer(reply);
+                if self.answers.capacity() > 2 * ANSWER_OCTETS {
+                    self.answers = Vec::new();
+                }
+                if self.has_room(&message) {
+                    self.put(reply);
+                }
             }
             match served {
                 Ok(Served::Done) => self.acknowledge(&message, None),
@@ -280,7 +303,10 @@ impl Connection {
                     seq,
                     generation: None,
                 });
-                self.pump();
+                // Else the owner goes on with it when the client has read.
+                if !self.is_congested() {
+                    self.pump();
+                }
                 Ok(Served::Dumping)
             }
         }
@@ -352,6 +378,12 @@ impl Connection {
         if error.is_none_or(|e| e.errno == 0) && !message.header.has(nlm::F_ACK) {
             return;
         }
+        if self.has_room(message) {
+            self.write_ack(message, error);
+        }
+    }
+
+    fn write_ack(&mut self, message: &Message<'_>, error: Option<&Error>) {
         let options = AckOptions {
             cap: self.options.cap_ack,
             ext: self.options.ext_ack,
@@ -370,8 +402,33 @@ impl Connection {
 
     fn flush(&mut self) {
         if !self.answers.is_empty() {
-            self.mailbox.answer(std::mem::take(&mut self.answers));
+            let answers = std::mem::take(&mut self.answers);
+            self.put(answers);
         }
+    }
+
+    /// An answer for the client.
+    fn put(&mut self, datagram: Vec<u8>) {
+        self.mailbox.answer(datagram);
+        if self.room == Room::Some && self.mailbox.octets() > Mailbox::LIMIT {
+            self.room = Room::None;
+        }
+    }
+
+    /// Whether the answer to a request has room. The first one that has none becomes ENOBUFS.
+    #[inline]
+    fn has_room(&mut self, message: &Message<'_>) -> bool {
+        if self.room == Room::None {
+            self.room = Room::Told;
+            let text = "The client reads too late: answers are lost from here on";
+            let error = Error::msg(errno::ENOBUFS, text);
+            // Without the request: it may be a long one.
+            let cap = std::mem::replace(&mut self.options.cap_ack, true);
+            self.write_ack(message, Some(&error));
+            self.options.cap_ack = cap;
+            self.flush();
+        }
+        self.room == Room::Some
     }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Multicast groups: who hears of changes in a namespace, and each socket's outgoing queue.
 //!
-//! A [`Mailbox`] is the receive queue of one netlink socket. Answers to its own requests always fit
-//! (the server stops reading requests from a socket whose queue is long: back-pressure);
-//! notifications beyond [`Mailbox::LIMIT`] octets are lost and counted, as the kernel's
-//! `netlink_overrun` does, and the owner may tell its client with ENOBUFS.
+//! A [`Mailbox`] is the receive queue of one netlink socket. It holds [`Mailbox::LIMIT`] octets, and one answer
+//! more. Answers beyond are not made (see [`crate::connection`]), and no more requests are read from a socket whose
+//! queue is long (back-pressure). Notifications beyond are lost and counted, as the kernel's `netlink_overrun`
+//! does, and the owner may tell its client with ENOBUFS.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -49,7 +49,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Octets of notifications that may wait (Linux's usual receive buffer).
+    /// Octets that may wait (what iproute2 asks of Linux as a receive buffer).
     pub const LIMIT: usize = 1 << 20;
 
     /// An empty mailbox.
@@ -141,9 +141,13 @@ impl Mailbox {
         self.push(datagram.to_vec());
     }
 
-    fn push(&self, datagram: Vec<u8>) {
+    fn push(&self, mut datagram: Vec<u8>) {
         let first = {
             let mut queue = self.queue();
+            if queue.octets > Self::LIMIT / 16 {
+                // The client is slow: the queue should take no more memory than what is in it.
+                datagram.shrink_to_fit();
+            }
             queue.octets += datagram.len();
             queue.datagrams.push_back(datagram);
             queue.datagrams.len() == 1
@@ -222,6 +226,18 @@ impl Subscribers {
             .iter()
             .filter_map(Weak::upgrade)
             .any(|m| m.portid.load(Relaxed) == portid)
+    }
+
+    /// The process id if no other socket has it, else the next number below -4096 that is free
+    /// (`netlink_autobind`).
+    pub fn free_portid(&self, process: u32) -> u32 {
+        let all = self.all();
+        let taken = all.iter().filter_map(Weak::upgrade);
+        let taken: HashSet<u32> = taken.map(|m| m.portid.load(Relaxed)).collect();
+        let others = (0..=u32::MAX - 4096).rev();
+        let mut candidates = std::iter::once(process).chain(others);
+        let free = candidates.find(|portid| !taken.contains(portid));
+        free.unwrap_or(process)
     }
 
     /// Whether anybody hears `group`. Costs a load as long as nobody does.

@@ -22,7 +22,6 @@ use weir_intercept::{
     SocketRequest, StackInfo, Tree,
 };
 use weir_stack::connection::{Connection, NoPeer, Peer};
-use weir_stack::notify::Subscribers;
 use weir_stack::{Cpu, Namespace, Protocol, Stack};
 
 use crate::playback::{Finished, Playback};
@@ -242,19 +241,6 @@ impl Engine {
     }
 }
 
-/// The process id if no other socket of the namespace has it, else the next number below -4096 that is
-/// free (`netlink_autobind`).
-fn free_portid(sockets: &Subscribers, process: u32) -> u32 {
-    if !sockets.has_portid(process) {
-        return process;
-    }
-    let mut candidate = u32::MAX - 4096;
-    while sockets.has_portid(candidate) {
-        candidate -= 1;
-    }
-    candidate
-}
-
 /// Closes a socket that is no longer served, whatever the reason: its client sees the end.
 struct Served {
     engine: Arc<Engine>,
@@ -286,7 +272,7 @@ impl Backend for Engine {
     ) -> Result<SocketGrant, Errno> {
         let protocol = protocol_of(request.protocol).ok_or(Errno(libc::EPROTONOSUPPORT))?;
         let ns = self.ns(request.ns)?;
-        let portid = free_portid(protocol.sockets(&ns), request.process);
+        let portid = protocol.sockets(&ns).free_portid(request.process);
         let id = self.last_socket.fetch_add(1, Ordering::Relaxed) + 1;
         let client = Client {
             engine: self.me.clone(),

@@ -4,7 +4,8 @@
 //! Requests are served one datagram at a time, under the socket's own lock; answers and
 //! notifications leave through the mailbox. A client that does not read is not read from either:
 //! beyond what fits the socket and [`Connection::is_congested`] its next requests stay in its own
-//! send buffer (back-pressure), and a dump waits with a few datagrams of memory.
+//! send buffer (back-pressure), and a dump waits with a few datagrams of memory. What a socket takes is bounded by
+//! [`Mailbox::LIMIT`] for answers, and by the longest request, which is given back when it has been served.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,6 +20,11 @@ use weir_stack::{Connection, NsId, Protocol};
 
 use super::Engine;
 use crate::inside;
+
+/// Octets a socket has room for at least, once it has been used.
+const SHORT: usize = 16 << 10;
+/// A request of more octets gives its memory back when it has been served.
+const LONG: usize = 64 << 10;
 
 /// Whether a datagram begins with a new filter.
 fn is_filter(datagram: &[u8]) -> bool {
@@ -158,14 +164,17 @@ impl Socket {
             if served == most || !flushed && connection.is_congested() {
                 return Some(served);
             }
-            if buffer.len() < MAX_REQUEST {
-                let needed = self.wire.next_length().clamp(1, MAX_REQUEST);
-                buffer.resize(needed.max(buffer.len()), 0);
+            let needed = self.wire.next_length().clamp(SHORT, MAX_REQUEST);
+            if buffer.len() < needed {
+                buffer.resize(needed, 0);
             }
             match self.wire.receive(buffer) {
                 Received::Datagram(len) => {
                     engine.settle_sysctls();
                     self.request(engine, &mut connection, &buffer[..len]);
+                    if len > LONG {
+                        *buffer = Vec::new();
+                    }
                 }
                 Received::TooLong(len) => connection.refuse_too_long(buffer, len),
                 Received::Nothing => return Some(served),
@@ -192,7 +201,7 @@ impl Socket {
 
     /// Serves the client until it closes; `client` is the thread that opened the socket.
     pub fn serve(&self, engine: &Engine, client: u32, mut woken: PipeReader) {
-        let mut buffer = vec![0; MAX_REQUEST];
+        let mut buffer = Vec::new();
         let mut ride = engine.placement.ride(client);
         while !engine.is_stopping() {
             // After a request that came alone another look finds none.

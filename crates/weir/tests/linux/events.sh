@@ -5,7 +5,8 @@
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 heard=$(mktemp)
-# Commands are read from standard input, and what was heard of them follows.
+# Commands are read from standard input, and what was heard of them follows. `ip monitor` asks for the names of
+# some links when it prints: a `sleep` gives it time before they go.
 hear() {
     ip monitor netconf nsid link >"$heard" 2>&1 &
     sleep 0.3
@@ -30,6 +31,7 @@ ip link add link v0 name v0.5 type vlan id 5
 sleep 1.2
 hear <<'EOT'
 ip link add d0 address 02:00:00:00:00:01 type dummy
+sleep 0.2
 ip link set d0 netns a
 ip link add d2 netns b address 02:00:00:00:00:02 type dummy
 ip link add x0 address 02:00:00:00:00:03 type veth peer name x1 netns b
@@ -40,6 +42,7 @@ ip link set v0 mtu 1000
 ip link set v0 mtu 1500
 ip link set v0.5 mtu 1500
 ip link set v0 mtu 1400 txqlen 50 address 02:00:00:00:00:20 alias abc group 7
+sleep 0.2
 ip link del x0
 ip link del v0
 EOT

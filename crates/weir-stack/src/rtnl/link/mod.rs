@@ -350,7 +350,7 @@ fn properties(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
         Ok(())
     });
     // `netdev_state_change`
-    if changed && device.flags() & ifla::iff::UP != 0 {
+    if result.is_ok() && changed && device.flags() & ifla::iff::UP != 0 {
         notify(
             ctl.stack,
             ctl.guard,

@@ -16,6 +16,8 @@ use crate::rtnl::Ctl;
 use crate::stack::Stack;
 use weir_netlink::ifla::iff;
 
+/// Octets that an alternative name takes of a message at most (`nla_total_size(ALTIFNAMSIZ)`).
+const PROPERTY: usize = 132;
 /// Flags a request may set or clear (`__dev_change_flags`).
 const SETTABLE: u32 = iff::DEBUG
     | iff::NOTRAILERS
@@ -284,6 +286,8 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
 }
 
 /// Adds or takes away an alternative name (`netdev_name_node_alt_create`, `_destroy`).
+///
+/// A link has as many as fit one attribute (496).
 pub fn alternative_name(
     ctl: &Ctl<'_>,
     device: &Arc<Device>,
@@ -293,6 +297,15 @@ pub fn alternative_name(
     let ns = device.namespace(ctl.guard);
     let mut links = ns.links();
     if add {
+        // `rtnl_prop_list_size`: as if each were as long as can be.
+        let size = match device.names().alt.len() {
+            0 => 0,
+            count => 4 + PROPERTY * count,
+        };
+        if size + PROPERTY >= usize::from(u16::MAX) {
+            let text = "effective property list too long";
+            return Err(Error::msg(errno::EINVAL, text));
+        }
         if name.is_empty() || links.by_name.contains_key(name) {
             return Err(Error::new(if name.is_empty() {
                 errno::EINVAL

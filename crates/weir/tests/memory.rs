@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stack's memory is bounded by what the sockets' receive queues may hold, however much its clients ask without
+//! reading.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::{env, fs, process};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// KiB a socket may take: a full queue of answers (1 MiB), and several times that for what its thread's allocator
+/// keeps of the pages it has used.
+const SOCKET: u64 = 5_000;
+/// Sockets that are filled at once.
+const SOCKETS: u64 = 64;
+
+/// Fills sockets that it never reads, tells so, and waits. Each sends one datagram of requests for the link `d0`,
+/// which has as many names as there can be, so that an answer is a hundred times as long as its request.
+const CLIENT: &str = r#"
+import socket, struct, subprocess, sys
+count = int(sys.argv[1])
+batch = ["link add d0 type dummy"]
+batch += ["link property add dev d0 altname %0127d" % n for n in range(480)]
+subprocess.run(["ip", "-b", "-"], input="\n".join(batch), text=True, check=True)
+index = int(open("/sys/class/net/d0/ifindex").read())
+one = struct.pack("=IHHII BxHiII", 32, 18, 1, 1, 0, 0, 0, index, 0, 0)
+request = one * 400
+sockets = []
+for _ in range(count):
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    s.send(request)
+    sockets.append(s)
+print("filled", flush=True)
+sys.stdin.readline()
+# They are served when they read again: an answer comes, and later on the end of what fits.
+for s in sockets:
+    assert struct.unpack_from("=IH", s.recv(1 << 18))[1] == 16
+print("read", flush=True)
+"#;
+
+/// KiB of memory a process has in use.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn clients_that_do_not_read() {
+    let folder = env::temp_dir().join(format!("weir-memory-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let socket = folder.join("control");
+    let mut stack = Command::new(WEIR)
+        .args(["up", "--socket"])
+        .arg(&socket)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(stack.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.contains("is up"), "{line}");
+    let before = resident(stack.id());
+    let mut client = Command::new(WEIR)
+        .args(["exec", "--socket"])
+        .arg(&socket)
+        .args(["--", "python3", "-c", CLIENT, &SOCKETS.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut words = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(words.next().unwrap().unwrap(), "filled");
+    let grown = resident(stack.id()).saturating_sub(before);
+    drop(client.stdin.take());
+    assert_eq!(words.next().unwrap().unwrap(), "read");
+    assert!(client.wait().unwrap().success());
+    stack.kill().unwrap();
+    stack.wait().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    // Without a bound answers alone were 64 * 400 * 64 KB, five times as much.
+    assert!(grown <= SOCKETS * SOCKET, "{grown} KiB");
+    assert!(grown > SOCKETS * 500, "{grown} KiB: nothing waits");
+}
