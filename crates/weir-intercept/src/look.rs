@@ -21,6 +21,11 @@ impl Thread {
         self.pending & !mask.unwrap_or(self.blocked) != 0
     }
 
+    /// Whether it has ended, and its parent does not know yet.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
     /// Whether it sleeps until somebody wakes it, has stopped, or has ended. `trapped`: the supervisor
     /// has its call, which is an uninterruptible sleep to the kernel.
     pub(crate) fn rests(&self, trapped: bool) -> bool {

@@ -36,6 +36,8 @@ pub enum Command {
     Report(Report),
     /// Write the frames of a device to standard output as pcapng.
     Capture(Capture),
+    /// Put the frames of a capture into a device.
+    Inject(Inject),
     /// Measure, side by side with a peer.
     Bench(Bench),
     /// Print the completion script of a shell.
@@ -299,6 +301,35 @@ pub struct Capture {
     /// The device: `dev` or `netns/dev`.
     #[arg(value_name = "DEV")]
     pub device: DeviceName,
+}
+
+/// `weir inject`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "FILE is pcap or pcapng, gzip too. Frames keep the distances in time that they have in the capture, and \
+the command ends when the last one has entered; in a script of `weir run` they do so by the stack's clock.\n\nThe exit \
+status is 125 when a frame was not taken; those before it were. 2 when the command line is wrong."
+)]
+pub struct Inject {
+    /// The control socket; without it, the stack this command runs in, else the user's own.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The device receives the frames, as if its driver had brought them. By default it sends them, as if a packet
+    /// socket had: they meet egress filters and the qdisc.
+    #[arg(long)]
+    pub receive: bool,
+    /// Stop after so many frames.
+    #[arg(long, short = 'c', value_name = "N")]
+    pub count: Option<u64>,
+    /// All frames at once, whatever their times.
+    #[arg(long)]
+    pub topspeed: bool,
+    /// The device: `dev` or `netns/dev`.
+    #[arg(value_name = "DEV")]
+    pub device: DeviceName,
+    /// The capture; `-`, and by default, standard input.
+    #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
 }
 
 /// `weir bench`

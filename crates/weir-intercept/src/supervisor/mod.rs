@@ -82,6 +82,8 @@ pub(crate) struct Supervisor {
     held: BTreeMap<NsId, namespace::Held>,
     /// Processes that were told they have a user namespace.
     pretended_users: BTreeSet<u32>,
+    /// Threads that had ended, and stayed, when it was last looked whether all wait.
+    ended: BTreeSet<u32>,
     /// Sentences already said: program and reason.
     told: BTreeSet<(String, &'static str)>,
 }
@@ -113,6 +115,7 @@ impl Supervisor {
             writers: served::Writers::default(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
+            ended: BTreeSet::new(),
             told: BTreeSet::new(),
         })
     }

@@ -9,6 +9,7 @@ use crate::look;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use crate::waits::{Futex, Span, Wait};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -75,8 +76,8 @@ impl Supervisor {
     }
 
     /// Answers whoever keeps the clock whether all programs wait.
-    pub(super) fn answer_question(&self) {
-        let Some(waits) = &self.setup.waits else {
+    pub(super) fn answer_question(&mut self) {
+        let Some(waits) = self.setup.waits.clone() else {
             return;
         };
         let Some(question) = waits.question() else {
@@ -88,8 +89,8 @@ impl Supervisor {
     }
 
     /// The processes, if all of them wait ([`crate::waits`] says why two looks).
-    fn all_wait(&self) -> Option<Vec<u32>> {
-        let waits = self.setup.waits.as_ref()?;
+    fn all_wait(&mut self) -> Option<Vec<u32>> {
+        let waits = self.setup.waits.clone()?;
         if waits.take_care() {
             return None;
         }
@@ -99,6 +100,13 @@ impl Supervisor {
             thread.rests(trapped.contains(&tid))
         };
         if !first.iter().all(rest) || look::below(self.setup.keeper)? != first {
+            return None;
+        }
+        // A process is seen to have ended an instant before its parent is woken. Who has only just been seen
+        // may be in that instant.
+        let ended = first.iter().filter(|(_, thread)| thread.has_ended());
+        let ended: BTreeSet<u32> = ended.map(|(&(_, tid), _)| tid).collect();
+        if !ended.is_subset(&std::mem::replace(&mut self.ended, ended.clone())) {
             return None;
         }
         let (_, ready) = waits.descriptors()?;

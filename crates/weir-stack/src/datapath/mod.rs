@@ -13,6 +13,7 @@
 mod filter;
 pub mod measure;
 mod queue;
+pub mod raw;
 mod receive;
 mod transmit;
 

@@ -5,6 +5,7 @@ mod capture;
 mod completions;
 mod exec;
 mod files;
+mod inject;
 mod man;
 mod play;
 mod progress;
@@ -35,6 +36,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Stat(args) => stat::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Inject(args) => inject::run(&args),
         Command::Bench(args) => crate::bench::run(&args)
             .and_then(|text| print(&text))
             .map(|()| ExitCode::SUCCESS),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `weir stat` and `weir capture`, as JSON objects with a `command`.
+//! The commands of `weir play`, `stat`, `capture` and `inject`, as JSON objects with a `command`.
 
 use std::os::fd::OwnedFd;
 
@@ -15,6 +15,7 @@ pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Valu
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
         Some("capture") => lock(&engine.captures).start(engine, command, files),
+        Some("inject") => super::inject::run(engine, command),
         Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
         _ => Err(format!("unknown command {command}")),
     }

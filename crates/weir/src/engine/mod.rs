@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A stack at work: it serves clients' sockets, namespaces and sysctls ([`weir_intercept::Backend`]),
-//! owns the CPU that moves packets, and carries out the commands of `weir play`, `stat`, `capture`.
+//! owns the CPU that moves packets, and carries out the commands of `weir play`, `stat`, `capture` and `inject`.
 
 mod capture;
 mod command;
 mod files;
+pub mod inject;
 mod proc_net;
 mod socket;
 mod time;

@@ -229,12 +229,17 @@ fn lines_alone(rules: usize) -> Vec<f64> {
 /// memory: the medians of its runs, of which the first makes the rules' counters, by what was measured.
 pub fn elsewhere(masks: u32, rules: u32) -> Result<Vec<(String, f64)>, String> {
     let text = super::elsewhere(&format!("lookup:{masks}:{rules}"))?;
-    let median = |line: &str| {
-        let (name, runs) = line.split_once(' ')?;
-        let runs = runs.split(' ').filter_map(|ns| ns.parse().ok());
-        Some((name.to_owned(), Series(runs.collect()).median()))
+    // Beside these lines there is the head of the report.
+    let median = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let runs: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
+        let runs = runs.ok().filter(|runs| !runs.is_empty())?;
+        Some((name.trim_end().to_owned(), Series(runs).median()))
     };
-    let found: Option<Vec<_>> = text.lines().map(median).collect();
+    let found: Option<Vec<_>> = ["ns ", "cached ", "lines "]
+        .into_iter()
+        .map(median)
+        .collect();
     found.ok_or(format!("look-ups could not be measured: {text}"))
 }
 

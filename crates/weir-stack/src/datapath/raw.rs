@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Frames that come from outside the stack with their link-layer header: sent as by a packet socket
+//! (`packet_snd` of `net/packet/af_packet.c`).
+
+use std::sync::Arc;
+
+use weir_netlink::errno;
+use weir_packet::header::Ethernet;
+use weir_packet::{Batch, Packet, PacketType};
+
+use crate::cpu::Cx;
+use crate::device::Device;
+
+const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+/// Octets of a VLAN tag.
+const TAG: usize = 4;
+
+/// Makes a packet of a frame that a packet socket sends by `device`.
+///
+/// # Errors
+/// ENETDOWN: the device is down. EINVAL: the frame has no whole Ethernet header. EMSGSIZE: it is longer than the
+/// device's MTU, its header, and a VLAN tag if it has one. ENOBUFS: there is no memory.
+pub fn frame(cx: &Cx<'_>, device: &Device, frame: &[u8]) -> Result<Packet, i32> {
+    if !device.is_up() {
+        return Err(errno::ENETDOWN);
+    }
+    let header = Ethernet::new(frame).ok_or(errno::EINVAL)?;
+    let protocol = header.ethertype();
+    let tagged = protocol == ETH_P_8021Q;
+    let most = device.mtu() as usize + Ethernet::LEN + if tagged { TAG } else { 0 };
+    if frame.len() > most {
+        return Err(errno::EMSGSIZE);
+    }
+    let mut packet = cx.stack.pool.packet(frame).ok_or(errno::ENOBUFS)?;
+    packet.reset_mac();
+    packet.protocol = protocol;
+    packet.set_pkt_type(PacketType::Outgoing);
+    packet.set_network(Ethernet::LEN + tags(frame) * TAG);
+    packet.time = cx.now;
+    packet.dev = device.key.0;
+    packet.iif = 0;
+    Ok(packet)
+}
+
+/// VLAN tags at the beginning of a frame, as far as it is there.
+fn tags(frame: &[u8]) -> usize {
+    let types = frame.get(12..).unwrap_or_default().chunks_exact(TAG);
+    types
+        .take_while(|tag| {
+            matches!(
+                u16::from_be_bytes([tag[0], tag[1]]),
+                ETH_P_8021Q | ETH_P_8021AD
+            )
+        })
+        .count()
+}
+
+/// Sends frames that begin at one time, in order, until one is refused: how many went, and why no more did.
+pub fn send<'f>(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    frames: impl Iterator<Item = &'f [u8]>,
+) -> (usize, Option<i32>) {
+    let mut sent = 0;
+    for bytes in frames {
+        match frame(cx, device, bytes) {
+            Ok(packet) => {
+                let mut batch = Batch::new();
+                let _ = batch.push(packet);
+                super::transmit(cx, device, batch);
+                sent += 1;
+            }
+            Err(error) => return (sent, Some(error)),
+        }
+    }
+    (sent, None)
+}
