@@ -86,10 +86,13 @@ impl Connection {
         }
     }
 
-    /// Octets of the next request; 0 if none is there.
-    pub fn next_length(&self) -> usize {
+    /// Octets of the next request; `None` if none is there now. 0 at the end.
+    pub fn next_length(&self) -> Option<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_PEEK;
-        sys::receive(self.fd.as_fd(), &mut [], flags).unwrap_or(0)
+        match sys::receive(self.fd.as_fd(), &mut [], flags) {
+            Err(Errno(libc::EAGAIN | libc::EINTR)) => None,
+            length => Some(length.unwrap_or(0)),
+        }
     }
 
     /// Sends a datagram. `EAGAIN`: the client does not read and its queue is full (Linux would

@@ -175,7 +175,21 @@ pub enum Mode {
 
 /// `weir up`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "DEV, FILE and SPEC are as for `weir run`. What leaves DEV is written from when a client has made it; captures \
+and generators begin when all their devices are up. A capture on standard input, or in a pipe, is played from when its \
+first frame is there."
+)]
 pub struct Up {
+    /// Frames that arrive at DEV, at the times of the capture.
+    #[arg(long = "in", value_name = "DEV=FILE")]
+    pub inputs: Vec<DeviceFile>,
+    /// Frames that are made and arrive at DEV.
+    #[arg(long = "gen", value_name = "DEV=SPEC")]
+    pub generators: Vec<DeviceGenerator>,
+    /// Where to write what leaves DEV.
+    #[arg(long = "out", value_name = "DEV=FILE")]
+    pub outputs: Vec<DeviceFile>,
     /// The control socket.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,

@@ -67,8 +67,10 @@ fn run(user: User, arguments: &[&str], script: &str) -> (String, String, bool) {
 
 const PAIR: &str = "set -e
 ip link add v0 type veth peer name v1
-ip link set v0 addrgenmode none up
-ip link set v1 addrgenmode none up
+ip link set v0 addrgenmode none
+ip link set v0 up
+ip link set v1 addrgenmode none
+ip link set v1 up
 ";
 
 #[test]
@@ -252,8 +254,8 @@ fn into_a_stack_that_is_up() {
         frames.iter().map(|(_, octets)| octets.clone()).collect()
     };
     assert_eq!(octets(&came), octets(&given));
-    // None came before its time.
-    assert!(came[1].0 >= 29 && came[2].0 >= 59, "{came:?}");
+    // None came before its time; a millisecond may be cut off at either end.
+    assert!(came[1].0 >= 28 && came[2].0 >= 58, "{came:?}");
     // Inside it needs no socket.
     exec(&["weir", "inject", "--topspeed", "v0", &input]);
     let links = exec(&["ip", "-s", "-j", "link", "show", "v0"]);

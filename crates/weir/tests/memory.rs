@@ -11,9 +11,9 @@ use std::{env, fs, process};
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// KiB a socket may take: a full queue of answers (1 MiB), and several times that for what its thread's allocator
 /// keeps of the pages it has used.
-const SOCKET: u64 = 5_000;
+const SOCKET: u64 = 4_500;
 /// Sockets that are filled at once.
-const SOCKETS: u64 = 64;
+const SOCKETS: u64 = 32;
 
 /// Fills sockets that it never reads, tells so, and waits. Each sends one datagram of requests for the link `d0`,
 /// which has as many names as there can be, so that an answer is a hundred times as long as its request.
@@ -25,7 +25,7 @@ batch += ["link property add dev d0 altname %0127d" % n for n in range(480)]
 subprocess.run(["ip", "-b", "-"], input="\n".join(batch), text=True, check=True)
 index = int(open("/sys/class/net/d0/ifindex").read())
 one = struct.pack("=IHHII BxHiII", 32, 18, 1, 1, 0, 0, 0, index, 0, 0)
-request = one * 400
+request = one * 120
 sockets = []
 for _ in range(count):
     s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
@@ -84,7 +84,31 @@ fn clients_that_do_not_read() {
     stack.kill().unwrap();
     stack.wait().unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    // Without a bound answers alone were 64 * 400 * 64 KB, five times as much.
+    // Without a bound answers alone were 32 * 120 * 64 KB.
     assert!(grown <= SOCKETS * SOCKET, "{grown} KiB");
     assert!(grown > SOCKETS * 500, "{grown} KiB: nothing waits");
+}
+
+/// Requests that are longer than those before are read whole, whenever they come.
+const LONGER: &str = r#"
+import socket, struct
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+def request(seq, flags):
+    return struct.pack("=IHHII BxHiII", 32, 19, 1 | flags, seq, 0, 0, 0, 1, 0, 0)
+for turn in range(1, 200):
+    for count in (1, 640, 2, 2000):
+        s.send(request(0, 0) * count + request(turn, 4))
+        length, kind, _, seq, _, error = struct.unpack_from("=IHHIIi", s.recv(1 << 16))
+        assert (kind, seq, error) == (2, turn, 0), (turn, count, kind, seq, error)
+"#;
+
+#[test]
+fn a_long_request_after_short_ones() {
+    let run = Command::new(WEIR)
+        .args(["run", "--quiet", "--", "python3", "-c", LONGER])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::cli::Run;
+use crate::cli::{DeviceFile, Run, Up};
 
 /// Standard input or output, on a command line.
 pub fn is_standard(file: &Path) -> bool {
@@ -71,32 +71,65 @@ fn there(file: &Path) -> Option<Identity> {
     identified.then(|| Identity::There(data.dev(), data.ino()))
 }
 
+/// The files a command line names.
+#[derive(Default)]
+pub struct Files<'a> {
+    inputs: &'a [DeviceFile],
+    script: Option<&'a Path>,
+    outputs: &'a [DeviceFile],
+    drops: Option<&'a Path>,
+    json: Option<&'a Path>,
+}
+
+impl<'a> From<&'a Run> for Files<'a> {
+    fn from(args: &'a Run) -> Self {
+        Self {
+            inputs: &args.inputs,
+            script: args.script.as_deref().map(Path::new),
+            outputs: &args.outputs,
+            drops: args.drops.as_deref(),
+            json: args.json.as_deref(),
+        }
+    }
+}
+
+impl<'a> From<&'a Up> for Files<'a> {
+    fn from(args: &'a Up) -> Self {
+        Self {
+            inputs: &args.inputs,
+            outputs: &args.outputs,
+            ..Self::default()
+        }
+    }
+}
+
 /// Refuses a command line that uses a file twice where one use would spoil the other.
-pub fn check(args: &Run) -> Result<(), String> {
+pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
+    let args = args.into();
     let mut uses = Vec::new();
-    for input in &args.inputs {
+    for input in args.inputs {
         uses.push(Use {
             what: format!("--in {}", input.device),
             file: &input.file,
             writes: false,
         });
     }
-    if let Some(script) = &args.script {
+    if let Some(file) = args.script {
         uses.push(Use {
             what: "the script".into(),
-            file: Path::new(script),
+            file,
             writes: false,
         });
     }
-    for output in &args.outputs {
+    for output in args.outputs {
         uses.push(Use {
             what: format!("--out {}", output.device),
             file: &output.file,
             writes: true,
         });
     }
-    for (what, file) in [("--drops", &args.drops), ("--json", &args.json)] {
-        uses.extend(file.as_deref().map(|file| Use {
+    for (what, file) in [("--drops", args.drops), ("--json", args.json)] {
+        uses.extend(file.map(|file| Use {
             what: what.into(),
             file,
             writes: true,
@@ -125,10 +158,11 @@ pub fn check(args: &Run) -> Result<(), String> {
 }
 
 /// Whether something but the script writes to standard output.
-pub fn writes_standard_output(args: &Run) -> bool {
-    let captures = args.outputs.iter().map(|output| &output.file);
-    let mut files = captures.chain(&args.drops).chain(&args.json);
-    files.any(|file| is_standard(file))
+pub fn writes_standard_output<'a>(args: impl Into<Files<'a>>) -> bool {
+    let args = args.into();
+    let captures = args.outputs.iter().map(|output| output.file.as_path());
+    let mut files = captures.chain(args.drops).chain(args.json);
+    files.any(is_standard)
 }
 
 /// A file for a report, opened before there is one. What stands in it stays until then, and a file

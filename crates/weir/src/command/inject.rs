@@ -104,11 +104,11 @@ pub fn run(args: &Inject) -> Result<ExitCode, String> {
         sent: 0,
     };
     // What is wrong with the device is said before a capture is waited for.
-    let mut now = sender.now()?;
+    sender.now()?;
     let mut reader = Reader::open(&file).map_err(|error| error.to_string())?;
     let mut frame = Frame::default();
-    // The time at which the last frame was due, and its stamp.
-    let (mut due, mut stamp) = (now, None);
+    // The time at which the last frame was due, and its stamp. The first one was due when it went.
+    let (mut due, mut stamp) = (None, None);
     let mut left = args.count.unwrap_or(u64::MAX);
     let read = loop {
         if left == 0 {
@@ -123,10 +123,11 @@ pub fn run(args: &Inject) -> Result<ExitCode, String> {
         let gap = frame.time_ns.saturating_sub(stamp.unwrap_or(frame.time_ns));
         stamp = Some(frame.time_ns.max(stamp.unwrap_or(0)));
         if gap > 0 && !args.topspeed {
-            now = sender.flush()?;
+            let now = sender.flush()?;
+            let last = due.unwrap_or(now);
             // How much later than it was due the last frame went: a clock that stands still makes none late.
-            let late = now.saturating_sub(due);
-            due += gap;
+            let late = now.saturating_sub(last);
+            due = Some(last + gap);
             if gap > late {
                 std::thread::sleep(Duration::from_nanos(gap - late));
             }

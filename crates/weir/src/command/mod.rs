@@ -14,6 +14,8 @@ mod run;
 mod stat;
 mod up;
 
+pub use files::is_standard;
+
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;

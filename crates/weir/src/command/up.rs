@@ -13,6 +13,7 @@ use weir_intercept::Runtime;
 use weir_intercept::control::Server;
 use weir_stack::{Config, Cpu, Stack};
 
+use super::{FAILED, files};
 use crate::cli::Up;
 use crate::engine::Engine;
 use crate::playback::Playback;
@@ -103,6 +104,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     if args.cpus == 0 || args.cpus > 64 {
         return Err("--cpus takes 1 to 64".into());
     }
+    files::check(args)?;
     let path = match &args.socket {
         Some(path) => path.clone(),
         None => default_socket()?,
@@ -124,7 +126,9 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     stack.set_waker(Box::new(move || ring.ring()));
     let runtime =
         Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
-    let engine = Engine::new(stack, runtime, Playback::default());
+    let inputs = (&args.inputs[..], &args.generators[..]);
+    let playback = Playback::open_live(&stack, inputs, &args.outputs)?;
+    let engine = Engine::new(stack, runtime, playback);
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("{}: a stack is running there", path.display()),
         _ => format!("{}: {error}", path.display()),
@@ -151,10 +155,15 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
             .spawn(run);
         cpus.push(thread.map_err(|error| format!("cpu {id}: {error}"))?);
     }
-    println!(
-        "weir: the stack is up; weir exec --socket {} -- COMMAND",
+    let said = format!(
+        "weir: the stack is up; weir exec --socket {} -- COMMAND\n",
         path.display()
     );
+    if files::writes_standard_output(args) {
+        eprint!("{said}");
+    } else {
+        super::print(&said)?;
+    }
     let signal = signals.forever().next();
     eprintln!(
         "weir: {}: the stack goes down",
@@ -170,6 +179,13 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     for cpu in cpus {
         // A panic there was printed by the thread.
         let _ = cpu.join();
+    }
+    let finished = engine.finish();
+    for error in &finished.errors {
+        eprintln!("weir: {error}");
+    }
+    if !finished.errors.is_empty() {
+        return Ok(ExitCode::from(FAILED));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -53,6 +53,8 @@ pub struct Engine {
     /// Where namespace names live.
     pub runtime: Arc<Runtime>,
     playback: Mutex<Playback>,
+    /// Whether some of it waits for devices that clients of a stack in real time make.
+    expects: AtomicBool,
     /// What a run under virtual time records of itself, from when time first moves.
     recording: OnceLock<Recording>,
     captures: Mutex<capture::Captures>,
@@ -114,6 +116,7 @@ impl Engine {
         Arc::new_cyclic(|me| Self {
             cpu: Mutex::new(Cpu::new(&stack, 0)),
             stack,
+            expects: AtomicBool::new(playback.is_waiting()),
             playback: Mutex::new(playback),
             recording: OnceLock::new(),
             captures: Mutex::default(),
@@ -198,6 +201,18 @@ impl Engine {
             recording
         });
         begun
+    }
+
+    /// Begins captures of a stack in real time whose devices are there, after a request that may have made one.
+    pub fn look_for_devices(&self) {
+        if !self.expects.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(me) = self.me.upgrade() {
+            let mut playback = lock(&self.playback);
+            playback.look(&me);
+            self.expects.store(playback.is_waiting(), Ordering::Relaxed);
+        }
     }
 
     /// Ends live captures whose reader is gone, so that its pipe closes.

@@ -164,7 +164,11 @@ impl Socket {
             if served == most || !flushed && connection.is_congested() {
                 return Some(served);
             }
-            let needed = self.wire.next_length().clamp(SHORT, MAX_REQUEST);
+            // What is not there now may be longer when it comes.
+            let Some(length) = self.wire.next_length() else {
+                return Some(served);
+            };
+            let needed = length.clamp(SHORT, MAX_REQUEST);
             if buffer.len() < needed {
                 buffer.resize(needed, 0);
             }
@@ -172,6 +176,7 @@ impl Socket {
                 Received::Datagram(len) => {
                     engine.settle_sysctls();
                     self.request(engine, &mut connection, &buffer[..len]);
+                    engine.look_for_devices();
                     if len > LONG {
                         *buffer = Vec::new();
                     }

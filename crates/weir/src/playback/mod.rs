@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The captures of a run: frames that come in at devices at their times, and files of what leaves.
+//! The captures of a run: frames that come in at devices at their times, and files of what leaves. Those of a
+//! stack in real time are in [`live`].
 //!
-//! Captures and generators begin when time first moves, and all their devices are there: the script makes
+//! Under virtual time captures and generators begin when time first moves, and all their devices are there: the script makes
 //! them. That is time 0 of the clock, unless clients slept before there were devices. The first frame of
 //! all captures comes then, and time stamps written are that frame's time plus the clock.
+
+mod live;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,29 +56,29 @@ pub struct Played {
     pub lost: u64,
 }
 
+/// A device receives a frame, or loses what is not whole.
+fn receive(cx: &mut Cx<'_>, device: DeviceKey, frame: Option<&[u8]>, played: &Mutex<Played>) {
+    let device = cx.device(device).cloned();
+    let packet = frame.and_then(|data| cx.stack.pool.packet(data));
+    let mut played = lock(played);
+    match (&device, packet) {
+        (Some(device), Some(packet)) => {
+            played.frames += 1;
+            played.octets += u64::from(packet.len() as u32);
+            let mut batch = Batch::new();
+            let _ = batch.push(packet);
+            drop(played);
+            weir_stack::datapath::receive(cx, device, batch);
+        }
+        _ => played.lost += 1,
+    }
+}
+
 impl Input {
     /// Plays the frame at hand and arms the next.
     fn arrive(mut self: Box<Self>, cx: &mut Cx<'_>) {
-        let device = cx.device(self.device).cloned();
-        let packet = self
-            .frame
-            .is_complete()
-            .then(|| cx.stack.pool.packet(&self.frame.data))
-            .flatten();
-        {
-            let mut played = lock(&self.played);
-            match (&device, packet) {
-                (Some(device), Some(packet)) => {
-                    played.frames += 1;
-                    played.octets += u64::from(packet.len() as u32);
-                    let mut batch = Batch::new();
-                    let _ = batch.push(packet);
-                    drop(played);
-                    weir_stack::datapath::receive(cx, device, batch);
-                }
-                _ => played.lost += 1,
-            }
-        }
+        let whole = self.frame.is_complete().then_some(&self.frame.data[..]);
+        receive(cx, self.device, whole, &self.played);
         match self.reader.read(&mut self.frame) {
             Ok(true) => self.arm(cx.stack),
             Ok(false) => {}
@@ -99,6 +102,8 @@ impl Input {
 struct Output {
     writer: Mutex<(Writer, u32)>,
     epoch_ns: u64,
+    /// Whether a reader is to see each frame at once.
+    at_once: bool,
     errors: Errors,
 }
 
@@ -134,7 +139,11 @@ impl Observer for Output {
         let mut writer = lock(&self.writer);
         let mut frame = frame_of(tap.packet, self.epoch_ns + tap.time, writer.1, tap.note);
         frame.direction = weir_port::Direction::Out;
-        if let Err(error) = writer.0.write(&frame) {
+        let mut written = writer.0.write(&frame);
+        if self.at_once {
+            written = written.and_then(|()| writer.0.flush());
+        }
+        if let Err(error) = written {
             lock(&self.errors).push(error.to_string());
         }
     }
@@ -190,6 +199,7 @@ impl DropObserver for DropFile {
 #[derive(Default)]
 pub struct Playback {
     waiting: Option<Waiting>,
+    live: Option<live::Waiting>,
     outputs: Vec<(DeviceName, Arc<Output>, String)>,
     inputs: Vec<(DeviceName, Arc<Mutex<Played>>, String)>,
     drops: Option<(Arc<DropFile>, String)>,
@@ -257,6 +267,7 @@ impl Playback {
             let sink = Arc::new(Output {
                 writer: Mutex::new((writer, interface)),
                 epoch_ns,
+                at_once: false,
                 errors: playback.errors.clone(),
             });
             playback.outputs.push((output.device.clone(), sink, file));
@@ -332,28 +343,9 @@ impl Playback {
             Box::new(input).arm(&engine.stack);
         }
         for (device, made) in generated.iter().zip(waiting.generators) {
-            let mut generator = self.generator(engine, device, &made)?;
-            let mut frame = Frame::new(0, Vec::new());
-            let played = Arc::new(Mutex::new(Played::default()));
-            self.inputs.push((made.device, played.clone(), made.spec));
-            match generator.read(&mut frame) {
-                Ok(false) => continue,
-                Ok(true) => {}
-                Err(error) => {
-                    lock(&self.errors).push(error.to_string());
-                    continue;
-                }
+            if let Err(error) = self.begin_generator(engine, device, made, begun) {
+                lock(&self.errors).push(error);
             }
-            let input = Input {
-                reader: Box::new(generator),
-                zero: 0,
-                begun,
-                frame,
-                device: device.key,
-                played,
-                errors: self.errors.clone(),
-            };
-            Box::new(input).arm(&engine.stack);
         }
         Ok(())
     }

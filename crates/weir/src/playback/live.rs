@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Captures and generators of a stack in real time (`weir up --in`, `--gen`, `--out`).
+//!
+//! There are no devices when such a stack begins, its clients make them. A file of what leaves a device begins when
+//! a client has made the device: the client has its answer after that. All inputs begin together, when all
+//! their devices are there and up. The first frame of all files comes then; a capture on standard input, or in
+//! a pipe, is played from when its first frame is there.
+//!
+//! A thread a capture reads it and sleeps, so that a pipe nobody writes to holds up nothing else.
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use weir_port::Frame;
+use weir_port::pcap::{Reader, Writer};
+use weir_port::{Sink, Source};
+use weir_stack::Stack;
+use weir_stack::device::{Device, DeviceKey};
+
+use super::{Input, Output, Playback, Played, lock, receive, text};
+use crate::cli::{DeviceFile, DeviceGenerator, DeviceName};
+use crate::command::is_standard;
+use crate::engine::Engine;
+
+/// Longest sleep between looks whether the stack goes down.
+const LOOK: Duration = Duration::from_millis(100);
+/// Frames a capture may have handed to the stack's CPU that it has not taken yet.
+const AHEAD: usize = 256;
+
+/// A capture that has not begun.
+enum Origin {
+    /// A file, and its first frame.
+    File(Box<Reader>, Frame),
+    /// To be opened by who may wait for it.
+    Pipe(String),
+}
+
+/// What waits for its devices.
+pub(super) struct Waiting {
+    /// Device, and place among the outputs.
+    outputs: Vec<(DeviceName, usize)>,
+    inputs: Vec<(DeviceName, Origin)>,
+    generators: Vec<DeviceGenerator>,
+    /// Whether inputs have begun.
+    begun: bool,
+}
+
+impl Waiting {
+    fn is_over(&self) -> bool {
+        self.begun && self.outputs.is_empty()
+    }
+}
+
+/// Whether something can be opened without waiting for who writes to it.
+fn is_pipe(path: &Path) -> bool {
+    let fifo = |data: std::fs::Metadata| data.file_type().is_fifo();
+    is_standard(path) || path.metadata().is_ok_and(fifo)
+}
+
+fn device(engine: &Engine, name: &DeviceName) -> Option<Arc<Device>> {
+    engine
+        .namespace(name.netns.as_deref())?
+        .device_by_name(&name.device)
+}
+
+impl Playback {
+    /// Opens all files of a stack in real time.
+    pub fn open_live(
+        stack: &Stack,
+        (inputs, generators): (&[DeviceFile], &[DeviceGenerator]),
+        outputs: &[DeviceFile],
+    ) -> Result<Self, String> {
+        let mut playback = Self::default();
+        let mut waiting = Waiting {
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+            generators: generators.to_vec(),
+            begun: inputs.is_empty() && generators.is_empty(),
+        };
+        for input in inputs {
+            let file = text(&input.file);
+            let source = if is_pipe(&input.file) {
+                Origin::Pipe(file)
+            } else {
+                let mut reader = Reader::open(&file).map_err(|error| error.to_string())?;
+                let mut frame = Frame::default();
+                if !reader.read(&mut frame).map_err(|error| error.to_string())? {
+                    continue;
+                }
+                Origin::File(Box::new(reader), frame)
+            };
+            waiting.inputs.push((input.device.clone(), source));
+        }
+        for output in outputs {
+            let file = text(&output.file);
+            let mut writer = Writer::create(&file).map_err(|error| error.to_string())?;
+            let interface = writer
+                .interface(&output.device.to_string())
+                .and_then(|interface| writer.flush().map(|()| interface))
+                .map_err(|error| error.to_string())?;
+            let sink = Arc::new(Output {
+                writer: Mutex::new((writer, interface)),
+                epoch_ns: stack.clock.epoch_ns(),
+                at_once: true,
+                errors: playback.errors.clone(),
+            });
+            let number = playback.outputs.len();
+            waiting.outputs.push((output.device.clone(), number));
+            playback.outputs.push((output.device.clone(), sink, file));
+        }
+        if !waiting.is_over() {
+            playback.live = Some(waiting);
+        }
+        Ok(playback)
+    }
+
+    /// Whether [`Playback::look`] has something to look for.
+    pub fn is_waiting(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Begins what has its devices now.
+    pub fn look(&mut self, engine: &Arc<Engine>) {
+        let Some(mut waiting) = self.live.take() else {
+            return;
+        };
+        waiting.outputs.retain(|(name, number)| {
+            let found = device(engine, name);
+            if let Some(device) = &found {
+                let sink = self.outputs[*number].1.clone();
+                device.observe(&engine.stack.domain.pin(), sink);
+            }
+            found.is_none()
+        });
+        if !waiting.begun {
+            let names = waiting.inputs.iter().map(|(name, _)| name);
+            let names = names.chain(waiting.generators.iter().map(|made| &made.device));
+            let up = |name: &DeviceName| device(engine, name).filter(|device| device.is_up());
+            if let Some(devices) = names.map(up).collect::<Option<Vec<_>>>() {
+                self.begin(engine, &mut waiting, &devices);
+                waiting.begun = true;
+            }
+        }
+        if !waiting.is_over() {
+            self.live = Some(waiting);
+        }
+    }
+
+    /// Begins all inputs; `devices` are theirs, generators' last.
+    fn begin(&mut self, engine: &Arc<Engine>, waiting: &mut Waiting, devices: &[Arc<Device>]) {
+        let begun = engine.stack.clock.now();
+        let stamps = waiting
+            .inputs
+            .iter()
+            .filter_map(|(_, source)| match source {
+                Origin::File(_, frame) => Some(frame.time_ns),
+                Origin::Pipe(_) => None,
+            });
+        let zero = stamps.min();
+        let (captures, generated) = devices.split_at(waiting.inputs.len().min(devices.len()));
+        for (device, (name, source)) in captures.iter().zip(waiting.inputs.drain(..)) {
+            let played = Arc::new(Mutex::new(Played::default()));
+            let (file, first) = match source {
+                Origin::File(reader, frame) => (reader.file().to_owned(), Some((*reader, frame))),
+                Origin::Pipe(file) => (file, None),
+            };
+            let player = Player {
+                engine: Arc::downgrade(engine),
+                device: device.key,
+                zero,
+                begun,
+                played: played.clone(),
+                ahead: Arc::default(),
+            };
+            self.inputs.push((name, played, file.clone()));
+            let errors = self.errors.clone();
+            let play = move || {
+                if let Err(error) = player.play(first, &file) {
+                    eprintln!("weir: {error}");
+                    lock(&errors).push(error);
+                }
+            };
+            let thread = std::thread::Builder::new().name("capture".into());
+            if let Err(error) = thread.spawn(play) {
+                lock(&self.errors).push(format!("a thread for a capture: {error}"));
+            }
+        }
+        for (device, made) in generated.iter().zip(waiting.generators.drain(..)) {
+            if let Err(error) = self.begin_generator(engine, device, made, begun) {
+                eprintln!("weir: {error}");
+                lock(&self.errors).push(error);
+            }
+        }
+    }
+
+    /// Begins a generator.
+    pub(super) fn begin_generator(
+        &mut self,
+        engine: &Engine,
+        device: &Device,
+        made: DeviceGenerator,
+        begun: u64,
+    ) -> Result<(), String> {
+        let mut generator = self.generator(engine, device, &made)?;
+        let mut frame = Frame::default();
+        let played = Arc::new(Mutex::new(Played::default()));
+        self.inputs.push((made.device, played.clone(), made.spec));
+        if generator
+            .read(&mut frame)
+            .map_err(|error| error.to_string())?
+        {
+            let input = Input {
+                reader: Box::new(generator),
+                zero: 0,
+                begun,
+                frame,
+                device: device.key,
+                played,
+                errors: self.errors.clone(),
+            };
+            Box::new(input).arm(&engine.stack);
+        }
+        Ok(())
+    }
+}
+
+/// Plays a capture in real time.
+struct Player {
+    engine: Weak<Engine>,
+    device: DeviceKey,
+    /// The stamp of a frame that comes when inputs begin, and the clock's time then.
+    zero: Option<u64>,
+    begun: u64,
+    played: Arc<Mutex<Played>>,
+    /// Frames on the way to the stack's CPU.
+    ahead: Arc<AtomicUsize>,
+}
+
+impl Player {
+    fn play(mut self, first: Option<(Reader, Frame)>, file: &str) -> Result<(), String> {
+        let (mut reader, mut frame) = match first {
+            Some(first) => first,
+            None => {
+                let mut reader = Reader::open(file).map_err(|error| error.to_string())?;
+                let mut frame = Frame::default();
+                if !reader.read(&mut frame).map_err(|error| error.to_string())? {
+                    return Ok(());
+                }
+                let Some(engine) = self.engine.upgrade() else {
+                    return Ok(());
+                };
+                (self.zero, self.begun) = (Some(frame.time_ns), engine.stack.clock.now());
+                (reader, frame)
+            }
+        };
+        let zero = self.zero.unwrap_or(frame.time_ns);
+        loop {
+            let due = frame.time_ns.saturating_sub(zero);
+            if !self.wait(due.saturating_add(self.begun)) {
+                return Ok(());
+            }
+            self.post(&frame);
+            if !reader.read(&mut frame).map_err(|error| error.to_string())? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sleeps until a time of the stack's clock, and until the stack has room; false if the stack goes down.
+    fn wait(&self, time: u64) -> bool {
+        loop {
+            let Some(engine) = self.engine.upgrade().filter(|engine| !engine.is_stopping()) else {
+                return false;
+            };
+            let left = Duration::from_nanos(time.saturating_sub(engine.stack.clock.now()));
+            let full = self.ahead.load(Relaxed) >= AHEAD;
+            drop(engine);
+            match (left.is_zero(), full) {
+                (true, false) => return true,
+                (true, true) => std::thread::sleep(Duration::from_micros(100)),
+                (false, _) => std::thread::sleep(left.min(LOOK)),
+            }
+        }
+    }
+
+    fn post(&self, frame: &Frame) {
+        let Some(engine) = self.engine.upgrade() else {
+            return;
+        };
+        let (device, played, ahead) = (self.device, self.played.clone(), self.ahead.clone());
+        let data = frame.is_complete().then(|| frame.data.clone());
+        ahead.fetch_add(1, Relaxed);
+        engine.stack.post(Box::new(move |cx| {
+            ahead.fetch_sub(1, Relaxed);
+            receive(cx, device, data.as_deref(), &played);
+        }));
+    }
+}
