@@ -199,6 +199,34 @@ impl Default for Offload {
     }
 }
 
+/// Where an address is from (`NET_ADDR_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AddressOrigin {
+    /// The device has none but this.
+    Permanent = 0,
+    /// From the namespace's generator.
+    Random = 1,
+    /// That of the device below.
+    Stolen = 2,
+    /// From a request.
+    Set = 3,
+}
+
+/// Where a name is from (`NET_NAME_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum NameOrigin {
+    /// Numbered by the kernel.
+    Enumerated = 1,
+    /// Always this.
+    Predictable = 2,
+    /// From a request.
+    User = 3,
+    /// From a later request.
+    Renamed = 4,
+}
+
 /// A transmit queue (`struct netdev_queue`).
 #[derive(Default)]
 pub(crate) struct TxQueue {
@@ -232,7 +260,10 @@ pub struct Device {
     group: AtomicU32,
     promiscuity: AtomicU32,
     allmulti: AtomicU32,
-    carrier_changes: AtomicU32,
+    /// How often the carrier was lost, and found.
+    carrier_changes: [AtomicU32; 2],
+    address_origin: AtomicU8,
+    name_origin: AtomicU8,
     /// What the last look at the carrier found; guarded, for changes, by the lock.
     no_carrier: AtomicBool,
     watch: Mutex<()>,
@@ -288,6 +319,8 @@ pub struct NewDevice {
     pub queues: (u32, u32),
     /// Ethernet address.
     pub address: Mac,
+    /// Where that is from.
+    pub address_origin: AddressOrigin,
     /// Ethernet broadcast address.
     pub broadcast: Mac,
 }
@@ -318,7 +351,9 @@ impl Device {
             group: AtomicU32::new(0),
             promiscuity: AtomicU32::new(0),
             allmulti: AtomicU32::new(0),
-            carrier_changes: AtomicU32::new(0),
+            carrier_changes: Default::default(),
+            address_origin: AtomicU8::new(new.address_origin as u8),
+            name_origin: AtomicU8::new(0),
             no_carrier: AtomicBool::new(false),
             watch: Mutex::default(),
             address: AtomicU64::new(pack(new.address)),
@@ -545,13 +580,28 @@ impl Device {
         on
     }
 
-    /// `IFLA_CARRIER_CHANGES`
-    pub fn carrier_changes(&self) -> u32 {
-        self.carrier_changes.load(Relaxed)
+    /// How often the carrier was found, and lost (`IFLA_CARRIER_UP_COUNT`, `IFLA_CARRIER_DOWN_COUNT`).
+    pub fn carrier_changes(&self) -> (u32, u32) {
+        let [lost, found] = &self.carrier_changes;
+        (found.load(Relaxed), lost.load(Relaxed))
     }
 
-    pub(crate) fn count_carrier_change(&self) {
-        self.carrier_changes.fetch_add(1, Relaxed);
+    pub(crate) fn count_carrier_change(&self, on: bool) {
+        self.carrier_changes[usize::from(on)].fetch_add(1, Relaxed);
+    }
+
+    /// Where the address is from (`enum` of `addr_assign_type`).
+    pub fn address_origin(&self) -> u8 {
+        self.address_origin.load(Relaxed)
+    }
+
+    /// Where the name is from (`NET_NAME_*`); 0 if nobody has said.
+    pub fn name_origin(&self) -> u8 {
+        self.name_origin.load(Relaxed)
+    }
+
+    pub(crate) fn set_name_origin(&self, origin: NameOrigin) {
+        self.name_origin.store(origin as u8, Relaxed);
     }
 
     /// The Ethernet address.
@@ -562,6 +612,7 @@ impl Device {
 
     pub(crate) fn set_address(&self, mac: Mac) {
         self.address.store(pack(mac), Relaxed);
+        self.address_origin.store(AddressOrigin::Set as u8, Relaxed);
     }
 
     /// The Ethernet broadcast address.

@@ -464,6 +464,16 @@ impl DeviceTc {
         self.xps.load(guard).unwrap_or(&none).cpus(queue, classes)
     }
 
+    /// The traffic class whose packets a transmit queue takes.
+    ///
+    /// # Errors
+    /// EINVAL for a queue of none.
+    pub fn traffic_class(&self, guard: &Guard, queue: u16) -> Result<u8, Error> {
+        let queues = self.queue.load(guard);
+        let classes = queues.and_then(|queues| queues.classes.as_ref());
+        xps::class_of(queue, classes).ok_or(Error::new(weir_netlink::errno::EINVAL))
+    }
+
     /// Sets them.
     ///
     /// # Errors

@@ -340,3 +340,26 @@ X
         );
     }
 }
+
+/// Ports of the simulated bus are listed below their device, in the namespace they are in.
+#[test]
+fn ports_of_the_simulated_bus() {
+    for user in users() {
+        let said = works(
+            *user,
+            "cd /; ip netns add a
+            echo '3 2 2' >/sys/bus/netdevsim/new_device
+            bus=/sys/bus/netdevsim/devices
+            ls $bus; ls $bus/netdevsim3/net; cat $bus/netdevsim3/net/eth1/phys_port_name
+            ls $bus/netdevsim4 2>&1 | cut -d: -f3
+            ip link set eth1 name port1; ls $bus/netdevsim3/net
+            echo 1300 >$bus/netdevsim3/net/port1/mtu; cat /sys/class/net/port1/mtu
+            ip link set port1 netns a; ls $bus/netdevsim3/net; ip netns exec a ls $bus/netdevsim3/net
+            echo 3 >/sys/bus/netdevsim/del_device; ls $bus",
+        );
+        assert_eq!(
+            said,
+            "netdevsim3\neth0\neth1\np2\n No such file or directory\neth0\nport1\n1300\neth0\nport1\n"
+        );
+    }
+}

@@ -151,6 +151,11 @@ fn blackhole() {
 }
 
 #[test]
+fn sys_class_net() {
+    same_as_linux("sys-class-net");
+}
+
+#[test]
 fn events() {
     same_as_linux("events");
 }

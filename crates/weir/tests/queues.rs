@@ -143,7 +143,7 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
         &format!(
             "tc qdisc add dev q0 root handle 1: mq
             map() {{ echo /sys/class/net/q0/queues/tx-$1/xps_cpus; }}
-            ls /sys/class/net/q0/queues/tx-3
+            ls /sys/class/net/q0/queues/tx-3 | grep xps_cpus
             cat $(map 0) $(map 3)
             echo 1 > $(map 3)
             exec 9> $(map 1)

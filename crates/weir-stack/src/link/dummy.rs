@@ -54,7 +54,7 @@ impl Link for Dummy {
 
     fn set_carrier(&self, ctl: &mut Ctl<'_>, device: &Arc<Device>, on: bool) -> Result<(), Error> {
         if self.no_carrier.swap(!on, Relaxed) == on {
-            device.count_carrier_change();
+            device.count_carrier_change(on);
             crate::link::carrier_changed(ctl.stack, ctl.guard, device);
         }
         Ok(())

@@ -8,7 +8,7 @@ use weir_netlink::ifla::{arphrd, iff};
 use weir_packet::Batch;
 
 use crate::cpu::Cx;
-use crate::device::{Device, NewDevice};
+use crate::device::{AddressOrigin, Device, NewDevice};
 use crate::link::Link;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -25,6 +25,7 @@ pub fn add(stack: &Stack, ns: &Arc<Namespace>) {
         txqlen: 1000,
         queues: (1, 1),
         address: [0; 6],
+        address_origin: AddressOrigin::Permanent,
         broadcast: [0; 6],
     };
     // Only a taken name or a closing namespace can make this fail, and neither can be here.

@@ -13,7 +13,7 @@ use weir_packet::Batch;
 use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
-use crate::device::{Device, Mac, NewDevice};
+use crate::device::{AddressOrigin, Device, Mac, NameOrigin, NewDevice};
 use crate::namespace::{Namespace, NsId};
 use crate::rtnl::Ctl;
 use crate::stack::Stack;
@@ -359,6 +359,10 @@ pub fn ethernet(
         txqlen: new.txqlen.unwrap_or(1000),
         queues: new.queues,
         address: new.address.unwrap_or_else(|| ns.random_mac()),
+        address_origin: match new.address {
+            Some(_) => AddressOrigin::Set,
+            None => AddressOrigin::Random,
+        },
         broadcast: new.broadcast.unwrap_or([0xff; 6]),
     }
 }
@@ -395,9 +399,18 @@ pub fn register(
         } else {
             ifindex
         };
+        let origin = match new.link.kind() {
+            _ if new.link.port().is_some() => None,
+            "" => Some(NameOrigin::Predictable),
+            _ if new.name.contains('%') => Some(NameOrigin::Enumerated),
+            _ => Some(NameOrigin::User),
+        };
         let new = NewDevice { name, ..new };
         let device = Arc::new(Device::new(stack.new_device_key(), &stack.domain, ns, new));
         device.set_group(group);
+        if let Some(origin) = origin {
+            device.set_name_origin(origin);
+        }
         stack.enter_device(&device);
         ns.enter(&stack.domain.pin(), &mut links, &device, ifindex);
         device
@@ -584,7 +597,7 @@ pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
             continue;
         }
         if turned {
-            vlan.count_carrier_change();
+            vlan.count_carrier_change(carrier);
         }
         if vlan.is_up() {
             carrier_changed(stack, guard, vlan);

@@ -53,6 +53,13 @@ impl Bus {
     }
 }
 
+/// The ids of the bus's devices, with the links of each in the order of the ports.
+pub fn devices(stack: &Stack) -> Vec<(u32, Vec<DeviceKey>)> {
+    let bus = stack.netdevsim.lock();
+    let all = bus.values();
+    all.map(|one| (one.id, one.ports.clone())).collect()
+}
+
 /// A device of the bus.
 #[derive(Debug)]
 struct Simulated {

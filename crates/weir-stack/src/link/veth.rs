@@ -88,8 +88,20 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let joined = mine.peer.set(Arc::downgrade(&other)).is_ok()
         && its.peer.set(Arc::downgrade(&device)).is_ok();
     debug_assert!(joined, "both halves are new");
+    for end in [&other, &device] {
+        count_carrier(ctl.stack, end);
+    }
     crate::rtnl::link::configure(ctl, &other, &peer)?;
     Ok(device)
+}
+
+/// Counts a change of the carrier; the next look at it knows the same.
+fn count_carrier(stack: &Stack, end: &Arc<Device>) {
+    let on = end.link.carrier(stack, end);
+    if end.lacks_carrier() == on {
+        end.count_carrier_change(on);
+        end.watch_carrier(|| on);
+    }
 }
 
 /// A device's part: shared so that the pair can be joined after both are registered.
@@ -141,6 +153,7 @@ impl Link for Half {
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
         let guard = stack.domain.pin();
         for end in [Some(device.clone()), self.0.peer()].into_iter().flatten() {
+            count_carrier(stack, &end);
             crate::link::carrier_changed(stack, &guard, &end);
         }
     }

@@ -25,7 +25,7 @@ use weir_packet::{Batch, DropReason, VlanTag};
 use weir_sync::rcu::{Guard, Published};
 
 use crate::cpu::Cx;
-use crate::device::{Device, Joiner, Mac, NewDevice};
+use crate::device::{AddressOrigin, Device, Joiner, Mac, NewDevice};
 use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::namespace::NsId;
@@ -184,6 +184,10 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         flags: inherited,
         mtu: new.mtu.unwrap_or_else(|| lower.mtu()),
         address: new.address.unwrap_or_else(|| lower.address()),
+        address_origin: match new.address {
+            Some(_) => AddressOrigin::Set,
+            None => AddressOrigin::Stolen,
+        },
         broadcast: new.broadcast.unwrap_or_else(|| lower.broadcast()),
         ..device
     };
@@ -205,7 +209,16 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         (put, free)
     };
     match put {
-        (true, _) => Ok(device),
+        (true, _) => {
+            // A VLAN begins without a carrier, before anybody counts (`vlan_dev_init`), and takes over that of the
+            // device below (`netif_stacked_transfer_operstate`).
+            device.watch_carrier(|| false);
+            if device.link.carrier(ctl.stack, &device) {
+                device.watch_carrier(|| true);
+                device.count_carrier_change(true);
+            }
+            Ok(device)
+        }
         // Somebody else was faster.
         (false, free) => {
             crate::link::unregister(ctl.stack, &[device]);

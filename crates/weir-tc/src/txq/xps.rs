@@ -18,7 +18,7 @@ use crate::qdisc::{packet_hash, scale};
 pub struct Maps(Vec<[Vec<u16>; CLASSES]>);
 
 /// The class whose packets a queue takes; none: of no class.
-fn class_of(queue: u16, classes: Option<&TrafficClasses>) -> Option<u8> {
+pub(crate) fn class_of(queue: u16, classes: Option<&TrafficClasses>) -> Option<u8> {
     classes.map_or(Some(0), |classes| classes.of_queue(queue.into()))
 }
 

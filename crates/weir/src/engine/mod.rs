@@ -8,6 +8,7 @@ mod files;
 pub mod inject;
 mod proc_net;
 mod socket;
+mod sys_net;
 mod time;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_netlink::{IfInfoMsg, LinkIfMap, LinkStats, LinkStats64, Writer, af, ifla, rtm};
 use weir_sync::rcu::Guard;
 
-use crate::device::{Device, LinkTotals};
+use crate::device::Device;
 use crate::link::{operstate, reported_flags};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
@@ -55,8 +55,10 @@ enum Goes {
     To { nsid: i32, ifindex: u32 },
 }
 
-fn stats64(totals: &LinkTotals) -> LinkStats64 {
-    LinkStats64 {
+/// A device's counters, with those of its kind.
+pub fn statistics(device: &Device) -> LinkStats64 {
+    let totals = device.totals();
+    let mut stats = LinkStats64 {
         rx_packets: totals.rx_packets,
         tx_packets: totals.tx_packets,
         rx_bytes: totals.rx_bytes,
@@ -67,7 +69,9 @@ fn stats64(totals: &LinkTotals) -> LinkStats64 {
         tx_dropped: totals.tx_dropped,
         multicast: totals.multicast,
         ..LinkStats64::default()
-    }
+    };
+    device.link.add_stats(&mut stats);
+    stats
 }
 
 /// IPv6's settings of a device that are not sysctls (`inet6_fill_ifla6_attrs`).
@@ -155,10 +159,10 @@ fn write(
     if let Some(alias) = &names.alias {
         out.put_c_str(ifla::IFALIAS, alias.as_bytes());
     }
-    let changes = device.carrier_changes();
-    out.put_u32(ifla::CARRIER_CHANGES, changes);
-    out.put_u32(ifla::CARRIER_UP_COUNT, changes.div_ceil(2));
-    out.put_u32(ifla::CARRIER_DOWN_COUNT, changes / 2);
+    let (ups, downs) = device.carrier_changes();
+    out.put_u32(ifla::CARRIER_CHANGES, ups.wrapping_add(downs));
+    out.put_u32(ifla::CARRIER_UP_COUNT, ups);
+    out.put_u32(ifla::CARRIER_DOWN_COUNT, downs);
     out.put_u8(ifla::PROTO_DOWN, 0);
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
     out.put(ifla::ADDRESS, &device.address());
@@ -168,8 +172,7 @@ fn write(
         out.put_str(ifla::PHYS_PORT_NAME, &port.name);
         out.put(ifla::PHYS_SWITCH_ID, &port.switch);
     }
-    let mut stats = stats64(&device.totals());
-    device.link.add_stats(&mut stats);
+    let stats = statistics(device);
     out.put_fixed_pad(ifla::STATS64, &stats, ifla::PAD);
     out.put_fixed(ifla::STATS, &LinkStats::from(&stats));
     let xdp = out.nest_noflag(ifla::XDP);

@@ -22,7 +22,7 @@ use crate::device::Device;
 use crate::link::NewLink;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-pub use fill::{fill, notify};
+pub use fill::{fill, notify, statistics};
 pub use parse::parse_peer;
 pub use set::{configure, move_to};
 

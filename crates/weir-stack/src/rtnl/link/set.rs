@@ -9,7 +9,7 @@ use weir_netlink::{Error, IfInfoMsg, Table, errno, ifla, rtm};
 use weir_sync::rcu::Guard;
 
 use super::parse;
-use crate::device::Device;
+use crate::device::{Device, NameOrigin};
 use crate::link::{self, NewLink};
 use crate::namespace::{Links, Namespace};
 use crate::rtnl::Ctl;
@@ -275,6 +275,7 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
         return Err(Error::new(errno::EEXIST));
     }
     let old = std::mem::replace(&mut device.names().name, name.clone());
+    device.set_name_origin(NameOrigin::Renamed);
     links.by_name.remove(&old);
     links.by_name.insert(name.clone(), device.clone());
     links.generation = links.generation.wrapping_add(1);

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/sys/class/net` of a namespace (`net/core/net-sysfs.c`): a folder a device with its attributes, counters and
+//! queues, as a Linux 6.1 with SMP, XPS and BQL has them.
+//!
+//! Devices are folders, not links to folders below `/sys/devices`; those are there too. What a setting would change
+//! goes by the request that does the same. Attributes that Linux keeps, and nothing here would obey, are refused with
+//! EOPNOTSUPP; so are receive packet steering and the limits of byte queues.
+
+use std::sync::Arc;
+
+use weir_intercept::{Errno, Node};
+use weir_netlink::{IfInfoMsg, LinkStats64, Writer, ifla, messages, nlm, rtm};
+use weir_stack::connection::{Connection, NoPeer};
+use weir_stack::link::operstate;
+use weir_stack::rtnl::link::statistics;
+use weir_stack::{Device, Namespace, Stack};
+use weir_tc::txq::xps;
+
+const NO_SUCH: Errno = Errno(libc::ENOENT);
+const INVALID: Errno = Errno(libc::EINVAL);
+const NOT_SERVED: Errno = Errno(libc::EOPNOTSUPP);
+
+/// What an attribute says.
+type Show = fn(&Stack, &Device) -> Result<String, Errno>;
+/// The attributes of a request that does what a write would.
+type Store = fn(&Device, &str, &mut IfInfoMsg, &mut Writer) -> Result<(), Errno>;
+
+/// A file of a device's folder.
+struct Attribute {
+    name: &'static str,
+    show: Show,
+    /// Of one that can be written.
+    store: Option<Store>,
+}
+
+const fn only(name: &'static str, show: Show) -> Attribute {
+    Attribute {
+        name,
+        show,
+        store: None,
+    }
+}
+
+const fn both(name: &'static str, show: Show, store: Store) -> Attribute {
+    Attribute {
+        name,
+        show,
+        store: Some(store),
+    }
+}
+
+fn say(value: impl ToString) -> Result<String, Errno> {
+    Ok(value.to_string())
+}
+
+fn octets(mac: [u8; 6]) -> Result<String, Errno> {
+    Ok(mac.map(|octet| format!("{octet:02x}")).join(":"))
+}
+
+/// Of a device that is up; another has no carrier, speed or state.
+fn running(device: &Device) -> Result<&Device, Errno> {
+    Some(device).filter(|device| device.is_up()).ok_or(INVALID)
+}
+
+fn refused(_: &Device, _: &str, _: &mut IfInfoMsg, _: &mut Writer) -> Result<(), Errno> {
+    Err(NOT_SERVED)
+}
+
+/// A number as `kstrtoul` reads it: decimal, `0x` or `0` in front of others, one newline at its end.
+fn number(text: &str) -> Result<u32, Errno> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (digits, radix) = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
+        [b'0', _, ..] => (&text[1..], 8),
+        _ => (text, 10),
+    };
+    let fits = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
+    match u64::from_str_radix(digits, radix) {
+        Ok(value) if fits => u32::try_from(value).map_err(|_| Errno(libc::ERANGE)),
+        Err(error) if matches!(error.kind(), std::num::IntErrorKind::PosOverflow) => {
+            Err(Errno(libc::ERANGE))
+        }
+        _ => Err(INVALID),
+    }
+}
+
+/// The states of `IF_OPER_*`.
+const STATES: [&str; 7] = [
+    "unknown",
+    "notpresent",
+    "down",
+    "lowerlayerdown",
+    "testing",
+    "dormant",
+    "up",
+];
+
+const TESTING: u8 = 4;
+const DORMANT: u8 = 5;
+
+fn state(stack: &Stack, device: &Device) -> u8 {
+    operstate(stack, running(device).unwrap_or(device))
+}
+
+/// The attributes of each device, sorted.
+const ATTRIBUTES: &[Attribute] = &[
+    only("addr_assign_type", |_, device| say(device.address_origin())),
+    only("addr_len", |_, _| say(6)),
+    only("address", |_, device| octets(device.address())),
+    only("broadcast", |_, device| octets(device.broadcast())),
+    both(
+        "carrier",
+        |stack, device| say(u8::from(running(device)?.link.carrier(stack, device))),
+        |device, value, _, out| {
+            let value = number(value)?;
+            running(device)?;
+            out.put_u8(ifla::CARRIER, u8::from(value != 0));
+            Ok(())
+        },
+    ),
+    only("carrier_changes", |_, device| {
+        let (ups, downs) = device.carrier_changes();
+        say(ups.wrapping_add(downs))
+    }),
+    only("carrier_down_count", |_, device| {
+        say(device.carrier_changes().1)
+    }),
+    only("carrier_up_count", |_, device| {
+        say(device.carrier_changes().0)
+    }),
+    only("dev_id", |_, _| say("0x0")),
+    only("dev_port", |_, _| say(0)),
+    only("dormant", |stack, device| {
+        say(u8::from(state(stack, running(device)?) == DORMANT))
+    }),
+    only("duplex", |_, device| {
+        let speed = running(device)?.link.speed();
+        speed.map(|_| "full".into()).ok_or(INVALID)
+    }),
+    both(
+        "flags",
+        |_, device| say(format!("{:#x}", device.flags())),
+        |_, value, header, _| {
+            (header.flags, header.change) = (number(value)?, u32::MAX);
+            Ok(())
+        },
+    ),
+    both("gro_flush_timeout", |_, _| say(0), refused),
+    both(
+        "ifalias",
+        |_, device| {
+            let alias = device.names().alias.clone();
+            // Without one the file is empty: not even a newline.
+            Ok(alias.unwrap_or_default())
+        },
+        |_, value, _, out| {
+            let value = value.strip_suffix('\n').unwrap_or(value);
+            out.put_c_str(ifla::IFALIAS, value.as_bytes());
+            Ok(())
+        },
+    ),
+    only("ifindex", |_, device| say(device.ifindex())),
+    only("iflink", |stack, device| {
+        let lower = device.link.lower(stack);
+        say(lower.map_or(device.ifindex(), |(_, index)| index))
+    }),
+    only("link_mode", |_, device| say(device.link_mode())),
+    both(
+        "mtu",
+        |_, device| say(device.mtu()),
+        |_, value, _, out| {
+            out.put_u32(ifla::MTU, number(value)?);
+            Ok(())
+        },
+    ),
+    only("name_assign_type", |_, device| {
+        let origin = device.name_origin();
+        if origin == 0 {
+            Err(INVALID)
+        } else {
+            say(origin)
+        }
+    }),
+    both("napi_defer_hard_irqs", |_, _| say(0), refused),
+    both(
+        "netdev_group",
+        |_, device| say(device.group()),
+        |_, value, _, out| {
+            out.put_u32(ifla::GROUP, number(value)?);
+            Ok(())
+        },
+    ),
+    only("operstate", |stack, device| {
+        let state = usize::from(state(stack, device));
+        STATES.get(state).map(|name| (*name).into()).ok_or(INVALID)
+    }),
+    only("phys_port_id", |_, _| Err(NOT_SERVED)),
+    only("phys_port_name", |_, device| {
+        let port = device.link.port().ok_or(NOT_SERVED)?;
+        say(&port.name)
+    }),
+    only("phys_switch_id", |_, device| {
+        let port = device.link.port().ok_or(NOT_SERVED)?;
+        let digits = port.switch.iter().map(|octet| format!("{octet:02x}"));
+        Ok(digits.collect())
+    }),
+    both("proto_down", |_, _| say(0), refused),
+    only("speed", |_, device| {
+        running(device)?.link.speed().map_or(Err(INVALID), say)
+    }),
+    only("testing", |stack, device| {
+        say(u8::from(state(stack, running(device)?) == TESTING))
+    }),
+    both("threaded", |_, _| say(0), refused),
+    both(
+        "tx_queue_len",
+        // Linux shows it with a sign (`fmt_dec`).
+        |_, device| say(device.txqlen() as i32),
+        |_, value, _, out| {
+            out.put_u32(ifla::TXQLEN, number(value)?);
+            Ok(())
+        },
+    ),
+    only("type", |_, device| say(device.link.hardware_type())),
+    both(
+        "uevent",
+        |_, device| {
+            let ty = match device.link.kind() {
+                kind @ ("vlan" | "vxlan") => format!("DEVTYPE={kind}\n"),
+                _ => String::new(),
+            };
+            let (name, index) = (device.name(), device.ifindex());
+            Ok(format!("{ty}INTERFACE={name}\nIFINDEX={index}"))
+        },
+        refused,
+    ),
+];
+
+/// The counters, sorted.
+type Counter = (&'static str, fn(&LinkStats64) -> u64);
+const STATISTICS: &[Counter] = &[
+    ("collisions", |s| s.collisions),
+    ("multicast", |s| s.multicast),
+    ("rx_bytes", |s| s.rx_bytes),
+    ("rx_compressed", |s| s.rx_compressed),
+    ("rx_crc_errors", |s| s.rx_crc_errors),
+    // With those that no buffer was left for (`rx_dropped_show`).
+    ("rx_dropped", |s| s.rx_dropped),
+    ("rx_errors", |s| s.rx_errors),
+    ("rx_fifo_errors", |s| s.rx_fifo_errors),
+    ("rx_frame_errors", |s| s.rx_frame_errors),
+    ("rx_length_errors", |s| s.rx_length_errors),
+    ("rx_missed_errors", |s| s.rx_missed_errors),
+    ("rx_nohandler", |s| s.rx_nohandler),
+    ("rx_over_errors", |s| s.rx_over_errors),
+    ("rx_packets", |s| s.rx_packets),
+    ("tx_aborted_errors", |s| s.tx_aborted_errors),
+    ("tx_bytes", |s| s.tx_bytes),
+    ("tx_carrier_errors", |s| s.tx_carrier_errors),
+    ("tx_compressed", |s| s.tx_compressed),
+    ("tx_dropped", |s| s.tx_dropped),
+    ("tx_errors", |s| s.tx_errors),
+    ("tx_fifo_errors", |s| s.tx_fifo_errors),
+    ("tx_heartbeat_errors", |s| s.tx_heartbeat_errors),
+    ("tx_packets", |s| s.tx_packets),
+    ("tx_window_errors", |s| s.tx_window_errors),
+];
+
+/// Files of a receive queue, with their modes: nothing is steered.
+const RECEIVE: &[(&str, u32)] = &[("rps_cpus", 0o644), ("rps_flow_cnt", 0o644)];
+/// Files of a transmit queue.
+const TRANSMIT: &[(&str, u32)] = &[
+    ("traffic_class", 0o444),
+    ("tx_maxrate", 0o644),
+    ("tx_timeout", 0o444),
+    ("xps_cpus", 0o644),
+    ("xps_rxqs", 0o644),
+];
+const LIMITS_FOLDER: &str = "byte_queue_limits";
+/// Limits of a queue whose device does not tell what has left it, with what they say.
+const LIMITS: &[(&str, u32, &str)] = &[
+    ("hold_time", 0o644, "1000"),
+    ("inflight", 0o444, "0"),
+    ("limit", 0o644, "0"),
+    ("limit_max", 0o644, "1879048192"),
+    ("limit_min", 0o644, "0"),
+];
+
+/// What a path names.
+enum Place {
+    Root,
+    Device,
+    Attribute(Arc<Device>, &'static Attribute),
+    Statistics,
+    Counter(Arc<Device>, &'static Counter),
+    Queues(Arc<Device>),
+    Queue(&'static [(&'static str, u32)]),
+    /// A file of a receive queue.
+    Receive(&'static (&'static str, u32)),
+    /// A file of a transmit queue.
+    Transmit(Arc<Device>, u16, &'static (&'static str, u32)),
+    Limits,
+    Limit(&'static (&'static str, u32, &'static str)),
+}
+
+fn place(ns: &Namespace, path: &str) -> Option<Place> {
+    let mut parts = path.split('/');
+    let name = parts.next().filter(|name| !name.is_empty());
+    let Some(name) = name else {
+        return Some(Place::Root);
+    };
+    let device = ns.device_by_name(name)?;
+    // Not by an alternative name.
+    if device.name() != name {
+        return None;
+    }
+    let parts: Vec<&str> = parts.collect();
+    Some(match parts[..] {
+        [] => Place::Device,
+        ["statistics"] => Place::Statistics,
+        ["statistics", name] => {
+            let counter = STATISTICS.iter().find(|(known, _)| *known == name)?;
+            Place::Counter(device, counter)
+        }
+        ["queues"] => Place::Queues(device),
+        ["queues", queue, ref rest @ ..] => {
+            let (receives, number) = match queue.split_once('-')? {
+                ("rx", number) => (true, number),
+                ("tx", number) => (false, number),
+                _ => return None,
+            };
+            let number: u16 = number.parse().ok()?;
+            let count = match receives {
+                true => device.rx_queues(),
+                false => device.tx_queues(),
+            };
+            if u32::from(number) >= count || queue.ends_with(&format!("-0{number}")) {
+                return None;
+            }
+            let files = if receives { RECEIVE } else { TRANSMIT };
+            let file = |name: &str| files.iter().find(|(known, _)| *known == name);
+            match (rest, receives) {
+                ([], _) => Place::Queue(files),
+                ([LIMITS_FOLDER], false) => Place::Limits,
+                ([LIMITS_FOLDER, name], false) => {
+                    Place::Limit(LIMITS.iter().find(|(known, ..)| known == name)?)
+                }
+                ([name], true) => Place::Receive(file(name)?),
+                ([name], false) => Place::Transmit(device, number, file(name)?),
+                _ => return None,
+            }
+        }
+        [name] => {
+            let attribute = ATTRIBUTES.iter().find(|known| known.name == name)?;
+            Place::Attribute(device, attribute)
+        }
+        _ => return None,
+    })
+}
+
+/// What stands at a path.
+pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
+    Ok(match place(ns, path).ok_or(NO_SUCH)? {
+        Place::Attribute(_, attribute) => Node::File(match attribute.store {
+            Some(_) => 0o644,
+            None => 0o444,
+        }),
+        Place::Counter(..) => Node::File(0o444),
+        Place::Receive((_, mode))
+        | Place::Transmit(_, _, (_, mode))
+        | Place::Limit((_, mode, _)) => Node::File(*mode),
+        _ => Node::Directory,
+    })
+}
+
+/// The names in a folder.
+pub fn list(ns: &Namespace, path: &str) -> Result<Vec<String>, Errno> {
+    let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect();
+    let names: Vec<String> = match place(ns, path).ok_or(NO_SUCH)? {
+        Place::Root => ns.all_devices().iter().map(|one| one.name()).collect(),
+        Place::Device => {
+            let folders = ["queues", "statistics"].into_iter();
+            let mut names: Vec<&str> = ATTRIBUTES
+                .iter()
+                .map(|one| one.name)
+                .chain(folders)
+                .collect();
+            names.sort_unstable();
+            owned(&mut names.into_iter())
+        }
+        Place::Statistics => owned(&mut STATISTICS.iter().map(|(name, _)| *name)),
+        Place::Queues(device) => {
+            let names = |what: &'static str, count| (0..count).map(move |n| format!("{what}-{n}"));
+            let receive = names("rx", device.rx_queues());
+            receive.chain(names("tx", device.tx_queues())).collect()
+        }
+        Place::Queue(files) => {
+            let transmits = std::ptr::eq(files, TRANSMIT);
+            let folder = transmits.then_some(LIMITS_FOLDER);
+            owned(
+                &mut folder
+                    .into_iter()
+                    .chain(files.iter().map(|(name, _)| *name)),
+            )
+        }
+        Place::Limits => owned(&mut LIMITS.iter().map(|(name, ..)| *name)),
+        _ => return Err(Errno(libc::ENOTDIR)),
+    };
+    Ok(names)
+}
+
+/// A device with several transmit queues; others have no such map (`xps_cpus_show`).
+fn steered(device: &Device) -> Result<&Device, Errno> {
+    Some(device)
+        .filter(|device| device.tx_queues() > 1)
+        .ok_or(NO_SUCH)
+}
+
+/// The content of a file.
+pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> {
+    let none = || xps::shown(&std::collections::BTreeSet::new(), stack.config.cpus);
+    let text = match place(ns, path).ok_or(NO_SUCH)? {
+        Place::Attribute(device, attribute) => (attribute.show)(stack, &device)?,
+        Place::Counter(device, (_, of)) => of(&statistics(&device)).to_string(),
+        Place::Receive(("rps_cpus", _)) => return Ok(none()),
+        Place::Receive(_) => "0".into(),
+        Place::Transmit(device, queue, (name, _)) => {
+            let guard = stack.domain.pin();
+            let failed = |error: weir_netlink::Error| Errno(error.errno);
+            match *name {
+                "xps_cpus" => {
+                    let cpus = steered(&device)?.tc.xps_cpus(&guard, queue);
+                    return Ok(xps::shown(&cpus.map_err(failed)?, stack.config.cpus));
+                }
+                "xps_rxqs" => {
+                    steered(&device)?;
+                    "0".into()
+                }
+                "traffic_class" => {
+                    let class = steered(&device)?.tc.traffic_class(&guard, queue);
+                    class.map_err(failed)?.to_string()
+                }
+                _ => "0".into(),
+            }
+        }
+        Place::Limit((_, _, text)) => (*text).into(),
+        _ => return Err(Errno(libc::EISDIR)),
+    };
+    Ok(if text.is_empty() { text } else { text + "\n" })
+}
+
+/// A write to a file.
+pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Result<(), Errno> {
+    match place(ns, path).ok_or(NO_SUCH)? {
+        Place::Attribute(device, attribute) => {
+            let store = attribute.store.ok_or(Errno(libc::EACCES))?;
+            let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
+            set(stack, ns, &device, |header, out| {
+                store(&device, text, header, out)
+            })
+        }
+        Place::Transmit(device, queue, ("xps_cpus", _)) => {
+            let tc = &steered(&device)?.tc;
+            let cpus = xps::parsed(value, stack.config.cpus);
+            cpus.and_then(|cpus| tc.set_xps_cpus(&stack.domain.pin(), queue, &cpus))
+                .map_err(|error| Errno(error.errno))
+        }
+        Place::Transmit(_, _, (_, 0o644)) | Place::Receive(_) | Place::Limit((_, 0o644, _)) => {
+            Err(NOT_SERVED)
+        }
+        _ => Err(Errno(libc::EACCES)),
+    }
+}
+
+/// Changes a device by a request.
+fn set(
+    stack: &Stack,
+    ns: &Arc<Namespace>,
+    device: &Device,
+    write: impl FnOnce(&mut IfInfoMsg, &mut Writer) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut header = IfInfoMsg {
+        index: device.ifindex() as i32,
+        ..IfInfoMsg::default()
+    };
+    let mut attributes = Writer::new();
+    write(&mut header, &mut attributes)?;
+    let mut out = Writer::new();
+    let message = out.message(rtm::SETLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+    out.fixed(&header);
+    out.raw(attributes.bytes());
+    out.finish(message).map_err(|_| INVALID)?;
+    let mut connection = Connection::new(stack, ns, 0, Box::new(NoPeer), None);
+    connection.request(out.bytes());
+    let answer = connection.mailbox().take().ok_or(INVALID)?;
+    let message = messages(&answer).next().ok_or(INVALID)?;
+    let errno = message.payload().first_chunk().copied();
+    match errno.map_or(0, i32::from_ne_bytes) {
+        0 => Ok(()),
+        error => Err(Errno(-error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted() {
+        assert!(ATTRIBUTES.is_sorted_by_key(|attribute| attribute.name));
+        assert!(STATISTICS.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn numbers_are_the_kernel_s() {
+        for (text, value) in [
+            ("0", 0),
+            ("1500\n", 1500),
+            ("0x10", 16),
+            ("010", 8),
+            ("+7", 7),
+        ] {
+            assert_eq!(number(text), Ok(value), "{text}");
+        }
+        for text in ["", "\n", "-1", "1 ", " 1", "1\n\n", "0x", "08", "++1", "a"] {
+            assert_eq!(number(text), Err(INVALID), "{text}");
+        }
+        assert_eq!(number("4294967296"), Err(Errno(libc::ERANGE)));
+        assert_eq!(number("99999999999999999999"), Err(Errno(libc::ERANGE)));
+    }
+}
