@@ -220,7 +220,7 @@ fn exit_statuses_are_those_that_help_tells() {
     for user in users() {
         let status = |args: &[&str]| ends(weir(*user, &["run", "-q"]).args(args)).0;
         assert_eq!(status(&["--", "sh", "-c", "exit 9"]), 9);
-        assert_eq!(status(&["--", "sh", "-c", "kill -HUP $$"]), 128 + 1);
+        assert_eq!(status(&["--", "sh", "-c", "kill -TERM $$"]), 128 + 15);
         assert_eq!(status(&["/etc"]), 126);
         assert_eq!(status(&["--", "/etc/passwd"]), 126);
         assert_eq!(status(&["/no/such/script"]), 127);
