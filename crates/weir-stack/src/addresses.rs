@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the address lists of IPv4 and IPv6 have in common: where a change happens, what it brings to be
-//! told, lifetimes, and the timer of their next end.
+//! The common part of the IPv4 and IPv6 address lists: the context of a change, the notifications
+//! it causes, lifetimes, and the timer for the next expiry.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use crate::fib::route::Event;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 
-/// A lifetime without end, in seconds (`INFINITY_LIFE_TIME`).
+/// An infinite lifetime, in seconds (`INFINITY_LIFE_TIME`).
 pub const FOREVER: u32 = u32::MAX;
 
 /// An address in a device's list.
 pub trait Listed: Sized + 'static {
-    /// A route's destination.
+    /// The destination type of the family's routes.
     type Key: crate::fib::Address;
-    /// When the next thing happens to it: it stops being preferred, or valid.
+    /// Returns when the address next changes state: when it stops being preferred, or valid.
     fn next_end(&self) -> Option<u64>;
-    /// Tells the listeners of addresses.
+    /// Notifies the listeners of address changes.
     fn announce(&self, site: &Site<'_>, ty: u16);
-    /// Ends what is over among the device's addresses.
+    /// Removes or deprecates the device's addresses whose lifetimes have expired.
     fn expire(site: &Site<'_>);
 }
 
-/// What a change brought, to be told to the listeners.
+/// The effect of a change, for the notification of listeners.
 #[derive(Debug)]
 pub enum News<A: Listed> {
-    /// An address came or changed (`RTM_NEWADDR`).
+    /// An address was added or changed (`RTM_NEWADDR`).
     Came(Arc<A>),
-    /// An address went (`RTM_DELADDR`).
+    /// An address was deleted (`RTM_DELADDR`).
     Went(Arc<A>),
-    /// Routes came or went.
+    /// Routes were added or deleted.
     Routes(Vec<Event<A::Key, Arc<Device>>>),
 }
 
-/// A device in its namespace, for changes.
+/// A device in its namespace: the context of an address change.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     /// The stack.
     pub stack: &'a Stack,
-    /// Keeps what is read alive.
+    /// The RCU guard.
     pub guard: &'a Guard,
     /// The namespace.
     pub ns: &'a Arc<Namespace>,
@@ -55,7 +55,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// The device in the namespace.
+    /// Creates the context of a device in a namespace.
     pub fn new(
         stack: &'a Stack,
         guard: &'a Guard,
@@ -78,7 +78,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tells the listeners of changes that no request caused.
+    /// Notifies the listeners of changes that were not caused by a request.
     pub fn tell<A: Listed>(&self, news: Vec<News<A>>) {
         for news in news {
             match news {
@@ -89,12 +89,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tells the listeners of routes.
+    /// Notifies the listeners of route changes.
     pub fn tell_routes<K: crate::fib::Address>(&self, events: &[Event<K, Arc<Device>>]) {
         crate::rtnl::route::announce(self.stack, self.ns, events);
     }
 
-    /// Sees to it that `timer` is armed for the next end of an address in `list`.
+    /// Arms `timer` for the next expiry of an address in `list`.
     pub(crate) fn rearm<A: Listed>(&self, timer: &mut Option<TimerId>, list: &[Arc<A>]) {
         let next = list.iter().filter_map(|address| address.next_end()).min();
         if timer.as_ref().map(TimerId::time) != next {
@@ -121,12 +121,12 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Whether a lifetime that began at `updated` is over.
+/// Returns whether a lifetime of `life` seconds that began at `updated` is over.
 pub(crate) fn is_over(life: u32, updated: u64, now: u64) -> bool {
     life != FOREVER && updated + u64::from(life) * SECOND <= now
 }
 
-/// Seconds left of a preferred and a valid lifetime.
+/// Returns the remaining seconds of a preferred and a valid lifetime.
 pub(crate) fn rest(preferred: u32, valid: u32, updated: u64, now: u64) -> (u32, u32) {
     let passed = (now.saturating_sub(updated) / SECOND).min(u64::from(FOREVER)) as u32;
     let left = |life: u32| {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one clock of a stack, and its timers.
+//! The clock of a stack, and its timers.
 //!
-//! Times are nanoseconds since the clock's start (`u64`). A **virtual** clock stands still until the
-//! event loop moves it to the next event; events fire in the order (time, sequence of arming), so
-//! that one script has one answer. A **real** clock reads the monotonic time of the machine.
+//! Times are nanoseconds since the clock's start (`u64`). A **virtual** clock stands still until
+//! the event loop advances it to the next event. Events fire in the order (time, sequence of
+//! arming), so that the same script gives the same output. A **real** clock reads the machine's
+//! monotonic time.
 //!
-//! Wall-clock time (needed for capture time stamps) is `epoch_ns + now`; under a virtual clock the
-//! epoch is set once from the first captured packet, and is zero without one.
+//! Wall-clock time, which capture time stamps need, is `epoch_ns + now`. Under a virtual clock, the
+//! epoch is set once from the first captured packet and is zero if there is none.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,17 +18,17 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub const SECOND: u64 = 1_000_000_000;
 /// Nanoseconds in a millisecond.
 pub const MILLISECOND: u64 = 1_000_000;
-/// `USER_HZ`: ticks a second in ages and times shown to users by netlink.
+/// `USER_HZ`: the tick rate of ages and times that netlink reports to users.
 pub const USER_HZ: u64 = 100;
 
-/// Where time comes from.
+/// The time source.
 #[derive(Debug)]
 enum Source {
     Virtual(AtomicU64),
     Real(Instant),
 }
 
-/// The clock of a stack; see the module's head.
+/// The clock of a stack; see the module documentation.
 #[derive(Debug)]
 pub struct Clock {
     source: Source,
@@ -35,7 +36,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A virtual clock at time 0.
+    /// Creates a virtual clock at time 0.
     pub fn new_virtual() -> Self {
         Self {
             source: Source::Virtual(AtomicU64::new(0)),
@@ -43,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// A real clock starting at 0 now.
+    /// Creates a real clock that starts at 0 now.
     pub fn new_real() -> Self {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -54,12 +55,12 @@ impl Clock {
         }
     }
 
-    /// Whether time is virtual.
+    /// Returns whether time is virtual.
     pub fn is_virtual(&self) -> bool {
         matches!(self.source, Source::Virtual(_))
     }
 
-    /// Nanoseconds since the clock's start.
+    /// Returns the nanoseconds since the clock's start.
     pub fn now(&self) -> u64 {
         match &self.source {
             Source::Virtual(now) => now.load(Ordering::Acquire),
@@ -67,30 +68,31 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since 1970 at the clock's start.
+    /// Returns the wall-clock time of the clock's start, in ns since 1970.
     pub fn epoch_ns(&self) -> u64 {
         self.epoch_ns.load(Ordering::Relaxed)
     }
 
-    /// Sets the wall-clock time of the clock's start.
+    /// Sets the wall-clock time of the clock's start, in ns since 1970.
     pub fn set_epoch_ns(&self, ns: u64) {
         self.epoch_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Moves a virtual clock forward to `time`; earlier times and real clocks are left alone.
+    /// Advances a virtual clock to `time`. Does nothing if `time` is in the past or the clock is
+    /// real.
     pub fn advance(&self, time: u64) {
         if let Source::Virtual(now) = &self.source {
             now.fetch_max(time, Ordering::AcqRel);
         }
     }
 
-    /// The time in `USER_HZ` ticks.
+    /// Returns the time in `USER_HZ` ticks.
     pub fn ticks(&self) -> u64 {
         self.now() / (SECOND / USER_HZ)
     }
 }
 
-/// Names an armed timer, for cancelling.
+/// Identifies an armed timer, for cancelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerId {
     time: u64,
@@ -98,18 +100,18 @@ pub struct TimerId {
 }
 
 impl TimerId {
-    /// When the timer fires, in ns of the stack's clock.
+    /// Returns when the timer fires, in ns of the stack's clock.
     pub fn time(&self) -> u64 {
         self.time
     }
 }
 
-/// Whether a timer keeps a run alive that waits for all packets to have left.
+/// Whether a timer keeps alive a run that waits for all packets to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// A packet waits for this timer (a queue's watchdog, an unresolved neighbour, a capture).
     Packet,
-    /// House-keeping only: ages, lifetimes.
+    /// Only housekeeping waits for it: ages, lifetimes.
     Nothing,
 }
 
@@ -124,8 +126,8 @@ struct Queue<T> {
     packets: usize,
 }
 
-/// Timers ordered by (time, sequence). One lock, held for one map operation; it is the last in the
-/// lock order, so that any code may arm or cancel.
+/// Timers ordered by (time, sequence). They are guarded by one lock that is held for a single map
+/// operation. It is the last in the lock order, so any code may arm or cancel timers.
 pub struct Timers<T> {
     queue: Mutex<Queue<T>>,
 }
@@ -147,7 +149,7 @@ impl<T> Timers<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Arms a timer for `time`; timers of one time fire in the order they were armed.
+    /// Arms a timer for `time`. Timers with the same time fire in the order they were armed.
     pub fn arm(&self, time: u64, holds: Holds, what: T) -> TimerId {
         let mut queue = self.queue();
         let id = TimerId {
@@ -160,7 +162,7 @@ impl<T> Timers<T> {
         id
     }
 
-    /// Disarms; answers what the timer held, or `None` when it has fired or was cancelled.
+    /// Cancels a timer. Returns its payload, or `None` if it has fired or was already cancelled.
     pub fn cancel(&self, id: TimerId) -> Option<T> {
         let mut queue = self.queue();
         let armed = queue.armed.remove(&id)?;
@@ -168,12 +170,12 @@ impl<T> Timers<T> {
         Some(armed.what)
     }
 
-    /// The time of the next timer.
+    /// Returns the time of the next timer.
     pub fn next_time(&self) -> Option<u64> {
         self.queue().armed.keys().next().map(|id| id.time)
     }
 
-    /// Takes the next timer due at or before `now`.
+    /// Takes the next timer that is due at or before `now`.
     pub fn take_due(&self, now: u64) -> Option<(u64, T)> {
         let mut queue = self.queue();
         let id = *queue.armed.keys().next()?;
@@ -185,7 +187,7 @@ impl<T> Timers<T> {
         Some((id.time, armed.what))
     }
 
-    /// Whether any armed timer holds a packet.
+    /// Returns whether any armed timer holds a packet.
     pub fn packets_wait(&self) -> bool {
         self.queue().packets > 0
     }

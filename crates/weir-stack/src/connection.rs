@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server side of one netlink socket (`struct netlink_sock`): options, groups, the running dump.
+//! The server side of one netlink socket (`struct netlink_sock`): options, groups and the running
+//! dump.
 //!
-//! The owner (a server loop, a test, an embedding program) gives it datagrams with
-//! [`Connection::request`] and takes answers and notifications from its [`Mailbox`]. A dump goes on
-//! only when the owner calls [`Connection::pump`], so that a client that does not read costs a few
-//! datagrams of memory; as long as [`Connection::is_congested`], the owner should not read requests.
+//! The owner (a server loop, a test, an embedding program) passes in datagrams with
+//! [`Connection::request`] and takes answers and notifications from its [`Mailbox`]. A dump
+//! continues only when the owner calls [`Connection::pump`], so that a client that does not read
+//! costs a few datagrams of memory. While [`Connection::is_congested`] is true, the owner should
+//! not read requests.
 //!
-//! Answers to one datagram of many requests may be more than [`Mailbox::LIMIT`] octets. Those beyond are lost, as
-//! in Linux those beyond the receive buffer (`netlink_overrun`), and the first request without an answer gets
-//! ENOBUFS; all are served. Linux marks the socket (`sk_err`), which nobody can do to the one that stands for it.
+//! The answers to one datagram with many requests may exceed [`Mailbox::LIMIT`] bytes. The excess
+//! answers are lost, as Linux loses those beyond the receive buffer (`netlink_overrun`), and the
+//! first request without an answer gets ENOBUFS. All requests are still executed. Linux also sets
+//! an error on the socket (`sk_err`); this is impossible for the socket that stands in for it here.
 //!
-//! Acknowledgements of one datagram travel together, up to [`ANSWER_OCTETS`]; a second dump
-//! while one runs gets EBUSY, as from Linux.
+//! The acknowledgements for one datagram are sent together, up to [`ANSWER_OCTETS`]. Starting a
+//! second dump while one is running gets EBUSY, as on Linux.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -30,25 +33,25 @@ use crate::notify::{Mailbox, Subscribers, Waker};
 use crate::rtnl::{self, Ctl, Dump, DumpCtl};
 use crate::stack::Stack;
 
-/// Octets of answers collected before they are sent as one datagram.
+/// The number of bytes of answers collected before they are sent as one datagram.
 pub const ANSWER_OCTETS: usize = 16 << 10;
-/// Octets of one datagram of a dump (below the smallest receive buffer in use, 8 KiB).
+/// The size limit of a dump datagram in bytes (below the smallest receive buffer in use, 8 KiB).
 pub const DUMP_OCTETS: usize = 7936;
-/// Datagrams of a dump that are written before the client is woken for the first of them, who else would
-/// sleep and be woken for each.
+/// The number of dump datagrams written before the client is woken. Otherwise it would sleep and be
+/// woken for each of them.
 const TOGETHER: usize = 4;
-/// Octets of answers that may wait before the owner should stop reading requests.
+/// The number of queued answer bytes above which the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
 
-/// What the stack may ask about the client behind a socket.
+/// Lookups about the client behind a socket.
 pub trait Peer: Send + Sync {
-    /// The namespace that a file descriptor of the client stands for (`get_net_ns_by_fd`).
+    /// Returns the namespace that a file descriptor of the client refers to (`get_net_ns_by_fd`).
     fn namespace_by_fd(&self, fd: u32) -> Option<NsId>;
-    /// The namespace a process is in (`get_net_ns_by_pid`).
+    /// Returns the namespace a process is in (`get_net_ns_by_pid`).
     fn namespace_by_pid(&self, pid: u32) -> Option<NsId>;
 }
 
-/// A client without namespaces of its own: both look-ups answer nothing.
+/// A client without namespaces of its own: both lookups return `None`.
 #[derive(Debug, Default)]
 pub struct NoPeer;
 
@@ -62,7 +65,7 @@ impl Peer for NoPeer {
     }
 }
 
-/// Socket options (`SOL_NETLINK`).
+/// The socket options (`SOL_NETLINK`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// `NETLINK_EXT_ACK`
@@ -73,7 +76,7 @@ pub struct Options {
     pub strict: bool,
 }
 
-/// The netlink protocol a socket speaks.
+/// The netlink protocol of a socket.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `NETLINK_ROUTE`
@@ -84,7 +87,8 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The sockets of a namespace that speak it; port ids and groups are a matter between them.
+    /// Returns the sockets of a namespace that use this protocol. Port ids and groups are separate
+    /// per protocol.
     pub fn sockets(self, ns: &Namespace) -> &Subscribers {
         match self {
             Self::Route => &ns.subscribers,
@@ -93,43 +97,43 @@ impl Protocol {
     }
 }
 
-/// Whether answers to a datagram find room.
+/// Whether there is room for answers to the current datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// They do.
+    /// There is room.
     Some,
     /// The mailbox is full.
     None,
-    /// It is, and the client has been told.
+    /// The mailbox is full, and the client has been told so with ENOBUFS.
     Told,
 }
 
 struct Running {
     dump: Box<dyn Dump>,
     seq: u32,
-    /// What the table's generation was at the first datagram.
+    /// The table's generation at the first datagram of the dump.
     generation: Option<u32>,
 }
 
-/// One netlink socket; see the module's head.
+/// One netlink socket; see the module documentation.
 pub struct Connection {
     stack: Stack,
     ns: Arc<Namespace>,
     protocol: Protocol,
     mailbox: Arc<Mailbox>,
     peer: Box<dyn Peer>,
-    /// The socket's options, the owner's to set.
+    /// The socket's options, set by the owner.
     pub options: Options,
     dump: Option<Running>,
     answers: Vec<u8>,
     room: Room,
     reader: Reader,
-    /// Those of the stack; taken out while requests are served.
+    /// The stack's lanes. They are taken out while requests are served.
     lanes: Option<Arc<Lanes>>,
 }
 
 impl Connection {
-    /// Opens a rtnetlink socket in a namespace. `waker` is called when the empty mailbox gets a
+    /// Opens an rtnetlink socket in a namespace. `waker` runs when the empty mailbox receives a
     /// datagram.
     pub fn new(
         stack: &Stack,
@@ -141,7 +145,7 @@ impl Connection {
         Self::open(stack, ns, Protocol::Route, portid, peer, waker)
     }
 
-    /// As [`new`](Self::new), of a protocol.
+    /// Like [`new`](Self::new), for any protocol.
     pub fn open(
         stack: &Stack,
         ns: &Arc<Namespace>,
@@ -167,27 +171,27 @@ impl Connection {
         }
     }
 
-    /// Where answers and notifications wait.
+    /// Returns the queue of answers and notifications.
     pub fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
     }
 
-    /// The socket's namespace.
+    /// Returns the socket's namespace.
     pub fn namespace(&self) -> &Arc<Namespace> {
         &self.ns
     }
 
-    /// What it speaks.
+    /// Returns the socket's protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// Whether so much waits in the mailbox that no more requests should be read.
+    /// Returns whether the mailbox is so full that no more requests should be read.
     pub fn is_congested(&self) -> bool {
         self.mailbox.octets() > CONGESTED
     }
 
-    /// Whether a dump waits to be continued.
+    /// Returns whether a dump is waiting to be continued.
     pub fn is_dumping(&self) -> bool {
         self.dump.is_some()
     }
@@ -195,10 +199,12 @@ impl Connection {
     /// Serves one datagram of requests (`netlink_rcv_skb`).
     pub fn request(&mut self, datagram: &[u8]) {
         self.room = Room::Some;
-        // One read section for all, renewed before each: to begin one costs more than a small request.
+        // Use one read section for all requests and renew it before each: starting a new one costs
+        // more than a small request.
         let mut guard = self.reader.pin();
         let lanes = self.lanes.take();
-        // One request alone is over before it meets another.
+        // A lane is taken only for several requests: a single one is over before it can contend
+        // with others.
         let first = messages(datagram).next();
         let first = first.filter(|first| first.bytes.len() < datagram.len());
         let rules = first.is_some_and(|first| rtnl::makes_rules(first.header.ty));
@@ -217,8 +223,8 @@ impl Connection {
             let acknowledged = self.answers.len();
             let served = self.serve(&message, &guard, &ticks);
             if self.answers.len() > acknowledged {
-                // A reply is a datagram of its own, as from Linux: pyroute2 takes what is behind it
-                // in one datagram for part of the answer.
+                // Send a reply as a datagram of its own, as Linux does: pyroute2 takes everything
+                // behind it in the same datagram as part of the answer.
                 let reply = self.answers.split_off(acknowledged);
                 self.flush();
                 if self.answers.capacity() > 2 * ANSWER_OCTETS {
@@ -230,7 +236,7 @@ impl Connection {
             }
             match served {
                 Ok(Served::Done) => self.acknowledge(&message, None),
-                // A dump that started answers with its own end.
+                // A dump that was started sends its own end message.
                 Ok(Served::Dumping) => {}
                 Err(error) => self.acknowledge(&message, Some(&error)),
             }
@@ -243,7 +249,8 @@ impl Connection {
         self.flush();
     }
 
-    /// Acknowledges a datagram of requests without serving them: what remains when that costs nothing.
+    /// Acknowledges a datagram of requests without serving them, to measure the cost of the
+    /// transport alone.
     pub fn acknowledge_all(&mut self, datagram: &[u8]) {
         for message in messages(datagram) {
             self.acknowledge(&message, None);
@@ -251,8 +258,8 @@ impl Connection {
         self.flush();
     }
 
-    /// Refuses a datagram of `len` octets of which only `start` was taken: its first message is answered
-    /// with ENOBUFS, which is what Linux gives where it has no memory for a datagram.
+    /// Refuses a datagram of `len` bytes of which only `start` was read. Answers its first message
+    /// with ENOBUFS, which Linux returns when it has no memory for a datagram.
     pub fn refuse_too_long(&mut self, start: &[u8], len: usize) {
         let Some(bytes) = start.first_chunk() else {
             return;
@@ -264,7 +271,7 @@ impl Connection {
         let taken = start.len();
         let text = format!("Requests of more than {taken} octets are not taken: {len}");
         let error = Error::msg(errno::ENOBUFS, text);
-        // The message itself cannot be shown: it may be cut.
+        // Don't echo the message: it may be truncated.
         let cap = std::mem::replace(&mut self.options.cap_ack, true);
         self.acknowledge(&first, Some(&error));
         self.options.cap_ack = cap;
@@ -303,7 +310,7 @@ impl Connection {
                     seq,
                     generation: None,
                 });
-                // Else the owner goes on with it when the client has read.
+                // Otherwise the owner continues the dump once the client has read.
                 if !self.is_congested() {
                     self.pump();
                 }
@@ -312,7 +319,8 @@ impl Connection {
         }
     }
 
-    /// Continues the running dump by a few datagrams (`netlink_dump`); `false` when none runs.
+    /// Continues the running dump by a few datagrams (`netlink_dump`). Returns `false` if no dump
+    /// is running.
     pub fn pump(&mut self) -> bool {
         let Some(mut running) = self.dump.take() else {
             return false;
@@ -339,13 +347,14 @@ impl Connection {
         let ctl = ctl(flags);
         let filled = match running.dump.fill(&ctl, &mut out) {
             Err(error) if error.errno == errno::EMSGSIZE && out.is_empty() => {
-                // One message larger than the usual datagram: it gets one of its own.
+                // A single message is larger than the usual datagram: send it in a datagram of its
+                // own.
                 out.set_limit(usize::MAX);
                 running.dump.fill_one(&ctl, &mut out)
             }
             filled => filled,
         };
-        // The end travels with the last messages when it fits, as Linux does.
+        // As in Linux, the end message is sent with the last messages if it fits.
         let end = match filled {
             Ok(false) => None,
             Ok(true) => Some(None),
@@ -373,7 +382,7 @@ impl Connection {
         true
     }
 
-    /// `netlink_ack`: errors always, successes when asked.
+    /// Acknowledges a request (`netlink_ack`): errors always, success if the client asked for it.
     fn acknowledge(&mut self, message: &Message<'_>, error: Option<&Error>) {
         if error.is_none_or(|e| e.errno == 0) && !message.header.has(nlm::F_ACK) {
             return;
@@ -407,7 +416,7 @@ impl Connection {
         }
     }
 
-    /// An answer for the client.
+    /// Queues an answer for the client.
     fn put(&mut self, datagram: Vec<u8>) {
         self.mailbox.answer(datagram);
         if self.room == Room::Some && self.mailbox.octets() > Mailbox::LIMIT {
@@ -415,14 +424,15 @@ impl Connection {
         }
     }
 
-    /// Whether the answer to a request has room. The first one that has none becomes ENOBUFS.
+    /// Returns whether there is room for the answer to a request. The first answer without room
+    /// becomes ENOBUFS.
     #[inline]
     fn has_room(&mut self, message: &Message<'_>) -> bool {
         if self.room == Room::None {
             self.room = Room::Told;
             let text = "The client reads too late: answers are lost from here on";
             let error = Error::msg(errno::ENOBUFS, text);
-            // Without the request: it may be a long one.
+            // Don't echo the request: it may be long.
             let cap = std::mem::replace(&mut self.options.cap_ack, true);
             self.write_ack(message, Some(&error));
             self.options.cap_ack = cap;

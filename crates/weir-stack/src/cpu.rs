@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack CPU: the context in which packets move, and its loop.
+//! A stack CPU: the context in which packets move, and its event loop.
 //!
-//! A loop turn pins RCU once, runs posted jobs, due timers and the backlog, and unpins: between turns
-//! the CPU is quiescent. Under a virtual clock [`Cpu::run_until`] is the event loop of the whole
-//! stack; under a real clock the embedding program calls [`Cpu::turn`] when woken or when the next
-//! timer is due.
+//! One turn of the loop pins RCU once, runs posted jobs, due timers and the backlog, and unpins.
+//! Between turns the CPU is quiescent. Under a virtual clock, [`Cpu::run_until`] is the event loop
+//! of the whole stack. Under a real clock, the embedding program calls [`Cpu::turn`] when it is
+//! woken or when the next timer is due.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,51 +21,53 @@ use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
 use crate::stages::{Stage, Stages};
 
-/// Batches a turn takes from the backlog before it looks at timers again (`netdev_budget`).
+/// The number of backlog entries a turn processes before it checks the timers again
+/// (`netdev_budget`).
 const BUDGET: usize = 16;
 
-/// Where waiting frames go on.
+/// The point at which frames of the backlog re-enter the datapath.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
-    /// To the beginning of the receive path.
+    /// The beginning of the receive path.
     Receive,
-    /// To the ingress filters: the frame was received before, and redirected.
+    /// The ingress filters: the frame was already received and then redirected.
     Redirected,
-    /// Behind the ingress filters.
+    /// Past the ingress filters.
     Resume,
-    /// To the transmit path.
+    /// The transmit path.
     Transmit,
-    /// Not frames: the qdisc at a transmit queue has more to send (`__netif_schedule`).
+    /// No frames: the qdisc of a transmit queue has more to send (`__netif_schedule`).
     Queue(u16),
 }
 
-/// Frames that wait for their device.
+/// Frames in the backlog, waiting for their device.
 struct Arrival {
-    /// May go while they wait.
+    /// The device, which may be removed while the frames wait.
     device: Arc<Device>,
     entry: Entry,
     batch: Batch,
 }
 
-/// What a CPU owns; see [`Cx`]. Memory in it is used again and again, so that packets on their way
-/// need none from elsewhere.
+/// The data a CPU owns; see [`Cx`]. Its buffers are reused, so that moving packets needs no further
+/// allocation.
 pub struct State {
     /// The CPU's number, from 0.
     pub id: usize,
-    /// Cost of each stage.
+    /// The cost of each stage.
     pub stages: Stages,
-    /// The CPU's free packets.
+    /// The CPU's cache of free packets.
     pub cache: RefCell<Cache>,
     backlog: VecDeque<Arrival>,
-    /// How many transmits are nested (`XMIT_RECURSION_LIMIT`).
+    /// The nesting depth of transmits (`XMIT_RECURSION_LIMIT`).
     pub(crate) transmit_depth: u32,
-    /// Queues this CPU is at work on now, one from within the other.
+    /// The number of queues this CPU is currently draining, nested one inside the other.
     pub(crate) working: u32,
-    /// `None` while filters run.
+    /// Scratch memory of the filters. It is `None` while filters run.
     pub(crate) filters: Option<Box<FilterWork>>,
-    /// Empty lists for packets that are sent elsewhere; as many as were in use at once.
+    /// Empty lists for redirected and mirrored packets. There are as many as were ever in use at
+    /// once.
     pub(crate) spare: Vec<Vec<Copy>>,
-    /// An empty list for what qdiscs drop.
+    /// An empty list for packets that qdiscs drop.
     pub(crate) drops: Drops,
 }
 
@@ -87,19 +89,19 @@ impl State {
 
 /// The context of code that runs on a stack CPU.
 pub struct Cx<'g> {
-    /// Keeps what the CPU reads alive until the turn's end.
+    /// Keeps everything the CPU reads alive until the end of the turn.
     pub guard: &'g Guard,
     /// The stack.
     pub stack: &'g Stack,
     /// The CPU's own data.
     pub state: &'g mut State,
-    /// Nanoseconds of the stack's clock, read once a batch.
+    /// The stack clock's time in nanoseconds, read once per batch.
     pub now: u64,
 }
 
 impl<'g> Cx<'g> {
-    /// Leaves frames to be received by `device` later in this turn (`netif_rx`): how a veth peer, an
-    /// ifb or a local echo gets them, without recursion.
+    /// Queues frames to be received by `device` later in this turn (`netif_rx`). A veth peer, an
+    /// ifb and a local echo receive their frames this way, without recursion.
     pub fn receive_later(&mut self, device: &Arc<Device>, batch: Batch) {
         if !batch.is_empty() {
             self.state.backlog.push_back(Arrival {
@@ -110,8 +112,8 @@ impl<'g> Cx<'g> {
         }
     }
 
-    /// Leaves frames that an action redirected to be received by `device` later in this turn, from its
-    /// ingress filters on.
+    /// Queues frames that an action redirected. `device` receives them later in this turn, starting
+    /// at its ingress filters.
     pub fn receive_redirected(&mut self, device: &Arc<Device>, batch: Batch) {
         if !batch.is_empty() {
             self.state.backlog.push_back(Arrival {
@@ -122,8 +124,8 @@ impl<'g> Cx<'g> {
         }
     }
 
-    /// Lets a frame that passed an ifb go on where it was taken from: behind the ingress filters of
-    /// `device`, or to its transmit path.
+    /// Returns a frame that went through an ifb to where it was taken from: past the ingress
+    /// filters of `device`, or to its transmit path.
     pub fn resume_later(&mut self, device: &Arc<Device>, packet: Packet, from_ingress: bool) {
         let entry = if from_ingress {
             Entry::Resume
@@ -146,7 +148,7 @@ impl<'g> Cx<'g> {
         });
     }
 
-    /// Goes on sending from the qdisc at a transmit queue of `device` later in this turn.
+    /// Continues later in this turn to send from the qdisc of a transmit queue of `device`.
     pub fn run_queue_later(&mut self, device: &Arc<Device>, queue: u16) {
         self.state.backlog.push_back(Arrival {
             device: device.clone(),
@@ -155,7 +157,8 @@ impl<'g> Cx<'g> {
         });
     }
 
-    /// Lets frames that waited go on; drops them if their device went meanwhile (`flush_backlog`).
+    /// Processes a backlog entry. Drops its frames if their device has been removed meanwhile
+    /// (`flush_backlog`).
     fn arrive(
         &mut self,
         Arrival {
@@ -168,7 +171,7 @@ impl<'g> Cx<'g> {
         self.state.stages.end(Stage::Backlog, batch.len());
         let Some(device) = there else {
             let (place, reason) = (Place::Backlog, DropReason::DEV_READY);
-            // Nobody sees the device's own counters any more.
+            // The device's own counters are no longer visible to anybody.
             self.stack.gone.count(place, reason, batch.len() as u64);
             return self.drop_batch(&device, place, reason, batch);
         };
@@ -181,7 +184,7 @@ impl<'g> Cx<'g> {
         }
     }
 
-    /// Ends a packet, counting why and where.
+    /// Drops a packet and counts the place and the reason.
     pub fn drop(&self, device: &Device, place: Place, reason: DropReason, packet: Packet) {
         device.count_drop(place, reason);
         if let Some(observer) = self.stack.drop_observer.get() {
@@ -199,13 +202,13 @@ impl<'g> Cx<'g> {
         self.consume(packet);
     }
 
-    /// Ends all packets of a batch.
+    /// Drops all packets of a batch for one reason.
     pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, batch: Batch) {
         let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
         self.end_all(device, place, ended);
     }
 
-    /// Ends packets, those dropped with their reasons, the others as they have arrived.
+    /// Frees packets: drops those that have a reason, and consumes the others.
     pub fn end_all(&self, device: &Device, place: Place, ended: impl Iterator<Item = Ended>) {
         if self.stack.drop_observer.get().is_some() || self.stack.trace.is_on() {
             return ended.for_each(|(packet, reason)| match reason {
@@ -214,7 +217,7 @@ impl<'g> Cx<'g> {
             });
         }
         let mut cache = self.state.cache.borrow_mut();
-        // Most of a batch end for one reason: they are counted together.
+        // Most packets of a batch have the same reason, so a run of them is counted at once.
         let (mut last, mut count) = (None, 0);
         let tell = |reason: Option<DropReason>, count| {
             if let Some(reason) = reason {
@@ -232,14 +235,14 @@ impl<'g> Cx<'g> {
         tell(last, count);
     }
 
-    /// Ends a packet that has arrived (`consume_skb`).
+    /// Frees a packet that reached its destination (`consume_skb`).
     #[inline]
     pub fn consume(&self, packet: Packet) {
         self.stack.trace.end(&packet);
         self.state.cache.borrow_mut().free(packet);
     }
 
-    /// Ends all packets of a batch that have arrived.
+    /// Frees all packets of a batch that reached their destination.
     pub fn consume_batch(&self, mut batch: Batch) {
         if self.stack.trace.is_on() {
             batch.iter().for_each(|packet| self.stack.trace.end(packet));
@@ -247,33 +250,34 @@ impl<'g> Cx<'g> {
         self.state.cache.borrow_mut().free_bulk(&mut batch);
     }
 
-    /// The device with a key, if it is still there.
+    /// Returns the device with a key if it still exists.
     pub fn device(&self, key: DeviceKey) -> Option<&'g Arc<Device>> {
         self.stack.device(key, self.guard)
     }
 }
 
-/// Where [`Cpu::run_paced`] has come to.
+/// The reason why [`Cpu::run_paced`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// To its end, or the stack was interrupted.
+    /// The run is complete, or the stack was interrupted.
     Done,
-    /// To the time at which it was to stop on the way.
+    /// The run reached its intermediate time limit.
     Limit,
-    /// Somebody asked to be waited for.
+    /// The caller's `go_on` asked for a pause.
     Asked,
 }
 
-/// A stack CPU; see the module's head.
+/// A stack CPU; see the module documentation.
 pub struct Cpu {
-    // In this order: what waits goes before the stack does.
+    // The order matters: the backlog must be dropped before the stack.
     state: State,
     reader: Reader,
     stack: Stack,
 }
 
 impl Cpu {
-    /// CPU number `id` of the stack (0 to `cpus - 1`); at most one of each number.
+    /// Creates CPU number `id` of the stack (0 to `cpus - 1`). There may be only one CPU per
+    /// number.
     pub fn new(stack: &Stack, id: usize) -> Self {
         let reader = stack.domain.reader();
         Self {
@@ -283,12 +287,12 @@ impl Cpu {
         }
     }
 
-    /// The CPU's own data.
+    /// Returns the CPU's own data.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Runs `work` as part of a turn of its own.
+    /// Runs `work` in a turn of its own.
     pub fn with<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
         let guard = self.reader.pin();
         let now = self.stack.clock.now();
@@ -300,7 +304,7 @@ impl Cpu {
         })
     }
 
-    /// One loop turn; `false` when there was nothing to do.
+    /// Runs one turn of the loop. Returns `false` if there was nothing to do.
     pub fn turn(&mut self) -> bool {
         let stack = self.stack.clone();
         let worked = self.with(|cx| {
@@ -326,13 +330,14 @@ impl Cpu {
             worked
         });
         if !worked {
-            // An idle CPU runs what waited for its quiescence.
+            // An idle CPU runs the callbacks that waited for it to be quiescent.
             self.stack.domain.poll();
         }
         worked
     }
 
-    /// Works until nothing is left to do now, or until the stack is interrupted.
+    /// Runs turns until there is nothing left to do at the current time, or until the stack is
+    /// interrupted.
     pub fn settle(&mut self) {
         while !self.is_interrupted() && self.turn() {}
     }
@@ -341,14 +346,14 @@ impl Cpu {
         self.stack.interrupt.load(Relaxed)
     }
 
-    /// Runs the stack's virtual time up to `until` (ns of the stack's clock), or, without it, until
-    /// no timer holds a packet any more. Returns early once the stack is interrupted.
+    /// Runs the stack's virtual time up to `until` (in ns of the stack's clock), or, if that is
+    /// `None`, until no timer holds a packet any more. Returns early if the stack is interrupted.
     pub fn run_until(&mut self, until: Option<u64>) {
         self.run_paced(until, None, || true);
     }
 
-    /// As [`Cpu::run_until`], but stops at `limit` if that comes first, after the timers of that time, and
-    /// before the clock moves once `go_on` says no.
+    /// Like [`Cpu::run_until`], but stops at `limit` if that is earlier, after the timers of that
+    /// time have run. It also stops before the clock moves when `go_on` returns `false`.
     pub fn run_paced(
         &mut self,
         until: Option<u64>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network device: what every link kind has in common (Linux's `struct net_device`).
+//! A network device: the state that every link kind shares (Linux's `struct net_device`).
 //!
-//! The data path reads a device through relaxed atomics and RCU-published pointers and never waits.
+//! The datapath reads a device through relaxed atomics and RCU-published pointers and never blocks.
 //! Control code changes it under the namespace's link lock (name, index, namespace, up and down) or
 //! under the lock named at the field.
 
@@ -21,14 +21,14 @@ use crate::random::SharedGenerator;
 use crate::stack::Shared;
 use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Neigh};
 
-/// Names a device for as long as the stack lives; never reused.
+/// Identifies a device for the lifetime of the stack. Keys are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceKey(pub u32);
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// Per-CPU packet counters (`struct rtnl_link_stats64`); octets and packets, ever growing.
+/// Per-CPU packet counters (`struct rtnl_link_stats64`), in packets and bytes. They only grow.
 #[derive(Debug, Default)]
 #[allow(missing_docs)] // the names are Linux's
 pub struct LinkStats {
@@ -43,7 +43,7 @@ pub struct LinkStats {
     pub tx_dropped: AtomicU64,
 }
 
-/// The sum of [`LinkStats`] over the CPUs.
+/// The sum of [`LinkStats`] over all CPUs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are Linux's
 pub struct LinkTotals {
@@ -58,7 +58,7 @@ pub struct LinkTotals {
     pub tx_dropped: u64,
 }
 
-/// Which way a frame crosses a device.
+/// The direction in which a frame crosses a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the wire into the stack.
@@ -67,28 +67,29 @@ pub enum Direction {
     Tx,
 }
 
-/// A frame seen at a device, as an observer gets it.
+/// A frame seen at a device, as passed to an observer.
 #[derive(Debug)]
 pub struct Tap<'a> {
     /// The device.
     pub device: &'a Device,
-    /// The way the frame goes.
+    /// The frame's direction.
     pub direction: Direction,
-    /// Nanoseconds of the stack's clock.
+    /// The stack clock's time in nanoseconds.
     pub time: u64,
-    /// The frame; an accelerated VLAN tag is still in its metadata.
+    /// The frame. An accelerated VLAN tag is still in its metadata.
     pub packet: &'a Packet,
-    /// What the packet met on its way, when tracing.
+    /// The packet's trace notes, if tracing is on.
     pub note: Option<&'a str>,
 }
 
-/// Watches the frames of a device (captures). Runs on the stack's CPUs: must not block for long.
+/// Watches the frames of a device (captures). It runs on the stack's CPUs and must not block for
+/// long.
 pub trait Observer: Send + Sync {
-    /// A frame crosses the device.
+    /// Called for each frame that crosses the device.
     fn frame(&self, tap: &Tap<'_>);
 }
 
-/// Names of a device, under one lock.
+/// The names of a device, guarded by one lock.
 #[derive(Debug, Default, Clone)]
 pub struct Names {
     /// `IFLA_IFNAME`
@@ -99,27 +100,28 @@ pub struct Names {
     pub alias: Option<String>,
 }
 
-/// Addresses a device takes beside its own (`dev->uc`, `dev->mc`), of requests and of groups. Devices here take
-/// every frame, so they are only shown.
+/// The addresses a device accepts besides its own (`dev->uc`, `dev->mc`), set by requests or by
+/// group membership. Devices here accept every frame, so these lists are only reported.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     unicast: Vec<Mac>,
     multicast: Vec<Mac>,
-    /// Of groups, each by who joined.
+    /// The multicast addresses each [`Joiner`] has joined.
     joined: [Vec<Mac>; 3],
 }
 
-/// Who joins groups for a device.
+/// A subsystem that joins multicast groups on a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Joiner {
     Ipv4,
     Ipv6,
-    /// A VLAN on it (`vlan_gvrp_init_applicant`).
+    /// A VLAN device on top of it (`vlan_gvrp_init_applicant`).
     Vlan,
 }
 
 impl Taken {
-    /// The list an address belongs to; those of the bridge group are among the unicast ones, as in Linux.
+    /// Returns the list an address belongs to. As in Linux, the bridge group addresses are in the
+    /// unicast list.
     fn list(&mut self, mac: &Mac) -> &mut Vec<Mac> {
         let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
         match mac[0] & 1 == 0 || bridge {
@@ -128,7 +130,7 @@ impl Taken {
         }
     }
 
-    /// Adds an address; `false` if it is there.
+    /// Adds an address. Returns `false` if it is already there.
     pub fn add(&mut self, mac: Mac) -> bool {
         let list = self.list(&mac);
         let new = !list.contains(&mac);
@@ -138,18 +140,19 @@ impl Taken {
         new
     }
 
-    /// Takes an address out; `false` if it is not there.
+    /// Removes an address. Returns `false` if it is not there.
     pub fn remove(&mut self, mac: &Mac) -> bool {
         let list = self.list(mac);
         let at = list.iter().position(|other| other == mac);
         at.map(|at| list.remove(at)).is_some()
     }
 
-    /// From now on `who` is in these groups; new ones come last.
+    /// Replaces the groups that `who` has joined. New groups are appended to the list.
     pub fn join(&mut self, who: Joiner, wanted: Vec<Mac>) {
         let before = std::mem::replace(&mut self.joined[who as usize], wanted);
         let wanted = &self.joined[who as usize];
-        // There may be many, and most often one comes or goes: what is the same at either end is passed over.
+        // The list may be long, and usually one entry is added or removed: skip the common prefix
+        // and suffix.
         let equal = |(old, new): &(&Mac, &Mac)| old == new;
         let start = before.iter().zip(wanted).take_while(equal).count();
         let (old, new) = (&before[start..], &wanted[start..]);
@@ -172,20 +175,20 @@ impl Taken {
         }
     }
 
-    /// Those of single hosts and those of groups, in the order in which they came.
+    /// Returns the unicast and the multicast addresses, each in the order they were added.
     pub fn lists(&self) -> (Vec<Mac>, Vec<Mac>) {
         (self.unicast.clone(), self.multicast.clone())
     }
 }
 
-/// Limits of segmentation offload: kept and shown.
+/// Segmentation offload limits. They are stored and reported, but have no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
     /// `IFLA_GSO_MAX_SEGS`
     pub gso_max_segs: u32,
-    /// `IFLA_GSO_MAX_SIZE`, octets.
+    /// `IFLA_GSO_MAX_SIZE`, in bytes.
     pub gso_max_size: u32,
-    /// `IFLA_GRO_MAX_SIZE`, octets.
+    /// `IFLA_GRO_MAX_SIZE`, in bytes.
     pub gro_max_size: u32,
 }
 
@@ -199,59 +202,60 @@ impl Default for Offload {
     }
 }
 
-/// Where an address is from (`NET_ADDR_*`).
+/// The origin of a device's address (`NET_ADDR_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AddressOrigin {
-    /// The device has none but this.
+    /// The device's built-in address.
     Permanent = 0,
-    /// From the namespace's generator.
+    /// Generated by the namespace's random generator.
     Random = 1,
-    /// That of the device below.
+    /// Copied from the lower device.
     Stolen = 2,
-    /// From a request.
+    /// Set by a request.
     Set = 3,
 }
 
-/// Where a name is from (`NET_NAME_*`).
+/// The origin of a device's name (`NET_NAME_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum NameOrigin {
-    /// Numbered by the kernel.
+    /// Numbered by the kernel from a pattern.
     Enumerated = 1,
-    /// Always this.
+    /// The same name every time.
     Predictable = 2,
-    /// From a request.
+    /// Set by the request that created the device.
     User = 3,
-    /// From a later request.
+    /// Set by a later request.
     Renamed = 4,
 }
 
 /// A transmit queue (`struct netdev_queue`).
 #[derive(Default)]
 pub(crate) struct TxQueue {
-    /// The timer at which the qdisc is asked again; see [`crate::datapath::run_queue`].
+    /// The timer that runs the qdisc again; see [`crate::datapath::run_queue`].
     pub watchdog: Mutex<Option<TimerId>>,
-    /// Whether the device has room.
+    /// Tracks whether the device has room for more frames.
     pub gate: weir_tc::Gate,
-    /// What sending costs, when that was asked for.
+    /// The cost of transmits, if measuring was ever turned on.
     pub counts: OnceLock<Box<PerCpu<crate::datapath::measure::Counts>>>,
 }
 
-/// A device stays in its namespace.
+/// The device stays in its namespace.
 const HERE: u8 = 0;
-/// It is being moved to another namespace.
+/// The device is being moved to another namespace.
 const MOVING: u8 = 1;
-/// It is being unregistered.
+/// The device is being unregistered.
 const DYING: u8 = 2;
 
-/// A network device; see the module's head.
+/// A network device; see the module documentation.
 pub struct Device {
-    /// The stack-wide name.
+    /// The stack-wide key.
     pub key: DeviceKey,
-    /// What the kind adds.
+    /// The state of the link kind.
     pub link: Box<dyn Link>,
-    /// `IFLA_IFNAME` and its like. Changed under the namespace's link lock as well.
+    /// The device's names (`IFLA_IFNAME` and so on). Changes hold the namespace's link lock as
+    /// well.
     names: Mutex<Names>,
     ifindex: AtomicU32,
     flags: AtomicU32,
@@ -260,68 +264,68 @@ pub struct Device {
     group: AtomicU32,
     promiscuity: AtomicU32,
     allmulti: AtomicU32,
-    /// How often the carrier was lost, and found.
+    /// The number of times the carrier was lost and regained.
     carrier_changes: [AtomicU32; 2],
     address_origin: AtomicU8,
     name_origin: AtomicU8,
-    /// What the last look at the carrier found; guarded, for changes, by the lock.
+    /// The result of the last carrier check. Changes hold `watch`.
     no_carrier: AtomicBool,
     watch: Mutex<()>,
     address: AtomicU64,
     broadcast: AtomicU64,
     link_mode: AtomicU8,
-    /// Whether the operational state was set or came with a carrier change; see
+    /// The operational state that was set by a user or by a carrier change; see
     /// [`crate::link::operstate`].
     operstate: AtomicU8,
-    /// What the device below passed on (`netif_dormant`, `netif_testing`).
+    /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
     offload: Mutex<Offload>,
     taken: Mutex<Taken>,
     registered: AtomicBool,
-    /// Whether it is about to leave its namespace, see [`Device::is_leaving`]: [`HERE`], [`MOVING`] or
-    /// [`DYING`].
+    /// Whether the device is leaving its namespace: [`HERE`], [`MOVING`] or [`DYING`]; see
+    /// [`Device::is_leaving`].
     leaving: AtomicU8,
     namespace: Published<Arc<Namespace>>,
     stats: PerCpu<LinkStats>,
     drops: OnceLock<Box<DropCounters>>,
     observers: Published<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
-    /// Devices on VLANs of this one: (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device). Changed under
-    /// the namespace's link lock.
+    /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
+    /// Changes hold the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
-    /// IPv4's side (`struct in_device`).
+    /// IPv4 state (`struct in_device`).
     pub ipv4: crate::ipv4::Inet,
-    /// IPv6's side (`struct inet6_dev`).
+    /// IPv6 state (`struct inet6_dev`).
     pub ipv6: crate::ipv6::Inet,
-    /// Qdiscs, ingress and egress filters.
+    /// Qdiscs and the ingress and egress filters.
     pub tc: weir_tc::DeviceTc,
-    /// Transmit and receive queues.
+    /// The numbers of transmit and receive queues.
     queues: (u32, u32),
-    /// What belongs to each transmit queue.
+    /// Per-transmit-queue state.
     pub(crate) tx: Box<[TxQueue]>,
-    /// The generator of traffic control's randomness, seeded when first drawn from.
+    /// The random generator for traffic control, seeded on first use.
     random: OnceLock<SharedGenerator>,
 }
 
-/// What a new device starts with; see [`Device::new`].
+/// The initial state of a new device; see [`Device::new`].
 pub struct NewDevice {
-    /// The kind's part.
+    /// The state of the link kind.
     pub link: Box<dyn Link>,
-    /// The name, already checked for form; may hold one `%d`.
+    /// The name. Its form has been checked; it may contain one `%d`.
     pub name: String,
-    /// `IFF_*` beside those of the kind.
+    /// `IFF_*` flags in addition to those of the kind.
     pub flags: u32,
-    /// Octets.
+    /// The MTU in bytes.
     pub mtu: u32,
-    /// Packets.
+    /// The transmit queue length in packets.
     pub txqlen: u32,
-    /// Transmit and receive queues, at least 1 each.
+    /// The numbers of transmit and receive queues, at least 1 each.
     pub queues: (u32, u32),
-    /// Ethernet address.
+    /// The Ethernet address.
     pub address: Mac,
-    /// Where that is from.
+    /// The origin of `address`.
     pub address_origin: AddressOrigin,
-    /// Ethernet broadcast address.
+    /// The Ethernet broadcast address.
     pub broadcast: Mac,
 }
 
@@ -335,7 +339,7 @@ fn unpack(value: u64) -> Mac {
 }
 
 impl Device {
-    /// Makes a device that is in no table yet; registering gives it its index.
+    /// Creates a device that is not in any table yet. Registration assigns its index.
     pub fn new(key: DeviceKey, domain: &Domain, ns: &Arc<Namespace>, new: NewDevice) -> Self {
         Self {
             key,
@@ -380,7 +384,8 @@ impl Device {
         }
     }
 
-    /// What sending at a transmit queue has cost while that was measured.
+    /// Returns the cost of transmits on a queue, summed over the CPUs, for the time it was
+    /// measured.
     pub fn transmit_counts(&self, queue: usize) -> crate::datapath::measure::Totals {
         let counts = self.tx.get(queue).and_then(|tx| tx.counts.get());
         counts.map_or_else(Default::default, |counts| {
@@ -388,17 +393,17 @@ impl Device {
         })
     }
 
-    /// The names.
+    /// Locks the names.
     pub fn names(&self) -> std::sync::MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     pub fn name(&self) -> String {
         self.names().name.clone()
     }
 
-    /// The index in its namespace; 0 before it is registered.
+    /// Returns the index in its namespace, or 0 before the device is registered.
     #[inline]
     pub fn ifindex(&self) -> u32 {
         self.ifindex.load(Relaxed)
@@ -408,7 +413,7 @@ impl Device {
         self.ifindex.store(ifindex, Relaxed);
     }
 
-    /// Whether the device stands in its namespace's tables.
+    /// Returns whether the device is in its namespace's tables.
     pub fn is_registered(&self) -> bool {
         self.registered.load(Relaxed)
     }
@@ -417,32 +422,34 @@ impl Device {
         self.registered.store(yes, Relaxed);
     }
 
-    /// Whether the device is being unregistered, or moved to another namespace. Who attaches something to a
-    /// device asks under the lock that guards it; who takes the device away says so before it takes what is
-    /// attached away under the same lock.
+    /// Returns whether the device is being unregistered or moved to another namespace. Code that
+    /// attaches something to a device checks this under the lock that guards the attachment. Code
+    /// that removes the device sets the flag first and then detaches everything under the same
+    /// lock.
     #[inline]
     pub fn is_leaving(&self) -> bool {
-        // Who sees that a move is over sees where the device is.
+        // Acquire: a thread that sees the end of a move also sees the new namespace.
         self.leaving.load(Acquire) != HERE
     }
 
-    /// Whether the device is in a namespace, and about to stay there.
+    /// Returns whether the device is in `ns` and is not leaving it.
     #[inline]
     pub fn is_in(&self, ns: &Namespace, guard: &Guard) -> bool {
         !self.is_leaving() && std::ptr::eq(&**self.namespace(guard), ns)
     }
 
-    /// Whether the device is being unregistered.
+    /// Returns whether the device is being unregistered.
     pub(crate) fn is_dying(&self) -> bool {
         self.leaving.load(Relaxed) == DYING
     }
 
-    /// Sets that; false: somebody else has.
+    /// Marks the device as being unregistered. Returns `false` if it was already marked.
     pub(crate) fn begin_to_die(&self) -> bool {
         self.leaving.swap(DYING, Relaxed) != DYING
     }
 
-    /// It is being moved from now on; false: somebody else takes it away.
+    /// Marks the device as being moved. Returns `false` if it is already being moved or
+    /// unregistered.
     pub(crate) fn begin_to_move(&self) -> bool {
         let change = self
             .leaving
@@ -450,7 +457,7 @@ impl Device {
         change.is_ok()
     }
 
-    /// It is where it belongs again; false: it is being unregistered.
+    /// Marks the move as finished. Returns `false` if the device is being unregistered.
     pub(crate) fn end_move(&self) -> bool {
         let change = self
             .leaving
@@ -458,47 +465,48 @@ impl Device {
         change.is_ok()
     }
 
-    /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::link::reported_flags`]
-    /// adds running and lower-up.
+    /// Returns the stored `IFF_*` flags: those requested and those of the kind.
+    /// [`crate::link::reported_flags`] adds running and lower-up.
     #[inline]
     pub fn flags(&self) -> u32 {
         self.flags.load(Relaxed)
     }
 
-    /// Sets the bits of `mask` to those of `value`; answers the flags before.
+    /// Sets the bits of `mask` to those of `value`. Returns the previous flags.
     pub(crate) fn change_flags(&self, value: u32, mask: u32) -> u32 {
         let change = |before| Some((before & !mask) | (value & mask));
         let done = self.flags.fetch_update(Relaxed, Relaxed, change);
         done.unwrap_or_else(|before| before)
     }
 
-    /// Whether the device is administratively up (`IFF_UP`).
+    /// Returns whether the device is administratively up (`IFF_UP`).
     #[inline]
     pub fn is_up(&self) -> bool {
         self.flags() & weir_netlink::ifla::iff::UP != 0
     }
 
-    /// Octets of the largest network packet.
+    /// Returns the MTU in bytes.
     #[inline]
     pub fn mtu(&self) -> u32 {
         self.mtu.load(Relaxed)
     }
 
-    /// Whether IPv4 is on the device (`struct in_device`): on one with too small an MTU it is not.
+    /// Returns whether IPv4 is enabled on the device (`struct in_device`). It is not if the MTU is
+    /// too small.
     #[inline]
     pub fn has_ipv4(&self) -> bool {
         self.mtu() >= crate::ipv4::MIN_MTU
     }
 
-    /// Whether IPv6 is on the device (`struct inet6_dev`): on one with too small an MTU, the loopback device
-    /// excepted, it is not.
+    /// Returns whether IPv6 is enabled on the device (`struct inet6_dev`). It is not if the MTU is
+    /// too small, except on the loopback device.
     #[inline]
     pub fn has_ipv6(&self) -> bool {
         self.mtu() >= crate::ipv6::output::MIN_MTU
             || self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
     }
 
-    /// Whether IPv6, or IPv4, is on the device.
+    /// Returns whether IPv6 (if `ipv6` is set) or IPv4 is enabled on the device.
     #[inline]
     pub fn has_ip(&self, ipv6: bool) -> bool {
         match ipv6 {
@@ -511,18 +519,19 @@ impl Device {
         self.mtu.store(mtu, Relaxed);
     }
 
-    /// Packets a default queue holds.
+    /// Returns the default queue length in packets.
     pub fn txqlen(&self) -> u32 {
         self.txqlen.load(Relaxed)
     }
 
-    /// Transmit queues it was made with; all are used (`num_tx_queues`, `real_num_tx_queues`).
+    /// Returns the number of transmit queues the device was created with. All of them are used
+    /// (`num_tx_queues`, `real_num_tx_queues`).
     #[inline]
     pub fn tx_queues(&self) -> u32 {
         self.queues.0
     }
 
-    /// Receive queues it was made with (`num_rx_queues`).
+    /// Returns the number of receive queues the device was created with (`num_rx_queues`).
     pub fn rx_queues(&self) -> u32 {
         self.queues.1
     }
@@ -540,18 +549,18 @@ impl Device {
         self.group.store(group, Relaxed);
     }
 
-    /// How many asked for promiscuous mode.
+    /// Returns the number of users of promiscuous mode.
     pub fn promiscuity(&self) -> u32 {
         self.promiscuity.load(Relaxed)
     }
 
-    /// How many asked for all multicast frames.
+    /// Returns the number of users of all-multicast mode.
     pub fn allmulti(&self) -> u32 {
         self.allmulti.load(Relaxed)
     }
 
-    /// One more, or one less, asks for all frames, or for all multicast ones; answers whether that makes the
-    /// difference between none and some.
+    /// Adds or removes one user of promiscuous mode, or of all-multicast mode if `multicast` is
+    /// set. Returns whether the mode was turned on or off by this.
     pub(crate) fn ask_for_all(&self, multicast: bool, more: bool) -> bool {
         let count = match multicast {
             true => &self.allmulti,
@@ -566,13 +575,15 @@ impl Device {
         }
     }
 
-    /// Whether the device is known to have no carrier: then its qdisc takes nothing (`dev_deactivate`).
+    /// Returns whether the last carrier check found no carrier. The qdisc then accepts no packets
+    /// (`dev_deactivate`).
     #[inline]
     pub fn lacks_carrier(&self) -> bool {
         self.no_carrier.load(Relaxed)
     }
 
-    /// Looks at the carrier by `now`, after it may have changed; answers whether there is one.
+    /// Reads the carrier with `now` and stores the result. Callers use it when the carrier may have
+    /// changed. Returns whether there is a carrier.
     pub(crate) fn watch_carrier(&self, now: impl FnOnce() -> bool) -> bool {
         let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let on = now();
@@ -580,7 +591,8 @@ impl Device {
         on
     }
 
-    /// How often the carrier was found, and lost (`IFLA_CARRIER_UP_COUNT`, `IFLA_CARRIER_DOWN_COUNT`).
+    /// Returns how often the carrier came up and went down (`IFLA_CARRIER_UP_COUNT`,
+    /// `IFLA_CARRIER_DOWN_COUNT`).
     pub fn carrier_changes(&self) -> (u32, u32) {
         let [lost, found] = &self.carrier_changes;
         (found.load(Relaxed), lost.load(Relaxed))
@@ -590,12 +602,12 @@ impl Device {
         self.carrier_changes[usize::from(on)].fetch_add(1, Relaxed);
     }
 
-    /// Where the address is from (`enum` of `addr_assign_type`).
+    /// Returns the origin of the address (the values of `addr_assign_type`).
     pub fn address_origin(&self) -> u8 {
         self.address_origin.load(Relaxed)
     }
 
-    /// Where the name is from (`NET_NAME_*`); 0 if nobody has said.
+    /// Returns the origin of the name (`NET_NAME_*`), or 0 if it is unknown.
     pub fn name_origin(&self) -> u8 {
         self.name_origin.load(Relaxed)
     }
@@ -604,7 +616,7 @@ impl Device {
         self.name_origin.store(origin as u8, Relaxed);
     }
 
-    /// The Ethernet address.
+    /// Returns the Ethernet address.
     #[inline]
     pub fn address(&self) -> Mac {
         unpack(self.address.load(Relaxed))
@@ -615,7 +627,7 @@ impl Device {
         self.address_origin.store(AddressOrigin::Set as u8, Relaxed);
     }
 
-    /// The Ethernet broadcast address.
+    /// Returns the Ethernet broadcast address.
     pub fn broadcast(&self) -> Mac {
         unpack(self.broadcast.load(Relaxed))
     }
@@ -633,7 +645,8 @@ impl Device {
         self.link_mode.store(mode, Relaxed);
     }
 
-    /// The operational state a user or a carrier change set; `oper::UNKNOWN` if none did.
+    /// Returns the operational state that a user or a carrier change set, or `oper::UNKNOWN` if
+    /// neither did.
     pub(crate) fn known_operstate(&self) -> u8 {
         self.operstate.load(Relaxed)
     }
@@ -642,22 +655,24 @@ impl Device {
         self.operstate.store(state, Relaxed);
     }
 
-    /// `oper::DORMANT` or `oper::TESTING` if the device below is, else `oper::UNKNOWN`.
+    /// Returns `oper::DORMANT` or `oper::TESTING` if the lower device is in that state, else
+    /// `oper::UNKNOWN`.
     pub(crate) fn state_below(&self) -> u8 {
         self.below.load(Relaxed)
     }
 
-    /// Sets that; answers what it was.
+    /// Sets the state passed on by the lower device. Returns the previous one.
     pub(crate) fn set_state_below(&self, state: u8) -> u8 {
         self.below.swap(state, Relaxed)
     }
 
-    /// Addresses it takes beside its own.
+    /// Locks the lists of additional addresses.
     pub(crate) fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What `IFLA_GSO_MAX_SIZE` and its like say; nothing here makes or takes such packets.
+    /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither
+    /// creates nor accepts such packets.
     pub fn offload(&self) -> Offload {
         *self.offload.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -666,7 +681,7 @@ impl Device {
         *self.offload.lock().unwrap_or_else(PoisonError::into_inner) = offload;
     }
 
-    /// The namespace the device is in.
+    /// Returns the namespace the device is in.
     #[inline]
     pub fn namespace<'g>(&'g self, guard: &'g Guard) -> &'g Arc<Namespace> {
         self.namespace.load(guard)
@@ -676,8 +691,8 @@ impl Device {
         self.namespace.replace(ns);
     }
 
-    /// Draws 32 bits for traffic control from the device's own generator, which is named by the
-    /// namespace and the name the device has when it first draws.
+    /// Draws 32 random bits for traffic control from the device's own generator. The generator is
+    /// seeded from the namespace and the device's name at the first draw.
     pub fn draw(&self, seed: u64, guard: &Guard) -> u32 {
         let generator = self.random.get_or_init(|| {
             let path = format!(
@@ -690,13 +705,13 @@ impl Device {
         (generator.next_u64() >> 32) as u32
     }
 
-    /// The counters of one CPU.
+    /// Returns the counters of one CPU.
     #[inline]
     pub fn stats(&self, cpu: usize) -> &LinkStats {
         self.stats.get(cpu)
     }
 
-    /// The counters' sums.
+    /// Returns the sums of the counters over all CPUs.
     pub fn totals(&self) -> LinkTotals {
         let mut totals = LinkTotals::default();
         for (_, stats) in self.stats.iter() {
@@ -718,13 +733,14 @@ impl Device {
         self.count_drops(place, reason, 1);
     }
 
-    /// Counts packets dropped for one reason.
+    /// Counts several packets dropped for one reason.
     pub fn count_drops(&self, place: Place, reason: DropReason, count: u64) {
         let drops = self.drops.get_or_init(Box::default);
         drops.count(place, reason, count);
     }
 
-    /// What was dropped here: (place, reason, packets), in the order of the tables.
+    /// Returns the drop counters of the device as (place, reason, packets), in the order of the
+    /// tables.
     pub fn drops(&self) -> Vec<(Place, DropReason, u64)> {
         self.drops
             .get()
@@ -732,7 +748,7 @@ impl Device {
             .unwrap_or_default()
     }
 
-    /// The device on a VLAN of this one.
+    /// Returns the VLAN device on top of this one with a protocol and VLAN id.
     #[inline]
     pub fn vlan<'g>(&'g self, proto: u16, vid: u16, guard: &'g Guard) -> Option<&'g Arc<Device>> {
         let vlans = self.vlans.load(guard);
@@ -742,12 +758,12 @@ impl Device {
             .map(|(_, _, device)| device)
     }
 
-    /// The devices on VLANs of this one.
+    /// Returns the VLAN devices on top of this one.
     pub fn vlans<'g>(&'g self, guard: &'g Guard) -> &'g [(u16, u16, Arc<Device>)] {
         self.vlans.load(guard)
     }
 
-    /// Changes the VLAN devices; the caller holds the link lock of the namespace.
+    /// Changes the list of VLAN devices. The caller holds the namespace's link lock.
     pub(crate) fn change_vlans(
         &self,
         guard: &Guard,
@@ -758,7 +774,8 @@ impl Device {
         self.vlans.replace(vlans);
     }
 
-    /// Where the frames go that leave the device, if not where its kind says.
+    /// Returns the wire that takes the device's outgoing frames, or `None` if the link kind
+    /// transmits them.
     #[inline]
     pub fn wire<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn Wire>> {
         self.wire.load(guard)
@@ -768,14 +785,14 @@ impl Device {
         self.wire.is_some()
     }
 
-    /// Puts a wire behind the device, or takes it away. A device that has one before it first goes up gets a
-    /// queue by default. Nothing is on its way on the new one yet.
+    /// Attaches a wire to the device or detaches it. A device with a wire gets a queueing qdisc by
+    /// default when it first goes up. A new wire starts with no frames in flight.
     pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
         self.wire.replace(wire);
         crate::datapath::restart(stack, self);
     }
 
-    /// Who watches the device.
+    /// Returns the observers of the device.
     #[inline]
     pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
         self.observers.load(guard)
@@ -809,7 +826,7 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// The per-device sysctls of one namespace's `default`, copied into new devices.
+/// The per-device sysctls of a namespace's `default` tree. New devices start with a copy.
 #[derive(Debug, Clone)]
 pub struct DeviceConf {
     /// `net.ipv4.conf.*`
@@ -830,9 +847,9 @@ impl Default for DeviceConf {
             neigh4: Conf::default(),
             neigh6: Conf::default(),
         };
-        // Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
+        // `ipv4_devconf_dflt` differs here from `ipv4_devconf`.
         conf.ipv4.set(Ipv4Conf::AcceptSourceRoute, 1);
-        // Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
+        // The two neighbour tables (`arp_tbl`, `nd_tbl`) differ here.
         conf.neigh6.set(Neigh::Locktime, 0);
         conf
     }

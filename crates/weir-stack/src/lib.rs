@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Namespaces, links, FIB, neighbours, IPv4 and IPv6, the datapath stages, the servers of rtnetlink and
-//! generic netlink.
+//! Namespaces, links, FIB, neighbours, IPv4 and IPv6, the datapath stages, and the rtnetlink and
+//! generic netlink servers.
 //!
 //! # Lock order
-//! There is no lock around requests or packets. A thread takes locks only downwards in this list,
-//! and never two of one line unless the line says how:
+//! There is no global lock around requests or packets. A thread takes locks only downwards in this
+//! list, and never two locks of the same line unless the line says how:
 //! 1. the bus of [`link::netdevsim`]
 //! 2. `Stack::namespaces` (the table of namespaces)
-//! 3. [`namespace::Namespace::links`]; two namespaces: the lower id first
+//! 3. [`namespace::Namespace::links`]; for two namespaces, the lower id first
 //! 4. a device's IPv4 or IPv6 addresses
 //! 5. a FIB table or rule list; a neighbour table's shard; a VXLAN device's forwarding table, its
 //!    namespace's list of tunnels, and their ports
-//! 6. weir-tc's: block, chain, classifier, action table (see its own list)
-//! 7. [`device::Device::names`], the addresses a device takes, `nsids`, `kept`
+//! 6. the locks of weir-tc: block, chain, classifier, action table (see its own list)
+//! 7. [`device::Device::names`], the additional addresses of a device, `nsids`, `kept`
 //! 8. subscribers, then a mailbox
 //! 9. posted jobs, timers, the ICMP rate limits
 #![deny(unsafe_code)]

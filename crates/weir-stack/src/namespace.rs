@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network namespace (Linux's `struct net`): devices by index and by name, tables, sysctls,
-//! sockets that listen.
+//! A network namespace (Linux's `struct net`): devices by index and by name, tables, sysctls and
+//! subscribed sockets.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -15,25 +15,26 @@ use crate::neigh::Neighbours;
 use crate::notify::Subscribers;
 use crate::sysctl::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf};
 
-/// Names a namespace for as long as the stack lives; never reused. The initial one is 1.
+/// Identifies a namespace for the lifetime of the stack. Ids are never reused. The initial
+/// namespace has id 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NsId(pub u64);
 
-/// The devices of a namespace, for control code. Guarded by the namespace's link lock, the third in
-/// the lock order.
+/// The devices of a namespace, for control code. They are guarded by the namespace's link lock,
+/// which is third in the lock order.
 #[derive(Debug, Default)]
 pub struct Links {
-    /// By index, in the order dumps show them.
+    /// The devices by index, in the order dumps report them.
     pub by_index: BTreeMap<u32, Arc<Device>>,
-    /// By name and by alternative name.
+    /// The devices by name and by alternative name.
     pub by_name: BTreeMap<String, Arc<Device>>,
-    /// Counts changes, for `NLM_F_DUMP_INTR`.
+    /// The change counter for `NLM_F_DUMP_INTR`.
     pub generation: u32,
     last_index: u32,
 }
 
 impl Links {
-    /// The next free index (`dev_new_index`).
+    /// Returns the next free index (`dev_new_index`).
     pub fn new_index(&mut self) -> u32 {
         loop {
             self.last_index = self.last_index.wrapping_add(1) & 0x7fff_ffff;
@@ -43,7 +44,7 @@ impl Links {
         }
     }
 
-    /// The device with this name or alternative name.
+    /// Returns the device with this name or alternative name.
     pub fn find(&self, name: &str) -> Option<&Arc<Device>> {
         self.by_name.get(name)
     }
@@ -64,21 +65,21 @@ impl Default for AllConf {
             ipv4: Conf::default(),
             ipv6: Conf::default(),
         };
-        // Where `ipv6_devconf` differs from `ipv6_devconf_dflt`.
+        // `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
         conf.ipv6.set(Ipv6Conf::AcceptDad, 0);
         conf
     }
 }
 
-/// A network namespace; see the module's head.
+/// A network namespace; see the module documentation.
 pub struct Namespace {
-    /// The stack-wide name.
+    /// The stack-wide id.
     pub id: NsId,
     links: Mutex<Links>,
     devices: RcuHash<u32, Arc<Device>>,
-    /// Set when the namespace is being torn down: no new device may enter.
+    /// Set when the namespace is being torn down. No new device may enter then.
     closing: AtomicBool,
-    /// Draws of the address generator so far; see [`Namespace::random_mac`].
+    /// The number of addresses generated so far; see [`Namespace::random_mac`].
     macs: AtomicU32,
     seed: u64,
     /// `net.core.*`
@@ -91,36 +92,36 @@ pub struct Namespace {
     pub all: AllConf,
     /// `conf/default` and `neigh/default`
     pub default: DeviceConf,
-    /// Sysctls that are only kept.
+    /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>>,
-    /// Routes and rules of both families.
+    /// The routes and rules of both families.
     pub fib: Fib<Arc<Device>>,
-    /// IPv4's own state: peers, fragments, limits.
+    /// IPv4 state: peers, fragments, rate limits.
     pub inet: crate::ipv4::Net,
-    /// Neighbours of both families.
+    /// The neighbours of both families.
     pub neighbours: Neighbours,
-    /// IPv6's part.
+    /// IPv6 state.
     pub ip6: crate::ipv6::Net,
-    /// How many ICMP messages may be sent, both families.
+    /// The rate limit of ICMP messages of both families.
     pub icmp: crate::icmp_limit::Bucket,
-    /// Actions and shared blocks of traffic control.
+    /// The actions and shared blocks of traffic control.
     pub tc: weir_tc::NetTc,
-    /// VXLAN's part, made for the first device whose underlay the namespace is.
+    /// VXLAN state, created with the first device that has this namespace as its underlay.
     pub tunnels: OnceLock<Box<crate::link::vxlan::socket::Tunnels>>,
-    /// `net.ipv4.ip_local_port_range`: the first port and the last, 16 bits each.
+    /// `net.ipv4.ip_local_port_range`: the first and the last port, 16 bits each.
     local_ports: AtomicU32,
-    /// Sockets of the namespace.
+    /// The rtnetlink sockets of the namespace.
     pub subscribers: Subscribers,
-    /// Its sockets of generic netlink.
+    /// The generic netlink sockets of the namespace.
     pub generic: Arc<Subscribers>,
-    /// How `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
+    /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
-    /// Ids this namespace gave to others (`RTM_NEWNSID`).
+    /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
     pub nsids: Mutex<BTreeMap<NsId, i32>>,
 }
 
 impl Namespace {
-    /// An empty namespace; the stack puts a loopback device into it.
+    /// Creates an empty namespace. The stack adds a loopback device to it.
     pub fn new(
         id: NsId,
         domain: &Domain,
@@ -155,7 +156,7 @@ impl Namespace {
         }
     }
 
-    /// The ports own datagrams leave from, the last included.
+    /// Returns the range of source ports for locally generated datagrams, both ends inclusive.
     pub fn local_ports(&self) -> (u16, u16) {
         let ports = self.local_ports.load(Relaxed);
         ((ports >> 16) as u16, ports as u16)
@@ -166,28 +167,28 @@ impl Namespace {
         self.local_ports.store(ports, Relaxed);
     }
 
-    /// Locks the devices for control work.
+    /// Locks the devices for control code.
     pub fn links(&self) -> MutexGuard<'_, Links> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The device with an index, without a lock.
+    /// Returns the device with an index, without taking a lock.
     #[inline]
     pub fn device<'g>(&'g self, ifindex: u32, guard: &'g Guard) -> Option<&'g Arc<Device>> {
         self.devices.get(&ifindex, guard)
     }
 
-    /// All devices in the order of their indices.
+    /// Returns all devices in the order of their indices.
     pub fn all_devices(&self) -> Vec<Arc<Device>> {
         self.links().by_index.values().cloned().collect()
     }
 
-    /// The device with a name or alternative name.
+    /// Returns the device with a name or alternative name.
     pub fn device_by_name(&self, name: &str) -> Option<Arc<Device>> {
         self.links().find(name).cloned()
     }
 
-    /// Whether the namespace is being torn down.
+    /// Returns whether the namespace is being torn down.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Relaxed)
     }
@@ -196,7 +197,7 @@ impl Namespace {
         self.closing.store(true, Relaxed);
     }
 
-    /// Enters a device under `name` and `ifindex`, both known to be free.
+    /// Adds a device under `ifindex` and its names. The caller has checked that they are free.
     pub(crate) fn enter(
         &self,
         guard: &Guard,
@@ -217,7 +218,7 @@ impl Namespace {
         device.set_registered(true);
     }
 
-    /// Takes a device out of the tables.
+    /// Removes a device from the tables.
     pub(crate) fn leave(&self, guard: &Guard, links: &mut Links, device: &Arc<Device>) {
         device.set_registered(false);
         let ifindex = device.ifindex();
@@ -227,8 +228,8 @@ impl Namespace {
         links.generation = links.generation.wrapping_add(1);
     }
 
-    /// A locally administered address from the namespace's seeded generator
-    /// (`eth_random_addr`): the same script gets the same addresses.
+    /// Generates a locally administered address from the namespace's seeded generator
+    /// (`eth_random_addr`), so that the same script gets the same addresses.
     pub fn random_mac(&self) -> Mac {
         let draw = self.macs.fetch_add(1, Relaxed);
         let bits =

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Multicast groups: who hears of changes in a namespace, and each socket's outgoing queue.
+//! Multicast groups: which sockets of a namespace receive which notifications, and the outgoing
+//! queue of each socket.
 //!
-//! A [`Mailbox`] is the receive queue of one netlink socket. It holds [`Mailbox::LIMIT`] octets, and one answer
-//! more. Answers beyond are not made (see [`crate::connection`]), and no more requests are read from a socket whose
-//! queue is long (back-pressure). Notifications beyond are lost and counted, as the kernel's `netlink_overrun`
-//! does, and the owner may tell its client with ENOBUFS.
+//! A [`Mailbox`] is the receive queue of one netlink socket. It holds [`Mailbox::LIMIT`] bytes plus
+//! one more answer. Beyond that no answers are generated (see [`crate::connection`]), and no more
+//! requests are read from a socket whose queue is long (back-pressure). Notifications beyond the
+//! limit are lost and counted, as in the kernel's `netlink_overrun`; the owner may then report
+//! ENOBUFS to its client.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Called when a mailbox gets its first datagram.
+/// A callback that runs when an empty mailbox receives a datagram.
 pub type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// A bit for each group.
+/// A bitmap with one bit per group.
 type Groups = [AtomicU64; 2];
 
-/// The groups that somebody in a namespace hears.
+/// The groups that at least one socket of a namespace listens to.
 #[derive(Debug, Default)]
 struct Heard {
     groups: Groups,
-    /// Held while a socket joins groups, and while all are looked over.
+    /// Held while a socket joins groups and while the bitmap is recomputed.
     change: Mutex<()>,
 }
 
@@ -35,12 +37,13 @@ struct Queue {
     octets: usize,
 }
 
-/// The queue of one netlink socket; see the module's head.
+/// The queue of one netlink socket; see the module documentation.
 pub struct Mailbox {
     /// The socket's port id (`nl_pid`).
     pub portid: AtomicU32,
     groups: Groups,
-    /// Those that anybody in the namespace may hear; known once the mailbox is entered there.
+    /// The groups that any socket of the namespace may listen to. It is set once the mailbox is
+    /// added to a namespace.
     heard: OnceLock<Arc<Heard>>,
     queue: Mutex<Queue>,
     lost: AtomicU64,
@@ -49,10 +52,11 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Octets that may wait (what iproute2 asks of Linux as a receive buffer).
+    /// The maximum number of queued bytes (the receive buffer size that iproute2 requests from
+    /// Linux).
     pub const LIMIT: usize = 1 << 20;
 
-    /// An empty mailbox.
+    /// Creates an empty mailbox.
     pub fn new(portid: u32, waker: Option<Waker>) -> Arc<Self> {
         Arc::new(Self {
             portid: AtomicU32::new(portid),
@@ -72,7 +76,7 @@ impl Mailbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the socket hears `group` (`RTNLGRP_*`).
+    /// Returns whether the socket listens to `group` (`RTNLGRP_*`).
     pub fn hears(&self, group: u32) -> bool {
         let Some(bit) = group.checked_sub(1) else {
             return false;
@@ -82,7 +86,7 @@ impl Mailbox {
             .is_some_and(|word| word.load(Relaxed) & (1 << (bit % 64)) != 0)
     }
 
-    /// Joins or leaves one group; `false` for a group that cannot exist.
+    /// Joins or leaves one group. Returns `false` if the group number is out of range.
     pub fn set_group(&self, group: u32, member: bool) -> bool {
         let Some(bit) = group.checked_sub(1) else {
             return false;
@@ -101,7 +105,7 @@ impl Mailbox {
         true
     }
 
-    /// Changes the groups, and notes in the namespace what is heard here now.
+    /// Changes the socket's groups and adds them to the namespace's bitmap.
     fn change(&self, change: impl FnOnce()) {
         let Some(heard) = self.heard.get() else {
             return change();
@@ -113,7 +117,7 @@ impl Mailbox {
         }
     }
 
-    /// Sets the first 32 groups at once, as `bind` does; the others stay.
+    /// Sets the first 32 groups at once, as `bind` does. The other groups are unchanged.
     pub fn bind_groups(&self, mask: u32) {
         self.change(|| {
             let rest = self.groups[0].load(Relaxed) & !0xffff_ffff;
@@ -126,13 +130,13 @@ impl Mailbox {
         self.no_enobufs.store(yes, Relaxed);
     }
 
-    /// Puts an answer into the queue.
+    /// Queues an answer.
     pub fn answer(&self, datagram: Vec<u8>) {
         self.push(datagram);
     }
 
-    /// Puts a notification into the queue, or counts it as lost; so is one that no message could hold, which
-    /// comes empty.
+    /// Queues a notification, or counts it as lost if the queue is full. An empty `datagram` stands
+    /// for a notification that did not fit into any message; it is counted as lost too.
     pub fn notify(&self, datagram: &[u8]) {
         if datagram.is_empty() || self.queue().octets + datagram.len() > Self::LIMIT {
             self.lost.fetch_add(1, Relaxed);
@@ -145,7 +149,7 @@ impl Mailbox {
         let first = {
             let mut queue = self.queue();
             if queue.octets > Self::LIMIT / 16 {
-                // The client is slow: the queue should take no more memory than what is in it.
+                // The client is slow: don't let the queue hold more memory than its contents need.
                 datagram.shrink_to_fit();
             }
             queue.octets += datagram.len();
@@ -165,19 +169,20 @@ impl Mailbox {
         Some(datagram)
     }
 
-    /// Puts a datagram back that could not be sent.
+    /// Puts a datagram that could not be sent back at the front of the queue.
     pub fn put_back(&self, datagram: Vec<u8>) {
         let mut queue = self.queue();
         queue.octets += datagram.len();
         queue.datagrams.push_front(datagram);
     }
 
-    /// Octets that wait.
+    /// Returns the number of queued bytes.
     pub fn octets(&self) -> usize {
         self.queue().octets
     }
 
-    /// Whether notifications were lost since the last call and the client wants to know.
+    /// Returns whether notifications were lost since the last call and the client wants to know
+    /// about it.
     pub fn take_overrun(&self) -> bool {
         self.lost.swap(0, Relaxed) > 0 && !self.no_enobufs.load(Relaxed)
     }
@@ -191,11 +196,12 @@ impl std::fmt::Debug for Mailbox {
     }
 }
 
-/// The sockets of a namespace.
+/// The netlink sockets of a namespace.
 #[derive(Debug, Default)]
 pub struct Subscribers {
     all: Mutex<Vec<Weak<Mailbox>>>,
-    /// Groups that somebody may hear: never too few, and looked over when a socket comes.
+    /// The groups that some socket may listen to. It is never missing one, may hold stale ones, and
+    /// is recomputed when a socket is added.
     heard: Arc<Heard>,
 }
 
@@ -204,14 +210,14 @@ impl Subscribers {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a socket; it is forgotten when its mailbox goes.
+    /// Adds a socket. It is removed when its mailbox is dropped.
     pub fn add(&self, mailbox: &Arc<Mailbox>) {
-        // A mailbox belongs to one namespace all its life.
+        // A mailbox belongs to the same namespace all its life.
         let _ = mailbox.heard.set(self.heard.clone());
         let mut all = self.all();
         all.retain(|other| other.strong_count() > 0);
         all.push(Arc::downgrade(mailbox));
-        // Groups that nobody hears any more are forgotten.
+        // Drop the groups that nobody listens to any more.
         let _lock = self.heard.change();
         for (word, heard) in self.heard.groups.iter().enumerate() {
             let own = |m: Arc<Mailbox>| m.groups[word].load(Relaxed);
@@ -220,7 +226,7 @@ impl Subscribers {
         }
     }
 
-    /// Whether a port id is taken.
+    /// Returns whether a port id is in use.
     pub fn has_portid(&self, portid: u32) -> bool {
         self.all()
             .iter()
@@ -228,7 +234,7 @@ impl Subscribers {
             .any(|m| m.portid.load(Relaxed) == portid)
     }
 
-    /// The process id if no other socket has it, else the next number below -4096 that is free
+    /// Returns the process id if no other socket uses it, else the next free number below -4096
     /// (`netlink_autobind`).
     pub fn free_portid(&self, process: u32) -> u32 {
         let all = self.all();
@@ -240,7 +246,8 @@ impl Subscribers {
         free.unwrap_or(process)
     }
 
-    /// Whether anybody hears `group`. Costs a load as long as nobody does.
+    /// Returns whether any socket listens to `group`. The check is a single load as long as none
+    /// does.
     pub fn anybody(&self, group: u32) -> bool {
         let Some(bit) = group.checked_sub(1) else {
             return false;
@@ -255,7 +262,8 @@ impl Subscribers {
             .any(|m| m.hears(group))
     }
 
-    /// Gives one datagram to all that hear `group`, but for the socket `except`.
+    /// Delivers one datagram to all sockets that listen to `group`, except the one with port id
+    /// `except`.
     pub fn notify(&self, group: u32, datagram: &[u8], except: Option<u32>) {
         let hearers: Vec<_> = self
             .all()

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stack: everything one embedding program or one `weir run` owns. No part of it is global.
+//! The stack: everything that one embedding program or one `weir run` owns. No part of it is
+//! global.
 //!
-//! A [`Stack`] is a cheap handle. Control goes through [`crate::connection::Connection`] from any
-//! thread; packets move on the CPUs ([`crate::cpu::Cpu`]), which the embedding program runs itself.
+//! A [`Stack`] is a cheap handle. Control requests go through [`crate::connection::Connection`]
+//! from any thread. Packets move on the CPUs ([`crate::cpu::Cpu`]), which the embedding program
+//! runs itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
@@ -22,25 +24,26 @@ use crate::drops::{DropCounters, DropObserver};
 use crate::namespace::{Namespace, NsId};
 use crate::trace::TraceLog;
 
-/// Work for a stack CPU: a timer's end, or what control code leaves to the data path.
+/// Work for a stack CPU: an expired timer, or a job that control code leaves to the datapath.
 pub type Job = Box<dyn FnOnce(&mut Cx<'_>) + Send>;
 
-/// How a stack is made.
+/// The configuration of a new stack.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Virtual time instead of the machine's.
+    /// Use virtual time instead of the machine's clock.
     pub virtual_time: bool,
-    /// Seeds every generator of the stack.
+    /// The seed of all generators of the stack.
     pub seed: u64,
-    /// Stack CPUs.
+    /// The number of stack CPUs.
     pub cpus: usize,
     /// Whether packets carry a record of the filters they hit.
     pub trace: bool,
-    /// How RCU callbacks run.
+    /// The configuration of RCU callbacks.
     pub rcu: rcu::Config,
-    /// Filters there may be in all namespaces; no limit without.
+    /// The maximum number of filters in all namespaces together; `None` means no limit.
     pub max_rules: Option<u64>,
-    /// Octets filters and actions may take in all namespaces, as [`weir_tc::budget`] reckons.
+    /// The maximum memory of filters and actions in all namespaces together, in bytes as
+    /// [`weir_tc::budget`] counts them; `None` means no limit.
     pub max_memory: Option<u64>,
 }
 
@@ -58,50 +61,51 @@ impl Default for Config {
     }
 }
 
-/// What the handles of a stack share.
+/// The state that all handles of a stack share.
 pub struct Shared {
-    /// As it was made.
+    /// The configuration the stack was created with.
     pub config: Config,
     /// The stack's RCU domain.
     pub domain: Domain,
-    /// What filters and actions may take.
+    /// The limits on filters and actions.
     pub budget: Arc<weir_tc::Budget>,
-    /// Handles of qdiscs that ask for none, of all namespaces.
+    /// The automatically assigned qdisc handles, shared by all namespaces.
     qdisc_handles: Arc<weir_tc::Handles>,
-    /// Keeps connections that make rules beside each other apart.
+    /// Separates connections that add rules concurrently.
     pub lanes: Arc<Lanes>,
-    /// Packet memory.
+    /// The packet memory pool.
     pub pool: Pool,
-    /// The one clock.
+    /// The stack's only clock.
     pub clock: Clock,
-    /// Armed timers. Last in the lock order.
+    /// The armed timers. Their lock is last in the lock order.
     pub timers: Timers<Job>,
-    /// What packets met on their way, when tracing.
+    /// The trace notes of packets, if tracing is on.
     pub trace: TraceLog,
-    /// Packets dropped for devices that had gone.
+    /// Counts packets dropped for devices that had been removed.
     pub gone: DropCounters,
-    /// Sees every dropped packet; set once, before packets move.
+    /// Sees every dropped packet. It is set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
-    /// The simulated bus.
+    /// The simulated netdevsim bus.
     pub(crate) netdevsim: crate::link::netdevsim::Bus,
     measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
-    /// While it is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until) returns.
+    /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
+    /// returns.
     pub interrupt: Arc<AtomicBool>,
     posted: Mutex<VecDeque<Job>>,
     waker: Mutex<Option<Box<dyn Fn() + Send>>>,
     last_namespace: AtomicU64,
     last_device: AtomicU32,
-    /// Handles there are, and [`ENDING`] from when the last one went.
+    /// The number of handles. [`ENDING`] is set once the last one has been dropped.
     handles: AtomicUsize,
 }
 
-/// Set in [`Shared::handles`] while the last handle takes the stack apart, when what goes may make
-/// handles and drop them.
+/// A flag in [`Shared::handles`], set while the last handle tears the stack down. During that time,
+/// destructors may create and drop handles.
 const ENDING: usize = 1 << (usize::BITS - 1);
 
-/// A handle of a stack; see the module's head.
+/// A handle of a stack; see the module documentation.
 pub struct Stack(Arc<Shared>);
 
 impl std::ops::Deref for Stack {
@@ -117,7 +121,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stack {
-    /// Makes a stack with its initial namespace.
+    /// Creates a stack with its initial namespace.
     pub fn new(config: Config) -> Self {
         let domain = Domain::new(config.rcu.clone());
         let clock = if config.virtual_time {
@@ -155,7 +159,7 @@ impl Stack {
     /// The id of the initial namespace.
     pub const INITIAL: NsId = NsId(1);
 
-    /// Makes a namespace with a loopback device that is down (`copy_net_ns`).
+    /// Creates a namespace with a loopback device that is down (`copy_net_ns`).
     pub fn create_namespace(&self) -> Arc<Namespace> {
         let id = NsId(self.last_namespace.fetch_add(1, Relaxed) + 1);
         let seed = crate::random::seed_of(self.config.seed, &format!("namespace {}", id.0));
@@ -170,8 +174,8 @@ impl Stack {
         ns
     }
 
-    /// Tears a namespace down with all in it (`cleanup_net`); `false` when there is none or it is
-    /// the initial one.
+    /// Tears down a namespace and everything in it (`cleanup_net`). Returns `false` if there is no
+    /// such namespace or if it is the initial one.
     pub fn remove_namespace(&self, id: NsId) -> bool {
         if id == Self::INITIAL {
             return false;
@@ -188,7 +192,7 @@ impl Stack {
         true
     }
 
-    /// Takes everything out of a namespace that goes.
+    /// Removes everything from a namespace that is being torn down.
     fn empty(&self, ns: &Arc<Namespace>) {
         ns.close();
         crate::link::remove_all(self, ns);
@@ -196,22 +200,22 @@ impl Stack {
         crate::tc::with_env(self, ns, &guard, |env| ns.tc.shutdown(env));
     }
 
-    /// The namespace with an id.
+    /// Returns the namespace with an id.
     pub fn namespace(&self, id: NsId) -> Option<Arc<Namespace>> {
         lock(&self.namespaces).get(&id).cloned()
     }
 
-    /// All namespaces in the order they were made.
+    /// Returns all namespaces in the order they were created.
     pub fn all_namespaces(&self) -> Vec<Arc<Namespace>> {
         lock(&self.namespaces).values().cloned().collect()
     }
 
-    /// A key for a new device.
+    /// Returns a key for a new device.
     pub(crate) fn new_device_key(&self) -> DeviceKey {
         DeviceKey(self.last_device.fetch_add(1, Relaxed) + 1)
     }
 
-    /// The device with a key.
+    /// Returns the device with a key.
     #[inline]
     pub fn device<'g>(&'g self, key: DeviceKey, guard: &'g Guard) -> Option<&'g Arc<Device>> {
         self.devices.get(&key, guard)
@@ -234,8 +238,9 @@ impl Clone for Stack {
     }
 }
 
-/// A namespace and what is in it hold each other: the last handle takes them apart. It is the one whose
-/// decrement reaches 0; the strong count would tell two that go at the same instant that neither is.
+/// A namespace and its contents reference each other, so the last handle takes them apart. The last
+/// handle is the one that decrements `handles` to 0. `Arc`'s strong count cannot tell: if two
+/// handles are dropped at the same instant, both would see a count above one.
 impl Drop for Stack {
     fn drop(&mut self) {
         if self.handles.fetch_sub(1, AcqRel) == 1 {
@@ -247,35 +252,36 @@ impl Drop for Stack {
     }
 }
 
-/// What waits for a grace period holds the domain it waits in, so it must not be left there.
+/// Callbacks that wait for a grace period hold the domain they wait in, so they must be run before
+/// the domain is dropped.
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A reader of the domain that outlives the stack's handles is a bug of its owner's, and costs
+        // A reader of the domain that outlives the stack's handles is a bug of its owner and leaks
         // memory.
         let _ = self.domain.drain();
     }
 }
 
 impl Shared {
-    /// Measures what sending costs, from now on, or no longer ([`crate::datapath::measure`]).
+    /// Turns the measurement of transmit costs on or off ([`crate::datapath::measure`]).
     pub fn measure_transmit(&self, on: bool) {
         self.measuring.store(on, Relaxed);
     }
 
-    /// Whether that is measured.
+    /// Returns whether transmit costs are measured.
     #[inline]
     pub fn is_transmit_measured(&self) -> bool {
         self.measuring.load(Relaxed)
     }
 
-    /// Arms a timer for a time of the stack's clock.
+    /// Arms a timer for a time of the stack's clock, in ns.
     pub fn arm(&self, time: u64, holds: Holds, job: Job) -> TimerId {
         let id = self.timers.arm(time, holds, job);
         self.wake();
         id
     }
 
-    /// Leaves a job to a stack CPU, to be run in the order of posting.
+    /// Posts a job for a stack CPU. Jobs run in the order of posting.
     pub fn post(&self, job: Job) {
         lock(&self.posted).push_back(job);
         self.wake();
@@ -285,7 +291,7 @@ impl Shared {
         lock(&self.posted).pop_front()
     }
 
-    /// Sets what is called when a CPU has something to do.
+    /// Sets the callback that runs when a CPU has something to do.
     pub fn set_waker(&self, waker: Box<dyn Fn() + Send>) {
         *lock(&self.waker) = Some(waker);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Filters at the edges of a device: what the verdicts of weir-tc do with packets
+//! The filters at the edges of a device: applies the verdicts of weir-tc to packets
 //! (`sch_handle_ingress`, `sch_handle_egress`).
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
 use crate::stages::Stage;
 
-/// Runs the ingress filters; answers what goes on to layer 3.
+/// Runs the ingress filters. Returns the packets that continue to layer 3.
 pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
     if !device.tc.has_ingress() {
         return batch;
@@ -20,8 +20,8 @@ pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
     run(cx, device, batch, true).0
 }
 
-/// Runs the egress filters; answers what goes on to the qdisc, and, a bit a packet, whose transmit queue is
-/// chosen already.
+/// Runs the egress filters. Returns the packets that continue to the qdisc, and a bitmap of those
+/// whose transmit queue has already been selected.
 pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> (Batch, u64) {
     if !device.tc.has_egress() {
         return (batch, 0);
@@ -29,7 +29,7 @@ pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> (Batch, u6
     run(cx, device, batch, false)
 }
 
-/// A CPU's memory for filters, used again and again.
+/// A CPU's scratch memory for filters, reused for every batch.
 #[derive(Default)]
 pub struct Work {
     lookup: Lookup,
@@ -80,8 +80,8 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     (batch, chosen)
 }
 
-/// Sends redirected and mirrored packets on, in order, as few batches as that allows, and keeps their
-/// list for the next time.
+/// Passes redirected and mirrored packets on, in order and in as few batches as possible. Keeps
+/// their empty list for reuse.
 pub(super) fn forward(cx: &mut Cx<'_>, mut sent: Vec<Copy>) {
     let mut batch = Batch::new();
     let mut to: Option<Target> = None;
@@ -92,7 +92,7 @@ pub(super) fn forward(cx: &mut Cx<'_>, mut sent: Vec<Copy>) {
             hand_over(cx, before, batch.take());
         }
         to = Some(target);
-        // There is room: a full batch has just gone.
+        // There is room: a full batch has just been flushed.
         let _ = batch.push(packet);
     }
     if let Some(target) = to {
@@ -101,11 +101,11 @@ pub(super) fn forward(cx: &mut Cx<'_>, mut sent: Vec<Copy>) {
     cx.state.spare.push(sent);
 }
 
-/// Gives packets to the device they were sent to: received by it, or transmitted.
+/// Passes packets to their target device, to be received or transmitted by it.
 fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
     let device = u32::try_from(target.device).ok();
     let Some(device) = device.and_then(|key| cx.device(DeviceKey(key))) else {
-        // The device went in this very moment, and its counters with it.
+        // The device, and its counters with it, was removed just now.
         let (place, reason) = (Place::Backlog, DropReason::DEV_READY);
         cx.stack.gone.count(place, reason, batch.len() as u64);
         return cx.consume_batch(batch);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What sending costs at each transmit queue, counted while asked for
-//! ([`Shared::measure_transmit`](crate::stack::Shared::measure_transmit)): how long a call to transmit takes,
-//! whatever it did (left its packets with who is at work, or worked for all), and how many packets leave
-//! the qdisc together. Counters are per CPU; while it is off, a batch costs two loads.
+//! The cost of transmits on each queue, counted while enabled
+//! ([`Shared::measure_transmit`](crate::stack::Shared::measure_transmit)): how long a transmit call
+//! takes, whether it handed its packets to the current worker or did the work for all, and how many
+//! packets leave the qdisc together. The counters are per CPU. While disabled, a batch costs two
+//! loads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -12,13 +13,13 @@ use weir_sync::percpu::PerCpu;
 use crate::cpu::Cx;
 use crate::device::Device;
 
-/// Classes of times: class n holds those of less than 2^n ns that are in no class before.
+/// The number of time buckets. Bucket n holds times below 2^n ns that are in no lower bucket.
 pub const TIMES: usize = 40;
 
-/// Classes of batches: 0, 1, 2 to 3, 4 to 7, ..., 64.
+/// The number of batch size buckets: 0, 1, 2 to 3, 4 to 7, ..., 64.
 pub const SIZES: usize = 8;
 
-/// The counters of one CPU at one queue.
+/// The counters of one CPU for one queue.
 #[derive(Debug)]
 pub struct Counts {
     calls: AtomicU64,
@@ -38,14 +39,14 @@ impl Default for Counts {
     }
 }
 
-/// The sums over the CPUs.
+/// The sums over all CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
-    /// Calls to transmit, each with packets for the list in front of the lock.
+    /// The number of transmit calls. Each adds packets to the list in front of the lock.
     pub calls: u64,
-    /// Packets of them.
+    /// The packets of these calls.
     pub packets: u64,
-    /// Calls by the time they took.
+    /// Calls by duration.
     pub times: [u64; TIMES],
     /// Batches that left the qdisc, by size.
     pub batches: [u64; SIZES],
@@ -63,7 +64,7 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Adds counters up.
+    /// Adds up counters.
     pub fn of<'a>(all: impl Iterator<Item = &'a Counts>) -> Self {
         let mut totals = Self::default();
         for counts in all {
@@ -78,7 +79,7 @@ impl Totals {
     }
 }
 
-/// How many bits a number has: the class it is in, of `count`.
+/// Returns the bucket of a number: its bit length, capped at the last of `count` buckets.
 fn class(number: u64, count: usize) -> usize {
     ((u64::BITS - number.leading_zeros()) as usize).min(count - 1)
 }
@@ -111,7 +112,7 @@ pub(super) struct Measured<'d> {
 }
 
 impl<'d> Measured<'d> {
-    /// Begins, if that is asked for.
+    /// Starts timing if measuring is enabled.
     #[inline]
     pub fn start(cx: &Cx<'_>, device: &'d Device, queue: u16) -> Option<Self> {
         let counts = counts(cx, device, queue)?;
@@ -119,14 +120,14 @@ impl<'d> Measured<'d> {
         Some(Self { counts, since })
     }
 
-    /// The call is over.
+    /// Ends the timing of a call.
     pub fn end(self, packets: usize) {
         let ns = u64::try_from(self.since.elapsed().as_nanos());
         self.counts.call(packets, ns.unwrap_or(u64::MAX));
     }
 }
 
-/// A batch has left the qdisc.
+/// Counts a batch that left the qdisc.
 #[inline]
 pub(super) fn batch(cx: &Cx<'_>, device: &Device, queue: u16, packets: usize) {
     if let Some(counts) = counts(cx, device, queue) {
@@ -148,7 +149,7 @@ mod tests {
         let totals = Totals::of([&counts, &counts].into_iter());
         assert_eq!((totals.calls, totals.packets), (14, 28));
         let seen: Vec<_> = (0..).zip(totals.times).filter(|(_, n)| *n > 0).collect();
-        // 0; 1; 2 and 3; 255; 256; what is beyond the last.
+        // In order: 0; 1; 2 and 3; 255; 256; beyond the last bucket.
         assert_eq!(seen, [(0, 2), (1, 2), (2, 4), (8, 2), (9, 2), (39, 2)]);
         assert_eq!(totals.batches, [2, 2, 4, 8, 16, 32, 64, 2]);
     }

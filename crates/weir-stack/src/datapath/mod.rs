@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way of a packet outside layer 3: in through a device ([`receive`]) and out ([`transmit`]).
+//! The path of a packet outside layer 3: in through a device ([`receive`]) and out ([`transmit`]).
 //!
 //! ```text
 //! receive: frame checks -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
 //! transmit: egress filters -> qdisc -> the wire or the kind's transmit, observers
 //! ```
 //!
-//! Each stage is a function over a batch; what a stage takes out of the batch it drops with a
-//! reason, consumes, or hands to another device. Mirrors `__netif_receive_skb_core` and
+//! Each stage is a function over a batch. Packets that a stage removes from the batch are dropped
+//! with a reason, consumed, or passed to another device. Mirrors `__netif_receive_skb_core` and
 //! `__dev_queue_xmit` of `net/core/dev.c`.
 
 mod filter;
@@ -23,12 +23,12 @@ pub use queue::{completed, rearm_all, run_queue, wake_queue};
 pub use receive::{receive, receive_classified, resume};
 pub use transmit::{send_on_wire, transmit};
 
-/// The kind of a device's root qdisc (`IFLA_QDISC`).
+/// Returns the kind of a device's root qdisc (`IFLA_QDISC`).
 pub fn root_qdisc(device: &crate::device::Device, _guard: &weir_sync::rcu::Guard) -> String {
     device.tc.root_kind().into()
 }
 
-/// Tells filters and actions what they want to know of the device.
+/// Fills in the device properties that filters and actions need.
 fn describe<'a>(device: &'a crate::device::Device, tc: &mut weir_tc::Context<'a, '_>) {
     tc.at(device);
     tc.tx_queues = weir_tc::Device::tx_queues(device);

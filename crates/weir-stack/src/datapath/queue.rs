@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The qdisc between transmit and the device (`__dev_xmit_skb`, `__qdisc_run`), and the timer at which
-//! it is asked again while packets wait and none may leave (`qdisc_watchdog`).
+//! The qdisc between transmit and the device (`__dev_xmit_skb`, `__qdisc_run`), and the timer that
+//! runs it again while packets wait and none may leave yet (`qdisc_watchdog`).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -21,19 +21,20 @@ use crate::sysctl::Core;
 
 use super::measure::{self, Measured};
 
-/// Rounds of a batch a CPU works for one qdisc before it looks at its other work (`__qdisc_run`):
-/// `net.core.dev_weight` times its bias, 64, are 16 of them.
+/// The number of rounds, one batch each, that a CPU works for one qdisc before it does its other
+/// work (`__qdisc_run`). The default `net.core.dev_weight` times its bias, 64, gives 16 rounds.
 fn quota(device: &Device, guard: &Guard) -> i64 {
     let core = &device.namespace(guard).core;
     let of = |slot| i64::from(core.get(slot));
     of(Core::DevWeight) * of(Core::DevWeightTxBias) / 4
 }
 
-/// Gives packets to the qdiscs of their transmit queues and, unless another CPU is at work on one, sends
-/// what it lets go. Bit n of `chosen`: the n-th has its transmit queue already.
+/// Enqueues packets in the qdiscs of their transmit queues. Drains each qdisc as far as it allows,
+/// unless another CPU is already doing so. Bit n of `chosen` means that packet n already has its
+/// transmit queue.
 pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: u64) {
     if device.lacks_carrier() {
-        // `noop_qdisc` is in the place of all others.
+        // Without a carrier, `noop_qdisc` stands in for every qdisc.
         return cx.drop_batch(device, Place::Qdisc, DropReason::QDISC_DROP, batch);
     }
     device.tc.pick(
@@ -46,7 +47,7 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
     if !device.tc.has_queue() {
         let rest = super::send_on_wire(cx, device, batch);
         if !rest.is_empty() {
-            // "Virtual device asks to queue packet!"
+            // Linux logs "Virtual device asks to queue packet!" here.
             let stats = device.stats(cx.state.id);
             stats.tx_dropped.fetch_add(rest.len() as u64, Relaxed);
             cx.drop_batch(device, Place::Transmit, DropReason::FULL_RING, rest);
@@ -61,7 +62,7 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
         batch.split(
             |packet| packet.queue != queue,
             |packet| {
-                // There is room: at most one batch comes out of a batch.
+                // There is room: the part is no larger than the batch it is taken from.
                 let _ = part.push(packet);
             },
         );
@@ -96,8 +97,8 @@ fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batc
     }
 }
 
-/// A device has room again at a transmit queue where it had none: its qdisc is asked, on any CPU
-/// (`netif_tx_wake_queue`). Any thread may say so.
+/// Restarts a transmit queue whose device has room again; its qdisc runs on any CPU
+/// (`netif_tx_wake_queue`). May be called from any thread.
 pub fn wake_queue(stack: &Shared, device: &Device, queue: u16) {
     let tx = device.tx.get(usize::from(queue));
     if tx.is_some_and(|tx| tx.gate.wake()) {
@@ -105,8 +106,9 @@ pub fn wake_queue(stack: &Shared, device: &Device, queue: u16) {
     }
 }
 
-/// Packets of so many octets have left a device whose wire [`completes`](crate::link::Wire::completes)
-/// (`netdev_tx_completed_queue`). Any thread may say so, one at a time for a queue.
+/// Reports that packets of `octets` bytes in total have left a device whose wire
+/// [`completes`](crate::link::Wire::completes) (`netdev_tx_completed_queue`). May be called from
+/// any thread, but not concurrently for the same queue.
 pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
     let (tx, now) = (device.tx.get(usize::from(queue)), stack.clock.now());
     if tx.is_some_and(|tx| tx.gate.completed(octets, now)) {
@@ -114,7 +116,7 @@ pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
     }
 }
 
-/// The device has room at all transmit queues, and nothing is on its way.
+/// Restarts all transmit queues of a device, with room and nothing in flight.
 pub(crate) fn restart(stack: &Shared, device: &Device) {
     for (queue, tx) in (0..).zip(&device.tx) {
         tx.gate.reset(stack.clock.now());
@@ -122,7 +124,7 @@ pub(crate) fn restart(stack: &Shared, device: &Device) {
     }
 }
 
-/// `__netif_schedule`
+/// Schedules the qdisc of a transmit queue (`__netif_schedule`).
 fn schedule(stack: &Shared, key: DeviceKey, queue: u16) {
     stack.post(Box::new(move |cx| {
         if let Some(device) = cx.device(key) {
@@ -132,7 +134,7 @@ fn schedule(stack: &Shared, key: DeviceKey, queue: u16) {
     }));
 }
 
-/// Sends what the qdisc at a transmit queue lets go now.
+/// Sends the packets that the qdisc of a transmit queue releases now.
 pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16) {
     cx.state.stages.start();
     if let Some(worker) = device.tc.ask(cx.guard, usize::from(queue)) {
@@ -140,15 +142,16 @@ pub fn run_queue(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16) {
     }
 }
 
-/// Arms the timers of all queues: what stands at them has changed.
+/// Arms the timers of all queues after their qdiscs have changed.
 pub fn rearm_all(stack: &Shared, device: &Device, guard: &Guard) {
     for queue in 0..device.tx_queues() {
         rearm(stack, device, guard, queue as u16);
     }
 }
 
-/// Arms a queue's timer for the time at which the qdisc wants to be asked again, in place of the one before.
-/// That time is asked for while nobody else arms it: the qdisc may be another one than a moment ago.
+/// Arms a queue's timer for the time at which the qdisc wants to run again, in place of the
+/// previous timer. Reads that time under the lock, so that no other thread arms the timer
+/// meanwhile: the qdisc may have been replaced a moment ago.
 fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
     let Some(tx) = device.tx.get(usize::from(queue)) else {
         return;
@@ -179,7 +182,8 @@ fn end_all(cx: &Cx<'_>, device: &Device, drops: &mut Drops) {
     }
 }
 
-/// Works on a queue, with packets for the first round, of so many that came.
+/// Drains a queue as its worker. `own` holds the packets for the first round and the number of
+/// packets the caller enqueued.
 fn run(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, worker: Worker<'_>, own: (Batch, usize)) {
     cx.state.working += 1;
     work(cx, device, queue, worker, own);
@@ -194,7 +198,7 @@ fn work(
     (mut batch, mut count): (Batch, usize),
 ) {
     let limited = device.wire(cx.guard).is_some_and(|wire| wire.completes());
-    // A qdisc over several transmit queues has none of its own.
+    // A qdisc that spans several transmit queues has no queue of its own.
     let several = device.tx_queues() > 1 && device.tc.roots(cx.guard) == 1;
     let own = (!several).then_some(queue);
     let room = |of: Option<u16>| {
@@ -208,7 +212,8 @@ fn work(
     let quota = quota(device, cx.guard);
     let watched = cx.stack.trace.watches_waits();
     for round in 1.. {
-        // Qdiscs are told times that never go back, whichever CPU works: that of its turn may be old.
+        // A qdisc's times must never go back, whichever CPU works on it, and the time of this CPU's
+        // turn may be old.
         cx.now = cx.stack.clock.now();
         let mut drops = std::mem::take(&mut cx.state.drops);
         let mut sent = cx.state.spare.pop().unwrap_or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames that come from outside the stack with their link-layer header: sent as by a packet socket
-//! (`packet_snd` of `net/packet/af_packet.c`).
+//! Frames that come from outside the stack with their link-layer header. They are sent as if by a
+//! packet socket (`packet_snd` of `net/packet/af_packet.c`).
 
 use std::sync::Arc;
 
@@ -13,14 +13,16 @@ use crate::device::Device;
 
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
-/// Octets of a VLAN tag.
+/// The length of a VLAN tag in bytes.
 const TAG: usize = 4;
 
-/// Makes a packet of a frame that a packet socket sends by `device`.
+/// Makes a packet of a frame that a packet socket sends on `device`.
 ///
 /// # Errors
-/// ENETDOWN: the device is down. EINVAL: the frame has no whole Ethernet header. EMSGSIZE: it is longer than the
-/// device's MTU, its header, and a VLAN tag if it has one. ENOBUFS: there is no memory.
+/// - ENETDOWN if the device is down.
+/// - EINVAL if the frame has no complete Ethernet header.
+/// - EMSGSIZE if it is longer than the device's MTU plus its header plus a VLAN tag if it has one.
+/// - ENOBUFS if there is no memory.
 pub fn frame(cx: &Cx<'_>, device: &Device, frame: &[u8]) -> Result<Packet, i32> {
     if !device.is_up() {
         return Err(errno::ENETDOWN);
@@ -43,7 +45,7 @@ pub fn frame(cx: &Cx<'_>, device: &Device, frame: &[u8]) -> Result<Packet, i32> 
     Ok(packet)
 }
 
-/// VLAN tags at the beginning of a frame, as far as it is there.
+/// Returns the number of VLAN tags at the beginning of a frame, as far as they are complete.
 fn tags(frame: &[u8]) -> usize {
     let types = frame.get(12..).unwrap_or_default().chunks_exact(TAG);
     types
@@ -56,7 +58,8 @@ fn tags(frame: &[u8]) -> usize {
         .count()
 }
 
-/// Sends frames that begin at one time, in order, until one is refused: how many went, and why no more did.
+/// Sends frames in order, all at the current time, until one is refused. Returns how many were
+/// sent, and the errno of the refusal.
 pub fn send<'f>(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive: from a device's frames to layer 3 (`eth_type_trans`, `__netif_receive_skb_core`).
+//! The receive path, from a device's frames to layer 3 (`eth_type_trans`,
+//! `__netif_receive_skb_core`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,7 +39,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             classify_frame(packet, address, &mut multicast)
         },
         |packet| {
-            // There is room: at most one batch comes out of a batch.
+            // There is room: the part is no larger than the batch it is taken from.
             let _ = short.push(packet);
         },
     );
@@ -59,7 +60,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     receive_classified(cx, device, batch);
 }
 
-/// Shows frames to the device's observers.
+/// Passes frames to the device's observers.
 pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch: &Batch) {
     for observer in device.observers(cx.guard) {
         for packet in batch.iter() {
@@ -76,7 +77,8 @@ pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch:
     }
 }
 
-/// Sets the packet type, the protocol and the offsets; `false` for a frame without a header.
+/// Sets the packet type, the protocol and the offsets. Returns `false` for a frame without a
+/// complete header.
 fn classify_frame(packet: &mut Packet, address: [u8; 6], multicast: &mut u64) -> bool {
     let Some(header) = Ethernet::new(packet.data()) else {
         return false;
@@ -107,7 +109,7 @@ fn classify_frame(packet: &mut Packet, address: [u8; 6], multicast: &mut u64) ->
     true
 }
 
-/// From the ingress filters on: frames redirected to a device's ingress enter here.
+/// Continues from the ingress filters on. Frames redirected to a device's ingress enter here.
 pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let batch = super::filter::ingress(cx, device, batch);
     if batch.is_empty() {
@@ -116,12 +118,12 @@ pub fn receive_classified(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     deliver(cx, device, batch);
 }
 
-/// A frame that left the stack's way through an ifb comes back, after the ingress filters.
+/// Continues after the ingress filters, with frames that come back from a detour through an ifb.
 pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     deliver(cx, device, batch);
 }
 
-/// Splits a batch by protocol and gives the parts to VLAN devices and layer 3.
+/// Splits a batch by protocol and passes the parts to VLAN devices and layer 3.
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let (mut ipv4, mut ipv6, mut arp) = (Batch::new(), Batch::new(), Batch::new());
     let mut tagged = Tagged::default();
@@ -135,12 +137,12 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
                     tagged.push(cx, upper, packet);
                     continue;
                 }
-                // Priority-tagged frames are the device's own.
+                // Priority-tagged frames belong to the device itself.
                 None if tag.vid() == 0 => packet.set_vlan(None),
                 None => packet.set_pkt_type(PacketType::OtherHost),
             }
         }
-        // Routing takes the place of tunnel metadata.
+        // Routing replaces the tunnel metadata.
         if packet.tunnel().is_some() {
             packet.set_tunnel(None);
         }
@@ -153,7 +155,7 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
                 continue;
             }
         };
-        // There is room: at most one batch comes out of a batch.
+        // There is room: the part is no larger than the batch it is taken from.
         let _ = to.push(packet);
     }
     tagged.flush(cx);
@@ -168,7 +170,8 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     }
 }
 
-/// Tagged frames go up to their VLAN device (`vlan_do_receive`): those that follow each other together.
+/// Collects consecutive tagged frames of one VLAN device and passes them up together
+/// (`vlan_do_receive`).
 #[derive(Default)]
 struct Tagged<'g> {
     upper: Option<&'g Arc<Device>>,
@@ -181,7 +184,7 @@ impl<'g> Tagged<'g> {
             self.flush(cx);
         }
         self.upper = Some(upper);
-        // There is room: at most one batch comes out of a batch.
+        // There is room: the part is no larger than the batch it is taken from.
         let _ = self.batch.push(packet);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transmit: from layer 3, or a redirecting action, to the device (`__dev_queue_xmit`).
+//! The transmit path, from layer 3 or a redirecting action to the device (`__dev_queue_xmit`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,10 +12,10 @@ use crate::drops::Place;
 use crate::link::Wire;
 use crate::stages::Stage;
 
-/// Transmits that may be nested on one CPU (`XMIT_RECURSION_LIMIT`).
+/// The maximum nesting depth of transmits on one CPU (`XMIT_RECURSION_LIMIT`).
 const RECURSION_LIMIT: u32 = 8;
 
-/// Sends frames that begin with a link-layer header: egress filters, then the qdisc.
+/// Sends frames that begin with a link-layer header through the egress filters and the qdisc.
 pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     cx.state.stages.start();
     if !device.is_up() {
@@ -32,8 +32,8 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     cx.state.transmit_depth -= 1;
 }
 
-/// The last step: observers, counters, the wire or the kind's transmit (`dev_hard_start_xmit`). What the
-/// device has no room for comes back.
+/// Performs the last step: observers, counters, the wire or the kind's transmit
+/// (`dev_hard_start_xmit`). Returns the packets the device had no room for.
 pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
     if !device.is_up() {
         cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
@@ -52,7 +52,7 @@ pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batc
     rest
 }
 
-/// Frames leave the device.
+/// Shows frames that leave the device to the observers and counts them.
 fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
     super::receive::observe(cx, device, Direction::Tx, batch);
     if !device.link.counts_itself() {
@@ -62,11 +62,11 @@ fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
     }
 }
 
-/// Gives frames to a wire, in order, until a queue of it is full.
+/// Passes frames to a wire in order until one of its queues is full. Returns the rest.
 fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch) -> Batch {
     while let Some(queue) = batch.first().map(|packet| packet.queue) {
         let tx = device.tx.get(usize::from(queue));
-        // A qdisc over several queues does not know which of them its packets will take.
+        // A qdisc that spans several queues does not know which of them its packets will use.
         let Some(tx) = tx.filter(|tx| tx.gate.room(wire.completes()).is_some()) else {
             return batch;
         };
@@ -87,7 +87,7 @@ fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch
         let mut sent = Batch::new();
         let mut rest = Batch::new();
         for (n, packet) in batch.drain().enumerate() {
-            // There is room: both together are no more than a batch.
+            // There is room: both batches together are no larger than the original one.
             let _ = if n < taken { &mut sent } else { &mut rest }.push(packet);
         }
         goes(cx, device, &sent);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link kinds, and the life of a device: register, up, down, rename, move, unregister.
+//! Link kinds, and the life cycle of a device: register, up, down, rename, move, unregister.
 //!
-//! A kind is one file and one line in [`KINDS`]: a [`Kind`] says how to make a device from
-//! `IFLA_INFO_DATA`, a [`Link`] is the device's own part. Mirrors `net/core/dev.c` and
-//! `struct rtnl_link_ops`.
+//! A kind is one file and one line in [`KINDS`]. A [`Kind`] creates devices from `IFLA_INFO_DATA`;
+//! a [`Link`] is the kind-specific part of a device. Mirrors `net/core/dev.c` and `struct
+//! rtnl_link_ops`.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ mod wire;
 
 pub use wire::Wire;
 
-/// The link kinds that `ip link add type KIND` knows: one line each.
+/// The link kinds that `ip link add type KIND` accepts, one line each.
 pub static KINDS: &[&Kind] = &[
     &dummy::KIND,
     &ifb::KIND,
@@ -39,21 +39,22 @@ pub static KINDS: &[&Kind] = &[
     &vxlan::KIND,
 ];
 
-/// How devices of a kind are made.
+/// Describes a link kind and how its devices are created.
 pub struct Kind {
     /// `IFLA_INFO_KIND`
     pub name: &'static str,
-    /// Name pattern when the request names none (`dummy%d`).
+    /// The name pattern for requests that give no name (`dummy%d`).
     pub pattern: &'static str,
-    /// Makes and registers the device or devices (`rtnl_link_ops.newlink`). The first is the one asked for. Or why no
-    /// request makes one (`rtnl_link_ops.validate`).
+    /// Creates and registers the device or devices (`rtnl_link_ops.newlink`) and returns the
+    /// requested one. `Err` holds the reason why requests cannot create this kind
+    /// (`rtnl_link_ops.validate`).
     pub create: Result<Create, &'static str>,
 }
 
-/// Makes a device of a kind; see [`Kind::create`].
+/// Creates a device of a kind; see [`Kind::create`].
 pub type Create = fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>;
 
-/// What a device on a bus tells of itself.
+/// The attributes of a device on a bus.
 pub struct Port {
     /// `IFLA_PARENT_DEV_BUS_NAME`
     pub bus: &'static str,
@@ -65,13 +66,13 @@ pub struct Port {
     pub switch: [u8; 32],
 }
 
-/// The checked common part of a request for a new link; kinds add their own.
+/// The validated common part of a request for a new link. Kinds parse their own part.
 pub struct NewLink<'a> {
-    /// Where the device goes.
+    /// The namespace of the new device.
     pub ns: Arc<Namespace>,
-    /// The name or a pattern with `%d`.
+    /// The name, or a pattern with `%d`.
     pub name: String,
-    /// The index asked for; 0 for the next free one.
+    /// The requested index, or 0 for the next free one.
     pub ifindex: u32,
     /// `IFLA_MTU`
     pub mtu: Option<u32>,
@@ -83,11 +84,12 @@ pub struct NewLink<'a> {
     pub txqlen: Option<u32>,
     /// `IFLA_GROUP`
     pub group: Option<u32>,
-    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`, 1 each if not named.
+    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`, each 1 by default.
     pub queues: (u32, u32),
-    /// `IFLA_LINK`, in the namespace `link_ns`.
+    /// `IFLA_LINK`, an index in the namespace `link_ns`.
     pub link: Option<u32>,
-    /// Where `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's namespace).
+    /// The namespace in which `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's
+    /// namespace).
     pub link_ns: Arc<Namespace>,
     /// `ifi_flags` and `ifi_change`
     pub flags: (u32, u32),
@@ -95,23 +97,24 @@ pub struct NewLink<'a> {
     pub data: Option<Attr<'a>>,
 }
 
-/// What a kind adds to a device (`struct net_device_ops`).
+/// The kind-specific part of a device (`struct net_device_ops`).
 pub trait Link: Send + Sync {
-    /// `IFLA_INFO_KIND`; empty for devices that cannot be made by request.
+    /// Returns `IFLA_INFO_KIND`. It is empty for devices that requests cannot create.
     fn kind(&self) -> &'static str;
 
-    /// `ARPHRD_*`
+    /// Returns `ARPHRD_*`.
     fn hardware_type(&self) -> u16 {
         arphrd::ETHER
     }
 
-    /// Smallest and largest MTU (`min_mtu`, `max_mtu`; 0: no bound).
+    /// Returns the smallest and the largest MTU in bytes (`min_mtu`, `max_mtu`). A maximum of 0
+    /// means no limit.
     fn mtu_bounds(&self) -> (u32, u32) {
         (68, 65_535)
     }
 
-    /// Whether frames carry an Ethernet address that may be changed (`IFF_LIVE_ADDR_CHANGE` or not,
-    /// the same here).
+    /// Checks a new Ethernet address. Weir does not distinguish devices with and without
+    /// `IFF_LIVE_ADDR_CHANGE`.
     fn check_address(&self, mac: &Mac) -> Result<(), Error> {
         if mac[0] & 1 != 0 || mac == &[0; 6] {
             return Err(Error::new(errno::EADDRNOTAVAIL));
@@ -119,27 +122,28 @@ pub trait Link: Send + Sync {
         Ok(())
     }
 
-    /// `IFLA_TSO_MAX_SIZE`, octets (`netif_set_tso_max_size`).
+    /// Returns `IFLA_TSO_MAX_SIZE` in bytes (`netif_set_tso_max_size`).
     fn tso_max_size(&self) -> u32 {
         65_536
     }
 
-    /// What it says of its speed, 10^6 bits a second (`get_link_ksettings`).
+    /// Returns the reported speed in units of 10^6 bits per second (`get_link_ksettings`).
     fn speed(&self) -> Option<u32> {
         None
     }
 
-    /// Whether the driver is asked for traffic control in hardware (`ndo_setup_tc`), which it refuses.
+    /// Returns whether the driver has a hook for traffic control offload (`ndo_setup_tc`). It
+    /// refuses all offloads.
     fn has_offload_hook(&self) -> bool {
         false
     }
 
-    /// Whether the device starts without a queue (`IFF_NO_QUEUE`).
+    /// Returns whether the device starts without a queue (`IFF_NO_QUEUE`).
     fn no_queue(&self) -> bool {
         true
     }
 
-    /// Checks an MTU beyond the bounds.
+    /// Checks an MTU in ways that the bounds cannot express.
     fn check_mtu(&self, _mtu: u32) -> Result<(), Error> {
         Ok(())
     }
@@ -149,20 +153,21 @@ pub trait Link: Send + Sync {
         Ok(())
     }
 
-    /// Whether the device goes up and down with the one it stands on.
+    /// Returns whether the device goes up and down with its lower device.
     fn follows_lower(&self) -> bool {
         true
     }
 
-    /// The packet priority of a VLAN tag's priority on ingress (`vlan_get_ingress_priority`).
+    /// Maps the priority of a VLAN tag to a packet priority on ingress
+    /// (`vlan_get_ingress_priority`).
     fn ingress_priority(&self, _pcp: u8) -> u32 {
         0
     }
 
-    /// Called when the device has left its namespace for good.
+    /// Called after the device has been unregistered.
     fn removed(&self, _stack: &Stack, _device: &Arc<Device>) {}
 
-    /// Sets the carrier by request (`ndo_change_carrier`).
+    /// Sets the carrier on request (`ndo_change_carrier`).
     fn set_carrier(
         &self,
         _ctl: &mut Ctl<'_>,
@@ -172,54 +177,55 @@ pub trait Link: Send + Sync {
         Err(Error::new(errno::EOPNOTSUPP))
     }
 
-    /// Whether there is a carrier.
+    /// Returns whether there is a carrier.
     fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
         let _ = device;
         true
     }
 
-    /// Sends frames (`ndo_start_xmit`). The device is up, taps and counters are done.
+    /// Sends frames (`ndo_start_xmit`). The device is up, and observers and counters have already
+    /// been updated.
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
 
-    /// Whether the kind counts received and sent frames itself, as they come out of or go into
-    /// others.
+    /// Returns whether the kind counts received and sent frames itself, because its frames are
+    /// extracted from or put into other packets.
     fn counts_itself(&self) -> bool {
         false
     }
 
-    /// Adds what the kind counts beside [`crate::device::LinkStats`].
+    /// Adds the counters that the kind keeps in addition to [`crate::device::LinkStats`].
     fn add_stats(&self, _stats: &mut LinkStats64) {}
 
-    /// The namespace the device leads to, where it may be another than its own
+    /// Returns the namespace the device leads to, if that can differ from its own
     /// (`rtnl_link_ops.get_link_net`).
     fn link_namespace(&self) -> Option<NsId> {
         None
     }
 
-    /// The forwarding table, if it has one.
+    /// Returns the forwarding table, if the kind has one.
     fn fdb(&self) -> Option<&dyn crate::rtnl::fdb::Fdb> {
         None
     }
 
-    /// The device's part, if it is of that kind.
+    /// Returns the VXLAN state if the device is a VXLAN device.
     fn vxlan(&self) -> Option<&Arc<vxlan::Vxlan>> {
         None
     }
 
-    /// The device of `IFLA_LINK`, if it has one: (namespace, index).
+    /// Returns the device of `IFLA_LINK` as (namespace, index), if there is one.
     fn lower(&self, _stack: &Stack) -> Option<(NsId, u32)> {
         None
     }
 
-    /// Where on a bus it is, if it is on one.
+    /// Returns the port on a bus, if the device is on one.
     fn port(&self) -> Option<&Port> {
         None
     }
 
-    /// Writes `IFLA_INFO_DATA`'s contents; nothing written, no attribute.
+    /// Writes the contents of `IFLA_INFO_DATA`. If it writes nothing, the attribute is left out.
     fn fill_data(&self, _stack: &Stack, _out: &mut Writer) {}
 
-    /// Applies `IFLA_INFO_DATA` to a present device (`changelink`).
+    /// Applies `IFLA_INFO_DATA` to an existing device (`changelink`).
     fn change(
         &self,
         _ctl: &mut Ctl<'_>,
@@ -229,7 +235,7 @@ pub trait Link: Send + Sync {
         Err(Error::new(errno::EOPNOTSUPP))
     }
 
-    /// Devices that go with this one when it is deleted.
+    /// Returns the devices that are deleted together with this one.
     fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
         Vec::new()
     }
@@ -237,11 +243,11 @@ pub trait Link: Send + Sync {
     /// Called when the device went up or down.
     fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
 
-    /// Called when the first asks for all frames or all multicast ones, or the last no longer does; see
-    /// [`ask_for_all`] (`ndo_change_rx_flags`).
+    /// Called when promiscuous or all-multicast mode is turned on or off, that is when it gets its
+    /// first user or loses its last; see [`ask_for_all`] (`ndo_change_rx_flags`).
     fn asks_for_all(&self, _stack: &Stack, _guard: &Guard, _flag: u32, _more: bool) {}
 
-    /// Whether the device may move to another namespace.
+    /// Returns whether the device may move to another namespace.
     fn may_move(&self) -> bool {
         true
     }
@@ -252,7 +258,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().copied().find(|kind| kind.name == name)
 }
 
-/// Whether a name may be a device's (`dev_valid_name`).
+/// Returns whether a name is valid for a device (`dev_valid_name`).
 pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() < 16
@@ -263,7 +269,8 @@ pub fn is_valid_name(name: &str) -> bool {
             .any(|b| b == b'/' || b == b':' || b.is_ascii_whitespace() || b == 0x0b)
 }
 
-/// Finds the number for a name pattern (`dev_alloc_name`): a name without `%` stays as it is.
+/// Replaces the `%d` of a name pattern by the first free number (`dev_alloc_name`). A name without
+/// `%` is returned unchanged.
 pub fn expand_name(links: &crate::namespace::Links, pattern: &str) -> Result<String, Error> {
     let Some((before, after)) = pattern.split_once('%') else {
         return Ok(pattern.to_owned());
@@ -282,7 +289,8 @@ pub fn expand_name(links: &crate::namespace::Links, pattern: &str) -> Result<Str
     }
 }
 
-/// The flags a user sees (`dev_get_flags`): with running, lower-up and dormant as they are now.
+/// Returns the flags shown to users (`dev_get_flags`), with the current state of running, lower-up
+/// and dormant.
 pub fn reported_flags(stack: &Stack, device: &Device) -> u32 {
     let mut flags = device.flags() & !(iff::RUNNING | iff::LOWER_UP | iff::DORMANT);
     if flags & iff::UP != 0 {
@@ -299,7 +307,7 @@ pub fn reported_flags(stack: &Stack, device: &Device) -> u32 {
     flags
 }
 
-/// `IFLA_OPERSTATE` (RFC 2863), as Linux's linkwatch leaves it.
+/// Returns `IFLA_OPERSTATE` (RFC 2863) as Linux's linkwatch sets it.
 pub fn operstate(stack: &Stack, device: &Device) -> u8 {
     if !device.is_up() {
         return oper::DOWN;
@@ -309,7 +317,8 @@ pub fn operstate(stack: &Stack, device: &Device) -> u8 {
         return below;
     }
     if !device.link.carrier(stack, device) {
-        // One index is that of the device itself, wherever it is.
+        // A lower index equal to the device's own index counts as no lower device, whichever
+        // namespace it is in.
         let lower = device.link.lower(stack);
         return match lower.is_some_and(|(_, index)| index != device.ifindex()) {
             true => oper::LOWERLAYERDOWN,
@@ -320,14 +329,14 @@ pub fn operstate(stack: &Stack, device: &Device) -> u8 {
         return below;
     }
     match device.known_operstate() {
-        // Devices that never report a carrier stay unknown.
+        // Devices that never report a carrier stay in the unknown state.
         oper::UNKNOWN if matches!(device.link.kind(), "veth" | "vlan") => oper::UP,
         known => known,
     }
 }
 
-/// Something about a device's carrier has changed: what a user made of its state no longer counts, its mode does
-/// (`rfc2863_policy`).
+/// Resets the operational state after a carrier change (`rfc2863_policy`). A state set by a user is
+/// discarded; the link mode still applies.
 pub(crate) fn settle_operstate(device: &Device) {
     device.set_known_operstate(match device.link_mode() {
         link_mode::DORMANT => oper::DORMANT,
@@ -336,15 +345,16 @@ pub(crate) fn settle_operstate(device: &Device) {
     });
 }
 
-/// One more, or one less, asks for all frames (`iff::PROMISC`) or all multicast ones (`iff::ALLMULTI`); where that
-/// makes a difference the kind is told (`__dev_set_promiscuity`, `__dev_set_allmulti`).
+/// Adds or removes one user of promiscuous mode (`iff::PROMISC`) or all-multicast mode
+/// (`iff::ALLMULTI`). Calls the kind if this turns the mode on or off (`__dev_set_promiscuity`,
+/// `__dev_set_allmulti`).
 pub fn ask_for_all(stack: &Stack, guard: &Guard, device: &Device, flag: u32, more: bool) {
     if device.ask_for_all(flag == iff::ALLMULTI, more) {
         device.link.asks_for_all(stack, guard, flag, more);
     }
 }
 
-/// The usual start of an Ethernet device (`ether_setup`).
+/// Returns the default initial state of an Ethernet device (`ether_setup`).
 pub fn ethernet(
     link: Box<dyn Link>,
     ns: &Namespace,
@@ -367,7 +377,7 @@ pub fn ethernet(
     }
 }
 
-/// Registers a device in its namespace (`register_netdevice`) and tells the listeners.
+/// Registers a device in its namespace (`register_netdevice`) and notifies the listeners.
 pub fn register(
     stack: &Stack,
     ns: &Arc<Namespace>,
@@ -419,9 +429,10 @@ pub fn register(
     Ok(device)
 }
 
-/// Deletes devices and what depends on them (`unregister_netdevice_many`).
+/// Deletes devices and their dependents (`unregister_netdevice_many`).
 pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
-    // Each is marked before it is asked what depends on it: what comes later sees the mark.
+    // Mark each device before collecting its dependents: a device that is attached later sees the
+    // mark.
     let guard = &stack.domain.pin();
     let (mut all, mut roots) = (Vec::<Doomed>::new(), Vec::new());
     let mut rest: Vec<(Arc<Device>, Option<usize>)> = devices
@@ -456,14 +467,15 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
     }
 }
 
-/// A device that goes, and those that stand on it, as places in their list.
+/// A device that is being unregistered. `above` holds the list indices of the devices on top of it.
 struct Doomed {
     device: Arc<Device>,
     ns: Arc<Namespace>,
     above: Vec<usize>,
 }
 
-/// Takes a device away: what it has, then the devices on it, then itself, in the order Linux tells of it.
+/// Removes a device: first its state in the namespace, then the devices on top of it, then the
+/// device itself. Notifications are sent in the order Linux sends them.
 fn end(stack: &Stack, all: &[Doomed], at: usize) {
     let Doomed { device, ns, above } = &all[at];
     let guard = &stack.domain.pin();
@@ -479,20 +491,20 @@ fn end(stack: &Stack, all: &[Doomed], at: usize) {
     device.link.removed(stack, device);
 }
 
-/// Marks a device that is to go, for the first who asks: from here on nothing is attached to it, and it
-/// stays in the namespace it is in.
+/// Marks a device as being unregistered. Returns its namespace to the first caller and `None` to
+/// all others. From then on nothing is attached to the device, and it stays in its namespace.
 fn doom(device: &Device, guard: &Guard) -> Option<Arc<Namespace>> {
     loop {
         let ns = device.namespace(guard).clone();
         let _links = ns.links();
-        // Who moves a device holds the lock of both namespaces.
+        // A move holds the link locks of both namespaces.
         if Arc::ptr_eq(&ns, device.namespace(guard)) {
             return device.begin_to_die().then(|| ns.clone());
         }
     }
 }
 
-/// Takes from a device what it has in its namespace: addresses, routes, neighbours, qdiscs.
+/// Removes a device's state from its namespace: addresses, routes, neighbours, qdiscs.
 pub(crate) fn detach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     crate::ipv4::device_gone(stack, guard, ns, device);
     crate::ipv6::device_gone(stack, guard, ns, device);
@@ -500,7 +512,7 @@ pub(crate) fn detach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: 
     crate::tc::device_gone(stack, guard, ns, device);
 }
 
-/// Gives a device that entered a namespace what every device has there.
+/// Sets up the state that every device has in its namespace, after it entered one.
 pub(crate) fn attach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     crate::fib::host::rules_attach(ns, &device.name(), device.ifindex());
     crate::ipv4::device_entered(stack, guard, ns, device);
@@ -510,17 +522,17 @@ pub(crate) fn attach(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: 
     }
 }
 
-/// Deletes all devices of a namespace that goes.
+/// Deletes all devices of a namespace that is being torn down.
 pub fn remove_all(stack: &Stack, ns: &Arc<Namespace>) {
-    // The loopback device last, as in Linux: others may still have routes through it.
+    // The loopback device goes last, as in Linux: other devices may still have routes through it.
     let mut devices = ns.all_devices();
     devices.extend(vxlan::all_of(ns));
     devices.reverse();
     unregister(stack, &devices);
 }
 
-/// Brings a device up or down (`__dev_change_flags`), tells the listeners, and answers whether it
-/// changed. The VLANs on it follow.
+/// Brings a device up or down (`__dev_change_flags`) and notifies the listeners. Returns whether
+/// the state changed. The VLAN devices on top of it follow.
 pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> Result<bool, Error> {
     if device.is_up() == up {
         return Ok(false);
@@ -538,7 +550,7 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
     } else {
         crate::tc::device_down(stack, guard, device);
     }
-    // First the link itself, then what follows from it (`__dev_notify_flags`).
+    // Announce the link itself first, then the consequences (`__dev_notify_flags`).
     crate::rtnl::link::notify(stack, guard, &ns, device, rtm::NEWLINK, iff::UP);
     if up {
         crate::ipv4::device_up(stack, guard, &ns, device);
@@ -550,19 +562,19 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
     device.link.changed_state(stack, device);
     for (_, _, vlan) in device.vlans(guard) {
         if vlan.link.follows_lower() {
-            // It can only fail for a device below that is down, and that one just went up.
+            // This can only fail if the lower device is down, and it just went up.
             let _ = set_up(stack, guard, vlan, up);
         }
     }
     Ok(true)
 }
 
-/// Whether a device takes part in neighbour resolution.
+/// Returns whether a device uses neighbour resolution.
 pub fn uses_neighbours(device: &Device) -> bool {
     device.flags() & (iff::NOARP | iff::LOOPBACK | iff::POINTOPOINT) == 0
 }
 
-/// A device's carrier may have changed: its qdisc begins or ends, and the listeners hear of it
+/// Handles a possible carrier change: starts or stops the qdisc and notifies the listeners
 /// (`linkwatch_do_dev`).
 pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let ns = device.namespace(guard).clone();
@@ -584,7 +596,8 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     }
 }
 
-/// The VLANs on a device take its carrier and state over (`vlan_stacked_transfer_operstate`).
+/// Passes a device's carrier and state on to the VLAN devices on top of it
+/// (`vlan_stacked_transfer_operstate`).
 pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let state = match operstate(stack, device) {
         state @ (oper::DORMANT | oper::TESTING) => state,
