@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which transmit queue of a device a packet takes.
+//! Selection of a packet's transmit queue.
 //!
-//! Mirrors `netdev_core_pick_tx`, `netdev_pick_tx` and `skb_tx_hash` (net/core/dev.c): the queue it was
-//! received on where that is recorded (`queue_mapping` - 1, as veth leaves it), else its flow hash, over the
-//! queues of its traffic class, or all. Not as Linux: the flow hash is not keyed at random, so that runs
-//! repeat; no socket remembers a queue. The maps of CPUs ([`xps`]) come before all that.
+//! Mirrors `netdev_core_pick_tx`, `netdev_pick_tx` and `skb_tx_hash` (net/core/dev.c). A packet
+//! takes the queue it was received on if that is recorded (`queue_mapping` - 1, set by veth).
+//! Otherwise its flow hash selects one of the queues of its traffic class, or one of all queues.
+//! The CPU maps ([`xps`]) take precedence.
+//!
+//! Differences from Linux: the flow hash has no random key, so that runs are reproducible, and no
+//! socket remembers a queue.
 
 use weir_netlink::TcMqprioQopt;
 use weir_packet::Packet;
@@ -16,19 +19,20 @@ pub mod xps;
 /// `TC_QOPT_MAX_QUEUE`
 pub const CLASSES: usize = 16;
 
-/// Traffic classes: which packet priorities they have, and which queues (`prio_tc_map`, `tc_to_txq`).
+/// Traffic classes: the packet priorities and the queues of each class (`prio_tc_map`,
+/// `tc_to_txq`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrafficClasses {
-    /// How many there are, at most [`CLASSES`].
+    /// Number of classes, at most [`CLASSES`].
     pub count: u8,
-    /// The class of each priority.
+    /// Class of each priority.
     pub of_priority: [u8; 16],
     /// First queue and number of queues of each class.
     pub queues: [(u16, u16); CLASSES],
 }
 
 impl TrafficClasses {
-    /// Those of a request; counts and queues as it has them.
+    /// Takes the classes of a request, with its counts and queues unchanged.
     pub fn of(qopt: &TcMqprioQopt) -> Self {
         let mut queues = [(0, 0); CLASSES];
         let given = qopt.offset.into_iter().zip(qopt.count);
@@ -42,7 +46,7 @@ impl TrafficClasses {
         }
     }
 
-    /// As they are shown.
+    /// Returns the classes in the form in which they are shown.
     pub fn shown(&self) -> TcMqprioQopt {
         TcMqprioQopt {
             num_tc: self.count,
@@ -53,13 +57,13 @@ impl TrafficClasses {
         }
     }
 
-    /// The class of a packet (`netdev_get_prio_tc_map`).
+    /// Returns the class of a packet (`netdev_get_prio_tc_map`).
     #[inline]
     pub fn of_packet(&self, packet: &Packet) -> u8 {
         self.of_priority[packet.priority as usize & 15]
     }
 
-    /// The class a queue is of (`netdev_txq_to_tc`), if any.
+    /// Returns the class that a queue belongs to (`netdev_txq_to_tc`), if any.
     pub fn of_queue(&self, queue: u32) -> Option<u8> {
         if self.count == 0 {
             return Some(0);
@@ -73,13 +77,13 @@ impl TrafficClasses {
     }
 }
 
-/// `netdev_cap_txqueue`: what is beyond the queues there are is queue 0.
+/// Replaces a queue that the device does not have by queue 0 (`netdev_cap_txqueue`).
 #[inline]
 pub fn cap(queue: u16, count: u32) -> u16 {
     if u32::from(queue) < count { queue } else { 0 }
 }
 
-/// The queue of a packet among `count`.
+/// Picks the queue of a packet among `count` queues.
 #[inline]
 pub fn pick(packet: &mut Packet, count: u32, classes: Option<&TrafficClasses>) -> u16 {
     let all = (0, count as u16);
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_keep_to_a_queue_and_fill_all() {
+    fn a_flow_keeps_its_queue_and_flows_spread_over_all() {
         let stack = Stack::default();
         let mut seen = [0; 4];
         for port in 0..400 {
@@ -113,7 +117,7 @@ mod tests {
             assert_eq!(queue, pick(&mut packet(&stack, port), 4, None));
             seen[usize::from(queue)] += 1;
         }
-        // Binomial with mean 100 and deviation 8.7.
+        // Binomial with mean 100 and standard deviation 8.7.
         assert!(seen.iter().all(|n| (60..140).contains(n)), "{seen:?}");
     }
 
@@ -139,13 +143,13 @@ mod tests {
         (classes.queues[0], classes.queues[1]) = ((0, 2), (2, 3));
         let found = [1, 2, 3, 4, 5, 6].map(|queue| recorded(queue, Some(classes)));
         assert_eq!(found, [2, 3, 2, 3, 4, 2]);
-        // A class without queues has all.
+        // A class without queues uses all queues.
         classes.queues[1] = (2, 0);
         assert_eq!(recorded(8, Some(classes)), 7);
     }
 
     #[test]
-    fn a_class_s_flows_stay_within_its_queues() {
+    fn flows_of_a_class_stay_within_its_queues() {
         let stack = Stack::default();
         let mut classes = TrafficClasses {
             count: 3,

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Byte queue limits: how many octets a device should have at once, so that it never runs dry and little
-//! waits behind what is in it already.
+//! Byte queue limits: how many bytes a device should hold at once, so that it never runs dry and
+//! its queue stays short.
 //!
-//! Mirrors lib/dynamic_queue_limits.c. The limit grows when the device ran dry though it might have had
-//! more, and shrinks by what was never needed for a second. Octet counts wrap.
+//! Mirrors lib/dynamic_queue_limits.c. The limit grows when the device ran dry although more
+//! packets could have been given to it. It shrinks by the number of bytes that were not needed for
+//! a second. Byte counts wrap.
 
-/// Nanoseconds for which spare octets are watched before the limit shrinks by the least of them.
+/// Time in ns for which spare bytes are observed before the limit shrinks by the smallest of them.
 const HOLD: u64 = 1_000_000_000;
 
-/// `DQL_MAX_LIMIT`, octets.
-const MOST: u32 = u32::MAX / 2 - u32::MAX / 16;
+/// `DQL_MAX_LIMIT`, in bytes.
+const MAX_LIMIT: u32 = u32::MAX / 2 - u32::MAX / 16;
 
 /// The state of one queue (`struct dql`).
 #[derive(Debug)]
 pub(super) struct ByteLimit {
     limit: u32,
-    /// Ever given to the device.
+    /// Bytes ever given to the device.
     queued: u32,
-    /// Ever told to have left.
+    /// Bytes ever reported as completed.
     completed: u32,
-    /// Given together last.
+    /// Bytes of the last call of [`queued`](Self::queued).
     last: u32,
-    /// Of the last completion: what was given until then, with the last of it, and what was beyond the limit.
-    before: Before,
-    /// The least that was spare since `since`.
+    /// State at the last completion.
+    previous: Previous,
+    /// Smallest number of spare bytes since `since`.
     spare: u32,
     since: u64,
 }
 
 #[derive(Debug, Default)]
-struct Before {
+struct Previous {
     queued: u32,
     last: u32,
     over: u32,
@@ -42,54 +43,55 @@ impl Default for ByteLimit {
             queued: 0,
             completed: 0,
             last: 0,
-            before: Before::default(),
+            previous: Previous::default(),
             spare: u32::MAX,
             since: 0,
         }
     }
 }
 
-/// `a - b` of counts that wrap, 0 if that is negative.
+/// Returns `a - b` of wrapping counts, or 0 if the difference is negative.
 fn ahead(a: u32, b: u32) -> u32 {
     (a.wrapping_sub(b) as i32).max(0) as u32
 }
 
 impl ByteLimit {
-    /// Octets that may still be given; negative: more are on their way than should be.
+    /// Returns how many bytes may still be given to the device; negative if more are in flight than
+    /// allowed.
     pub fn available(&self) -> i32 {
         let allowed = self.limit.wrapping_add(self.completed);
         allowed.wrapping_sub(self.queued) as i32
     }
 
-    /// So many were given to the device.
+    /// Records that `octets` bytes were given to the device.
     pub fn queued(&mut self, octets: u32) {
         self.last = octets;
         self.queued = self.queued.wrapping_add(octets);
     }
 
-    /// So many have left it, of those that were on their way; `now` in ns.
+    /// Records at `now`, in ns, that `octets` of the bytes in flight left the device.
     pub fn completed(&mut self, octets: u32, now: u64) {
-        // Some may have been given to it before a reset.
+        // Some of the bytes may have been given to the device before a reset.
         let octets = octets.min(self.queued.wrapping_sub(self.completed));
         let completed = self.completed.wrapping_add(octets);
-        let under_way = self.queued.wrapping_sub(completed);
-        let under_way_before = self.before.queued.wrapping_sub(self.completed);
-        let all_before_gone = completed.wrapping_sub(self.before.queued) as i32 >= 0;
+        let in_flight = self.queued.wrapping_sub(completed);
+        let in_flight_before = self.previous.queued.wrapping_sub(self.completed);
+        let all_previous_completed = completed.wrapping_sub(self.previous.queued) as i32 >= 0;
         let mut over = ahead(self.queued.wrapping_sub(self.completed), self.limit);
         let mut limit = self.limit;
-        if (over > 0 && under_way == 0) || (self.before.over > 0 && all_before_gone) {
-            // It ran dry, or may have.
+        if (over > 0 && in_flight == 0) || (self.previous.over > 0 && all_previous_completed) {
+            // The device ran dry, or may have.
             limit = limit
-                .wrapping_add(ahead(completed, self.before.queued))
-                .wrapping_add(self.before.over);
+                .wrapping_add(ahead(completed, self.previous.queued))
+                .wrapping_add(self.previous.over);
             self.watch(now);
-        } else if under_way > 0 && under_way_before > 0 && !all_before_gone {
-            // It was busy all the time.
+        } else if in_flight > 0 && in_flight_before > 0 && !all_previous_completed {
+            // The device was busy the whole time.
             let needed = octets.wrapping_mul(2);
-            let spare = ahead(limit.wrapping_add(self.before.over), needed);
-            let last = match self.before.over {
+            let spare = ahead(limit.wrapping_add(self.previous.over), needed);
+            let last = match self.previous.over {
                 0 => 0,
-                over => ahead(self.before.last, over),
+                over => ahead(self.previous.last, over),
             };
             self.spare = self.spare.min(spare.max(last));
             if now > self.since + HOLD {
@@ -97,13 +99,13 @@ impl ByteLimit {
                 self.watch(now);
             }
         }
-        limit = limit.min(MOST);
+        limit = limit.min(MAX_LIMIT);
         if limit != self.limit {
             self.limit = limit;
             over = 0;
         }
         self.completed = completed;
-        self.before = Before {
+        self.previous = Previous {
             queued: self.queued,
             last: self.last,
             over,
@@ -115,7 +117,7 @@ impl ByteLimit {
         self.since = now;
     }
 
-    /// Nothing is on its way, and nothing is known.
+    /// Forgets all history: nothing is in flight.
     pub fn reset(&mut self, now: u64) {
         *self = Self {
             since: now,
@@ -128,18 +130,19 @@ impl ByteLimit {
 mod tests {
     use super::*;
 
-    /// What Linux's own code did at a device that sends at some rate, now and then stalls, and is given as
-    /// much as it may be: octets given or completed (negative), ms, then its limit and what it allowed.
+    /// Recording of Linux's own code with a device that sends at some rate, stalls now and then and
+    /// is always given as much as allowed. The columns are bytes given or (negative) completed,
+    /// time in ms, then the limit and the allowed bytes.
     const RECORDED: &str = include_str!("limit.tsv");
 
     #[test]
-    fn limits_are_linux_s() {
+    fn limits_match_linux() {
         let (mut limit, mut steps) = (ByteLimit::default(), 0);
         for (n, line) in RECORDED.lines().enumerate() {
             let row: Vec<i64> = line.split('\t').map(|word| word.parse().unwrap()).collect();
             match row[0] {
                 given @ 1.. => limit.queued(given as u32),
-                gone => limit.completed(-gone as u32, row[1] as u64 * 1_000_000),
+                done => limit.completed(-done as u32, row[1] as u64 * 1_000_000),
             }
             let found = (i64::from(limit.limit), i64::from(limit.available()));
             assert_eq!(found, (row[2], row[3]), "line {}", n + 1);
@@ -151,7 +154,7 @@ mod tests {
     #[test]
     fn a_device_that_sends_steadily_never_runs_dry_and_holds_little() {
         let mut limit = ByteLimit::default();
-        // 1,500 octets a packet; each millisecond the device completes 4 packets if it has them.
+        // Packets have 1,500 bytes. The device completes 4 packets per millisecond if it has them.
         let (mut held, mut dry, mut most) = (0u32, 0, 0);
         for ms in 0..5000u64 {
             let gone = held.min(4 * 1500);
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!(dry, 0);
         assert!(
             most <= 12 * 1500,
-            "{most} octets are held where 6,000 are sent at once"
+            "{most} bytes are held although 6,000 are sent at once"
         );
     }
 }

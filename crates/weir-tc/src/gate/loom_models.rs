@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! No packet stays with a stopped queue and a device that has room.
+//! Model: no packet stays behind a stopped queue while the device has room.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weir_sync::primitive::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Puts packets into a ring of one place, as far as there is room.
+/// Puts up to `wanted` packets into a ring with one slot, as far as there is room.
 fn put(held: &AtomicUsize, wanted: usize) -> usize {
     (0..wanted)
         .take_while(|_| {
@@ -32,7 +32,7 @@ fn room_is_seen_by_one_side_or_the_other() {
         };
         let taken = gate.pass(1, |gone| put(&held, 1 - gone));
         let woken = device.join().unwrap();
-        assert!(taken == 1 || woken, "the ring has room, and nobody knows");
-        assert!(gate.room(false).is_some(), "nobody would open it any more");
+        assert!(taken == 1 || woken, "the ring has room and no side saw it");
+        assert!(gate.room(false).is_some(), "the gate stays closed");
     });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Qdiscs under the classes 1 to n of another: bands of `prio` and `multiq`, transmit queues of `mq`,
+//! The child qdiscs under classes 1 to n: bands of `prio` and `multiq`, transmit queues of `mq`,
 //! `mqprio` and `taprio`.
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use super::{ClassStats, Drops, Enqueued, Front, Gone, Leaf, Load, Node, QueueCx}
 use crate::counters::Queue;
 use weir_packet::Packet;
 
-/// See the module's head.
+/// The children of a qdisc, one per band; see the module documentation.
 #[derive(Default)]
 pub struct Bands {
     leaves: Vec<Leaf>,
-    /// What waits in all.
+    /// Sum of what waits in all bands.
     pub total: Load,
 }
 
 impl Bands {
-    /// One for each of classes 1 to `count`.
+    /// Makes one child for each of the classes 1 to `count`.
     pub fn new(count: u32, make: impl FnMut(u32) -> Leaf) -> Self {
         Self {
             leaves: (1..=count).map(make).collect(),
@@ -25,12 +25,12 @@ impl Bands {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of bands.
     pub fn count(&self) -> u32 {
         self.leaves.len() as u32
     }
 
-    /// Makes them as many as `count`.
+    /// Changes the number of bands to `count`.
     pub fn resize(&mut self, count: u32, make: impl FnMut(u32) -> Leaf, gone: &mut Gone) {
         for leaf in self.leaves.drain((count.min(self.count())) as usize..) {
             leaf.flush(&mut self.total, gone);
@@ -39,7 +39,7 @@ impl Bands {
         self.leaves.extend((self.count() + 1..=count).map(make));
     }
 
-    /// Fills the bands that have nothing under them.
+    /// Gives each band without a qdisc a new one.
     pub fn fill(&mut self, mut make: impl FnMut(u32) -> Leaf) {
         for (leaf, class) in self.leaves.iter_mut().zip(1..) {
             if leaf.node().is_none() {
@@ -48,67 +48,68 @@ impl Bands {
         }
     }
 
-    /// Gives band `at`, from 0, a packet.
+    /// Enqueues a packet to band `at`, counted from 0.
     #[inline]
     pub fn enqueue(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         self.leaves[at].enqueue(q, packet, &mut self.total).0
     }
 
-    /// Takes a packet out of band `at`.
+    /// Dequeues a packet from band `at`.
     #[inline]
     pub fn dequeue(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         self.leaves[at].dequeue(q, &mut self.total).0
     }
 
-    /// The next packet of band `at`.
+    /// Returns the next packet of band `at`.
     #[inline]
     pub fn front(&mut self, at: usize, q: &mut QueueCx<'_, '_, '_>) -> Option<Front> {
         self.leaves[at].front(q, &mut self.total)
     }
 
-    /// Takes out all that waits.
+    /// Removes all waiting packets.
     pub fn reset(&mut self, out: &mut Drops) {
         for leaf in &self.leaves {
             leaf.purge(&mut self.total, out);
         }
     }
 
-    /// The place of a class.
+    /// Returns the slot of a class.
     pub fn slot(&self, class: u32) -> Option<&Leaf> {
         self.leaves.get((class as usize).checked_sub(1)?)
     }
 
-    /// The same, with the sum of what waits in all.
+    /// Returns the slot of a class and the sum of what waits in all bands.
     pub fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
         let leaf = self.leaves.get_mut((class as usize).checked_sub(1)?)?;
         Some((leaf, &mut self.total))
     }
 
-    /// The qdisc under a class.
+    /// Returns the qdisc under a class.
     pub fn leaf(&self, class: u32) -> Option<Arc<Node>> {
         self.slot(class)?.node()
     }
 
-    /// Puts another qdisc under a class that is there; nobody counts what was in the old one.
+    /// Replaces the qdisc under an existing class and returns the old one. The packets in the old
+    /// one are dropped and not counted.
     pub fn graft(&mut self, class: u32, new: Leaf, gone: &mut Gone) -> Option<Arc<Node>> {
         let (leaf, total) = self.slot_mut(class)?;
         leaf.purge(total, &mut gone.drops);
         std::mem::replace(leaf, new).node()
     }
 
-    /// All classes.
+    /// Returns the ids of all classes.
     pub fn classes(&self) -> Vec<u32> {
         (1..=self.count()).collect()
     }
 
-    /// Counters of a class; zeros where nothing is under it.
+    /// Returns the counters of a class, zeros if it has no qdisc.
     pub fn class_stats(&self, class: u32) -> ClassStats {
         let leaf = self.leaf(class);
         leaf.map_or_else(ClassStats::default, |leaf| leaf.stats().into())
     }
 
-    /// The sum of the counters of some of them, from band `first` on (`gnet_stats_add_basic`,
-    /// `gnet_stats_add_queue`).
+    /// Returns the sums of the counters (bytes, packets, queue) of `count` bands from band `first`
+    /// on (`gnet_stats_add_basic`, `gnet_stats_add_queue`).
     pub fn sum(&self, first: usize, count: usize) -> (u64, u64, Queue) {
         let mut sum = (0, 0, Queue::default());
         for leaf in self.leaves.iter().skip(first).take(count) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A set of minor numbers, walked in order: as many bits as the largest needs, and a bit for each word.
+//! A set of minor numbers that is iterated in order: a bitmap as long as its largest number needs,
+//! and a second level with one bit per word.
 
-/// The set.
+/// The set; see the module documentation.
 #[derive(Debug, Default, Clone)]
 pub struct Bits {
     words: Vec<u64>,
@@ -10,13 +11,13 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// Whether nothing is in it.
+    /// Returns whether the set is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Puts a number in.
+    /// Inserts a number.
     #[inline]
     pub fn insert(&mut self, id: u16) {
         let (at, bit) = (usize::from(id / 64), 1 << (id % 64));
@@ -37,7 +38,7 @@ impl Bits {
         self.used.resize(words.div_ceil(64), 0);
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     #[inline]
     pub fn remove(&mut self, id: u16) {
         let (at, bit) = (usize::from(id / 64), 1 << (id % 64));
@@ -50,7 +51,7 @@ impl Bits {
         }
     }
 
-    /// The least number in it that is at least `id`.
+    /// Returns the smallest member that is at least `id`.
     pub fn from(&self, id: u16) -> Option<u16> {
         let word = usize::from(id / 64);
         let rest = self.words.get(word)? & (u64::MAX << (id % 64));
@@ -71,7 +72,7 @@ impl Bits {
         None
     }
 
-    /// The least number in it that is above `id`.
+    /// Returns the smallest member above `id`.
     pub fn after(&self, id: u16) -> Option<u16> {
         self.from(id.checked_add(1)?)
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `blackhole`: drops every packet (`blackhole_qdisc_ops`, net/sched/sch_blackhole.c).
 //!
-//! No parameters. A packet counts as dropped (QDISC_DROP), here and in the qdiscs above. It can stand wherever a
-//! `pfifo` can, under a class too, which shuts that class.
+//! It has no parameters. A packet counts as dropped (QDISC_DROP) here and in the qdiscs above. It
+//! may stand wherever a `pfifo` may, also under a class, which blocks that class.
 
 use weir_netlink::Error;
 use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops::new("blackhole", create);
 
 /// The qdisc.

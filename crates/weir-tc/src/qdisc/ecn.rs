@@ -6,7 +6,7 @@ use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 
 const CE: u8 = 3;
 
-/// Traffic class of the network header, if it is IPv4 or IPv6 (`skb_get_dsfield`).
+/// Returns the traffic class of the network header if it is IPv4 or IPv6 (`skb_get_dsfield`).
 pub fn ds_field(packet: &Packet) -> Option<u8> {
     let header = packet.network();
     match (packet.protocol, header) {
@@ -16,7 +16,7 @@ pub fn ds_field(packet: &Packet) -> Option<u8> {
     }
 }
 
-/// Marks congestion where the sender understands it (`INET_ECN_set_ce`); whether the packet is marked.
+/// Sets CE if the sender supports ECN (`INET_ECN_set_ce`). Returns whether the packet is marked.
 pub fn set_ce(packet: &mut Packet) -> bool {
     let Some(old) = ds_field(packet) else {
         return false;
@@ -30,7 +30,8 @@ pub fn set_ce(packet: &mut Packet) -> bool {
     true
 }
 
-/// Writes the traffic class (`ipv4_change_dsfield`, `ipv6_change_dsfield`), mending IPv4's checksum.
+/// Writes the traffic class and updates the IPv4 checksum (`ipv4_change_dsfield`,
+/// `ipv6_change_dsfield`).
 pub fn set_ds_field(packet: &mut Packet, new: u8) {
     let (protocol, Some(old)) = (packet.protocol, ds_field(packet)) else {
         return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbered things ordered by a key, of which any can be taken out: classes and flows that wait for a
-//! time. Those with the same key keep the order in which they came.
+//! A priority queue of numbered items from which any item can be removed: classes and flows that
+//! wait for a time. Items with equal keys keep their insertion order.
 
-/// The heap; nothing is allocated once it has grown to the things there are.
+/// The heap. It allocates only while it grows to its largest number of items.
 #[derive(Debug)]
 pub struct Heap<K> {
     entries: Vec<Entry<K>>,
-    /// By number: its place among the entries and one more, 0 if it is not there.
+    /// By number: the index among the entries plus one, or 0 if the item is absent.
     places: Vec<u32>,
     seq: u64,
 }
@@ -29,19 +29,19 @@ impl<K> Default for Heap<K> {
 }
 
 impl<K: Ord + Copy> Heap<K> {
-    /// The first, with its key.
+    /// Returns the first item and its key.
     #[inline]
     pub fn first(&self) -> Option<(K, u32)> {
         self.entries.first().map(|entry| (entry.key, entry.number))
     }
 
-    /// Whether a thing is there.
+    /// Returns whether an item is present.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
         self.places.get(number as usize).is_some_and(|&p| p != 0)
     }
 
-    /// Puts a thing in that is not there.
+    /// Inserts an item. An item that is already present moves to the new key.
     pub fn insert(&mut self, number: u32, key: K) {
         if self.contains(number) {
             self.remove(number);
@@ -56,7 +56,7 @@ impl<K: Ord + Copy> Heap<K> {
         self.rise(self.entries.len() - 1);
     }
 
-    /// Takes a thing out; `false` if it is not there.
+    /// Removes an item. Returns `false` if it is absent.
     pub fn remove(&mut self, number: u32) -> bool {
         let Some(place) = self.places.get_mut(number as usize) else {
             return false;
@@ -72,7 +72,7 @@ impl<K: Ord + Copy> Heap<K> {
         true
     }
 
-    /// Takes all out.
+    /// Removes all items.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.places.fill(0);

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rounds in which no queue may send: deficit round robin goes through them at once.
+//! Skips rounds of deficit round robin in which no queue may send.
 //!
-//! A packet may count for up to 2^31 octets by a size table, and a turn may be worth one octet. Linux goes
-//! round and round until a queue has the credit; what each has then is found here by a division.
+//! By a size table a packet may count for up to 2^31 bytes, and a turn may be worth one byte. Linux
+//! iterates until some queue has enough credit. This module computes the number of rounds by a
+//! division.
 
-/// Octets that are added each turn, and how many are missing now until a queue may send.
+/// The bytes that a queue gets each turn, and the bytes it still lacks before it may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Missing octets; 0 or less: it may send.
+    /// Missing bytes; 0 or less if the queue may send.
     pub missing: i64,
-    /// Octets of a turn.
+    /// Bytes per turn.
     pub quantum: i64,
 }
 
-/// How many whole rounds pass, each of which gives every queue a turn, before the first round in which one may
-/// send.
+/// Returns how many whole rounds, with a turn for every queue, pass before the first round in which
+/// a queue may send.
 pub fn rounds(turns: impl Iterator<Item = Turn>) -> i64 {
     let idle = |turn: Turn| (turn.missing - 1).max(0) / turn.quantum.max(1);
     turns.map(idle).min().unwrap_or(0)
 }
 
-/// What is missing where more than nothing is needed.
+/// Returns the turn of a queue that may send when its deficit counter is above zero.
 pub fn of_deficit(deficit: i32, quantum: i32) -> Turn {
     Turn {
         missing: 1 - i64::from(deficit),
@@ -28,7 +29,7 @@ pub fn of_deficit(deficit: i32, quantum: i32) -> Turn {
     }
 }
 
-/// A deficit after so many turns.
+/// Returns a deficit counter after `rounds` turns.
 pub fn after(deficit: i32, quantum: i32, rounds: i64) -> i32 {
     (i64::from(deficit) + i64::from(quantum) * rounds) as i32
 }
@@ -37,7 +38,7 @@ pub fn after(deficit: i32, quantum: i32, rounds: i64) -> i32 {
 mod tests {
     use super::*;
 
-    /// Round by round.
+    /// Computes the same round by round.
     fn slowly(mut deficits: Vec<(i32, i32)>) -> i64 {
         for rounds in 0.. {
             deficits
@@ -51,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn as_if_gone_through_one_by_one() {
+    fn skipping_equals_iterating() {
         let mut state = 1_u64;
         let mut below = |bound: u64| {
             state = state
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_send_waits_for_no_round() {
+    fn a_queue_with_credit_waits_for_no_round() {
         let turns = [(5, 1), (-100, 1)];
         assert_eq!(rounds(turns.iter().map(|&(d, q)| of_deficit(d, q))), 0);
         assert_eq!(rounds(std::iter::empty()), 0);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queueing disciplines: what waits in front of a device, in which order, and what is dropped.
+//! Queueing disciplines: they hold the packets in front of a device, decide the order in which they
+//! leave, and drop.
 //!
-//! Mirrors `struct Qdisc` and `struct Qdisc_ops` (net/sched/sch_api.c, sch_generic.c). A kind is one
-//! file with a [`Qdisc`] and one line in [`KINDS`]. A [`Node`] is a qdisc in a device's tree: the part
-//! all kinds share around the kind's own.
+//! Mirrors `struct Qdisc` and `struct Qdisc_ops` (net/sched/sch_api.c, sch_generic.c). A kind is
+//! one file with a [`Qdisc`] and one entry in [`KINDS`]. A [`Node`] is a qdisc in a device's tree.
+//! It holds the state common to all kinds and the [`Qdisc`] of its kind.
 //!
-//! A node's lock guards its queue and statistics; a packet takes the root's lock and, under it, those
-//! of the children it goes through, parent before child. A batch takes the root's lock once.
+//! The lock of a node guards its queue and statistics. A packet takes the lock of the root and,
+//! under it, the locks of the children it passes, parent before child. A batch takes the root's
+//! lock once.
 
 mod bands;
 mod bits;
@@ -76,7 +78,7 @@ use crate::host::Device;
 use crate::txq::TrafficClasses;
 use crate::verdict::{Outcome, code};
 
-/// The qdisc kinds, each with its file.
+/// The qdisc kinds.
 pub static KINDS: &[Ops] = &[
     noqueue::OPS,
     blackhole::OPS,
@@ -116,39 +118,41 @@ pub static KINDS: &[Ops] = &[
     ingress::CLSACT,
 ];
 
-/// The line of a kind in [`KINDS`].
+/// The entry of a kind in [`KINDS`].
 pub struct Ops {
-    /// Name.
+    /// Name of the kind.
     pub kind: &'static str,
     /// Makes a qdisc from its options.
     pub create: fn(&Create<'_>) -> Result<Box<dyn Qdisc>, Error>,
-    /// Options may be changed later.
+    /// Whether the options may be changed later.
     pub can_change: bool,
-    /// It has classes (`cl_ops`).
+    /// Whether it has classes (`cl_ops`).
     pub classful: bool,
-    /// A class whose qdisc is taken away gets a pfifo.
+    /// Whether a class gets a new pfifo when its qdisc is removed.
     pub refills: bool,
-    /// Its classes, or itself, take filters (`tcf_block`).
+    /// Whether its classes, or the qdisc itself, take filters (`tcf_block`).
     pub filters: bool,
-    /// Each of its classes that [`Qdisc::queues`] names is a transmit queue of the device, with a root of its
-    /// own (`TCQ_F_MQROOT`).
+    /// Whether each class named by [`Qdisc::queues`] is a transmit queue of the device with its own
+    /// root (`TCQ_F_MQROOT`).
     pub queues: bool,
-    /// It shows itself as the qdisc under each of its classes.
+    /// Whether it shows itself as the qdisc under each of its classes.
     pub own_leaves: bool,
-    /// It enters the transmit queues itself when it has been announced (`attach`).
+    /// Whether it enters the transmit queues itself after it was announced (`attach`).
     pub attach: bool,
-    /// Its own statistics are attributes, which old clients are not shown (`TCA_XSTATS`).
+    /// Whether its own statistics are attributes, which are not sent as `TCA_XSTATS` to old
+    /// clients.
     pub nested_stats: bool,
-    /// Its classes can have rate estimators (`TCA_RATE`): what is said of wrong ones, if anything.
+    /// The text for wrong rate estimators of a class (`TCA_RATE`), if its classes can have
+    /// estimators.
     pub class_rates: Option<&'static str>,
-    /// It stands at the ingress place of a device (`TCQ_F_INGRESS`).
+    /// Whether it stands at the ingress hook of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
-    /// Its ingress and egress blocks can be shared.
+    /// Whether its ingress and egress blocks can be shared.
     pub shares: (bool, bool),
 }
 
 impl Ops {
-    /// A kind without classes and filters.
+    /// Makes the entry of a kind without classes and filters.
     pub const fn new(
         kind: &'static str,
         create: fn(&Create<'_>) -> Result<Box<dyn Qdisc>, Error>,
@@ -177,49 +181,50 @@ impl std::fmt::Debug for Ops {
     }
 }
 
-/// The kind with a name (`qdisc_lookup_ops`).
+/// Returns the kind with a name (`qdisc_lookup_ops`).
 pub fn find_ops(kind: &[u8]) -> Option<&'static Ops> {
     KINDS.iter().find(|ops| ops.kind.as_bytes() == kind)
 }
 
-/// The circumstances in which a qdisc is made or changed.
+/// The context in which a qdisc is made or changed.
 pub struct Create<'a> {
-    /// The surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
-    /// The device.
+    /// The device of the tree.
     pub device: &'a Arc<dyn Device>,
-    /// The qdisc's own handle.
+    /// The handle of the qdisc.
     pub handle: u32,
-    /// Class it is put under, `TC_H_ROOT` or `TC_H_INGRESS`.
+    /// The class it is put under, `TC_H_ROOT` or `TC_H_INGRESS`.
     pub parent: u32,
-    /// `TCA_OPTIONS`
+    /// The options (`TCA_OPTIONS`).
     pub options: Option<Attr<'a>>,
-    /// Index of the shared block at ingress, 0 none.
+    /// Index of the shared block at ingress, 0 for none.
     pub ingress_block: u32,
-    /// Index of the shared block at egress, 0 none.
+    /// Index of the shared block at egress, 0 for none.
     pub egress_block: u32,
-    /// Whether there is another `netem` in the tree, and one of them duplicates.
+    /// Whether another `netem` of the tree duplicates packets; `None` if there is no other.
     pub other_netem: Option<bool>,
 }
 
 impl Create<'_> {
-    /// A block for the filters of the qdisc or of one of its classes.
+    /// Returns a block for the filters of the qdisc or of one of its classes.
     pub fn block(&self) -> Arc<Block> {
         ingress::block(self, 0)
     }
 
-    /// `qdisc_create_dflt` with `pfifo`: the queue a class begins with.
+    /// Makes the initial queue of a class (`qdisc_create_dflt` with `pfifo`).
     pub fn pfifo(&self, classid: u32) -> Leaf {
         let queue = fifo::pfifo(self.device.tx_queue_len());
         self.leaf(&fifo::PFIFO, queue, classid)
     }
 
-    /// `fifo_create_dflt` with `pfifo`: a queue with a limit.
+    /// Makes a pfifo with a limit (`fifo_create_dflt` with `pfifo`).
     pub fn pfifo_of(&self, limit: u32, classid: u32) -> Leaf {
         self.leaf(&fifo::PFIFO, fifo::pfifo(limit), classid)
     }
 
-    /// [`pfifo`](Self::pfifo), shown without being asked for; under the qdisc itself for class 0.
+    /// Makes a [`pfifo`](Self::pfifo) that is shown by default. Class 0 puts it under the qdisc
+    /// itself.
     pub fn shown_pfifo(&self, classid: u32) -> Leaf {
         let queue = fifo::pfifo(self.device.tx_queue_len());
         let parent = self.handle | (classid & h::MIN_MASK);
@@ -228,12 +233,13 @@ impl Create<'_> {
         Leaf::new(Some(node))
     }
 
-    /// `fifo_create_dflt` with `bfifo`, for the only class of a qdisc.
+    /// Makes the queue for the only class of a qdisc (`fifo_create_dflt` with `bfifo`).
     pub fn bfifo(&self, limit: u32) -> Leaf {
         self.leaf(&fifo::BFIFO, fifo::bfifo(limit), 1)
     }
 
-    /// `qdisc_create_dflt` with the default kind: what a transmit queue of the device begins with.
+    /// Makes the initial qdisc of a transmit queue of the device (`qdisc_create_dflt` with the
+    /// default kind).
     pub fn default_queue(&self, classid: u32) -> Leaf {
         let ops = find_ops(self.env.host.default_qdisc().as_bytes());
         let parent = self.handle | (classid & h::MIN_MASK);
@@ -259,50 +265,53 @@ impl Create<'_> {
         Leaf::new(Some(node))
     }
 
-    /// Gives a new qdisc its number.
+    /// Gives a new qdisc its sequence number.
     pub fn number(&self, node: &Node) {
         node.seq.store(self.env.net.node_number(), Relaxed);
     }
 
-    /// The time, ns of the stack's clock.
+    /// Returns the time of the stack's clock, in ns.
     pub fn now(&self) -> u64 {
         self.env.host.now()
     }
 
-    /// Octets of the device's largest frame (`psched_mtu`).
+    /// Returns the length of the device's largest frame, in bytes (`psched_mtu`).
     pub fn psched_mtu(&self) -> u32 {
         self.device.mtu().wrapping_add(self.device.header_len())
     }
 }
 
-/// How a qdisc takes a packet.
+/// The result of enqueueing a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It waits now.
+    /// The packet was enqueued.
     Queued,
-    /// It was dropped; see [`Drops`].
+    /// The packet was dropped; see [`Drops`].
     Dropped,
-    /// It waits, but another one was dropped (`NET_XMIT_CN`).
+    /// The packet was enqueued, but another one was dropped (`NET_XMIT_CN`).
     Congested,
-    /// It was stolen by an action, or sent elsewhere (`__NET_XMIT_STOLEN`).
+    /// An action stole the packet or sent it elsewhere (`__NET_XMIT_STOLEN`).
     Stolen,
 }
 
-/// Packets a qdisc dropped, with why. The caller frees and counts them outside the lock.
+/// Packets that a qdisc dropped, with their reasons. The caller frees and counts them outside the
+/// lock.
 pub type Drops = Vec<(Packet, DropReason)>;
 
-/// What waits. Written and read as one word: a read of both that follows a write of each waits for both.
+/// The number and the bytes of waiting packets. Both are read and written as one word, because a
+/// load of both right after a store of each would wait for both stores.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Packets.
     pub len: u32,
-    /// Octets.
+    /// Bytes.
     pub backlog: u32,
 }
 
 impl Load {
-    /// Sums and differences of words are those of both, as no more packets go than have come.
+    /// Packs both counts into one word. Sums and differences of words are those of both counts,
+    /// because no count goes below zero.
     #[inline]
     fn word(self) -> u64 {
         u64::from(self.len) | u64::from(self.backlog) << 32
@@ -316,13 +325,13 @@ impl Load {
         }
     }
 
-    /// A packet came.
+    /// Adds a packet.
     #[inline]
     pub fn add(&mut self, octets: u32) {
         self.moved(Self::default(), Self::of_packet(octets));
     }
 
-    /// A packet went.
+    /// Subtracts a packet.
     #[inline]
     pub fn sub(&mut self, octets: u32) {
         self.moved(Self::of_packet(octets), Self::default());
@@ -336,7 +345,7 @@ impl Load {
         }
     }
 
-    /// What a part of it holds has changed.
+    /// Applies the change of a part from `before` to `after`.
     #[inline]
     pub fn moved(&mut self, before: Load, after: Load) {
         let change = after.word().wrapping_sub(before.word());
@@ -344,17 +353,17 @@ impl Load {
     }
 }
 
-/// What is seen of the packet that would leave next.
+/// The properties of the next packet that a parent may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Front {
-    /// Octets, as queues count them.
+    /// Bytes, as queues count them.
     pub len: u32,
-    /// Its priority.
+    /// Priority of the packet.
     pub priority: u32,
 }
 
 impl Front {
-    /// Of a packet.
+    /// Takes the properties of a packet.
     #[inline]
     pub fn of(packet: &Packet) -> Self {
         Self {
@@ -364,55 +373,57 @@ impl Front {
     }
 }
 
-/// What a look at the next packet finds.
+/// The result of peeking at the next packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peek {
-    /// It; none waits, or none may leave.
+    /// The next packet, or `None` if none waits or none may leave.
     Next(Option<Front>),
-    /// The kind cannot look: the packet is taken out and kept in front (`qdisc_peek_dequeued`).
+    /// The kind cannot peek. The caller dequeues the packet and keeps it (`qdisc_peek_dequeued`).
     Dequeue,
 }
 
-/// No guess.
+/// No hint.
 pub const NO_HINT: u32 = u32::MAX;
 
-/// What a qdisc may use while it takes or gives a packet.
+/// The context of a qdisc while it enqueues or dequeues a packet.
 pub struct QueueCx<'a, 'b, 'g> {
-    /// Time, randomness, guard; for filters as well.
+    /// Time, randomness and guard; also for filters.
     pub cx: &'a mut Context<'b, 'g>,
-    /// Where dropped packets go.
+    /// The list of dropped packets.
     pub drops: &'a mut Drops,
-    /// What the qdisc at work has counted and asked for.
+    /// Counts and requests of the current qdisc.
     notes: Notes,
-    /// Whether there is any of it: most packets leave none.
+    /// Whether `notes` holds anything; most packets leave nothing.
     noted: bool,
-    /// The packet at hand is a copy that netem made.
+    /// Whether the current packet is a copy made by netem.
     pub duplicate: bool,
-    /// What the qdisc at work, given a packet, has waiting beside its kind's own part.
+    /// Packets of the current qdisc that its kind's own queue does not hold.
     ahead: Load,
-    /// A guess at what the packet at hand will meet, of whatever kind of qdisc: to be checked before it is used.
+    /// A lookahead hint for the current packet. It may come from another kind of qdisc and must be
+    /// checked before use.
     pub hint: u32,
-    /// The same of all qdiscs of the tree.
+    /// Wakeup times and copies of all qdiscs of the tree.
     wakes: Wakes,
 }
 
-/// What a qdisc at work counts and asks for.
+/// Counts and requests of a qdisc during one call.
 #[derive(Debug, Default)]
 pub struct Notes {
-    /// `qdisc_qstats_overlimit`
+    /// Times packets had to wait (`qdisc_qstats_overlimit`).
     pub overlimits: u32,
-    /// Drops without a packet to show, or, negative, packets that left without being dropped.
+    /// Drops for which no packet is in [`Drops`]; negative for packets that left without being
+    /// dropped.
     pub extra_drops: i32,
-    /// Packets a queue below it has dropped, which it does not count itself.
+    /// Packets dropped by a queue below that the qdisc does not count itself.
     pub uncounted: u32,
     /// Packets put in front of others (`qstats.requeues`).
     pub requeues: u32,
-    /// When it wants to be asked again (`qdisc_watchdog_schedule_ns`).
+    /// Time of its next wakeup (`qdisc_watchdog_schedule_ns`).
     wake: Option<u64>,
 }
 
 impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
-    /// For one visit to a tree of qdiscs.
+    /// Makes the context for one visit to a tree of qdiscs.
     pub fn new(cx: &'a mut Context<'b, 'g>, drops: &'a mut Drops) -> Self {
         Self {
             cx,
@@ -426,14 +437,14 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
         }
     }
 
-    /// Nanoseconds of the stack's clock.
+    /// Returns the time of the stack's clock, in ns.
     #[inline]
     pub fn now(&self) -> u64 {
         self.cx.now
     }
 
-    /// What waits in the qdisc that is given a packet, as limits count it (`sch->q.qlen`, `qstats.backlog`):
-    /// its kind's `own` part, and what was taken out of that to be looked at or was given back by the device.
+    /// Returns the load of the current qdisc as limits count it (`sch->q.qlen`, `qstats.backlog`):
+    /// the kind's `own` queue, plus packets that were peeked or returned by the device.
     #[inline]
     pub fn waiting(&self, own: Load) -> Load {
         let mut all = own;
@@ -441,43 +452,43 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
         all
     }
 
-    /// What is due has come.
+    /// Removes the wakeups that are due.
     fn pass_wakes(&mut self) {
         self.wakes.pass(self.cx.now);
     }
 
-    /// Uniform 32 bits of the device's generator.
+    /// Returns 32 uniform random bits from the device's generator.
     #[inline]
     pub fn random(&mut self) -> u32 {
         (self.cx.random)()
     }
 
-    /// The qdisc wants to be asked for packets again at `time`, in place of the time it named before.
+    /// Sets the next wakeup of the qdisc to `time`. Replaces an earlier request.
     #[inline]
     pub fn watchdog(&mut self, time: u64) {
         self.note().wake = Some(time);
     }
 
-    /// What the qdisc at work has counted, to be added to.
+    /// Returns the counts of the current qdisc, to add to them.
     #[inline]
     pub fn note(&mut self) -> &mut Notes {
         self.noted = true;
         &mut self.notes
     }
 
-    /// Takes what has been noted.
+    /// Takes the counts and requests, if there are any.
     #[inline]
     fn take_notes(&mut self) -> Option<Notes> {
         let noted = std::mem::take(&mut self.noted);
         noted.then(|| std::mem::take(&mut self.notes))
     }
 
-    /// A copy of a packet is to be enqueued at the root of the tree.
+    /// Queues a copy of a packet to be enqueued at the root of the tree.
     pub fn again(&mut self, packet: Packet) {
         self.wakes.again.push(packet);
     }
 
-    /// The next copy to be enqueued at the root.
+    /// Returns the next copy to be enqueued at the root.
     fn next_copy(&mut self) -> Option<Packet> {
         let copy = self.wakes.again.pop();
         self.duplicate = copy.is_some();
@@ -492,7 +503,7 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
     }
 }
 
-/// The attributes in `TCA_OPTIONS`, as most kinds parse them: without a sentence when they are wrong.
+/// Parses the attributes in `TCA_OPTIONS` as most kinds do. Errors carry no text.
 pub fn table<'a>(options: Option<Attr<'a>>, policy: &'static Policy) -> Result<Table<'a>, Error> {
     let Some(options) = options else {
         return Ok(Table::empty());
@@ -501,8 +512,10 @@ pub fn table<'a>(options: Option<Attr<'a>>, policy: &'static Policy) -> Result<T
     parsed.map_err(|error| Error::new(error.errno))
 }
 
-/// The packet's flow among `flows`, numbered from 0, of a qdisc with `handle`: its priority if that has the
-/// handle, the class a filter names, or without filters its hash; or how it ended.
+/// Classifies a packet into one of `flows` flows, numbered from 0, of a qdisc with `handle`. The
+/// flow is named by the packet's priority if its major number is the handle, else by a filter, or,
+/// if there are no filters, by the packet's hash. Returns an error if the packet was consumed or
+/// dropped.
 pub fn flow_of(
     (block, handle, flows): (&Block, u32, u32),
     q: &mut QueueCx<'_, '_, '_>,
@@ -528,19 +541,19 @@ pub fn flow_of(
     }
 }
 
-/// Words as the bytes of statistics.
+/// Returns words as the bytes of statistics.
 pub fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// `skb->truesize`: memory a packet takes.
+/// Returns the memory that a packet takes, in bytes (`skb->truesize`).
 #[inline]
 pub fn truesize(packet: &Packet) -> u32 {
     packet.capacity() as u32 + 256
 }
 
-/// Octets of a packet as queues count them (`qdisc_pkt_len`): its length, unless the root qdisc has a
-/// size table and has written into its scratch word what it counts for.
+/// Returns the bytes of a packet as queues count them (`qdisc_pkt_len`): the size that the root's
+/// size table stored in the packet's scratch word, or else the packet's length.
 #[inline]
 pub fn pkt_len(packet: &Packet) -> u32 {
     match packet.cb {
@@ -549,7 +562,7 @@ pub fn pkt_len(packet: &Packet) -> u32 {
     }
 }
 
-/// The flow hash of a packet (`skb_get_hash`), kept in it; never 0.
+/// Returns the flow hash of a packet, never 0, and caches it in the packet (`skb_get_hash`).
 #[inline]
 pub fn packet_hash(packet: &mut Packet) -> u32 {
     if packet.hash == 0 {
@@ -560,24 +573,24 @@ pub fn packet_hash(packet: &mut Packet) -> u32 {
     packet.hash
 }
 
-/// `reciprocal_scale`: a hash to a number below `end`.
+/// Scales a hash to a number below `end` (`reciprocal_scale`).
 #[inline]
 pub fn scale(hash: u32, end: u32) -> u32 {
     ((u64::from(hash) * u64::from(end)) >> 32) as u32
 }
 
-/// What a class has counted.
+/// The counters of a class.
 #[derive(Debug, Default)]
 pub struct ClassStats {
-    /// Octets that left.
+    /// Bytes that left.
     pub bytes: u64,
     /// Packets that left.
     pub packets: u64,
-    /// Queue and drops.
+    /// Queue length, backlog and drops.
     pub queue: Queue,
     /// The kind's own statistics (`TCA_STATS_APP`).
     pub app: Option<Vec<u8>>,
-    /// Octets and packets are not counted and not shown.
+    /// Whether bytes and packets are neither counted nor shown.
     pub queue_only: bool,
 }
 
@@ -592,13 +605,13 @@ impl From<(u64, u64, Queue)> for ClassStats {
     }
 }
 
-/// Brings all cache lines of a thing nearer.
+/// Prefetches all cache lines of a value.
 #[inline]
 fn prefetch<T: ?Sized>(thing: &T) {
     prefetch_at(std::ptr::from_ref(thing).cast(), size_of_val(thing));
 }
 
-/// Brings the cache lines of `octets` from an address on nearer; a hint, that looks at nothing.
+/// Prefetches the cache lines of `octets` bytes from an address on. It does not access the memory.
 #[inline]
 fn prefetch_at(at: *const u8, octets: usize) {
     for line in (0..octets).step_by(64) {
@@ -606,40 +619,42 @@ fn prefetch_at(at: *const u8, octets: usize) {
     }
 }
 
-/// The kind's own part of a qdisc. All is called under the node's lock.
+/// The part of a qdisc that is specific to its kind. All methods are called under the node's lock.
 pub trait Qdisc: Send {
-    /// Takes a packet (`enqueue`).
+    /// Enqueues a packet (`enqueue`).
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued;
 
-    /// Gives the next packet that may leave (`dequeue`).
+    /// Dequeues the next packet that may leave (`dequeue`).
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet>;
 
-    /// [`enqueue`](Self::enqueue), and what waits before and after it: one call in place of three.
+    /// Calls [`enqueue`](Self::enqueue) and returns the load before and after it as well: one call
+    /// in place of three.
     fn enqueue_with_load(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
         packet: Packet,
     ) -> (Enqueued, Load, Load) {
         let before = self.load();
-        let how = self.enqueue(q, packet);
-        (how, before, self.load())
+        let result = self.enqueue(q, packet);
+        (result, before, self.load())
     }
 
-    /// The same of [`dequeue`](Self::dequeue).
+    /// Calls [`dequeue`](Self::dequeue) and returns the load before and after it as well.
     fn dequeue_with_load(&mut self, q: &mut QueueCx<'_, '_, '_>) -> (Option<Packet>, Load, Load) {
         let before = self.load();
         let packet = self.dequeue(q);
         (packet, before, self.load())
     }
 
-    /// Of a root: takes packets that come together.
-    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: &mut Arrivals<'_, '_>) {
-        while let Some(packet) = come.next(q) {
+    /// Enqueues a batch of packets at a root.
+    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, arrivals: &mut Arrivals<'_, '_>) {
+        while let Some(packet) = arrivals.next(q) {
             self.enqueue(q, packet);
         }
     }
 
-    /// Of a root: gives what may leave, in order, until no more is wanted (true) or none may leave.
+    /// Dequeues packets from a root, in order. Returns true if `out` wants no more, false if no
+    /// packet may leave.
     fn dequeue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, out: &mut Departures<'_>) -> bool {
         while let Some(packet) = self.dequeue(q) {
             if !out.take(packet) {
@@ -649,44 +664,47 @@ pub trait Qdisc: Send {
         false
     }
 
-    /// Looks at the packet [`dequeue`](Self::dequeue) would give (`peek`).
+    /// Peeks at the packet that [`dequeue`](Self::dequeue) would return (`peek`).
     fn peek(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Peek {
         Peek::Dequeue
     }
 
-    /// Steps of [`prefetch`](Self::prefetch): more than none where packets of one batch may meet state in many
-    /// places, so that it is worth its while.
+    /// Returns the number of [`prefetch`](Self::prefetch) steps. It is above zero if the packets of
+    /// a batch may touch state in many places, so that prefetching pays.
     fn looks_ahead(&self) -> u32 {
         0
     }
 
-    /// Brings nearer what a packet that comes soon will meet. A hint, given to all packets at hand for one
-    /// step after the other; each step may look at what the one before has brought, and gets the number it has
-    /// answered ([`NO_HINT`] at first). That of the last one is the packet's [`QueueCx::hint`].
+    /// Prefetches the state that a packet about to be enqueued will use.
+    ///
+    /// The caller runs each step for all packets of a batch before the next step, so a step may use
+    /// the lines that the step before prefetched. `hint` is the return value of the step before
+    /// ([`NO_HINT`] at first). The return value of the last step becomes the packet's
+    /// [`QueueCx::hint`].
     fn prefetch(&self, _packet: &Packet, _step: u32, hint: u32) -> u32 {
         hint
     }
 
-    /// What waits, children's included.
+    /// Returns what waits, in children as well.
     fn load(&self) -> Load;
 
-    /// Takes out all that waits (`reset`).
+    /// Removes all waiting packets (`reset`).
     fn reset(&mut self, out: &mut Drops);
 
-    /// Changes the options. What is no longer needed goes to `gone`.
+    /// Changes the options. Objects no longer needed go to `gone`.
     fn change(&mut self, _create: &Create<'_>, _gone: &mut Gone) -> Result<(), Error> {
         Err(Error::new(EOPNOTSUPP))
     }
 
-    /// The parent's limit has changed (`fifo_set_limit`).
+    /// Applies a changed limit of the parent (`fifo_set_limit`).
     fn set_limit(&mut self, _limit: u32) {}
 
-    /// Of `netem`: whether it duplicates packets.
+    /// Returns whether it duplicates packets, if it is a `netem`.
     fn duplicates(&self) -> Option<bool> {
         None
     }
 
-    /// Brings what passes with time up to date, before it is shown.
+    /// Updates state that changes with time before it is shown.
     fn settle(&mut self, _now: u64) {}
 
     /// Writes `TCA_OPTIONS`.
@@ -697,31 +715,32 @@ pub trait Qdisc: Send {
         None
     }
 
-    /// Index of the shared block at ingress and egress, 0 none.
+    /// Returns the indices of the shared blocks at ingress and egress, 0 for none.
     fn shared_blocks(&self) -> (u32, u32) {
         (0, 0)
     }
 
-    /// The block a device's ingress hook, and its egress hook, walks.
+    /// Returns the blocks that the ingress and the egress hook of a device run.
     fn hooks(&self) -> (Option<Arc<Block>>, Option<Arc<Block>>) {
         (None, None)
     }
 
-    /// The place of the qdisc under a class. A kind with just one class, `:1`, which goes by whatever id,
-    /// answers for class 0 too. The methods of classes are by this, where a kind has no own.
+    /// Returns the slot of the qdisc under a class. A kind with only one class, `:1`, which matches
+    /// any id, returns its slot for class 0 too. The default methods for classes use this method.
     fn slot(&self, _class: u32) -> Option<&Leaf> {
         None
     }
 
-    /// The same, with the sum of what waits below; none under classes that hold classes.
+    /// Returns the slot of a class and the sum of what waits below. Returns `None` for a class that
+    /// holds classes.
     fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         None
     }
 
-    /// Nothing waits below a class any more (`qlen_notify`).
+    /// Deactivates a class below which nothing waits any more (`qlen_notify`).
     fn rest(&mut self, _class: u32) {}
 
-    /// Finds a class by its id (`find`); 0 is none.
+    /// Returns the number of the class with an id, or 0 (`find`).
     fn find(&self, classid: u32) -> u32 {
         match classid & h::MIN_MASK {
             _ if self.slot(0).is_some() => 1,
@@ -730,17 +749,17 @@ pub trait Qdisc: Send {
         }
     }
 
-    /// The qdisc under a class (`leaf`).
+    /// Returns the qdisc under a class (`leaf`).
     fn leaf(&self, class: u32) -> Option<Arc<Node>> {
         self.slot(class)?.node()
     }
 
-    /// Whether nothing is under a class, which drops all (`noop_qdisc`).
+    /// Returns whether a class has no qdisc and drops all its packets (`noop_qdisc`).
     fn is_empty(&self, class: u32) -> bool {
         self.slot(class).is_some_and(|leaf| leaf.node().is_none())
     }
 
-    /// All qdiscs below it.
+    /// Returns all qdiscs below it.
     fn children(&self) -> Vec<Arc<Node>> {
         let classes = self.classes().into_iter();
         classes
@@ -748,7 +767,8 @@ pub trait Qdisc: Send {
             .collect()
     }
 
-    /// Puts another qdisc under a class; the old one goes to `gone`, emptied (`graft`).
+    /// Replaces the qdisc under a class and returns the old one. The packets of the old one go to
+    /// `gone` (`graft`).
     fn graft(
         &mut self,
         class: u32,
@@ -762,7 +782,8 @@ pub trait Qdisc: Send {
         Ok(old)
     }
 
-    /// A request has changed what waits below a class (`qdisc_tree_reduce_backlog`).
+    /// Applies a change that a request made to the load below a class
+    /// (`qdisc_tree_reduce_backlog`).
     fn child_changed(&mut self, class: u32, before: Load, after: Load) {
         if let Some((_, total)) = self.slot_mut(class) {
             total.moved(before, after);
@@ -772,37 +793,38 @@ pub trait Qdisc: Send {
         }
     }
 
-    /// The block of all its filters, where it has one.
+    /// Returns the block of all its filters, if it has just one.
     fn filters(&self) -> Option<&Arc<Block>> {
         None
     }
 
-    /// The block of a class, or, for 0, of the qdisc (`tcf_block`).
+    /// Returns the block of a class, or of the qdisc for class 0 (`tcf_block`).
     fn block(&self, class: u32) -> Option<Arc<Block>> {
         self.filters().filter(|_| class == 0).cloned()
     }
 
-    /// Why a class has no block.
+    /// Returns the text for a class that has no block.
     fn no_block(&self) -> Option<&'static str> {
         None
     }
 
-    /// The classes that are the device's transmit queues, in the queues' order.
+    /// Returns the classes that are the device's transmit queues, in the order of the queues.
     fn queues(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Which transmit queues each traffic class of the device has, if it says (`netdev_set_num_tc`).
+    /// Returns the traffic classes of the device with their transmit queues, if the kind sets them
+    /// (`netdev_set_num_tc`).
     fn traffic_classes(&self) -> Option<&TrafficClasses> {
         None
     }
 
-    /// Counters that are not kept here: octets, packets, queue.
+    /// Returns the counters (bytes, packets, queue) of a kind that sums those of its children.
     fn summed(&self) -> Option<(u64, u64, Queue)> {
         None
     }
 
-    /// All classes, in order (`walk`).
+    /// Returns all classes, in order (`walk`).
     fn classes(&self) -> Vec<u32> {
         match self.slot(0) {
             Some(_) => vec![1],
@@ -824,7 +846,7 @@ pub trait Qdisc: Send {
         Err(Error::new(EOPNOTSUPP))
     }
 
-    /// Deletes a class (`delete`). `in_use`: a filter names it.
+    /// Deletes a class (`delete`). `in_use` says that a filter names it.
     fn delete_class(
         &mut self,
         _class: u32,
@@ -835,8 +857,8 @@ pub trait Qdisc: Send {
         Err(Error::new(EOPNOTSUPP))
     }
 
-    /// Writes a class: handle, parent and info where they differ from the qdisc's own; options go to
-    /// `w` (`dump`).
+    /// Writes a class (`dump`): handle, parent and info if they differ from those of the qdisc. The
+    /// options go to `w`.
     fn dump_class(&self, class: u32, tcm: &mut TcMsg, _w: &mut Writer) {
         if let Some(leaf) = self.slot(class) {
             tcm.handle |= class;
@@ -844,19 +866,20 @@ pub trait Qdisc: Send {
         }
     }
 
-    /// Statistics of a class (`dump_stats`).
+    /// Returns the statistics of a class (`dump_stats`).
     fn class_stats(&self, _class: u32) -> Option<ClassStats> {
         None
     }
 
-    /// The blocks it owns, to be let go of: no packet comes any more (`destroy`).
+    /// Returns the blocks it owns, to be released. No packet arrives after this call (`destroy`).
     fn destroy(&mut self) -> Vec<Arc<Block>> {
         self.filters().into_iter().cloned().collect()
     }
 }
 
-/// Walks a packet over the filters of a classful qdisc: the packet, and the class a filter named (none:
-/// no filter matched); or how the filters ended it.
+/// Runs the filters of a classful qdisc on a packet. Returns the packet with the class that a
+/// filter named, or with `None` if no filter matched. Returns an error if the filters consumed or
+/// dropped the packet.
 #[inline]
 pub fn classify(
     block: &Block,

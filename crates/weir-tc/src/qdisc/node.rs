@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A qdisc in a device's tree: the part all kinds share around the kind's own.
+//! A qdisc in a device's tree: the state common to all kinds, around the [`Qdisc`] of its kind.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::counters::{Counters, Queue};
 use crate::env::Env;
 use crate::estimator::{ClassRates, Estimator};
 
-/// What the qdiscs of a tree want: the times at which to be asked again, ascending, one for each that
-/// waits.
+/// Requests of the qdiscs of a tree: their wakeup times, ascending, one per qdisc that waits, and
+/// packets to enqueue again.
 #[derive(Debug, Default)]
 pub struct Wakes {
     times: Vec<u64>,
@@ -31,7 +31,7 @@ pub struct Wakes {
 }
 
 impl Wakes {
-    /// One qdisc names a time in place of another.
+    /// Replaces the wakeup time of one qdisc.
     fn replace(&mut self, old: Option<u64>, new: u64) {
         if let Some(at) = old.and_then(|old| self.times.binary_search(&old).ok()) {
             self.times.remove(at);
@@ -40,55 +40,57 @@ impl Wakes {
         self.times.insert(at, new);
     }
 
-    /// What is due has come.
+    /// Removes the times that are due.
     pub(super) fn pass(&mut self, now: u64) {
         let due = self.times.partition_point(|&time| time <= now);
         self.times.drain(..due);
     }
 }
 
-/// What a request leaves to be freed, counted and destroyed when the locks are open.
+/// Objects that a request leaves to be freed, counted and destroyed after it releases the locks.
 #[derive(Default)]
 pub struct Gone {
-    /// Packets.
+    /// Dropped packets.
     pub drops: Drops,
-    /// Qdiscs.
+    /// Removed qdiscs.
     pub nodes: Vec<Arc<Node>>,
     /// Blocks of filters.
     pub blocks: Vec<Arc<Block>>,
-    /// Packets may leave now that could not before.
+    /// Whether packets may leave now that could not before.
     pub wake: bool,
-    /// A sentence beside the success.
+    /// A message for a request that succeeded.
     pub warning: Option<&'static str>,
-    /// A class was as asked for already: not even its estimator is changed.
+    /// Whether a class had the requested parameters already; then not even its estimator is
+    /// changed.
     pub unchanged: bool,
-    /// How many of the packets the qdisc itself counts as dropped.
+    /// Number of packets that the qdisc itself counts as dropped.
     pub counted: u32,
-    /// The packet that was taken out of the qdisc to be looked at.
+    /// The peeked packet of the qdisc.
     ahead: Option<Packet>,
-    /// Octets and packets that the qdisc counts as sent, though they are dropped.
+    /// Bytes and packets that the qdisc counts as sent although they were dropped.
     sent: (u64, u64),
 }
 
 impl Gone {
-    /// A limit is lower now: the packet that was taken out to be looked at is the first to go where, with the
-    /// `waiting` ones, there are more (`qdisc_dequeue_internal`). Whether it went.
+    /// Drops the peeked packet if, with the `waiting` ones, more than `limit` packets wait after
+    /// the limit was lowered (`qdisc_dequeue_internal`). It leaves first. Returns whether it was
+    /// dropped.
     pub fn cut(&mut self, waiting: u32, limit: u32) -> bool {
         let cut = self.ahead.take_if(|_| waiting >= limit);
         let packet = cut.map(|packet| (packet, DropReason::QDISC_OVERLIMIT));
-        let went = packet.is_some();
+        let dropped = packet.is_some();
         self.drops.extend(packet);
-        went
+        dropped
     }
 
-    /// A packet is dropped by the way of those that leave, and counted with them.
+    /// Drops a packet that was dequeued, and counts it as sent.
     pub fn drop_sent(&mut self, packet: Packet) {
         self.sent.0 += u64::from(pkt_len(&packet));
         self.sent.1 += 1;
         self.drops.push((packet, DropReason::QDISC_OVERLIMIT));
     }
 
-    /// Destroys all; what waited comes back, to be freed and counted.
+    /// Destroys all objects. Returns the packets that waited, to be freed and counted.
     pub fn finish(mut self, env: &Env<'_>) -> Drops {
         for block in self.blocks {
             block.drop_owner(env);
@@ -100,19 +102,20 @@ impl Gone {
     }
 }
 
-/// Packets that left a qdisc and that the device had no room for.
+/// Packets that left a qdisc and were returned because the device had no room for them.
 #[derive(Default)]
 struct Returned {
     packets: VecDeque<Packet>,
     load: Load,
 }
 
-/// What a node's lock guards; in this order, as what a packet meets shares two lines with the lock.
+/// The state guarded by the lock of a node. The fields that every packet uses come first, so that
+/// they share two cache lines with the lock.
 #[repr(C)]
 pub struct Inner {
-    /// The kind's own part.
+    /// The part specific to its kind.
     pub qdisc: Box<dyn Qdisc>,
-    /// Octets that left.
+    /// Bytes that left.
     pub bytes: u64,
     /// Packets that left.
     pub packets: u64,
@@ -122,32 +125,32 @@ pub struct Inner {
     pub overlimits: u32,
     /// Packets put back.
     pub requeues: u32,
-    /// Taken out to be looked at, next to leave (`gso_skb`).
+    /// The peeked packet, next to leave (`gso_skb`).
     peeked: Option<Packet>,
-    /// Of a root: given back by the device, next to leave (`gso_skb` as well).
+    /// Packets that the device returned to a root, next to leave (also `gso_skb`).
     returned: Option<Box<Returned>>,
-    /// When it last asked to be asked again.
+    /// The wakeup time it asked for last.
     wake: Option<u64>,
-    /// The rate at which packets leave.
+    /// Estimator of the rate at which packets leave.
     pub estimator: Option<Box<Estimator>>,
-    /// Those of its classes.
+    /// Estimators of its classes.
     class_rates: Option<Box<ClassRates>>,
-    /// Of a root: taken from the list in front, and not enqueued yet.
-    pub(super) come: Taken<Packet>,
-    /// Of a root: what packets count for.
+    /// Packets taken from the list in front of a root and not enqueued yet.
+    pub(super) arrived: Taken<Packet>,
+    /// Size table of a root.
     pub stab: Option<Box<SizeTable>>,
-    /// Of a root: the same of the whole tree.
+    /// Wakeups of the whole tree, in its root.
     wakes: Wakes,
     /// The class it was made under.
     class: u32,
 }
 
-/// Octets a packet meets of a lock and what it guards.
+/// Bytes from the start of the lock that every packet uses.
 const NEAR: usize = 128;
 #[cfg(not(loom))]
-const _: () = assert!(SpinLock::<Inner>::AHEAD + std::mem::offset_of!(Inner, come) <= NEAR);
+const _: () = assert!(SpinLock::<Inner>::AHEAD + std::mem::offset_of!(Inner, arrived) <= NEAR);
 
-/// What an inner visit must not mix with an outer one.
+/// State of an outer visit, kept apart from that of an inner visit.
 struct Outer {
     drops: usize,
     notes: Option<Notes>,
@@ -190,14 +193,15 @@ impl Inner {
         }
     }
 
-    /// The estimated rate: octets and packets a second.
+    /// Returns the estimated rate in bytes and packets per second.
     pub(crate) fn rate(&mut self, now: u64) -> Option<(u64, u64)> {
         let estimator = self.estimator.as_mut()?;
         estimator.settle(now, (self.bytes, self.packets));
         Some(estimator.rate())
     }
 
-    /// Classes count packets that leave: their estimators see what was there before.
+    /// Settles the estimators of the classes before a class counts packets, because an estimator
+    /// needs the counts from before.
     #[cold]
     fn settle_classes(&mut self, now: u64) {
         let Self {
@@ -208,27 +212,27 @@ impl Inner {
         }
     }
 
-    /// Gives a class an estimator, from its present counters on.
+    /// Gives a class an estimator that starts at its present counters.
     pub(crate) fn set_class_rate(&mut self, class: u32, estimator: Estimator) {
         let estimator = estimator.starting_at(counted(&*self.qdisc, class));
         let rates = self.class_rates.get_or_insert_default();
         rates.set(class, estimator);
     }
 
-    /// A class is gone.
+    /// Removes the estimator of a deleted class.
     pub(crate) fn forget_class_rate(&mut self, class: u32) {
         if let Some(rates) = &mut self.class_rates {
             rates.forget(class);
         }
     }
 
-    /// The estimated rate of a class: octets and packets a second.
+    /// Returns the estimated rate of a class in bytes and packets per second.
     pub(crate) fn class_rate(&mut self, class: u32, now: u64) -> Option<(u64, u64)> {
         self.settle_classes(now);
         self.class_rates.as_ref()?.rate(class)
     }
 
-    /// Has a request change the qdisc, and counts what that drops.
+    /// Changes the qdisc for a request, and counts the packets dropped by the change.
     pub(crate) fn request<R>(
         &mut self,
         gone: &mut Gone,
@@ -244,31 +248,31 @@ impl Inner {
         result
     }
 
-    /// Of a root: takes packets that come together, counting.
-    pub(super) fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: Arrivals<'_, '_>) {
+    /// Enqueues a batch at a root and counts it.
+    pub(super) fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, arrivals: Arrivals<'_, '_>) {
         if self.class_rates.is_some() {
             self.settle_classes(q.now());
         }
         let (outer, ahead) = (Self::enter(q), self.aside());
-        let mut come = come.to(self.stab.as_deref(), ahead);
-        self.qdisc.enqueue_all(q, &mut come);
+        let mut arrivals = arrivals.to(self.stab.as_deref(), ahead);
+        self.qdisc.enqueue_all(q, &mut arrivals);
         q.hint = NO_HINT;
         self.leave(q, outer);
     }
 
-    /// Of a root: gives what may leave, counting; whether more may.
+    /// Dequeues a batch from a root and counts it. Returns whether more packets may leave.
     pub(super) fn dequeue_all(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
         mut out: Departures<'_>,
     ) -> bool {
-        // One that was taken out to be looked at is counted already.
+        // A peeked packet is counted already.
         let peeked = self.peeked.take();
         if peeked.is_some_and(|packet| !out.take(packet)) {
             return true;
         }
         let before = out.left();
-        self.turn_to(q);
+        self.begin_dequeue(q);
         let outer = Self::enter(q);
         let more = self.qdisc.dequeue_all(q, &mut out);
         self.leave(q, outer);
@@ -277,21 +281,21 @@ impl Inner {
         more
     }
 
-    /// Takes a packet, counting.
+    /// Enqueues a packet and counts it.
     #[inline]
     pub fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         if self.class_rates.is_some() {
-            // Some count packets that come.
+            // Some kinds count packets when they are enqueued.
             self.settle_classes(q.now());
         }
         let outer = Self::enter(q);
         q.ahead = self.aside();
-        let how = self.qdisc.enqueue(q, packet);
+        let result = self.qdisc.enqueue(q, packet);
         self.leave(q, outer);
-        how
+        result
     }
 
-    /// Gives a packet, counting.
+    /// Dequeues a packet and counts it.
     #[inline]
     pub fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         match self.peeked.take() {
@@ -311,7 +315,7 @@ impl Inner {
         q: &mut QueueCx<'_, '_, '_>,
         take: impl FnOnce(&mut dyn Qdisc, &mut QueueCx<'_, '_, '_>) -> Option<Packet>,
     ) -> Option<Packet> {
-        self.turn_to(q);
+        self.begin_dequeue(q);
         let outer = Self::enter(q);
         let packet = take(&mut *self.qdisc, q);
         self.leave(q, outer);
@@ -321,9 +325,9 @@ impl Inner {
         packet
     }
 
-    /// It is asked for packets now.
+    /// Prepares a dequeue: clears a wakeup that is due and settles the estimators of classes.
     #[inline]
-    fn turn_to(&mut self, q: &QueueCx<'_, '_, '_>) {
+    fn begin_dequeue(&mut self, q: &QueueCx<'_, '_, '_>) {
         if self.wake.is_some_and(|time| time <= q.now()) {
             self.wake = None;
         }
@@ -332,7 +336,7 @@ impl Inner {
         }
     }
 
-    /// Counts octets and packets that have left.
+    /// Counts bytes and packets that left.
     #[inline]
     fn count_sent(&mut self, now: u64, (bytes, packets): (u64, u64)) {
         if let Some(estimator) = &mut self.estimator {
@@ -342,7 +346,7 @@ impl Inner {
         self.packets = self.packets.wrapping_add(packets);
     }
 
-    /// [`enqueue`](Self::enqueue), and what waits before and after it.
+    /// Calls [`enqueue`](Self::enqueue) and returns the load before and after it as well.
     #[inline]
     fn enqueue_with_load(
         &mut self,
@@ -352,8 +356,8 @@ impl Inner {
         q.cx.waits_in(&packet, self.class);
         if self.class_rates.is_some() || self.has_aside() {
             let before = self.load();
-            let how = self.enqueue(q, packet);
-            return (how, before, self.load());
+            let result = self.enqueue(q, packet);
+            return (result, before, self.load());
         }
         let outer = Self::enter(q);
         q.ahead = Load::default();
@@ -362,7 +366,7 @@ impl Inner {
         done
     }
 
-    /// The same of [`dequeue`](Self::dequeue).
+    /// Calls [`dequeue`](Self::dequeue) and returns the load before and after it as well.
     #[inline]
     fn dequeue_with_load(&mut self, q: &mut QueueCx<'_, '_, '_>) -> (Option<Packet>, Load, Load) {
         if self.has_aside() {
@@ -379,13 +383,13 @@ impl Inner {
         (packet, loads.0, loads.1)
     }
 
-    /// Whether packets wait beside the kind's own part.
+    /// Returns whether there are packets that the kind's own queue does not hold.
     #[inline]
     fn has_aside(&self) -> bool {
         self.peeked.is_some() || self.returned.is_some()
     }
 
-    /// Of a root: takes back what the device had no room for, to leave before all else (`dev_requeue_skb`).
+    /// Puts packets that the device had no room for back at the head of a root (`dev_requeue_skb`).
     pub(super) fn give_back(&mut self, rest: &mut Batch) {
         self.requeues = self.requeues.wrapping_add(rest.len() as u32);
         let returned = self.returned.get_or_insert_default();
@@ -398,13 +402,13 @@ impl Inner {
         }
     }
 
-    /// Of a root: the transmit queue of the packet the device has given back that leaves next.
+    /// Returns the transmit queue of the first returned packet of a root.
     #[inline]
     pub(super) fn returned(&self) -> Option<u16> {
         Some(self.returned.as_ref()?.packets.front()?.queue)
     }
 
-    /// Of a root: that packet.
+    /// Removes the first returned packet of a root.
     pub(super) fn take_returned(&mut self) -> Option<Packet> {
         let returned = self.returned.as_mut()?;
         let mut packet = returned.packets.pop_front()?;
@@ -413,7 +417,7 @@ impl Inner {
         Some(packet)
     }
 
-    /// The packet [`dequeue`](Self::dequeue) would give.
+    /// Peeks at the packet that [`dequeue`](Self::dequeue) would return.
     pub fn peek(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Front> {
         if let Some(packet) = &self.peeked {
             return Some(Front::of(packet));
@@ -430,7 +434,7 @@ impl Inner {
         }
     }
 
-    /// What is counted under the lock: octets, packets, queue.
+    /// Returns the counters kept under the lock: bytes, packets, queue.
     pub(crate) fn stats(&self) -> (u64, u64, Queue) {
         if let Some(summed) = self.qdisc.summed() {
             return summed;
@@ -446,7 +450,7 @@ impl Inner {
         (self.bytes, self.packets, queue)
     }
 
-    /// What waits.
+    /// Returns what waits.
     #[inline]
     pub fn load(&self) -> Load {
         let mut load = self.qdisc.load();
@@ -454,7 +458,7 @@ impl Inner {
         load
     }
 
-    /// What waits beside the kind's own part.
+    /// Returns the load of the packets that the kind's own queue does not hold.
     #[inline]
     fn aside(&self) -> Load {
         let mut load = Load::default();
@@ -467,7 +471,7 @@ impl Inner {
         load
     }
 
-    /// Takes out all that waits.
+    /// Removes all waiting packets.
     pub fn reset(&mut self, out: &mut Drops) {
         let returned = self.returned.take();
         let returned = returned.into_iter().flat_map(|returned| returned.packets);
@@ -477,7 +481,7 @@ impl Inner {
         self.wake = None;
     }
 
-    /// A request has changed what waits below a class.
+    /// Applies a change that a request made to the load below a class.
     pub(crate) fn child_changed(&mut self, classid: u32, before: Load, after: Load) {
         if before != after {
             let class = self.qdisc.find(classid);
@@ -488,7 +492,7 @@ impl Inner {
         }
     }
 
-    /// Of a root: visits the tree, whose times to be asked again are kept here.
+    /// Visits the tree of a root, with the wakeups kept in this root.
     pub(super) fn in_tree(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
@@ -499,49 +503,49 @@ impl Inner {
         std::mem::swap(&mut q.wakes, &mut self.wakes);
     }
 
-    /// Of a root: the tree is to be asked for packets at `time`.
+    /// Schedules a wakeup of the tree of a root at `time`.
     pub(crate) fn wake_at(&mut self, time: u64) {
         self.wakes.replace(None, time);
     }
 
-    /// Of a root: when to ask again.
+    /// Returns the next wakeup time of the tree of a root.
     pub(crate) fn next_event(&self) -> Option<u64> {
         let next = self.wakes.times.first().copied();
         next.filter(|_| self.load().len > 0)
     }
 }
 
-/// Octets and packets that left from a class.
+/// Returns the bytes and packets that left from a class.
 fn counted(qdisc: &dyn Qdisc, class: u32) -> (u64, u64) {
     let stats = qdisc.class_stats(class);
     stats.map_or((0, 0), |stats| (stats.bytes, stats.packets))
 }
 
-/// A qdisc in a device's tree; see the module's head.
+/// A qdisc in a device's tree; see the module documentation.
 pub struct Node {
-    /// The kind.
+    /// Entry of its kind.
     pub ops: &'static Ops,
-    /// Handle, `major << 16`; 0 of a default one.
+    /// Handle, `major << 16`; 0 for a default qdisc.
     pub handle: u32,
-    /// Class it is under.
+    /// The class it is under.
     pub parent: AtomicU32,
-    /// Shown only when asked for (`TCQ_F_INVISIBLE`).
+    /// Whether it is shown only on request (`TCQ_F_INVISIBLE`).
     pub invisible: bool,
-    /// References as Linux shows them.
+    /// Refcount as Linux shows it.
     pub refs: AtomicU32,
-    /// Its number in the order in which qdiscs came.
+    /// Sequence number in the order of creation.
     pub seq: AtomicU32,
-    /// How many qdiscs lie above (`depth`).
+    /// Number of qdiscs above it (`depth`).
     pub depth: AtomicU32,
     gone: AtomicBool,
     /// Packets seen by the hooks of an ingress qdisc.
     pub hook_counters: Counters,
-    /// Of a root: what waits in front of the lock, and who is at work.
+    /// The lockless list in front of a root's lock, and the state of its worker.
     pub(super) front: Combiner<Packet>,
-    /// Of a root: packets dropped in front of the lock.
+    /// Packets dropped in front of the lock of a root.
     pub(super) bursts: AtomicU32,
     inner: CachePadded<SpinLock<Inner>>,
-    /// Where the kind's own part lies, for hints alone: it may be asked for without the lock.
+    /// Address of the kind's own part, used only to prefetch it without the lock.
     near: usize,
 }
 
@@ -552,7 +556,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node around a qdisc.
+    /// Makes a node around a qdisc.
     pub fn new(
         ops: &'static Ops,
         qdisc: Box<dyn Qdisc>,
@@ -568,7 +572,7 @@ impl Node {
             drops: 0,
             overlimits: 0,
             requeues: 0,
-            come: Taken::default(),
+            arrived: Taken::default(),
             stab: None,
             estimator: None,
             class_rates: None,
@@ -601,12 +605,13 @@ impl Node {
         self.inner.lock()
     }
 
-    /// What its lock has counted.
+    /// Returns the statistics of its lock.
     pub fn lock_stats(&self) -> LockStats {
         self.inner.stats()
     }
 
-    /// Everything but hooks that is counted: octets, packets, queue.
+    /// Returns the counters of the qdisc (bytes, packets, queue), or those of its hooks if it is an
+    /// ingress qdisc.
     pub fn stats(&self) -> (u64, u64, Queue) {
         if self.ops.ingress {
             let totals = self.hook_counters.totals();
@@ -617,22 +622,23 @@ impl Node {
         (bytes, packets, queue)
     }
 
-    /// Out of the tree; asked under the lock.
+    /// Returns whether it was removed from the tree. Called under the lock.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 
-    /// Of a root: the device is down. All that waits in the tree goes to `out`, and nothing wants to be asked
-    /// again (`dev_reset_queue`); none of it counts as dropped by a qdisc.
+    /// Empties the tree of a root because the device goes down, and clears its wakeups
+    /// (`dev_reset_queue`). The packets go to `out`; no qdisc counts them as dropped.
     pub(crate) fn deactivate(&self, out: &mut Drops) {
         let mut inner = self.lock();
         inner.reset(out);
         inner.wakes.times.clear();
-        let come = std::mem::take(&mut inner.come);
-        out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+        let arrived = std::mem::take(&mut inner.arrived);
+        out.extend(arrived.map(|packet| (packet, DropReason::QDISC_DROP)));
     }
 
-    /// The qdisc is out of the tree (`qdisc_destroy`); what waited goes to `out`.
+    /// Destroys the qdisc after its removal from the tree (`qdisc_destroy`). Waiting packets go to
+    /// `out`.
     pub fn destroy(&self, env: &Env<'_>, out: &mut Drops) {
         if self.gone.swap(true, Relaxed) {
             return;
@@ -640,8 +646,8 @@ impl Node {
         let (blocks, children) = {
             let mut inner = self.lock();
             inner.reset(out);
-            let come = std::mem::take(&mut inner.come);
-            out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+            let arrived = std::mem::take(&mut inner.arrived);
+            out.extend(arrived.map(|packet| (packet, DropReason::QDISC_DROP)));
             let leaves = inner.qdisc.children();
             (inner.qdisc.destroy(), leaves)
         };
@@ -655,29 +661,30 @@ impl Node {
     }
 }
 
-/// The qdisc under a class; none is Linux's `noop_qdisc`, which drops everything.
+/// The qdisc under a class. An empty leaf is Linux's `noop_qdisc`, which drops everything.
 ///
-/// Its methods keep the sum of what waits below the parent, `total`.
+/// Its methods update `total`, the sum of what waits below the parent.
 #[derive(Default, Debug, Clone)]
 pub struct Leaf(Option<Arc<Node>>);
 
 impl Leaf {
-    /// A qdisc, or none.
+    /// Makes a leaf with a qdisc, or an empty one.
     pub fn new(node: Option<Arc<Node>>) -> Self {
         Self(node)
     }
 
-    /// The qdisc.
+    /// Returns the qdisc.
     pub fn node(&self) -> Option<Arc<Node>> {
         self.0.clone()
     }
 
-    /// Its handle, 0 of none.
+    /// Returns the handle of the qdisc, 0 for an empty leaf.
     pub fn handle(&self) -> u32 {
         self.0.as_ref().map_or(0, |node| node.handle)
     }
 
-    /// Brings it nearer for a packet to come: the node first, then the kind's own part.
+    /// Prefetches the qdisc for a coming packet: the node in step 0, the kind's own part in later
+    /// steps.
     #[inline]
     pub fn prefetch(&self, step: u32) {
         match (step, &self.0) {
@@ -690,17 +697,17 @@ impl Leaf {
         }
     }
 
-    /// What waits in it.
+    /// Returns what waits in it.
     pub fn load(&self) -> Load {
         self.0.as_ref().map_or(Load::default(), |n| n.lock().load())
     }
 
-    /// Its counters.
+    /// Returns its counters.
     pub fn stats(&self) -> (u64, u64, Queue) {
         self.0.as_ref().map_or_else(Default::default, |n| n.stats())
     }
 
-    /// Gives it a packet; answers what waits in it after that as well.
+    /// Enqueues a packet. Returns the load after it as well.
     #[inline]
     pub fn enqueue(
         &self,
@@ -711,25 +718,25 @@ impl Leaf {
         self.open().enqueue(q, packet, total)
     }
 
-    /// Takes a packet out of it; answers what waits in it after that as well.
+    /// Dequeues a packet. Returns the load after it as well.
     #[inline]
     pub fn dequeue(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> (Option<Packet>, Load) {
         self.open().dequeue(q, total)
     }
 
-    /// Locks it, for more than one packet.
+    /// Locks it for more than one packet.
     #[inline]
     pub fn open(&self) -> Open<'_> {
         Open(self.0.as_ref().map(|node| node.lock()))
     }
 
-    /// Length of the packet it would give next; looking may drop some.
+    /// Returns the length of its next packet. Peeking may drop packets.
     #[inline]
     pub fn peek(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> Option<u32> {
         self.front(q, total).map(|front| front.len)
     }
 
-    /// The packet it would give next; looking may drop some.
+    /// Returns its next packet. Peeking may drop packets.
     #[inline]
     pub fn front(&self, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) -> Option<Front> {
         let mut inner = self.0.as_ref()?.lock();
@@ -739,7 +746,7 @@ impl Leaf {
         next
     }
 
-    /// Takes out all that waits in it (`qdisc_purge_queue`).
+    /// Removes all its packets (`qdisc_purge_queue`).
     pub fn purge(&self, total: &mut Load, out: &mut Drops) {
         if let Some(node) = &self.0 {
             let mut inner = node.lock();
@@ -748,7 +755,7 @@ impl Leaf {
         }
     }
 
-    /// A request takes out all that waits in it, which the qdisc above counts as dropped
+    /// Removes all its packets for a request; the qdisc above counts them as dropped
     /// (`qdisc_tree_flush_backlog`).
     pub fn flush(&self, total: &mut Load, gone: &mut Gone) {
         let before = total.len;
@@ -756,7 +763,7 @@ impl Leaf {
         gone.counted = gone.counted.wrapping_add(before.wrapping_sub(total.len));
     }
 
-    /// Puts another qdisc in its place, emptying it (`qdisc_replace`); answers the old one.
+    /// Empties it, replaces it and returns the old qdisc (`qdisc_replace`).
     pub fn replace(&mut self, new: Leaf, total: &mut Load, gone: &mut Gone) -> Option<Arc<Node>> {
         self.flush(total, gone);
         std::mem::replace(self, new).0
@@ -767,7 +774,7 @@ impl Leaf {
 pub struct Open<'a>(Option<SpinGuard<'a, Inner>>);
 
 impl Open<'_> {
-    /// [`Leaf::enqueue`]
+    /// Enqueues a packet; see [`Leaf::enqueue`].
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -779,12 +786,12 @@ impl Open<'_> {
             q.drop(packet, DropReason::QDISC_DROP);
             return (Enqueued::Congested, Load::default());
         };
-        let (how, before, after) = inner.enqueue_with_load(q, packet);
+        let (result, before, after) = inner.enqueue_with_load(q, packet);
         total.moved(before, after);
-        (how, after)
+        (result, after)
     }
 
-    /// [`Leaf::dequeue`]
+    /// Dequeues a packet; see [`Leaf::dequeue`].
     #[inline]
     pub fn dequeue(
         &mut self,

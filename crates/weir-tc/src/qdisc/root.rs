@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way into a root qdisc: a lockless list in front of its lock, and one sender at work for all.
+//! The entrance of a root qdisc: a lockless list in front of its lock, and one worker that
+//! transmits for all senders.
 //!
-//! Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`: while somebody is at work, any thread
-//! puts its packets into the list and goes; whoever finds nobody at work enqueues what has come, its own
-//! packets last, a batch a round, takes out what may leave and sends it, until nothing may leave and
-//! nothing has come. So packets leave the device in one order, the lock is free between rounds for
-//! requests, and no sender waits for it; only where too many packets wait in the list does one give the
-//! processor away for a while. Who has worked for long enough may leave the rest to whoever is next
+//! Mirrors Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`. While a worker is
+//! active, any other thread appends its packets to the list and returns. A thread that finds no
+//! worker becomes the worker. Per round it enqueues a batch from the list, with its own packets
+//! last, dequeues what may leave, and sends it. It stops when nothing may leave and the list is
+//! empty.
+//!
+//! Packets therefore leave the device in one order. The lock is free between rounds for requests,
+//! and no sender waits for it. A sender gives up the processor for a while only if too many packets
+//! wait in the list. A worker that has worked for long enough may leave the rest to the next worker
 //! ([`Worker::abandon`]).
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,30 +20,33 @@ use weir_packet::{Batch, DropReason};
 use super::{Arrivals, Departures, Drops, Inner, NO_HINT, Node, QueueCx};
 use crate::context::Context;
 
-/// What a device takes at a transmit queue now.
+/// The room that a device has at a transmit queue now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// So many octets together, the last packet not counted (`qdisc_avail_bulklimit`).
+    /// The device takes this many bytes at once, not counting the last packet
+    /// (`qdisc_avail_bulklimit`).
     Octets(u32),
-    /// None: the queue is stopped (`netif_xmit_frozen_or_stopped`).
+    /// The queue is stopped (`netif_xmit_frozen_or_stopped`).
     None,
-    /// Nothing, and nothing may wait for it: the device is down (`__QDISC_STATE_DEACTIVATED`).
+    /// The device is down, and packets must not wait for it (`__QDISC_STATE_DEACTIVATED`).
     Down,
 }
 
-/// The right, and the duty, to work on a queue until [`leave`](Self::leave) takes it back.
-#[must_use = "who is at work has to leave, else nobody sends any more"]
+/// The exclusive right and duty to transmit for a queue, held until [`leave`](Self::leave) ends it.
+#[must_use = "a worker must leave, or nobody sends any more"]
 #[derive(Debug)]
 pub struct Worker<'g> {
     node: &'g Node,
-    /// Taken from the list, and not all enqueued.
+    /// Some packets were taken from the list and are not enqueued yet.
     more: bool,
 }
 
 impl Node {
-    /// Of a root: puts packets in front of the lock. If nobody is at work on the queue, the caller is, and what is
-    /// left in the batch is for its first [`round`](Worker::round). Where more than `burst` wait already (`net.core.qdisc_max_burst`), a patient caller waits a while; then
-    /// its packets are dropped.
+    /// Puts packets in front of the lock of a root. If the queue has no worker, the caller becomes
+    /// the worker, and the packets left in `batch` are for its first [`round`](Worker::round).
+    ///
+    /// If more than `burst` packets wait already (`net.core.qdisc_max_burst`), a patient caller
+    /// waits a while first; then its packets are dropped.
     pub(crate) fn push<'g>(
         &'g self,
         batch: &mut Batch,
@@ -65,32 +72,33 @@ impl Node {
             .then(|| Worker::new(self))
     }
 
-    /// Of a root that is gone: what waits in front of the lock goes to `out`, unless somebody is at work,
-    /// who then looks again and sees that it is gone.
+    /// Moves the packets in front of the lock of a removed root to `out`. If a worker is active, it
+    /// does this itself when it next checks the root.
     pub(super) fn empty_front(&self, out: &mut Drops) {
         let mut worker = self.ask();
-        while let Some(mut mine) = worker {
-            let come = self.front.take_all();
-            out.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
-            mine.more = false;
-            worker = mine.leave();
+        while let Some(mut own) = worker {
+            let arrived = self.front.take_all();
+            out.extend(arrived.map(|packet| (packet, DropReason::QDISC_DROP)));
+            own.more = false;
+            worker = own.leave();
         }
     }
 
-    /// Of a root: packets may leave now that could not before. If nobody is at work, the caller is.
+    /// Asks a root for packets because some may leave that could not before. The caller becomes the
+    /// worker if there is none.
     pub(crate) fn ask(&self) -> Option<Worker<'_>> {
         self.front.ask().then(|| Worker::new(self))
     }
 }
 
-/// Packets looked at ahead together: what they need together fits the first cache.
+/// Number of packets in one lookahead: the state they need together fits the first-level cache.
 const AHEAD: usize = 16;
 
-/// Enqueues packets, with a look ahead where the qdisc wants it.
-fn enter_all(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, batch: &mut Batch) {
-    let (steps, mut come) = (inner.qdisc.looks_ahead(), batch.drain());
-    while steps > 0 && come.len() > 0 {
-        let ahead = come.as_slice();
+/// Enqueues a batch, with a lookahead if the qdisc wants one.
+fn enqueue_batch(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, batch: &mut Batch) {
+    let (steps, mut arrived) = (inner.qdisc.looks_ahead(), batch.drain());
+    while steps > 0 && arrived.len() > 0 {
+        let ahead = arrived.as_slice();
         let ahead = &ahead[..ahead.len().min(AHEAD)];
         let (mut hints, count) = ([NO_HINT; AHEAD], ahead.len());
         for step in 0..steps {
@@ -98,20 +106,22 @@ fn enter_all(inner: &mut Inner, q: &mut QueueCx<'_, '_, '_>, batch: &mut Batch) 
                 *hint = inner.qdisc.prefetch(packet, step, *hint);
             }
         }
-        inner.enqueue_all(q, Arrivals::new(&mut come, count, &hints[..count]));
+        inner.enqueue_all(q, Arrivals::new(&mut arrived, count, &hints[..count]));
     }
-    let count = come.len();
-    inner.enqueue_all(q, Arrivals::new(&mut come, count, &[]));
+    let count = arrived.len();
+    inner.enqueue_all(q, Arrivals::new(&mut arrived, count, &[]));
 }
 
-/// Takes out what may leave until `out`, empty now, is full or `room` is used up; whether more may.
-fn take_out(
+/// Dequeues packets into `out`, which must be empty, until it is full or `room` is used up. Returns
+/// whether more packets may leave.
+fn dequeue_batch(
     inner: &mut Inner,
     q: &mut QueueCx<'_, '_, '_>,
     room: &dyn Fn(Option<u16>) -> Room,
     out: &mut Batch,
 ) -> bool {
-    // What was given back once leaves alone, as in Linux, lest it be given back again and again.
+    // A packet that the device returned leaves alone, as in Linux. In a batch it could be returned
+    // again and again.
     let returned = inner.returned();
     let Room::Octets(octets) = room(returned) else {
         return false;
@@ -124,15 +134,18 @@ fn take_out(
 }
 
 impl<'g> Worker<'g> {
-    /// The last one may have left something that was taken and not enqueued.
+    /// The previous worker may have left packets that were taken from the list and not enqueued.
     fn new(node: &'g Node) -> Self {
         Self { node, more: true }
     }
 
-    /// Enqueues a batch of what has come, the worker's own in `batch` last, and takes out what may leave until
-    /// `batch` is full, under one lock: so packets are still at hand when they leave, and a queue behind need not
-    /// hold all that many senders have put in front. `room`: what the device takes at the transmit queue of a
-    /// packet it has given back, or at the qdisc's own. True: more may leave.
+    /// Enqueues a batch from the list, the worker's own packets in `batch` last, and dequeues
+    /// packets that may leave until `batch` is full, all under one lock. Packets are then still in
+    /// the cache when they leave, and the queue need not hold everything that many senders have put
+    /// in front of it.
+    ///
+    /// `room` returns the room of the device, either at the transmit queue of a packet it returned
+    /// or at the qdisc's own. Returns whether more packets may leave.
     pub fn round(
         &mut self,
         cx: &mut Context<'_, '_>,
@@ -144,45 +157,46 @@ impl<'g> Worker<'g> {
         let node = self.node;
         let mut inner = node.lock();
         if node.is_gone() {
-            // A request has taken the qdisc away meanwhile.
+            // A request removed the qdisc in the meantime.
             self.more = false;
-            let come = node.front.take_all().chain(batch.drain());
-            drops.extend(come.map(|packet| (packet, DropReason::QDISC_DROP)));
+            let arrived = node.front.take_all().chain(batch.drain());
+            drops.extend(arrived.map(|packet| (packet, DropReason::QDISC_DROP)));
             return false;
         }
-        let mut come = std::mem::take(&mut inner.come);
-        if come.is_empty() || !batch.is_empty() {
-            come.append(node.front.take_all());
+        let mut arrived = std::mem::take(&mut inner.arrived);
+        if arrived.is_empty() || !batch.is_empty() {
+            arrived.append(node.front.take_all());
         }
-        if !come.is_empty() {
-            // What others have left in the list came before the worker's own.
-            come.append(batch.drain().collect());
+        if !arrived.is_empty() {
+            // The packets of others in the list came before the worker's own.
+            arrived.append(batch.drain().collect());
         }
-        // Seen under the lock: who takes the device down empties the qdisc under it after that.
+        // The state is read under the lock. A thread that takes the device down empties the qdisc
+        // under the lock afterwards.
         if room(None) == Room::Down {
             self.more = false;
-            let come = come.chain(batch.drain());
-            drops.extend(come.map(|packet| (packet, DropReason::DEV_READY)));
+            let arrived = arrived.chain(batch.drain());
+            drops.extend(arrived.map(|packet| (packet, DropReason::DEV_READY)));
             return false;
         }
         while !batch.is_full()
-            && let Some(packet) = come.next()
+            && let Some(packet) = arrived.next()
         {
             let _ = batch.push(packet);
         }
         let mut q = QueueCx::new(cx, drops);
         let mut more = false;
         inner.in_tree(&mut q, |inner, q| {
-            enter_all(inner, q, batch);
+            enqueue_batch(inner, q, batch);
             q.pass_wakes();
-            more = take_out(inner, q, room, batch);
+            more = dequeue_batch(inner, q, room, batch);
         });
-        self.more = !come.is_empty();
-        inner.come = come;
+        self.more = !arrived.is_empty();
+        inner.arrived = arrived;
         more || self.more
     }
 
-    /// Puts what the device had no room for back at the head of the queue.
+    /// Puts the packets for which the device had no room back at the head of the queue.
     pub fn requeue(
         &mut self,
         room: &dyn Fn(Option<u16>) -> Room,
@@ -198,14 +212,14 @@ impl<'g> Worker<'g> {
         drops.extend(rest.drain().map(|packet| (packet, reason)));
     }
 
-    /// Gives the right back. Some: there is more to do already.
+    /// Ends the work. Returns the worker if there is more to do already.
     pub fn leave(self) -> Option<Self> {
         (self.more || !self.node.front.leave()).then_some(self)
     }
 
-    /// Gives the right back though something may have come; the caller sees to it that somebody asks for
-    /// the rest. Some: the qdisc is going, nobody will find it any more to ask, and what has come is
-    /// still the caller's.
+    /// Ends the work although packets may have arrived. The caller must make sure that somebody
+    /// asks for the rest. Returns the worker if the qdisc is being removed: nobody can find it any
+    /// more, so the packets remain the caller's.
     pub fn abandon(self) -> Option<Self> {
         (self.node.is_gone() || !self.node.front.abandon()).then_some(self)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deficit round robin over classes that have packets: what `drr` and `ets` share.
+//! Deficit round robin over the classes that have packets, shared by `drr` and `ets`.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use weir_packet::Packet;
 use super::idle::{self, Turn};
 use super::{Leaf, Load, QueueCx};
 
-/// A class's part in the rounds.
+/// The round-robin state of a class.
 pub struct Share {
-    /// What waits in it.
+    /// The qdisc that holds its packets.
     pub leaf: Leaf,
-    /// Octets a turn.
+    /// Bytes per turn.
     pub quantum: u32,
-    /// Octets it may still send in this turn.
+    /// Bytes it may still send in this turn.
     pub deficit: u32,
-    /// It has packets, and takes turns.
+    /// Whether it has packets and takes turns.
     active: bool,
 }
 
 impl Share {
-    /// A class without packets.
+    /// Makes a class without packets.
     pub fn new(leaf: Leaf, quantum: u32) -> Self {
         Self {
             leaf,
@@ -32,18 +32,19 @@ impl Share {
     }
 }
 
-/// Classes by number.
+/// Access to classes by number.
 pub trait Shares {
-    /// A class's part.
+    /// Returns the round-robin state of a class.
     fn share(&mut self, number: u32) -> Option<&mut Share>;
 }
 
-/// Classes with packets, in turn.
+/// The classes with packets, in the order of their turns.
 #[derive(Debug, Default)]
 pub struct Rounds(VecDeque<u32>);
 
 impl Rounds {
-    /// A class has packets: it comes last, with `deficit` octets, unless it takes turns already.
+    /// Adds a class that now has packets at the end of the round, with `deficit` bytes. Does
+    /// nothing if the class takes turns already.
     pub fn activate(&mut self, number: u32, share: &mut Share, deficit: u32) {
         if !std::mem::replace(&mut share.active, true) {
             share.deficit = deficit;
@@ -51,7 +52,7 @@ impl Rounds {
         }
     }
 
-    /// A class has none any more.
+    /// Removes a class that has no packets any more.
     pub fn deactivate(&mut self, number: u32, shares: &mut impl Shares) {
         if let Some(share) = shares.share(number)
             && std::mem::take(&mut share.active)
@@ -60,7 +61,7 @@ impl Rounds {
         }
     }
 
-    /// Nothing waits anywhere.
+    /// Removes all classes because nothing waits any more.
     pub fn clear(&mut self, shares: &mut impl Shares) {
         for number in self.0.drain(..) {
             if let Some(share) = shares.share(number) {
@@ -69,7 +70,7 @@ impl Rounds {
         }
     }
 
-    /// Goes through the rounds at once in which no class may send.
+    /// Skips the rounds in which no class may send.
     #[cold]
     fn skip_idle(&self, shares: &mut impl Shares, q: &mut QueueCx<'_, '_, '_>, total: &mut Load) {
         let mut turn = |number: &u32| {
@@ -78,7 +79,7 @@ impl Rounds {
                 let len = share.leaf.peek(q, total)?;
                 Some((i64::from(len) - i64::from(share.deficit), share.quantum))
             });
-            // Who has nothing to send ends its turn.
+            // A class that has nothing to send ends its turn.
             let (missing, quantum) = missing.unwrap_or((0, 1));
             Turn {
                 missing,
@@ -94,7 +95,7 @@ impl Rounds {
         }
     }
 
-    /// The next packet, and the class it comes from.
+    /// Dequeues the next packet. Returns it with the number of its class.
     pub fn dequeue(
         &mut self,
         shares: &mut impl Shares,
@@ -107,7 +108,7 @@ impl Rounds {
             let share = shares.share(number)?;
             let Some(len) = share.leaf.peek(q, total) else {
                 if share.leaf.load().len > 0 {
-                    // Its queue holds packets back: nobody else gets a turn, as in Linux.
+                    // Its queue holds packets back. No other class gets a turn, as in Linux.
                     return None;
                 }
                 share.active = false;

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets that come to a tree of qdiscs, and leave it, together: what is done once for all of them, and what
-//! for each.
+//! Batches of packets that enter or leave a tree of qdiscs: the work per batch and the work per
+//! packet.
 
 use weir_packet::{Batch, Drain, Packet};
 
 use super::stab::SizeTable;
 use super::{Load, NO_HINT, QueueCx, pkt_len};
 
-/// Packets that come to a root together, in order, each followed by the copies it begets.
+/// A batch of packets that enters a root, in order. Each packet is followed by the copies made of
+/// it.
 pub struct Arrivals<'a, 'b> {
-    come: &'a mut Drain<'b>,
-    /// How many of those it is.
+    packets: &'a mut Drain<'b>,
+    /// Number of packets of the drain that belong to this batch.
     left: usize,
-    /// Guesses at what the first ones will meet.
+    /// Lookahead hints for the first packets.
     hints: std::slice::Iter<'a, u32>,
     stab: Option<&'a SizeTable>,
-    /// What waits in the root beside its kind's own part.
+    /// Packets of the root that the kind's own queue does not hold.
     ahead: Load,
 }
 
 impl<'a, 'b> Arrivals<'a, 'b> {
-    /// The first ones of those that come, and the guesses of the look-ahead.
-    pub(super) fn new(come: &'a mut Drain<'b>, count: usize, hints: &'a [u32]) -> Self {
+    /// Takes the first `count` packets of a drain, with the hints of the lookahead.
+    pub(super) fn new(packets: &'a mut Drain<'b>, count: usize, hints: &'a [u32]) -> Self {
         Self {
-            come,
+            packets,
             left: count,
             hints: hints.iter(),
             stab: None,
@@ -31,7 +32,7 @@ impl<'a, 'b> Arrivals<'a, 'b> {
         }
     }
 
-    /// They come to a root that counts by a size table, and beside whose kind's own part so much waits.
+    /// Adds the size table of the root, and the load that the kind's own queue does not hold.
     pub(super) fn to(self, stab: Option<&'a SizeTable>, ahead: Load) -> Self {
         Self {
             stab,
@@ -40,7 +41,7 @@ impl<'a, 'b> Arrivals<'a, 'b> {
         }
     }
 
-    /// The next one.
+    /// Returns the next packet.
     #[inline]
     pub fn next(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         q.ahead = self.ahead;
@@ -48,7 +49,7 @@ impl<'a, 'b> Arrivals<'a, 'b> {
             return Some(copy);
         }
         self.left = self.left.checked_sub(1)?;
-        let mut packet = self.come.next()?;
+        let mut packet = self.packets.next()?;
         q.hint = self.hints.next().copied().unwrap_or(NO_HINT);
         if let Some(stab) = self.stab {
             packet.cb = stab.len(packet.len() as u32);
@@ -57,9 +58,9 @@ impl<'a, 'b> Arrivals<'a, 'b> {
     }
 }
 
-/// Who takes packets that leave.
+/// A sink for dequeued packets.
 pub trait Taker {
-    /// Takes one; whether another is wanted.
+    /// Takes a packet. Returns whether another one is wanted.
     fn take(&mut self, packet: Packet) -> bool;
 }
 
@@ -71,17 +72,17 @@ impl Taker for Option<Packet> {
     }
 }
 
-/// Packets that leave a root together, as many as the device takes.
+/// A batch of packets that leaves a root, limited by the room of the device.
 pub struct Departures<'a> {
     batch: &'a mut Batch,
-    /// Octets that the device takes.
+    /// Bytes that the device still takes.
     room: i64,
-    /// Octets, as queues count them, and packets that have left.
+    /// Bytes, as queues count them, and packets that have left.
     left: (u64, u64),
 }
 
 impl<'a> Departures<'a> {
-    /// To a batch, empty now.
+    /// Fills `batch`, which must be empty, with up to `octets` bytes.
     pub(super) fn new(batch: &'a mut Batch, octets: u32) -> Self {
         Self {
             batch,
@@ -90,13 +91,14 @@ impl<'a> Departures<'a> {
         }
     }
 
-    /// Whether there is room for another; the last one may be longer than what is left, and so may the only one.
+    /// Returns whether another packet fits. The last packet may exceed the remaining room, and so
+    /// may a single packet.
     #[inline]
     fn has_room(&self) -> bool {
         !self.batch.is_full() && (self.room > 0 || self.batch.is_empty())
     }
 
-    /// Octets and packets that have left.
+    /// Returns the bytes and packets that have left.
     pub(super) fn left(&self) -> (u64, u64) {
         self.left
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A size table: how many octets a packet counts for in a tree of qdiscs (`TCA_STAB`, `tc ... stab`;
-//! `qdisc_get_stab`, `__qdisc_calculate_pkt_len` of net/sched/sch_api.c).
+//! A size table: the number of bytes that a packet counts for in a tree of qdiscs (`TCA_STAB`, `tc
+//! ... stab`; `qdisc_get_stab`, `__qdisc_calculate_pkt_len` of net/sched/sch_api.c).
 //!
-//! Only a root qdisc takes one. What a packet counts for stands in its scratch word from when it enters
-//! the tree. The table's entries and their padding (`mpu`, `mtu`, `linklayer`) are computed by `tc`.
+//! Only a root qdisc has one. The size of a packet by the table is stored in the packet's scratch
+//! word (`cb`) when it enters the tree. `tc` computes the entries of the table and their padding
+//! (`mpu`, `mtu`, `linklayer`).
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, stab as attr};
@@ -19,7 +20,7 @@ static POLICY: Policy = policy! {
     attr::DATA => Rule::binary(0),
 };
 
-/// A table.
+/// A size table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SizeTable {
     spec: TcSizeSpec,
@@ -31,10 +32,10 @@ fn invalid(text: &'static str) -> Error {
 }
 
 impl SizeTable {
-    /// The table of `TCA_STAB`.
+    /// Parses `TCA_STAB`.
     ///
     /// # Errors
-    /// EINVAL and what is wrong or missing.
+    /// EINVAL with a sentence for wrong or missing parts.
     pub fn parse(nest: &Attr<'_>) -> Result<Self, Error> {
         let attrs = nest.parse(&POLICY, Strictness::Liberal)?;
         let spec = attrs
@@ -61,7 +62,7 @@ impl SizeTable {
         Ok(Self { spec, data })
     }
 
-    /// What a packet of `len` octets counts for, at least 1.
+    /// Returns the number of bytes, at least 1, that a packet of `len` bytes counts for.
     #[inline]
     pub fn len(&self, len: u32) -> u32 {
         let spec = &self.spec;
@@ -69,7 +70,7 @@ impl SizeTable {
         if let Some(last) = self.data.last() {
             let slot = (counts + i64::from(spec.cell_align)).max(0) as usize >> spec.cell_log;
             let size = self.data.len();
-            // Past its end the table goes on as often as needed.
+            // Past its end the table is continued as often as needed.
             let past = || {
                 let rest = self.data.get(slot % size).copied().unwrap_or(0);
                 i64::from(*last) * (slot / size) as i64 + i64::from(rest)
@@ -80,7 +81,7 @@ impl SizeTable {
         counts.clamp(1, i64::from(i32::MAX)) as u32
     }
 
-    /// `qdisc_dump_stab`
+    /// Writes the table's parameters (`qdisc_dump_stab`).
     pub fn dump(&self, w: &mut Writer) {
         let nest = w.nest_noflag(tca::STAB);
         w.put_fixed(attr::BASE, &self.spec);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of many queues in one place: a queue is two numbers, and nothing is allocated for a packet
-//! once the store has grown to what waits.
+//! A shared store for the packets of many queues. A queue is three numbers. The store allocates
+//! nothing per packet once it has grown to the largest number of waiting packets.
 
 use weir_packet::Packet;
 
@@ -13,7 +13,7 @@ struct Slot {
     next: u32,
 }
 
-/// The packets; see the module's head.
+/// The packets; see the module documentation.
 #[derive(Debug)]
 pub struct Store {
     slots: Vec<Slot>,
@@ -48,13 +48,13 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// Packets in it.
+    /// Returns the number of packets.
     #[inline]
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether none is.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NONE
@@ -88,7 +88,7 @@ impl Chain {
         self.len += 1;
     }
 
-    /// Takes the first packet, with its time.
+    /// Removes the first packet and returns it with its time.
     #[inline]
     pub fn pop(&mut self, store: &mut Store) -> Option<(Packet, u64)> {
         let at = self.head;
@@ -103,19 +103,19 @@ impl Chain {
         Some((packet, time))
     }
 
-    /// The first packet, with its time.
+    /// Returns the first packet with its time.
     #[inline]
     pub fn peek<'a>(&self, store: &'a Store) -> Option<(&'a Packet, u64)> {
         let slot = store.slots.get(self.head as usize)?;
         Some((slot.packet.as_ref()?, slot.time))
     }
 
-    /// The first packet, to be changed.
+    /// Returns the first packet mutably.
     pub fn peek_mut<'a>(&self, store: &'a mut Store) -> Option<&'a mut Packet> {
         store.slots.get_mut(self.head as usize)?.packet.as_mut()
     }
 
-    /// Takes the last packet; walks the queue.
+    /// Removes the last packet and returns it with its time. Walks the queue.
     pub fn pop_last(&mut self, store: &mut Store) -> Option<(Packet, u64)> {
         let (first, last) = (self.head, self.tail);
         if first == last {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which transmit queues the CPUs use (transmit packet steering).
+//! Transmit packet steering: the transmit queues that each CPU uses.
 //!
-//! Mirrors `struct xps_dev_maps` by CPU, `__netif_set_xps_queue` and `__get_xps_queue_idx` (net/core/dev.c). Not
-//! done: maps by receive queue, which only packets of sockets could follow.
+//! Mirrors the per-CPU `struct xps_dev_maps`, `__netif_set_xps_queue` and `__get_xps_queue_idx`
+//! (net/core/dev.c). Maps by receive queue are not implemented; only packets of sockets could
+//! follow them.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +14,17 @@ use weir_packet::Packet;
 use super::{CLASSES, TrafficClasses};
 use crate::qdisc::{packet_hash, scale};
 
-/// The queues of each CPU and traffic class.
+/// The transmit queues of each CPU and traffic class.
 #[derive(Debug, Clone, Default)]
 pub struct Maps(Vec<[Vec<u16>; CLASSES]>);
 
-/// The class whose packets a queue takes; none: of no class.
+/// Returns the class whose packets a queue takes, or `None` if it belongs to no class.
 pub(crate) fn class_of(queue: u16, classes: Option<&TrafficClasses>) -> Option<u8> {
     classes.map_or(Some(0), |classes| classes.of_queue(queue.into()))
 }
 
 impl Maps {
-    /// The CPUs that use a queue.
+    /// Returns the CPUs that use a queue.
     ///
     /// # Errors
     /// EINVAL for a queue of no traffic class.
@@ -38,7 +39,7 @@ impl Maps {
         Ok(cpus.map(|(cpu, _)| cpu).collect())
     }
 
-    /// Lets these CPUs, and no others, use a queue.
+    /// Lets exactly these CPUs use a queue.
     ///
     /// # Errors
     /// EINVAL for a queue of no traffic class.
@@ -58,7 +59,7 @@ impl Maps {
                 cpus.contains(&cpu),
             ) {
                 (None, true) => queues.push(queue),
-                // The last takes its place.
+                // The last entry takes its place.
                 (Some(at), false) => drop(queues.swap_remove(at)),
                 _ => {}
             }
@@ -66,12 +67,13 @@ impl Maps {
         Ok(())
     }
 
-    /// Whether no CPU has a queue.
+    /// Returns whether no CPU has a queue.
     pub fn is_empty(&self) -> bool {
         self.0.iter().flatten().all(Vec::is_empty)
     }
 
-    /// The queue, of `count`, of a packet a CPU sends, if its map says.
+    /// Picks one of `count` queues for a packet that a CPU sends. Returns `None` if the CPU's map
+    /// names none.
     #[inline]
     pub fn pick(
         &self,
@@ -92,8 +94,8 @@ impl Maps {
     }
 }
 
-/// A set of CPUs as sysfs shows it, of `count` (`bitmap_print_to_pagebuf`): words of 32 bits in hexadecimal, the
-/// highest first.
+/// Formats a set of CPUs, out of `count`, as sysfs shows it (`bitmap_print_to_pagebuf`): 32-bit
+/// words in hexadecimal, the highest first.
 pub fn shown(cpus: &BTreeSet<usize>, count: usize) -> String {
     let words = count.div_ceil(32).max(1);
     let mut out = String::new();
@@ -110,10 +112,10 @@ pub fn shown(cpus: &BTreeSet<usize>, count: usize) -> String {
     out + "\n"
 }
 
-/// Reads such a set (`bitmap_parse`).
+/// Parses a set of CPUs in the format of [`shown`] (`bitmap_parse`).
 ///
 /// # Errors
-/// EINVAL for what is no such text, EOVERFLOW for a CPU beyond `count`.
+/// EINVAL for malformed text, EOVERFLOW for a CPU beyond `count`.
 pub fn parsed(text: &[u8], count: usize) -> Result<BTreeSet<usize>, Error> {
     let end = text.iter().position(|&byte| byte == b'\n' || byte == 0);
     let text = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
@@ -171,7 +173,7 @@ mod tests {
             maps.set(queue, &cpus, None).unwrap();
         }
         assert_eq!([pick(&maps, 0, 1), pick(&maps, 7, 1)], [Some(2), None]);
-        // No queue of the device.
+        // The device has no queue 9.
         assert_eq!(pick(&maps, 2, 1), None);
         let several: BTreeSet<_> = (0..100).map(|port| pick(&maps, 1, port)).collect();
         assert_eq!(several, [Some(1), Some(3)].into_iter().collect());
