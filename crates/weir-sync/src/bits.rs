@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bits of a word.
+//! Iteration over the set bits of a word.
 
-/// The places of the bits that are set, lowest first.
+/// Returns the positions of the set bits, lowest first.
 #[inline]
 pub fn set_bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many producers, one of them at a time at work for all: a lockless list and the right to drain it.
+//! Flat combining: many producers, one of which at a time drains a lockless list on behalf of all.
 //!
-//! Linux's transmit path puts an `llist` in front of a qdisc's lock: who finds the list empty takes the
-//! lock for all others; it still waits while the holder before it is at work. Here whoever pushes and
-//! finds somebody at work goes away at once, since who is at work looks at the list again after it has
-//! given the right back; so nobody ever waits (flat combining, Hendler et al., SPAA 2010, with a queue
-//! in place of a slot a thread). Who finds nobody at work need not push at all ([`Combiner::enter`]).
+//! Linux's transmit path puts an `llist` in front of a qdisc's lock: the sender that finds the list
+//! empty takes the lock for all others, and waits while the previous holder is still working. Here
+//! a sender that pushes while another one is draining returns at once, because the drainer checks
+//! the list again after it has released the role. No sender ever waits for the lock. (Flat
+//! combining: Hendler et al., SPAA 2010; here with a queue instead of one slot per thread.) A
+//! sender that finds no drainer need not push at all ([`Combiner::enter`]).
 //!
 //! ```
 //! # use weir_sync::{combine::Combiner, list::{Entry, Taken}};
@@ -13,8 +14,8 @@
 //! let mut own: Taken<_> = [1, 2].map(Entry::new).into_iter().collect();
 //! if combiner.enter() || combiner.push_all(own.by_ref()) {
 //!     loop {
-//!         let come = combiner.take_all().chain(std::mem::take(&mut own));
-//!         sum += come.map(Entry::into_inner).sum::<i32>();
+//!         let batch = combiner.take_all().chain(std::mem::take(&mut own));
+//!         sum += batch.map(Entry::into_inner).sum::<i32>();
 //!         if combiner.leave() {
 //!             break;
 //!         }
@@ -23,10 +24,11 @@
 //! assert_eq!(sum, 3);
 //! ```
 //!
-//! The right is one word: nobody, somebody, or somebody who was asked to look again ([`Combiner::ask`],
-//! for work that is not in the list: a timer, a change). A push is a compare-exchange of the list's head,
-//! a fence, and a load of that word; to leave is a store of it, a fence, and a load of the head. The
-//! two fences forbid that both sides miss each other. What one holder has written is seen by the next.
+//! The drainer's role is one word: idle, busy, or busy and asked to check again ([`Combiner::ask`],
+//! for work that is not in the list, such as a timer or a change). A push is a compare-exchange of
+//! the list's head, a full fence, and a load of that word. Leaving is a store to the word, a full
+//! fence, and a load of the head. The two fences ensure that at least one side sees the other. Each
+//! drainer sees all writes of the previous one.
 
 use crate::list::{Linked, LocklessList, Taken};
 use crate::primitive::atomic::{AtomicU32, Ordering};
@@ -38,47 +40,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Nobody is at work.
+/// No thread is draining.
 const IDLE: u32 = 0;
-/// Somebody is.
+/// A thread is draining.
 const BUSY: u32 = 1;
-/// Somebody is, and has to look again.
+/// A thread is draining and must check again before it leaves.
 const ASKED: u32 = 2;
 
-/// Elements taken at once that are worth another processor's cache lines.
-const FEW: u32 = 64;
-/// Rounds for which a sender waits awake: spins, then a yield. More yields would be more switches of threads,
-/// some 3 µs each, of senders that all find no room.
-const AWAKE: u32 = if cfg!(any(loom, miri)) { 1 } else { 8 };
-/// Between two that get up, while there are few.
+/// The batch size from which a transfer of cache lines between processors pays off.
+const SMALL_BATCH: u32 = 64;
+/// Rounds for which a sender waits without sleeping: it spins, then yields once. Further yields
+/// would only add context switches, some 3 µs each, between senders that all find the list full.
+const SPIN_ROUNDS: u32 = if cfg!(any(loom, miri)) { 1 } else { 8 };
+/// The sleep added for each sender that sleeps already.
 #[cfg(not(loom))]
 const STEP: Duration = Duration::from_millis(1);
-/// The longest sleep; and after as much no other is begun.
+/// The longest sleep. No new sleep begins after this much waiting.
 #[cfg(not(loom))]
 const LONGEST: Duration = Duration::from_millis(10);
-/// How long who leaves waits for another that is about to come, in pauses of the processor: some 0.5 to 1 µs.
+/// How long a leaving drainer waits for another push, in `pause` instructions: some 0.5 to 1 µs.
 const HANDOVER: u32 = if cfg!(any(loom, miri)) { 1 } else { 50 };
 
-/// See the module. What senders and the one at work write lies on one line.
+/// A lockless list and the right to drain it. See the module documentation. The words that senders
+/// and the drainer write share one cache line.
 #[repr(align(64))]
 pub struct Combiner<L: Linked> {
     list: LocklessList<L>,
-    right: AtomicU32,
-    /// Elements pushed while somebody was at work, since they were last taken; about right.
+    role: AtomicU32,
+    /// The approximate number of elements pushed since the last take while a drainer was active.
     waiting: AtomicU32,
-    /// Elements last taken; of the one at work.
+    /// The number of elements last taken. Written by the drainer only.
     taken: AtomicU32,
-    /// Senders that sleep until there is room.
+    /// The number of senders that sleep until there is room.
     #[cfg(not(loom))]
     asleep: AtomicU32,
 }
 
 impl<L: Linked> Combiner<L> {
-    /// Empty, and nobody at work.
+    /// Creates an empty list without a drainer.
     pub fn new() -> Self {
         Self {
             list: LocklessList::new(),
-            right: AtomicU32::new(IDLE),
+            role: AtomicU32::new(IDLE),
             waiting: AtomicU32::new(0),
             taken: AtomicU32::new(0),
             #[cfg(not(loom))]
@@ -86,11 +89,12 @@ impl<L: Linked> Combiner<L> {
         }
     }
 
-    /// Whether `count` more may wait where at most `most` do. Free while nobody is at work, as who pushes
-    /// then is; of those that push at the same moment some may be let in beyond `most`.
+    /// Returns true if `count` more elements may wait where at most `most` are allowed, and counts
+    /// them as waiting. Always returns true while there is no drainer, because the pushing thread
+    /// then becomes the drainer. Concurrent callers may together exceed `most`.
     #[inline]
     pub fn admit(&self, count: u32, most: u32) -> bool {
-        if self.right.load(Ordering::Relaxed) == IDLE {
+        if self.role.load(Ordering::Relaxed) == IDLE {
             return true;
         }
         let room = self.waiting.load(Ordering::Relaxed).saturating_add(count) <= most;
@@ -100,14 +104,16 @@ impl<L: Linked> Combiner<L> {
         room
     }
 
-    /// As [`admit`](Self::admit), of a thread that may wait for room: some 10 ms, at most 20.
+    /// Like [`admit`](Self::admit), but waits for room, usually for some 10 ms and for 20 ms at
+    /// most.
     ///
-    /// Where many send on few processors, those that wait awake only take the processor from the one at
-    /// work, and its cache lines. So they sleep, and get up one after the other. Nobody wakes them: that would
-    /// cost who is at work more than it gains, and no sleep can be missed.
+    /// With many senders on few processors, senders that spin only take the processor and the cache
+    /// lines from the drainer. So they sleep, and wake one after the other by their own timers. The
+    /// drainer does not wake them: a wakeup would cost it more than it gains, and without wakeups
+    /// none can be missed.
     pub fn admit_later(&self, count: u32, most: u32) -> bool {
         let mut wait = Backoff::new();
-        for _ in 0..AWAKE {
+        for _ in 0..SPIN_ROUNDS {
             if self.admit(count, most) {
                 return true;
             }
@@ -136,8 +142,8 @@ impl<L: Linked> Combiner<L> {
         self.admit(count, most)
     }
 
-    /// Adds all, in order and together. True: the caller is now the one at work, and has to take all
-    /// and then [`leave`](Self::leave).
+    /// Pushes all elements, in order and together. Returns true if the caller is now the drainer:
+    /// it must then call [`take_all`](Self::take_all) and [`leave`](Self::leave).
     #[inline]
     pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
         self.list.push_all(elements);
@@ -145,29 +151,30 @@ impl<L: Linked> Combiner<L> {
         self.enter()
     }
 
-    /// Comes with elements in hand. True: nobody is at work, and the caller now is: what
-    /// [`take_all`](Self::take_all) gives has come before its own, which need not be pushed.
+    /// Takes the drainer's role if it is free. Returns true if the caller is now the drainer. It
+    /// may then process its own elements without pushing them, after the older ones that
+    /// [`take_all`](Self::take_all) returns.
     #[inline]
     pub fn enter(&self) -> bool {
-        self.right.load(Ordering::Relaxed) == IDLE && self.begin()
+        self.role.load(Ordering::Relaxed) == IDLE && self.begin()
     }
 
     #[inline]
     fn begin(&self) -> bool {
-        self.right
+        self.role
             .compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// There may be work that is not in the list. True: the caller is now the one at work. False: who
-    /// is at work will look again.
+    /// Announces work that is not in the list. Returns true if the caller is now the drainer.
+    /// Returns false if there is a drainer, which will check again.
     pub fn ask(&self) -> bool {
         loop {
             if self.begin() {
                 return true;
             }
             let asked =
-                self.right
+                self.role
                     .compare_exchange(BUSY, ASKED, Ordering::Release, Ordering::Relaxed);
             match asked {
                 Err(IDLE) => {}
@@ -176,7 +183,7 @@ impl<L: Linked> Combiner<L> {
         }
     }
 
-    /// Takes all that has come, oldest first; by the one at work.
+    /// Takes all pushed elements, oldest first. Only the drainer may call it.
     #[inline]
     pub fn take_all(&self) -> Taken<L> {
         let taken = self.list.take_all();
@@ -187,55 +194,57 @@ impl<L: Linked> Combiner<L> {
         taken
     }
 
-    /// Whether something has come.
+    /// Returns true if the list has elements.
     #[cfg(test)]
     pub fn has_some(&self) -> bool {
         !self.list.is_empty()
     }
 
-    /// Gives the right back. False: something has come meanwhile, nobody has taken the right for it, and
-    /// the caller is at work still.
+    /// Gives up the drainer's role. Returns false if new work has arrived that no other thread has
+    /// taken over; the caller is then still the drainer.
     #[inline]
     pub fn leave(&self) -> bool {
         let idle = self
-            .right
+            .role
             .compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed);
         if idle.is_err() {
-            // Asked: what the asker has written is to be seen.
-            self.right.swap(BUSY, Ordering::Acquire);
+            // Acquires the writes of the thread that called `ask`.
+            self.role.swap(BUSY, Ordering::Acquire);
             return false;
         }
         full_fence();
-        self.list.is_empty() || !self.come_back()
+        self.list.is_empty() || !self.resume()
     }
 
-    /// Others push at this moment. Taken one by one, their elements would cost each side the transfer of
-    /// a line an element. So after few they have a moment to come again and to find the right free: who
-    /// takes it has at hand what it has pushed itself. In that moment the line is left to them: one look
-    /// at it would take it away.
+    /// Other threads are pushing right now. Draining their elements one by one would cost each side
+    /// a cache-line transfer per element. So after a small batch the drainer pauses before it
+    /// checks the list again: a sender that finds the role free in the meantime takes over, with
+    /// its own batch already in its cache. The drainer does not read the shared line during the
+    /// pause, because that would pull the line away from the senders.
     #[cold]
     #[inline(never)]
-    fn come_back(&self) -> bool {
-        if self.taken.load(Ordering::Relaxed) < FEW {
+    fn resume(&self) -> bool {
+        if self.taken.load(Ordering::Relaxed) < SMALL_BATCH {
             for _ in 0..HANDOVER {
                 core::hint::spin_loop();
             }
             if self.list.is_empty() {
-                // Somebody has taken the right since, and all.
+                // Another thread has become the drainer and emptied the list.
                 return false;
             }
         }
         self.begin()
     }
 
-    /// Gives the right back though something may have come; the caller sees to it that somebody asks for
-    /// it. False: somebody has asked already, and the caller is at work still.
+    /// Gives up the drainer's role even if elements remain; the caller must make sure that some
+    /// thread calls [`ask`](Self::ask) later. Returns false if a thread has called it already; the
+    /// caller is then still the drainer.
     pub fn abandon(&self) -> bool {
         let idle = self
-            .right
+            .role
             .compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed);
         if idle.is_err() {
-            self.right.swap(BUSY, Ordering::Acquire);
+            self.role.swap(BUSY, Ordering::Acquire);
         }
         idle.is_ok()
     }

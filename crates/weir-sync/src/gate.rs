@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A gate: lets threads in, any number at a time, until it is closed for good; who closes it waits for
-//! those inside.
+//! A gate that admits any number of threads at a time until it is closed for good. The closer waits
+//! for the threads inside.
 //!
-//! What Linux does with a `percpu_ref` that is killed. Those that come in count themselves, each on a line
-//! of its lane ([`lane`](crate::lane)), so that they do not meet. They count first and then look whether it is
-//! shut; who closes shuts first and then looks at the counts, with a full fence between on both sides: one
-//! of the two sees the other.
+//! This mirrors a killed `percpu_ref` in Linux. Each entering thread increments a counter on the
+//! cache line of its lane ([`lane`](crate::lane)), so that threads in different lanes do not
+//! contend. An entering thread increments first and checks `shut` second; the closer sets `shut`
+//! first and reads the counters second. Both sides issue a full fence in between, so at least one
+//! of them sees the other.
 
 use crate::lane::{LANES, lane};
 use crate::primitive::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::primitive::{Backoff, CachePadded, Mutex, full_fence};
 use std::sync::PoisonError;
 
-/// See the module.
+/// A gate that is closed once. See the module documentation.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// Somebody has closed it for good.
+    /// True once the gate has been closed for good.
     closed: Mutex<bool>,
-    /// Nobody comes in: it is closed, or about to be.
+    /// True if no thread may enter: the gate is closed or a close is in progress.
     shut: AtomicBool,
-    /// Threads inside, by lane.
+    /// The number of threads inside, per lane.
     inside: [CachePadded<AtomicU32>; LANES],
 }
 
-/// A thread that counts among those inside.
+/// Holds the count of a thread that is inside.
 struct Inside<'a>(&'a AtomicU32);
 
 impl Drop for Inside<'_> {
@@ -33,12 +34,13 @@ impl Drop for Inside<'_> {
 }
 
 impl Gate {
-    /// Runs `inside`; `None` without it if the gate is closed, or somebody looks just now whether to close
-    /// it. Must not close the gate inside.
+    /// Runs `inside` and returns its result. Returns `None` without running it if the gate is
+    /// closed or a [`close_if`](Self::close_if) is in progress. `inside` must not close the gate.
     #[inline]
     pub fn pass<R>(&self, inside: impl FnOnce() -> R) -> Option<R> {
         if self.shut.load(Ordering::Relaxed) {
-            // Nobody is kept waiting by who comes in vain.
+            // This path does not touch the counters, so a rejected thread does not delay the
+            // closer.
             return None;
         }
         let count = &*self.inside[lane() % LANES];
@@ -48,8 +50,9 @@ impl Gate {
         (!self.shut.load(Ordering::Acquire)).then(inside)
     }
 
-    /// Closes the gate if `condition` holds once nobody is inside; answers whether it does. A gate that is
-    /// closed already is the business of who closed it: `false`.
+    /// Waits until no thread is inside and closes the gate if `condition` then holds. Returns true
+    /// if this call closed it. Returns false without evaluating `condition` if it was closed
+    /// before.
     pub fn close_if(&self, condition: impl FnOnce() -> bool) -> bool {
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {
@@ -79,15 +82,16 @@ mod loom_models {
     use crate::primitive::Arc;
     use loom::cell::UnsafeCell;
 
-    /// Who is inside and who closes never work at the same time, and what was done inside is seen.
+    /// The closer and a thread inside never run at the same time, and the closer sees what was done
+    /// inside.
     #[test]
-    fn nobody_is_inside_when_it_closes() {
+    fn no_thread_is_inside_at_close() {
         check(3, || {
             let gate = Arc::new((Gate::default(), UnsafeCell::new(0)));
             let other = {
                 let gate = gate.clone();
                 loom::thread::spawn(move || {
-                    // SAFETY: loom tells of two at a time.
+                    // SAFETY: loom reports concurrent access.
                     gate.0.pass(|| gate.1.with_mut(|n| unsafe { *n += 1 }))
                 })
             };
@@ -104,9 +108,9 @@ mod loom_models {
         });
     }
 
-    /// A gate that was not closed after all lets in again, and who closes it then sees all.
+    /// A gate whose close was abandoned admits threads again, and a later closer sees their work.
     #[test]
-    fn it_opens_again() {
+    fn an_abandoned_close_reopens_the_gate() {
         check(2, || {
             let gate = Arc::new((Gate::default(), AtomicU32::new(0)));
             let other = {
@@ -130,31 +134,31 @@ mod tests {
     use super::*;
     use crate::lane::Lanes;
 
-    /// Four threads put numbers in while one closes again and again, for good once enough are there: no
-    /// number comes after that, and none is lost.
+    /// Four threads count up while another tries to close repeatedly, and closes for good once the
+    /// count is high enough. Nothing is counted after that, and no count is lost.
     #[test]
-    fn stress_nothing_comes_after_it_is_closed() {
+    fn stress_nothing_enters_after_close() {
         let rounds = if cfg!(miri) { 2 } else { 200 };
         let lanes = Lanes::default();
         for _ in 0..rounds {
-            let (gate, there) = (Gate::default(), AtomicU32::new(0));
-            let come = || {
+            let (gate, total) = (Gate::default(), AtomicU32::new(0));
+            let worker = || {
                 let _lane = lanes.enter();
                 let mut done = 0;
                 for _ in 0..1000 {
-                    let inside = gate.pass(|| there.fetch_add(1, Ordering::Relaxed));
+                    let inside = gate.pass(|| total.fetch_add(1, Ordering::Relaxed));
                     done += u32::from(inside.is_some());
                 }
                 done
             };
             let mut at_close = None;
-            let come = std::thread::scope(|scope| {
-                let all: Vec<_> = (0..4).map(|_| scope.spawn(come)).collect();
+            let counted = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(worker)).collect();
                 while !all.iter().all(|thread| thread.is_finished()) {
                     let enough = || {
-                        let there = there.load(Ordering::Relaxed);
-                        at_close = Some(there);
-                        there > 500
+                        let total = total.load(Ordering::Relaxed);
+                        at_close = Some(total);
+                        total > 500
                     };
                     if gate.close_if(enough) {
                         break;
@@ -163,14 +167,14 @@ mod tests {
                 }
                 all.into_iter().map(|thread| thread.join().unwrap()).sum()
             });
-            assert_eq!(there.load(Ordering::Relaxed), come);
-            assert_eq!(at_close.unwrap_or(come), come);
+            assert_eq!(total.load(Ordering::Relaxed), counted);
+            assert_eq!(at_close.unwrap_or(counted), counted);
         }
     }
 
-    /// Threads come and go in lanes of their own; who closes finds nobody inside.
+    /// Threads enter and leave in lanes of their own; the closer finds no thread inside.
     #[test]
-    fn stress_who_closes_is_alone() {
+    fn stress_closer_is_alone() {
         let (gate, lanes) = (Gate::default(), Lanes::default());
         let (inside, passed, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_closed_once() {
+    fn only_the_first_close_succeeds() {
         let gate = Gate::default();
         assert!(!gate.close_if(|| false));
         assert_eq!(gate.pass(|| 7), Some(7));

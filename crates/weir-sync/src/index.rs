@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Allocates numbers: any free one, the next one in a range, or a given one. Without locks.
+//! A lock-free allocator of numbers: the lowest free one, the lowest free one in a range, or a
+//! given one.
 //!
-//! Linux keeps the indices of actions, filters and devices in an IDR under a lock, which is what many
-//! parallel insertions end up waiting for. Here a number is a bit in a bitmap; taking and freeing one
-//! are an atomic instruction each, on one word of 64 numbers.
+//! Linux keeps the indices of actions, filters and devices in an IDR under a lock, and parallel
+//! insertions end up waiting for that lock. Here each number is a bit in a bitmap. Allocating or
+//! freeing a number is one atomic instruction on a word of 64 numbers.
 //!
-//! - [`IndexAllocator::allocate`] takes the lowest free number, as `idr_alloc_u32` does: from one thread
-//!   the sequence is exactly Linux's. A thread that loses the race for a bit goes on in the next word,
-//!   so that parallel callers spread out and get about the lowest. One in a lane of its own
-//!   ([`lane`](crate::lane)) begins as many lines further on.
-//! - [`IndexAllocator::allocate_in`] takes the lowest free one of a range; ranges give Linux's cyclic
-//!   allocation (of interface indices) too.
-//! - [`IndexAllocator::reserve`] takes a given one, [`IndexAllocator::free`] gives one back.
-//! - [`IndexAllocator::next`] walks over those taken, upwards: the order of Linux's dumps.
+//! - [`IndexAllocator::allocate`] takes the lowest free number, as `idr_alloc_u32` does; a single
+//!   thread gets exactly Linux's sequence. A thread that loses the race for a bit continues in the
+//!   next word, so parallel callers spread out and get roughly the lowest numbers. A thread in lane
+//!   `n` ([`lane`](crate::lane)) skips `n` cache lines first.
+//! - [`IndexAllocator::allocate_in`] takes the lowest free number in a range. Ranges also implement
+//!   Linux's cyclic allocation of interface indices.
+//! - [`IndexAllocator::reserve`] takes a given number; [`IndexAllocator::free`] frees one.
+//! - [`IndexAllocator::next`] iterates over the allocated numbers in ascending order, the order of
+//!   Linux's dumps.
 //!
-//! Any thread, any context; nothing waits. Ordering: taking a number acquires what its last freeing
-//! released, so data kept beside it may be reused.
+//! Any thread may call these in any context; none of them waits. Ordering: allocating a number
+//! acquires what its last freeing released, so data kept under the number may be reused.
 //!
-//! Memory: nothing before the first use; then 576 bytes for each 4,096 numbers of which one was ever
-//! taken (kept until the allocator is dropped), and two tables of 8 KiB once a number above 4,095 is.
+//! Memory: none before the first use; then 576 bytes for each group of 4,096 numbers of which at
+//! least one was ever allocated, and two tables of 8 KiB once a number above 4,095 is. All of it is
+//! kept until the allocator is dropped.
 #![allow(unsafe_code)] // lazily made nodes behind atomic pointers
 
 use crate::lane::lane;
@@ -27,26 +30,29 @@ use core::fmt;
 use core::ops::RangeInclusive;
 use core::ptr::null_mut;
 
-/// Words of a leaf, and bits of a word.
+/// Words in a leaf, and bits in a word.
 const WORDS: usize = 64;
-/// Numbers of a leaf, as a power of two.
+/// Numbers in a leaf, as a power of two.
 const LEAF_BITS: u32 = 12;
-/// Children of an inner node, as a power of two: two levels of them make up 32 bits with the leaves.
+/// Children of an inner node, as a power of two. Two levels of inner nodes and the leaves make up
+/// 32 bits.
 const NODE_BITS: u32 = 10;
 
-/// Words of a line.
+/// Words in a cache line.
 const LINE: u32 = 8;
 
-/// 4,096 numbers: a bit is set while its number is taken (or outside the allocator's range).
+/// A leaf of 4,096 numbers. A bit is set while its number is allocated or outside the allocator's
+/// range.
 #[repr(align(64))]
 struct Leaf {
     words: [AtomicU64; WORDS],
-    /// A bit is set if the word is full. May be clear for a full word while its last bit is taken, is
-    /// never left set for one that is not.
+    /// One bit for each word, set if the word is full. A bit may be clear while the last bit of a
+    /// full word is being taken; it never stays set for a word that is not full.
     full: AtomicU64,
 }
 
-/// Bits of the lowest lines that have one, but for the first `lane` of them: those of the last line at least.
+/// Masks off the bits of the lowest `lane` cache lines that have any, but keeps at least the bits
+/// of the last such line.
 fn beyond(mut bits: u64, lane: usize) -> u64 {
     for _ in 0..lane {
         let line = bits.trailing_zeros() / LINE;
@@ -59,7 +65,7 @@ fn beyond(mut bits: u64, lane: usize) -> u64 {
     bits
 }
 
-/// Bits `first..=last` of a word.
+/// Returns a mask of the bits `first..=last` of a word.
 fn span(first: u32, last: u32) -> u64 {
     (u64::MAX << first) & (u64::MAX >> (63 - last))
 }
@@ -85,8 +91,9 @@ impl Leaf {
         leaf
     }
 
-    /// Sets the word's bit in `full` if it is. Free clears the word, then the bit; this sets the bit,
-    /// then looks at the word again: in the one order of all these, one of the two comes last.
+    /// Sets the word's bit in `full` if the word is full. `free` clears a bit in the word and then
+    /// the bit in `full`; this function sets the bit in `full` and then checks the word again. All
+    /// of these are sequentially consistent, so whichever runs last sees the other.
     fn note_full(&self, word: usize) {
         if self.words[word].load(SeqCst) == u64::MAX {
             self.full.fetch_or(1 << word, SeqCst);
@@ -100,7 +107,7 @@ impl Leaf {
         self.full.load(SeqCst) == u64::MAX
     }
 
-    /// Takes `bit`; false if it is taken.
+    /// Takes `bit`. Returns false if it is taken already.
     fn set(&self, bit: u32) -> bool {
         let (word, bit) = ((bit / 64) as usize, 1 << (bit % 64));
         let before = self.words[word].fetch_or(bit, SeqCst);
@@ -110,8 +117,8 @@ impl Leaf {
         before & bit == 0
     }
 
-    /// Takes the lowest free bit of `first..=last`, or about the lowest if others are at it too: who
-    /// loses the race for a bit goes on in the next word.
+    /// Takes the lowest free bit in `first..=last`, or roughly the lowest under contention: after
+    /// losing the race for a bit it continues in the next word.
     fn claim(&self, first: u32, last: u32) -> Option<u32> {
         loop {
             let mut lost = false;
@@ -149,7 +156,7 @@ impl Leaf {
         self.words[(bit / 64) as usize].load(SeqCst) & 1 << (bit % 64) != 0
     }
 
-    /// The first bit set from `first` on.
+    /// Returns the first set bit at or after `first`.
     fn next(&self, first: u32) -> Option<u32> {
         (first / 64..WORDS as u32).find_map(|word| {
             let low = if word == first / 64 { first % 64 } else { 0 };
@@ -161,7 +168,7 @@ impl Leaf {
 
 type Children<T> = [AtomicPtr<T>; 1 << NODE_BITS];
 
-/// An inner node: children made on first use, kept until the drop.
+/// An inner node. Its children are allocated on first use and kept until the drop.
 struct Node<T>(Box<Children<T>>);
 
 impl<T> Node<T> {
@@ -184,7 +191,7 @@ impl<T> Drop for Node<T> {
 }
 
 fn child<T>(slot: &AtomicPtr<T>) -> Option<&T> {
-    // SAFETY: children stay until the drop of what holds the slot.
+    // SAFETY: a child stays allocated until the owner of the slot is dropped.
     unsafe { slot.load(SeqCst).as_ref() }
 }
 
@@ -196,41 +203,42 @@ fn child_or_new<T>(slot: &AtomicPtr<T>, make: impl FnOnce() -> T) -> &T {
     let seen = match slot.compare_exchange(null_mut(), fresh, SeqCst, SeqCst) {
         Ok(_) => fresh,
         Err(winner) => {
-            // SAFETY: nobody saw it.
+            // SAFETY: `fresh` was never published.
             drop(unsafe { Box::from_raw(fresh) });
             winner
         }
     };
-    // SAFETY: as in `child`; not null either way.
+    // SAFETY: as in `child`; the pointer is not null in either case.
     unsafe { &*seen }
 }
 
 fn free_child<T>(slot: &AtomicPtr<T>) {
     let child = slot.load(SeqCst);
     if !child.is_null() {
-        // SAFETY: made by `child_or_new`; called from drops only.
+        // SAFETY: the child was allocated by `child_or_new`; this is called from drops only.
         drop(unsafe { Box::from_raw(child) });
     }
 }
 
-/// See the module.
+/// A lock-free allocator of numbers. See the module documentation.
 pub struct IndexAllocator {
     range: RangeInclusive<u32>,
-    /// No leaf below this one has a free number.
+    /// The first leaf that may have a free number. All leaves below it are full.
     hint: AtomicU32,
-    /// The leaf of numbers below 4,096.
+    /// The leaf of the numbers below 4,096.
     first: AtomicPtr<Leaf>,
-    /// The others.
+    /// All other leaves.
     rest: AtomicPtr<Node<Node<Leaf>>>,
 }
 
-/// The leaf of a number, and its bit there.
+/// Returns the leaf of a number and its bit in that leaf.
 fn place(index: u32) -> (u32, u32) {
     (index >> LEAF_BITS, index & ((1 << LEAF_BITS) - 1))
 }
 
 impl IndexAllocator {
-    /// An allocator of the numbers in `range`; an empty one never has any. Allocates nothing.
+    /// Creates an allocator of the numbers in `range`, without allocating memory. With an empty
+    /// range every allocation fails.
     pub fn new(range: RangeInclusive<u32>) -> Self {
         Self {
             hint: AtomicU32::new(place(*range.start()).0),
@@ -259,7 +267,7 @@ impl IndexAllocator {
         child_or_new(&node.0[low as usize], make)
     }
 
-    /// Takes the lowest free number. `None`: all are taken.
+    /// Allocates the lowest free number. Returns `None` if all are taken.
     pub fn allocate(&self) -> Option<u32> {
         loop {
             let hint = self.hint.load(SeqCst);
@@ -275,8 +283,9 @@ impl IndexAllocator {
         }
     }
 
-    /// A leaf that `hint` points to is full: look at the next from now on. Whoever freed one of its
-    /// numbers meanwhile lowered the hint before we raised it, or sees to it after: so look again.
+    /// Raises `hint` past a full leaf. A concurrent `free` in this leaf may lower the hint before
+    /// it is raised here, so this checks the leaf again afterwards; a `free` that comes later
+    /// lowers the hint itself.
     fn pass(&self, hint: u32, leaf: &Leaf) {
         let _ = self.hint.compare_exchange(hint, hint + 1, SeqCst, SeqCst);
         if !leaf.is_full() {
@@ -284,7 +293,7 @@ impl IndexAllocator {
         }
     }
 
-    /// Takes the lowest free number of `range`. `None`: none is free there.
+    /// Allocates the lowest free number in `range`. Returns `None` if none is free.
     ///
     /// Cyclic allocation is `allocate_in(last + 1..=max)`, then `allocate_in(min..=last)`.
     pub fn allocate_in(&self, range: RangeInclusive<u32>) -> Option<u32> {
@@ -309,16 +318,16 @@ impl IndexAllocator {
         })
     }
 
-    /// Takes `index`; false if it is taken already or out of range.
+    /// Allocates `index`. Returns false if it is taken or out of range.
     pub fn reserve(&self, index: u32) -> bool {
         let (leaf, bit) = place(index);
         self.range.contains(&index) && self.leaf_or_new(leaf).set(bit)
     }
 
-    /// Gives `index` back; false if it was not taken.
+    /// Frees `index`. Returns false if it was not taken.
     ///
-    /// Data kept under the number that readers may still look up must be unlinked before; if it must
-    /// not be reused within the grace period, free it in a callback of [`crate::rcu`].
+    /// Unlink data that readers can find under the number before freeing it. If the number must not
+    /// be reused within the grace period, free it in a callback of [`crate::rcu`].
     pub fn free(&self, index: u32) -> bool {
         let (leaf, bit) = place(index);
         let freed =
@@ -329,13 +338,13 @@ impl IndexAllocator {
         freed
     }
 
-    /// Is `index` taken?
+    /// Returns true if `index` is taken.
     pub fn is_taken(&self, index: u32) -> bool {
         let (leaf, bit) = place(index);
         self.range.contains(&index) && self.leaf(leaf).is_some_and(|leaf| leaf.is_set(bit))
     }
 
-    /// The lowest number taken that is `from` or above.
+    /// Returns the lowest taken number at or above `from`.
     pub fn next(&self, from: u32) -> Option<u32> {
         let from = from.max(*self.range.start());
         let (first_leaf, first_bit) = place(from);
@@ -353,7 +362,7 @@ impl IndexAllocator {
                 None if leaf != 0 => {
                     let root = child(&self.rest)?;
                     if child(&root.0[(leaf >> NODE_BITS) as usize]).is_none() {
-                        // None of the leaves of that node exists.
+                        // That node does not exist, so none of its leaves does.
                         leaf |= (1 << NODE_BITS) - 1;
                     }
                 }
@@ -364,7 +373,8 @@ impl IndexAllocator {
         None
     }
 
-    /// The numbers taken, upwards. Those taken or freed meanwhile may or may not be seen.
+    /// Iterates over the taken numbers in ascending order. Numbers taken or freed during the
+    /// iteration may or may not be returned.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let after = |index: &u32| index.checked_add(1).and_then(|from| self.next(from));
         core::iter::successors(self.next(0), after)
@@ -390,7 +400,7 @@ mod loom_models {
     use crate::models::check;
     use crate::primitive::Arc;
 
-    /// As below, of a part of the range.
+    /// Like the test below, but with a part of the range.
     #[test]
     fn a_number_freed_in_a_range_is_found_again() {
         check(3, || {
@@ -409,7 +419,7 @@ mod loom_models {
     }
 
     #[test]
-    fn nobody_gets_anothers_number() {
+    fn no_number_is_given_twice() {
         check(2, || {
             let indices = Arc::new(IndexAllocator::new(1..=100));
             let first = indices.allocate();
@@ -423,7 +433,7 @@ mod loom_models {
         });
     }
 
-    /// The last number is freed while another thread finds the leaf full and raises the hint.
+    /// One thread frees the last number while another finds the leaf full and raises the hint.
     #[test]
     fn a_freed_number_is_found_again() {
         check(3, || {

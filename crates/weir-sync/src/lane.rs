@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lanes: threads at work beside each other write to different lines where they may choose.
+//! Lanes spread concurrent threads over separate cache lines.
 //!
-//! A thread that begins a run of requests takes the lowest lane nobody is in ([`Lanes::enter`]) and
-//! leaves it at the end. What is kept several times over, or may be taken from several places, is then
-//! that of the thread's lane ([`lane`]). A thread that is alone, and one that never entered, is in lane 0:
-//! what it does is the same every time.
+//! A thread that begins a run of requests takes the lowest free lane ([`Lanes::enter`]) and leaves
+//! it at the end. Data that exists once per lane, or that can be taken from several places, is then
+//! picked by the thread's lane ([`lane`]). A single thread, or one that never entered, is in lane
+//! 0, so its behaviour is reproducible.
 
 use crate::primitive::atomic::{AtomicU32, Ordering::Relaxed};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Lanes there are; threads beyond share lane 0.
+/// The number of lanes. Further threads share lane 0.
 pub const LANES: usize = 4;
 
 thread_local! {
     static LANE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The lane this thread is in.
+/// Returns the lane of the calling thread.
 #[inline]
 pub fn lane() -> usize {
     LANE.get()
 }
 
-/// Which lanes are taken, a bit each. Nothing is ordered by it: it only keeps threads apart.
+/// One bit for each occupied lane. The bits order no memory accesses; they only keep threads apart.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Lanes(AtomicU32);
 
 impl Lanes {
-    /// Puts this thread into the lowest free lane until what is answered is dropped.
+    /// Puts the calling thread into the lowest free lane until the returned guard is dropped.
     pub fn enter(&self) -> Entered<'_> {
         let free = |taken: u32| (!taken).trailing_zeros();
         let next = |taken: u32| (free(taken) < LANES as u32).then(|| taken | 1 << free(taken));
@@ -44,15 +44,15 @@ impl Lanes {
     }
 }
 
-/// This thread is in a lane.
+/// Keeps the calling thread in a lane.
 #[derive(Debug)]
 #[must_use]
 pub struct Entered<'a> {
     lanes: &'a Lanes,
-    /// 0 for one that is shared.
+    /// The lane's bit, or 0 for a shared lane.
     bit: u32,
     before: usize,
-    /// It belongs to the thread.
+    /// Keeps the guard on its thread: makes it neither `Send` nor `Sync`.
     here: PhantomData<*const ()>,
 }
 

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Concurrency building blocks of the stack: nothing in here knows of networking.
+//! Concurrency primitives for the stack. The crate knows nothing about networking.
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`primitive`] | the one door to atomics, cells and threads: std's, or loom's under `cfg(loom)` |
-//! | [`bits`] | the bits of a word, one by one |
-//! | [`combine`] | a list, and one of its producers at a time at work for all |
+//! | [`primitive`] | the only source of atomics, cells and threads: std's, or loom's under `cfg(loom)` |
+//! | [`bits`] | iteration over the set bits of a word |
+//! | [`combine`] | flat combining: a list of work, drained by one of its producers at a time |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
-//! | [`gate`] | lets threads in until it is closed for good |
-//! | [`hash`] | a hash table with lock-free readers under a guard |
-//! | [`index`] | numbers: allocate any, reserve one, free; a bitmap without locks |
-//! | [`lane`] | threads at work beside each other write to different lines |
-//! | [`list`] | many producers add, one consumer takes all, in order; no locks |
-//! | [`percpu`] | which stack CPU a thread is; data and counters per CPU, made on first use |
-//! | [`sieve`] | a filter in front of a set: most keys that are not in it are told so without a look |
-//! | [`slab`] | memory for objects of one type, taken and given back in bulk |
-//! | [`spin`] | a spinlock that counts how often it was taken, contended, and waited for |
+//! | [`gate`] | admits threads until it is closed for good |
+//! | [`hash`] | a hash table whose readers take no lock, only a guard |
+//! | [`index`] | a lock-free bitmap allocator of numbers: allocate any, reserve one, free |
+//! | [`lane`] | spreads concurrent threads over separate cache lines |
+//! | [`list`] | a lockless list: many producers push, one consumer takes everything, in order |
+//! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
+//! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
+//! | [`slab`] | an allocator for objects of one type, with bulk operations |
+//! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
 //!
-//! Nothing is process-global: domains, tables and allocators belong to who made them. Nothing reads
-//! the wall clock or draws random numbers; a program that uses these from one thread is deterministic.
+//! The crate has no process-global state: each domain, table and allocator belongs to its creator.
+//! Nothing reads the wall clock or draws random numbers, so a single-threaded program that uses
+//! these types is deterministic.
 //!
-//! Lock order inside the crate: no lock is held while another one is taken (but a slab's magazine, then
-//! its depot), and none while a callback or the destructor of a user's value runs.
+//! Lock order inside the crate: no code takes a second lock while it holds one, except that a slab
+//! takes its depot's lock under a magazine's. No lock is held while a callback or the destructor of
+//! a user's value runs.
 #![deny(unsafe_code)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -44,7 +46,8 @@ pub mod sieve;
 pub mod slab;
 pub mod spin;
 
-/// Cases for a property test: fewer where each takes long (sanitizers set `WEIR_TEST_SHORT`).
+/// Returns the number of cases for a property test: `many`, or an eighth of it under the sanitizers
+/// (`WEIR_TEST_SHORT`).
 #[cfg(all(test, not(loom)))]
 fn cases(many: u32) -> proptest::prelude::ProptestConfig {
     let cases = if std::env::var_os("WEIR_TEST_SHORT").is_some() {
@@ -52,7 +55,7 @@ fn cases(many: u32) -> proptest::prelude::ProptestConfig {
     } else {
         many
     };
-    // `PROPTEST_CASES` has the last word.
+    // `PROPTEST_CASES` overrides both.
     proptest::test_runner::contextualize_config(proptest::prelude::ProptestConfig::with_cases(
         cases,
     ))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A list that many producers add to and a consumer takes as a whole, in order. No locks.
+//! A lockless list: many producers push, and a consumer takes everything at once, in order.
 //!
-//! Linux's `llist`, as its transmit path uses it in front of a qdisc's lock: who finds the list empty
-//! becomes the consumer, takes the lock, then takes all that has come meanwhile; everybody else adds
-//! and goes. So a contended lock is taken once for many packets, and producers do not wait.
+//! This is Linux's `llist` as the transmit path uses it in front of a qdisc's lock: the producer
+//! that finds the list empty becomes the consumer, takes the lock, and then takes everything that
+//! has been pushed meanwhile. All other producers push and return. So a contended lock is taken
+//! once for many packets, and producers do not wait.
 //!
 //! ```
 //! # use weir_sync::{list::{Entry, LocklessList}, spin::SpinLock};
@@ -15,13 +16,14 @@
 //! assert_eq!(*qdisc.lock(), ["packet"]);
 //! ```
 //!
-//! Elements carry their link themselves ([`Linked`]), so nothing is allocated; [`Entry`] is a boxed
-//! element for whatever has no link. A producer exchanges the head, one atomic instruction for one
-//! element or a whole batch; the consumer takes the head and reverses the chain. The list is never
-//! popped one by one, so there is no ABA problem and no reclamation.
+//! The list is intrusive: elements contain their link ([`Linked`]), so it allocates nothing.
+//! [`Entry`] is a boxed element for values without a link. A producer exchanges the head, in one
+//! atomic instruction for one element or for a whole batch. The consumer takes the head and
+//! reverses the chain. Elements are never popped one by one, so there is no ABA problem and no need
+//! for reclamation.
 //!
-//! Any thread may do either at any time. Ordering: taking acquires what adding released. Elements come
-//! out in the order in which they were added; those of a batch stay together.
+//! Any thread may push or take at any time. Ordering: a take acquires what the pushes released.
+//! Elements come out in the order in which they were pushed; those of a batch stay together.
 #![allow(unsafe_code)] // an intrusive list of raw nodes
 
 use crate::primitive::atomic::{AtomicPtr, Ordering};
@@ -30,11 +32,11 @@ use core::iter::empty;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
-/// The link in an element: only the list touches it, and only while the element is in one.
+/// The link in an element. Only the list accesses it, and only while the element is in a list.
 pub struct Link<N>(AtomicPtr<N>);
 
 impl<N> Link<N> {
-    /// A link of an element in no list.
+    /// Creates a link for an element that is in no list.
     pub fn new() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
@@ -52,42 +54,44 @@ impl<N> fmt::Debug for Link<N> {
     }
 }
 
-/// An owning handle whose object has a [`Link`] in it.
+/// An owning handle of an object that contains a [`Link`].
 ///
 /// # Safety
-/// `into_node` gives up ownership of a node that stays where it is, valid and unaliased, until
-/// `from_node` takes it back; `link` returns the same link for a node every time, and no other node's.
+/// `into_node` gives up ownership of a node, which stays valid, unaliased and in place until
+/// `from_node` takes it back. `link` returns the same link for a node every time, and a different
+/// one for each node.
 pub unsafe trait Linked: Sized {
     /// The object in the list.
     type Node;
 
-    /// Gives the object up.
+    /// Gives up ownership of the object.
     fn into_node(self) -> NonNull<Self::Node>;
 
-    /// Takes the object back.
+    /// Takes back ownership of the object.
     ///
     /// # Safety
-    /// `node` came from `into_node`, and this is the only call for it.
+    /// `node` came from `into_node`, and this is called once for it.
     unsafe fn from_node(node: NonNull<Self::Node>) -> Self;
 
-    /// The link of an object.
+    /// Returns the link of an object.
     ///
     /// # Safety
     /// `node` came from `into_node` and has not been taken back.
     unsafe fn link<'a>(node: NonNull<Self::Node>) -> &'a Link<Self::Node>;
 
-    /// Notes with the node that the consumer comes to first where others of its batch lie, in the order in which it
-    /// comes to them, so that it can ask for the memory of all at once: a chain tells of the next node only. Called
-    /// for every node of a batch, of most with no others. Nothing by default.
+    /// Records the addresses of other nodes of a batch in the node that the consumer reaches first,
+    /// in the order in which the consumer reaches them. The consumer can then prefetch them all at
+    /// once; the chain itself reveals only the next node. Called for every node of a batch, for
+    /// most of them with an empty list. Does nothing by default.
     ///
     /// # Safety
-    /// As for `link`; and nobody else knows the node yet.
+    /// As for `link`; also, no other thread has access to the node yet.
     #[inline]
     unsafe fn note(node: NonNull<Self::Node>, others: impl Iterator<Item = NonNull<Self::Node>>) {
         let _ = (node, others);
     }
 
-    /// Asks for the memory of a node, and for that of its notes.
+    /// Prefetches a node and the addresses recorded in it.
     ///
     /// # Safety
     /// As for `link`.
@@ -96,7 +100,7 @@ pub unsafe trait Linked: Sized {
         let _ = node;
     }
 
-    /// Asks for the memory of the nodes that a node notes.
+    /// Prefetches the nodes whose addresses a node has recorded.
     ///
     /// # Safety
     /// As for `link`.
@@ -106,23 +110,23 @@ pub unsafe trait Linked: Sized {
     }
 }
 
-/// Others that a node notes at most.
+/// The maximum number of other nodes recorded in a node.
 pub const NOTED: usize = 31;
 
-/// See the module.
+/// A lockless list. See the module documentation.
 pub struct LocklessList<L: Linked> {
-    /// The newest; each links to the one added before it.
+    /// The newest element. Each element links to the one pushed before it.
     head: AtomicPtr<L::Node>,
     owns: PhantomData<L>,
 }
 
-// SAFETY: elements only move through the list, from thread to thread.
+// SAFETY: the list only moves elements from thread to thread.
 unsafe impl<L: Linked + Send> Sync for LocklessList<L> {}
-// SAFETY: it owns its elements.
+// SAFETY: the list owns its elements.
 unsafe impl<L: Linked + Send> Send for LocklessList<L> {}
 
 fn set_next<L: Linked>(node: NonNull<L::Node>, next: *mut L::Node) {
-    // SAFETY: called for nodes between `into_node` and `from_node` only.
+    // SAFETY: called only for nodes between `into_node` and `from_node`.
     unsafe { L::link(node) }.0.store(next, Ordering::Relaxed);
 }
 
@@ -132,7 +136,7 @@ fn next<L: Linked>(node: NonNull<L::Node>) -> *mut L::Node {
 }
 
 impl<L: Linked> LocklessList<L> {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self {
             head: AtomicPtr::new(null_mut()),
@@ -140,16 +144,17 @@ impl<L: Linked> LocklessList<L> {
         }
     }
 
-    /// Adds one. True if the list was empty: then it is on the caller to see that it is taken.
+    /// Pushes one element. Returns true if the list was empty: the caller must then see to it that
+    /// the list is drained.
     pub fn push(&self, element: L) -> bool {
         let node = element.into_node();
-        // SAFETY: the node has been given up just now.
+        // SAFETY: the node was given up just now.
         unsafe { L::note(node, empty()) };
         self.splice(node, node)
     }
 
-    /// Adds all, in order, with one atomic instruction, so that they stay together. True if there were
-    /// any and the list was empty.
+    /// Pushes all elements, in order and together, with one atomic instruction. Returns true if
+    /// there were any and the list was empty.
     pub fn push_all(&self, elements: impl IntoIterator<Item = L>) -> bool {
         let mut nodes = elements.into_iter().map(L::into_node);
         let Some(oldest) = nodes.next() else {
@@ -158,13 +163,13 @@ impl<L: Linked> LocklessList<L> {
         let (mut newest, mut count) = (oldest, 1);
         let mut recent = [oldest; NOTED + 1];
         for node in nodes {
-            // SAFETY: the nodes have been given up just now, and only this call knows them.
+            // SAFETY: the nodes were given up just now, and only this call has access to them.
             unsafe { L::note(newest, empty()) };
             set_next::<L>(node, newest.as_ptr());
             recent[count % recent.len()] = node;
             (newest, count) = (node, count + 1);
         }
-        // The walk begins with the newest.
+        // The consumer walks the chain from the newest element.
         let first = count.saturating_sub(recent.len());
         let others = (first..count - 1).rev().map(|at| recent[at % recent.len()]);
         // SAFETY: as above.
@@ -189,12 +194,12 @@ impl<L: Linked> LocklessList<L> {
         }
     }
 
-    /// Is it empty? The answer may be old when it arrives.
+    /// Returns true if the list is empty. Another thread may push at any time.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Takes all, oldest first. From here on the list is empty, and the next producer is told so.
+    /// Takes all elements, oldest first. The list is then empty, and the next `push` returns true.
     pub fn take_all(&self) -> Taken<L> {
         if self.is_empty() {
             return Taken::default();
@@ -207,7 +212,7 @@ impl<L: Linked> LocklessList<L> {
         let (mut node, mut oldest, mut len) = (newest, None, 0);
         while let Some(this) = node {
             len += 1;
-            // SAFETY: the chain is this call's, and none of it has been taken back yet.
+            // SAFETY: this call owns the chain, and no node of it has been taken back yet.
             unsafe { L::prefetch_noted(this) };
             node = NonNull::new(next::<L>(this));
             set_next::<L>(this, oldest.map_or(null_mut(), NonNull::as_ptr));
@@ -242,10 +247,10 @@ impl<L: Linked> fmt::Debug for LocklessList<L> {
     }
 }
 
-/// What was taken from a list, oldest first. Dropping it drops the rest.
+/// The elements taken from a list, oldest first. Dropping it drops the elements that are left.
 pub struct Taken<L: Linked> {
     oldest: Option<NonNull<L::Node>>,
-    /// The last of them, while there are any.
+    /// The newest element, while there are any.
     newest: Option<NonNull<L::Node>>,
     len: u32,
     owns: PhantomData<L>,
@@ -255,17 +260,17 @@ pub struct Taken<L: Linked> {
 unsafe impl<L: Linked + Send> Send for Taken<L> {}
 
 impl<L: Linked> Taken<L> {
-    /// Elements left.
+    /// Returns the number of elements left.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no element is left.
     pub fn is_empty(&self) -> bool {
         self.oldest.is_none()
     }
 
-    /// Puts others behind these.
+    /// Appends the elements of `others`.
     #[inline]
     pub fn append(&mut self, mut others: Self) {
         let Some(first) = others.oldest.take() else {
@@ -280,7 +285,7 @@ impl<L: Linked> Taken<L> {
     }
 }
 
-/// Elements that have been in no list, in order.
+/// Chains elements that have been in no list, in order.
 impl<L: Linked> FromIterator<L> for Taken<L> {
     #[inline]
     fn from_iter<I: IntoIterator<Item = L>>(elements: I) -> Self {
@@ -318,7 +323,7 @@ impl<L: Linked> Iterator for Taken<L> {
         let node = self.oldest?;
         self.oldest = NonNull::new(next::<L>(node));
         self.len -= 1;
-        // SAFETY: from `into_node`, and out of the chain now.
+        // SAFETY: it came from `into_node` and is no longer in the chain.
         Some(unsafe { L::from_node(node) })
     }
 }
@@ -337,7 +342,7 @@ impl<L: Linked> fmt::Debug for Taken<L> {
     }
 }
 
-/// A boxed element for values without a link of their own.
+/// A boxed element, for values without a link of their own.
 #[derive(Debug)]
 pub struct Entry<T>(Box<Linkage<T>>);
 
@@ -349,7 +354,7 @@ pub struct Linkage<T> {
 }
 
 impl<T> Entry<T> {
-    /// Boxes a value.
+    /// Boxes `value`.
     pub fn new(value: T) -> Self {
         Self(Box::new(Linkage {
             link: Link::new(),
@@ -357,7 +362,7 @@ impl<T> Entry<T> {
         }))
     }
 
-    /// Unboxes it.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.value
     }
@@ -376,7 +381,7 @@ impl<T> core::ops::DerefMut for Entry<T> {
     }
 }
 
-// SAFETY: the node is the box's contents, given up by `into_raw` and taken back by `from_raw`.
+// SAFETY: the node is the box's content, given up by `into_raw` and taken back by `from_raw`.
 unsafe impl<T> Linked for Entry<T> {
     type Node = Linkage<T>;
 
@@ -391,7 +396,8 @@ unsafe impl<T> Linked for Entry<T> {
     }
 
     unsafe fn link<'a>(node: NonNull<Linkage<T>>) -> &'a Link<Linkage<T>> {
-        // SAFETY: by contract it is valid; the caller uses the link only while that is so.
+        // SAFETY: the node is valid by contract, and the caller uses the link only as long as it
+        // is.
         unsafe { &(*node.as_ptr()).link }
     }
 }
@@ -409,7 +415,7 @@ mod loom_models {
     }
 
     #[test]
-    fn whoever_is_told_so_drains_all() {
+    fn the_pusher_to_an_empty_list_drains_it() {
         check(3, || {
             let list = Arc::new(LocklessList::new());
             let produce = |list: &LocklessList<Entry<Tracked>>, base: usize| {
@@ -436,7 +442,7 @@ mod loom_models {
     }
 
     #[test]
-    fn a_list_that_is_dropped_drops_its_elements() {
+    fn dropping_a_list_drops_its_elements() {
         check(2, || {
             let list = Arc::new(LocklessList::new());
             let other = {

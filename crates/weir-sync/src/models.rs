@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the loom models of the modules share.
+//! Helpers shared by the loom models.
 
 use loom::cell::UnsafeCell;
 
@@ -11,8 +11,8 @@ pub(crate) fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static
     builder.check(model);
 }
 
-/// A value whose reads, writes and drop loom follows: a drop that does not happen after every read is
-/// reported as a race.
+/// A value whose reads, writes and drop loom tracks. Loom reports a race if a drop does not happen
+/// after every read.
 pub(crate) struct Tracked(UnsafeCell<usize>);
 
 // SAFETY: loom checks each access against all others.
@@ -24,12 +24,12 @@ impl Tracked {
     }
 
     pub(crate) fn read(&self) -> usize {
-        // SAFETY: loom reports it if there is a writer.
+        // SAFETY: loom reports a concurrent writer.
         self.0.with(|value| unsafe { *value })
     }
 
     pub(crate) fn write(&self, to: usize) {
-        // SAFETY: loom reports it if there is another.
+        // SAFETY: loom reports a concurrent access.
         self.0.with_mut(|value| unsafe { *value = to });
     }
 }

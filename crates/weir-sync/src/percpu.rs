@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Stack CPUs and per-CPU data.
 //!
-//! A *stack CPU* is a worker thread of a stack, numbered from 0; the number says nothing of the
-//! processor it runs on. A worker calls [`bind`] once when it starts. A thread that never did (control
-//! connections, tests) counts as CPU 0; structures that many such threads share spread them by
-//! [`thread_token`] instead.
+//! A *stack CPU* is a worker thread of a stack, numbered from 0; the number is unrelated to the
+//! processor it runs on. A worker calls [`bind`] once when it starts. A thread that never did
+//! (control connections, tests) counts as CPU 0; structures that many such threads share spread
+//! them by [`thread_token`] instead.
 //!
-//! [`PerCpu<T>`] holds one `T` a CPU, made on first use: an unused one is 72 bytes and nothing else.
-//! Slots come in blocks (CPU 0; 1; 2-3; 4-7; ...), so a slot is found with one load, never moves, and
-//! lies on cache lines of its own. Several threads may reach the same slot (unbound threads, readers
-//! that add up), hence `T: Sync`; use relaxed atomics for counters. [`Counters`] is for counters of very
-//! many objects.
+//! [`PerCpu<T>`] holds one `T` per CPU, created on first use; an unused one takes 72 bytes. Slots
+//! are allocated in blocks (CPU 0; 1; 2-3; 4-7; ...), so a slot is found with one load, never
+//! moves, and lies on cache lines of its own. Several threads may access the same slot (unbound
+//! threads, readers that sum up), so `T` must be `Sync`; use relaxed atomics for counters.
+//! [`Counters`] holds the counters of very many objects.
 #![allow(unsafe_code)] // lazily made blocks behind atomic pointers
 
 mod counters;
@@ -23,13 +23,13 @@ use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
 
-/// The number of stack CPUs there can be: a number is 0 to 255.
+/// The maximum number of stack CPUs: numbers are 0 to 255.
 pub const MAX_CPUS: usize = 256;
 
-/// One block for CPU 0, then one for each power of two.
+/// The number of blocks: one for CPU 0, then one for each power of two.
 const BLOCKS: usize = MAX_CPUS.trailing_zeros() as usize + 1;
 
-/// What `BOUND` holds in a thread that never called `bind`.
+/// The value of `BOUND` in a thread that never called `bind`.
 const UNBOUND: u32 = u32::MAX;
 
 #[cfg(not(loom))]
@@ -43,7 +43,7 @@ loom::thread_local! {
 
 /// Makes the calling thread stack CPU `cpu` (modulo [`MAX_CPUS`]) from now on.
 ///
-/// Two threads may carry the same number: data stays right, only its cache lines are shared.
+/// Two threads may have the same number: data stays correct, but they share its cache lines.
 pub fn bind(cpu: usize) {
     let cpu = (cpu % MAX_CPUS) as u32;
     BOUND.with(|bound| bound.set(cpu));
@@ -54,65 +54,66 @@ pub fn unbind() {
     BOUND.with(|bound| bound.set(UNBOUND));
 }
 
-/// The calling thread's CPU number, if it has one.
+/// Returns the calling thread's CPU number, if it has one.
 #[inline]
 pub fn bound() -> Option<usize> {
     let cpu = BOUND.with(Cell::get);
     (cpu != UNBOUND).then_some(cpu as usize)
 }
 
-/// The calling thread's CPU number; 0 for a thread that has none.
+/// Returns the calling thread's CPU number, or 0 for a thread that has none.
 #[inline]
 pub fn current() -> usize {
     bound().unwrap_or(0)
 }
 
-/// A number that differs between threads alive at the same time. It differs from run to run: use it
-/// only to spread load, never where an order can be seen.
+/// Returns a number that differs between threads alive at the same time. It differs from run to
+/// run: use it only to spread load, never where it could affect an observable order.
 #[inline]
 pub fn thread_token() -> usize {
     BOUND.with(|bound| core::ptr::from_ref(bound).addr())
 }
 
-/// One `T` for each stack CPU; see the module.
+/// One `T` for each stack CPU. See the module documentation.
 pub struct PerCpu<T> {
     blocks: [AtomicPtr<CachePadded<T>>; BLOCKS],
 }
 
-// SAFETY: the blocks own their values; `get` and `iter` hand out `&T` on any thread (Sync), and
-// dropping drops the values on whichever thread it happens on (Send).
+// SAFETY: the blocks own their values. `get` and `iter` hand out `&T` on any thread (`Sync`), and
+// any thread may drop the values (`Send`).
 unsafe impl<T: Send + Sync> Sync for PerCpu<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for PerCpu<T> {}
 
-/// Block of a CPU, and where in it.
+/// Returns a CPU's block and its offset there.
 #[inline(always)]
 fn place(cpu: usize) -> (usize, usize) {
-    // As `usize::BITS - cpu.leading_zeros()`, of a number that is not zero.
+    // The same as `usize::BITS - cpu.leading_zeros()`, but computed from a number that is not zero.
     let block = ((2 * cpu) | 1).ilog2() as usize;
     (block, cpu - block_start(block))
 }
 
-/// First CPU of a block.
+/// Returns the first CPU of a block.
 #[inline(always)]
 fn block_start(block: usize) -> usize {
     (1 << block) / 2
 }
 
-/// CPUs in a block.
+/// Returns the number of CPUs in a block.
 fn block_len(block: usize) -> usize {
     block_start(block).max(1)
 }
 
 impl<T: Default> PerCpu<T> {
-    /// No slot exists yet.
+    /// Creates a container without slots.
     pub fn new() -> Self {
         Self {
             blocks: core::array::from_fn(|_| AtomicPtr::new(core::ptr::null_mut())),
         }
     }
 
-    /// The slot of `cpu` (modulo [`MAX_CPUS`]), made with `T::default()` if need be. Any thread.
+    /// Returns the slot of `cpu` (modulo [`MAX_CPUS`]), creating it with `T::default()` if
+    /// necessary. Any thread may call it.
     #[inline]
     pub fn get(&self, cpu: usize) -> &T {
         let (block, offset) = place(cpu % MAX_CPUS);
@@ -121,11 +122,11 @@ impl<T: Default> PerCpu<T> {
             Some(start) => start,
             None => self.make(block),
         };
-        // SAFETY: a block, once published, stays until `self` is dropped, and `offset` lies in it.
+        // SAFETY: a published block stays until `self` is dropped, and `offset` lies in it.
         unsafe { &start.add(offset).as_ref().0 }
     }
 
-    /// The slot of `cpu` (modulo [`MAX_CPUS`]), if it has been made. Any thread.
+    /// Returns the slot of `cpu` (modulo [`MAX_CPUS`]), if it exists. Any thread may call it.
     #[inline(always)]
     pub fn made(&self, cpu: usize) -> Option<&T> {
         let (block, offset) = place(cpu % MAX_CPUS);
@@ -134,7 +135,7 @@ impl<T: Default> PerCpu<T> {
         Some(unsafe { &start.add(offset).as_ref().0 })
     }
 
-    /// The slot of the calling thread's CPU.
+    /// Returns the slot of the calling thread's CPU.
     #[inline]
     pub fn local(&self) -> &T {
         self.get(current())
@@ -152,7 +153,8 @@ impl<T: Default> PerCpu<T> {
             // SAFETY: `fresh` came from a box, so it is not null.
             Ok(_) => unsafe { NonNull::new_unchecked(fresh.cast()) },
             Err(winner) => {
-                // SAFETY: nobody else saw `fresh`; `winner` is not null as the exchange failed on it.
+                // SAFETY: `fresh` was never published; `winner` is not null because the exchange
+                // failed on it.
                 unsafe {
                     drop(Box::from_raw(fresh));
                     NonNull::new_unchecked(winner)
@@ -163,8 +165,8 @@ impl<T: Default> PerCpu<T> {
 }
 
 impl<T> PerCpu<T> {
-    /// The slots that exist, with their CPU, in the order of CPUs. (Slots are made in blocks, so some
-    /// may exist that were never asked for.)
+    /// Iterates over the existing slots with their CPU, in the order of CPUs. Slots are created in
+    /// blocks, so some may exist that were never requested.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
         self.blocks.iter().enumerate().flat_map(|(block, start)| {
             let start = start.load(Ordering::Acquire);
@@ -190,7 +192,7 @@ impl<T> Drop for PerCpu<T> {
             let start = start.load(Ordering::Acquire);
             if !start.is_null() {
                 let slots = core::ptr::slice_from_raw_parts_mut(start, block_len(block));
-                // SAFETY: made by `make` from a box of this length; exclusive borrow.
+                // SAFETY: created by `make` from a box of this length; exclusive borrow.
                 drop(unsafe { Box::from_raw(slots) });
             }
         }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one door to atomics, cells and threads.
+//! The only source of atomics, cells and threads.
 //!
 //! All lock-free code in the workspace takes its atomics, fences, cells, thread functions and
-//! thread-locals from here, so that `--cfg loom` swaps the lot for the model checker's. The names and
-//! shapes are loom's where the two differ (`UnsafeCell::with`). `Arc` is std's in both worlds: its
-//! counts are never the subject of a model, and loom's has neither `Weak` nor unsized contents.
+//! thread-locals from here, so `--cfg loom` replaces all of them with the model checker's. Where
+//! the two differ, names and shapes follow loom's (`UnsafeCell::with`). `Arc` is std's in both
+//! configurations: no model is about its counts, and loom's supports neither `Weak` nor unsized
+//! contents.
 //!
-//! Also here, because they differ between the worlds: [`Backoff`] (waiting), [`CachePadded`],
-//! [`full_fence`] and [`prefetch`].
+//! The module also has [`Backoff`] (waiting), [`CachePadded`], [`full_fence`] and [`prefetch`],
+//! which differ between the two configurations.
 #![allow(unsafe_code)] // `prefetch` calls an intrinsic which cannot fault
 
 #[cfg(not(loom))]
@@ -25,14 +26,14 @@ mod imp {
 }
 
 pub use imp::{Condvar, Mutex, MutexGuard, atomic, thread};
-/// Raw memory; loom reports what is not freed, or freed twice.
+/// Raw memory. Loom reports leaks and double frees.
 pub use imp::{alloc, dealloc};
 pub use std::sync::{Arc, Weak};
 
 #[cfg(loom)]
 pub use loom::cell::UnsafeCell;
 
-/// A cell whose contents are reached through raw pointers inside a closure, as loom's.
+/// A cell whose content is accessed through raw pointers inside a closure, as loom's is.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 #[repr(transparent)]
@@ -40,30 +41,30 @@ pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
-    /// Wraps a value.
+    /// Wraps `value`.
     pub const fn new(value: T) -> Self {
         Self(core::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `f` with a pointer for reading; the caller of the unsafe dereference upholds aliasing.
+    /// Calls `f` with a pointer for reading. Code that dereferences it upholds the aliasing rules.
     #[inline(always)]
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Calls `f` with a pointer for writing; the caller of the unsafe dereference upholds aliasing.
+    /// Calls `f` with a pointer for writing. Code that dereferences it upholds the aliasing rules.
     #[inline(always)]
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
     }
 
-    /// Unwraps the value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 }
 
-/// Keeps a value on cache lines of its own: 128 bytes, as adjacent lines are fetched in pairs.
+/// Keeps a value on cache lines of its own: 128 bytes, because adjacent lines are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
@@ -83,26 +84,26 @@ impl<T> core::ops::DerefMut for CachePadded<T> {
     }
 }
 
-/// How a thread waits for another: first spinning, then yielding, then (only [`Backoff::snooze`])
-/// sleeping for 50 microseconds at a time. Under loom every step is a yield.
+/// A backoff for waiting on another thread: it spins first, then yields, then (only in
+/// [`Backoff::snooze`]) sleeps for 50 microseconds at a time. Under loom every step is a yield.
 #[derive(Debug, Default)]
 pub struct Backoff {
     step: u32,
 }
 
 impl Backoff {
-    /// Rounds of doubling spins before the processor is given away.
+    /// Rounds of doubling spins before the thread yields the processor.
     const SPIN: u32 = 6;
     /// Rounds before `snooze` sleeps.
     #[cfg(not(loom))]
     const YIELD: u32 = 64;
 
-    /// A fresh wait.
+    /// Creates a backoff at its first step.
     pub const fn new() -> Self {
         Self { step: 0 }
     }
 
-    /// Waits a little; never sleeps. For locks held for well under a microsecond.
+    /// Waits briefly, without ever sleeping. For locks held for well under a microsecond.
     #[inline]
     pub fn spin(&mut self) {
         if self.step > Self::SPIN || cfg!(loom) {
@@ -115,7 +116,8 @@ impl Backoff {
         self.step = self.step.saturating_add(1);
     }
 
-    /// Waits a little, sleeping once it has taken long. For events another thread decides on.
+    /// Waits briefly, and sleeps once the wait has taken long. For events that another thread
+    /// decides on.
     pub fn snooze(&mut self) {
         #[cfg(not(loom))]
         if self.step > Self::YIELD {
@@ -125,10 +127,11 @@ impl Backoff {
     }
 }
 
-/// A sequentially consistent fence, where the thread has just done an atomic read-modify-write.
+/// Issues a sequentially consistent fence, in a thread that has just done an atomic
+/// read-modify-write.
 ///
-/// On x86 the locked instruction, whatever its ordering, is that fence already, so only the compiler
-/// is held back; elsewhere, under loom and under Miri it is a real fence.
+/// On x86 the locked instruction, whatever its ordering, is already that fence, so only the
+/// compiler must be restrained. Elsewhere, and under loom and Miri, this is a real fence.
 #[inline(always)]
 pub fn full_fence() {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
@@ -137,12 +140,12 @@ pub fn full_fence() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
-/// Asks for the cache line at `pointer` ahead of a write, away from whatever processor has it. Any
-/// address will do: it cannot fault.
+/// Prefetches the cache line at `pointer` for writing, taking it from another processor's cache if
+/// necessary. Any address is allowed: it cannot fault.
 #[inline(always)]
 pub fn prefetch_to_write<T>(pointer: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it does not access memory as far as the program can tell.
+    // SAFETY: a prefetch is a hint; it has no effect on memory that a program can observe.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(pointer.cast());
@@ -151,11 +154,11 @@ pub fn prefetch_to_write<T>(pointer: *const T) {
     let _ = pointer;
 }
 
-/// Asks for the cache line at `pointer` ahead of a read. Any address will do: it cannot fault.
+/// Prefetches the cache line at `pointer` for reading. Any address is allowed: it cannot fault.
 #[inline(always)]
 pub fn prefetch<T>(pointer: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint; it does not access memory as far as the program can tell.
+    // SAFETY: a prefetch is a hint; it has no effect on memory that a program can observe.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(pointer.cast());

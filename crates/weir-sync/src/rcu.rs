@@ -1,75 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Read-copy-update: readers that never wait, and memory that outlives the last of them.
+//! Read-copy-update: readers that never wait, and deferred freeing of the memory they may be using.
 //!
 //! # Use
-//! A [`Domain`] belongs to one stack and is cheap to clone. A thread *pins* it before it reads
-//! ([`Domain::pin`] for control threads, [`Reader::pin`] for a stack CPU, which re-pins once per loop
-//! turn) and gets a [`Guard`]. What it loads under the guard ([`Published`], the tables of
-//! [`crate::hash`]) stays valid until the guard is dropped or re-pinned. A writer replaces a pointer
-//! and hands the old object to the domain, which frees it, or calls any closure ([`Domain::defer`],
-//! Linux's `call_rcu`), once every guard that could have seen it is gone: after a *grace period*.
-//! [`Domain::synchronize`] waits for one; [`Domain::barrier`] waits until everything deferred before
-//! has run.
+//! A [`Domain`] belongs to one stack and is cheap to clone. A thread *pins* the domain before it
+//! reads ([`Domain::pin`] for control threads, [`Reader::pin`] for a stack CPU, which re-pins once
+//! per loop turn) and gets a [`Guard`]. Everything it loads under the guard ([`Published`], the
+//! tables of [`crate::hash`]) stays valid until the guard is dropped or re-pinned. A writer
+//! replaces a pointer and hands the old object to the domain. The domain frees the object, or calls
+//! any closure ([`Domain::defer`], Linux's `call_rcu`), after a *grace period*: once every guard
+//! that could have seen it is gone. [`Domain::synchronize`] waits for a grace period;
+//! [`Domain::barrier`] waits until everything deferred before it has run.
 //!
 //! # How it works
-//! The domain counts an *epoch*, which only grows. Each reader has a slot on cache lines of its own,
-//! one word: the epoch it saw when it pinned, and how many guards it holds (none: quiescent).
+//! The domain keeps an *epoch* counter, which only grows. Each reader has a slot on cache lines of
+//! its own. The slot is one word: the epoch the reader saw when it pinned, and the number of guards
+//! it holds. A reader without guards is quiescent.
 //!
-//! To **pin**: load the epoch, exchange it into the slot, full fence. To **retire** an object: unlink
-//! it (so that no new reader can find it), full fence, load the epoch: that is its *tag*. To
-//! **complete** a tag `t`: raise the epoch to at least `t + 1` by a read-modify-write, full fence,
-//! look at every slot, and take the least epoch among the pinned ones and the one just read. Every
-//! object whose tag is below that least may go, whenever and by whomever it was queued; the least is
-//! kept in `completed`, which only grows too.
+//! To **pin**: load the epoch, exchange it into the slot, full fence. To **retire** an object:
+//! unlink it (so that no new reader can find it), full fence, load the epoch; this epoch is the
+//! object's *tag*. To **complete** a tag `t`: raise the epoch to at least `t + 1` by a
+//! read-modify-write, full fence, scan every slot, and take the minimum of the epoch just read and
+//! the epochs of all pinned slots. Every object whose tag is below this minimum may be freed, no
+//! matter when and by whom it was queued. The minimum is stored in `completed`, which also only
+//! grows.
 //!
-//! Why is that enough? Take an object with tag `t`, and a scan that came to a least above `t`; let `R`
-//! be the fence of its retirer, `W` the write that took the epoch past `t`, `S` the fence of the scan.
-//! `R` precedes `W` in the order of fences, since the retirer read an epoch before `W`, after `R`.
-//! A reader is in one of three states as the scan passes its slot:
+//! Proof of correctness: take an object with tag `t`, and a scan whose minimum is above `t`. Let
+//! `R` be the fence of the thread that retired the object, `W` the write that raised the epoch past
+//! `t`, and `S` the fence of the scan. `R` precedes `W` in the order of fences, because after `R`
+//! the retiring thread read an epoch older than `W`. When the scan reads a reader's slot, the
+//! reader is in one of three states:
 //!
-//! 1. *Pinned with an epoch above `t`.* It read the epoch from `W` or later, then passed its own
-//!    fence, hence after `W`, hence after `R`: what it loaded afterwards, it loaded with the object
-//!    already unlinked.
-//! 2. *Not pinned, and pins later.* The scan read its slot before the exchange, so `S` precedes the
-//!    reader's fence; `R` precedes `W` precedes `S`: again it finds the object unlinked.
-//! 3. *Not pinned any more.* Its unpin is a release which the scan's acquire load of the slot read
-//!    from, so all it did under the guard happens before the object is freed.
+//! 1. *Pinned with an epoch above `t`.* The reader read the epoch from `W` or later and then passed
+//!    its own fence, so its fence comes after `W` and therefore after `R`. All its later loads see
+//!    the object already unlinked.
+//! 2. *Not pinned, and pins later.* The scan read the slot before the reader's exchange, so `S`
+//!    precedes the reader's fence. `R` precedes `W`, and `W` precedes `S`, so this reader also sees
+//!    the object unlinked.
+//! 3. *No longer pinned.* The reader's unpin is a release, from which the scan's acquire load of
+//!    the slot read. So everything it did under the guard happens before the object is freed.
 //!
-//! A reader pinned with an epoch of `t` or less keeps the least at or below `t`. A stale epoch (loaded,
-//! then delayed before the exchange) is therefore never wrong, only conservative. Two guards of one
-//! slot share its word; the second rides on the epoch of the first, whose exchange it read.
+//! A reader pinned with an epoch of `t` or less keeps the minimum at or below `t`. A stale epoch
+//! (loaded, then delayed before the exchange) is therefore never wrong, only conservative. Two
+//! guards of one slot share its word; the second one is covered by the epoch of the first, whose
+//! exchange it read.
 //!
-//! Nobody else writes a slot's word while it is in use, so pinning costs one uncontended locked
-//! instruction (which on x86 is the fence too) and unpinning another; nested pins cost the same. There
-//! is no membarrier and no signal: a stack CPU pins once per batch, so a few nanoseconds are spread over
-//! up to 64 packets, and writers need no system call.
+//! No other thread writes a slot's word while the slot is in use, so pinning costs one uncontended
+//! locked instruction (which on x86 is the fence too), and unpinning another; nested pins cost the
+//! same. There is no membarrier and no signal: a stack CPU pins once per batch, so a few
+//! nanoseconds are spread over up to 64 packets, and writers need no system call.
 //!
 //! # Callbacks
-//! Deferred closures wait in queues by CPU (a bound thread's number; unbound threads, which count as
-//! CPU 0, are spread over eight queues of their own), each in order of tags. Who runs them is the
-//! [`CallbackMode`], as Linux's `rcu_nocbs=`:
+//! Deferred closures wait in per-CPU queues (by a bound thread's CPU number). Unbound threads count
+//! as CPU 0 but are spread over eight queues of their own. Each queue is ordered by tag. The
+//! [`CallbackMode`], like Linux's `rcu_nocbs=`, selects the thread that runs the callbacks:
 //!
-//! - *in place*: the queueing thread, every 64th time it defers, and whoever calls [`Domain::poll`]. A
-//!   thread that holds a guard only queues; the drop of its last guard runs what is ready, if it has
-//!   deferred 64 by then. So nothing unexpected runs inside a read section, or under a lock taken in it;
-//! - *offload-all*, *offload=LIST*: one thread of the domain, for all CPUs or the listed ones. It is the
-//!   only thread this module ever makes, and only in these modes.
+//! - *in place*: the queueing thread, on every 64th callback it defers, and any thread that calls
+//!   [`Domain::poll`]. A thread that holds a guard only queues; when it drops its last guard, it
+//!   runs the ready callbacks if it has deferred 64 by then. So no callback runs inside a read
+//!   section, or under a lock taken in one;
+//! - *offload-all*, *offload=LIST*: one thread of the domain, for all CPUs or for the listed ones.
+//!   This module never creates any other thread, and creates this one only in these modes.
 //!
-//! What may wait is bounded per CPU ([`Config::bound`], Linux's `qhimark`). Past the bound the producer
-//! helps in any mode: it completes grace periods, runs ready callbacks itself, and waits for the readers,
-//! at most [`Config::patience`] for each object deferred. A producer that holds a guard may be what the
-//! readers wait for: it just queues, and helps when it drops its last guard. So a stalled reader slows
-//! producers down to a crawl instead of eating the memory, and nothing can deadlock on it.
+//! The number of waiting callbacks is bounded per CPU ([`Config::bound`], Linux's `qhimark`). Past
+//! the bound the producer helps in any mode: it completes grace periods, runs ready callbacks
+//! itself, and waits for readers, at most [`Config::patience`] for each object it defers. A
+//! producer that holds a guard may itself be the reader that blocks the grace period, so it only
+//! queues, and helps when it drops its last guard. A stalled reader thus slows producers to a crawl
+//! instead of exhausting the memory, and cannot cause a deadlock.
 //!
 //! Callbacks of one queue run in order, one at a time, with no lock of this module held. They may
-//! defer, pin, and drop handles; they must not call [`Domain::synchronize`] or [`Domain::barrier`]
-//! (which panic there), nor take a lock that someone holds while he defers without a guard.
+//! defer, pin, and drop handles. They must not call [`Domain::synchronize`] or [`Domain::barrier`],
+//! which panic there. They must not take a lock that another thread holds while it defers without a
+//! guard.
 //!
-//! # What a domain's end does
-//! Guards, readers, published pointers and the tables all keep the domain alive. When the last handle
-//! goes there are no readers, and what still waits is run at once, on that thread. An object that
-//! waits *and* holds a handle (a table with a published pointer inside) keeps its domain alive until
-//! it has run: the owner of a stack calls [`Domain::barrier`] when it tears the stack down.
+//! # The end of a domain
+//! Guards, readers, published pointers and tables all keep the domain alive. When its last handle
+//! is dropped there are no readers, and the dropping thread runs all waiting callbacks at once. A
+//! waiting object that itself holds a handle (a table with a published pointer inside) keeps its
+//! domain alive until its callback has run, so the owner of a stack calls [`Domain::barrier`] at
+//! teardown.
 
 mod callback;
 mod deferred;

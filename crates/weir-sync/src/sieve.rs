@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A filter in front of a set: says "not in there" of most keys that are not, from a few octets a key.
+//! A Bloom filter in front of a set: rejects most absent keys, at a few bytes of memory per key.
 //!
-//! A Bloom filter whose two bits of a key stand in one word, so that a look-up reads one word, which is
-//! in a near cache where the set itself is not. It answers about hashes; that of a key in the set always
-//! passes. Keys that are gone leave their bits behind until the next renewal, so what passes must be
-//! looked up in the set.
+//! Both bits of a key lie in one word, so a lookup reads one word, which stays in a near cache
+//! where the set itself does not. The filter works on hashes. A key that is in the set always
+//! passes. Removed keys leave their bits set until the next renewal, so a key that passes must
+//! still be looked up in the set.
 //!
 //! # Use
-//! Whoever puts a key into the set does it through [`Sieve::add`]: the bits are there before the key is.
-//! Readers take a [`View`] under a guard and ask it for any number of hashes. A key whose `add` has
-//! returned passes every view taken after that; while `add` runs it may pass or not.
+//! Insert keys into the set through [`Sieve::add`], which sets the bits before it inserts the key.
+//! Readers take a [`View`] under a guard and query it for any number of hashes. A key whose `add`
+//! has returned passes every view taken afterwards; while `add` runs it may or may not pass.
 //!
 //! # Growth
-//! When more keys were added since the last renewal than the bits are good for, the adding thread makes
-//! new ones from the hashes of all keys of the set, which the caller lists. Nobody waits for it: the
-//! new bits are announced as the successor of the old ones first, and others that add meanwhile set
-//! their bits in both. What makes that safe is that one of two things happens to a key that is put into
-//! the set during a renewal: its thread finds the successor when it looks *after* putting it in, or the
-//! listing, which starts *after* announcing the successor, finds the key. Both sides have a sequentially
-//! consistent fence between their write and their read.
+//! Once more keys have been added since the last renewal than the filter has capacity for, the
+//! adding thread builds a new filter from the hashes of all keys in the set, which the caller
+//! lists. No other thread waits: the new filter is first announced as the old one's successor, and
+//! concurrent adds set their bits in both. A key that is inserted during a renewal is never lost:
+//! either its thread finds the successor when it checks *after* the insertion, or the listing,
+//! which starts *after* the announcement, finds the key. Both sides issue a sequentially consistent
+//! fence between their write and their read.
 //!
-//! Memory: 1 to 4 octets a key from 128 keys on.
+//! Memory: 1 to 4 bytes per key from 128 keys on.
 #![allow(unsafe_code)] // owns the bits behind atomic pointers
 
 #[cfg(all(test, loom))]
@@ -34,34 +34,38 @@ use crate::rcu::{Domain, Guard};
 use core::fmt;
 use core::ptr::null_mut;
 
-/// Words of the smallest filter and of the largest, as powers of two.
+/// Number of words of the smallest and the largest filter, as powers of two.
 const LEAST: u32 = if cfg!(loom) { 1 } else { 4 };
 const MOST: u32 = 24;
-/// Keys a word is good for.
+/// Keys per word at capacity.
 const KEYS_PER_WORD: usize = if cfg!(loom) { 1 } else { 8 };
-/// One key in so many is counted, as many times: keys that are added at once share no counter then.
+/// One key in this many is counted, and counts for this many. Concurrent adds therefore rarely
+/// write the same counter.
 const SAMPLE: u32 = if cfg!(loom) { 1 } else { 16 };
 
-/// Where the bits of a hash are: a number whose upper bits choose the word, and the two bits in it.
+/// The position of a key's bits: a number whose upper bits select the word, and a mask of the two
+/// bits in it.
 pub type Spot = (u32, u32);
 
-/// The spot of a hash. The hash need not be good: sums of products with odd numbers are enough.
+/// Returns the spot of a hash. The hash need not be strong: a sum of products with odd numbers
+/// suffices.
 #[inline(always)]
 pub fn spot(hash: u64) -> Spot {
     let folded = fold(hash);
     spot_of(folded, folded * u64::from(MIX))
 }
 
-/// What a folded hash is multiplied with.
+/// The multiplier of a folded hash.
 pub const MIX: u32 = 0x9e37_79b1;
 
-/// First step of [`spot`], for callers that take many side by side: a number of 32 bits.
+/// Folds a hash to 32 bits: the first step of [`spot`], for callers that process many hashes side
+/// by side.
 #[inline(always)]
 pub fn fold(hash: u64) -> u64 {
     (hash ^ (hash >> 32)) & 0xffff_ffff
 }
 
-/// Last step: the spot, from the folded hash and its product with [`MIX`].
+/// Returns the spot, from the folded hash and its product with [`MIX`]: the last step of [`spot`].
 #[inline(always)]
 pub fn spot_of(folded: u64, mixed: u64) -> Spot {
     (folded as u32, (mixed >> 26) as u32)
@@ -74,11 +78,11 @@ fn bits_of((_, bits): Spot) -> u64 {
 
 /// One generation of the filter.
 struct Bits {
-    /// The generation that takes over from this one, as soon as it is being made.
+    /// The next generation, from the moment its construction begins.
     next: AtomicPtr<Bits>,
-    /// Keys added, counted by samples.
+    /// Approximate number of keys added, counted by sampling.
     added: AtomicUsize,
-    /// What of a spot's number chooses the word: it, shifted right by this.
+    /// A spot's number shifted right by this is the index of its word.
     shift: u32,
     words: Box<[AtomicU64]>,
 }
@@ -102,22 +106,23 @@ impl Bits {
     fn set(&self, spot: Spot) {
         let word = &self.words[(spot.0 >> self.shift) as usize];
         let bits = bits_of(spot);
-        // Most often the word is shared with other keys, whose adding need not wait for ours.
+        // Most often other keys have set the bits already. Reading first avoids a write to a shared
+        // word.
         if word.load(Ordering::Relaxed) & bits != bits {
             word.fetch_or(bits, Ordering::Relaxed);
         }
     }
 }
 
-/// See the module.
+/// A Bloom filter in front of a set. See the module documentation.
 pub struct Sieve {
     current: AtomicPtr<Bits>,
-    /// Somebody makes a successor.
+    /// True while a thread builds a successor.
     renewing: AtomicBool,
     domain: Domain,
 }
 
-/// A filter as it is while a guard is held.
+/// The filter as seen under a guard.
 #[derive(Clone, Copy)]
 pub struct View<'g> {
     words: &'g [AtomicU64],
@@ -125,23 +130,23 @@ pub struct View<'g> {
 }
 
 impl View<'_> {
-    /// Whether a key with the hash of this spot may be in the set; if not, none is.
+    /// Returns true if a key with this spot may be in the set. Returns false if no such key is.
     #[inline(always)]
     pub fn passes(&self, spot: Spot) -> bool {
         self.test(spot) != 0
     }
 
-    /// [`passes`](Self::passes) as a number, 1 or 0, without a branch.
+    /// Returns [`passes`](Self::passes) as 1 or 0, without a branch.
     #[inline(always)]
     pub fn test(&self, (place, bits): Spot) -> u64 {
-        // SAFETY: there are 2 to the power of `32 - shift` words, so a number of 32 bits, shifted, is the
-        // place of one.
+        // SAFETY: there are 2 to the power of `32 - shift` words, so a 32-bit number shifted right
+        // by `shift` is the index of one.
         let word = unsafe { self.words.get_unchecked((place >> self.shift) as usize) };
         let word = word.load(Ordering::Relaxed);
         word >> (bits & 63) & word >> (bits >> 6 & 63) & 1
     }
 
-    /// Asks for the word of a spot ahead of time.
+    /// Prefetches the word of a spot.
     #[inline(always)]
     pub fn prefetch(&self, spot: Spot) {
         if let Some(word) = self.words.get((spot.0 >> self.shift) as usize) {
@@ -149,7 +154,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether the words are so many that asking ahead of time pays.
+    /// Returns true if the filter is large enough for prefetching to pay off.
     #[inline]
     pub fn is_far(&self) -> bool {
         self.words.len() > 4096
@@ -157,7 +162,7 @@ impl View<'_> {
 }
 
 impl Sieve {
-    /// The filter of an empty set.
+    /// Creates the filter of an empty set.
     pub fn new(domain: &Domain) -> Self {
         Self {
             current: AtomicPtr::new(Box::into_raw(Box::new(Bits::new(0)))),
@@ -169,11 +174,11 @@ impl Sieve {
     #[inline(always)]
     fn current<'g>(&'g self, guard: &'g Guard) -> &'g Bits {
         guard.check(&self.domain);
-        // SAFETY: never null; freed a grace period after it was replaced, or by our drop.
+        // SAFETY: never null; freed a grace period after its replacement, or by the drop of `self`.
         unsafe { &*self.current.load(Ordering::Acquire) }
     }
 
-    /// The filter as it is now.
+    /// Returns the current filter.
     #[inline(always)]
     pub fn view<'g>(&'g self, guard: &'g Guard) -> View<'g> {
         let bits = self.current(guard);
@@ -183,11 +188,12 @@ impl Sieve {
         }
     }
 
-    /// Puts a key with `hash` into the set by `put`, its bits first. Now and then that makes a new
-    /// filter: `list` is to call what it is given with the hashes of all keys of the set, the number of
-    /// which, about, it answers if it is given none.
+    /// Inserts a key with `hash` into the set by calling `put`, after setting its bits. This
+    /// occasionally builds a new filter. `list` is called in two ways: with a callback, it must
+    /// call it with the hash of every key in the set; with `None`, it must return the approximate
+    /// number of keys.
     ///
-    /// When `put` turns out not to put anything in, no harm is done.
+    /// It does no harm if `put` inserts nothing.
     pub fn add<R>(
         &self,
         hash: u64,
@@ -200,13 +206,13 @@ impl Sieve {
         bits.set(spot);
         let result = put();
         fence(Ordering::SeqCst);
-        // SAFETY: a successor becomes the current generation after `bits` did, which we found under
-        // `guard`; so it is retired later than the guard was taken, if at all.
+        // SAFETY: a successor becomes current after `bits`, which was current under `guard`. So it
+        // is retired, if at all, after the guard was taken.
         while let Some(next) = unsafe { bits.next.load(Ordering::Acquire).as_ref() } {
             next.set(spot);
             bits = next;
         }
-        // Other bits than those that choose the place.
+        // These bits are not among those that select the word.
         if (spot.1 >> 12).is_multiple_of(SAMPLE) {
             let sample = SAMPLE as usize;
             let added = bits.added.fetch_add(sample, Ordering::Relaxed) + sample;
@@ -217,18 +223,19 @@ impl Sieve {
         result
     }
 
-    /// Makes the next generation, unless somebody else does.
+    /// Builds the next generation unless another thread is doing so.
     #[cold]
     fn renew(&self, guard: &Guard, list: impl Fn(Option<&mut dyn FnMut(u64)>) -> usize) {
         if self.renewing.swap(true, Ordering::Acquire) {
             return;
         }
         let old = self.current(guard);
-        // Who renewed just now may have been faster.
+        // Another thread may just have finished a renewal.
         if old.added.load(Ordering::Relaxed) > old.capacity() {
-            // Room for four times the keys: each is listed once for every three that are added.
+            // Has capacity for four times the keys: so each key is listed once for every three
+            // added.
             let next = Box::into_raw(Box::new(Bits::new(list(None) * 4)));
-            // SAFETY: made just now; freed when it is replaced, at the earliest.
+            // SAFETY: just created; freed after its replacement at the earliest.
             let fresh = unsafe { &*next };
             old.next.store(next, Ordering::Release);
             fence(Ordering::SeqCst);
@@ -239,14 +246,14 @@ impl Sieve {
             }));
             fresh.added.fetch_add(listed, Ordering::Relaxed);
             let old = self.current.swap(next, Ordering::AcqRel);
-            // SAFETY: came from a box, and was unlinked just now, by the only one who renews. Who still
-            // follows its `next` holds a guard.
+            // SAFETY: it came from a box and was unlinked just now, by the only thread that renews.
+            // Any thread that still follows its `next` holds a guard.
             unsafe { self.domain.retire(old) };
         }
         self.renewing.store(false, Ordering::Release);
     }
 
-    /// Octets allocated.
+    /// Returns the number of bytes allocated.
     pub fn memory(&self, guard: &Guard) -> usize {
         let bits = self.current(guard);
         size_of_val(bits) + size_of_val(&*bits.words)
@@ -255,7 +262,7 @@ impl Sieve {
 
 impl Drop for Sieve {
     fn drop(&mut self) {
-        // SAFETY: exclusive borrow: no reader is left, as each borrows the filter.
+        // SAFETY: exclusive borrow; no reader is left, because each borrows the filter.
         drop(unsafe { Box::from_raw(self.current.load(Ordering::Acquire)) });
     }
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory for many objects of one type, taken and given back singly or in bulk (Linux's
+//! An allocator for many objects of one type, with single and bulk operations (Linux's
 //! `kmem_cache_alloc_bulk`).
 //!
-//! Cells come from chunks of 64 KiB (more for large types). Each stack CPU keeps a magazine of up to 64
-//! free cells behind a lock that is its own in practice; magazines trade halves with a common depot. So
-//! 31 of 32 single operations, and bulk operations but for one, touch nothing that another CPU writes.
-//! A cell has no header: a [`SlabBox`] is one word, and finds its slab by the chunk its address is in.
+//! Cells come from chunks of 64 KiB, or more for large types. Each stack CPU keeps a magazine of up
+//! to 64 free cells behind a lock that in practice only that CPU takes. Magazines exchange half
+//! their capacity with a shared depot. So 31 of 32 single operations, and all but one step of a
+//! bulk operation, touch nothing that another CPU writes. A cell has no header: a [`SlabBox`] is
+//! one word, and finds its slab through the chunk its address lies in.
 //!
-//! Any thread may allocate, and drop boxes from any slab; a box's memory goes to the magazine of the
-//! CPU that dropped it. Memory returns to the system when the slab goes: with its last handle or, if
-//! boxes outlive that, with the last of these. Ordering: a cell's next owner has acquired what its
-//! previous one released.
+//! Any thread may allocate, and may drop boxes of any slab. A box's memory goes to the magazine of
+//! the CPU that dropped it. The slab returns its memory to the system when its last handle is
+//! dropped or, if boxes outlive the handles, when the last box is. Ordering: the next owner of a
+//! cell acquires what the previous one released.
 //!
-//! Lock order: a magazine, then the depot. Values are made and dropped with neither held.
+//! Lock order: a magazine, then the depot. Neither is held while a value is created or dropped.
 #![allow(unsafe_code)] // cells in chunks carved by hand
 
 use crate::percpu::PerCpu;
@@ -27,14 +28,15 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use std::alloc::handle_alloc_error;
 
-/// The least size of a chunk; chunks lie at multiples of their size.
+/// The minimum size of a chunk. A chunk is aligned to its size.
 const CHUNK: usize = if cfg!(loom) { 64 } else { 64 << 10 };
-/// Cells that magazine and depot trade at a time; a magazine holds up to twice that.
+/// The number of cells that a magazine and the depot exchange at a time. A magazine holds up to
+/// twice as many.
 const BATCH: usize = if cfg!(loom) { 1 } else { 32 };
 
 type Cell<T> = MaybeUninit<T>;
 
-/// The start of a chunk.
+/// The header at the start of a chunk.
 struct Header<T> {
     inner: NonNull<Inner<T>>,
 }
@@ -44,7 +46,7 @@ struct Depot<T> {
     chunks: Vec<NonNull<Header<T>>>,
 }
 
-/// Free cells of a CPU.
+/// The free cells of one CPU.
 struct Magazine<T>(Vec<NonNull<Cell<T>>>);
 
 impl<T> Default for Magazine<T> {
@@ -56,21 +58,23 @@ impl<T> Default for Magazine<T> {
 struct Inner<T> {
     magazines: PerCpu<SpinLock<Magazine<T>>>,
     depot: SpinLock<Depot<T>>,
-    /// Most cells there may be.
+    /// The maximum number of cells.
     limit: usize,
     handles: AtomicUsize,
-    /// No handle is left.
+    /// True once no handle is left.
     closed: AtomicBool,
-    /// Once closed: boxes that are left, counted down from below zero until all are known.
+    /// The number of remaining boxes once the slab is closed. Frees before `close` has counted them
+    /// take it below zero.
     orphans: AtomicIsize,
 }
 
-// SAFETY: cells are raw memory; those in magazines and depot are free and reached under their locks.
+// SAFETY: cells are raw memory; the cells in magazines and the depot are free and accessed under
+// their locks.
 unsafe impl<T: Send> Send for Inner<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Inner<T> {}
 
-/// Layout of a chunk, offset of its first cell, and cells.
+/// Returns the layout of a chunk, the offset of its first cell, and the number of cells.
 const fn shape<T>() -> (Layout, usize, usize) {
     let align = if align_of::<T>() > align_of::<Header<T>>() {
         align_of::<T>()
@@ -78,7 +82,7 @@ const fn shape<T>() -> (Layout, usize, usize) {
         align_of::<Header<T>>()
     };
     let first = size_of::<Header<T>>().next_multiple_of(align);
-    // At least eight cells, so that the header's share stays small.
+    // A chunk has at least eight cells, so that the header's share stays small.
     let cell = if size_of::<T>() == 0 {
         1
     } else {
@@ -97,7 +101,7 @@ const fn shape<T>() -> (Layout, usize, usize) {
 }
 
 impl<T> Inner<T> {
-    /// Makes a chunk and puts its cells into the depot; false if the limit is reached.
+    /// Allocates a chunk and puts its cells into the depot. Returns false if the limit is reached.
     fn grow(&self, this: NonNull<Self>, depot: &mut Depot<T>) -> bool {
         let (layout, first, cells) = shape::<T>();
         let cells = cells.min(self.limit.saturating_sub(depot.chunks.len() * cells));
@@ -109,11 +113,11 @@ impl<T> Inner<T> {
             handle_alloc_error(layout)
         };
         let header = chunk.cast::<Header<T>>();
-        // SAFETY: the header and all cells lie in the chunk, and are aligned.
+        // SAFETY: the header and all cells lie in the chunk and are aligned.
         unsafe {
             header.write(Header { inner: this });
             let first = chunk.add(first).cast::<Cell<T>>();
-            // The lowest address on top.
+            // In reverse, so that the lowest address is used first.
             depot
                 .free
                 .extend((0..cells).rev().map(|cell| first.add(cell)));
@@ -131,7 +135,7 @@ impl<T> Inner<T> {
             let refill = short + BATCH;
             while depot.free.len() < refill && self.grow(this, &mut depot) {}
             let keep = depot.free.len().saturating_sub(refill);
-            // In this order what was free in the magazine is used before.
+            // The cells that the magazine held before stay on top and are used first.
             let old = core::mem::take(&mut magazine.0);
             magazine.0.extend(depot.free.drain(keep..));
             magazine.0.extend(old);
@@ -140,14 +144,15 @@ impl<T> Inner<T> {
         cells.extend(magazine.0.drain(keep..).rev());
     }
 
-    /// Gives cells back. Afterwards `this` may be gone.
+    /// Returns cells to the slab. `this` may be freed by the time it returns.
     fn give(this: NonNull<Self>, cells: impl ExactSizeIterator<Item = NonNull<Cell<T>>>) {
         let many = cells.len();
         {
             // SAFETY: the caller's boxes keep the slab alive until they are counted below.
             let inner = unsafe { this.as_ref() };
             let mut magazine = inner.magazines.local().lock();
-            // Against `close`: it says so, then looks for magazines; we have made ours, then ask.
+            // Pairs with `close`, which sets `closed` and then looks for magazines. Here the
+            // magazine is created first and `closed` read second.
             full_fence();
             if !inner.closed.load(Ordering::SeqCst) {
                 magazine.0.extend(cells);
@@ -160,14 +165,15 @@ impl<T> Inner<T> {
         Self::count(this, -(many as isize));
     }
 
-    /// The last handle goes: counts what is left, and frees all if that is nothing.
+    /// Closes the slab when its last handle is dropped: counts the remaining boxes, and frees
+    /// everything if there are none.
     fn close(this: NonNull<Self>) {
         let outstanding = {
-            // SAFETY: alive until `count` has come to zero.
+            // SAFETY: alive until `count` reaches zero.
             let inner = unsafe { this.as_ref() };
             inner.closed.store(true, Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            // After this lock of a magazine nothing is added to it any more.
+            // Nothing is added to a magazine after its lock has been taken here.
             let cached: usize = inner.magazines.iter().map(|(_, m)| m.lock().0.len()).sum();
             let depot = inner.depot.lock();
             let total = inner.cells(depot.chunks.len());
@@ -176,14 +182,16 @@ impl<T> Inner<T> {
         Self::count(this, outstanding as isize);
     }
 
-    /// Counts orphans; who comes to zero frees the slab. Before `close` has counted, it is below.
+    /// Adds to the number of orphans and frees the slab when the sum reaches zero. The number is
+    /// negative until `close` has added its count.
     fn count(this: NonNull<Self>, by: isize) {
-        // SAFETY: alive, as our part is not counted yet.
+        // SAFETY: alive, because this caller's part is not counted yet.
         let before = unsafe { this.as_ref() }
             .orphans
             .fetch_add(by, Ordering::AcqRel);
         if before + by == 0 {
-            // SAFETY: every box and handle is counted, so nobody else comes here or holds on to it.
+            // SAFETY: every box and handle is counted, so no other thread reaches this point or
+            // holds a reference.
             let inner = unsafe { Box::from_raw(this.as_ptr()) };
             let layout = shape::<T>().0;
             for chunk in &inner.depot.lock().chunks {
@@ -198,20 +206,20 @@ impl<T> Inner<T> {
     }
 }
 
-/// What a slab holds.
+/// The statistics of a slab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlabStats {
-    /// Boxes that exist.
+    /// Boxes in existence.
     pub live: usize,
     /// Cells, free and taken.
     pub cells: usize,
-    /// Bytes of chunks.
+    /// Bytes of all chunks.
     pub bytes: usize,
-    /// The depot's lock: how often magazines had to trade, and how that went.
+    /// The depot's lock: how often magazines had to exchange cells, and how contended that was.
     pub depot: LockStats,
 }
 
-/// A handle of a slab; see the module. Cloning copies the handle.
+/// A handle of a slab. See the module documentation. Cloning copies the handle.
 pub struct Slab<T: Send> {
     inner: NonNull<Inner<T>>,
     owns: PhantomData<T>,
@@ -223,8 +231,8 @@ unsafe impl<T: Send> Send for Slab<T> {}
 unsafe impl<T: Send> Sync for Slab<T> {}
 
 impl<T: Send> Slab<T> {
-    /// An empty slab of up to `limit` cells, of which some may lie in other CPUs' magazines. Memory
-    /// comes as it is needed, and is kept.
+    /// Creates an empty slab of up to `limit` cells, some of which may sit in other CPUs'
+    /// magazines. Memory is allocated on demand and kept.
     pub fn new(limit: usize) -> Self {
         let inner = Box::new(Inner {
             magazines: PerCpu::new(),
@@ -248,7 +256,7 @@ impl<T: Send> Slab<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// Boxes `value`. `Err` with it if the limit is reached.
+    /// Boxes `value`. Returns it as the error if the limit is reached.
     pub fn alloc(&self, value: T) -> Result<SlabBox<T>, T> {
         let popped = self.inner().magazines.local().lock().0.pop();
         let cell = popped.or_else(|| {
@@ -262,8 +270,8 @@ impl<T: Send> Slab<T> {
         }
     }
 
-    /// Boxes `many` values made by `make` and adds them to `boxes`; fewer if the limit is reached. Says
-    /// how many.
+    /// Boxes `many` values made by `make`, or fewer if the limit is reached, and adds them to
+    /// `boxes`. Returns how many it added.
     pub fn alloc_bulk(
         &self,
         many: usize,
@@ -286,8 +294,8 @@ impl<T: Send> Slab<T> {
         taken
     }
 
-    /// Drops boxes of this slab, with their memory given back at once. Boxes of another slab go where
-    /// they belong.
+    /// Drops boxes of this slab and frees their memory in bulk. Boxes of another slab are returned
+    /// to their own slab.
     pub fn free_bulk(&self, boxes: impl IntoIterator<Item = SlabBox<T>>) {
         let mut cells = Cells {
             inner: self.inner,
@@ -300,7 +308,7 @@ impl<T: Send> Slab<T> {
         }
     }
 
-    /// What it holds; exact when nobody uses it.
+    /// Returns the statistics. They are exact while no thread uses the slab.
     pub fn stats(&self) -> SlabStats {
         let inner = self.inner();
         let cached: usize = inner.magazines.iter().map(|(_, m)| m.lock().0.len()).sum();
@@ -317,7 +325,7 @@ impl<T: Send> Slab<T> {
     }
 }
 
-/// Cells on their way: given back when dropped, also by a panic.
+/// Cells in transit. The drop returns them to the slab, also after a panic.
 struct Cells<T> {
     inner: NonNull<Inner<T>>,
     free: Vec<NonNull<Cell<T>>>,
@@ -355,20 +363,20 @@ impl<T: Send> fmt::Debug for Slab<T> {
     }
 }
 
-/// A value in a slab; one word. May outlive the slab's handles.
+/// A value in a slab, one word in size. It may outlive the slab's handles.
 pub struct SlabBox<T> {
     cell: NonNull<Cell<T>>,
     owns: PhantomData<T>,
 }
 
-// SAFETY: owns its value, as a box does; the slab it returns the cell to is shared safely.
+// SAFETY: owns its value, as a box does; the slab to which it returns the cell may be shared.
 unsafe impl<T: Send> Send for SlabBox<T> {}
 // SAFETY: shares its value, as a box does.
 unsafe impl<T: Sync> Sync for SlabBox<T> {}
 
 impl<T> SlabBox<T> {
     fn fill(cell: NonNull<Cell<T>>, value: T) -> Self {
-        // SAFETY: a free cell taken from the slab is the caller's alone.
+        // SAFETY: a free cell taken from the slab belongs to the caller alone.
         unsafe { cell.write(MaybeUninit::new(value)) };
         Self {
             cell,
@@ -379,30 +387,30 @@ impl<T> SlabBox<T> {
     fn slab(this: &Self) -> NonNull<Inner<T>> {
         let size = shape::<T>().0.size();
         let header = this.cell.as_ptr().map_addr(|address| address & !(size - 1));
-        // SAFETY: chunks lie at multiples of their size, with the header at the start; a cell's
-        // pointer was derived from its chunk's.
+        // SAFETY: chunks are aligned to their size, with the header at the start; a cell's pointer
+        // was derived from its chunk's.
         unsafe { (*header.cast::<Header<T>>()).inner }
     }
 
-    /// Drops the value; the cell is the caller's to give back.
+    /// Drops the value and returns the cell, which the caller must return to the slab.
     fn empty(self) -> NonNull<Cell<T>> {
-        // Gives the cell back if the drop of the value panics.
+        // Returns the cell to the slab if dropping the value panics.
         let cells = Cells {
             inner: Self::slab(&self),
             free: vec![self.cell],
         };
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: full as long as the box exists, which is forgotten.
+        // SAFETY: the cell is full as long as the box exists, and the box is forgotten.
         unsafe { this.cell.as_ptr().cast::<T>().drop_in_place() };
         let mut cells = core::mem::ManuallyDrop::new(cells);
         core::mem::take(&mut cells.free);
         this.cell
     }
 
-    /// Takes the value out.
+    /// Moves the value out.
     pub fn into_inner(self) -> T {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: full; read once, as the box is forgotten.
+        // SAFETY: the cell is full, and is read once because the box is forgotten.
         let value = unsafe { this.cell.as_ptr().cast::<T>().read() };
         Inner::give(Self::slab(&this), core::iter::once(this.cell));
         value
@@ -417,9 +425,9 @@ impl<T> Drop for SlabBox<T> {
                 Inner::give(self.0, core::iter::once(self.1));
             }
         }
-        // Also if the drop of the value panics.
+        // Returns the cell even if dropping the value panics.
         let _give = Give(Self::slab(self), self.cell);
-        // SAFETY: full, and dropped once.
+        // SAFETY: the cell is full and its value is dropped once.
         unsafe { self.cell.as_ptr().cast::<T>().drop_in_place() };
     }
 }
@@ -428,7 +436,7 @@ impl<T> Deref for SlabBox<T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: full as long as the box exists.
+        // SAFETY: the cell is full as long as the box exists.
         unsafe { self.cell.as_ref().assume_init_ref() }
     }
 }
@@ -436,7 +444,7 @@ impl<T> Deref for SlabBox<T> {
 impl<T> DerefMut for SlabBox<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: full as long as the box exists, and borrowed exclusively.
+        // SAFETY: the cell is full as long as the box exists, and borrowed exclusively.
         unsafe { self.cell.as_mut().assume_init_mut() }
     }
 }
@@ -472,12 +480,12 @@ mod loom_models {
     }
 
     #[test]
-    fn the_last_of_boxes_and_handles_frees_it() {
+    fn the_last_box_or_handle_frees_the_slab() {
         check(3, || {
             let slab = Slab::new(4);
             let boxed = slab.alloc(Tracked::new(1)).ok().expect("there are four");
             let other = loom::thread::spawn(move || {
-                // A magazine that does not exist yet.
+                // This magazine does not exist yet.
                 crate::percpu::bind(1);
                 drop(boxed);
             });

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A spinlock that counts: how often it was taken, how often that had to wait, and for how long.
+//! A spinlock that counts acquisitions, contention and wait time.
 //!
-//! For sections well under a microsecond (Linux's `spin_lock` under `lockstat`). A waiter spins with
-//! growing pauses and then yields the processor, since in user space the holder may have been
-//! preempted; there is no queue, as a fair lock convoys when a thread in the queue loses its core.
-//! Not reentrant. May be taken by any thread; never take it inside a signal handler.
+//! For critical sections well under a microsecond (Linux's `spin_lock` with `lockstat`). A waiter
+//! spins with growing pauses and then yields the processor, because in user space the holder may
+//! have been preempted. There is no queue: a fair lock convoys when a queued thread loses its core.
+//! The lock is not reentrant. Any thread may take it, but never inside a signal handler.
 //!
-//! Ordering: taking it is an acquire, letting go a release. Cost uncontended: one locked instruction
-//! and two plain stores. The wait is timed only when there is one (monotonic clock, nanoseconds; zero
+//! Ordering: locking is an acquire, unlocking a release. Uncontended cost: one locked instruction
+//! and two plain stores. A wait is timed only when there is one (monotonic clock, nanoseconds; zero
 //! under loom and Miri).
 #![allow(unsafe_code)] // hands out references into the cell it guards
 
@@ -16,16 +16,16 @@ use crate::primitive::{Backoff, UnsafeCell};
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 
-/// What a lock has counted since it was made.
+/// A lock's counters since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockStats {
-    /// Times taken.
+    /// Acquisitions.
     pub acquisitions: u64,
-    /// Times taken after waiting for another holder.
+    /// Acquisitions that waited for another holder.
     pub contended: u64,
-    /// Nanoseconds waited, all waiters together.
+    /// Total wait time of all waiters, in nanoseconds.
     pub wait_ns: u64,
-    /// Nanoseconds of the longest wait.
+    /// The longest wait, in nanoseconds.
     pub max_wait_ns: u64,
 }
 
@@ -38,11 +38,12 @@ impl core::ops::AddAssign for LockStats {
     }
 }
 
-/// See the module. The value lies behind the lock: its first part on the same line.
+/// A spinlock around a value. See the module documentation. The beginning of the value shares the
+/// lock's cache line.
 #[repr(C)]
 pub struct SpinLock<T> {
     locked: AtomicBool,
-    /// The four counters are written by the holder only, so plain loads and stores do.
+    /// Only the holder writes the four counters, so plain loads and stores suffice.
     acquisitions: AtomicU64,
     value: UnsafeCell<T>,
     contended: AtomicU64,
@@ -50,13 +51,13 @@ pub struct SpinLock<T> {
     max_wait_ns: AtomicU64,
 }
 
-// SAFETY: the value is reached by one thread at a time, under the lock.
+// SAFETY: one thread at a time accesses the value, under the lock.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 // SAFETY: the lock owns its value and nothing else.
 unsafe impl<T: Send> Send for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
-    /// An open lock around `value`.
+    /// Creates an unlocked lock around `value`.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
         Self {
@@ -69,7 +70,7 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// An open lock around `value`.
+    /// Creates an unlocked lock around `value`.
     #[cfg(loom)]
     pub fn new(value: T) -> Self {
         Self {
@@ -82,10 +83,10 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// Octets of the lock in front of the value.
+    /// The number of bytes of the lock in front of the value.
     pub const AHEAD: usize = core::mem::offset_of!(Self, value);
 
-    /// Takes the lock, waiting for it.
+    /// Takes the lock, waiting for it if necessary.
     #[inline]
     pub fn lock(&self) -> SpinGuard<'_, T> {
         if !self.take() {
@@ -95,7 +96,7 @@ impl<T> SpinLock<T> {
         SpinGuard { lock: self }
     }
 
-    /// Takes the lock if it is open.
+    /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
         if !self.take() {
@@ -130,7 +131,7 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// What the lock has counted. Exact when no holder is active.
+    /// Returns the lock's counters. They are exact while no thread holds the lock.
     pub fn stats(&self) -> LockStats {
         LockStats {
             acquisitions: self.acquisitions.load(Ordering::Relaxed),
@@ -140,19 +141,19 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// The value, by exclusive borrow: no locking.
+    /// Returns the value without locking, by exclusive borrow.
     pub fn get_mut(&mut self) -> &mut T {
         // SAFETY: `&mut self` proves that no guard exists.
         unsafe { &mut *self.value.with_mut(|value| value) }
     }
 
-    /// The value, unwrapped.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
-/// Adds under the lock: a load and a store, as only the holder writes.
+/// Adds to a counter under the lock, with a load and a store: only the holder writes it.
 #[inline(always)]
 fn count(counter: &AtomicU64, by: u64) {
     counter.store(
@@ -190,20 +191,20 @@ impl<T> fmt::Debug for SpinLock<T> {
     }
 }
 
-/// Holds a [`SpinLock`] until dropped.
-#[must_use = "dropping the guard lets go of the lock"]
+/// Holds a [`SpinLock`] until it is dropped.
+#[must_use = "dropping the guard releases the lock"]
 pub struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
 }
 
-// SAFETY: sharing the guard shares `&T` only.
+// SAFETY: sharing the guard shares only `&T`.
 unsafe impl<T: Sync> Sync for SpinGuard<'_, T> {}
 
 impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the lock is held, so no other thread reaches the value.
+        // SAFETY: the lock is held, so no other thread accesses the value.
         unsafe { &*self.lock.value.with(|value| value) }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nothing is left with nobody to drain it, and two are never at work at once.
+//! No element is left without a drainer, and there are never two drainers at once.
 
 use super::*;
 use crate::list::Entry;
@@ -8,24 +8,24 @@ use crate::primitive::Arc;
 
 struct Shared {
     combiner: Combiner<Entry<usize>>,
-    /// Reached by the one at work only.
+    /// Accessed by the drainer only.
     drained: Tracked,
     asked: AtomicU32,
 }
 
-fn work(shared: &Shared) {
-    work_with(shared, None);
+fn drain(shared: &Shared) {
+    drain_with(shared, None);
 }
 
-/// Hands an element over as senders do: without the list if nobody is at work.
+/// Hands over an element as a sender does: without the list if there is no drainer.
 fn send(shared: &Shared, value: usize) {
     let mut own = Some(Entry::new(value));
     if shared.combiner.enter() || shared.combiner.push_all(own.take()) {
-        work_with(shared, own);
+        drain_with(shared, own);
     }
 }
 
-fn work_with(shared: &Shared, mut own: Option<Entry<usize>>) {
+fn drain_with(shared: &Shared, mut own: Option<Entry<usize>>) {
     loop {
         for entry in shared.combiner.take_all().chain(own.take()) {
             shared
@@ -58,23 +58,23 @@ fn no_element_is_left_behind() {
             loom::thread::spawn(move || {
                 for value in [1, 2] {
                     if shared.combiner.push_all([Entry::new(value)]) {
-                        work(&shared);
+                        drain(&shared);
                     }
                 }
             })
         };
         if shared.combiner.push_all([Entry::new(3)]) {
-            work(&shared);
+            drain(&shared);
         }
         other.join().unwrap();
         assert!(!shared.combiner.has_some());
-        // Order within a producer holds.
+        // Each producer's order is kept.
         assert!([123, 132, 312].contains(&shared.drained.read()));
     });
 }
 
 #[test]
-fn who_enters_leaves_no_element_behind() {
+fn entering_leaves_no_element_behind() {
     check(3, || {
         let shared = shared();
         let other = {
@@ -84,13 +84,13 @@ fn who_enters_leaves_no_element_behind() {
         send(&shared, 3);
         other.join().unwrap();
         assert!(!shared.combiner.has_some());
-        // Order within a producer holds.
+        // Each producer's order is kept.
         assert!([123, 132, 312].contains(&shared.drained.read()));
     });
 }
 
 #[test]
-fn no_question_is_lost() {
+fn no_request_to_check_again_is_lost() {
     check(3, || {
         let shared = shared();
         let other = {
@@ -98,12 +98,12 @@ fn no_question_is_lost() {
             loom::thread::spawn(move || {
                 shared.asked.fetch_or(1, Ordering::Relaxed);
                 if shared.combiner.ask() {
-                    work(&shared);
+                    drain(&shared);
                 }
             })
         };
         if shared.combiner.push_all([Entry::new(3)]) {
-            work(&shared);
+            drain(&shared);
         }
         other.join().unwrap();
         let drained = shared.drained.read();
@@ -111,27 +111,28 @@ fn no_question_is_lost() {
     });
 }
 
-/// Who leaves the rest to others sees to it that somebody asks, and is told if somebody has already.
+/// A drainer that abandons its work relies on a call of `ask`, and learns if one has already
+/// happened.
 #[test]
-fn what_is_abandoned_is_asked_for() {
+fn abandoned_elements_are_drained_after_ask() {
     check(3, || {
         let shared = shared();
         let other = {
             let shared = shared.clone();
             loom::thread::spawn(move || {
                 if shared.combiner.push_all([Entry::new(1)]) {
-                    work(&shared);
+                    drain(&shared);
                 }
                 shared.asked.fetch_or(1, Ordering::Relaxed);
                 if shared.combiner.ask() {
-                    work(&shared);
+                    drain(&shared);
                 }
             })
         };
         if shared.combiner.push_all([Entry::new(3)])
             && (!shared.combiner.abandon() || shared.combiner.ask())
         {
-            work(&shared);
+            drain(&shared);
         }
         other.join().unwrap();
         assert!(!shared.combiner.has_some());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The combiner against a queue, and under threads.
+//! Tests of the combiner against a queue and with threads.
 
 use super::*;
 use crate::list::Entry;
@@ -69,21 +69,21 @@ proptest! {
 #[test]
 fn admits_up_to_the_limit_behind_the_first() {
     let combiner = Combiner::new();
-    assert!(combiner.admit(5, 2), "nobody waits");
+    assert!(combiner.admit(5, 2), "no element waits");
     assert!(combiner.push_all([Entry::new(0)]));
     assert!(combiner.admit(2, 2));
     assert!(!combiner.admit(1, 2));
     assert!(combiner.abandon());
-    assert!(combiner.admit(1, 2), "nobody is at work");
+    assert!(combiner.admit(1, 2), "there is no drainer");
     assert!(combiner.ask() && !combiner.admit(1, 2));
     drop(combiner.take_all());
     assert!(combiner.admit(1, 2));
 }
 
-/// Four wait where nobody drains: each is refused after some 10 ms. Then somebody drains, and each is let
-/// in, at the latest when it comes again.
+/// Four senders wait while no thread drains: each is refused after some 10 ms. Then a thread
+/// drains, and each sender is admitted, on its next attempt at the latest.
 #[test]
-fn who_waits_for_room_sleeps_and_gets_up() {
+fn a_sender_sleeps_until_there_is_room() {
     let combiner = Combiner::new();
     assert!(combiner.push_all([Entry::new(0)]));
     assert!(combiner.admit(2, 2));
@@ -99,8 +99,8 @@ fn who_waits_for_room_sleeps_and_gets_up() {
     });
     assert_eq!(combiner.asleep.load(Ordering::Relaxed), 0);
     std::thread::scope(|scope| {
-        let come = || while !combiner.admit_later(1, 2) {};
-        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(come)).collect();
+        let sender = || while !combiner.admit_later(1, 2) {};
+        let waiting: Vec<_> = (0..4).map(|_| scope.spawn(sender)).collect();
         while waiting.iter().any(|thread| !thread.is_finished()) {
             drop(combiner.take_all());
         }
@@ -108,14 +108,14 @@ fn who_waits_for_room_sleeps_and_gets_up() {
     assert_eq!(combiner.asleep.load(Ordering::Relaxed), 0);
 }
 
-/// Eight threads push numbers of their own; whoever is at work writes them down without a lock.
+/// Eight threads push their own numbers; whichever is the drainer records them without a lock.
 #[test]
-fn nothing_is_lost_or_reordered_under_threads() {
+fn stress_nothing_is_lost_or_reordered() {
     const THREADS: usize = 8;
     const EACH: usize = if cfg!(miri) { 50 } else { 20_000 };
     struct Shared {
         combiner: Combiner<Entry<(usize, usize)>>,
-        /// Contended would be a fault: only the one at work takes it.
+        /// The lock must never be contended: only the drainer takes it.
         seen: std::sync::Mutex<Vec<(usize, usize)>>,
     }
     let shared = Shared {
@@ -132,9 +132,9 @@ fn nothing_is_lost_or_reordered_under_threads() {
                         continue;
                     }
                     loop {
-                        let mut seen = shared.seen.try_lock().expect("two at work");
-                        let come = shared.combiner.take_all().chain(own.take());
-                        seen.extend(come.map(Entry::into_inner));
+                        let mut seen = shared.seen.try_lock().expect("two drainers");
+                        let batch = shared.combiner.take_all().chain(own.take());
+                        seen.extend(batch.map(Entry::into_inner));
                         drop(seen);
                         if shared.combiner.leave() {
                             break;
@@ -147,7 +147,7 @@ fn nothing_is_lost_or_reordered_under_threads() {
     let seen = shared.seen.into_inner().unwrap();
     assert_eq!(seen.len(), THREADS * EACH);
     for thread in 0..THREADS {
-        let own = seen.iter().filter(|(who, _)| *who == thread);
+        let own = seen.iter().filter(|(from, _)| *from == thread);
         assert!(own.map(|&(_, number)| number).eq(0..EACH));
     }
 }

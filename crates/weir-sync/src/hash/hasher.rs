@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hash function of the tables: the same in every run, on every machine, in every build.
+//! The hash function of the tables. It gives the same result in every run, on every machine and in
+//! every build.
 //!
 //! Words are mixed in by a 64 x 64 -> 128 bit multiplication whose halves are folded together (the
-//! idea of wyhash); byte strings go 16 at a time. Both ends of the result are good: the tables use the
-//! high bits for the place and the low ones for the tag. It is not keyed: whoever chooses keys can
-//! choose them to collide, which costs time, never memory or correctness.
+//! idea of wyhash); byte strings are hashed 16 bytes at a time. Both ends of the result are well
+//! mixed: the tables use the high bits for the position and the low bits for the tag. The function
+//! is not keyed: an adversary can choose colliding keys, which costs time but never memory or
+//! correctness.
 
 use core::hash::{Hash, Hasher};
 
@@ -18,7 +20,7 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// See the module.
+/// The state of the hash function. See the module documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct FoldHasher {
     state: u64,
@@ -31,7 +33,7 @@ impl Default for FoldHasher {
     }
 }
 
-/// The hash of `key`.
+/// Returns the hash of `key`.
 #[inline(always)]
 pub fn hash_of<Q: Hash + ?Sized>(key: &Q) -> u64 {
     let mut hasher = FoldHasher::default();
@@ -57,7 +59,8 @@ impl Hasher for FoldHasher {
         let rest = chunks.remainder();
         if !rest.is_empty() {
             let (low, high) = rest.split_at(rest.len().min(8));
-            // The number of bytes, or strings that differ by trailing zeros would hash alike.
+            // Mixes in the number of bytes; otherwise strings that differ only in trailing zeros
+            // would collide.
             self.state = fold(
                 word(low) ^ self.state,
                 word(high) ^ STEP ^ bytes.len() as u64,
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_the_same_everywhere() {
+    fn gives_fixed_values() {
         assert_eq!(hash_of(&1u32), hash_of(&1u64));
         assert_eq!(hash_of(&7u32), 13_966_344_861_918_267_319);
         assert_eq!(hash_of(&[1u8, 2, 3][..]), 14023112077519059107);

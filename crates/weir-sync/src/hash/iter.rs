@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Iteration in the order of hashes, and its cursor. Why it is exact is told at the head of
-//! [`crate::hash`].
+//! Iteration in the order of hashes, and its cursor. [`crate::hash`] explains why the iteration is
+//! exact.
 
 use super::hasher::hash_of;
 use super::map::{Node, RcuHash};
@@ -8,29 +8,29 @@ use super::table::{Table, rest};
 use crate::rcu::Guard;
 use core::hash::Hash;
 
-/// Homes looked at in one go.
+/// The number of home slots read per step.
 const WINDOW: usize = 32;
 
-/// A place in the order of hashes; the default is the beginning. Plain data: keep it as long as you
-/// like.
+/// A position in the order of hashes; the default is the beginning. It is plain data and holds no
+/// guard, so it may be kept indefinitely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// The least hash that is still to come.
+    /// The least hash that has not been passed.
     hash: u64,
-    /// Of the entries with just that hash, those at this address or below have been seen. Zero unless
-    /// several keys share the hash.
+    /// Among the entries with exactly that hash, those at this address or below have been returned.
+    /// Zero unless several keys share the hash.
     after: usize,
-    /// Nothing is to come.
+    /// True once there is nothing left.
     end: bool,
 }
 
 impl Cursor {
-    /// Has everything been seen?
+    /// Returns true at the end.
     pub fn is_end(&self) -> bool {
         self.end
     }
 
-    /// The place just before `hash`; none: the end.
+    /// Returns the position just before `hash`, or the end for `None`.
     fn at(hash: Option<u64>) -> Self {
         Self {
             hash: hash.unwrap_or(0),
@@ -40,7 +40,7 @@ impl Cursor {
     }
 }
 
-/// Yields keys and values in the order of hashes; made by [`RcuHash::iter`].
+/// An iterator over keys and values in the order of hashes, created by [`RcuHash::iter`].
 pub struct Iter<'g, K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
@@ -48,11 +48,11 @@ where
 {
     hash: &'g RcuHash<K, V>,
     guard: &'g Guard,
-    /// Found and sorted, the next one last.
+    /// The sorted entries of the current window, in reverse order.
     found: Vec<(u64, &'g Node<K, V>)>,
-    /// Where the next window begins.
+    /// Start of the next window.
     next: Cursor,
-    /// Where to resume after what was yielded last.
+    /// The position after the last entry returned.
     resume: Cursor,
 }
 
@@ -75,13 +75,14 @@ where
         }
     }
 
-    /// Where [`RcuHash::iter_from`] goes on: after what was yielded last. Take it before `next` to be
-    /// able to repeat an entry that did not fit.
+    /// Returns the position after the last entry returned, from which [`RcuHash::iter_from`]
+    /// continues. Take the cursor before calling `next` to be able to repeat an entry that did not
+    /// fit.
     pub fn cursor(&self) -> Cursor {
         self.resume
     }
 
-    /// Looks at the next window: its entries to `found`, its end to `next`.
+    /// Reads the next window: puts its entries into `found` and its end into `next`.
     fn refill(&mut self) {
         let from = self.next;
         let Some(root) = self.hash.raw.root(self.guard) else {
@@ -101,7 +102,7 @@ where
         let limit = if end < table.len() {
             let prefix = (index as u64).checked_shl(64 - root.bits).unwrap_or(0);
             let rest = u64::from(table.first_of(end)).div_ceil(1 << root.bits) << 32;
-            // Past the shard's last hash if rounding went so far.
+            // Rounding may take it past the shard's last hash.
             prefix.checked_add(rest)
         } else {
             beyond
@@ -110,7 +111,7 @@ where
         self.next = Cursor::at(limit);
     }
 
-    /// Gathers the entries between `from` and `limit`: from slot `start` on to the first empty slot
+    /// Collects the entries between `from` and `limit`, from slot `start` to the first empty slot
     /// past the window.
     fn collect(
         &mut self,
@@ -140,7 +141,7 @@ where
         }
         self.found
             .sort_unstable_by_key(|(hash, node)| core::cmp::Reverse((*hash, address(*node))));
-        // A key removed and inserted again while we looked is met twice.
+        // A key that was removed and inserted again during the scan appears twice.
         self.found.dedup_by(|a, b| a.0 == b.0 && a.1.key == b.1.key);
     }
 }

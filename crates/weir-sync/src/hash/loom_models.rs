@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Readers against growth, splitting and removal; writers against each other. Tables split at three
-//! entries under loom.
+//! Models of readers during growth, splits and removal, and of concurrent writers. Under loom a
+//! table splits at three entries.
 
 use super::*;
 use crate::models::{Tracked, check};
@@ -24,7 +24,7 @@ fn read(table: &Table, key: u32, guard: &crate::rcu::Guard) -> Option<usize> {
 }
 
 #[test]
-fn what_is_there_is_found_while_the_table_splits() {
+fn present_keys_are_found_during_a_split() {
     check(2, || {
         let (domain, table) = table(&[1, 2]);
         let reader = {
@@ -90,7 +90,7 @@ fn one_of_two_inserters_wins() {
 }
 
 #[test]
-fn writers_meet_a_split() {
+fn writers_race_with_a_split() {
     check(2, || {
         let (domain, table) = table(&[1, 2]);
         let other = {

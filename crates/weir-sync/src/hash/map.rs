@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`RcuHash`]: the operations. The design is told at the head of [`crate::hash`].
+//! The operations of [`RcuHash`]. [`crate::hash`] explains the design.
 #![allow(unsafe_code)] // slots hold boxes
 
 use super::hasher::hash_of;
@@ -11,21 +11,21 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::hash::Hash;
 
-/// Keys whose cache misses [`RcuHash::get_many`] overlaps.
+/// The number of keys whose cache misses [`RcuHash::get_many`] overlaps.
 const STRIDE: usize = 16;
 
-/// What [`RcuHash::compute`] is to do with an entry.
+/// The change that [`RcuHash::compute`] makes to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<V> {
-    /// Leave it as it is, present or absent.
+    /// Leaves the entry as it is, present or absent.
     Keep,
-    /// Insert this value, or replace the present one by it.
+    /// Inserts this value, or replaces the present one.
     Put(V),
-    /// Remove it.
+    /// Removes the entry.
     Remove,
 }
 
-/// See [`crate::hash`].
+/// A concurrent hash table. See [`crate::hash`].
 pub struct RcuHash<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
@@ -34,14 +34,15 @@ where
     pub(super) raw: Raw<Box<Node<K, V>>>,
 }
 
-/// An entry. Aligned as a slot wants it, also if it has no size.
+/// An entry. Its alignment leaves the low bits of its address clear, as a slot requires, even if it
+/// has no size.
 #[repr(align(8))]
 pub struct Node<K, V> {
     pub(super) key: K,
     pub(super) value: V,
 }
 
-// SAFETY: a box's content stays where it is.
+// SAFETY: a box's content does not move.
 unsafe impl<K, V> Owner for Box<Node<K, V>>
 where
     K: Send + Sync + 'static,
@@ -64,19 +65,19 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    /// An empty table in `domain`. Allocates nothing.
+    /// Creates an empty table in `domain`, without allocating memory.
     pub fn new(domain: &Domain) -> Self {
         Self {
             raw: Raw::new(domain),
         }
     }
 
-    /// The domain whose guards read it.
+    /// Returns the domain whose guards protect the table.
     pub fn domain(&self) -> &Domain {
         self.raw.domain()
     }
 
-    /// The entry for `key`.
+    /// Returns the value for `key`.
     #[inline]
     pub fn get<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
@@ -88,7 +89,7 @@ where
         Some(&node.value)
     }
 
-    /// Is there an entry for `key`?
+    /// Returns true if there is an entry for `key`.
     #[inline]
     pub fn contains<Q>(&self, key: &Q, guard: &Guard) -> bool
     where
@@ -98,8 +99,8 @@ where
         self.get(key, guard).is_some()
     }
 
-    /// [`RcuHash::get`] for many keys, their cache misses overlapped; `found` is filled up to the
-    /// shorter of the two lengths.
+    /// Looks up many keys as [`RcuHash::get`] does, with their cache misses overlapped. Fills
+    /// `found` up to the shorter of the two lengths.
     pub fn get_many<'g, Q>(&'g self, keys: &[Q], guard: &'g Guard, found: &mut [Option<&'g V>])
     where
         K: Borrow<Q>,
@@ -122,12 +123,13 @@ where
         }
     }
 
-    /// Inserts or replaces; returns the value that was there before.
+    /// Inserts or replaces an entry. Returns the previous value.
     pub fn insert<'g>(&'g self, key: K, value: V, guard: &'g Guard) -> Option<&'g V> {
         self.compute(key, guard, |_| Change::Put(value)).0
     }
 
-    /// Inserts unless there is an entry: `Ok` with the new value, or `Err` with the present one.
+    /// Inserts an entry unless there is one. Returns `Ok` with the new value, or `Err` with the
+    /// present one.
     pub fn insert_if_absent<'g>(
         &'g self,
         key: K,
@@ -141,7 +143,8 @@ where
         }
     }
 
-    /// The value for `key`, made by `make` if there is none. `make` runs under the shard's lock.
+    /// Returns the value for `key`, inserting the result of `make` if there is none. `make` runs
+    /// under the shard's lock.
     pub fn get_or_insert_with<'g>(
         &'g self,
         key: K,
@@ -157,7 +160,7 @@ where
             .expect("present or put just now")
     }
 
-    /// Removes the entry; returns its value, which is dropped after a grace period.
+    /// Removes the entry and returns its value, which is dropped after a grace period.
     pub fn remove<'g, Q>(&'g self, key: &Q, guard: &'g Guard) -> Option<&'g V>
     where
         K: Borrow<Q>,
@@ -166,8 +169,8 @@ where
         self.remove_if(key, guard, |_| true)
     }
 
-    /// Removes the entry if `condition` holds, which is tested under the shard's lock. (That it is
-    /// still the one seen before: `|value| std::ptr::eq(value, seen)`.)
+    /// Removes the entry if `condition` holds, which is evaluated under the shard's lock. To check
+    /// that the entry is still the one seen before, use `|value| std::ptr::eq(value, seen)`.
     pub fn remove_if<'g, Q>(
         &'g self,
         key: &Q,
@@ -184,8 +187,8 @@ where
         Some(&node.value)
     }
 
-    /// Looks at the entry for `key` and changes it, all under the shard's lock. Returns the values
-    /// before and after. `change` must not touch the table.
+    /// Passes the entry for `key` to `change` and applies the result, all under the shard's lock.
+    /// Returns the values before and after. `change` must not access the table.
     pub fn compute<'g>(
         &'g self,
         key: K,
@@ -207,13 +210,13 @@ where
         )
     }
 
-    /// Removes all entries, shard by shard.
+    /// Removes all entries, one shard at a time.
     pub fn clear(&self, guard: &Guard) {
         self.raw.clear(guard);
     }
 
-    /// Keeps the entries for which `keep` holds. Entries inserted meanwhile may or may not be asked
-    /// for.
+    /// Keeps only the entries for which `keep` returns true. Entries inserted concurrently may or
+    /// may not be tested.
     pub fn retain(&self, guard: &Guard, mut keep: impl FnMut(&K, &V) -> bool) {
         for (key, value) in self.iter(guard) {
             if !keep(key, value) {
@@ -222,38 +225,38 @@ where
         }
     }
 
-    /// The number of entries; exact when nobody writes.
+    /// Returns the number of entries. It is exact while no thread writes.
     pub fn len(&self, guard: &Guard) -> usize {
         self.raw.len(guard)
     }
 
-    /// Are there no entries?
+    /// Returns true if there are no entries.
     pub fn is_empty(&self, guard: &Guard) -> bool {
         self.len(guard) == 0
     }
 
-    /// A number that grows with every insertion, replacement and removal: equal at two looks, nothing
-    /// changed between them.
+    /// Returns a number that grows with every insertion, replacement and removal. If two calls
+    /// return the same number, nothing changed between them.
     pub fn generation(&self, guard: &Guard) -> u64 {
         self.raw.generation(guard)
     }
 
-    /// What the shards' locks have counted since the table, or its last split, was made.
+    /// Returns the counters of the shards' locks since the table was created or last split.
     pub fn lock_stats(&self, guard: &Guard) -> LockStats {
         self.raw.lock_stats(guard)
     }
 
-    /// All entries, in the order of their keys' hashes.
+    /// Iterates over all entries in the order of their keys' hashes.
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> Iter<'g, K, V> {
         self.iter_from(Cursor::default(), guard)
     }
 
-    /// The entries from a cursor on: see [`crate::hash`], "Order".
+    /// Iterates over the entries from a cursor on. See "Order" in [`crate::hash`].
     pub fn iter_from<'g>(&'g self, cursor: Cursor, guard: &'g Guard) -> Iter<'g, K, V> {
         Iter::new(self, cursor, guard)
     }
 
-    /// Bytes allocated for shards and slots, without nodes.
+    /// Returns the number of bytes allocated for shards and slots, without nodes.
     pub fn memory(&self, guard: &Guard) -> usize {
         self.raw.memory(guard)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What [`RcuHash`](super::RcuHash) and [`RcuSet`](super::RcuSet) share: operations by hash, on nodes of
-//! whatever kind. The design is told at the head of [`crate::hash`].
+//! The part shared by [`RcuHash`](super::RcuHash) and [`RcuSet`](super::RcuSet): operations by hash
+//! on nodes of any kind. [`crate::hash`] explains the design.
 #![allow(unsafe_code)] // owns nodes, tables and roots behind atomic pointers
 
 use super::table::{Fill, Place, Root, Shard, Table, Unlinked, rest, untag};
@@ -10,41 +10,41 @@ use crate::rcu::{Domain, Guard};
 use crate::spin::LockStats;
 use core::ptr::null_mut;
 
-/// Entries from which on a table has more than one shard.
+/// The number of entries from which a table has more than one shard.
 const SPLIT_AT: usize = if cfg!(loom) { 3 } else { 2048 };
-/// Shards it has then: 2 to this power.
+/// The number of shards after the split, as a power of two.
 const SPLIT_BITS: u32 = if cfg!(loom) { 1 } else { 4 };
 
-/// A pointer that owns a node, as a slot holds it.
+/// A pointer that owns a node, as a slot stores it.
 ///
 /// # Safety
-/// `into_raw` answers an address of user space that leads to the node until `from_raw` takes it back.
+/// `into_raw` returns a user-space address that points to the node until `from_raw` takes it back.
 pub unsafe trait Owner: Send + Sync + 'static {
-    /// What it leads to.
+    /// The type of the node.
     type Node: 'static;
 
-    /// The node, to be taken back by `from_raw`.
+    /// Gives up ownership of the node, until `from_raw`.
     fn into_raw(self) -> *mut Self::Node;
 
-    /// Takes back what `into_raw` gave.
+    /// Takes back ownership of a node from `into_raw`.
     ///
     /// # Safety
-    /// Once for each `into_raw`, and nobody uses the node as the slot's any more.
+    /// Called once for each `into_raw`, when nothing accesses the node through the slot any more.
     unsafe fn from_raw(node: *mut Self::Node) -> Self;
 }
 
-/// What is to be done with an entry.
+/// A change to an entry.
 pub(super) enum Edit<O> {
     Keep,
     Put(O),
     Remove,
 }
 
-/// A table as searches that begin now see it.
+/// A table as seen by searches that begin now.
 pub struct Reader<'g, N>(pub(super) &'g Root<N>);
 
 impl<'g, N> Reader<'g, N> {
-    /// Begins a search for `hash`: asks for the slots. `None`: there is nothing.
+    /// Begins a search for `hash` and prefetches the slots. Returns `None` if the shard is empty.
     #[inline(always)]
     pub fn search(&self, hash: u64) -> Option<Search<'g, N>> {
         let Self(root) = *self;
@@ -55,7 +55,7 @@ impl<'g, N> Reader<'g, N> {
     }
 }
 
-/// A search under way, its slots asked for.
+/// A search whose slots have been prefetched.
 #[must_use]
 pub struct Search<'g, N> {
     table: &'g Table<N>,
@@ -63,12 +63,12 @@ pub struct Search<'g, N> {
     home: usize,
 }
 
-/// A search that has looked through the slots, its entry asked for.
+/// A search that has scanned the slots and prefetched its candidate entry.
 #[must_use]
 pub struct Reached<'g, N> {
     table: &'g Table<N>,
     hash: u64,
-    /// The first slot with the tag, and what is there.
+    /// The first slot with a matching tag, and its node.
     candidate: (usize, *mut N),
 }
 
@@ -89,13 +89,13 @@ impl<N> Clone for Reached<'_, N> {
 impl<N> Copy for Reached<'_, N> {}
 
 impl<'g, N> Search<'g, N> {
-    /// Asks for what an insertion writes beside the slots.
+    /// Prefetches the memory beside the slots that an insertion writes.
     #[inline]
     pub fn before_insertion(self) {
         self.table.prefetch_upper(self.home);
     }
 
-    /// Looks through the slots, and asks for the entry; `None`: there is none.
+    /// Scans the slots and prefetches the entry. Returns `None` if there is no candidate.
     #[inline(always)]
     pub fn reach(self) -> Option<Reached<'g, N>> {
         let candidate = self.table.candidate(self.hash, self.home);
@@ -112,8 +112,8 @@ impl<'g, N> Search<'g, N> {
 }
 
 impl<'g, N> Reached<'g, N> {
-    /// The entry for which `eq` holds: what a search in one go would have found when this one began, or
-    /// later.
+    /// Returns the entry for which `eq` holds. The result is that of a search at some time since
+    /// this one began.
     #[inline(always)]
     pub(super) fn finish_by(self, eq: impl Fn(&N) -> bool) -> Option<&'g N> {
         self.table.get(self.hash, self.candidate, eq)
@@ -123,21 +123,21 @@ impl<'g, N> Reached<'g, N> {
 /// Nodes and tables on their way to a callback.
 struct Retired<O: Owner> {
     unlinked: Unlinked<O::Node>,
-    /// The nodes in the table go with it.
+    /// True if the nodes in the table are to be freed with it.
     nodes: bool,
 }
 
-// SAFETY: owns nodes through owners that are `Send`.
+// SAFETY: it owns nodes through owners that are `Send`.
 unsafe impl<O: Owner> Send for Retired<O> {}
 
 impl<O: Owner> Drop for Retired<O> {
     fn drop(&mut self) {
         let Unlinked { node, table } = self.unlinked;
         if !table.is_null() {
-            // SAFETY: made by `Box`; unlinked and retired, and the grace period is over.
+            // SAFETY: created by `Box`, unlinked and retired, and the grace period is over.
             let table = unsafe { Box::from_raw(table) };
             for node in table.nodes().filter(|_| self.nodes) {
-                // SAFETY: as above; these are in no other table.
+                // SAFETY: as above; these nodes are in no other table.
                 drop(unsafe { O::from_raw(node) });
             }
         }
@@ -150,7 +150,7 @@ impl<O: Owner> Drop for Retired<O> {
 
 /// A table of nodes by hash.
 pub(super) struct Raw<O: Owner> {
-    /// Null: nothing was ever inserted.
+    /// The root, or null before the first insertion.
     root: AtomicPtr<Root<O::Node>>,
     domain: Domain,
 }
@@ -170,7 +170,7 @@ impl<O: Owner> Raw<O> {
     #[inline(always)]
     pub(super) fn root<'g>(&'g self, guard: &'g Guard) -> Option<&'g Root<O::Node>> {
         guard.check(&self.domain);
-        // SAFETY: a root is freed a grace period after it was replaced, or by our drop.
+        // SAFETY: a root is freed a grace period after its replacement, or by the drop of `self`.
         unsafe { self.root.load(Ordering::Acquire).as_ref() }
     }
 
@@ -183,10 +183,10 @@ impl<O: Owner> Raw<O> {
             .root
             .compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire)
         {
-            // SAFETY: published just now, see `root`.
+            // SAFETY: published just now; see `root`.
             Ok(_) => unsafe { &*fresh },
             Err(winner) => {
-                // SAFETY: nobody saw `fresh`; the winner is not null.
+                // SAFETY: `fresh` was never published; the winner is not null.
                 unsafe {
                     drop(Box::from_raw(fresh));
                     &*winner
@@ -210,7 +210,7 @@ impl<O: Owner> Raw<O> {
         self.search(hash, guard)?.reach()?.finish_by(eq)
     }
 
-    /// Removes the entry for which `eq` holds, if `condition` does as well.
+    /// Removes the entry for which `eq` holds, if `condition` also holds.
     pub(super) fn remove_if<'g>(
         &'g self,
         hash: u64,
@@ -227,8 +227,8 @@ impl<O: Owner> Raw<O> {
         before.filter(|_| after.is_none())
     }
 
-    /// Looks at the entry for which `eq` holds of `new` and changes it, all under the shard's lock.
-    /// Answers the nodes before and after.
+    /// Calls `change` with `new` and the entry for which `eq` holds, and applies the resulting edit,
+    /// all under the shard's lock. Returns the nodes before and after.
     pub(super) fn change<'g, T>(
         &'g self,
         hash: u64,
@@ -273,13 +273,13 @@ impl<O: Owner> Raw<O> {
                 }
             }
         });
-        // SAFETY: what is in the table, and what was retired while the guard is held, is there as
-        // long as the guard.
+        // SAFETY: a node that is in the table, or that was retired while the guard is held, lives
+        // as long as the guard.
         unsafe { (before.as_ref(), after.as_ref()) }
     }
 
-    /// Runs `change` under the lock of the shard of `hash`, and retires what it unlinked. There is a
-    /// root.
+    /// Runs `change` under the lock of the shard of `hash` and retires what it unlinked. The root
+    /// exists.
     fn locked(
         &self,
         hash: u64,
@@ -305,7 +305,7 @@ impl<O: Owner> Raw<O> {
             break unlinked;
         };
         if !old_root.is_null() {
-            // SAFETY: replaced just now, once; it owns its tables, not their nodes.
+            // SAFETY: replaced just now, once; it owns its tables but not their nodes.
             unsafe { self.domain.retire(old_root) };
         }
         self.retire(unlinked, false);
@@ -317,7 +317,7 @@ impl<O: Owner> Raw<O> {
         }
     }
 
-    /// Removes all entries, shard by shard.
+    /// Removes all entries, one shard at a time.
     pub(super) fn clear(&self, guard: &Guard) {
         let mut shard = 0;
         while let Some(root) = self.root(guard) {
@@ -367,7 +367,7 @@ impl<O: Owner> Raw<O> {
         total
     }
 
-    /// The tables of all shards as they are now.
+    /// Returns the current tables of all shards.
     pub(super) fn tables<'g>(
         &'g self,
         guard: &'g Guard,
@@ -391,8 +391,8 @@ impl<O: Owner> Drop for Raw<O> {
         if root.is_null() {
             return;
         }
-        // SAFETY: exclusive borrow: no reader is left, as each borrows the table. Roots replaced
-        // before are retired on their own, without nodes.
+        // SAFETY: exclusive borrow; no reader is left, because each borrows the table. Roots
+        // replaced earlier are retired on their own, without nodes.
         unsafe {
             let root = Box::from_raw(root);
             for table in root.shards.iter().filter_map(|shard| shard.table()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`RcuSet`]: shared objects in a table, whose slots lead to the objects themselves. The design is told
-//! at the head of [`crate::hash`].
+//! [`RcuSet`]: a hash table of shared objects whose slots point to the objects themselves.
+//! [`crate::hash`] explains the design.
 #![allow(unsafe_code)] // slots hold references of shared objects
 
 use super::raw::{Edit, Owner, Raw, Reached, Reader};
@@ -8,7 +8,7 @@ use crate::rcu::{Domain, Guard};
 use core::fmt;
 use std::sync::Arc;
 
-// SAFETY: the object stays where it is until the last reference, one of which the slot holds, is gone.
+// SAFETY: the object does not move until its last reference is dropped, and the slot holds one.
 unsafe impl<T: Send + Sync + 'static> Owner for Arc<T> {
     type Node = T;
 
@@ -22,18 +22,18 @@ unsafe impl<T: Send + Sync + 'static> Owner for Arc<T> {
     }
 }
 
-/// Objects by a hash that is the caller's: its upper 32 bits choose the place, and its lower 16 tell
-/// entries apart, so both should be good. An object costs its slot and four octets, 15-22 bytes in all;
-/// a search reads slots and the object, nothing between.
+/// A set of objects with a hash supplied by the caller. The hash's upper 32 bits choose the
+/// position and its lower 16 are the tag, so both should be well mixed. An object costs its slot
+/// and four bytes, 15-22 bytes in all. A search reads slots and the object, and nothing in between.
 pub struct RcuSet<T: Send + Sync + 'static>(Raw<Arc<T>>);
 
 impl<T: Send + Sync + 'static> RcuSet<T> {
-    /// An empty set in `domain`. Allocates nothing.
+    /// Creates an empty set in `domain`, without allocating memory.
     pub fn new(domain: &Domain) -> Self {
         Self(Raw::new(domain))
     }
 
-    /// The object with `hash` for which `eq` holds.
+    /// Returns the object with `hash` for which `eq` holds.
     #[inline]
     pub fn find<'g>(
         &'g self,
@@ -44,8 +44,8 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
         self.0.find(hash, eq, guard)
     }
 
-    /// For searches in steps, so that the cache misses of many can be overlapped. `None`: there never was
-    /// an object.
+    /// Returns a reader for searches in steps, so that the cache misses of many searches can be
+    /// overlapped. Returns `None` if no object was ever inserted.
     ///
     /// ```
     /// # use weir_sync::{hash::RcuSet, rcu::Domain};
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
     /// assert_eq!(found, Some(&"seven"));
     /// ```
     ///
-    /// A search that has not reached its entry has no end:
+    /// A search that has not called `reach` cannot be finished:
     ///
     /// ```compile_fail,E0599
     /// # use weir_sync::{hash::RcuSet, rcu::Domain};
@@ -75,7 +75,8 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
         self.0.root(guard).map(Reader)
     }
 
-    /// Puts an object in unless there is one with `hash` that is equal by `eq`: that is the error.
+    /// Inserts an object unless an object with `hash` is equal to it by `eq`, which is then
+    /// returned as the error.
     pub fn insert_if_absent<'g>(
         &'g self,
         hash: u64,
@@ -91,40 +92,43 @@ impl<T: Send + Sync + 'static> RcuSet<T> {
         }
     }
 
-    /// Puts an object in, in place of one with `hash` that is equal by `eq`, if there is one.
+    /// Inserts an object, replacing one with `hash` that is equal to it by `eq`.
     pub fn insert(&self, hash: u64, object: Arc<T>, eq: impl Fn(&T, &T) -> bool, guard: &Guard) {
         let eq = |object: &Arc<T>, other: &T| eq(object, other);
         let change = |object, _: Option<&T>| Edit::Put(object);
         self.0.change(hash, object, eq, change, guard);
     }
 
-    /// Takes out an object that was put in with `hash`; `false`: it is not there. The set's reference is
-    /// dropped after a grace period.
+    /// Removes an object that was inserted with `hash`. Returns false if it is not in the set. The
+    /// set's reference is dropped after a grace period.
     pub fn remove(&self, hash: u64, object: &T, guard: &Guard) -> bool {
         let is_it = |other: &T| core::ptr::eq(other, object);
         let removed = self.0.remove_if(hash, is_it, |_| true, guard);
         removed.is_some()
     }
 
-    /// Takes all out, shard by shard.
+    /// Removes all objects, one shard at a time.
     pub fn clear(&self, guard: &Guard) {
         self.0.clear(guard);
     }
 
-    /// The number of objects; exact when nobody writes.
+    /// Returns the number of objects. It is exact while no thread writes.
     pub fn len(&self, guard: &Guard) -> usize {
         self.0.len(guard)
     }
 
-    /// The objects, in no order; those that are there throughout are met, once.
+    /// Iterates over the objects in no particular order. An object that is present throughout is
+    /// returned exactly once.
     pub fn iter<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = &'g T> {
         let nodes = self.0.tables(guard).flat_map(|table| table.nodes());
-        // SAFETY: in a table when the guard was held already, so it is there as long as the guard.
+        // SAFETY: the node was in a table while the guard was held, so it lives as long as the
+        // guard.
         nodes.map(|node| unsafe { &*node })
     }
 
-    /// The upper halves of the objects' hashes, without a look at the objects, otherwise as
-    /// [`iter`](Self::iter). Of an object that comes or goes meanwhile, another's may be met.
+    /// Iterates over the upper halves of the objects' hashes without reading the objects, otherwise
+    /// like [`iter`](Self::iter). For an object inserted or removed concurrently, it may return
+    /// another object's half.
     pub fn uppers<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = u32> {
         let filled = self.0.tables(guard).flat_map(|table| table.filled());
         filled.map(|(_, upper)| upper)
@@ -135,8 +139,8 @@ impl<'g, T> Reached<'g, T>
 where
     T: Send + Sync + 'static,
 {
-    /// The object for which `eq` holds: what [`RcuSet::find`] would have answered when the search began,
-    /// or later.
+    /// Returns the object for which `eq` holds. The result is that of [`RcuSet::find`] at some time
+    /// since the search began.
     #[inline(always)]
     pub fn finish(self, eq: impl Fn(&T) -> bool) -> Option<&'g T> {
         self.finish_by(eq)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The insides of [`super::RcuHash`]: nodes, slots, shards, roots. The design is told at the head of
-//! [`crate::hash`]. Nothing here retires: what is unlinked is handed to the caller, who defers after
-//! the shard's lock is open again.
+//! The internals of [`super::RcuHash`]: nodes, slots, shards, roots. [`crate::hash`] explains the
+//! design. Nothing here retires memory: unlinked memory is returned to the caller, which defers it
+//! after it has released the shard's lock.
 #![allow(unsafe_code)] // raw nodes and slot arrays
 
 use crate::primitive::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ type Slot<N> = AtomicPtr<N>;
 
 const ADDRESS: usize = (1 << 48) - 1;
 const TOMBSTONE: usize = 1;
-/// The fewest slots of a table.
+/// The minimum number of slots of a table.
 const SLOTS_MIN: usize = 4;
 
 #[inline(always)]
@@ -32,32 +32,35 @@ fn is_node<T>(slot: *mut T) -> bool {
     !slot.is_null() && slot.addr() != TOMBSTONE
 }
 
-/// The address of a node, which is aligned to more than an octet, so that none is the tombstone's.
+/// Packs a node's address with its tag. Nodes are aligned to more than one byte, so no node has the
+/// tombstone's address.
 fn pack<N>(node: *mut N, hash: u64) -> *mut N {
     const { assert!(align_of::<N>() > TOMBSTONE) };
     assert!(node.addr() <= ADDRESS, "user-space addresses have 48 bits");
     node.map_addr(|address| address | tag_of(hash))
 }
 
-/// What of a hash, in a shard of a root with `bits`, chooses the home of its entry.
+/// Returns the part of a hash that chooses an entry's home slot within a shard of a root with
+/// `bits`.
 #[inline(always)]
 pub(super) fn rest(hash: u64, bits: u32) -> u32 {
     ((hash >> 32) as u32) << bits
 }
 
-/// The slots of a shard at one time, and what only its writers look at.
+/// The slots of a shard, and data beside them that only the shard's writers read.
 pub(super) struct Table<N> {
     slots: Box<[Slot<N>]>,
-    /// The upper half of each entry's hash, so that entries move to another table without a look at them.
+    /// The upper half of each entry's hash, so that entries move to another table without being
+    /// read.
     uppers: Box<[AtomicU32]>,
 }
 
-/// How many slots may be in use (by entries or tombstones) in a table of `len`.
+/// Returns how many slots may be in use (by entries or tombstones) in a table of `len` slots.
 fn limit(len: usize) -> usize {
     len - (len * 3 / 16).max(1)
 }
 
-/// The number of slots for `live` entries with room to grow by at least a quarter.
+/// Returns the number of slots for `live` entries with room to grow by at least a quarter.
 fn len_for(live: usize) -> usize {
     let mut len = SLOTS_MIN;
     while limit(len) < live + live / 4 + 1 {
@@ -70,11 +73,11 @@ fn len_for(live: usize) -> usize {
     len
 }
 
-/// Where a search ended.
+/// The result of a search.
 pub(super) enum Place {
-    /// At the entry.
+    /// The entry was found at this slot.
     Found(usize),
-    /// There is none; it could go here.
+    /// There is no such entry; it could be inserted at this slot.
     Free(usize),
 }
 
@@ -91,13 +94,15 @@ impl<N> Table<N> {
         self.slots.len()
     }
 
-    /// The slot at which the search for `rest` starts. Grows with it, which is what iteration builds on.
+    /// Returns the slot at which the search for `rest` starts. It is monotonic in `rest`, which
+    /// iteration relies on.
     #[inline(always)]
     pub(super) fn home(&self, rest: u32) -> usize {
         ((u64::from(rest) * self.slots.len() as u64) >> 32) as usize
     }
 
-    /// The least `rest` whose home is `at` or later; `at` is below the number of slots.
+    /// Returns the least `rest` whose home slot is at or after `at`, which is below the number of
+    /// slots.
     pub(super) fn first_of(&self, at: usize) -> u32 {
         ((at as u64) << 32).div_ceil(self.slots.len() as u64) as u32
     }
@@ -111,7 +116,8 @@ impl<N> Table<N> {
         }
     }
 
-    /// The node at a slot. `None`: no entry there; `Err`: nor beyond.
+    /// Returns the node at a slot: `Ok(None)` for a tombstone, and `Err` for an empty slot, which
+    /// ends a search.
     #[inline(always)]
     pub(super) fn node(&self, at: usize) -> Result<Option<&N>, ()> {
         let slot = self.slots[at].load(Ordering::Acquire);
@@ -121,15 +127,17 @@ impl<N> Table<N> {
         Ok(self.node_at(slot))
     }
 
-    /// The node that `slot`, which was read in this table, leads to.
+    /// Returns the node of `slot`, a value read from this table.
     #[inline(always)]
     pub(super) fn node_at(&self, slot: *mut N) -> Option<&N> {
-        // SAFETY: a node in a table is freed a grace period after it is unlinked from the table, or by
-        // the drop of the hash; the table is borrowed within a guard's life and a borrow of the hash.
+        // SAFETY: a node in a table is freed a grace period after it is unlinked from the table, or
+        // by the drop of the hash; the table is borrowed within the lifetime of a guard and of a
+        // borrow of the hash.
         is_node(slot).then(|| unsafe { &*untag(slot) })
     }
 
-    /// The first slot from `at` on that is empty or carries the tag of `hash`, and what is in it.
+    /// Returns the first slot at or after `at` that is empty or has the tag of `hash`, and its
+    /// content.
     #[inline(always)]
     pub(super) fn candidate(&self, hash: u64, mut at: usize) -> (usize, *mut N) {
         let tag = tag_of(hash);
@@ -142,7 +150,7 @@ impl<N> Table<N> {
         }
     }
 
-    /// Follows the candidates, of which the first was found before.
+    /// Checks the candidates, beginning with the one found before.
     #[inline(always)]
     pub(super) fn get(
         &self,
@@ -168,13 +176,13 @@ impl<N> Table<N> {
         prefetch(core::ptr::from_ref(&self.slots[at]));
     }
 
-    /// What [`put`](Self::put) writes beside the slot.
+    /// Prefetches the memory beside the slot that [`put`](Self::put) writes.
     #[inline]
     pub(super) fn prefetch_upper(&self, at: usize) {
         prefetch(core::ptr::from_ref(&self.uppers[at]));
     }
 
-    /// Finds the entry or a place for it. The caller holds the shard's lock.
+    /// Finds the entry or a slot for it. The caller holds the shard's lock.
     pub(super) fn search(&self, hash: u64, bits: u32, eq: impl Fn(&N) -> bool) -> Place {
         let tag = tag_of(hash);
         let mut at = self.home(rest(hash, bits));
@@ -194,14 +202,15 @@ impl<N> Table<N> {
         }
     }
 
-    /// Puts a node into a slot that has none. The caller holds the lock, or has the table alone.
+    /// Stores a node in a slot without one. The caller holds the lock, or the table is not
+    /// published.
     fn put(&self, at: usize, slot: *mut N, upper: u32) {
         self.uppers[at].store(upper, Ordering::Relaxed);
-        // Who reads the node reads its half of a hash.
+        // A thread that reads the node also sees its half of the hash.
         self.slots[at].store(slot, Ordering::Release);
     }
 
-    /// Puts what is to be in a slot into an empty one of a table nobody else sees.
+    /// Stores `slot` in an empty slot of a table that is not published.
     fn fill(&self, slot: *mut N, upper: u32, bits: u32) {
         let mut at = self.home(upper << bits);
         while !self.slots[at].load(Ordering::Relaxed).is_null() {
@@ -210,8 +219,8 @@ impl<N> Table<N> {
         self.put(at, slot, upper);
     }
 
-    /// Slots with a node, tags in them, and the upper halves of the hashes, in order. A slot that changes
-    /// meanwhile is seen with its half of then or of now.
+    /// Iterates over the slots with a node, including the tags, and the upper halves of the hashes,
+    /// in order. A slot that changes concurrently may be returned with the old or the new half.
     pub(super) fn filled(&self) -> impl Iterator<Item = (*mut N, u32)> {
         let both = self.slots.iter().zip(&self.uppers);
         both.filter_map(|(slot, upper)| {
@@ -220,7 +229,7 @@ impl<N> Table<N> {
         })
     }
 
-    /// The nodes in the order of slots.
+    /// Iterates over the nodes in the order of the slots.
     pub(super) fn nodes(&self) -> impl Iterator<Item = *mut N> {
         self.slots.iter().enumerate().filter_map(move |(at, slot)| {
             if let Some(ahead) = self.slots.get(at + 8).filter(|_| !cfg!(loom)) {
@@ -231,23 +240,24 @@ impl<N> Table<N> {
         })
     }
 
-    /// Octets of the slots and what stands beside them.
+    /// Returns the number of bytes of the slots and the data beside them.
     pub(super) fn memory(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.slots) + size_of_val(&*self.uppers)
     }
 }
 
-/// What writers of a shard change under its lock.
+/// The state of a shard that writers change under its lock.
 #[derive(Default)]
 pub(super) struct Fill {
     /// Slots in use: entries and tombstones.
     used: usize,
-    /// A root with more shards has taken over; look again.
+    /// True once a root with more shards has replaced this one. The writer must look up its shard
+    /// again.
     pub(super) dead: bool,
 }
 
 impl Fill {
-    /// May slot `at` be filled? If so it is counted.
+    /// Returns true if slot `at` may be filled, and counts it as used.
     fn has_room<N>(&mut self, table: &Table<N>, at: usize) -> bool {
         let empty = table.slots[at].load(Ordering::Relaxed).is_null();
         let room = !empty || self.used < limit(table.len());
@@ -256,18 +266,18 @@ impl Fill {
     }
 }
 
-/// A part of the hash space with a lock and a table of its own.
+/// A part of the hash space with its own lock and table.
 pub(super) struct Shard<N> {
-    /// Null: no entries yet. Changed under the lock.
+    /// The table, or null before the first insertion. Changed under the lock.
     table: AtomicPtr<Table<N>>,
     pub(super) fill: SpinLock<Fill>,
-    /// Entries. Changed under the lock.
+    /// The number of entries. Changed under the lock.
     pub(super) live: AtomicUsize,
-    /// Changes to the contents ever made. Changed under the lock.
+    /// The total number of changes to the contents. Changed under the lock.
     pub(super) changes: AtomicU64,
 }
 
-/// A node and a table that were unlinked and are to be retired.
+/// An unlinked node and an unlinked table that are to be retired.
 pub(super) struct Unlinked<N> {
     pub(super) node: *mut N,
     pub(super) table: *mut Table<N>,
@@ -292,22 +302,22 @@ impl<N> Shard<N> {
         }
     }
 
-    /// The table, if there is one. The borrow is within a guard's life.
+    /// Returns the table, if there is one. The borrow is within the lifetime of a guard.
     #[inline(always)]
     pub(super) fn table(&self) -> Option<&Table<N>> {
-        // SAFETY: a table is freed a grace period after it was replaced, or with its root.
+        // SAFETY: a table is freed a grace period after its replacement, or with its root.
         unsafe { self.table.load(Ordering::Acquire).as_ref() }
     }
 
-    /// After a change, so that who sees the same generation twice has seen all changes but one that
-    /// was going on.
+    /// Counts a change after it was made. A reader that sees the same generation twice has
+    /// therefore seen all changes, except possibly one in progress.
     fn count(&self, live: usize) {
         self.live.store(live, Ordering::Relaxed);
         self.changes
             .store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Puts `node` in place of the entry at `at`, which has the same hash. The caller holds the lock.
+    /// Replaces the entry at `at` by `node`, which has the same hash. The caller holds the lock.
     pub(super) fn replace(&self, at: usize, node: *mut N, hash: u64) -> Unlinked<N> {
         let table = self.table().expect("an entry was found in it");
         let old = table.slots[at].swap(pack(node, hash), Ordering::AcqRel);
@@ -318,8 +328,8 @@ impl<N> Shard<N> {
         }
     }
 
-    /// Puts a new entry in, at `free` if a search found that. The caller holds the lock and has found
-    /// no equal key.
+    /// Inserts a new entry, at `free` if a search returned that. The caller holds the lock and has
+    /// found no equal key.
     pub(super) fn add(
         &self,
         fill: &mut Fill,
@@ -339,14 +349,14 @@ impl<N> Shard<N> {
         unlinked
     }
 
-    /// Takes the entry at `at` out. The caller holds the lock.
+    /// Removes the entry at `at`. The caller holds the lock.
     pub(super) fn remove(&self, fill: &mut Fill, at: usize, bits: u32) -> Unlinked<N> {
         let table = self.table().expect("an entry was found in it");
         let next = table.slots[table.after(at)].load(Ordering::Relaxed);
         let old;
         if next.is_null() {
-            // The end of a run: no search goes on from here, so this slot and the tombstones before it
-            // become empty.
+            // The end of a run: no search continues past this slot, so it and the tombstones before
+            // it become empty.
             old = table.slots[at].swap(null_mut(), Ordering::AcqRel);
             fill.used -= 1;
             let mut at = at;
@@ -373,7 +383,7 @@ impl<N> Shard<N> {
         unlinked
     }
 
-    /// Moves all entries, and one more, to a table fit for `live`; returns the old one.
+    /// Moves all entries, and one more, to a table sized for `live` entries. Returns the old table.
     fn rebuild(
         &self,
         fill: &mut Fill,
@@ -391,7 +401,7 @@ impl<N> Shard<N> {
         self.table.swap(Box::into_raw(fresh), Ordering::AcqRel)
     }
 
-    /// Forgets all entries: the table with the nodes in it is the caller's.
+    /// Removes all entries. The caller becomes the owner of the table and its nodes.
     pub(super) fn clear(&self, fill: &mut Fill) -> *mut Table<N> {
         fill.used = 0;
         self.count(0);
@@ -403,13 +413,14 @@ impl<N> Drop for Shard<N> {
     fn drop(&mut self) {
         let table = self.table.load(Ordering::Acquire);
         if !table.is_null() {
-            // SAFETY: made by `Box`; the shard owns its table (not the nodes), and is gone from all eyes.
+            // SAFETY: created by `Box`; the shard owns its table (not the nodes), and no thread can
+            // access it any more.
             drop(unsafe { Box::from_raw(table) });
         }
     }
 }
 
-/// All shards: the hash's upper `bits` choose one.
+/// All shards. The upper `bits` of a hash choose one.
 pub(super) struct Root<N> {
     pub(super) bits: u32,
     pub(super) shards: Box<[CachePadded<Shard<N>>]>,
@@ -425,7 +436,7 @@ impl<N> Root<N> {
 
     #[inline(always)]
     pub(super) fn index(&self, hash: u64) -> usize {
-        // What `rest` shifts out of the upper half.
+        // The bits that `rest` shifts out of the upper half.
         (u64::from((hash >> 32) as u32) << self.bits >> 32) as usize
     }
 
@@ -434,7 +445,7 @@ impl<N> Root<N> {
         &self.shards[self.index(hash)]
     }
 
-    /// A root with `bits` and the entries of `shard`, whose lock the caller holds.
+    /// Creates a root with `bits` from the entries of `shard`, whose lock the caller holds.
     pub(super) fn split(shard: &Shard<N>, bits: u32) -> Self {
         let root = Self::new(bits);
         let Some(table) = shard.table() else {
@@ -455,7 +466,7 @@ impl<N> Root<N> {
             let table = root.shards[index(upper)].table();
             table.expect("made just now").fill(slot, upper, bits);
         }
-        // Sums of changes must not fall.
+        // The sum of all shards' changes must not decrease.
         root.shards[0]
             .changes
             .store(shard.changes.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table against an oracle, cursors across growth, and readers racing with writers.
+//! Tests of the table against an oracle, of cursors during growth, and of readers racing with
+//! writers.
 
 use super::*;
 use crate::rcu::Domain;
@@ -45,7 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Runs the operations on table and oracle, comparing every answer.
+/// Runs the operations on the table and the oracle, and compares every result.
 fn run(operations: &[Operation], preload: u16) {
     let domain = Domain::default();
     let table = RcuHash::<Clumsy, u32>::new(&domain);
@@ -138,9 +139,9 @@ proptest! {
         run(&operations, 2040);
     }
 
-    /// A dump in pieces, with the table growing, shrinking and splitting between them.
+    /// Dumps the table in pieces while it grows, shrinks and splits in between.
     #[test]
-    fn a_cursor_sees_what_stays_exactly_once(
+    fn a_cursor_sees_remaining_entries_exactly_once(
         stay in prop::collection::btree_set(0u32..100_000, 0..300),
         batches in prop::collection::vec((0usize..3000, any::<bool>(), 1usize..60), 1..12),
     ) {
@@ -156,7 +157,7 @@ proptest! {
         while !cursor.is_end() {
             let (noise, add, take) = batches.next().unwrap();
             let guard = domain.pin();
-            // Take at least one in a hundred, or the test takes long.
+            // Takes at least one in a hundred, because the test would take too long otherwise.
             let mut iter = table.iter_from(cursor, &guard);
             for (key, _) in iter.by_ref().take(take + table.len(&guard) / 8) {
                 *seen.entry(*key).or_default() += 1;
@@ -195,7 +196,7 @@ fn finds_many() {
     }
 }
 
-/// Counts itself.
+/// A value that counts its instances.
 struct Counted(Arc<AtomicUsize>);
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -231,7 +232,7 @@ fn every_value_is_dropped_once() {
 }
 
 #[test]
-fn is_small() {
+fn memory_is_bounded() {
     let domain = Domain::default();
     let table = RcuHash::<u32, Arc<u32>>::new(&domain);
     let guard = domain.pin();
@@ -254,9 +255,9 @@ fn is_small() {
     assert!(table.memory(&guard) < 6144);
 }
 
-/// Readers look for keys that are always there while writers grow, churn and shrink the table.
+/// Readers look up keys that are always present while writers grow, churn and shrink the table.
 #[test]
-fn stress_readers_never_miss_what_is_there() {
+fn stress_readers_find_present_keys() {
     const STAY: u32 = 500;
     let domain = Domain::default();
     let table = RcuHash::<u32, Box<u32>>::new(&domain);
@@ -308,7 +309,7 @@ fn stress_readers_never_miss_what_is_there() {
     assert_eq!(table.len(&domain.pin()), STAY as usize);
 }
 
-/// A set against an oracle: objects by a hash of few bits, equal by their number.
+/// Tests of a set against an oracle: objects with a hash of few bits, compared by their number.
 mod set {
     use super::*;
 
@@ -324,7 +325,8 @@ mod set {
         }
     }
 
-    /// Places of three numbers each, in two shards' worth of upper bits, and tags that collide.
+    /// Gives three numbers each the same position, within two shards' range of upper bits, and tags
+    /// that collide.
     fn hash(number: u16) -> u64 {
         let place = hash_of(&(number / 3)) >> 32;
         place << 32 | u64::from(number % 2)
@@ -338,7 +340,7 @@ mod set {
     enum Step {
         Insert(u16),
         InsertIfAbsent(u16),
-        /// Of the object that is there, or of one like it.
+        /// Removes the present object, or an equal one that is not in the set.
         Remove(u16, bool),
         Clear,
     }

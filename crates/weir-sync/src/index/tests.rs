@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The allocator against a set, and threads that race for numbers.
+//! Tests of the allocator against a set, and with threads that race for numbers.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ enum Operation {
     Next(u32),
 }
 
-/// Numbers near the seams: of words, leaves, nodes, and the ends.
+/// Generates numbers near the boundaries of words, leaves and nodes, and near both ends.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![
         0u32..200,
@@ -123,7 +123,7 @@ fn counts_up_from_one_and_fills_gaps() {
     reason = "an empty range is what is tested"
 )]
 #[test]
-fn an_empty_range_has_nothing() {
+fn an_empty_range_allocates_nothing() {
     let indices = IndexAllocator::new(5..=4);
     assert_eq!(
         (indices.allocate(), indices.reserve(4), indices.next(0)),
@@ -171,7 +171,7 @@ fn stress_no_number_is_given_twice() {
 }
 
 #[test]
-fn threads_in_lanes_take_from_lines_of_their_own() {
+fn lanes_allocate_from_separate_lines() {
     let (index, lanes) = (
         IndexAllocator::new(1..=u32::MAX),
         crate::lane::Lanes::default(),
@@ -190,7 +190,7 @@ fn threads_in_lanes_take_from_lines_of_their_own() {
         });
         there.join().unwrap()
     });
-    // A line, from its start, and the next.
+    // A whole line from its start, then numbers from the next one.
     assert!(beside.into_iter().eq(512..1026));
     assert_eq!(take(509), (4..512).chain([1026]).collect::<Vec<_>>());
     drop(first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The list against a queue, and the transmit path in small.
+//! Tests of the list against a queue, and of a small transmit path.
 
 use super::*;
 use crate::spin::SpinLock;
@@ -74,9 +74,9 @@ proptest! {
     }
 }
 
-/// The transmit path in small: nothing is lost, nothing stays behind, each producer's order holds.
+/// A small transmit path: no element is lost or left behind, and each producer's order is kept.
 #[test]
-fn stress_who_finds_it_empty_drains_it() {
+fn stress_the_pusher_to_an_empty_list_drains_it() {
     const THREADS: usize = 4;
     let rounds: usize = if cfg!(miri) { 50 } else { 20_000 };
     let list = LocklessList::new();
@@ -96,7 +96,7 @@ fn stress_who_finds_it_empty_drains_it() {
         }
     });
     assert!(list.is_empty());
-    // Under the lock, which thread sanitizer understands, as it does not a scope's end.
+    // Takes the lock because ThreadSanitizer understands it, but not the end of a scope.
     let queue = queue.lock();
     for thread in 0..THREADS {
         let mine = queue
@@ -108,7 +108,7 @@ fn stress_who_finds_it_empty_drains_it() {
     }
 }
 
-/// A node with what it was told to note.
+/// A node with the addresses recorded in it.
 struct Noting {
     link: Link<Noting>,
     number: usize,
@@ -136,7 +136,7 @@ unsafe impl Linked for Noted {
     }
 
     unsafe fn note(node: NonNull<Noting>, others: impl Iterator<Item = NonNull<Noting>>) {
-        // SAFETY: by contract, and the others are of the same batch.
+        // SAFETY: by contract; the others are of the same batch.
         unsafe {
             let others = others.map(|other| (*other.as_ptr()).number).collect();
             (*node.as_ptr()).others = Some(others);
@@ -144,7 +144,8 @@ unsafe impl Linked for Noted {
     }
 }
 
-/// The first node of a walk, the newest of its batch, notes those that come next, as many as it can.
+/// The first node of a walk is the newest of its batch. It records the nodes that follow, up to the
+/// maximum.
 #[test]
 fn a_batch_is_noted_with_its_first_node() {
     let node = |number| {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Per-CPU counters for very many objects: a slot in each CPU's chunks.
+//! Per-CPU counters for very many objects: one slot per object in each CPU's blocks.
 //!
-//! Linux allocates per-CPU counters of an action from a common area under one lock, which at 24 CPUs is
-//! most of the cost of inserting a rule. Here an object takes a number (an [`IndexAllocator`], no lock),
-//! and each CPU that counts for it finds its set of `N` words under that number in blocks of its own,
-//! made when it first counts there. An object that is never hit costs its number; one that is, `N` words
-//! a CPU. Blocks double in size, so a set is found with two loads and never moves; their memory comes
-//! from the system zeroed, page by page as it is touched, and stays until the drop.
+//! Linux allocates the per-CPU counters of an action from a common area under one lock, which at 24
+//! CPUs is most of the cost of inserting a rule. Here an object takes a number from an
+//! [`IndexAllocator`], without a lock. Each CPU that counts for the object finds its set of `N`
+//! words under that number in blocks of its own, allocated when it first counts there. An object
+//! that is never hit costs only its number; one that is hit costs `N` words per CPU. Blocks double
+//! in size, so a set is found with two loads and never moves. Their memory comes zeroed from the
+//! system, is populated page by page on first access, and is kept until the drop.
 //!
-//! [`add_to`] is for the CPU's own thread: two CPUs never write the same set, so it loads and
-//! stores. A thread that only poses as a CPU uses [`Counters::set`] and atomic additions.
+//! [`add_to`] is for the CPU's own thread: two CPUs never write the same set, so it uses plain
+//! loads and stores. A thread that only stands in for a CPU uses [`Counters::set`] and atomic
+//! additions.
 #![allow(unsafe_code)] // blocks behind atomic pointers
 
 use super::{MAX_CPUS, PerCpu};
@@ -20,9 +22,9 @@ use core::ptr::null_mut;
 #[cfg(not(loom))]
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 
-/// Sets in the first block.
+/// The number of sets in the first block.
 const FIRST: u32 = if cfg!(loom) { 1 } else { 64 };
-/// Blocks, each twice as large as the one before: enough for 32-bit numbers.
+/// The number of blocks, each twice as large as the previous one: enough for 32-bit numbers.
 const BLOCKS: usize = (u32::MAX / FIRST).ilog2() as usize + 1;
 
 /// The counters of one object on one CPU.
@@ -37,10 +39,10 @@ impl<const N: usize> Default for Blocks<N> {
     }
 }
 
-/// Block of a slot, and where in it.
+/// Returns a slot's block and its offset there.
 #[inline(always)]
 fn place(slot: u32) -> (usize, usize) {
-    // Counted from where the first block's would begin if blocks of half the size went on to one set.
+    // Counted as if blocks of half the size continued down to a single set before the first block.
     let place = u64::from(slot) + u64::from(FIRST);
     let (size, first) = (place.ilog2(), FIRST.ilog2());
     ((size - first) as usize, (place ^ 1 << size) as usize)
@@ -54,7 +56,7 @@ fn block_len(block: usize) -> usize {
 fn zeroed<const N: usize>(len: usize) -> *mut Set<N> {
     const { assert!(N > 0, "a set has counters") };
     let layout = Layout::array::<Set<N>>(len).expect("a block is far below the address space");
-    // SAFETY: the size is not zero; and an atomic word of zeros is one.
+    // SAFETY: the size is not zero, and zeroed memory is a valid atomic word.
     let sets = unsafe { alloc_zeroed(layout) };
     if sets.is_null() {
         handle_alloc_error(layout)
@@ -80,7 +82,7 @@ impl<const N: usize> Blocks<N> {
     fn get(&self, slot: u32) -> Option<&Set<N>> {
         let (block, offset) = place(slot);
         let sets = self.0.get(block)?.load(Ordering::Acquire);
-        // SAFETY: a block, once published, stays until the drop, and `offset` lies in it.
+        // SAFETY: a published block stays until the drop, and `offset` lies in it.
         (!sets.is_null()).then(|| unsafe { &*sets.add(offset) })
     }
 
@@ -92,7 +94,7 @@ impl<const N: usize> Blocks<N> {
         let sets = match self.0[block].compare_exchange(null_mut(), fresh, success, failure) {
             Ok(_) => fresh,
             Err(winner) => {
-                // SAFETY: nobody saw it.
+                // SAFETY: it was never published.
                 unsafe { free(fresh, block_len(block)) };
                 winner
             }
@@ -107,14 +109,14 @@ impl<const N: usize> Drop for Blocks<N> {
         for (block, sets) in self.0.iter().enumerate() {
             let sets = sets.load(Ordering::Acquire);
             if !sets.is_null() {
-                // SAFETY: made by `make` with this length; exclusive borrow.
+                // SAFETY: allocated by `make` with this length; exclusive borrow.
                 unsafe { free(sets, block_len(block)) };
             }
         }
     }
 }
 
-/// Adds to a set of the CPU that the calling thread is.
+/// Adds to a set that belongs to the calling thread's CPU.
 #[inline(always)]
 pub fn add_to<const N: usize>(set: &[AtomicU64; N], by: [u64; N]) {
     for (counter, by) in set.iter().zip(by) {
@@ -125,16 +127,16 @@ pub fn add_to<const N: usize>(set: &[AtomicU64; N], by: [u64; N]) {
     }
 }
 
-/// Sets of `N` counters by slot and CPU; see the module's head.
+/// Sets of `N` counters by slot and CPU. See the module documentation.
 pub struct Counters<const N: usize> {
     slots: IndexAllocator,
     cpus: PerCpu<Blocks<N>>,
 }
 
 impl<const N: usize> Counters<N> {
-    /// No slots and no memory yet.
+    /// Creates counters without slots or memory.
     pub fn new() -> Self {
-        // The last block would be cut short.
+        // Leaves out the last block.
         let last = FIRST * ((1 << (BLOCKS - 1)) - 1) - 1;
         Self {
             slots: IndexAllocator::new(0..=last),
@@ -142,13 +144,14 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// Takes a slot, whose counters are zero. Any thread. `None`: about four thousand million are taken.
+    /// Allocates a slot, whose counters are zero. Any thread may call it. Returns `None` if all
+    /// slots, about 2·10⁹, are taken.
     pub fn allocate(&self) -> Option<u32> {
         self.slots.allocate()
     }
 
-    /// Gives a slot back: once nobody counts or reads there any more, so usually in a callback after
-    /// a grace period.
+    /// Frees a slot. No thread may count or read there any more, so this is usually called in a
+    /// callback after a grace period.
     pub fn free(&self, slot: u32) {
         for (_, blocks) in self.cpus.iter() {
             for counter in blocks.get(slot).into_iter().flatten() {
@@ -158,13 +161,13 @@ impl<const N: usize> Counters<N> {
         self.slots.free(slot);
     }
 
-    /// The set of a CPU (modulo [`MAX_CPUS`]), if it has been made.
+    /// Returns the set of a CPU (modulo [`MAX_CPUS`]), if it exists.
     #[inline(always)]
     pub fn made(&self, cpu: usize, slot: u32) -> Option<&[AtomicU64; N]> {
         self.cpus.made(cpu)?.get(slot)
     }
 
-    /// The set of a CPU (modulo [`MAX_CPUS`]), made if need be.
+    /// Returns the set of a CPU (modulo [`MAX_CPUS`]), creating it if necessary.
     #[inline(always)]
     pub fn set(&self, cpu: usize, slot: u32) -> &[AtomicU64; N] {
         let blocks = self.cpus.get(cpu % MAX_CPUS);
@@ -174,7 +177,8 @@ impl<const N: usize> Counters<N> {
         }
     }
 
-    /// The sums over all CPUs. Any thread; each counter is one that was true at some time.
+    /// Returns the sums over all CPUs. Any thread may call it; each counter is a value it had at
+    /// some time during the call.
     pub fn sum(&self, slot: u32) -> [u64; N] {
         let mut sums = [0u64; N];
         for set in self.cpus.iter().filter_map(|(_, blocks)| blocks.get(slot)) {
@@ -205,7 +209,7 @@ mod loom_models {
     use crate::models::check;
     use crate::primitive::Arc;
 
-    /// Two threads that both pose as CPU 1 meet in a block that does not exist yet.
+    /// Two threads that both act as CPU 1 race to create a block.
     #[test]
     fn a_block_is_made_once() {
         check(3, || {
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_has_a_place_of_its_own() {
+    fn slots_do_not_overlap() {
         let mut expected = (0, 0);
         for slot in 0..100_000 {
             assert_eq!(place(slot), expected);

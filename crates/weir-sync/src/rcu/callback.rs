@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of deferred callbacks, who runs them, and the offload thread.
+//! The queues of deferred callbacks, the code that runs them, and the offload thread.
 //!
-//! A queue is a deque of closures beside a deque of runs (tag, how many), so an entry costs four words.
+//! A queue is a deque of closures and a deque of runs (tag, count), so an entry costs four words.
 //! Tags are read under the queue's lock, so a queue is sorted by tag. One thread at a time runs a
-//! queue's callbacks, in order, in batches taken out under the lock and run without it; `done` counts
-//! those that have returned, which is what [`super::Domain::barrier`] waits for.
+//! queue's callbacks, in order, in batches that it removes under the lock and runs without it.
+//! `done` counts the callbacks that have returned; [`super::Domain::barrier`] waits on it.
 
 use super::deferred::Deferred;
 use super::domain::{CallbackMode, DomainStats, Inner};
@@ -16,11 +16,11 @@ use crate::spin::SpinLock;
 use core::cell::Cell;
 use std::collections::VecDeque;
 
-/// Callbacks run between two looks at the queue.
+/// The maximum number of callbacks taken from the queue at a time.
 const BATCH: usize = 32;
-/// In place, a producer polls each time so many more are waiting.
+/// In place, a producer polls whenever the number of waiting callbacks reaches a multiple of this.
 const POLL_EVERY: usize = if cfg!(loom) { 2 } else { 64 };
-/// Queues for threads that are no stack CPU.
+/// The number of queues for threads that are not stack CPUs.
 const UNBOUND_QUEUES: usize = if cfg!(loom) { 1 } else { 8 };
 
 #[cfg(not(loom))]
@@ -35,12 +35,12 @@ loom::thread_local! {
     static OWED: Cell<usize> = Cell::new(0);
 }
 
-/// Is the calling thread running a callback?
+/// Returns true if the calling thread is running a callback.
 pub(super) fn in_callback() -> bool {
     IN_CALLBACK.with(Cell::get)
 }
 
-/// Has the calling thread deferred so much under guards that it should settle?
+/// Returns true if the calling thread has deferred so much under guards that it should settle.
 #[inline]
 pub(super) fn owes() -> bool {
     OWED.with(Cell::get) >= POLL_EVERY
@@ -49,9 +49,9 @@ pub(super) fn owes() -> bool {
 #[derive(Default)]
 struct Entries {
     callbacks: VecDeque<Deferred>,
-    /// Tags of the callbacks, in runs.
+    /// The tags of the callbacks, run-length encoded.
     tags: VecDeque<(u64, usize)>,
-    /// Callbacks ever queued.
+    /// The total number of callbacks queued so far.
     queued: u64,
 }
 
@@ -65,7 +65,7 @@ impl Entries {
         self.queued += 1;
     }
 
-    /// Moves up to a batch of callbacks with tags below `completed` to `batch`.
+    /// Moves callbacks with tags below `completed` to `batch`, until it is full. Returns how many.
     fn take(&mut self, completed: u64, batch: &mut [Option<Deferred>; BATCH]) -> usize {
         let mut taken = 0;
         while let Some((tag, count)) = self.tags.front_mut() {
@@ -82,7 +82,7 @@ impl Entries {
                 self.tags.pop_front();
             }
         }
-        // A burst's memory goes when the burst has gone.
+        // Frees the memory of a burst once its callbacks have been taken.
         if self.callbacks.is_empty() && self.callbacks.capacity() > 1024 {
             self.callbacks = VecDeque::new();
             self.tags = VecDeque::new();
@@ -93,24 +93,25 @@ impl Entries {
 
 #[derive(Default)]
 struct Queue {
-    /// Held for a push or for taking a batch out.
+    /// Locked to push, and to take out a batch.
     entries: SpinLock<Entries>,
-    /// Someone runs callbacks of this queue.
+    /// True while a thread runs callbacks of this queue.
     running: AtomicBool,
-    /// Callbacks that have returned.
+    /// The number of callbacks that have returned.
     done: AtomicU64,
-    /// Times a producer was past the bound.
+    /// How often a producer was past the bound.
     helped: AtomicU64,
 }
 
-/// Ends a turn of running callbacks, also when one panics.
+/// The right to run a queue's callbacks. Its drop ends the turn, also after a panic.
 struct Turn<'a> {
     queue: &'a Queue,
     taken: u64,
 }
 
 impl<'a> Turn<'a> {
-    /// `None` if another thread is at it, or this one is (a callback that defers).
+    /// Starts a turn. Returns `None` if another thread has one, or if this thread is running a
+    /// callback.
     fn start(queue: &'a Queue) -> Option<Self> {
         if in_callback() {
             return None;
@@ -134,7 +135,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Queue {
-    /// Runs what has completed; returns how many.
+    /// Runs the callbacks with tags below `completed`. Returns how many ran.
     fn run(&self, completed: u64) -> usize {
         let mut total = 0;
         let Some(mut turn) = Turn::start(self) else {
@@ -156,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// The oldest tag that waits, and how many wait.
+    /// Returns the oldest waiting tag and the number of waiting callbacks.
     fn front(&self) -> Option<(u64, usize)> {
         let entries = self.entries.lock();
         let (tag, _) = entries.tags.front()?;
@@ -177,7 +178,7 @@ impl Callbacks {
         }
     }
 
-    /// The calling thread's queue and the CPU it counts for.
+    /// Returns the calling thread's queue and the CPU it counts for.
     fn local(&self) -> (&Queue, usize) {
         match percpu::bound() {
             Some(cpu) => (self.bound.get(cpu), cpu),
@@ -189,7 +190,7 @@ impl Callbacks {
         }
     }
 
-    /// All queues with the CPU they count for, in a fixed order.
+    /// Returns all queues with the CPU they count for, in a fixed order.
     fn all(&self) -> impl Iterator<Item = (&Queue, usize)> {
         let unbound = self.unbound.iter().map(|(_, queue)| (queue, 0));
         self.bound
@@ -214,7 +215,8 @@ impl Inner {
         let (queue, cpu) = self.callbacks.local();
         let waiting = {
             let mut entries = queue.entries.lock();
-            // After the lock: unlinking comes before the look at the epoch.
+            // The fence comes after the lock, and orders the unlinking before the load of the
+            // epoch.
             full_fence();
             let tag = self.epoch.load(Ordering::SeqCst);
             entries.push(tag, callback);
@@ -230,7 +232,7 @@ impl Inner {
             offload.wake();
         }
         if reader::guards_held() > 0 {
-            // What is due is done when the last guard goes.
+            // The drop of the last guard runs what is due.
             OWED.with(|owed| owed.set(owed.get() + 1));
         } else if waiting > self.config.bound {
             self.help(queue);
@@ -239,7 +241,8 @@ impl Inner {
         }
     }
 
-    /// What a thread does that has deferred much under guards and has just dropped the last of them.
+    /// Runs callbacks for a thread that has deferred many under guards and has just dropped the
+    /// last guard.
     #[cold]
     pub(super) fn settle(&self) {
         OWED.with(|owed| owed.set(0));
@@ -254,7 +257,7 @@ impl Inner {
         }
     }
 
-    /// Completes what it can for one queue and runs that.
+    /// Completes grace periods as far as possible for one queue and runs its ready callbacks.
     fn poll(&self, queue: &Queue) -> usize {
         match queue.front() {
             Some((tag, _)) => queue.run(self.complete(tag)),
@@ -262,7 +265,7 @@ impl Inner {
         }
     }
 
-    /// Past the bound, with no guard held: see [`crate::rcu`], "Callbacks".
+    /// Helps a queue past its bound; the caller holds no guard. See "Callbacks" in [`crate::rcu`].
     #[cold]
     fn help(&self, queue: &Queue) {
         queue.helped.fetch_add(1, Ordering::Relaxed);
@@ -291,7 +294,7 @@ impl Inner {
         self.poll(queue)
     }
 
-    /// Runs what others have completed.
+    /// Runs the callbacks whose grace period other threads have completed.
     #[cfg(all(test, loom))]
     pub(super) fn poll_completed(&self) -> usize {
         self.callbacks.local().0.run(self.completed())
@@ -320,7 +323,8 @@ impl Inner {
         }
     }
 
-    /// One round of the offload thread: what it ran, and whether anything still waits.
+    /// Runs one round of the offload thread. Returns how many callbacks ran, and whether any still
+    /// wait.
     #[cfg(not(loom))]
     fn run_offloaded(&self) -> (usize, bool) {
         let mut ran = 0;
@@ -340,7 +344,7 @@ impl Drop for Inner {
         if let Some(offload) = &mut self.offload {
             offload.stop();
         }
-        // No guard is left, as each keeps the domain alive; so all that waits is ready.
+        // Each guard keeps the domain alive, so none is left and all waiting callbacks are ready.
         for (queue, _) in self.callbacks.all() {
             let callbacks = core::mem::take(&mut queue.entries.lock().callbacks);
             callbacks.into_iter().for_each(Deferred::call);
@@ -358,7 +362,7 @@ fn elapsed(start: std::time::Instant) -> core::time::Duration {
 }
 #[cfg(any(loom, miri))]
 fn now() {}
-/// Models have no clock: patience is out at once.
+/// Models have no clock, so patience runs out at once.
 #[cfg(any(loom, miri))]
 fn elapsed((): ()) -> core::time::Duration {
     core::time::Duration::MAX
@@ -368,9 +372,9 @@ pub(super) use offload::Offload;
 
 #[cfg(not(loom))]
 mod offload {
-    //! The thread that runs callbacks for others. It sleeps while nothing waits; a producer wakes it
-    //! with the first callback of its queue. While a reader holds things up it looks again every
-    //! 100 microseconds. It holds the domain only while it works, and ends with it.
+    //! The offload thread. It sleeps while no callback waits; a producer wakes it with the first
+    //! callback of its queue. While a reader blocks a grace period, the thread checks again every
+    //! 100 microseconds. It holds the domain only while it works, and exits with it.
     use super::{CallbackMode, Inner, Weak};
     use std::sync::{Arc, Condvar, Mutex, PoisonError};
     use std::thread::JoinHandle;
@@ -396,8 +400,8 @@ mod offload {
     }
 
     impl Offload {
-        /// Starts the thread if the mode wants one. If the system has no thread to give, callbacks run
-        /// in place.
+        /// Starts the thread if the mode calls for one. If the system cannot create it, callbacks
+        /// run in place.
         pub(in crate::rcu) fn start(mode: &CallbackMode, domain: &Weak<Inner>) -> Option<Self> {
             if *mode == CallbackMode::InPlace {
                 return None;
@@ -424,7 +428,7 @@ mod offload {
             self.signal.changed.notify_one();
         }
 
-        /// Ends the thread and waits for it, unless it is the one that drops the domain.
+        /// Stops the thread and waits for it, unless it is itself the thread that drops the domain.
         pub(in crate::rcu) fn stop(&mut self) {
             self.signal
                 .state
@@ -459,7 +463,8 @@ mod offload {
             }
             state.wake = false;
             drop(state);
-            // None: not yet made, or going; both signal again.
+            // The upgrade fails before the domain is complete and while it is being dropped; both
+            // signal again.
             let Some(inner) = domain.upgrade() else {
                 continue;
             };
@@ -476,7 +481,7 @@ mod offload {
 
 #[cfg(loom)]
 mod offload {
-    //! Models run callbacks in place.
+    //! The stand-in for models, which run callbacks in place.
     use super::{CallbackMode, Inner, Weak};
 
     pub(in crate::rcu) struct Offload;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A closure to call once later, in four words: small ones (three words) are kept inside, larger ones
-//! are boxed. Dropping it without the call drops the closure.
+//! A closure to be called once later, in four words. Closures of up to three words are stored
+//! inline, larger ones are boxed. Dropping a [`Deferred`] drops the closure without calling it.
 #![allow(unsafe_code)] // type erasure by hand
 
 use core::mem::{MaybeUninit, align_of, size_of};
 
 type Storage = MaybeUninit<[usize; 3]>;
 
-/// What to do with the closure in the storage: call it (true) or only drop it.
+/// Calls the closure in the storage if the flag is true, and otherwise only drops it.
 type Act = unsafe fn(*mut Storage, bool);
 
 pub(super) struct Deferred {
@@ -46,21 +46,21 @@ impl Deferred {
     /// Calls the closure.
     pub(super) fn call(self) {
         let mut this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: the storage holds the closure `act` was made for, and `this` is not dropped, so it
-        // is consumed once.
+        // SAFETY: the storage holds the closure that `act` was created for, and `this` is not
+        // dropped, so the closure is consumed once.
         unsafe { (this.act)(&mut this.storage, true) }
     }
 }
 
 impl Drop for Deferred {
     fn drop(&mut self) {
-        // SAFETY: `call` prevents this drop, so the closure is still there.
+        // SAFETY: `call` forgets `self`, so the closure is still there.
         unsafe { (self.act)(&mut self.storage, false) }
     }
 }
 
 /// # Safety
-/// `storage` holds an `F`, which is consumed.
+/// `storage` holds an `F`, which this call consumes.
 unsafe fn act_inline<F: FnOnce()>(storage: *mut Storage, call: bool) {
     // SAFETY: by contract.
     let f = unsafe { storage.cast::<F>().read() };
@@ -70,7 +70,7 @@ unsafe fn act_inline<F: FnOnce()>(storage: *mut Storage, call: bool) {
 }
 
 /// # Safety
-/// `storage` holds a pointer from `Box<F>`, which is consumed.
+/// `storage` holds a pointer from `Box<F>`, which this call consumes.
 unsafe fn act_boxed<F: FnOnce()>(storage: *mut Storage, call: bool) {
     // SAFETY: by contract.
     let f = unsafe { Box::from_raw(storage.cast::<*mut F>().read()) };

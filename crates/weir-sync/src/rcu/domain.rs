@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! [`Domain`]: epochs and grace periods. The protocol is told at the head of [`crate::rcu`].
+//! [`Domain`]: epochs and grace periods. [`crate::rcu`] explains the protocol.
 
 #![allow(unsafe_code)] // owns retired boxes
 
@@ -11,7 +11,7 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-/// Who runs callbacks. The text forms are those of the command line.
+/// The choice of the thread that runs callbacks. The text forms are those of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CallbackMode {
     /// `in-place`: the thread that queued them.
@@ -19,13 +19,13 @@ pub enum CallbackMode {
     InPlace,
     /// `offload-all`: the domain's thread, for all CPUs.
     OffloadAll,
-    /// `offload=LIST`: the domain's thread for the CPUs listed, in place for the others. Threads that
-    /// are no stack CPU count as CPU 0.
+    /// `offload=LIST`: the domain's thread for the listed CPUs; in place for the others. Threads
+    /// that are not stack CPUs count as CPU 0.
     Offload(Vec<usize>),
 }
 
 impl CallbackMode {
-    /// Are the callbacks of `cpu` offloaded?
+    /// Returns true if the callbacks of `cpu` are offloaded.
     pub fn offloads(&self, cpu: usize) -> bool {
         match self {
             Self::InPlace => false,
@@ -54,7 +54,7 @@ impl fmt::Display for CallbackMode {
 impl FromStr for CallbackMode {
     type Err = String;
 
-    /// `in-place`, `offload-all` or `offload=0,2-5`.
+    /// Parses `in-place`, `offload-all` or `offload=0,2-5`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "in-place" => return Ok(Self::InPlace),
@@ -85,15 +85,16 @@ impl FromStr for CallbackMode {
     }
 }
 
-/// How a domain treats its callbacks.
+/// The callback configuration of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who runs them. Default: in place.
+    /// The thread that runs callbacks. Default: in place.
     pub mode: CallbackMode,
-    /// How many may wait per CPU before producers help. Default 10,000, as Linux's `qhimark`.
+    /// How many callbacks may wait per CPU before producers help. Default: 10,000, as Linux's
+    /// `qhimark`.
     pub bound: usize,
     /// How long a producer past the bound that holds no guard waits for readers, for each object it
-    /// defers. Default 1 ms; zero: never.
+    /// defers. Default: 1 ms. Zero: never.
     pub patience: Duration,
 }
 
@@ -107,12 +108,12 @@ impl Default for Config {
     }
 }
 
-/// What a domain has counted.
+/// The counters of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DomainStats {
-    /// The epoch: grace periods begun, at most.
+    /// The epoch: an upper bound on the number of grace periods begun.
     pub epoch: u64,
-    /// Readers registered.
+    /// Registered readers.
     pub readers: usize,
     /// Guards held now.
     pub guards: usize,
@@ -120,20 +121,21 @@ pub struct DomainStats {
     pub deferred: u64,
     /// Callbacks run.
     pub run: u64,
-    /// Times a producer found itself past the bound.
+    /// How often a producer was past the bound.
     pub helped: u64,
-    /// Times the queues' locks were taken, contended, and waited for.
+    /// The counters of the queues' locks.
     pub locks: crate::spin::LockStats,
 }
 
 impl DomainStats {
-    /// Callbacks that wait.
+    /// Returns the number of waiting callbacks.
     pub fn waiting(&self) -> u64 {
         self.deferred.saturating_sub(self.run)
     }
 }
 
-/// A set of readers and the objects they may be reading; see [`crate::rcu`]. Cloning copies a handle.
+/// A set of readers and of the objects they may be reading. See [`crate::rcu`]. Cloning copies a
+/// handle.
 #[derive(Clone)]
 pub struct Domain(Arc<Inner>);
 
@@ -144,13 +146,14 @@ pub(super) struct Inner {
     pub(super) slots: Slots,
     pub(super) callbacks: Callbacks,
     pub(super) config: Config,
-    /// The offload thread, in the modes that have one. Last: its drop joins.
+    /// The offload thread, in the modes that have one. It is the last field because its drop joins
+    /// the thread.
     pub(super) offload: Option<Offload>,
     myself: Weak<Inner>,
 }
 
 impl Domain {
-    /// A new domain with its readers and queues. Makes a thread in the offload modes only.
+    /// Creates a domain with its readers and queues. Starts a thread only in the offload modes.
     pub fn new(config: Config) -> Self {
         Self(Arc::new_cyclic(|myself| Inner {
             epoch: CachePadded(AtomicU64::new(1)),
@@ -168,36 +171,38 @@ impl Domain {
         &self.0
     }
 
-    /// Is it the same domain?
+    /// Returns true if both handles belong to the same domain.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What it was made with.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.0.config
     }
 
-    /// Registers a reader. Any thread; make one per stack CPU or connection and keep it.
+    /// Registers a reader. Any thread may call it; create one per stack CPU or connection and keep
+    /// it.
     pub fn reader(&self) -> Reader {
         Reader::new(self)
     }
 
-    /// Starts a read section on any thread, without a reader: finds a free slot first, so it costs a
-    /// little more than [`Reader::pin`]. Nests; never waits.
+    /// Starts a read section without a reader, on any thread. It searches for a free slot first, so
+    /// it costs a little more than [`Reader::pin`]. Nests; never waits.
     pub fn pin(&self) -> Guard {
         Guard::new(self)
     }
 
-    /// Calls `f` after a grace period, as the mode says where. Any thread, pinned or not.
+    /// Calls `f` after a grace period, on the thread that the mode selects. Any thread may call it,
+    /// pinned or not.
     ///
-    /// A thread that holds no guard may run callbacks that are ready on this occasion: every 64th in
-    /// place, and past the bound in any mode. So if you hold a lock that a callback may take, hold a
-    /// guard too, and drop that last: with one held this only queues, and the guard's drop does the
-    /// rest.
+    /// A thread that holds no guard may run ready callbacks inside this call: on every 64th
+    /// deferral in place, and past the bound in any mode. So if you hold a lock that a callback may
+    /// take, hold a guard too, and drop the guard last: under a guard this function only queues,
+    /// and the drop of the guard does the rest.
     ///
-    /// Ordering: all that the caller did before happens before `f`, and all that readers did under
-    /// guards older than this call happens before `f`.
+    /// Ordering: everything the caller did before happens before `f`, and everything readers did
+    /// under guards older than this call happens before `f`.
     pub fn defer<F: FnOnce() + Send + 'static>(&self, f: F) {
         self.0.defer(f);
     }
@@ -210,15 +215,16 @@ impl Domain {
     /// Frees the box behind `pointer` after a grace period.
     ///
     /// # Safety
-    /// `pointer` came from `Box::into_raw`, no new reader can find it, and nobody else frees it.
+    /// `pointer` came from `Box::into_raw`, no new reader can find it, and it is not freed
+    /// elsewhere.
     pub(crate) unsafe fn retire<T: ?Sized + Send + 'static>(&self, pointer: *mut T) {
         let retired = Retired(pointer);
         self.defer(move || drop(retired));
     }
 
-    /// Completes a grace period if no reader holds it up, and runs ready callbacks of the calling
-    /// thread's CPU unless they are offloaded. Returns how many ran. Cheap when nothing waits: a stack
-    /// CPU calls it once per turn. Never waits.
+    /// Completes a grace period if no reader blocks it, and runs ready callbacks of the calling
+    /// thread's CPU unless they are offloaded. Returns how many ran. Cheap when no callback waits:
+    /// a stack CPU calls it once per turn. Never waits.
     pub fn poll(&self) -> usize {
         self.0.poll_local()
     }
@@ -228,19 +234,20 @@ impl Domain {
         self.0.poll_completed()
     }
 
-    /// As [`Domain::poll`], for the queues of all CPUs, offloaded or not: for an idle control loop,
-    /// and for a stack that is driven from one thread.
+    /// Does the same as [`Domain::poll`] for the queues of all CPUs, offloaded or not: for an idle
+    /// control loop, and for a stack that is driven from one thread.
     pub fn poll_all(&self) -> usize {
         self.0.poll_all()
     }
 
-    /// Waits for a grace period: every guard that existed when it was called is gone when it returns.
-    /// Not from a callback.
+    /// Waits for a grace period: when it returns, every guard that existed at the call is gone.
+    /// Must not be called from a callback.
     ///
-    /// Ordering: what those guards' holders did happens before the return.
+    /// Ordering: everything the holders of those guards did happens before the return.
     ///
     /// # Panics
-    /// If the calling thread holds a guard of the domain or runs a callback: it would wait for itself.
+    /// If the calling thread holds a guard of the domain or runs a callback, because it would wait
+    /// for itself.
     pub fn synchronize(&self) {
         self.0.may_wait("synchronize");
         fence(Ordering::SeqCst);
@@ -251,19 +258,20 @@ impl Domain {
         }
     }
 
-    /// Waits until every callback deferred before the call, by any thread, has run. Runs those which
-    /// are not offloaded itself.
+    /// Waits until every callback deferred before the call, by any thread, has run. Runs the
+    /// callbacks that are not offloaded itself.
     ///
     /// # Panics
-    /// As [`Domain::synchronize`].
+    /// In the same cases as [`Domain::synchronize`].
     pub fn barrier(&self) {
         self.0.may_wait("barrier");
         self.0.barrier();
     }
 
-    /// Runs all that waits and what that defers in turn, until nothing is left: for the end of what the
-    /// domain serves. Waits for the guards of other threads; where the calling thread would wait for
-    /// itself (see [`Domain::synchronize`]) it runs what is ready and returns `false`.
+    /// Runs all waiting callbacks and the callbacks they defer in turn, until none is left. Use it
+    /// when the domain's user shuts down. Waits for the guards of other threads. Where the calling
+    /// thread would wait for itself (see [`Domain::synchronize`]), runs only the ready callbacks
+    /// and returns false.
     pub fn drain(&self) -> bool {
         while self.stats().waiting() > 0 {
             if self.0.is_own_reader() {
@@ -275,7 +283,7 @@ impl Domain {
         true
     }
 
-    /// What it has counted.
+    /// Returns the domain's counters.
     pub fn stats(&self) -> DomainStats {
         let (readers, guards, _) = self.0.slots.census();
         let mut stats = DomainStats {
@@ -289,15 +297,16 @@ impl Domain {
     }
 }
 
-/// A box which readers may still look into: kept as a raw pointer, for a `Box` claims to be alone.
+/// A box that readers may still access. It is kept as a raw pointer because a `Box` claims unique
+/// access.
 struct Retired<T: ?Sized>(*mut T);
 
-// SAFETY: made by `retire` only, for a `T: Send` of which it has become the owner.
+// SAFETY: created only by `retire`, for a `T: Send` whose ownership it took over.
 unsafe impl<T: ?Sized + Send> Send for Retired<T> {}
 
 impl<T: ?Sized> Drop for Retired<T> {
     fn drop(&mut self) {
-        // SAFETY: by the contract of `retire`, and the grace period is over (or the domain is).
+        // SAFETY: by the contract of `retire`, and the grace period (or the whole domain) is over.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -319,17 +328,18 @@ impl Inner {
         Domain(
             self.myself
                 .upgrade()
-                .expect("whoever borrows the domain keeps it alive"),
+                .expect("a borrower keeps the domain alive"),
         )
     }
 
-    /// All tags below the result have completed.
+    /// Returns an epoch such that all tags below it have completed.
     #[inline]
     pub(super) fn completed(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// Tries to complete `tag`, and says what has been completed: see the essay in [`crate::rcu`].
+    /// Tries to complete `tag` and returns the completed epoch. [`crate::rcu`] explains the
+    /// protocol.
     pub(super) fn complete(&self, tag: u64) -> u64 {
         let done = self.completed();
         if done > tag {
@@ -341,7 +351,8 @@ impl Inner {
         self.completed.fetch_max(least, Ordering::AcqRel).max(least)
     }
 
-    /// Whether the calling thread holds a guard or runs a callback: what it waits for would wait for it.
+    /// Returns true if the calling thread holds a guard or runs a callback, and would therefore
+    /// wait for itself.
     fn is_own_reader(&self) -> bool {
         in_callback() || self.slots.held_here()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every interleaving (up to three preemptions) of readers with those who retire, complete and run.
-//! `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release loom`
+//! Models of readers against threads that retire, complete and run callbacks, with up to three
+//! preemptions. Run with `RUSTFLAGS="--cfg loom" cargo test -p weir-sync --release loom`.
 
 use super::*;
 use crate::models::{Tracked, check};
@@ -59,10 +59,10 @@ fn one_retires_and_another_completes() {
     });
 }
 
-/// The retirer frees its object on the word of a grace period that another thread completed for an
-/// object of its own, without having seen the first: what both the fences are for.
+/// A thread frees its object after a grace period that another thread completed for an object of
+/// its own, without having seen the first one. Both fences are needed for this.
 #[test]
-fn one_trusts_what_another_completed() {
+fn a_grace_period_of_another_thread_suffices() {
     check(3, || {
         let domain = domain();
         let published = Arc::new(Published::new(&domain, Tracked::new(1)));
@@ -114,7 +114,7 @@ fn a_repinned_reader_is_protected_anew() {
 }
 
 #[test]
-fn synchronize_waits_for_those_who_were_there() {
+fn synchronize_waits_for_existing_guards() {
     check(2, || {
         let domain = domain();
         let current = Arc::new(AtomicUsize::new(0));
@@ -129,7 +129,7 @@ fn synchronize_waits_for_those_who_were_there() {
         };
         current.store(1, Ordering::Release);
         domain.synchronize();
-        // Nobody reads it any more; loom reports a race if somebody does.
+        // No reader is left; otherwise loom reports a race here.
         objects[0].write(7);
         reader.join().unwrap();
     });
@@ -162,7 +162,7 @@ fn two_retirers_run_each_callback_once() {
 }
 
 #[test]
-fn a_barrier_waits_for_what_came_before() {
+fn a_barrier_waits_for_earlier_callbacks() {
     check(3, || {
         let domain = domain();
         let ran = Arc::new(AtomicUsize::new(0));
@@ -181,7 +181,7 @@ fn a_barrier_waits_for_what_came_before() {
 }
 
 #[test]
-fn the_last_guard_gives_the_slot_back() {
+fn the_last_guard_frees_the_slot() {
     check(3, || {
         let domain = domain();
         let reader = domain.reader();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Pointers that readers load under a guard and writers replace: Linux's `rcu_dereference` and
-//! `rcu_replace_pointer` with the free included.
+//! `rcu_replace_pointer`, including the free.
 #![allow(unsafe_code)] // owns boxes behind atomic pointers
 
 use super::{Domain, Guard};
@@ -8,10 +8,12 @@ use crate::primitive::atomic::{AtomicPtr, Ordering};
 use core::fmt;
 use std::sync::Arc;
 
-/// A value that is always there. Two words; the value in a box of its own.
+/// A published value that is always present. The handle is two words; the value is in a box of its
+/// own.
 ///
-/// Readers never wait. Writers do not wait for each other either: the last replacement wins, and each
-/// replaced value is freed once. A writer whose new value depends on the old one needs a lock of his.
+/// Readers never wait. Writers do not wait for each other either: the last replacement wins, and
+/// each replaced value is freed once. A writer whose new value depends on the old one needs a lock
+/// of its own.
 ///
 /// Ordering: a load acquires what the replacement released.
 pub struct Published<T: Send + Sync + 'static> {
@@ -26,7 +28,8 @@ impl<T: Send + Sync + 'static> Published<T> {
         }
     }
 
-    /// The value. Any thread that holds a guard of the same domain; another domain's guard panics.
+    /// Returns the value. Any thread that holds a guard of the same domain may call it; panics on
+    /// another domain's guard.
     #[inline]
     pub fn load<'g>(&'g self, guard: &'g Guard) -> &'g T {
         self.inner
@@ -34,7 +37,8 @@ impl<T: Send + Sync + 'static> Published<T> {
             .expect("a Published always holds a value")
     }
 
-    /// Replaces the value; the old one is dropped after a grace period. Any thread, guard or none.
+    /// Replaces the value; the old one is dropped after a grace period. Any thread may call it,
+    /// with or without a guard.
     pub fn replace(&self, value: T) {
         self.inner.replace(Some(value));
     }
@@ -46,12 +50,12 @@ impl<T: Send + Sync + 'static> Published<T> {
             .expect("a Published always holds a value")
     }
 
-    /// The domain it was published in.
+    /// Returns the domain in which the value is published.
     pub fn domain(&self) -> &Domain {
         self.inner.domain()
     }
 
-    /// The value, by exclusive borrow.
+    /// Returns the value, by exclusive borrow.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner
             .get_mut()
@@ -65,7 +69,7 @@ impl<T: Send + Sync + fmt::Debug + 'static> fmt::Debug for Published<T> {
     }
 }
 
-/// As [`Published`], but there may be nothing.
+/// A published value that may be absent; otherwise like [`Published`].
 pub struct PublishedOption<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
     domain: Domain,
@@ -80,24 +84,25 @@ impl<T: Send + Sync + 'static> PublishedOption<T> {
         }
     }
 
-    /// The value, if there is one. Any thread that holds a guard of the same domain; another domain's
-    /// guard panics.
+    /// Returns the value, if there is one. Any thread that holds a guard of the same domain may
+    /// call it; panics on another domain's guard.
     #[inline]
     pub fn load<'g>(&'g self, guard: &'g Guard) -> Option<&'g T> {
         guard.check(&self.domain);
-        // SAFETY: a value is freed only after a grace period from when it was replaced, which the
-        // guard holds up; or by our own drop, which the borrow of `self` excludes.
+        // SAFETY: a value is freed only after a grace period from its replacement, which the guard
+        // blocks, or by the drop of `self`, which the borrow of `self` excludes.
         unsafe { self.pointer.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Is there a value? Needs no guard; the answer may be old when it arrives.
+    /// Returns true if there is a value. Needs no guard; the answer may be outdated when it is
+    /// used.
     #[inline]
     pub fn is_some(&self) -> bool {
         !self.pointer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Replaces the value; the old one is dropped after a grace period. Any thread, guard or none.
-    /// Returns whether there was one.
+    /// Replaces the value; the old one is dropped after a grace period. Any thread may call it,
+    /// with or without a guard. Returns true if there was an old value.
     pub fn replace(&self, value: Option<T>) -> bool {
         let old = self.pointer.swap(into_raw(value), Ordering::AcqRel);
         self.retire(old);
@@ -109,36 +114,38 @@ impl<T: Send + Sync + 'static> PublishedOption<T> {
         guard.check(&self.domain);
         let old = self.pointer.swap(into_raw(value), Ordering::AcqRel);
         self.retire(old);
-        // SAFETY: retired while the guard is held, so not freed before it is gone.
+        // SAFETY: it was retired while the guard is held, so it is not freed before the guard is
+        // gone.
         unsafe { old.as_ref() }
     }
 
-    /// Takes the value out; see [`PublishedOption::swap`].
+    /// Removes and returns the value. See [`PublishedOption::swap`].
     pub fn take<'g>(&'g self, guard: &'g Guard) -> Option<&'g T> {
         self.swap(None, guard)
     }
 
-    /// The value, by exclusive borrow.
+    /// Returns the value, by exclusive borrow.
     pub fn get_mut(&mut self) -> Option<&mut T> {
-        // SAFETY: no reader can hold a reference, as each borrows `self`.
+        // SAFETY: no reader can hold a reference, because each borrows `self`.
         unsafe { self.pointer.load(Ordering::Acquire).as_mut() }
     }
 
-    /// The domain it was published in.
+    /// Returns the domain in which the value is published.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
     fn retire(&self, old: *mut T) {
         if !old.is_null() {
-            // SAFETY: it came from `into_raw`, and the swap that unlinked it did so once.
+            // SAFETY: it came from `into_raw`, and only one swap unlinked it.
             unsafe { self.domain.retire(old) };
         }
     }
 }
 
-/// As [`PublishedOption`], of a value that others share: the box is the [`Arc`]'s own, and a reader
-/// can keep the value beyond its guard at the cost of a reference.
+/// A published value that is shared with other owners; otherwise like [`PublishedOption`]. The box
+/// is the [`Arc`]'s own, and a reader can keep the value beyond its guard at the cost of a
+/// reference.
 pub struct PublishedArc<T: Send + Sync + 'static> {
     pointer: AtomicPtr<T>,
     domain: Domain,
@@ -153,32 +160,33 @@ impl<T: Send + Sync + 'static> PublishedArc<T> {
         }
     }
 
-    /// The value, if there is one; as [`PublishedOption::load`].
+    /// Returns the value, if there is one, as [`PublishedOption::load`] does.
     #[inline]
     pub fn load<'g>(&'g self, guard: &'g Guard) -> Option<&'g T> {
         guard.check(&self.domain);
-        // SAFETY: our reference is given up only after a grace period from when it was replaced,
-        // which the guard holds up; or by our own drop, which the borrow of `self` excludes.
+        // SAFETY: this pointer's reference is given up only after a grace period from its
+        // replacement, which the guard blocks, or by the drop of `self`, which the borrow of `self`
+        // excludes.
         unsafe { self.pointer.load(Ordering::Acquire).as_ref() }
     }
 
-    /// A reference to the value, if there is one.
+    /// Returns a new reference to the value, if there is one.
     #[inline]
     pub fn get(&self, guard: &Guard) -> Option<Arc<T>> {
         let value: *const T = self.load(guard)?;
-        // SAFETY: it came from `Arc::into_raw`, and our reference is held up as in `load` while this
-        // one is taken.
+        // SAFETY: it came from `Arc::into_raw`, and this pointer's reference is kept as in `load`
+        // while the new one is taken.
         unsafe {
             Arc::increment_strong_count(value);
             Some(Arc::from_raw(value))
         }
     }
 
-    /// Replaces the value; the reference to the old one goes after a grace period.
+    /// Replaces the value; the reference to the old one is dropped after a grace period.
     pub fn replace(&self, value: Option<Arc<T>>) {
         let old = self.pointer.swap(arc_into_raw(value), Ordering::AcqRel);
         if !old.is_null() {
-            // SAFETY: from `arc_into_raw`, and the swap that unlinked it did so once.
+            // SAFETY: from `arc_into_raw`, and only one swap unlinked it.
             self.domain.defer_drop(unsafe { Arc::from_raw(old) });
         }
     }
@@ -188,7 +196,7 @@ impl<T: Send + Sync + 'static> Drop for PublishedArc<T> {
     fn drop(&mut self) {
         let value = self.pointer.load(Ordering::Acquire);
         if !value.is_null() {
-            // SAFETY: from `arc_into_raw`; no reader is left, as each borrows `self`.
+            // SAFETY: from `arc_into_raw`; no reader is left, because each borrows `self`.
             drop(unsafe { Arc::from_raw(value) });
         }
     }
@@ -216,7 +224,7 @@ impl<T: Send + Sync + 'static> Drop for PublishedOption<T> {
     fn drop(&mut self) {
         let value = self.pointer.load(Ordering::Acquire);
         if !value.is_null() {
-            // SAFETY: from `into_raw`; no reader is left, as each borrows `self`.
+            // SAFETY: from `into_raw`; no reader is left, because each borrows `self`.
             drop(unsafe { Box::from_raw(value) });
         }
     }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reader slots, [`Reader`] and [`Guard`]. The protocol is told at the head of [`crate::rcu`].
+//! Reader slots, [`Reader`] and [`Guard`]. [`crate::rcu`] explains the protocol.
 //!
-//! A slot's word: bits 0-15 the guards that hold it, bit 16 set while a [`Reader`] owns it, the rest
-//! the epoch. Zero: free for anyone to claim. Slots are never given back before the domain ends, so
-//! there are as many as there were ever readers and guards at one time.
+//! A slot's word holds the number of guards in bits 0-15, a flag in bit 16 that is set while a
+//! [`Reader`] owns the slot, and the epoch in the rest. A zero word means that any thread may claim
+//! the slot. Slots are not freed before the domain is dropped, so there are as many as the peak
+//! number of readers and guards.
 //!
-//! A slot in use accounts for one strong count of the domain; whoever takes it from "last guard, no
-//! owner" back to zero gives that count back. So a guard borrows nothing: it may outlive its reader.
+//! A slot in use accounts for one strong count of the domain. The thread that takes it from "last
+//! guard, no owner" back to zero gives that count back. So a guard borrows nothing, and may outlive
+//! its reader.
 #![allow(unsafe_code)] // raw slots and hand-kept reference counts
 
 use super::callback::owes;
@@ -25,7 +27,7 @@ const EPOCH_SHIFT: u32 = 17;
 
 #[cfg(not(loom))]
 thread_local! {
-    /// See [`guards_held`].
+    /// The count returned by [`guards_held`].
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
 #[cfg(loom)]
@@ -33,7 +35,7 @@ loom::thread_local! {
     static HELD: Cell<usize> = Cell::new(0);
 }
 
-/// Guards the calling thread holds, of all domains.
+/// Returns the number of guards the calling thread holds, of all domains.
 #[inline(always)]
 pub(super) fn guards_held() -> usize {
     HELD.with(Cell::get)
@@ -41,12 +43,12 @@ pub(super) fn guards_held() -> usize {
 
 pub(super) struct Slot {
     word: AtomicU64,
-    /// Token of the thread that pinned last; only ever compared with one's own.
+    /// The token of the thread that pinned last. A thread only compares it with its own token.
     thread: AtomicUsize,
     next: AtomicPtr<CachePadded<Slot>>,
 }
 
-/// All slots of a domain: a list that only grows, at its head.
+/// All slots of a domain: a linked list that only grows, at its head.
 pub(super) struct Slots {
     head: AtomicPtr<CachePadded<Slot>>,
 }
@@ -59,7 +61,7 @@ impl Slots {
     }
 
     fn iter(&self) -> impl Iterator<Item = &Slot> {
-        // SAFETY: slots live until the domain's drop, which has `&mut self`.
+        // SAFETY: slots live until the domain is dropped, which takes `&mut self`.
         let deref = |slot: *mut CachePadded<Slot>| unsafe { slot.as_ref() };
         core::iter::successors(deref(self.head.load(Ordering::Acquire)), move |slot| {
             deref(slot.next.load(Ordering::Acquire))
@@ -67,7 +69,7 @@ impl Slots {
         .map(|slot| &slot.0)
     }
 
-    /// Takes a free slot, making one if there is none, and leaves `word()` in it.
+    /// Claims a free slot, or creates one if there is none, and stores `word()` in it.
     fn claim(&self, word: impl Fn() -> u64) -> NonNull<Slot> {
         for slot in self.iter() {
             if slot.word.load(Ordering::Relaxed) == 0
@@ -93,14 +95,14 @@ impl Slots {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
-            // SAFETY: still ours alone; not yet linked.
+            // SAFETY: not linked yet, so no other thread has access.
             unsafe { &*slot }.next.store(head, Ordering::Relaxed);
         }
-        // SAFETY: from a box, not null.
+        // SAFETY: it came from a box, so it is not null.
         unsafe { NonNull::from(&(*slot).0) }
     }
 
-    /// The least epoch among the pinned slots, at most `now`.
+    /// Returns the minimum of `now` and the epochs of the pinned slots.
     pub(super) fn least(&self, now: u64) -> u64 {
         self.iter()
             .map(|slot| slot.word.load(Ordering::Acquire))
@@ -108,7 +110,7 @@ impl Slots {
             .fold(now, |least, word| least.min(word >> EPOCH_SHIFT))
     }
 
-    /// Does the calling thread hold a guard of this domain?
+    /// Returns true if the calling thread holds a guard of this domain.
     pub(super) fn held_here(&self) -> bool {
         let here = thread_token();
         guards_held() != 0
@@ -118,7 +120,7 @@ impl Slots {
             })
     }
 
-    /// Readers registered, guards held, slots.
+    /// Returns the numbers of readers registered, of guards held, and of slots.
     pub(super) fn census(&self) -> (usize, usize, usize) {
         self.iter()
             .fold((0, 0, 0), |(readers, guards, slots), slot| {
@@ -133,14 +135,14 @@ impl Drop for Slots {
     fn drop(&mut self) {
         let mut slot = self.head.load(Ordering::Acquire);
         while !slot.is_null() {
-            // SAFETY: made by `claim` from a box; no guard or reader is left to point to it.
+            // SAFETY: created by `claim` from a box; no guard or reader is left that points to it.
             let boxed = unsafe { Box::from_raw(slot) };
             slot = boxed.next.load(Ordering::Acquire);
         }
     }
 }
 
-/// A slot in use and the domain it keeps alive.
+/// A slot in use, and the domain it keeps alive.
 #[derive(Clone, Copy)]
 struct Claim {
     slot: NonNull<Slot>,
@@ -152,14 +154,14 @@ impl Claim {
     fn new(domain: &Domain, word: impl Fn() -> u64) -> Self {
         let slot = domain.inner().slots.claim(word);
         let inner = NonNull::from(domain.inner());
-        // SAFETY: `inner` is what the domain's `Arc` points to.
+        // SAFETY: `inner` is the pointer of the domain's `Arc`.
         unsafe { Arc::increment_strong_count(inner.as_ptr()) };
         Self { slot, inner }
     }
 
     #[inline(always)]
     fn slot(&self) -> &Slot {
-        // SAFETY: lives as long as the domain, of which this claim holds a count.
+        // SAFETY: the slot lives as long as the domain, of which this claim holds a count.
         unsafe { self.slot.as_ref() }
     }
 
@@ -169,11 +171,11 @@ impl Claim {
         unsafe { self.inner.as_ref() }
     }
 
-    /// Frees the slot: called by whoever saw the last guard and the owner gone.
+    /// Frees the slot. Called by the thread that saw both the last guard and the owner gone.
     #[cold]
     fn release(self) {
         self.slot().word.store(0, Ordering::Release);
-        // SAFETY: gives back the count taken in `new`; this is the end of the claim.
+        // SAFETY: gives back the count taken in `new`, and ends the claim.
         unsafe { Arc::decrement_strong_count(self.inner.as_ptr()) };
     }
 }
@@ -183,16 +185,16 @@ fn pinned_word(inner: &Inner) -> u64 {
     (inner.epoch.load(Ordering::SeqCst) << EPOCH_SHIFT) | 1
 }
 
-/// A registered reader, for a thread that pins over and over: one per stack CPU, or per connection.
+/// A registered reader, for a thread that pins repeatedly: one per stack CPU or per connection.
 ///
-/// It may move to another thread, and be dropped while guards of it exist (they stay good).
+/// It may move to another thread, and may be dropped while it has guards, which stay valid.
 pub struct Reader {
     claim: Claim,
 }
 
-// SAFETY: a claim's word is changed by atomic read-modify-writes only, from any thread.
+// SAFETY: a claim's word is changed only by atomic read-modify-writes, from any thread.
 unsafe impl Send for Reader {}
-// SAFETY: as above; a second thread's guard rides on the epoch of the first.
+// SAFETY: as above; a second thread's guard is covered by the epoch of the first.
 unsafe impl Sync for Reader {}
 
 impl Reader {
@@ -202,13 +204,13 @@ impl Reader {
         }
     }
 
-    /// Starts a read section. Any thread, any context; never waits. Nests: inner guards ride on the
-    /// epoch of the outermost one.
+    /// Starts a read section. Any thread may call it in any context; it never waits. Nests: inner
+    /// guards share the epoch of the outermost one.
     ///
     /// Ordering: a full fence; loads under the guard are not moved before it.
     ///
     /// # Panics
-    /// When 65,535 guards of this reader exist, as only leaking them can bring about.
+    /// If 65,535 guards of this reader exist, which only leaking guards can cause.
     #[inline]
     pub fn pin(&self) -> Guard {
         let slot = self.claim.slot();
@@ -234,7 +236,7 @@ impl Reader {
         Guard::enter(self.claim)
     }
 
-    /// The domain it reads.
+    /// Returns the reader's domain.
     pub fn domain(&self) -> Domain {
         self.claim.inner().handle()
     }
@@ -255,20 +257,20 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A read section: what is loaded with it stays valid until it is dropped or re-pinned.
+/// A read section: everything loaded under it stays valid until it is dropped or re-pinned.
 ///
-/// Stays on its thread. Hold it for a batch or a request, not across a wait: while it exists no grace
-/// period that began after it can end.
+/// A guard stays on its thread. Hold it for a batch or a request, but not across a wait: while it
+/// exists, no grace period that began after it can end.
 pub struct Guard {
     claim: Claim,
     here: PhantomData<*const ()>,
 }
 
-// SAFETY: `&Guard` only proves that the section is open; it is closed by value.
+// SAFETY: `&Guard` only proves that the section is open; closing it takes the guard by value.
 unsafe impl Sync for Guard {}
 
 impl Guard {
-    /// A guard in a slot of its own.
+    /// Creates a guard in a slot of its own.
     pub(super) fn new(domain: &Domain) -> Self {
         Self::enter(Claim::new(domain, || pinned_word(domain.inner())))
     }
@@ -284,10 +286,10 @@ impl Guard {
         }
     }
 
-    /// Ends this section and starts the next one: what a stack CPU does once per loop turn. Without
+    /// Ends this section and starts the next one, as a stack CPU does once per loop turn. Has no
     /// effect while another guard of the same reader exists.
     ///
-    /// Costs one load when no grace period began since, else as [`Reader::pin`].
+    /// Costs one load if no grace period has begun since; otherwise as much as [`Reader::pin`].
     #[inline]
     pub fn repin(&mut self) {
         let slot = self.claim.slot();
@@ -297,20 +299,21 @@ impl Guard {
             return;
         }
         let next = (epoch << EPOCH_SHIFT) | (word & OWNED) | 1;
-        // Fails only if another guard came or the owner went meanwhile: then the next turn will do.
+        // Fails only if a guard was added or the owner was dropped meanwhile; the next turn
+        // succeeds then.
         let _ = slot
             .word
             .compare_exchange(word, next, Ordering::SeqCst, Ordering::Relaxed);
         full_fence();
     }
 
-    /// The domain it holds.
+    /// Returns the guard's domain.
     pub fn domain(&self) -> Domain {
         self.claim.inner().handle()
     }
 
-    /// Panics unless the guard is one of `domain`: an object is only as safe as the guard it is read
-    /// under.
+    /// Panics unless the guard belongs to `domain`: a guard of another domain does not protect the
+    /// object.
     #[inline(always)]
     pub fn check(&self, domain: &Domain) {
         assert!(
@@ -325,7 +328,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let held = guards_held().wrapping_sub(1);
         HELD.with(|all| all.set(held));
-        // Before the slot is let go, for then the domain may be gone too.
+        // Computed before the slot is released, because the domain may be gone afterwards.
         let settle = held == 0 && owes() && !std::thread::panicking();
         let domain = settle.then(|| self.domain());
         let word = self.claim.slot().word.fetch_sub(1, Ordering::AcqRel);

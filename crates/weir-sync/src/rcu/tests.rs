@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plain tests of the contract; models and stress runs stand beside it.
+//! Tests of the contract. The models and stress tests are separate.
 
 use super::*;
 use crate::spin::SpinLock;
@@ -20,7 +20,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Fn() -> Box<dyn FnOnce() + Send>) {
 }
 
 #[test]
-fn a_guard_holds_callbacks_up_and_its_drop_lets_them_go() {
+fn a_guard_delays_callbacks_until_its_drop() {
     let domain = Domain::default();
     let (ran, callback) = counter();
     let reader = domain.reader();
@@ -33,7 +33,7 @@ fn a_guard_holds_callbacks_up_and_its_drop_lets_them_go() {
 }
 
 #[test]
-fn repin_lets_older_callbacks_go_and_nested_guards_prevent_it() {
+fn repin_releases_older_callbacks_unless_guards_nest() {
     let domain = Domain::default();
     let (ran, callback) = counter();
     let reader = domain.reader();
@@ -67,7 +67,7 @@ fn published_values_outlive_their_replacement() {
 }
 
 #[test]
-fn a_published_arc_is_kept_by_who_asks() {
+fn a_reader_can_keep_a_published_arc() {
     let domain = Domain::default();
     let value = Arc::new(1);
     let published = PublishedArc::new(&domain, Some(value.clone()));
@@ -84,7 +84,7 @@ fn a_published_arc_is_kept_by_who_asks() {
 
 #[test]
 #[should_panic(expected = "a guard of its own domain")]
-fn a_guard_of_another_domain_is_caught() {
+fn a_guard_of_another_domain_panics() {
     let (ours, other) = (Domain::default(), Domain::default());
     let published = Published::new(&ours, 1);
     published.load(&other.pin());
@@ -92,7 +92,7 @@ fn a_guard_of_another_domain_is_caught() {
 
 #[test]
 #[should_panic(expected = "never waits for its own guard")]
-fn waiting_for_oneself_is_caught() {
+fn waiting_for_itself_panics() {
     let domain = Domain::default();
     let _guard = domain.pin();
     domain.synchronize();
@@ -112,7 +112,7 @@ fn a_guard_may_outlive_reader_and_domain() {
 }
 
 #[test]
-fn past_the_bound_a_pinned_producer_only_queues_and_a_free_one_helps() {
+fn past_the_bound_only_an_unpinned_producer_helps() {
     let config = Config {
         bound: 100,
         mode: CallbackMode::OffloadAll,
@@ -195,7 +195,7 @@ fn modes_print_as_they_parse() {
 }
 
 #[test]
-fn under_a_guard_callbacks_are_only_queued_and_its_drop_settles() {
+fn a_guard_only_queues_callbacks_and_its_drop_runs_them() {
     let domain = Domain::new(Config {
         bound: 200,
         ..Config::default()
@@ -215,7 +215,7 @@ fn under_a_guard_callbacks_are_only_queued_and_its_drop_settles() {
     }
 }
 
-/// What a test thread may do to a domain with three readers and two published values.
+/// An operation of a test thread on a domain with three readers and two published values.
 #[derive(Clone, Debug)]
 enum Operation {
     Pin(usize),
@@ -247,7 +247,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The objects of a run: which have been dropped (or called).
+/// One flag for each object of a run, set once it has been dropped (or called).
 type Dropped = Arc<SpinLock<Vec<bool>>>;
 
 struct Object(usize, Dropped);
@@ -267,15 +267,17 @@ impl Drop for Object {
     }
 }
 
-/// A guard with its reader (none: a slot of its own), and what it must keep.
+/// A guard with its reader (`None` for a guard with its own slot), and the objects it must keep
+/// alive.
 struct Held {
     guard: Guard,
     reader: Option<usize>,
     keeps: Vec<usize>,
 }
 
-/// Pins, loads and retires as told. Oracle: an object lives while it is published, and from its
-/// retirement on as long as any guard that was held then; after that it goes when asked twice.
+/// Pins, loads and retires according to `operations`. Oracle: an object lives while it is
+/// published, and after its retirement as long as any guard that was held then. After that, two
+/// polls free it.
 fn run_operations(operations: &[Operation], bound: usize) {
     let dropped = Dropped::default();
     let domain = Domain::new(Config {
@@ -286,7 +288,7 @@ fn run_operations(operations: &[Operation], bound: usize) {
     let cells = [0, 1].map(|_| Published::new(&domain, Object::new(&dropped)));
     let mut held: Vec<Held> = Vec::new();
     for operation in operations {
-        // All that is retired now must outlive every guard held now.
+        // Everything retired now must outlive every guard held now.
         let retire = |held: &mut Vec<Held>, object: usize| {
             held.iter_mut().for_each(|held| held.keeps.push(object));
         };
@@ -370,7 +372,7 @@ proptest! {
     }
 }
 
-/// A value that shows whether it is looked at after its end.
+/// A value that detects accesses after its drop.
 struct Canary(AtomicUsize);
 
 const ALIVE: usize = 0x5eed;
@@ -381,9 +383,9 @@ impl Drop for Canary {
     }
 }
 
-/// Readers of all three sorts against writers, in every mode.
+/// Runs readers of all three kinds against writers, in every mode.
 #[test]
-fn stress_nobody_sees_the_dead() {
+fn stress_no_reader_sees_a_freed_value() {
     let rounds = if cfg!(miri) { 20 } else { 4000 };
     for mode in [
         CallbackMode::InPlace,
@@ -458,7 +460,7 @@ fn a_stalled_reader_slows_producers_down() {
     };
     let domain = Domain::new(config);
     let guard = domain.pin();
-    // Before the thread is there: it may be done before this one runs again.
+    // Taken before the thread starts, which may be done before this one runs again.
     let start = std::time::Instant::now();
     let waiting = std::thread::scope(|scope| {
         let producer = scope.spawn(|| {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Adding against renewal, and against another who adds. Filters are renewed from the third key on
-//! under loom.
+//! Models of adding during a renewal, and of concurrent adds. Under loom a filter is renewed from
+//! the third key on.
 
 use super::*;
 use crate::models::check;
 use crate::primitive::Arc;
 use loom::thread;
 
-/// A filter and the set behind it: a slot a key.
+/// A filter and the set behind it: one slot per key.
 struct Set {
     sieve: Sieve,
     keys: [AtomicBool; 4],
 }
 
-/// Hashes whose spots differ.
+/// Returns hashes with distinct spots.
 fn hash(key: usize) -> u64 {
     (key as u64 + 1) * 0x0123_4567_89ab_cdef
 }
@@ -47,7 +47,7 @@ impl Set {
 }
 
 #[test]
-fn no_key_is_lost_when_another_renews() {
+fn no_key_is_lost_in_a_concurrent_renewal() {
     check(3, || {
         let domain = Domain::default();
         let set = Set::new(&domain);
@@ -56,7 +56,7 @@ fn no_key_is_lost_when_another_renews() {
         let other = {
             let (domain, set) = (domain.clone(), set.clone());
             thread::spawn(move || {
-                // One of the two is the third key, and renews.
+                // One of the two adds the third key, and renews.
                 set.add(2, &domain.pin());
                 assert!(set.passes(2, &domain.pin()));
             })
@@ -71,7 +71,7 @@ fn no_key_is_lost_when_another_renews() {
 }
 
 #[test]
-fn what_is_in_the_set_passes_while_another_renews() {
+fn present_keys_pass_during_a_renewal() {
     check(2, || {
         let domain = Domain::default();
         let set = Set::new(&domain);

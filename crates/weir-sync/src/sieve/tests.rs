@@ -15,7 +15,7 @@ struct Set {
     renewals: AtomicU32,
 }
 
-/// A hash as the sum of products with odd numbers: linear in the key.
+/// Returns a hash that is a sum of products with odd numbers: linear in the key.
 fn hash(key: u64) -> u64 {
     (key & 0xffff_ffff) * 0x9216_d5d9 + (key >> 32) * 0xb5f3_1a7b
 }
@@ -62,14 +62,17 @@ fn every_key_passes_and_few_others_do() {
         let wrong = (20_000..40_000_u64)
             .filter(|n| set.passes(n << shift))
             .count();
-        assert!(wrong < 1000, "shift {shift}: {wrong} of 20000 pass in vain");
+        assert!(
+            wrong < 1000,
+            "shift {shift}: {wrong} of 20000 are false positives"
+        );
         assert!(set.renewals.load(Ordering::Relaxed) < 12);
         assert!(set.sieve.memory(&set.domain.pin()) <= 20_000 * 8 + 64);
     }
 }
 
 #[test]
-fn keys_that_are_gone_do_not_fill_it_for_ever() {
+fn removed_keys_do_not_fill_the_filter() {
     let set = Set::new();
     for n in 0..100_000_u64 {
         set.add(n);
@@ -78,12 +81,12 @@ fn keys_that_are_gone_do_not_fill_it_for_ever() {
         }
     }
     let wrong = (200_000..210_000_u64).filter(|n| set.passes(*n)).count();
-    assert!(wrong < 500, "{wrong} of 10000 pass in vain");
+    assert!(wrong < 500, "{wrong} of 10000 are false positives");
     assert!(set.sieve.memory(&set.domain.pin()) < 8192);
 }
 
 #[test]
-fn threads_that_add_lose_no_key() {
+fn concurrent_adds_lose_no_key() {
     let (threads, keys) = if cfg!(miri) { (2, 100) } else { (4, 4000) };
     let set = &Set::new();
     thread::scope(|scope| {
@@ -96,12 +99,12 @@ fn threads_that_add_lose_no_key() {
         }
         scope.spawn(|| {
             for _ in 0..200 {
-                // What was there passes whatever goes on.
+                // Keys that are in the set pass, whatever other threads do.
                 let there: Vec<_> = set.keys.lock().unwrap().iter().copied().collect();
                 let guard = set.domain.pin();
                 let view = set.sieve.view(&guard);
                 let missing = there.iter().filter(|key| !view.passes(spot(hash(**key))));
-                // Keys that are just being added may be missing in the newest filter.
+                // Keys that are being added may be missing from the newest filter.
                 assert!(missing.count() <= threads as usize);
             }
         });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slab against what was put in, types of odd shapes, and cells that travel between threads.
+//! Tests of the slab against an oracle, with types of unusual shapes, and with cells that move
+//! between threads.
 
 use super::*;
 use proptest::prelude::*;
@@ -30,7 +31,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Values count themselves; the oracle is what they ought to be, by address.
+/// Runs the operations. Each value counts itself; the oracle maps addresses to expected values.
 fn check(operations: &[Operation], limit: usize) {
     let count = Arc::new(());
     let mut slab = Some(Slab::<(usize, Arc<()>)>::new(limit));
