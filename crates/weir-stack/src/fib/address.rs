@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The routes an address brings and takes: `fib_add_ifaddr`, `fib_del_ifaddr`,
+//! The routes that come and go with an address: `fib_add_ifaddr`, `fib_del_ifaddr`,
 //! `fib_modify_prefix_metric` of IPv4; `addrconf_f6i_alloc`, `addrconf_prefix_route`,
 //! `addrconf_add_mroute` of IPv6.
 //!
-//! IPv4's functions do the changes; IPv6's give the request, to be passed to
-//! [`Family::add`](super::Family) or `delete`, since there each route stands for itself.
+//! The IPv4 functions make the changes themselves. The IPv6 functions only build the request, to be
+//! passed to [`Family::add`](super::Family) or `delete`, because each IPv6 route is independent of
+//! the others.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,13 +19,13 @@ use super::{Family, FibHost, RouteDevice};
 pub struct Ifaddr {
     /// `IFA_LOCAL`
     pub local: Ipv4Addr,
-    /// `IFA_ADDRESS`: the same, or the other end's.
+    /// `IFA_ADDRESS`: equal to `local`, or the peer's address.
     pub address: Ipv4Addr,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub prefix_len: u8,
     /// `IFA_BROADCAST`
     pub broadcast: Option<Ipv4Addr>,
-    /// `IFA_F_SECONDARY`: another address of the prefix came first.
+    /// `IFA_F_SECONDARY`: the device already had another address with this prefix.
     pub secondary: bool,
     /// `IFA_F_NOPREFIXROUTE`
     pub no_prefix_route: bool,
@@ -39,12 +40,12 @@ impl Ifaddr {
             .unwrap_or(0)
     }
 
-    /// The prefix.
+    /// Returns the network address of the prefix.
     fn network(&self) -> u32 {
         u32::from(self.address) & self.mask()
     }
 
-    /// The highest address of the prefix.
+    /// Returns the highest address of the prefix.
     fn last(&self) -> u32 {
         u32::from(self.address) | !self.mask()
     }
@@ -53,24 +54,24 @@ impl Ifaddr {
         self.broadcast.map_or(0, u32::from)
     }
 
-    /// Whether the other address has this one's prefix (`inet_ifa_match` and the mask).
+    /// Returns whether the other address has the same prefix (`inet_ifa_match` and the mask).
     fn shares_prefix(&self, other: &Self) -> bool {
         self.prefix_len == other.prefix_len && self.network() == other.network()
     }
 }
 
-/// 0.0.0.0/8 (`ipv4_is_zeronet`).
+/// Returns whether an address is in 0.0.0.0/8 (`ipv4_is_zeronet`).
 fn is_zeronet(address: u32) -> bool {
     address >> 24 == 0
 }
 
-/// The first address with a prefix (`inet_ifa_byprefix`).
+/// Finds the first address with a prefix (`inet_ifa_byprefix`).
 fn by_prefix<'a>(all: &'a [Ifaddr], like: &Ifaddr) -> Option<&'a Ifaddr> {
     all.iter().find(|other| other.shares_prefix(like))
 }
 
 impl<D: RouteDevice> Family<u32, D> {
-    /// The request behind a route of an address (`fib_magic`).
+    /// Builds the request for one of an address's routes (`fib_magic`).
     fn magic(kind: u8, dst: u32, dst_len: u8, device: &D, prim: &Ifaddr) -> RouteConfig<u32> {
         let unicast = kind == rta::rtn::UNICAST;
         let local = kind == rta::rtn::LOCAL;
@@ -107,8 +108,8 @@ impl<D: RouteDevice> Family<u32, D> {
         }
     }
 
-    /// An address came, or its device came up: adds its routes. `all` are the device's addresses,
-    /// primary ones first. Those already there stay.
+    /// Adds the routes of an address that was added or whose device came up. `all` holds the
+    /// device's addresses, primary ones first. Existing routes stay as they are.
     pub fn address_came(
         &self,
         device: &D,
@@ -128,7 +129,7 @@ impl<D: RouteDevice> Family<u32, D> {
         let mut add = |kind, dst, dst_len, metric| {
             let mut config = Self::magic(kind, dst, dst_len, device, prim);
             config.priority = metric;
-            // As Linux: a route that is there already, or a device that went, is no error here.
+            // As in Linux, an existing route or a removed device is not an error here.
             let _ = self.add_direct(&config, host, events);
         };
         add(rta::rtn::LOCAL, address.local.into(), 32, 0);
@@ -159,10 +160,11 @@ impl<D: RouteDevice> Family<u32, D> {
         }
     }
 
-    /// An address went, or changes from secondary to primary: removes its routes but those other
-    /// addresses need, then routes with it as their source. `rest` are the addresses left;
-    /// `promoted` says that the address itself is among them and stays, `prim` is then the primary
-    /// one that went. `gone` says that the device itself goes (`in_dev->dead`).
+    /// Removes the routes of an address that was deleted or changes from secondary to primary,
+    /// except those that other addresses still need. Then removes the routes that use it as their
+    /// source. `rest` holds the remaining addresses. If `promoted` is set, the address itself is
+    /// among them and stays, and `promoted` is the deleted primary address. `gone` means that the
+    /// device itself is going away (`in_dev->dead`).
     pub fn address_went(
         &self,
         device: &D,
@@ -177,7 +179,7 @@ impl<D: RouteDevice> Family<u32, D> {
         let mut prim = address;
         let mut drop_route = |kind, dst, dst_len, prim: &Ifaddr| {
             let config = Self::magic(kind, dst, dst_len, device, prim);
-            // As Linux: it may have been removed by hand.
+            // As in Linux, the route may already have been removed by hand.
             let _ = self.delete(&config, events);
         };
         if address.secondary {
@@ -225,7 +227,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
     }
 
-    /// The metric of an address's prefix route changes.
+    /// Changes the metric of an address's prefix route.
     pub fn prefix_metric(
         &self,
         device: &D,
@@ -252,7 +254,7 @@ impl<D: RouteDevice> Family<u32, D> {
     }
 }
 
-/// Which routes of an address that goes other addresses still need.
+/// The routes of a deleted address that other addresses still need.
 #[derive(Debug, Default)]
 struct Needed {
     local: bool,
@@ -312,7 +314,7 @@ impl Needed {
     }
 }
 
-/// The metric of routes made by addresses (`IP6_RT_PRIO_ADDRCONF`).
+/// The metric of routes that addresses create (`IP6_RT_PRIO_ADDRCONF`).
 pub const METRIC_ADDRCONF: u32 = 256;
 
 fn kernel6(kind: u8, table: u32, dst: Ipv6Addr, dst_len: u8, ifindex: u32) -> RouteConfig<u128> {
@@ -331,7 +333,7 @@ fn kernel6(kind: u8, table: u32, dst: Ipv6Addr, dst_len: u8, ifindex: u32) -> Ro
     }
 }
 
-/// The route to one of our own IPv6 addresses; `anycast` for those of anycast groups.
+/// Builds the route to one of our own IPv6 addresses, or to an anycast address if `anycast` is set.
 pub fn local6(address: Ipv6Addr, ifindex: u32, anycast: bool) -> RouteConfig<u128> {
     let kind = if anycast {
         rta::rtn::ANYCAST
@@ -343,8 +345,8 @@ pub fn local6(address: Ipv6Addr, ifindex: u32, anycast: bool) -> RouteConfig<u12
     config
 }
 
-/// The route to the prefix of an IPv6 address; metric 0 is the default, 256. `expires` is the
-/// stack's time in nanoseconds.
+/// Builds the route to the prefix of an IPv6 address. A metric of 0 stands for the default, 256.
+/// `expires` is a time of the stack's clock in nanoseconds.
 pub fn prefix6(
     prefix: Ipv6Addr,
     prefix_len: u8,
@@ -364,7 +366,7 @@ pub fn prefix6(
     config
 }
 
-/// The route to multicast groups every device that is up has.
+/// Builds the multicast route that every device has while it is up.
 pub fn multicast6(ifindex: u32) -> RouteConfig<u128> {
     let groups = Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0);
     let mut config = kernel6(rta::rtn::MULTICAST, rta::table::LOCAL, groups, 8, ifindex);

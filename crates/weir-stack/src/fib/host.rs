@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stack's devices and namespaces as the forwarding tables see them, and what device events
-//! mean to the tables of a namespace (`fib_netdev_event`, `fib6_ifdown`, `fib_rules_event`).
+//! Connects the forwarding tables to the stack's devices and namespaces, and applies device events
+//! to the tables of a namespace (`fib_netdev_event`, `fib6_ifdown`, `fib_rules_event`).
 
 use std::sync::Arc;
 
@@ -39,14 +39,14 @@ impl RouteDevice for Arc<Device> {
     }
 }
 
-/// A namespace to ask.
+/// A namespace as seen by route validation.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     /// The stack.
     pub stack: &'a Stack,
     /// The namespace.
     pub ns: &'a Arc<Namespace>,
-    /// Keeps its devices alive.
+    /// The RCU guard that keeps its devices alive.
     pub guard: &'a Guard,
 }
 
@@ -62,42 +62,42 @@ impl FibHost<Arc<Device>> for Host<'_> {
     }
 }
 
-/// IPv4's part of a device going down, away, or losing its carrier. `last_address` says that it
-/// lost its last IPv4 address instead.
+/// Handles an IPv4 device that goes down, is removed or loses its carrier. If `last_address` is
+/// set, it has instead lost its last IPv4 address.
 pub fn lost4(ns: &Namespace, device: &Device, loss: Loss, last_address: bool) {
     ns.fib.v4.device_lost(device.ifindex(), loss, last_address);
 }
 
-/// IPv4's part of a device coming up or getting its carrier back; call it after the routes of its
-/// addresses were added.
+/// Handles an IPv4 device that comes up or regains its carrier. Call it after adding the routes of
+/// its addresses.
 pub fn found4(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
     ns.fib
         .v4
         .device_found(device, device.link.carrier(stack, device));
 }
 
-/// IPv6's part of a device going down, away, or losing its carrier; answers what to tell with
-/// [`crate::rtnl::route::announce`].
+/// Handles an IPv6 device that goes down, is removed or loses its carrier. Returns the events to
+/// pass to [`crate::rtnl::route::announce`].
 pub fn lost6(ns: &Namespace, device: &Device, loss: Loss) -> Vec<Event<u128, Arc<Device>>> {
     let mut events = Vec::new();
     ns.fib.v6.device_lost(device.ifindex(), loss, &mut events);
     events
 }
 
-/// IPv6's part of a device coming up or getting its carrier back.
+/// Handles an IPv6 device that comes up or regains its carrier.
 pub fn found6(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
     ns.fib
         .v6
         .device_found(device, device.link.carrier(stack, device));
 }
 
-/// A device came under a name: rules that name it take effect.
+/// Activates the rules that name a device, after it appeared under that name.
 pub fn rules_attach(ns: &Namespace, name: &str, ifindex: u32) {
     ns.fib.v4.rules().device_came(name, ifindex);
     ns.fib.v6.rules().device_came(name, ifindex);
 }
 
-/// A device went, or changed its name: rules that named it are detached.
+/// Detaches the rules that name a device, after it was removed or renamed.
 pub fn rules_detach(ns: &Namespace, ifindex: u32) {
     ns.fib.v4.rules().device_went(ifindex);
     ns.fib.v6.rules().device_went(ifindex);

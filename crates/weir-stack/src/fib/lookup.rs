@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a packet's flow to a route: `fib_table_lookup`, `__fib_lookup`, `fib_select_multipath` of
-//! IPv4; `fib6_table_lookup`, `rt6_select`, `fib6_select_path` of IPv6.
+//! Route lookup for a flow: `fib_table_lookup`, `__fib_lookup`, `fib_select_multipath` of IPv4;
+//! `fib6_table_lookup`, `rt6_select`, `fib6_select_path` of IPv6.
 //!
-//! A lookup goes through the policy rules, each of which may name a table. While nobody changed
-//! the rules that walk is skipped: IPv4's local and main tables act as one (the longer prefix
-//! wins, local first among equals), then default; IPv6 asks local, then main. Within a table the
-//! longest prefix is tried first; when none of its routes fits (type of service, scope, dead
-//! device), the next shorter one.
+//! A lookup walks the policy rules, each of which may name a table. The walk is skipped as long as
+//! the rules have never been changed: IPv4 then merges the local and main tables (the longer prefix
+//! wins; local wins if they are equal) and tries the default table last; IPv6 tries local, then
+//! main. Within a table, the longest prefix is tried first. If none of its routes fits (type of
+//! service, scope, dead device), the next shorter one is tried.
 //!
-//! Errors are positive errno: EINVAL (blackhole), EHOSTUNREACH (unreachable), EACCES (prohibit),
-//! ENETUNREACH (no route). A throw route, EAGAIN, ends the table and the rules go on.
+//! Errors are positive errno values: EINVAL (blackhole), EHOSTUNREACH (unreachable), EACCES
+//! (prohibit), ENETUNREACH (no route). A throw route (EAGAIN) ends the lookup in its table, and the
+//! walk continues with the next rule.
 //!
-//! Not implemented: router reachability in IPv6's choice (`RT6_LOOKUP_F_REACHABLE`) and its
+//! Not implemented: router reachability in IPv6 route selection (`RT6_LOOKUP_F_REACHABLE`) and its
 //! round robin; neighbour state in multipath (`fib_multipath_use_neigh`); route caches and
 //! exceptions.
 
@@ -24,34 +25,35 @@ use super::route::{Alias, Leaf, NextHop, RouteInfo, error_of, shares};
 use super::table::Table;
 use super::{Address, Family, RouteDevice};
 
-/// What a packet is looked up by (`struct flowi4`, `struct flowi6`).
+/// The lookup key of a packet (`struct flowi4`, `struct flowi6`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow<K> {
-    /// Destination.
+    /// The destination address.
     pub dst: K,
-    /// Source; zero while it is not chosen.
+    /// The source address, or zero if it has not been selected yet.
     pub src: K,
-    /// Index of the device it came in by; 1 (loopback) for our own packets.
+    /// The index of the incoming device; 1 (loopback) for locally generated packets.
     pub iif: u32,
-    /// Index of the device it must leave by, 0 for any.
+    /// The index of the required outgoing device, or 0 for any.
     pub oif: u32,
     /// Firewall mark.
     pub mark: u32,
-    /// IPv4: type of service without the ECN bits; IPv6: traffic class.
+    /// The type of service without the ECN bits (IPv4), or the traffic class (IPv6).
     pub tos: u8,
-    /// IPv4: routes of wider scope than this number do not count.
+    /// IPv4: the widest scope a route may have. Routes with a smaller number are skipped.
     pub scope: u8,
-    /// Transport protocol.
+    /// The transport protocol.
     pub proto: u8,
-    /// Transport source port.
+    /// The transport source port.
     pub sport: u16,
-    /// Transport destination port.
+    /// The transport destination port.
     pub dport: u16,
-    /// Key of the tunnel the packet came out of, 0 if there is none.
+    /// The key of the tunnel the packet was received from, or 0 if there is none.
     pub tunnel: u64,
-    /// Who sends it; 0 for what no socket sends.
+    /// The user id of the sender, or 0 for packets that no socket sent.
     pub uid: u32,
-    /// The stack's time in nanoseconds, for IPv6 routes that lapse; 0: none does.
+    /// The stack clock's time in nanoseconds, for IPv6 routes that expire. With 0, no route counts
+    /// as expired.
     pub now: u64,
 }
 
@@ -75,34 +77,34 @@ impl<K: Address> Default for Flow<K> {
     }
 }
 
-/// How to look up.
+/// Lookup options.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct LookupFlags {
-    /// Take hops whose link is down although the device ignores them.
+    /// Also use hops whose link is down although the device ignores them.
     pub ignore_linkstate: bool,
-    /// IPv6: only routes by the named device (`RT6_LOOKUP_F_IFACE`).
+    /// IPv6: use only routes through the given device (`RT6_LOOKUP_F_IFACE`).
     pub iface: bool,
-    /// IPv6: a packet came in: the named device is `iif`, not `oif`.
+    /// IPv6: the packet was received, so the given device is `iif`, not `oif`.
     pub input: bool,
-    /// IPv6: answer a route that refuses although its type does not (one by the loopback device),
-    /// for display; else it counts as unreachable.
+    /// IPv6: for display, return a route that rejects packets although its type does not (one
+    /// through the loopback device). Otherwise it counts as unreachable.
     pub show_reject: bool,
 }
 
-/// The route of a flow.
+/// The route found for a flow.
 #[derive(Debug)]
 pub struct Found<'g, K, D> {
-    /// The table it is in.
+    /// The table of the route.
     pub table: u32,
-    /// Its prefix.
+    /// The prefix.
     pub dst: K,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub dst_len: u8,
-    /// Its type of service.
+    /// The route's type of service.
     pub tos: u8,
-    /// Type, scope, metrics, preferred source.
+    /// The type, scope, metrics and preferred source.
     pub info: &'g Arc<RouteInfo<D>>,
-    /// Where to: the first usable hop, or the one selected.
+    /// The first usable next hop, or the selected one.
     pub hop: &'g NextHop<D>,
     leaf: &'g Leaf<D>,
 }
@@ -114,7 +116,7 @@ impl<K: Copy, D> Clone for Found<'_, K, D> {
 }
 impl<K: Copy, D> Copy for Found<'_, K, D> {}
 
-/// Why a table has no route: the errno, and the length of the prefix that says so.
+/// The reason a table has no route: the errno, and the length of the prefix that decided it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Miss {
     pub(super) errno: i32,
@@ -127,10 +129,10 @@ const NONE: Miss = Miss {
 };
 
 impl<K: Address, D: RouteDevice> Table<K, D> {
-    /// The flow's route in this table.
+    /// Looks up a flow's route in this table.
     ///
     /// # Errors
-    /// The route type's error; EAGAIN when there is no route, or a throw route.
+    /// The error of the route's type, or EAGAIN if there is no route or a throw route.
     pub fn lookup<'g>(
         &'g self,
         flow: &Flow<K>,
@@ -174,10 +176,10 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
     }
 }
 
-/// The outcome for one prefix: a route, its type's error, or nothing that fits.
+/// The result for one prefix: a route, the error of its type, or `None` if no route fits.
 type Choice<'g, D> = Option<Result<(&'g Alias<D>, &'g NextHop<D>), i32>>;
 
-/// The first route that fits and has a usable hop.
+/// Selects the first route that fits and has a usable hop.
 #[inline]
 fn choose4<'g, K: Address, D: RouteDevice>(
     leaf: &'g Leaf<D>,
@@ -206,8 +208,8 @@ fn choose4<'g, K: Address, D: RouteDevice>(
     None
 }
 
-/// The route with the best score among those of the smallest metric, else among the others
-/// (`find_rr_leaf`, `rt6_score_route`).
+/// Selects the route with the best score among those with the smallest metric, or else among the
+/// others (`find_rr_leaf`, `rt6_score_route`).
 #[inline]
 fn choose6<'g, K: Address, D: RouteDevice>(
     leaf: &'g Leaf<D>,
@@ -259,7 +261,8 @@ fn choose6<'g, K: Address, D: RouteDevice>(
 }
 
 impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
-    /// Whether there is more than one hop to choose from, so that a hash is worth computing.
+    /// Returns whether there is more than one hop to choose from, that is, whether a hash is
+    /// needed.
     #[inline]
     pub fn is_multipath(&self) -> bool {
         if K::IPV6 {
@@ -269,8 +272,8 @@ impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
         }
     }
 
-    /// Takes the hop that a 31-bit hash of the flow falls to (`fib_select_multipath`,
-    /// `fib6_select_path`). Not to be used when the flow names its outgoing device.
+    /// Selects a hop by a 31-bit hash of the flow (`fib_select_multipath`, `fib6_select_path`).
+    /// Must not be used if the flow names its outgoing device.
     pub fn select(mut self, hash: u32) -> Self {
         let hash = (hash & 0x7fff_ffff) as i32;
         if K::IPV6 {
@@ -294,18 +297,20 @@ impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
         self
     }
 
-    /// IPv6: the routes that share the packets of this one, itself included, in order.
+    /// IPv6: returns the routes that share the traffic with this one, in order and including
+    /// itself.
     pub fn siblings(&self) -> impl Iterator<Item = &'g Arc<RouteInfo<D>>> + Clone + use<'g, K, D> {
         siblings(self.leaf, self.info)
     }
 
-    /// All routes of the prefix (for a dump of the route found).
+    /// Returns all routes of the prefix (for a dump of the route found).
     pub fn leaf(&self) -> &'g Leaf<D> {
         self.leaf
     }
 }
 
-/// The routes of a leaf that are one multipath route with `info`; `info` alone if it is none.
+/// Returns the routes of a leaf that form a multipath route with `info`, or `info` alone if it is
+/// not part of one.
 pub(super) fn siblings<'g, D: RouteDevice>(
     leaf: &'g Leaf<D>,
     info: &'g Arc<RouteInfo<D>>,
@@ -322,8 +327,7 @@ pub(super) fn siblings<'g, D: RouteDevice>(
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Asks for the memory the lookups of a batch's destinations will read first, as far as the
-    /// main table goes.
+    /// Prefetches the memory that lookups of a batch's destinations in the main table read first.
     #[inline]
     pub fn prefetch(&self, destinations: impl Iterator<Item = K> + Clone, guard: &Guard) {
         if let Some(main) = &self.tables.load(guard).main {
@@ -331,10 +335,10 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         }
     }
 
-    /// The flow's route.
+    /// Looks up the route of a flow.
     ///
     /// # Errors
-    /// A positive errno; see the module's text.
+    /// A positive errno; see the module documentation.
     #[inline]
     pub fn lookup<'g>(
         &'g self,
@@ -371,9 +375,10 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
                     local
                 };
                 match (&merged, &tables.default) {
-                    // Linux 6.1 goes on whatever the error was; its own table then decides.
+                    // Linux 6.1 continues after any error; the result of the default table then
+                    // decides.
                     (Err(_), Some(default)) => default.find(flow, flags, guard),
-                    // Linux's one trie is the main table's.
+                    // Linux's single merged trie reports the main table.
                     _ => merged.map(|found| Found {
                         table: rta::table::MAIN,
                         ..found
@@ -388,7 +393,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
     }
 }
 
-/// The length of the prefix that decided, `None` when none did.
+/// Returns the length of the prefix that decided, or `None` if no prefix matched.
 fn length<K, D>(outcome: &Result<Found<'_, K, D>, Miss>) -> Option<u8> {
     match outcome {
         Ok(found) => Some(found.dst_len),
@@ -397,21 +402,22 @@ fn length<K, D>(outcome: &Result<Found<'_, K, D>, Miss>) -> Option<u8> {
     }
 }
 
-/// Which fields choose the hop: `fib_multipath_hash_policy`.
+/// The fields that select a multipath hop (`fib_multipath_hash_policy`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum HashPolicy {
-    /// 0: addresses.
+    /// Policy 0: addresses.
     #[default]
     Layer3,
-    /// 1: addresses, protocol and ports.
+    /// Policy 1: addresses, protocol and ports.
     Layer4,
-    /// 3: as `fib_multipath_hash_fields` say: bit 0 source, 1 destination, 2 protocol, 4 source
-    /// port, 5 destination port. Policy 2 (inner headers) and the inner fields are not served.
+    /// Policy 3: the fields of `fib_multipath_hash_fields`. The bits are 0 source, 1 destination, 2
+    /// protocol, 4 source port, 5 destination port. Policy 2 (inner headers) and the inner fields
+    /// are not supported.
     Fields(u32),
 }
 
 impl HashPolicy {
-    /// From the sysctls' values; what is not served counts as layer 3.
+    /// Creates a policy from the sysctl values. Unsupported policies count as layer 3.
     pub fn new(policy: i32, fields: i32) -> Self {
         match policy {
             1 => Self::Layer4,
@@ -428,7 +434,8 @@ impl HashPolicy {
         }
     }
 
-    /// The flow's 31-bit hash: the same for all packets of a flow, in every run.
+    /// Computes the 31-bit hash of a flow. It is the same for all packets of the flow, in every
+    /// run.
     pub fn hash<K: Address>(self, flow: &Flow<K>) -> u32 {
         let fields = self.fields();
         let on = |bit: u32, value: u64| if fields >> bit & 1 == 1 { value } else { 0 };
@@ -447,7 +454,7 @@ impl HashPolicy {
     }
 }
 
-/// Spreads 64 bits (the finalizer of splitmix64).
+/// Mixes 64 bits (the finalizer of splitmix64).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -455,12 +462,12 @@ fn mix(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// What reverse-path filtering goes by.
+/// The inputs of reverse-path filtering.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SourceCheck {
-    /// `rp_filter` of the device and of all, the larger: 0 off, 1 strict, 2 loose.
+    /// The larger `rp_filter` value of the device and of `all`: 0 off, 1 strict, 2 loose.
     pub rp_filter: i32,
-    /// `accept_local`: packets from our own addresses may come in.
+    /// `accept_local`: accept packets from our own addresses.
     pub accept_local: bool,
     /// The device has no IPv4 address.
     pub no_address: bool,
@@ -469,11 +476,12 @@ pub struct SourceCheck {
 }
 
 impl<D: RouteDevice> Family<u32, D> {
-    /// Checks the source of a packet that came in by `flow.iif` (`__fib_validate_source`): is there
-    /// a way back? Answers whether the source is on the device's link.
+    /// Checks the source of a packet received on `flow.iif` by looking up the way back
+    /// (`__fib_validate_source`). Returns whether the source is on the device's link.
     ///
     /// # Errors
-    /// EINVAL for a source that is ours, broadcast or multicast; EXDEV when the filter refuses it.
+    /// EINVAL if the source is one of our own addresses, broadcast or multicast; EXDEV if the
+    /// filter rejects it.
     pub fn validate_source(
         &self,
         flow: &Flow<u32>,

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Longest-prefix match over 32- and 128-bit keys: readers without locks, one writer at a time.
+//! Longest-prefix match over 32-bit and 128-bit keys with lock-free readers and one writer at a
+//! time.
 //!
-//! The table is a multibit trie: each node consumes six bits and names what it holds by bitmaps,
-//! its pointers lie packed behind them (the tree bitmap of Eatherton, Varghese and Dittia; the
-//! node's shape is in `node`). Bits that decide nothing are skipped, as in a Patricia trie, and a
-//! prefix alone in its place needs no node, so depth follows the number of prefixes and not the
-//! width of the key. A table with many prefixes also has an *index*: an array over the first 12 or
-//! 18 bits which points straight at the topmost child below them and says whether any prefix no
-//! longer than that covers them, so that most lookups touch the array and one prefix.
+//! The table is a multibit trie. Each node consumes six bits of the key. Bitmaps say which slots
+//! are present, and the pointers are packed behind them (the tree bitmap of Eatherton, Varghese and
+//! Dittia; `node` describes the layout). As in a Patricia trie, bits that decide nothing are
+//! skipped, and a single prefix needs no node of its own, so that the depth depends on the number
+//! of prefixes and not on the width of the key. A table with many prefixes also has an *index*: an
+//! array over the first 12 or 18 bits. An index slot points straight at the topmost child below its
+//! bits and says whether any prefix no longer than that covers them. Most lookups therefore touch
+//! only the array and one prefix.
 //!
-//! **Readers** hold a guard of the table's RCU domain. They load pointers with acquire order and
-//! follow them; nothing they reach is freed before their guard goes.
+//! **Readers** hold a guard of the table's RCU domain. They load pointers with acquire ordering and
+//! follow them. Nothing they reach is freed before they drop their guard.
 //!
-//! **Writers** take the table's lock. A change of a node's shape builds a new node and publishes
-//! it by one store in the parent's pointer; the index is mended next; only then the old node is
-//! retired. A reader therefore sees the table before or after each change, never between.
+//! **Writers** take the table's lock. Changing the shape of a node means building a new node and
+//! publishing it with one store to the parent's pointer; then the index is updated, and only then
+//! is the old node retired. A reader therefore sees the table before or after each change, never in
+//! between.
 //!
-//! Costs: an insert or delete copies one node (two when it branches). An empty table is one
-//! struct without an allocation. A prefix costs its value, its key, a pointer or two, and its
-//! share of nodes.
+//! Costs: an insert or delete copies one node (two if it branches). An empty table is one struct
+//! and no allocation. A prefix costs its value, its key, a pointer or two, and its share of the
+//! nodes.
 //!
-//! Order: [`Lpm::walk`] goes by (key, length), both ascending, from any starting point.
+//! Order: [`Lpm::walk`] visits prefixes by (key, length), both ascending, from any starting point.
 #![allow(unsafe_code)] // follows the node pointers; the argument stands in the text above
 
 mod node;
@@ -35,27 +38,28 @@ use weir_sync::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use weir_sync::primitive::{Mutex, prefetch};
 use weir_sync::rcu::{Domain, Guard};
 
-/// A key of the table: an address as a number, first bit highest.
+/// A key of the table: an address as a number, most significant bit first.
 pub trait Key: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
-    /// Bits of the key.
+    /// The width of the key in bits.
     const BITS: u8;
-    /// All bits zero.
+    /// The key with all bits zero.
     const ZERO: Self;
-    /// The six bits from bit `pos` on (bits past the end read as zero); `pos` is below `BITS`.
+    /// Returns the six bits starting at bit `pos`, which is below `BITS`. Bits past the end read as
+    /// zero.
     fn chunk(self, pos: u8) -> u8;
-    /// The first `bits` bits, the rest zero.
+    /// Returns the first `bits` bits, with the rest zero.
     fn masked(self, bits: u8) -> Self;
-    /// The first `bits` bits, the rest one.
+    /// Returns the first `bits` bits, with the rest one.
     fn filled(self, bits: u8) -> Self;
-    /// The key after this one; `None` after the last.
+    /// Returns the next key, or `None` after the last.
     fn next(self) -> Option<Self>;
-    /// How many leading bits two keys share.
+    /// Returns the number of leading bits two keys share.
     fn common(self, other: Self) -> u8;
-    /// The number made of the first `bits` bits (1..=18).
+    /// Returns the first `bits` bits (1..=18) as a number.
     fn leading(self, bits: u8) -> usize;
-    /// The first key whose first `bits` bits are that number.
+    /// Returns the first key whose first `bits` bits equal `number`.
     fn from_leading(number: usize, bits: u8) -> Self;
-    /// The key with `low`, a number of `len` bits, written behind its first `pos` bits.
+    /// Returns the first `pos` bits of the key followed by `low`, a number of `len` bits.
     fn with(self, pos: u8, len: u8, low: u8) -> Self;
 }
 
@@ -106,34 +110,35 @@ macro_rules! key {
 key!(u32, 32);
 key!(u128, 128);
 
-/// What [`Lpm::update`] shall do with a prefix.
+/// The change that [`Lpm::update`] applies to a prefix.
 #[derive(Debug)]
 pub enum Change<V> {
-    /// Leave it as it is.
+    /// Leave the prefix as it is.
     Keep,
-    /// Add it, or put this value in the place of the old one.
+    /// Add the prefix, or replace its value.
     Set(V),
-    /// Remove it if it is there.
+    /// Remove the prefix if it exists.
     Remove,
 }
 
-/// Pointers to the topmost children below bit `bits` (nodes at or past it, longer prefixes), by
-/// their first `bits` bits; [`COVERED`] tells of shorter prefixes.
+/// Pointers to the topmost children below bit `bits` (nodes at or past it, and longer prefixes),
+/// indexed by their first `bits` bits. [`COVERED`] marks slots that a shorter prefix covers.
 struct Index {
     bits: u8,
     slots: Box<[Slot]>,
 }
 
-/// Number of prefixes from which (grow) and below which (shrink) an index is worth its memory.
+/// The sizes of the index: bits, the number of prefixes from which it is created, and the number
+/// below which it is dropped.
 const INDEX: [(u8, usize, usize); 2] = [(18, 32_768, 8_192), (12, 1_024, 256)];
 
-/// A concurrent table of prefixes. See the module's text.
+/// A concurrent table of prefixes; see the module documentation.
 pub struct Lpm<K: Key, V: Send + Sync + 'static> {
-    /// The root node, the only prefix, or null.
+    /// The root node, or the only prefix, or null.
     top: Slot,
-    /// The value of the prefix of length 0, or null.
+    /// The entry of the prefix of length 0, or null.
     shortest: AtomicPtr<Entry<K, V>>,
-    /// Null while the table is small.
+    /// The index, or null while the table is small.
     index: AtomicPtr<Index>,
     len: AtomicUsize,
     domain: Domain,
@@ -142,7 +147,7 @@ pub struct Lpm<K: Key, V: Send + Sync + 'static> {
     key: std::marker::PhantomData<K>,
 }
 
-/// Memory cut off from the table, to be freed after a grace period.
+/// Memory that was unlinked from the table and is freed after a grace period.
 struct Retired<K, V> {
     nodes: [Option<Node<K, V>>; 3],
     count: usize,
@@ -150,8 +155,8 @@ struct Retired<K, V> {
     index: *mut Index,
 }
 
-// SAFETY: the pointers are the last ones to what they point at; freeing that from another thread
-// needs V: Send only.
+// SAFETY: the pointers are the last references to their targets; freeing those from another thread
+// requires only V: Send.
 unsafe impl<K: Key, V: Send + Sync> Send for Retired<K, V> {}
 
 impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
@@ -170,18 +175,18 @@ impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
     }
 
     /// # Safety
-    /// Nobody may reach what is held here any more.
+    /// Nothing held here may be reachable any more.
     unsafe fn free(self) {
         for node in self.nodes.into_iter().flatten() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { node.free() }
         }
         if !self.entry.is_null() {
-            // SAFETY: made by `Box::into_raw`, last pointer to it.
+            // SAFETY: made by `Box::into_raw`, and this is the last pointer to it.
             drop(unsafe { Box::from_raw(self.entry) });
         }
         if !self.index.is_null() {
-            // SAFETY: made by `Box::into_raw`, last pointer to it.
+            // SAFETY: made by `Box::into_raw`, and this is the last pointer to it.
             drop(unsafe { Box::from_raw(self.index) });
         }
     }
@@ -190,14 +195,14 @@ impl<K: Key, V: Send + Sync + 'static> Retired<K, V> {
         if self.count == 0 && self.entry.is_null() && self.index.is_null() {
             return;
         }
-        // SAFETY: all of it was unlinked before this call, and the domain runs the closure after
-        // every reader that could have seen it has gone.
+        // SAFETY: all of it was unlinked before this call, and the domain runs the closure only
+        // after every reader that could have seen it has finished.
         domain.defer(move || unsafe { self.free() });
     }
 }
 
 impl Index {
-    /// The numbers of the slots a prefix of at most `bits` bits covers.
+    /// Returns the numbers of the slots that a prefix of at most `bits` bits covers.
     fn covered_by<K: Key>(&self, key: K, len: u8) -> std::ops::Range<usize> {
         let first = key.masked(len).leading(self.bits);
         first..first + (1 << (self.bits - len))
@@ -208,7 +213,7 @@ impl Index {
             .for_each(|number| self.set_covered(number, true));
     }
 
-    // The writer is alone in changing a slot, so reading and writing it is one step.
+    // Only the writer changes slots, so a separate load and store are safe.
 
     fn set(&self, number: usize, pointer: *mut u8) {
         let slot = &self.slots[number];
@@ -230,24 +235,24 @@ impl Index {
     }
 }
 
-/// Where a prefix is.
+/// The location of a prefix.
 enum Place<'a> {
     Missing,
-    /// Length 0.
+    /// The prefix of length 0.
     Default,
-    /// In a node.
+    /// A value slot of a node.
     Value(&'a Slot),
-    /// Alone, at a child's place.
+    /// A leaf in a child slot.
     Leaf(&'a Slot),
 }
 
-/// One of two things to be put into a new node.
+/// One of two members of a new node.
 struct Member<K> {
     key: K,
     pos: u8,
-    /// Its child's pointer.
+    /// The pointer for a child slot.
     pointer: *mut u8,
-    /// Of an entry: its place in a node at its own position.
+    /// For an entry, its place in a node at its own position.
     place: Option<(u8, u8)>,
 }
 
@@ -262,9 +267,9 @@ impl<K: Key> Member<K> {
     }
 
     /// # Safety
-    /// As [`Node::header`].
+    /// As for [`Node::header`].
     unsafe fn node<V>(node: Node<K, V>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let header = unsafe { node.header() };
         Self {
             key: header.key,
@@ -286,7 +291,7 @@ impl<K: Key> Member<K> {
 }
 
 impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
-    /// An empty table whose readers pin `domain`.
+    /// Creates an empty table whose readers pin `domain`.
     pub fn new(domain: &Domain) -> Self {
         Self {
             top: AtomicPtr::default(),
@@ -299,22 +304,23 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Prefixes in the table.
+    /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether there is none.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The longest prefix of at most `limit` bits that covers `key`, with its length. To go on
-    /// to the next shorter one, ask again with a limit of one less.
+    /// Returns the longest prefix of at most `limit` bits that covers `key`, with its length. To
+    /// continue with the next shorter prefix, call it again with a limit of one less than that
+    /// length.
     #[inline]
     pub fn longest<'g>(&'g self, key: K, limit: u8, guard: &'g Guard) -> Option<(u8, &'g V)> {
         guard.check(&self.domain);
-        // SAFETY: reads of published pointers under the guard.
+        // SAFETY: published pointers are read under the guard.
         let entry = unsafe {
             let index = self.index.load(Ordering::Acquire).as_ref();
             match index {
@@ -334,11 +340,11 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         Some((entry.len, &entry.value))
     }
 
-    /// Asks for the cache lines that lookups of these keys will read: for a batch, whose keys then
-    /// wait for memory together and not one after the other. The price is a look-up in the cache.
+    /// Prefetches the cache lines that lookups of these keys read. For a batch, the cache misses
+    /// then overlap instead of following one another. The cost is one lookup per key in the cache.
     pub fn prefetch(&self, keys: impl Iterator<Item = K> + Clone, guard: &Guard) {
         guard.check(&self.domain);
-        // SAFETY: reads of published pointers under the guard.
+        // SAFETY: published pointers are read under the guard.
         let Some(index) = (unsafe { self.index.load(Ordering::Acquire).as_ref() }) else {
             return;
         };
@@ -347,7 +353,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
             prefetch(std::ptr::from_ref(slot(key)));
         }
         for key in keys.clone() {
-            // The tags do not lead past the line.
+            // The tag bits do not move the address to another cache line.
             prefetch(slot(key).load(Ordering::Relaxed).cast_const());
         }
         for key in keys {
@@ -361,7 +367,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
     }
 
     /// # Safety
-    /// The caller holds a guard, or the lock, for `'g`.
+    /// The caller holds a guard or the lock for `'g`.
     #[inline]
     unsafe fn search<'g>(mut child: Child<'g, K, V>, key: K, limit: u8) -> Option<&'g Entry<K, V>> {
         let mut best: Option<(Node<K, V>, u8, u8)> = None;
@@ -376,7 +382,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 }
                 Child::Node(node) => node,
             };
-            // SAFETY: reached by published pointers under the caller's guard or lock.
+            // SAFETY: reached through published pointers under the caller's guard or lock.
             let header = unsafe { here.header() };
             if header.pos >= limit || key.common(header.key) < header.pos {
                 break best;
@@ -393,7 +399,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
             };
         };
         let (here, len, low) = here?;
-        // SAFETY: as above; an entry's slot holds an entry, and is never null.
+        // SAFETY: as above; an entry's slot holds an entry and is never null.
         unsafe {
             Some(
                 &*here
@@ -404,7 +410,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// The value of exactly this prefix.
+    /// Returns the value of exactly this prefix.
     pub fn get<'g>(&'g self, key: K, len: u8, guard: &'g Guard) -> Option<&'g V> {
         match self.longest(key, len, guard) {
             Some((found, value)) if found == len => Some(value),
@@ -412,22 +418,22 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Adds a prefix or replaces its value; whether it is new. Bits of `key` past `len` count
-    /// as zero.
+    /// Adds a prefix or replaces its value. Returns whether the prefix is new. Bits of `key` past
+    /// `len` are ignored.
     pub fn insert(&self, key: K, len: u8, value: V) -> bool {
         self.update(key, len, |old| (Change::Set(value), old.is_none()))
     }
 
-    /// Removes a prefix; whether it was there.
+    /// Removes a prefix. Returns whether it existed.
     pub fn remove(&self, key: K, len: u8) -> bool {
         self.update(key, len, |old| (Change::Remove, old.is_some()))
     }
 
-    /// Reads and changes one prefix as one step: `change` sees its value under the writer's lock.
-    /// It must not change this table itself.
+    /// Reads and changes one prefix atomically: `change` sees its value under the writer's lock. It
+    /// must not change this table itself.
     ///
     /// # Panics
-    /// If `len` is larger than the key.
+    /// If `len` exceeds the width of the key.
     pub fn update<R>(
         &self,
         key: K,
@@ -436,10 +442,10 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
     ) -> R {
         assert!(len <= K::BITS, "a prefix is no longer than its key");
         let key = key.masked(len);
-        // The closure runs before anything is changed, so a panic in it leaves the table sound.
+        // The closure runs before anything is changed, so the table stays consistent if it panics.
         let lock = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut retired = Retired::new();
-        // SAFETY: the lock is held through, so nothing reached here is retired meanwhile.
+        // SAFETY: the lock is held throughout, so nothing reached here is retired meanwhile.
         let result = unsafe {
             let place = self.place(key, len);
             let old = match place {
@@ -486,7 +492,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         result
     }
 
-    /// Where a prefix is.
+    /// Finds the location of a prefix.
     ///
     /// # Safety
     /// The lock is held.
@@ -526,13 +532,13 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Adds an entry of length 1 or more that has no place yet.
+    /// Adds an entry of length 1 or more that is not in the table yet.
     ///
     /// # Safety
     /// The lock is held; `raw` is the entry's own pointer.
     unsafe fn link(&self, entry: &Entry<K, V>, raw: *mut Entry<K, V>, retired: &mut Retired<K, V>) {
         let (key, pos) = (entry.key, entry.pos());
-        // SAFETY: the lock is held; what is new is complete before the release store publishes it.
+        // SAFETY: the lock is held; new nodes are complete before the release store publishes them.
         unsafe {
             let mut link = &self.top;
             let new = loop {
@@ -567,7 +573,8 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                         (header.key, header.pos, Member::node(node))
                     }
                 };
-                // Both go into a new node: at the place of the shorter one, or where they part.
+                // Both become members of a new node, at the position of the shorter one or where
+                // they diverge.
                 let common = key.common(other).min(other_pos).min(pos);
                 let at = common / STRIDE * STRIDE;
                 let mut plan = Plan {
@@ -584,7 +591,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Removes an entry of length 1 or more from its place.
+    /// Removes an entry of length 1 or more from its location.
     ///
     /// # Safety
     /// The lock is held.
@@ -629,7 +636,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// The node for a plan, or the only thing it would hold.
+    /// Builds the node for a plan, or returns the plan's only member if it has just one.
     fn shrunk(plan: Plan<K>) -> *mut u8 {
         match (plan.values.as_slice(), plan.children.as_slice()) {
             ([], [(_, child)]) => *child,
@@ -638,13 +645,13 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Brings the index in step after a change of `key`/`len`, or gives it another size.
+    /// Updates the index after a change of `key`/`len`, or changes its size.
     ///
     /// # Safety
     /// The lock is held.
     unsafe fn mend_index(&self, key: K, len: u8, retired: &mut Retired<K, V>) {
         let count = self.len();
-        // SAFETY: the lock is held; index slots and the top hold nodes.
+        // SAFETY: the lock is held; index slots and the top slot hold nodes.
         unsafe {
             let old = self.index.load(Ordering::Relaxed);
             let bits = old.as_ref().map_or(0, |index| index.bits);
@@ -672,7 +679,8 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 return;
             };
             if len <= bits {
-                // Such a prefix moves nothing below the index; what it covers may have changed.
+                // Such a prefix moves nothing below the index, but it may change which slots are
+                // covered.
                 for number in index.covered_by(key, len) {
                     let key = K::from_leading(number, bits);
                     let covers = Self::search(Node::load(&self.top), key, bits).is_some();
@@ -710,7 +718,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Enters what hangs at `link` into a new index.
+    /// Enters everything below `link` into a new index.
     ///
     /// # Safety
     /// The lock is held.
@@ -742,8 +750,8 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
-    /// Calls `visit` with every prefix from `from` on (itself included), by key and then length,
-    /// until it breaks. A prefix added or removed meanwhile may or may not be seen.
+    /// Calls `visit` for every prefix from `from` on (inclusive), ordered by key and then length,
+    /// until it breaks. A prefix that is added or removed meanwhile may or may not be visited.
     pub fn walk<'g, B>(
         &'g self,
         from: (K, u8),
@@ -751,7 +759,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         mut visit: impl FnMut(K, u8, &'g V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         guard.check(&self.domain);
-        // SAFETY: reads of published pointers under the guard.
+        // SAFETY: published pointers are read under the guard.
         unsafe {
             if from <= (K::ZERO, 0)
                 && let Some(entry) = self.shortest.load(Ordering::Acquire).as_ref()
@@ -777,7 +785,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
             Child::Leaf(entry) => return visit(entry.key, entry.len, &entry.value),
             Child::Node(node) => node,
         };
-        // SAFETY: reached by published pointers under the guard.
+        // SAFETY: reached through published pointers under the guard.
         let header = unsafe { here.header() };
         let (key, pos) = (header.key, header.pos);
         if key.filled(pos) < from.0 {
@@ -789,7 +797,8 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
             0
         };
         for chunk in (first..64).filter(|&chunk| header.starts(chunk)) {
-            // Prefixes whose own key has this chunk: those whose bits past their length are zero.
+            // The prefixes whose own key has this chunk are those whose bits past their length are
+            // zero.
             let shortest = STRIDE.saturating_sub(chunk.trailing_zeros() as u8).max(1);
             for len in shortest..=STRIDE.min(K::BITS - pos) {
                 let low = chunk >> (STRIDE - len);
@@ -799,7 +808,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 }
                 // SAFETY: as above.
                 if let Some(slot) = unsafe { here.value(len, low) } {
-                    // SAFETY: an entry's slot holds an entry, and is never null.
+                    // SAFETY: an entry's slot holds an entry and is never null.
                     let entry = unsafe { &*slot.load(Ordering::Acquire).cast::<Entry<K, V>>() };
                     visit(entry.key, entry.len, &entry.value)?;
                 }
@@ -814,9 +823,9 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
     }
 
     /// # Safety
-    /// Nobody else may reach what hangs at the slot.
+    /// Nothing below the slot may be reachable by anyone else.
     unsafe fn free_all(slot: &Slot) {
-        // SAFETY: sole ownership by the caller's promise; each entry and node has one slot.
+        // SAFETY: the caller guarantees sole ownership; each entry and node has exactly one slot.
         unsafe {
             match Node::<K, V>::load(slot) {
                 Child::None => {}
@@ -842,7 +851,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
 
 impl<K: Key, V: Send + Sync + 'static> Drop for Lpm<K, V> {
     fn drop(&mut self) {
-        // SAFETY: no reader is left, since what they hold borrows the table; retired memory is
+        // SAFETY: no reader is left, because what readers hold borrows the table; retired memory is
         // not reachable from here.
         unsafe {
             Self::free_all(&self.top);

@@ -2,24 +2,24 @@
 //! Forwarding tables of IPv4 and IPv6 (Linux's `net/ipv4/fib_*.c`, `net/ipv6/ip6_fib.c`, the route
 //! part of `net/ipv6/route.c` and `net/core/fib_rules.c`).
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | [`lpm`] | longest-prefix match: lock-free readers, incremental writers |
-//! | [`route`] | routes, next hops, what they share |
-//! | `semantics` | a request becomes a valid route: gateways, devices, scopes (`fib_semantics.c`) |
-//! | [`table`] | one table; adding, replacing, deleting, dumping (`fib_trie.c`) |
-//! | [`table6`] | the same for IPv6, whose rules differ (`ip6_fib.c`) |
+//! | [`route`] | routes, next hops, shared route infos |
+//! | `semantics` | validation of requests: gateways, devices, scopes (`fib_semantics.c`) |
+//! | [`table`] | one table: adding, replacing, deleting, dumping (`fib_trie.c`) |
+//! | [`table6`] | the same for IPv6, which has different semantics (`ip6_fib.c`) |
 //! | [`rule`] | policy rules |
-//! | [`lookup`] | from a packet's flow to a route |
-//! | [`sync`] | what device and address changes do to routes |
-//! | [`address`] | the routes an address brings |
-//! | [`host`] | the stack's devices and namespaces as this module sees them |
+//! | [`lookup`] | route lookup for a packet's flow |
+//! | [`sync`] | the effect of device and address changes on routes |
+//! | [`address`] | the routes that an address creates |
+//! | [`host`] | the connection to the stack's devices and namespaces |
 //!
-//! A namespace has one [`Fib`]. It knows devices only as handles `D` ([`RouteDevice`]) and asks the
-//! rest of the stack through [`FibHost`], so it stands and is tested by itself.
+//! A namespace has one [`Fib`]. It knows devices only as handles `D` ([`RouteDevice`]) and queries
+//! the rest of the stack through [`FibHost`], so that it can be tested by itself.
 //!
 //! Locks: one per prefix table (the writer's), one per family for the set of tables, one for the
-//! shared route infos, one for the rules; none is taken under another. Readers take none.
+//! shared route infos, one for the rules. None is taken under another. Readers take none.
 
 pub mod address;
 pub mod host;
@@ -51,44 +51,44 @@ use semantics::Infos;
 use sync::Loss;
 use table::Table;
 
-/// A device as the tables see it: a cheap handle that answers for its present state.
+/// A device as the tables see it: a cheap handle that reports its current state.
 pub trait RouteDevice: Clone + Send + Sync + std::fmt::Debug + 'static {
-    /// Its index in its namespace.
+    /// Returns the index in its namespace.
     fn ifindex(&self) -> u32;
-    /// `IFF_UP`
+    /// Returns `IFF_UP`.
     fn is_up(&self) -> bool;
-    /// `IFF_LOOPBACK`
+    /// Returns `IFF_LOOPBACK`.
     fn is_loopback(&self) -> bool;
-    /// `IFLA_GROUP`
+    /// Returns `IFLA_GROUP`.
     fn group(&self) -> u32;
-    /// `ignore_routes_with_linkdown` of the device or of all.
+    /// Returns `ignore_routes_with_linkdown` of the device or of `all`.
     fn ignores_linkdown(&self, ipv6: bool) -> bool;
-    /// `net.ipv6.conf.DEV.disable_ipv6`
+    /// Returns `net.ipv6.conf.DEV.disable_ipv6`.
     fn ipv6_disabled(&self) -> bool;
 }
 
-/// What validation asks of the rest of the namespace.
+/// The queries that validation makes to the rest of the namespace.
 pub trait FibHost<D> {
-    /// The device with an index.
+    /// Returns the device with an index.
     fn device(&self, ifindex: u32) -> Option<D>;
-    /// Whether the device has a carrier (`netif_carrier_ok`).
+    /// Returns whether the device has a carrier (`netif_carrier_ok`).
     fn has_carrier(&self, device: &D) -> bool;
-    /// Whether the device stays in the namespace, with the family.
+    /// Returns whether the device is in the namespace to stay, and the family is enabled on it.
     fn is_here(&self, device: &D, ipv6: bool) -> bool {
         let _ = (device, ipv6);
         true
     }
 }
 
-/// A key with its family: `u32` for IPv4, `u128` for IPv6.
+/// A key with its address family: `u32` for IPv4, `u128` for IPv6.
 pub trait Address: Key {
     /// `AF_INET` or `AF_INET6`.
     const FAMILY: u8;
-    /// Whether it is IPv6's.
+    /// Whether the family is IPv6.
     const IPV6: bool;
-    /// The address.
+    /// Converts the key to an address.
     fn ip(self) -> IpAddr;
-    /// The key of an address of this family.
+    /// Converts an address of this family to a key.
     fn from_ip(address: IpAddr) -> Option<Self>;
 }
 
@@ -120,26 +120,26 @@ impl Address for u128 {
     }
 }
 
-/// The tables of one family, those every packet needs by name.
+/// The tables of one family. Those that every packet needs have fields of their own.
 #[derive(Debug)]
 struct Tables<K: Address, D: RouteDevice> {
     local: Option<Arc<Table<K, D>>>,
     main: Option<Arc<Table<K, D>>>,
     default: Option<Arc<Table<K, D>>>,
-    /// All of them. Linux walks its hash of 256 lists: by the low eight bits of the number, the
-    /// newest of a list first; the key has that order.
+    /// All tables. Linux walks its hash of 256 lists, indexed by the low eight bits of the table
+    /// number, with the newest table of a list first. The key has that order.
     all: BTreeMap<(u8, u32), Arc<Table<K, D>>>,
 }
 
-/// One family's side of a [`Fib`].
+/// One address family of a [`Fib`].
 #[derive(Debug)]
 pub struct Family<K: Address, D: RouteDevice> {
     tables: Published<Tables<K, D>>,
-    /// Guards the making of tables; holds how many were made.
+    /// Serializes the creation of tables and counts the tables created.
     making: Mutex<u32>,
     infos: Infos<D>,
     rules: Rules<K>,
-    /// Counts changes of routes, for `NLM_F_DUMP_INTR`.
+    /// The change counter of the routes, for `NLM_F_DUMP_INTR`.
     generation: AtomicU32,
     domain: Domain,
 }
@@ -154,13 +154,13 @@ pub struct Fib<D: RouteDevice> {
 }
 
 impl<D: RouteDevice> Fib<D> {
-    /// Empty tables and the default rules.
+    /// Creates empty tables and the default rules.
     pub fn new(domain: &Domain) -> Self {
         let fib = Self {
             v4: Family::new(domain),
             v6: Family::new(domain),
         };
-        // IPv6 makes these two with the namespace (fib6_tables_init).
+        // IPv6 creates these two together with the namespace (`fib6_tables_init`).
         fib.v6.make_table(rta::table::MAIN);
         fib.v6.make_table(rta::table::LOCAL);
         fib
@@ -185,12 +185,12 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         }
     }
 
-    /// The policy rules.
+    /// Returns the policy rules.
     pub fn rules(&self) -> &Rules<K> {
         &self.rules
     }
 
-    /// Counts changes of routes.
+    /// Returns the change counter of the routes.
     pub fn generation(&self) -> u32 {
         self.generation.load(Relaxed)
     }
@@ -199,7 +199,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         self.generation.fetch_add(1, Relaxed);
     }
 
-    /// The table with a number, if it was made.
+    /// Returns the table with a number, if it exists.
     pub fn table<'g>(&'g self, id: u32, guard: &'g Guard) -> Option<&'g Arc<Table<K, D>>> {
         let tables = self.tables.load(guard);
         match id {
@@ -217,12 +217,12 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         }
     }
 
-    /// All tables in the order of Linux's dumps.
+    /// Returns all tables in the order of Linux's dumps.
     pub fn tables<'g>(&'g self, guard: &'g Guard) -> impl Iterator<Item = &'g Arc<Table<K, D>>> {
         self.tables.load(guard).all.values()
     }
 
-    /// The table with a number, made if need be (`fib_new_table`).
+    /// Returns the table with a number, creating it if necessary (`fib_new_table`).
     pub fn make_table(&self, id: u32) -> Arc<Table<K, D>> {
         let id = if id == rta::table::UNSPEC {
             rta::table::MAIN
@@ -255,18 +255,18 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         table
     }
 
-    /// A number no table has, from 1 up (`fib_empty_table`).
+    /// Returns the lowest unused table number, starting from 1 (`fib_empty_table`).
     pub fn empty_table(&self, guard: &Guard) -> Option<u32> {
         (1..=rta::table::COMPAT).find(|&id| self.table(id, guard).is_none())
     }
 }
 
 impl<D: RouteDevice> Family<u32, D> {
-    /// Adds, replaces or changes a route as `config.nlflags` say (`fib_table_insert`). `v6` are
-    /// the tables an IPv6 gateway is looked up in.
+    /// Adds, replaces or changes a route as `config.nlflags` says (`fib_table_insert`). `v6` holds
+    /// the tables in which IPv6 gateways are looked up.
     ///
     /// # Errors
-    /// Linux's errno and text; nothing is changed then.
+    /// Linux's errno and text. The tables are then unchanged.
     pub fn add(
         &self,
         config: &RouteConfig<u32>,
@@ -277,7 +277,7 @@ impl<D: RouteDevice> Family<u32, D> {
         self.add_checked(config, host, Some(v6), events)
     }
 
-    /// The same for routes without an IPv6 gateway.
+    /// Like [`Self::add`], for routes without an IPv6 gateway.
     fn add_direct(
         &self,
         config: &RouteConfig<u32>,
@@ -295,13 +295,13 @@ impl<D: RouteDevice> Family<u32, D> {
         events: &mut Vec<Event<u32, D>>,
     ) -> Result<(), Error> {
         let guard = self.domain.pin();
-        // Linux makes the table first.
+        // Linux creates the table first.
         let table = self.make_table(config.table);
         let info = self.create_info(config, host, v6, &guard)?;
         events.extend(table.insert(config, info.clone())?);
         self.changed();
-        // No lock holds devices up meanwhile: one that went down since it was looked at may have
-        // been swept before this route came.
+        // No lock keeps the devices up: one that went down after the check may have been swept
+        // before this route was inserted.
         for hop in &info.hops {
             let down = hop.device.as_ref().is_some_and(|device| !device.is_up());
             if down && hop.scope != rta::scope::NOWHERE {
@@ -315,10 +315,10 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok(())
     }
 
-    /// Removes the first route that matches (`fib_table_delete`).
+    /// Removes the first matching route (`fib_table_delete`).
     ///
     /// # Errors
-    /// ESRCH when there is none, or no such table.
+    /// ESRCH if there is no such route or table.
     pub fn delete(
         &self,
         config: &RouteConfig<u32>,

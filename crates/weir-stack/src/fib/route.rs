@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a route is: its attributes, its next hops, and the list of routes of one prefix.
+//! The parts of a route: its attributes, its next hops, and the list of routes of one prefix.
 //!
-//! As in Linux, what routes have in common is one shared object, [`RouteInfo`] (`struct fib_info`):
-//! a hundred thousand prefixes through one gateway have one. State that devices change (dead, link
-//! down, the shares of a multipath route) lives in it as atomics, so a device event touches no
-//! prefix. An IPv6 route has one next hop; a multipath route of IPv6 is several routes of one
-//! prefix and metric (*siblings*), as in Linux.
+//! As in Linux, the common part of equal routes is one shared object, [`RouteInfo`] (`struct
+//! fib_info`): a hundred thousand prefixes through one gateway share a single one. State that
+//! depends on devices (dead, link down, the shares of a multipath route) is stored in it as
+//! atomics, so a device event touches no prefix. An IPv6 route has one next hop. As in Linux, an
+//! IPv6 multipath route consists of several routes of the same prefix and metric (*siblings*).
 //!
 //! Not implemented: realms (`RTA_FLOW`), lightweight tunnels (`RTA_ENCAP`), nexthop objects
-//! (`RTA_NH_ID`), source-specific IPv6 routes. The netlink handler refuses them by name.
+//! (`RTA_NH_ID`), source-specific IPv6 routes. The netlink handler rejects them by name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use weir_sync::primitive::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Rel
 use super::RouteDevice;
 use super::lpm::Key;
 
-/// `RTNH_F_*` bits as the message header has them.
+/// `RTNH_F_*` bits as in the message header.
 pub mod flag {
     use weir_netlink::rta::nh;
     /// The hop's device is down.
@@ -28,24 +28,24 @@ pub mod flag {
     pub const LINKDOWN: u8 = nh::F_LINKDOWN;
     /// The gateway is on the link, whatever the tables say.
     pub const ONLINK: u8 = nh::F_ONLINK;
-    /// Only kept for display.
+    /// Stored for display only.
     pub const PERVASIVE: u8 = nh::F_PERVASIVE;
 }
 
-/// How many metrics there are (`RTAX_MAX`).
+/// The number of metrics (`RTAX_MAX`).
 pub const METRICS: usize = rta::ax::MAX as usize;
 
-/// `RTA_METRICS`: the value of `RTAX_n` at index `n - 1`, 0 where there is none.
+/// `RTA_METRICS`: the value of `RTAX_n` is at index `n - 1`, or 0 if it is not set.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub struct Metrics {
-    /// All but the algorithm's name, by number.
+    /// All metrics except the algorithm's name, by number.
     pub values: [u32; METRICS],
     /// `RTAX_CC_ALGO`
     pub congestion: Option<String>,
 }
 
 impl Metrics {
-    /// The value of `RTAX_*` number `metric`, 0 if it is not set.
+    /// Returns the value of `RTAX_*` number `metric`, or 0 if it is not set.
     pub fn get(&self, metric: u16) -> u32 {
         match usize::from(metric).checked_sub(1) {
             Some(index) => self.values.get(index).copied().unwrap_or(0),
@@ -53,61 +53,63 @@ impl Metrics {
         }
     }
 
-    /// Whether none is set.
+    /// Returns whether no metric is set.
     pub fn is_empty(&self) -> bool {
         self.values == [0; METRICS] && self.congestion.is_none()
     }
 }
 
-/// What of a route is given and never changes.
+/// The configured, immutable part of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RouteSpec {
     /// `RTN_*`
     pub kind: u8,
     /// `RTPROT_*`
     pub protocol: u8,
-    /// `RT_SCOPE_*`; universe for IPv6.
+    /// `RT_SCOPE_*`; always universe for IPv6.
     pub scope: u8,
-    /// `rtm_flags` as given.
+    /// `rtm_flags` as given in the request.
     pub flags: u32,
-    /// `RTA_PRIORITY`: smaller wins.
+    /// `RTA_PRIORITY`. The smaller one wins.
     pub priority: u32,
-    /// The table, by number.
+    /// The number of the table.
     pub table: u32,
     /// `RTA_PREFSRC`
     pub prefsrc: Option<IpAddr>,
     /// `RTA_METRICS`
     pub metrics: Option<Box<Metrics>>,
-    /// IPv6: the stack's time in nanoseconds when it lapses.
+    /// IPv6: the expiry time in nanoseconds of the stack's clock.
     pub expires: Option<u64>,
-    /// IPv6: router preference, 0 medium, 1 high, 3 low (`ICMPV6_ROUTER_PREF_*`).
+    /// IPv6: router preference: 0 medium, 1 high, 3 low (`ICMPV6_ROUTER_PREF_*`).
     pub pref: u8,
-    /// IPv6: packets are refused by the type's error, or as unreachable (`RTF_REJECT`).
+    /// IPv6: the route rejects packets with its type's error, or as unreachable (`RTF_REJECT`).
     pub reject: bool,
-    /// IPv6: learned from a router or made by address configuration (`RTF_ADDRCONF`).
+    /// IPv6: the route was learned from a router or created by address configuration
+    /// (`RTF_ADDRCONF`).
     pub addrconf: bool,
 }
 
-/// Where packets go.
+/// A next hop.
 #[derive(Debug)]
 pub struct NextHop<D> {
-    /// The outgoing device's index; 0 when there is none.
+    /// The index of the outgoing device, or 0 if there is none.
     pub oif: u32,
     /// The outgoing device.
     pub device: Option<D>,
-    /// The router; `None` when the destination is on the link.
+    /// The gateway, or `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// 1..=256; of a single hop 1.
+    /// The weight, 1..=256; 1 for a single hop.
     pub weight: u32,
-    /// How far away the gateway is (`fib_nh_scope`).
+    /// The scope of the gateway (`fib_nh_scope`).
     pub scope: u8,
     flags: AtomicU8,
-    /// The largest 31-bit hash this hop takes, -1 for none (`fib_nh_upper_bound`).
+    /// The largest 31-bit hash that selects this hop, or -1 for none (`fib_nh_upper_bound`).
     upper_bound: AtomicI32,
 }
 
 impl<D: RouteDevice> NextHop<D> {
-    /// A hop; `flags` as given (onlink, pervasive) or found (link down).
+    /// Creates a hop. `flags` holds the given flags (onlink, pervasive) and the detected ones (link
+    /// down).
     pub fn new(
         oif: u32,
         device: Option<D>,
@@ -126,7 +128,7 @@ impl<D: RouteDevice> NextHop<D> {
         }
     }
 
-    /// The same hop for another route.
+    /// Returns a copy of the hop for another route.
     pub(super) fn copy(&self) -> Self {
         let device = self.device.clone();
         let mut copy = Self::new(self.oif, device, self.gateway, self.weight, self.flags());
@@ -134,7 +136,7 @@ impl<D: RouteDevice> NextHop<D> {
         copy
     }
 
-    /// `RTNH_F_*`
+    /// Returns `RTNH_F_*`.
     pub fn flags(&self) -> u8 {
         self.flags.load(Relaxed)
     }
@@ -147,7 +149,8 @@ impl<D: RouteDevice> NextHop<D> {
         self.flags.fetch_and(!flags, Relaxed);
     }
 
-    /// Whether packets may go there: not dead, and its link not down where that matters.
+    /// Returns whether packets may use the hop: it is not dead, and its link is not down if that
+    /// matters.
     #[inline]
     pub(super) fn is_usable(&self, ipv6: bool, ignore_linkstate: bool) -> bool {
         let flags = self.flags();
@@ -166,7 +169,7 @@ impl<D: RouteDevice> NextHop<D> {
         self.upper_bound.load(Relaxed)
     }
 
-    /// The same as far as sharing goes (`nh_comp`).
+    /// Returns whether two hops are equal for the purpose of sharing route infos (`nh_comp`).
     fn same(&self, other: &Self) -> bool {
         self.oif == other.oif
             && self.gateway == other.gateway
@@ -176,17 +179,19 @@ impl<D: RouteDevice> NextHop<D> {
     }
 }
 
-/// What routes with the same attributes and hops share (`struct fib_info`, `struct fib6_info`).
+/// The shared part of routes with the same attributes and hops (`struct fib_info`, `struct
+/// fib6_info`).
 #[derive(Debug)]
 pub struct RouteInfo<D> {
-    /// What was given.
+    /// The configured part.
     pub spec: RouteSpec,
-    /// IPv4: any number, one for types that refuse; IPv6: one.
+    /// The next hops. IPv4 has any number, and one for types that reject packets; IPv6 has one.
     pub hops: Box<[NextHop<D>]>,
-    /// `RTNH_F_DEAD`: no hop is left, or the preferred source address went; link down likewise.
+    /// `RTNH_F_DEAD` if no hop is left or the preferred source address was deleted; likewise link
+    /// down.
     flags: AtomicU8,
-    /// Routes in tables that refer to it (`fib_treeref`). One that left them may still be read, or
-    /// wait to be told, and no longer changes.
+    /// The number of routes in tables that refer to this info (`fib_treeref`). An info with none
+    /// may still be read, or wait to be announced, but no longer changes.
     routes: AtomicU32,
 }
 
@@ -205,7 +210,7 @@ impl<D: RouteDevice> RouteInfo<D> {
         info
     }
 
-    /// Whether a table has a route of it.
+    /// Returns whether any table has a route with this info.
     pub(super) fn is_used(&self) -> bool {
         self.routes.load(Relaxed) != 0
     }
@@ -218,12 +223,12 @@ impl<D: RouteDevice> RouteInfo<D> {
         self.routes.fetch_sub(1, Relaxed);
     }
 
-    /// `RTNH_F_*` of the route as a whole, those given included.
+    /// Returns the `RTNH_F_*` flags of the route as a whole, including the configured ones.
     pub fn flags(&self) -> u32 {
         self.spec.flags | u32::from(self.flags.load(Relaxed))
     }
 
-    /// Whether the route is out of use until a device comes back.
+    /// Returns whether the route is unusable until a device comes back.
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.flags.load(Relaxed) & flag::DEAD != 0
@@ -237,7 +242,7 @@ impl<D: RouteDevice> RouteInfo<D> {
         self.flags.fetch_and(!flags, Relaxed);
     }
 
-    /// The value of `RTAX_*` number `metric`, 0 if it is not set.
+    /// Returns the value of `RTAX_*` number `metric`, or 0 if it is not set.
     pub fn metric(&self, metric: u16) -> u32 {
         self.spec
             .metrics
@@ -245,31 +250,32 @@ impl<D: RouteDevice> RouteInfo<D> {
             .map_or(0, |metrics| metrics.get(metric))
     }
 
-    /// Whether the metric is locked (`RTAX_LOCK`).
+    /// Returns whether a metric is locked (`RTAX_LOCK`).
     pub fn is_locked(&self, metric: u16) -> bool {
         self.metric(rta::ax::LOCK) >> metric & 1 == 1
     }
 
-    /// IPv6: whether this is the route to one of our own addresses, not one added by hand.
+    /// IPv6: returns whether this is the kernel's route to one of our own addresses, not one added
+    /// by hand.
     pub fn is_own_address(&self) -> bool {
         self.spec.kind == rta::rtn::LOCAL
             && self.spec.protocol == rta::prot::KERNEL
             && self.spec.priority == 0
     }
 
-    /// IPv6: whether the route may have siblings (`rt6_qualify_for_ecmp`).
+    /// IPv6: returns whether the route may have siblings (`rt6_qualify_for_ecmp`).
     pub fn is_ecmp(&self) -> bool {
         !self.spec.addrconf && self.hops.first().is_some_and(|hop| hop.gateway.is_some())
     }
 
-    /// Whether the two could be one object (`fib_find_info`).
+    /// Returns whether two infos can be shared as one object (`fib_find_info`).
     pub(super) fn same(&self, other: &Self) -> bool {
         self.spec == other.spec
             && self.hops.len() == other.hops.len()
             && self.hops.iter().zip(&other.hops).all(|(a, b)| a.same(b))
     }
 
-    /// Deals the 31-bit hash space out by weight to the hops in use (`fib_rebalance`).
+    /// Divides the 31-bit hash space among the usable hops by weight (`fib_rebalance`).
     pub(super) fn rebalance(&self) {
         if self.hops.len() < 2 {
             return;
@@ -287,7 +293,8 @@ impl<D: RouteDevice> RouteInfo<D> {
     }
 }
 
-/// For each weight (0: out of use) the largest hash it takes, -1 for none.
+/// Returns for each weight the largest hash it gets, or -1 for none. A weight of 0 means that the
+/// hop is unusable.
 pub(super) fn shares(weights: impl Iterator<Item = u32> + Clone) -> impl Iterator<Item = i32> {
     let total: u64 = weights.clone().map(u64::from).sum();
     let mut sum = 0;
@@ -296,12 +303,13 @@ pub(super) fn shares(weights: impl Iterator<Item = u32> + Clone) -> impl Iterato
             return -1;
         }
         sum += u64::from(weight);
-        // Rounded to the nearest, as DIV_ROUND_CLOSEST.
+        // Rounded to the nearest integer, like DIV_ROUND_CLOSEST.
         i32::try_from(((sum << 31) + total / 2) / total - 1).unwrap_or(i32::MAX)
     })
 }
 
-/// The error a type stands for, 0 for those that deliver (`fib_props`).
+/// Returns the error that a route type stands for, or 0 for types that deliver packets
+/// (`fib_props`).
 pub fn error_of(kind: u8) -> i32 {
     match kind {
         rta::rtn::BLACKHOLE | rta::rtn::NAT | rta::rtn::XRESOLVE => errno::EINVAL,
@@ -312,7 +320,7 @@ pub fn error_of(kind: u8) -> i32 {
     }
 }
 
-/// The widest scope a type may have (`fib_props`).
+/// Returns the widest scope a route type may have (`fib_props`).
 pub(super) fn scope_of(kind: u8) -> u8 {
     match kind {
         rta::rtn::UNSPEC | rta::rtn::NAT | rta::rtn::XRESOLVE => rta::scope::NOWHERE,
@@ -325,9 +333,10 @@ pub(super) fn scope_of(kind: u8) -> u8 {
 /// One route of a prefix (`struct fib_alias`).
 #[derive(Debug)]
 pub struct Alias<D> {
-    /// What it shares.
+    /// The shared part.
     pub info: Arc<RouteInfo<D>>,
-    /// IPv4: only packets of this type of service (DSCP in the upper six bits); 0: all.
+    /// IPv4: match only packets with this type of service (DSCP in the upper six bits); 0 matches
+    /// all.
     pub tos: u8,
 }
 
@@ -340,8 +349,8 @@ impl<D> Clone for Alias<D> {
     }
 }
 
-/// The routes of one prefix in the order they are tried: IPv4 by falling type of service, then
-/// rising priority; IPv6 by rising metric. Nearly always there is one.
+/// The routes of one prefix in the order they are tried: IPv4 by descending type of service, then
+/// ascending priority; IPv6 by ascending metric. There is nearly always just one.
 #[derive(Debug)]
 pub struct Leaf<D> {
     first: Alias<D>,
@@ -350,7 +359,7 @@ pub struct Leaf<D> {
 }
 
 impl<D> Leaf<D> {
-    /// A leaf; `None` when there is no route left.
+    /// Creates a leaf, or returns `None` if there is no route left.
     pub(super) fn new(routes: Vec<Alias<D>>) -> Option<Self> {
         let mut routes = routes.into_iter();
         let first = routes.next()?;
@@ -361,37 +370,37 @@ impl<D> Leaf<D> {
         })
     }
 
-    /// The first route.
+    /// Returns the first route.
     #[inline]
     pub fn first(&self) -> &Alias<D> {
         &self.first
     }
 
-    /// All routes in order.
+    /// Returns all routes in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &Alias<D>> + Clone {
         let rest = self.rest.as_deref().map(Vec::as_slice).unwrap_or_default();
         std::iter::once(&self.first).chain(rest)
     }
 
-    /// The routes as a list to change.
+    /// Returns the routes as a list to edit.
     pub(super) fn to_vec(&self) -> Vec<Alias<D>> {
         self.iter().cloned().collect()
     }
 }
 
-/// A route with its place: what dumps show and notifications carry.
+/// A route with its location, as used in dumps and notifications.
 #[derive(Debug)]
 pub struct Route<K, D> {
-    /// The table, by number.
+    /// The number of the table.
     pub table: u32,
     /// The prefix.
     pub dst: K,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub dst_len: u8,
-    /// IPv4's type of service.
+    /// The IPv4 type of service.
     pub tos: u8,
-    /// The route; of IPv6 siblings the one named first.
+    /// The shared part. For IPv6 siblings, that of the route listed first.
     pub info: Arc<RouteInfo<D>>,
     /// IPv6: the other hops of a multipath route, in order.
     pub siblings: Vec<Arc<RouteInfo<D>>>,
@@ -407,46 +416,47 @@ impl<K: Copy, D> Clone for Route<K, D> {
     }
 }
 
-/// A change to be told to the listeners of the route group.
+/// A route change to be announced to the listeners of the route group.
 #[derive(Debug)]
 pub struct Event<K, D> {
-    /// Added or changed (`RTM_NEWROUTE`), else removed (`RTM_DELROUTE`).
+    /// True if the route was added or changed (`RTM_NEWROUTE`), false if it was removed
+    /// (`RTM_DELROUTE`).
     pub new: bool,
-    /// `nlmsg_flags` of the notification.
+    /// The `nlmsg_flags` of the notification.
     pub flags: u16,
     /// The route.
     pub route: Route<K, D>,
 }
 
-/// A hop as asked for.
+/// A next hop as requested.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HopConfig {
-    /// `RTA_OIF` or `rtnh_ifindex`; 0: find it.
+    /// `RTA_OIF` or `rtnh_ifindex`; 0 means that the device is looked up.
     pub oif: u32,
     /// `RTA_GATEWAY` or `RTA_VIA`.
     pub gateway: Option<IpAddr>,
     /// `RTNH_F_*` of the hop.
     pub flags: u8,
-    /// `rtnh_hops + 1`; 0 counts as 1.
+    /// `rtnh_hops + 1`. 0 counts as 1.
     pub weight: u32,
 }
 
-/// A route as asked for (`struct fib_config`, `struct fib6_config`).
+/// A route as requested (`struct fib_config`, `struct fib6_config`).
 #[derive(Debug, Clone)]
 pub struct RouteConfig<K> {
-    /// The table; 0: main.
+    /// The number of the table; 0 means main.
     pub table: u32,
     /// `RTA_DST`
     pub dst: K,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub dst_len: u8,
-    /// IPv4's type of service.
+    /// The IPv4 type of service.
     pub tos: u8,
     /// `RTPROT_*`
     pub protocol: u8,
-    /// `RT_SCOPE_*`; when deleting, nowhere matches any.
+    /// `RT_SCOPE_*`. When deleting, nowhere matches any scope.
     pub scope: u8,
-    /// `RTN_*`; when deleting, unspecified matches any.
+    /// `RTN_*`. When deleting, unspecified matches any type.
     pub kind: u8,
     /// `rtm_flags`
     pub flags: u32,
@@ -454,19 +464,19 @@ pub struct RouteConfig<K> {
     pub priority: u32,
     /// `RTA_PREFSRC`
     pub prefsrc: Option<IpAddr>,
-    /// The hop; of a multipath route what the first one must be like.
+    /// The hop. For a multipath route, the first hop must match it.
     pub hop: HopConfig,
     /// `RTA_MULTIPATH`
     pub multipath: Option<Vec<HopConfig>>,
     /// `RTA_METRICS`
     pub metrics: Option<Box<Metrics>>,
-    /// IPv6: `RTA_EXPIRES` as the stack's time in nanoseconds.
+    /// IPv6: `RTA_EXPIRES` as a time of the stack's clock in nanoseconds.
     pub expires: Option<u64>,
     /// IPv6: `RTA_PREF`
     pub pref: u8,
-    /// IPv6: made by address configuration.
+    /// IPv6: the route is created by address configuration.
     pub addrconf: bool,
-    /// IPv6: take the device even if it is down (`fc_ignore_dev_down`).
+    /// IPv6: accept the device even if it is down (`fc_ignore_dev_down`).
     pub ignore_down: bool,
     /// `nlmsg_flags`: create, exclusive, replace, append.
     pub nlflags: u16,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policy rules (`net/core/fib_rules.c`, `fib_rules.c` of IPv4 and `fib6_rules.c`): a list by
-//! rising priority, each a selector and an action.
+//! Policy rules (`net/core/fib_rules.c`, `fib_rules.c` of IPv4 and `fib6_rules.c`): a list in
+//! ascending order of priority. Each rule has a selector and an action.
 //!
-//! The list is published as a whole. A family whose rules nobody ever changed has no list at all:
-//! the default rules (0 local, 32766 main, and for IPv4 32767 default) are then implied, and
-//! lookups take the fast path.
+//! The list is published as a whole. A family whose rules have never been changed has no list: the
+//! default rules (0 local, 32766 main, and for IPv4 32767 default) are then implied, and lookups
+//! take the fast path.
 //!
-//! Not implemented, and refused by the netlink handler: `l3mdev`, realms.
+//! Not implemented, and rejected by the netlink handler: `l3mdev`, realms.
 
 use std::sync::{Arc, PoisonError};
 
@@ -19,33 +19,34 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use super::lookup::{Flow, Found, LookupFlags};
 use super::{Address, Family, RouteDevice};
 
-/// What `FRA_TUN_ID` is compared with: the key of the tunnel a packet came out of.
+/// Returns the value that `FRA_TUN_ID` is compared with: the key of the tunnel a packet was
+/// received from.
 pub(crate) fn tunnel_of(packet: &Packet) -> u64 {
     let tunnel = packet.tunnel().filter(|tunnel| !tunnel.transmit);
     tunnel.map_or(0, |tunnel| u64::from(tunnel.id))
 }
 
-/// A range of ports, both ends included.
+/// A range of ports, both ends inclusive.
 pub type Ports = (u16, u16);
 
-/// A rule (`struct fib_rule`). Zero, empty and `None` mean any.
+/// A rule (`struct fib_rule`). Zero, empty and `None` match anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule<K> {
-    /// `FRA_PRIORITY`: smaller comes first.
+    /// `FRA_PRIORITY`. Smaller ones come first.
     pub priority: u32,
     /// `FR_ACT_*`
     pub action: u8,
-    /// The table of action "lookup".
+    /// The table to look up, for the lookup action.
     pub table: u32,
-    /// `FIB_RULE_*` as given: invert.
+    /// The `FIB_RULE_*` flags as given (invert).
     pub flags: u32,
-    /// Source prefix; bits past its length are kept for display only.
+    /// The source prefix. Bits past its length are stored for display only.
     pub src: K,
-    /// Its bits.
+    /// The length of the source prefix in bits.
     pub src_len: u8,
-    /// Destination prefix, likewise.
+    /// The destination prefix. Bits past its length are stored for display only.
     pub dst: K,
-    /// Its bits.
+    /// The length of the destination prefix in bits.
     pub dst_len: u8,
     /// Type of service.
     pub tos: u8,
@@ -57,13 +58,13 @@ pub struct Rule<K> {
     pub iif: String,
     /// `FRA_OIFNAME`
     pub oif: String,
-    /// `FRA_GOTO`: the priority of the rule to go on at.
+    /// `FRA_GOTO`: the priority of the rule to continue at.
     pub target: u32,
-    /// Routes of at most this many bits do not count.
+    /// Ignore routes whose prefix has at most this many bits.
     pub suppress_prefixlen: Option<u32>,
-    /// Routes by devices of this group do not count.
+    /// Ignore routes through devices of this group.
     pub suppress_ifgroup: Option<u32>,
-    /// `FRA_PROTOCOL`: who made it (`RTPROT_*`).
+    /// `FRA_PROTOCOL`: the origin of the rule (`RTPROT_*`).
     pub protocol: u8,
     /// `FRA_IP_PROTO`
     pub ip_proto: u8,
@@ -71,14 +72,14 @@ pub struct Rule<K> {
     pub sport: Option<Ports>,
     /// Transport destination ports.
     pub dport: Option<Ports>,
-    /// `FRA_TUN_ID`: key of the tunnel packets came out of.
+    /// `FRA_TUN_ID`: the key of the tunnel that packets were received from.
     pub tunnel: u64,
-    /// `FRA_UID_RANGE`: who sends, both ends included.
+    /// `FRA_UID_RANGE`: the sender's user id, both ends inclusive.
     pub uids: Option<(u32, u32)>,
 }
 
 impl<K: Address> Rule<K> {
-    /// Action "lookup" in a table, for all packets.
+    /// Creates a rule that looks up all packets in a table.
     pub fn lookup(priority: u32, table: u32) -> Self {
         Self {
             priority,
@@ -120,7 +121,7 @@ impl<K: Address> Rule<K> {
         rules
     }
 
-    /// Whether a rule is what a delete request describes: what the request leaves open matches
+    /// Returns whether the rule matches a delete request. Fields that the request leaves out match
     /// anything (`rule_find`).
     fn answers(&self, request: &Self, by_priority: bool) -> bool {
         (request.action == 0 || self.action == request.action)
@@ -143,7 +144,7 @@ impl<K: Address> Rule<K> {
             && self.selects_as(request)
     }
 
-    /// The family's part of the comparison (`fib4_rule_compare`, `fib6_rule_compare`).
+    /// Compares the family-specific selectors (`fib4_rule_compare`, `fib6_rule_compare`).
     fn selects_as(&self, request: &Self) -> bool {
         (request.src_len == 0 || (self.src_len == request.src_len && self.src == request.src))
             && (request.dst_len == 0
@@ -151,7 +152,7 @@ impl<K: Address> Rule<K> {
             && (request.tos == 0 || self.tos == request.tos)
     }
 
-    /// Whether the two are one to an exclusive add (`rule_exists`).
+    /// Returns whether an exclusive add considers the two rules equal (`rule_exists`).
     fn is_twin(&self, other: &Self) -> bool {
         self.action == other.action
             && self.table == other.table
@@ -172,7 +173,7 @@ impl<K: Address> Rule<K> {
     }
 }
 
-/// A device named by a rule, as far as it is there.
+/// A device named by a rule, resolved if it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Port {
     Any,
@@ -204,12 +205,12 @@ pub struct Entry<K> {
     pub rule: Arc<Rule<K>>,
     iif: Port,
     oif: Port,
-    /// Where in the list a goto leads.
+    /// The list index of the goto's target.
     target: Option<usize>,
 }
 
 impl<K: Address> Entry<K> {
-    /// The rule's flags with those that tell its state: detached devices, an unresolved goto.
+    /// Returns the rule's flags plus its state: detached devices, an unresolved goto.
     pub fn flags(&self) -> u32 {
         let mut flags = self.rule.flags;
         if self.iif == Port::Detached {
@@ -234,7 +235,8 @@ impl<K: Address> Entry<K> {
             && (rule.mark ^ flow.mark) & rule.mask == 0
             && flow.src.masked(rule.src_len) == rule.src.masked(rule.src_len)
             && flow.dst.masked(rule.dst_len) == rule.dst.masked(rule.dst_len)
-            // The two low bits are for congestion (ECN), no part of a rule (`inet_dsfield_to_dscp`).
+            // The two low bits are for congestion notification (ECN) and not part of a rule
+            // (`inet_dsfield_to_dscp`).
             && (rule.tos == 0 || rule.tos == flow.tos & !3)
             && (rule.ip_proto == 0 || rule.ip_proto == flow.proto)
             && within(rule.sport, flow.sport)
@@ -257,7 +259,7 @@ impl<K: Address> Entry<K> {
     }
 }
 
-/// The rules of a family in their order.
+/// The rules of a family in order.
 #[derive(Debug)]
 pub struct RuleList<K> {
     entries: Vec<Entry<K>>,
@@ -275,7 +277,7 @@ impl<K: Address> RuleList<K> {
         Self { entries }
     }
 
-    /// Goes through the rules for a flow (`fib_rules_lookup`).
+    /// Walks the rules for a flow (`fib_rules_lookup`).
     pub(super) fn lookup<'g, D: RouteDevice>(
         &'g self,
         family: &'g Family<K, D>,
@@ -290,7 +292,7 @@ impl<K: Address> RuleList<K> {
                 continue;
             }
             match entry.rule.action {
-                // A goto leads forwards only, so this ends.
+                // A goto only leads forwards, so the walk terminates.
                 fra::act::GOTO => next = entry.target.unwrap_or(next),
                 fra::act::NOP => {}
                 fra::act::TO_TBL => {
@@ -316,7 +318,7 @@ impl<K: Address> RuleList<K> {
 #[derive(Debug)]
 pub struct Rules<K: Address> {
     list: PublishedOption<RuleList<K>>,
-    /// Guards changes of the list.
+    /// Serializes changes of the list.
     change: Mutex<()>,
     domain: Domain,
 }
@@ -330,19 +332,19 @@ impl<K: Address> Rules<K> {
         }
     }
 
-    /// The list, `None` while the default rules were never changed.
+    /// Returns the list, or `None` while the default rules have never been changed.
     #[inline]
     pub(super) fn list<'g>(&'g self, guard: &'g Guard) -> Option<&'g RuleList<K>> {
         self.list.load(guard)
     }
 
-    /// Whether anybody changed the rules, so that they must be asked.
+    /// Returns whether the rules were ever changed, so that lookups must walk them.
     #[inline]
     pub fn are_changed(&self, guard: &Guard) -> bool {
         self.list(guard).is_some()
     }
 
-    /// All rules in order, the default ones too.
+    /// Returns all rules in order, including the default ones.
     pub fn entries(&self, guard: &Guard) -> Vec<Entry<K>> {
         match self.list(guard) {
             Some(list) => list.entries.clone(),
@@ -370,12 +372,11 @@ impl<K: Address> Rules<K> {
         Ok(answer)
     }
 
-    /// Adds a rule; without a priority it goes before the second one (`fib_nl_newrule`).
-    /// `index` finds a device's index by its name.
+    /// Adds a rule. Without a priority, it goes in front of the second rule (`fib_nl_newrule`).
+    /// `index` looks up a device's index by name.
     ///
     /// # Errors
-    /// EEXIST for an exclusive request whose rule is there; EINVAL for a goto that is not one or
-    /// leads backwards.
+    /// EEXIST for an exclusive request if the rule exists; EINVAL for an invalid or backward goto.
     pub fn add(
         &self,
         mut rule: Rule<K>,
@@ -414,18 +415,18 @@ impl<K: Address> Rules<K> {
             let priority = entry.rule.priority;
             let at = entries.partition_point(|other| other.rule.priority <= priority);
             entries.insert(at, entry);
-            // Resolved here too, for the flags of the notification.
+            // Resolve gotos here as well, for the flags of the notification.
             let list = RuleList::new(std::mem::take(entries));
             *entries = list.entries;
             Ok(entries[at].clone())
         })
     }
 
-    /// Removes the first rule that matches (`fib_nl_delrule`); `by_priority` says that the
-    /// request names one.
+    /// Removes the first matching rule (`fib_nl_delrule`). `by_priority` means that the request
+    /// gives a priority.
     ///
     /// # Errors
-    /// ENOENT when there is none.
+    /// ENOENT if there is none.
     pub fn delete(&self, request: &Rule<K>, by_priority: bool) -> Result<Entry<K>, Error> {
         self.edit(|entries| {
             let at = entries
@@ -439,7 +440,8 @@ impl<K: Address> Rules<K> {
         })
     }
 
-    /// A device came under this name (`attach_rules`), also by renaming.
+    /// Attaches rules to a device that appeared under this name, possibly by renaming
+    /// (`attach_rules`).
     pub fn device_came(&self, name: &str, ifindex: u32) {
         self.ports(|port, wanted| {
             if port == Port::Detached && wanted == name {
@@ -450,7 +452,7 @@ impl<K: Address> Rules<K> {
         });
     }
 
-    /// A device went (`detach_rules`), also by renaming.
+    /// Detaches rules from a device that was removed or renamed (`detach_rules`).
     pub fn device_went(&self, ifindex: u32) {
         self.ports(|port, _| {
             if port == Port::Index(ifindex) {

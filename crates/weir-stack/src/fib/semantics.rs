@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a request to a valid route: devices, gateways, scopes, source addresses
-//! (`fib_create_info`, `fib_check_nh` of `fib_semantics.c`; `ip6_route_info_create`,
-//! `fib6_nh_init`, `ip6_validate_gw` of `net/ipv6/route.c`), with Linux's errno and text.
+//! Validation of route requests: devices, gateways, scopes, source addresses (`fib_create_info`,
+//! `fib_check_nh` of `fib_semantics.c`; `ip6_route_info_create`, `fib6_nh_init`, `ip6_validate_gw`
+//! of `net/ipv6/route.c`), with Linux's errno and text.
 //!
-//! A route's gateway must be reachable by a narrower scope than the route's own: that is looked up
-//! in the tables as they stand. Equal routes share one object ([`Infos`]).
+//! A route's gateway must be reachable through a narrower scope than the route's own. This is
+//! checked by a lookup in the current tables. Equal routes share one object ([`Infos`]).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -24,16 +24,17 @@ use super::table::delivers;
 use super::table6::is_ready;
 use super::{Address, Family, FibHost, RouteDevice};
 
-/// The loopback device's index, and the incoming device of packets that begin here.
+/// The index of the loopback device, which is also the incoming device of locally generated
+/// packets.
 pub(super) const LOOPBACK: u32 = 1;
 
 /// The route infos of a family that are in use, by content.
 ///
-/// An info lives as long as a prefix refers to it, or a reader that saw it there; the table holds
-/// it weakly and sweeps when it has doubled.
+/// An info lives as long as a prefix refers to it or a reader still holds it. The map holds weak
+/// references and is swept when it has doubled in size.
 #[derive(Debug)]
 pub(super) struct Infos<D> {
-    /// Guarded: what is known, and at how many entries to sweep next.
+    /// The map, and the number of entries at which to sweep next.
     known: Mutex<(Known<D>, usize)>,
 }
 
@@ -48,7 +49,7 @@ impl<D> Default for Infos<D> {
 }
 
 impl<D: RouteDevice> Infos<D> {
-    /// The one object for this content.
+    /// Returns the shared object for this content.
     pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
         let mut hasher = DefaultHasher::new();
         info.spec.hash(&mut hasher);
@@ -58,7 +59,7 @@ impl<D: RouteDevice> Infos<D> {
         let mut lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, sweep) = &mut *lock;
         let list = known.entry(hasher.finish()).or_default();
-        // One that died is on its way out, whoever still sees it.
+        // Don't share a dead one: it is about to be removed, even if readers still see it.
         let twin = list.iter().filter_map(Weak::upgrade).find(|other| {
             let dead = other.hops.iter().any(|hop| hop.flags() & flag::DEAD != 0);
             other.is_used() && !dead && !other.is_dead() && other.same(&info)
@@ -79,7 +80,7 @@ impl<D: RouteDevice> Infos<D> {
         info
     }
 
-    /// Calls `visit` with each info a table has a route of; in no useful order.
+    /// Calls `visit` for each info that a table has a route of, in arbitrary order.
     pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         let lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let used = lock.0.values().flatten().filter_map(Weak::upgrade);
@@ -93,7 +94,7 @@ fn invalid<T>(text: &'static str) -> Result<T, Error> {
 }
 
 impl<D: RouteDevice> Family<u32, D> {
-    /// A valid IPv4 route for a request (`fib_create_info`).
+    /// Creates a valid IPv4 route for a request (`fib_create_info`).
     pub(super) fn create_info(
         &self,
         config: &RouteConfig<u32>,
@@ -162,7 +163,7 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok(self.infos.share(info))
     }
 
-    /// The hops of a request, flags and weights filled in (`fib_get_nhs`).
+    /// Returns the requested hops with flags and weights filled in (`fib_get_nhs`).
     fn asked_hops(&self, config: &RouteConfig<u32>) -> Result<Vec<HopConfig>, Error> {
         let Some(multipath) = &config.multipath else {
             let mut hop = config.hop.clone();
@@ -188,7 +189,7 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok(multipath.clone())
     }
 
-    /// The hop of a route to one of our own addresses.
+    /// Creates the hop of a route to one of our own addresses.
     fn host_hop(asked: &[HopConfig], host: &impl FibHost<D>) -> Result<NextHop<D>, Error> {
         let [hop] = asked else {
             return invalid("Route with host scope can not have multiple nexthops");
@@ -209,7 +210,7 @@ impl<D: RouteDevice> Family<u32, D> {
         ))
     }
 
-    /// A hop with its device and scope found (`fib_check_nh`).
+    /// Creates a hop after looking up its device and scope (`fib_check_nh`).
     fn check_hop(
         &self,
         hop: &HopConfig,
@@ -250,7 +251,8 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok(new)
     }
 
-    /// No gateway: the destination is on the device's link (`fib_check_nh_nongw`).
+    /// Checks a hop without a gateway, whose destination is on the device's link
+    /// (`fib_check_nh_nongw`).
     fn check_direct(hop: &HopConfig, host: &impl FibHost<D>) -> Result<(D, u8), Error> {
         if hop.flags & (flag::PERVASIVE | flag::ONLINK) != 0 {
             return invalid("Invalid flags for nexthop - PERVASIVE and ONLINK can not be set");
@@ -265,7 +267,7 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok((device, rta::scope::HOST))
     }
 
-    /// An IPv4 gateway (`fib_check_nh_v4_gw`).
+    /// Checks an IPv4 gateway (`fib_check_nh_v4_gw`).
     fn check_gateway(
         &self,
         hop: &HopConfig,
@@ -322,10 +324,10 @@ impl<D: RouteDevice> Family<u32, D> {
         Ok((device, info.spec.scope))
     }
 
-    /// What kind of address it is to this namespace, seen from one table
+    /// Returns the type of an address in this namespace, as seen from one table
     /// (`inet_addr_type_table`): `RTN_LOCAL`, unicast, broadcast or multicast.
     pub fn address_type(&self, address: Ipv4Addr, table: u32, guard: &Guard) -> u8 {
-        // No address and the limited broadcast; multicast.
+        // The unspecified address, the limited broadcast and multicast are not in the tables.
         if address.is_unspecified() || address == Ipv4Addr::BROADCAST {
             return rta::rtn::BROADCAST;
         }
@@ -345,7 +347,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
     }
 
-    /// `fib_valid_prefsrc`
+    /// Checks a preferred source address (`fib_valid_prefsrc`).
     fn is_valid_prefsrc(&self, config: &RouteConfig<u32>, prefsrc: IpAddr, guard: &Guard) -> bool {
         let IpAddr::V4(source) = prefsrc else {
             return false;
@@ -362,7 +364,7 @@ impl<D: RouteDevice> Family<u32, D> {
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Marks, clears and rebalances: what device events do to each shared route info.
+    /// Visits each shared route info, for device events to mark, clear and rebalance.
     pub(super) fn each_info(&self, visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         self.infos.each(visit);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What device and address changes do to routes: `fib_sync_down_dev`, `fib_sync_down_addr`,
+//! The effect of device and address changes on routes: `fib_sync_down_dev`, `fib_sync_down_addr`,
 //! `fib_sync_up`, `fib_flush` of IPv4; `fib6_ifdown`, `fib6_ifup`, `fib6_run_gc` of IPv6.
 //!
-//! IPv4 marks hops dead and drops routes that have none left, silently; IPv6 removes the routes of
-//! the device and tells each. A lost carrier only marks (`linkdown`).
+//! IPv4 marks hops dead and removes routes that have none left, without notifications. IPv6 removes
+//! the device's routes and announces each. A lost carrier only marks hops (`linkdown`).
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::route::{Event, Route, RouteInfo, flag};
 use super::table::delivers;
 use super::{Address, Family, RouteDevice};
 
-/// What happened to a device.
+/// The event that made a device unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The carrier went (`NETDEV_CHANGE`).
+    /// The carrier was lost (`NETDEV_CHANGE`).
     Carrier,
     /// The device was taken down, or lost its last address (`NETDEV_DOWN`).
     Down,
-    /// The device leaves the namespace (`NETDEV_UNREGISTER`).
+    /// The device is leaving the namespace (`NETDEV_UNREGISTER`).
     Gone,
 }
 
@@ -35,7 +35,7 @@ impl Loss {
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Removes every route and table of the family (the namespace ends); nothing is told.
+    /// Removes all routes of the family's tables when the namespace ends, without notifications.
     pub fn clear(&self) {
         let guard = self.domain.pin();
         for table in self.tables(&guard) {
@@ -46,8 +46,9 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
 }
 
 impl<D: RouteDevice> Family<u32, D> {
-    /// Marks hops by a device. `force` takes routes to local addresses too (the last address went,
-    /// or the device goes). Dead routes are removed, untold, and answered.
+    /// Marks the hops through a device. `force` includes routes to local addresses (the last
+    /// address was deleted, or the device is going away). Removes and returns dead routes, without
+    /// notifications.
     pub fn device_lost(&self, ifindex: u32, loss: Loss, force: bool) -> Vec<Route<u32, D>> {
         let force = force || loss == Loss::Gone;
         let mut dead_routes = 0;
@@ -85,7 +86,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
     }
 
-    /// A device came up, or got its carrier back: hops by it are used again. `carrier` says
+    /// Revives the hops through a device that came up or regained its carrier. `carrier` says
     /// whether it has one.
     pub fn device_found(&self, device: &D, carrier: bool) {
         if !device.is_up() {
@@ -117,7 +118,7 @@ impl<D: RouteDevice> Family<u32, D> {
         });
     }
 
-    /// An address is no longer ours: routes that prefer it as source go. Answers them.
+    /// Removes and returns the routes that prefer a deleted address as source.
     pub fn address_lost(&self, address: Ipv4Addr) -> Vec<Route<u32, D>> {
         let mut found = false;
         self.each_info(|info| {
@@ -142,8 +143,8 @@ impl<D: RouteDevice> Family<u32, D> {
 }
 
 impl<D: RouteDevice> Family<u128, D> {
-    /// Removes the routes by a device that went down or away; a multipath route goes with its
-    /// last device. A lost carrier only marks.
+    /// Removes the routes through a device that went down or away. A multipath route is removed
+    /// together with its last device. A lost carrier only marks hops.
     pub fn device_lost(&self, ifindex: u32, loss: Loss, events: &mut Vec<Event<u128, D>>) {
         let by = |info: &RouteInfo<D>| info.hops.first().is_some_and(|hop| hop.oif == ifindex);
         if loss == Loss::Carrier {
@@ -166,7 +167,7 @@ impl<D: RouteDevice> Family<u128, D> {
             by(info) && (loss == Loss::Gone || siblings.iter().all(is_dead))
                 || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
         });
-        // What is left by the device belongs to multipath routes.
+        // The remaining routes through the device belong to multipath routes.
         self.each_info(|info| {
             if by(info) {
                 info.hops.iter().for_each(|hop| hop.set(loss.flags()));
@@ -174,7 +175,7 @@ impl<D: RouteDevice> Family<u128, D> {
         });
     }
 
-    /// A device came up or got its carrier back: what multipath routes kept of it is used again.
+    /// Revives the multipath hops through a device that came up or regained its carrier.
     pub fn device_found(&self, device: &D, carrier: bool) {
         let ifindex = device.ifindex();
         let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
@@ -185,7 +186,7 @@ impl<D: RouteDevice> Family<u128, D> {
         });
     }
 
-    /// Removes routes whose time is over (`fib6_run_gc`); answers when the next one's is.
+    /// Removes expired routes (`fib6_run_gc`). Returns the next expiry time.
     pub fn expire(&self, now: u64, events: &mut Vec<Event<u128, D>>) -> Option<u64> {
         let mut next: Option<u64> = None;
         let mut due = false;
@@ -202,7 +203,8 @@ impl<D: RouteDevice> Family<u128, D> {
         next
     }
 
-    /// Removes the routes `goes` says yes to (it sees a route and its siblings), telling each.
+    /// Removes the routes for which `goes` returns true, given a route and its siblings, and adds
+    /// an event for each.
     fn remove(
         &self,
         events: &mut Vec<Event<u128, D>>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One routing table: the routes of each prefix in a [`Lpm`]; IPv4's insert and delete
+//! One routing table: the routes of each prefix in an [`Lpm`]; IPv4's insert and delete
 //! (`fib_table_insert`, `fib_table_delete` of `fib_trie.c`), removal of dead routes, dumps.
 //!
-//! A dump resumes after the last prefix it showed ([`Cursor`]) in Linux's order: IPv4 by address,
-//! of one address the longest prefix first; IPv6 as `fib6_walk` goes, longer prefixes before
-//! those that cover them.
+//! A dump resumes after the last prefix it returned ([`Cursor`]), in Linux's order. IPv4 goes by
+//! address, and the longest prefix of an address comes first. IPv6 follows `fib6_walk`: longer
+//! prefixes come before those that cover them.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Table<K: Address, D: RouteDevice> {
     pub(super) lpm: Lpm<K, Leaf<D>>,
 }
 
-/// Where a dump stands: after this prefix; `None` at the start.
+/// The position of a dump: after this prefix, or `None` at the start.
 pub type Cursor<K> = Option<(K, u8)>;
 
 impl<K: Address, D: RouteDevice> std::fmt::Debug for Table<K, D> {
@@ -45,7 +45,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         }
     }
 
-    /// Prefixes in the table.
+    /// Returns the number of prefixes in the table.
     pub fn prefixes(&self) -> usize {
         self.lpm.len()
     }
@@ -62,8 +62,8 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         }
     }
 
-    /// Changes the routes of a prefix under the table's lock. `change` may edit the list freely;
-    /// it takes effect only if the answer is `Ok` and says that it changed.
+    /// Changes the routes of a prefix under the table's lock. `change` may edit the list freely.
+    /// The edit takes effect only if it returns `Ok` with `true` for "changed".
     pub(super) fn edit<R>(
         &self,
         dst: K,
@@ -86,7 +86,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         })
     }
 
-    /// The routes of a prefix as a dump shows them: IPv6 siblings as one.
+    /// Returns the routes of a prefix as dumps show them, with IPv6 siblings merged into one.
     pub fn routes_of(&self, dst: K, dst_len: u8, leaf: &Leaf<D>) -> Vec<Route<K, D>> {
         let mut shown: Vec<Route<K, D>> = Vec::new();
         let mut aliases = leaf.iter();
@@ -95,7 +95,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             if K::IPV6 && alias.info.is_ecmp() {
                 let all = siblings(leaf, &alias.info);
                 route.siblings = all.skip(1).cloned().collect();
-                // As Linux, on to the last of them, past what lies between.
+                // As in Linux, skip to the last sibling, including any routes in between.
                 if let Some(last) = route.siblings.last() {
                     aliases.find(|other| Arc::ptr_eq(&other.info, last));
                 }
@@ -105,8 +105,8 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         shown
     }
 
-    /// Calls `visit` with each prefix and its routes after `cursor` in the order of dumps, until
-    /// it breaks. The caller keeps as its cursor the last prefix it is done with.
+    /// Calls `visit` for each prefix after `cursor` and its routes, in dump order, until it breaks.
+    /// The caller's next cursor is the last prefix it finished.
     pub fn dump<'g, B>(
         &'g self,
         cursor: Cursor<K>,
@@ -120,7 +120,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         }
     }
 
-    /// The trie goes by (address, length); of one address the order is turned round.
+    /// Walks the trie by (address, length) and reverses the order of the prefixes of each address.
     fn dump_by_address<'g, B>(
         &'g self,
         cursor: Cursor<K>,
@@ -148,8 +148,8 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         flush(&mut run)
     }
 
-    /// Each prefix after all those it covers: a covering prefix waits on a stack until the walk
-    /// has left it.
+    /// Visits each prefix after all prefixes it covers: a covering prefix waits on a stack until
+    /// the walk has left it.
     fn dump_upwards<'g, B>(
         &'g self,
         cursor: Cursor<K>,
@@ -159,7 +159,8 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         let mut open: Vec<(K, u8, &Leaf<D>)> = Vec::new();
         let mut start = Some((K::ZERO, 0));
         if let Some((key, len)) = cursor {
-            // What covers the last one shown is still to come, and all that lies behind it.
+            // Still to come: the prefixes that cover the last one returned, and everything after
+            // it.
             let mut limit = len;
             while let Some(next) = limit.checked_sub(1) {
                 let Some((len, leaf)) = self.lpm.longest(key, next, guard) else {
@@ -191,7 +192,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         close(&mut open, None)
     }
 
-    /// Removes the routes `dead` says yes to and answers them in the order of dumps
+    /// Removes the routes for which `dead` returns true. Returns them in dump order
     /// (`fib_table_flush`, `fib6_clean_tree`).
     pub(super) fn flush(
         &self,
@@ -223,7 +224,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
 }
 
 impl<D: RouteDevice> Table<u32, D> {
-    /// Puts a valid route where `config.nlflags` say; what to tell, if anything.
+    /// Inserts a valid route as `config.nlflags` says. Returns the event to announce, if any.
     pub(super) fn insert(
         &self,
         config: &RouteConfig<u32>,
@@ -245,7 +246,7 @@ impl<D: RouteDevice> Table<u32, D> {
                 let twin = (at..end).find(|&index| Arc::ptr_eq(&routes[index].info, &alias.info));
                 if wants(nlm::F_REPLACE) {
                     return match twin {
-                        // Nothing to do, nothing to tell.
+                        // Nothing to do or announce.
                         Some(index) if index == at => Ok((false, None)),
                         Some(_) => Err(Error::new(errno::EEXIST)),
                         None => {
@@ -288,7 +289,7 @@ impl<D: RouteDevice> Table<u32, D> {
         })
     }
 
-    /// Removes the first route of the prefix that matches all that is given.
+    /// Removes the first route of the prefix that matches all given attributes.
     pub(super) fn delete(&self, config: &RouteConfig<u32>) -> Result<Event<u32, D>, Error> {
         self.edit(config.dst, config.dst_len, |routes| {
             let start = place(routes, config.tos, 0);
@@ -311,8 +312,8 @@ impl<D: RouteDevice> Table<u32, D> {
     }
 }
 
-/// Where a route of this type of service and priority belongs: before the first that comes at or
-/// after it (`fib_find_alias`).
+/// Returns the list position for a route of this type of service and priority: in front of the
+/// first one that sorts at or after it (`fib_find_alias`).
 fn place<D>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
     let at = |alias: &Alias<D>| {
         alias.tos < tos || (alias.tos == tos && alias.info.spec.priority >= priority)
@@ -320,7 +321,7 @@ fn place<D>(routes: &[Alias<D>], tos: u8, priority: u32) -> usize {
     routes.iter().position(at).unwrap_or(routes.len())
 }
 
-/// Whether a route is what a delete request describes (`fib_table_delete`, `fib_nh_match`,
+/// Returns whether a route matches a delete request (`fib_table_delete`, `fib_nh_match`,
 /// `fib_metrics_match`).
 fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bool {
     let spec = &info.spec;
@@ -338,7 +339,8 @@ fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bo
                 .first()
                 .is_some_and(|found| fits(&config.hop, found))
         } else if let Some(hops) = &config.multipath {
-            // Linux walks the route's hops; fewer in the request is an error there, a miss here.
+            // Linux walks the route's hops. Fewer hops in the request are an error there and a
+            // mismatch here.
             hops.len() >= info.hops.len() && hops.iter().zip(&info.hops).all(|(a, b)| fits(a, b))
         } else {
             true
@@ -352,7 +354,7 @@ fn matches<D: RouteDevice>(config: &RouteConfig<u32>, info: &RouteInfo<D>) -> bo
         })
 }
 
-/// Whether routes of this type carry packets.
+/// Returns whether routes of this type deliver packets.
 pub(super) fn delivers(kind: u8) -> bool {
     error_of(kind) == 0
 }

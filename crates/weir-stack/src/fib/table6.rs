@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6's ways with routes: making one valid, adding, replacing, deleting (`ip6_route_add`,
-//! `ip6_route_multipath_add`, `ip6_route_del` of `net/ipv6/route.c`; `fib6_add_rt2node` of
-//! `ip6_fib.c`).
+//! IPv6-specific route handling: validating, adding, replacing and deleting routes
+//! (`ip6_route_add`, `ip6_route_multipath_add`, `ip6_route_del` of `net/ipv6/route.c`;
+//! `fib6_add_rt2node` of `ip6_fib.c`).
 //!
-//! A multipath route is a set of *siblings*: routes of one prefix and metric that each have a
-//! gateway. Adding a gateway route beside one of the same metric makes them siblings; a replace
-//! takes the place of one route, or of all siblings.
+//! A multipath route is a set of *siblings*: routes of the same prefix and metric that each have a
+//! gateway. Adding a gateway route next to one of the same metric makes them siblings. A replace
+//! replaces one route, or all siblings.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::sync::Loss;
 use super::table::Table;
 use super::{Family, FibHost, RouteDevice};
 
-/// The metric of routes that name none (`IP6_RT_PRIO_USER`).
+/// The metric of routes whose request gives none (`IP6_RT_PRIO_USER`).
 pub const METRIC_USER: u32 = 1024;
 
 fn invalid<T>(text: &'static str) -> Result<T, Error> {
@@ -31,8 +31,8 @@ fn invalid<T>(text: &'static str) -> Result<T, Error> {
 }
 
 impl<D: RouteDevice> Family<u128, D> {
-    /// Adds, replaces or appends a route as `config.nlflags` say. What was already done of a
-    /// multipath route when a part of it fails is undone, as in Linux.
+    /// Adds, replaces or appends a route as `config.nlflags` says. If part of a multipath route
+    /// fails, the parts already added are removed again, as in Linux.
     ///
     /// # Errors
     /// Linux's errno and text.
@@ -60,7 +60,7 @@ impl<D: RouteDevice> Family<u128, D> {
         done
     }
 
-    /// As for IPv4: what a route that has come leads to may have gone down, or away, since it was looked at.
+    /// Sweeps a new route if its device went down or away after it was checked, as for IPv4.
     fn swept(
         &self,
         config: &RouteConfig<u128>,
@@ -132,7 +132,8 @@ impl<D: RouteDevice> Family<u128, D> {
                 if count == 0 {
                     return Err(error);
                 }
-                // Told as added, so that telling their removal makes sense.
+                // Announce the routes as added, so that the announcement of their removal makes
+                // sense.
                 tell(first, events);
                 for info in &parts[..count] {
                     let gone = table.take(config, |other| Arc::ptr_eq(other, info), false, false);
@@ -146,7 +147,7 @@ impl<D: RouteDevice> Family<u128, D> {
                     false => error,
                 });
             }
-            // The first has made room or was refused; the rest join it.
+            // The first part either made room or was rejected; the rest join it.
             nlflags = nlflags & !(nlm::F_EXCL | nlm::F_REPLACE) | nlm::F_CREATE;
         }
         let leaf = table
@@ -167,11 +168,11 @@ impl<D: RouteDevice> Family<u128, D> {
         Ok(())
     }
 
-    /// Removes routes: one hop if a gateway is given, all hops of the first route that matches
-    /// if not, each of the hops listed for a multipath request.
+    /// Removes routes: one hop if a gateway is given, all hops of the first matching route if not,
+    /// or each listed hop of a multipath request.
     ///
     /// # Errors
-    /// ESRCH when there is none, or no such table.
+    /// ESRCH if there is no such route or table.
     pub fn delete(
         &self,
         config: &RouteConfig<u128>,
@@ -191,7 +192,8 @@ impl<D: RouteDevice> Family<u128, D> {
                         || found.is_some_and(|found| found.gateway == hop.gateway))
             };
             let whole = whole && hop.gateway.is_none();
-            // `fib6_null_entry`, a kernel's without a device, stands where no default route does.
+            // `fib6_null_entry`, a kernel route without a device, stands in for a missing default
+            // route.
             let null = hop.oif == 0
                 && hop.gateway.is_none()
                 && config.priority == 0
@@ -202,7 +204,7 @@ impl<D: RouteDevice> Family<u128, D> {
         let done = match &config.multipath {
             None => one(&config.hop, true, events),
             Some(hops) => {
-                // Each is tried; the last error is the answer.
+                // Try each hop and return the last error.
                 let mut done = Ok(());
                 for hop in hops {
                     if let Err(error) = one(&merged(config, hop), false, events) {
@@ -216,8 +218,8 @@ impl<D: RouteDevice> Family<u128, D> {
         done
     }
 
-    /// An address of a device went: routes by that device which prefer it as source lose that
-    /// preference, untold (`rt6_remove_prefsrc`).
+    /// Clears the preferred source of the device's routes that prefer a deleted address, without
+    /// notifications (`rt6_remove_prefsrc`).
     pub fn address_lost(&self, address: Ipv6Addr, ifindex: u32) {
         let prefers = |info: &RouteInfo<D>| {
             info.spec.prefsrc == Some(IpAddr::V6(address))
@@ -256,7 +258,7 @@ impl<D: RouteDevice> Family<u128, D> {
         self.changed();
     }
 
-    /// A valid IPv6 route for a request and one hop of it (`ip6_route_info_create`).
+    /// Creates a valid IPv6 route for a request and one of its hops (`ip6_route_info_create`).
     fn create_info(
         &self,
         config: &RouteConfig<u128>,
@@ -287,7 +289,7 @@ impl<D: RouteDevice> Family<u128, D> {
             }
         };
         check_onlink(hop, given.as_ref())?;
-        // True routes by the loopback device would loop: they refuse instead.
+        // Ordinary routes through the loopback device would loop, so they reject packets instead.
         let loops = given.as_ref().is_some_and(|device| device.is_loopback())
             && Ipv6Addr::from(config.dst) != Ipv6Addr::LOCALHOST
             && !ours;
@@ -347,8 +349,8 @@ impl<D: RouteDevice> Family<u128, D> {
         Ok(RouteInfo::new(spec, vec![hop]))
     }
 
-    /// Whether an address is one of ours: a link-local one on this device, others on any
-    /// (`ipv6_chk_addr`). Every address has the kernel's route in the local table.
+    /// Returns whether an address is one of ours: a link-local one on this device, any other on any
+    /// device (`ipv6_chk_addr`). Every address has a kernel route in the local table.
     pub fn is_ours(&self, address: Ipv6Addr, device: &D, guard: &Guard) -> bool {
         let local = self.table(rta::table::LOCAL, guard);
         let leaf = local.and_then(|table| table.lpm.get(address.into(), 128, guard));
@@ -359,7 +361,8 @@ impl<D: RouteDevice> Family<u128, D> {
         })
     }
 
-    /// The device of a hop through a gateway (`ip6_validate_gw`); `given` is the one asked for.
+    /// Finds the device of a hop through a gateway (`ip6_validate_gw`). `given` is the requested
+    /// device.
     pub(super) fn check_hop(
         &self,
         hop: &HopConfig,
@@ -396,8 +399,8 @@ impl<D: RouteDevice> Family<u128, D> {
         Ok(device)
     }
 
-    /// Finds the device a gateway is reached by (`ip6_route_check_nh` and its onlink variant);
-    /// `None` when the gateway is taken on trust.
+    /// Finds the device through which a gateway is reached (`ip6_route_check_nh` and its onlink
+    /// variant). Returns `None` if the gateway is accepted without a lookup.
     fn resolve_gateway(
         &self,
         table: u32,
@@ -450,7 +453,7 @@ impl<D: RouteDevice> Family<u128, D> {
     }
 }
 
-/// A hop of a multipath request with what it leaves to the request as a whole.
+/// Merges a hop of a multipath request with the attributes of the request as a whole.
 fn merged(config: &RouteConfig<u128>, hop: &HopConfig) -> HopConfig {
     HopConfig {
         oif: if hop.oif == 0 {
@@ -464,7 +467,7 @@ fn merged(config: &RouteConfig<u128>, hop: &HopConfig) -> HopConfig {
     }
 }
 
-/// What a gateway that is taken on trust needs (the start of `fib6_nh_init`).
+/// Checks the requirements of an onlink gateway (the start of `fib6_nh_init`).
 fn check_onlink<D: RouteDevice>(hop: &HopConfig, device: Option<&D>) -> Result<(), Error> {
     if hop.flags & flag::ONLINK == 0 {
         return Ok(());
@@ -481,7 +484,7 @@ fn check_onlink<D: RouteDevice>(hop: &HopConfig, device: Option<&D>) -> Result<(
     }
 }
 
-/// Whether IPv6 works on a device (the end of `fib6_nh_init`).
+/// Checks whether IPv6 works on a device (the end of `fib6_nh_init`).
 pub(super) fn is_ready<D: RouteDevice>(device: &D, ignore_down: bool) -> Result<(), Error> {
     if device.ipv6_disabled() {
         return Err(Error::msg(
@@ -495,7 +498,7 @@ pub(super) fn is_ready<D: RouteDevice>(device: &D, ignore_down: bool) -> Result<
     Ok(())
 }
 
-/// Whether two routes of one prefix and metric are the same hop (`rt6_duplicate_nexthop`).
+/// Returns whether two routes of one prefix and metric have the same hop (`rt6_duplicate_nexthop`).
 fn is_duplicate<D: RouteDevice>(a: &RouteInfo<D>, b: &RouteInfo<D>) -> bool {
     match (a.hops.first(), b.hops.first()) {
         (Some(a), Some(b)) => a.oif == b.oif && a.gateway == b.gateway,
@@ -513,7 +516,7 @@ impl Masked for u128 {
 }
 
 impl<D: RouteDevice> Table<u128, D> {
-    /// A route with its siblings, in their circle's order after it.
+    /// Returns a route with its siblings in circular order, starting after it.
     pub(super) fn route6(
         &self,
         dst: u128,
@@ -546,7 +549,7 @@ impl<D: RouteDevice> Table<u128, D> {
         }
     }
 
-    /// Puts a route among those of its prefix (`fib6_add_rt2node`).
+    /// Inserts a route among those of its prefix (`fib6_add_rt2node`).
     pub(super) fn insert(
         &self,
         config: &RouteConfig<u128>,
@@ -579,14 +582,14 @@ impl<D: RouteDevice> Table<u128, D> {
                 tos: 0,
             };
             if replace {
-                // Rather one that may have siblings as the new one may.
+                // Prefer a route that agrees with the new one in whether it may have siblings.
                 let like = routes
                     .iter()
                     .position(|old| same(old) && old.info.is_ecmp() == ecmp);
                 if let Some(at) = like.or(first) {
                     let old = std::mem::replace(&mut routes[at], alias);
                     if old.info.is_ecmp() {
-                        // All siblings of the old one go.
+                        // All siblings of the replaced route are removed.
                         routes.retain(|other| {
                             !same(other) || !other.info.is_ecmp() || Arc::ptr_eq(&other.info, info)
                         });
@@ -608,7 +611,7 @@ impl<D: RouteDevice> Table<u128, D> {
                 .iter_mut()
                 .find(|old| same(old) && is_duplicate(&old.info, info))
             {
-                // A route that lapses takes the new life time; it is refused all the same.
+                // A route with a lifetime takes over the new lifetime, but the request still fails.
                 let renews = twin.info.spec.expires.is_some();
                 if renews {
                     *twin = alias;
@@ -630,8 +633,8 @@ impl<D: RouteDevice> Table<u128, D> {
         })?
     }
 
-    /// Takes the first route that matches out of its prefix; with `whole` its siblings too, told
-    /// as one.
+    /// Removes the first matching route from its prefix. With `whole`, its siblings are removed too
+    /// and announced together with it.
     fn take(
         &self,
         config: &RouteConfig<u128>,

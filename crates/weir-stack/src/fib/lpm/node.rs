@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The node of the longest-prefix-match trie: a header and its pointers in one allocation.
 //!
-//! A node at bit position `pos` (a multiple of [`STRIDE`]) speaks for all keys that agree with its
-//! `key` in their first `pos` bits. It holds the prefixes of length `pos+1 ..= pos+STRIDE` and the
-//! children found by the next [`STRIDE`] bits (the *chunk*): nodes at any deeper position (the bits
-//! between are skipped), or single prefixes that are longer than what the node holds itself
-//! (*leaves*). Three bitmaps say what is there:
+//! A node at bit position `pos` (a multiple of [`STRIDE`]) stands for all keys that agree with its
+//! `key` in their first `pos` bits. It holds the prefixes of length `pos+1 ..= pos+STRIDE`, and
+//! children selected by the next [`STRIDE`] bits (the *chunk*). A child is either a node at any
+//! deeper position (the bits in between are skipped) or a single prefix that is too long for this
+//! node (a *leaf*). Three bitmaps say which slots are present:
 //!
 //! | bitmap | bit | meaning |
 //! |---|---|---|
@@ -13,13 +13,14 @@
 //! | `full` | chunk | a prefix of relative length 6 |
 //! | `internal` | `2^l - 2 + top l bits of the chunk` | a prefix of relative length `l` = 1..=5 |
 //!
-//! The pointers follow the header in that order, without holes: children, full, internal. A node
-//! is never changed in its shape: another shape is another node, published in its parent's
-//! pointer. The pointers themselves are atomic, so a child or an entry is replaced in place.
+//! The pointers follow the header in that order, without holes: children, full, internal. The shape
+//! of a node never changes: a different shape is a new node, published through its parent's
+//! pointer. The pointers themselves are atomic, so that a child or an entry can be replaced in
+//! place.
 //!
-//! A slot for children holds an [`Entry`] when its lowest bit ([`LEAF`]) is set, else a node.
+//! A child slot holds an [`Entry`] if its lowest bit ([`LEAF`]) is set, else a node.
 //!
-//! Invariant kept by the trie: a node holds at least two things.
+//! Invariant kept by the trie: a node holds at least two members.
 #![allow(unsafe_code)] // a header with a variable number of pointers behind it has no safe form
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -30,18 +31,18 @@ use super::Key;
 use weir_sync::bits::set_bits;
 use weir_sync::primitive::atomic::{AtomicPtr, Ordering};
 
-/// Bits of the key a node consumes.
+/// The number of key bits a node consumes.
 pub(super) const STRIDE: u8 = 6;
 
-/// A pointer to a node or an entry, told apart by the slot's place and by [`LEAF`].
+/// A pointer to a node or an entry. The kind of slot and [`LEAF`] tell them apart.
 pub(super) type Slot = AtomicPtr<u8>;
 
-/// Set in a child's pointer: it is an entry.
+/// Tag in a child pointer: it points to an entry.
 pub(super) const LEAF: usize = 1;
-/// Set in a pointer of the index: a prefix no longer than the index's bits covers it.
+/// Tag in an index pointer: the slot is covered by a prefix no longer than the index's bits.
 pub(super) const COVERED: usize = 2;
 
-/// A prefix with its value.
+/// A prefix and its value.
 pub(super) struct Entry<K, V> {
     pub(super) key: K,
     pub(super) len: u8,
@@ -49,32 +50,32 @@ pub(super) struct Entry<K, V> {
 }
 
 impl<K: Key, V> Entry<K, V> {
-    /// The position of the node that would hold it.
+    /// Returns the position of the node that would hold the entry.
     pub(super) fn pos(&self) -> u8 {
         (self.len - 1) / STRIDE * STRIDE
     }
 
-    /// Its place in that node: relative length and bits.
+    /// Returns the entry's place in that node, as relative length and bits.
     pub(super) fn place(&self) -> (u8, u8) {
         let rel = self.len - self.pos();
         (rel, self.key.chunk(self.pos()) >> (STRIDE - rel))
     }
 }
 
-/// An entry as a child's pointer.
+/// Tags an entry's pointer for a child slot.
 pub(super) fn leaf<K, V>(entry: *mut Entry<K, V>) -> *mut u8 {
     const { assert!(align_of::<Entry<K, V>>() >= 4, "two low bits are tags") }
     entry.cast::<u8>().map_addr(|address| address | LEAF)
 }
 
-/// What a slot for children holds.
+/// The contents of a child slot.
 pub(super) enum Child<'a, K, V> {
     None,
     Leaf(&'a Entry<K, V>),
     Node(Node<K, V>),
 }
 
-/// For the top five bits of a chunk: the `internal` bits of all prefixes that cover it.
+/// For the top five bits of a chunk, the `internal` bits of all prefixes that cover it.
 const COVER: [u64; 32] = {
     let mut table = [0u64; 32];
     let mut chunk = 0;
@@ -94,9 +95,9 @@ pub(super) struct Header<K> {
     children: u64,
     full: u64,
     internal: u64,
-    /// The first `pos` bits all keys below share; the rest is zero.
+    /// The first `pos` bits, which all keys below share; the rest is zero.
     pub(super) key: K,
-    /// Bits consumed before this node.
+    /// The number of bits consumed before this node.
     pub(super) pos: u8,
     child_count: u8,
     full_count: u8,
@@ -116,25 +117,25 @@ impl<K, V> Clone for Node<K, V> {
 }
 impl<K, V> Copy for Node<K, V> {}
 
-// SAFETY: a node pointer is a plain address; who may follow it is decided by the trie (readers
-// under a guard, the writer under the lock), which bounds K and V by Send + Sync.
+// SAFETY: a node pointer is a plain address. The trie decides who may follow it (readers under a
+// guard, the writer under the lock), and it bounds K and V by Send + Sync.
 unsafe impl<K: Send + Sync, V: Send + Sync> Send for Node<K, V> {}
 
-/// What a new node shall hold, gathered before it is allocated.
+/// The contents of a new node, collected before it is allocated.
 pub(super) struct Plan<K> {
     pub(super) key: K,
     pub(super) pos: u8,
     pub(super) children: Vec<(u8, *mut u8)>,
-    /// Relative length (1..=6), bits of that length, the value.
+    /// The relative length (1..=6), the bits of that length, and the value pointer.
     pub(super) values: Vec<(u8, u8, *mut u8)>,
 }
 
-/// The `internal` bit of a prefix of relative length `len` (1..=5).
+/// Returns the `internal` bit of a prefix of relative length `len` (1..=5).
 fn internal_bit(len: u8, bits: u8) -> u8 {
     (1 << len) - 2 + bits
 }
 
-/// Bits below bit `n` of a map.
+/// Returns the number of set bits below bit `n`.
 fn below(map: u64, n: u8) -> u32 {
     (map & ((1u64 << n) - 1)).count_ones()
 }
@@ -148,7 +149,7 @@ impl<K: Key, V> Node<K, V> {
         (layout.pad_to_align(), offset)
     }
 
-    /// Allocates a node. The plan's entries may come in any order.
+    /// Allocates a node. The plan's entries may be in any order.
     pub(super) fn build(mut plan: Plan<K>) -> Self {
         let mut header = Header {
             children: 0,
@@ -161,7 +162,7 @@ impl<K: Key, V> Node<K, V> {
             internal_count: 0,
         };
         plan.children.sort_unstable_by_key(|entry| entry.0);
-        // Full ones first, then internal ones by their bit.
+        // Full prefixes first, then internal ones ordered by their bit.
         plan.values.sort_unstable_by_key(|&(len, bits, _)| {
             if len == STRIDE {
                 (0, bits)
@@ -183,7 +184,7 @@ impl<K: Key, V> Node<K, V> {
         }
         let pointers = plan.children.len() + plan.values.len();
         let (layout, offset) = Self::layout(pointers);
-        // SAFETY: the layout has a non-zero size, it begins with a header.
+        // SAFETY: the layout begins with a header, so its size is not zero.
         let raw = unsafe { alloc(layout) };
         let Some(raw) = NonNull::new(raw) else {
             handle_alloc_error(layout)
@@ -193,8 +194,8 @@ impl<K: Key, V> Node<K, V> {
             .iter()
             .map(|entry| entry.1)
             .chain(plan.values.iter().map(|entry| entry.2));
-        // SAFETY: the block is ours alone, large and aligned enough for the header and for
-        // `pointers` slots from `offset` on.
+        // SAFETY: the allocation is exclusively ours, and is large and aligned enough for the
+        // header and for `pointers` slots from `offset` on.
         unsafe {
             raw.cast::<Header<K>>().write(header);
             let slots = raw.add(offset).cast::<Slot>();
@@ -208,12 +209,12 @@ impl<K: Key, V> Node<K, V> {
         }
     }
 
-    /// The same content as a plan, to build a changed copy from.
+    /// Returns the node's contents as a plan, from which a changed copy can be built.
     ///
     /// # Safety
-    /// As [`Self::header`], and no writer changes the node meanwhile.
+    /// As for [`Self::header`]; in addition, no writer changes the node meanwhile.
     pub(super) unsafe fn plan(self) -> Plan<K> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (header, slots) = unsafe { (self.header(), self.slots()) };
         let mut next = slots.iter().map(|slot| slot.load(Ordering::Relaxed));
         let mut plan = Plan {
@@ -222,7 +223,7 @@ impl<K: Key, V> Node<K, V> {
             children: Vec::new(),
             values: Vec::new(),
         };
-        // Of a word, so they fit an octet.
+        // The bits are those of a `u64`, so their numbers fit a `u8`.
         let places = |map| set_bits(map).map(|place| place as u8);
         for chunk in places(header.children) {
             plan.children
@@ -241,17 +242,17 @@ impl<K: Key, V> Node<K, V> {
     }
 
     /// # Safety
-    /// The node must stay allocated for `'a`: a reader's guard, the writer's lock, or sole
+    /// The node must stay allocated for `'a`, by a reader's guard, the writer's lock, or sole
     /// ownership.
     pub(super) unsafe fn header<'a>(self) -> &'a Header<K> {
-        // SAFETY: built by `build`, alive by the caller's promise, never written again.
+        // SAFETY: built by `build`, kept alive by the caller, and never written again.
         unsafe { self.raw.as_ref() }
     }
 
     /// # Safety
-    /// As [`Self::header`].
+    /// As for [`Self::header`].
     pub(super) unsafe fn slots<'a>(self) -> &'a [Slot] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let header = unsafe { self.header() };
         let offset = Self::layout(0).1;
         let count = header.pointers();
@@ -262,42 +263,42 @@ impl<K: Key, V> Node<K, V> {
         }
     }
 
-    /// Gives the memory back; what the slots point to is untouched.
+    /// Frees the node's memory. The targets of its slots are not touched.
     ///
     /// # Safety
-    /// Nobody may reach the node any more.
+    /// The node must not be reachable any more.
     pub(super) unsafe fn free(self) {
         // SAFETY: the node is alive until the dealloc below.
         let pointers = unsafe { self.header() }.pointers();
-        // SAFETY: the very layout of the allocation; header and slots need no drop.
+        // SAFETY: this is the layout of the allocation; the header and the slots need no drop.
         unsafe { dealloc(self.raw.as_ptr().cast(), Self::layout(pointers).0) }
     }
 
-    /// The node as a slot's content.
+    /// Returns the pointer for a child slot.
     pub(super) fn into_raw(self) -> *mut u8 {
         self.raw.as_ptr().cast()
     }
 
-    /// What a slot for children points to.
+    /// Returns the target of a child slot.
     ///
     /// # Safety
-    /// The slot must be one for children: in a node, the trie's top or its index; what it points
-    /// to must stay allocated for `'a`.
+    /// The slot must be a child slot (in a node, the trie's top or its index), and its target must
+    /// stay allocated for `'a`.
     #[inline]
     pub(super) unsafe fn load<'a>(slot: &Slot) -> Child<'a, K, V> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::child_at(slot.load(Ordering::Acquire)) }
     }
 
-    /// As [`Self::load`] for a pointer already read.
+    /// Like [`Self::load`], for a pointer that has already been read.
     ///
     /// # Safety
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     #[inline]
     pub(super) unsafe fn child_at<'a>(pointer: *mut u8) -> Child<'a, K, V> {
         let raw = pointer.map_addr(|address| address & !(LEAF | COVERED));
         if pointer.addr() & LEAF != 0 {
-            // SAFETY: a tagged pointer was made of an entry, which the caller keeps alive.
+            // SAFETY: a tagged pointer was made from an entry, which the caller keeps alive.
             return Child::Leaf(unsafe { &*raw.cast::<Entry<K, V>>() });
         }
         match NonNull::new(raw.cast::<Header<K>>()) {
@@ -309,13 +310,13 @@ impl<K: Key, V> Node<K, V> {
         }
     }
 
-    /// The slot of the child for `chunk`.
+    /// Returns the child slot for `chunk`.
     ///
     /// # Safety
-    /// As [`Self::header`].
+    /// As for [`Self::header`].
     #[inline]
     pub(super) unsafe fn child<'a>(self, chunk: u8) -> Option<&'a Slot> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (header, slots) = unsafe { (self.header(), self.slots()) };
         if header.children >> chunk & 1 == 0 {
             return None;
@@ -323,33 +324,33 @@ impl<K: Key, V> Node<K, V> {
         slots.get(below(header.children, chunk) as usize)
     }
 
-    /// The slot of exactly the prefix of relative length `len` with these `bits`.
+    /// Returns the slot of exactly the prefix of relative length `len` with the bits `low`.
     ///
     /// # Safety
-    /// As [`Self::header`].
+    /// As for [`Self::header`].
     pub(super) unsafe fn value<'a>(self, len: u8, low: u8) -> Option<&'a Slot> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (header, slots) = unsafe { (self.header(), self.slots()) };
         let index = header.value_index(len, low)?;
         slots.get(index)
     }
 
-    /// The slots that point to children.
+    /// Returns the child slots.
     ///
     /// # Safety
-    /// As [`Self::header`].
+    /// As for [`Self::header`].
     pub(super) unsafe fn children<'a>(self) -> &'a [Slot] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (header, slots) = unsafe { (self.header(), self.slots()) };
         &slots[..usize::from(header.child_count)]
     }
 
-    /// The slots that point to entries.
+    /// Returns the entry slots.
     ///
     /// # Safety
-    /// As [`Self::header`].
+    /// As for [`Self::header`].
     pub(super) unsafe fn values<'a>(self) -> &'a [Slot] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (header, slots) = unsafe { (self.header(), self.slots()) };
         &slots[usize::from(header.child_count)..]
     }
@@ -376,8 +377,8 @@ impl<K> Header<K> {
         }
     }
 
-    /// The longest prefix here that covers `chunk` and has relative length at most `room`
-    /// (at least 1), as (relative length, bits).
+    /// Returns the longest prefix in this node that covers `chunk` and has a relative length of at
+    /// most `room` (at least 1), as (relative length, bits).
     #[inline]
     pub(super) fn longest(&self, chunk: u8, room: u8) -> Option<(u8, u8)> {
         if room >= STRIDE && self.full >> chunk & 1 == 1 {
@@ -394,7 +395,8 @@ impl<K> Header<K> {
         }
     }
 
-    /// Whether anything begins at `chunk`: a child, or a prefix whose first key has these bits.
+    /// Returns whether anything may begin at `chunk`: a child, or a prefix whose first key has
+    /// these bits.
     pub(super) fn starts(&self, chunk: u8) -> bool {
         (self.children | self.full) >> chunk & 1 == 1 || self.internal != 0
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trie against a linear oracle, its order, its index, and readers beside a writer.
+//! The trie against a linear oracle, its order, its index, and concurrent readers and a writer.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -73,7 +73,7 @@ fn check<K: Key>(operations: Vec<Operation<K>>) {
     }
 }
 
-/// Few distinct bits, so that prefixes nest and keys hit them.
+/// Draws keys with few distinct bits, so that prefixes nest and keys match them.
 fn narrow_u32() -> impl Strategy<Value = u32> {
     prop_oneof![
         prop::collection::vec(prop::sample::select(vec![0u8, 1, 127, 128, 255]), 4)
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// A plain generator (splitmix64), so that large runs are the same each time.
+/// A simple generator (splitmix64), so that large runs are reproducible.
 struct Numbers(u64);
 
 impl Numbers {
@@ -130,7 +130,8 @@ impl Numbers {
     }
 }
 
-/// Through both sizes of the index and back to none, checked against masks in a map per length.
+/// Grows through both sizes of the index and shrinks back to none. Checks against masks in a map
+/// per length.
 #[test]
 fn grows_and_shrinks_its_index() {
     let domain = Domain::new(Config::default());
@@ -239,8 +240,8 @@ fn readers_beside_a_writer() {
     });
 }
 
-/// Each value is dropped once: those replaced and removed after a grace period, the rest with the
-/// table.
+/// Each value is dropped exactly once: replaced and removed ones after a grace period, the rest
+/// with the table.
 #[test]
 fn values_are_dropped_once() {
     struct Counted(std::sync::Arc<AtomicUsize>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables and rules against what Linux answered to the same commands (the command stands at each
-//! expectation; the texts are those of `ip`).
+//! Compares tables and rules with Linux's results for the same commands. Each expectation names its
+//! command; the texts are those of `ip`.
 
 mod v6;
 
@@ -51,7 +51,7 @@ impl RouteDevice for Dev {
     }
 }
 
-/// A namespace of lo (1), v0 (2) and v1 (3), all up.
+/// A namespace with lo (1), v0 (2) and v1 (3), all up.
 struct World {
     domain: Domain,
     fib: Fib<Dev>,
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// With 10.0.0.1/24 on v0, 127.0.0.1/8 on lo, 192.168.7.1/24 on v1.
+    /// Creates the namespace with 10.0.0.1/24 on v0, 127.0.0.1/8 on lo and 192.168.7.1/24 on v1.
     fn with_addresses() -> Self {
         let world = Self::new();
         world.address(1, "127.0.0.1", 8, None);
@@ -178,7 +178,8 @@ fn v6(text: &str) -> u128 {
     text.parse::<Ipv6Addr>().unwrap().into()
 }
 
-/// `ip route add PREFIX [via GATEWAY] dev`, with iproute2's choice of scope and protocol.
+/// Builds `ip route add PREFIX [via GATEWAY] dev` with the scope and protocol that iproute2
+/// chooses.
 fn route<K: Address>(prefix: &str, via: &str, oif: u32) -> RouteConfig<K> {
     let (dst, len) = prefix.split_once('/').unwrap();
     let gateway: Option<IpAddr> = (!via.is_empty()).then(|| via.parse().unwrap());
@@ -257,7 +258,7 @@ fn list<K: Address>(family: &Family<K, Dev>, table: u32, domain: &Domain) -> Vec
     let Some(table) = family.table(table, &guard) else {
         return lines;
     };
-    // One prefix at a time, so that every resumption is tried.
+    // One prefix at a time, to test every resumption.
     let mut cursor = None;
     loop {
         let step = table.dump(cursor, &guard, |dst, len, leaf| {
@@ -296,7 +297,7 @@ fn addresses_make_and_take_routes() {
             "192.168.7.0/24 dev 3 src 192.168.7.1"
         ]
     );
-    // A second address of the prefix has the first one as its routes' source.
+    // The routes of a second address of the prefix use the first one as source.
     let first = World::ifaddr("10.0.0.1", 24, Some("10.0.0.255"));
     let second = Ifaddr {
         secondary: true,
@@ -314,14 +315,14 @@ fn addresses_make_and_take_routes() {
             .show4(rta::table::LOCAL)
             .contains(&"local 10.0.0.2/32 dev 2 src 10.0.0.1".to_owned())
     );
-    // The secondary one goes: only its local route does.
+    // Deleting the secondary address removes only its local route.
     events.clear();
     world
         .fib
         .v4
         .address_went(&device, &second, &[first], None, false, &mut events);
     assert_eq!(events.len(), 1);
-    // The last one goes.
+    // Delete the last address.
     world
         .fib
         .v4
@@ -342,7 +343,7 @@ trait Sorted {
     fn in_dump_order(self) -> Self;
 }
 impl Sorted for Vec<String> {
-    /// In the order of a dump: by address, longer prefixes first.
+    /// Sorts in dump order: by address, longer prefixes first.
     fn in_dump_order(mut self) -> Self {
         self.sort_by_key(|line| {
             let prefix = line
@@ -421,7 +422,7 @@ fn adds_appends_prepends_replaces() {
         errno_of(world.add(change, route("8.0.0.0/8", "", V0))),
         errno::ENOENT
     );
-    // Deletes take the first that matches what is given.
+    // Deletes remove the first route that matches the given attributes.
     let mut events = Vec::new();
     let any = RouteConfig {
         kind: rta::rtn::UNSPEC,
@@ -548,7 +549,7 @@ fn looks_up_as_one_trie_until_rules_change() {
         world.add(ADD, config).unwrap();
         assert_eq!(world.get(&format!("9.0.0.{kind}")), Err(error));
     }
-    // ip rule add from 1.2.3.4 lookup 100: from now on local comes first.
+    // ip rule add from 1.2.3.4 lookup 100: from now on the local table comes first.
     let rule = Rule {
         src: v4("1.2.3.4"),
         src_len: 32,
@@ -670,7 +671,7 @@ fn rules_select_jump_and_suppress() {
     };
     assert!(world.get_flow(flow).unwrap().starts_with("via 10.0.0.7"));
     assert!(world.get("8.8.8.8").unwrap().starts_with("via 10.0.0.2"));
-    // Out of a tunnel, or sent by somebody.
+    // Packets from a tunnel, or from a certain user.
     let selective = Rule {
         tunnel: 5,
         uids: Some((3, 4)),
@@ -688,7 +689,7 @@ fn rules_select_jump_and_suppress() {
         assert!(way.starts_with(&format!("via 10.0.0.{router}")), "{way}");
     }
     world.fib.v4.rules().delete(&selective, false).unwrap();
-    // A rule on main that does not take its default route, in front.
+    // Put a rule in front that looks up main but suppresses its default route.
     let suppress = Rule {
         suppress_prefixlen: Some(0),
         ..Rule::lookup(0, rta::table::MAIN)
@@ -706,7 +707,7 @@ fn rules_select_jump_and_suppress() {
             .unwrap()
             .starts_with("dev 2 table 254")
     );
-    // goto over it
+    // Skip it with a goto.
     let jump = Rule {
         action: fra::act::GOTO,
         ..Rule::lookup(0, 0)
@@ -721,7 +722,7 @@ fn rules_select_jump_and_suppress() {
     assert!(world.get("8.8.8.8").unwrap().starts_with("via 10.0.0.2"));
     let lost = add(jump, Some(16), Some(99)).unwrap();
     assert_ne!(lost.flags() & fra::f::UNRESOLVED, 0);
-    // iif by name, before and after the device is there
+    // Match iif by name, before and after the device exists.
     let by_name = Rule {
         iif: "v9".into(),
         action: fra::act::PROHIBIT,
@@ -739,7 +740,7 @@ fn rules_select_jump_and_suppress() {
     assert_eq!(world.get_flow(from_v9), Err(errno::EACCES));
     rules.device_went(9);
     assert!(world.get_flow(from_v9).is_ok());
-    // deletes
+    // Deletes.
     assert_eq!(rules.delete(&by_name, false).unwrap().rule.priority, 5);
     assert_eq!(
         rules.delete(&by_name, false).unwrap_err().errno,
@@ -793,7 +794,7 @@ fn multipath_follows_weights_and_devices() {
     };
     let by = share(&world);
     assert!((2_850..3_150).contains(&by[2]), "three of four: {by:?}");
-    // v0 goes down: all by v1. Its own routes go, the multipath one stays.
+    // v0 goes down, so everything uses v1. v0's own routes are removed; the multipath route stays.
     let v0 = world.device(V0).unwrap();
     v0.0.up.store(false, Ordering::Relaxed);
     let gone = world.fib.v4.device_lost(V0, Loss::Down, false);

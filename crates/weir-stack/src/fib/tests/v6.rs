@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6's routes.
+//! IPv6 routes.
 
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;
@@ -108,7 +108,7 @@ fn ipv6_gateway_routes_of_one_metric_are_siblings() {
         "{by:?}"
     );
     drop(guard);
-    // A replace takes the place of both.
+    // A replace replaces both siblings.
     let replace = nlm::F_CREATE | nlm::F_REPLACE;
     world
         .add6(replace, route(prefix, "2001:db8::a", 0))
@@ -117,7 +117,7 @@ fn ipv6_gateway_routes_of_one_metric_are_siblings() {
         world.show6(rta::table::MAIN)[2],
         "2001:db8:f::/48 via 2001:db8::a dev 2 metric 1024"
     );
-    // ... and one multipath request that of one.
+    // A multipath request replaces the single route.
     let hop = |gateway: &str| HopConfig {
         gateway: Some(gateway.parse().unwrap()),
         ..HopConfig::default()
@@ -127,7 +127,7 @@ fn ipv6_gateway_routes_of_one_metric_are_siblings() {
         ..route(prefix, "", 0)
     };
     assert_eq!(world.add6(replace, multipath.clone()).unwrap(), [both]);
-    // One device down: its share is dead. Both: the route is gone.
+    // With one device down, its share is dead. With both down, the route is removed.
     let mut events = Vec::new();
     world.fib.v6.device_lost(V0, Loss::Down, &mut events);
     assert!(
@@ -241,7 +241,7 @@ fn ipv6_errors_and_lapsing() {
     assert!(events.is_empty());
     assert_eq!(world.fib.v6.expire(2_000, &mut events), None);
     assert_eq!(events.len(), 1);
-    // Deletes: the whole multipath route without a gateway, one hop with.
+    // Deletes: the whole multipath route without a gateway, one hop with a gateway.
     let delete = route::<u128>("2001:db8::/64", "", V0);
     let config = RouteConfig {
         priority: 0,
