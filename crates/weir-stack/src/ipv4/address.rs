@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device's IPv4 addresses: their list, what a change of it brings with it, and their ends
+//! A device's IPv4 addresses: the list, the consequences of changing it, and address lifetimes
 //! (`struct in_ifaddr`, `__inet_insert_ifa`, `__inet_del_ifa`, `check_lifetime` of
 //! `net/ipv4/devinet.c`).
 //!
-//! Primary addresses stand first, by scope and age; an address of a prefix that is there already is
-//! secondary and goes with its primary one, or follows it where `promote_secondaries` is set.
-//! Readers load the list under a guard; changes take the device's address lock. A change answers
-//! [`News`], to be told in its order when the lock is free.
+//! Primary addresses come first, ordered by scope and age. A further address of the same prefix is
+//! secondary. It is deleted with its primary address, or promoted to primary if
+//! `promote_secondaries` is set. Readers load the list under a guard; changes hold the device's
+//! address lock. A change returns [`News`], which the caller announces in order after the lock is
+//! released.
 //!
-//! Lifetimes are whole seconds; an address ends on the second, not up to 20 ms after it.
-//! Not implemented: `IFA_F_MCAUTOJOIN` (refused), the `IFA_IPV4` validator chain.
+//! Lifetimes are whole seconds. An address expires on the second, not up to 20 ms later. Not
+//! implemented: `IFA_F_MCAUTOJOIN` (rejected), the `IFA_IPV4` validator chain.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ use crate::fib::sync::Loss;
 use crate::neigh::nud;
 use crate::sysctl::Ipv4Conf;
 
-/// Flags that only IPv6 addresses have (`IPV6ONLY_FLAGS`).
+/// The flags that only IPv6 addresses have (`IPV6ONLY_FLAGS`).
 const IPV6_FLAGS: u32 = ifa::f::NODAD
     | ifa::f::OPTIMISTIC
     | ifa::f::DADFAILED
@@ -35,14 +36,14 @@ const IPV6_FLAGS: u32 = ifa::f::NODAD
     | ifa::f::MANAGETEMPADDR
     | ifa::f::STABLE_PRIVACY;
 
-/// An address (`struct in_ifaddr`).
+/// An IPv4 address of a device (`struct in_ifaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// `IFA_LOCAL`: ours.
+    /// `IFA_LOCAL`: our own address.
     pub local: Ipv4Addr,
-    /// `IFA_ADDRESS`: the same, or the other end's.
+    /// `IFA_ADDRESS`: equal to `local`, or the peer's address.
     pub address: Ipv4Addr,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub prefix_len: u8,
     /// `IFA_BROADCAST`
     pub broadcast: Option<Ipv4Addr>,
@@ -52,33 +53,33 @@ pub struct Address {
     pub scope: u8,
     /// `IFA_F_*`
     pub flags: u32,
-    /// `IFA_RT_PRIORITY`: metric of its prefix route.
+    /// `IFA_RT_PRIORITY`: the metric of its prefix route.
     pub metric: u32,
     /// `IFA_PROTO`
     pub protocol: u8,
-    /// Seconds it is preferred, from `updated`.
+    /// The preferred lifetime in seconds, starting at `updated`.
     pub preferred: u32,
-    /// Seconds it is valid, from `updated`.
+    /// The valid lifetime in seconds, starting at `updated`.
     pub valid: u32,
-    /// ns of the stack's clock.
+    /// The creation time in ns of the stack's clock.
     pub created: u64,
-    /// ns of the stack's clock.
+    /// The time of the last update in ns of the stack's clock.
     pub updated: u64,
 }
 
 impl Address {
-    /// The network mask.
+    /// Returns the network mask.
     pub fn mask(&self) -> u32 {
         mask(self.prefix_len)
     }
 
-    /// Whether `other` is within the prefix (`inet_ifa_match`).
+    /// Returns whether `other` is in the prefix (`inet_ifa_match`).
     #[inline]
     pub fn contains(&self, other: Ipv4Addr) -> bool {
         (u32::from(self.address) ^ u32::from(other)) & self.mask() == 0
     }
 
-    /// Whether another address of the prefix came first.
+    /// Returns whether the device already had another address of the prefix.
     #[inline]
     pub fn is_secondary(&self) -> bool {
         self.flags & ifa::f::SECONDARY != 0
@@ -92,7 +93,7 @@ impl Address {
         self.shares_prefix(other) && self.local == other.local
     }
 
-    /// As the routes see it.
+    /// Converts the address to the form the routes use.
     fn ifaddr(&self) -> Ifaddr {
         Ifaddr {
             local: self.local,
@@ -105,7 +106,7 @@ impl Address {
         }
     }
 
-    /// Sets its lifetimes (`set_ifa_lifetime`).
+    /// Sets the lifetimes in seconds (`set_ifa_lifetime`).
     pub fn set_lifetime(&mut self, valid: u32, preferred: u32, now: u64) {
         self.flags &= !(ifa::f::PERMANENT | ifa::f::DEPRECATED);
         if valid == FOREVER {
@@ -117,7 +118,7 @@ impl Address {
         (self.valid, self.preferred, self.updated) = (valid, preferred, now);
     }
 
-    /// Seconds it is still preferred and valid.
+    /// Returns the remaining preferred and valid lifetimes in seconds.
     pub fn rest(&self, now: u64) -> (u32, u32) {
         if self.flags & ifa::f::PERMANENT != 0 {
             return (FOREVER, FOREVER);
@@ -150,14 +151,14 @@ impl Listed for Address {
     }
 }
 
-/// The network mask of a prefix length.
+/// Returns the network mask of a prefix length.
 pub fn mask(prefix_len: u8) -> u32 {
     u32::MAX
         .checked_shl(32 - u32::from(prefix_len.min(32)))
         .unwrap_or(0)
 }
 
-/// What a change brought.
+/// The effect of a change, to be announced.
 pub type News = crate::addresses::News<Address>;
 
 type List = Vec<Arc<Address>>;
@@ -166,12 +167,12 @@ type List = Vec<Arc<Address>>;
 #[derive(Debug)]
 pub struct Addresses {
     list: PublishedOption<List>,
-    /// Guards changes of the list; holds the timer of the next end of a lifetime. Third in the lock
-    /// order.
+    /// Serializes changes of the list. It holds the timer of the next lifetime expiry. Third in the
+    /// lock order.
     change: Mutex<Option<TimerId>>,
 }
 
-/// The list a change works on, and what it brings.
+/// A change in progress: the list it edits, and its effects.
 struct Work<'a> {
     site: Site<'a>,
     list: List,
@@ -189,7 +190,7 @@ impl Work<'_> {
         }
     }
 
-    /// `fib_add_ifaddr`
+    /// Adds the routes of an address (`fib_add_ifaddr`).
     fn add_routes(&mut self, address: &Address) {
         let (site, mut events) = (self.site, Vec::new());
         let all = self.all();
@@ -204,7 +205,8 @@ impl Work<'_> {
         self.forget_unresolved(address);
     }
 
-    /// A broadcast address needs no resolution: an entry that waits for one goes (`arp_invalidate`).
+    /// Removes the unresolved neighbour entries of broadcast addresses, which need no resolution
+    /// (`arp_invalidate`).
     fn forget_unresolved(&self, address: &Address) {
         let site = self.site;
         if !site.device.is_up() {
@@ -227,7 +229,7 @@ impl Work<'_> {
         }
     }
 
-    /// `fib_del_ifaddr`
+    /// Removes the routes of an address (`fib_del_ifaddr`).
     fn remove_routes(&mut self, address: &Address, promoted: Option<&Address>, gone: bool) {
         let (site, mut events) = (self.site, Vec::new());
         let all = self.all();
@@ -243,7 +245,7 @@ impl Work<'_> {
         self.routes(events);
     }
 
-    /// An address is there: the rest of the stack follows (`fib_inetaddr_event`).
+    /// Updates the rest of the stack after an address was added (`fib_inetaddr_event`).
     fn came(&mut self, address: &Arc<Address>) {
         self.news.push(News::Came(address.clone()));
         self.add_routes(address);
@@ -251,7 +253,7 @@ impl Work<'_> {
         crate::fib::host::found4(site.stack, site.ns, site.device);
     }
 
-    /// An address is no longer there.
+    /// Updates the rest of the stack after an address was deleted.
     fn went(&mut self, address: &Arc<Address>, gone: bool) {
         self.news.push(News::Went(address.clone()));
         self.remove_routes(address, None, gone);
@@ -265,7 +267,7 @@ impl Work<'_> {
         }
     }
 
-    /// `__inet_insert_ifa`
+    /// Inserts an address (`__inet_insert_ifa`).
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
         if !self.site.device.is_in(self.site.ns, self.site.guard) {
             return Err(Error::new(errno::ENODEV));
@@ -301,7 +303,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// `__inet_del_ifa`
+    /// Removes an address (`__inet_del_ifa`).
     fn remove(&mut self, at: usize, gone: bool) {
         let Some(first) = self.list.get(at).cloned() else {
             return;
@@ -324,7 +326,8 @@ impl Work<'_> {
                 }
             }
         }
-        // The routes of those that follow get another source: away with them while all are there.
+        // The routes of the remaining secondary addresses get another source: remove them while the
+        // list is still complete.
         let heirs: Vec<_> = match &heir {
             None => Vec::new(),
             Some(_) => self
@@ -342,7 +345,7 @@ impl Work<'_> {
         self.went(&first, gone);
         if let Some(heir) = heir {
             self.list.retain(|other| !Arc::ptr_eq(other, &heir));
-            // Behind the last primary address that the old one stood before.
+            // Insert it after the last primary address that the old one preceded.
             let place = self
                 .list
                 .iter()
@@ -369,7 +372,7 @@ impl Work<'_> {
 }
 
 impl Addresses {
-    /// No address.
+    /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
         Self {
             list: PublishedOption::new(domain, None),
@@ -377,7 +380,7 @@ impl Addresses {
         }
     }
 
-    /// The addresses, primary ones first.
+    /// Returns the addresses, primary ones first.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
         self.list.load(guard).map_or(&[], Vec::as_slice)
@@ -387,7 +390,7 @@ impl Addresses {
         self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a change and publishes its outcome; the timer follows.
+    /// Runs a change, publishes the result and rearms the timer.
     fn change<R>(
         &self,
         site: &Site<'_>,
@@ -406,10 +409,10 @@ impl Addresses {
         Ok((answer, news))
     }
 
-    /// Ends what is over (`check_lifetime`).
+    /// Removes or deprecates addresses whose lifetimes are over (`check_lifetime`).
     fn expire(&self, site: &Site<'_>) {
         let now = site.stack.clock.now();
-        // This timer has fired; the change below arms the next.
+        // This timer has fired; the change below arms the next one.
         *self.lock() = None;
         let changed = self.change(site, |work| {
             let over = |life, address: &Address| is_over(life, address.updated, now);
@@ -436,10 +439,10 @@ impl Addresses {
         }
     }
 
-    /// Adds an address (`inet_rtm_newaddr`); one that is there is changed if `replace`.
+    /// Adds an address (`inet_rtm_newaddr`). If `replace` is set, an existing address is changed.
     ///
     /// # Errors
-    /// EEXIST for one that is there; EINVAL for a scope other than its prefix's.
+    /// EEXIST if the address exists; EINVAL if its scope differs from that of its prefix.
     pub fn add(
         &self,
         site: &Site<'_>,
@@ -477,10 +480,10 @@ impl Addresses {
         changed.map(|(_, news)| news)
     }
 
-    /// Removes the first address for which `which` says yes (`inet_rtm_deladdr`).
+    /// Removes the first address for which `which` returns true (`inet_rtm_deladdr`).
     ///
     /// # Errors
-    /// EADDRNOTAVAIL when there is none.
+    /// EADDRNOTAVAIL if there is none.
     pub fn remove(
         &self,
         site: &Site<'_>,
@@ -495,7 +498,7 @@ impl Addresses {
         changed.map(|(_, news)| news)
     }
 
-    /// The device leaves: all addresses go (`inetdev_destroy`).
+    /// Removes all addresses when the device leaves its namespace (`inetdev_destroy`).
     pub(super) fn clear(&self, site: &Site<'_>) {
         let changed = self.change(site, |work| {
             while !work.list.is_empty() {
@@ -508,7 +511,7 @@ impl Addresses {
         }
     }
 
-    /// The device is up: the routes of its addresses come back, and a loopback device without
+    /// Restores the routes of the addresses when the device comes up. A loopback device without
     /// addresses gets 127.0.0.1/8 (`inetdev_event`, `fib_netdev_event`).
     pub(super) fn device_up(&self, site: &Site<'_>) {
         let changed = self.change(site, |work| {
@@ -531,7 +534,7 @@ impl Addresses {
                     updated: now,
                 };
                 address.set_lifetime(FOREVER, FOREVER, now);
-                // It is still there when the device comes up again.
+                // This fails if the address still exists from the last time the device was up.
                 let _ = work.insert(address);
             }
             for address in work.list.clone() {
@@ -545,7 +548,7 @@ impl Addresses {
         crate::fib::host::found4(site.stack, site.ns, site.device);
     }
 
-    /// The device has another name: so have the labels (`inetdev_changename`).
+    /// Updates the labels after the device was renamed (`inetdev_changename`).
     pub(super) fn device_renamed(&self, site: &Site<'_>) {
         let name = site.device.name();
         let changed = self.change(site, |work| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ARP (RFC 826, `net/ipv4/arp.c`): questions, answers, and what is learned from others'.
+//! ARP (RFC 826, `net/ipv4/arp.c`): requests, replies, and learning from received packets.
 //!
-//! Obeys `arp_ignore`, `arp_filter`, `arp_accept`, `arp_announce`, `arp_notify`,
-//! `drop_gratuitous_arp`, `proxy_arp`, `medium_id` and the neighbour's `locktime`.
-//! Not implemented: the delay of proxy answers (`proxy_delay`; they go at once), proxy entries,
+//! Honours `arp_ignore`, `arp_filter`, `arp_accept`, `arp_announce`, `arp_notify`,
+//! `drop_gratuitous_arp`, `proxy_arp`, `medium_id` and the neighbour's `locktime`. Not implemented:
+//! the delay of proxy replies (`proxy_delay`; they are sent immediately), proxy entries,
 //! `proxy_arp_pvlan`.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,7 +29,7 @@ use crate::stack::Stack;
 use crate::stages::Stage;
 use crate::sysctl::{Ipv4Conf, Neigh};
 
-/// What an ARP packet says.
+/// The contents of an ARP packet.
 #[derive(Debug, Clone, Copy)]
 struct Message {
     op: u16,
@@ -72,7 +72,7 @@ fn read(packet: &mut Packet) -> Result<Message, DropReason> {
         return Err(DropReason::PKT_TOO_SMALL);
     }
     let header = Arp::new(packet.data()).ok_or(DropReason::PKT_TOO_SMALL)?;
-    // Ethernet devices take both numbers of their hardware (6: IEEE 802).
+    // Ethernet devices accept both of their hardware types (6: IEEE 802).
     if header.hlen() != 6
         || header.plen() != 4
         || !matches!(header.hardware(), 1 | 6)
@@ -90,7 +90,7 @@ fn read(packet: &mut Packet) -> Result<Message, DropReason> {
     })
 }
 
-/// `arp_process`
+/// Processes an ARP message (`arp_process`).
 fn process(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -108,7 +108,7 @@ fn process(
         return Err(DropReason::NOT_SPECIFIED);
     }
     if sip.is_unspecified() {
-        // Somebody asks whether an address is free (RFC 5227).
+        // The sender is probing whether an address is free (RFC 5227).
         if op == ARPOP_REQUEST
             && route::address_type(ns, tip, guard) == rta::rtn::LOCAL
             && !is_ignored(ns, device, sip, tip, guard)
@@ -132,11 +132,11 @@ fn process(
     Ok(())
 }
 
-/// Whether a question is to be answered; `None` when it is not ours to answer at all.
+/// Returns whether to answer a request, or `None` if it does not concern us.
 fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> Option<bool> {
     let guard = cx.guard;
     let Message { sip, tip, .. } = *message;
-    // The route of a packet from the asker to the address it asks for.
+    // Route a packet from the sender to the requested address.
     let mut bytes = [0; 20];
     let mut edit = weir_packet::header::Ipv4Mut::new(&mut bytes)?;
     edit.set_version_ihl(0x45)
@@ -158,7 +158,7 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
     }
 }
 
-/// Notes who asks; whether there is room (`neigh_event_ns`).
+/// Records the sender. Returns whether the table had room (`neigh_event_ns`).
 fn learn(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> bool {
     let address = IpAddr::V4(message.sip);
     let Some(entry) = ns
@@ -192,7 +192,7 @@ fn change(
     let _ = entry.update(cx.stack, cx.guard, device, update);
 }
 
-/// Takes what a reply, or a question to others, says of a neighbour we know.
+/// Updates a known neighbour from a reply or from a request to another host.
 fn update(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -216,7 +216,7 @@ fn update(
         return;
     }
     let unicast = || own_type(ns, sip, guard) == rta::rtn::UNICAST;
-    // A gratuitous reply names its own hardware address as the target.
+    // A gratuitous reply has its own hardware address as target.
     let gratuitous =
         sip == message.tip && (op != ARPOP_REPLY || message.tha == message.sha) && unicast();
     if entry.is_none() && (gratuitous || (op == ARPOP_REPLY && unicast())) {
@@ -225,7 +225,7 @@ fn update(
     let Some(entry) = entry else { return };
     let (_, updated, _, _) = entry.facts();
     let locked = device.ipv4.neigh.get(Neigh::Locktime).max(0) as u64 * MILLISECOND;
-    // Of several replies the first counts.
+    // If several replies arrive, the first one counts.
     let replace = cx.now > updated + locked || gratuitous;
     let state = if op == ARPOP_REPLY && pkt_type == PacketType::Host {
         nud::REACHABLE
@@ -235,12 +235,12 @@ fn update(
     change(cx, device, &entry, message.sha, state, replace);
 }
 
-/// `RTN_*` of an address (`inet_addr_type_dev_table`).
+/// Returns the `RTN_*` type of an address (`inet_addr_type_dev_table`).
 fn own_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
     route::address_type(ns, address, guard)
 }
 
-/// `arp_ignore`
+/// Returns whether `arp_ignore` suppresses the reply.
 fn is_ignored(
     ns: &Namespace,
     device: &Device,
@@ -259,7 +259,8 @@ fn is_ignored(
     select::confirm_address(ns, on, sip, tip, scope, guard).is_none()
 }
 
-/// `arp_filter`: the answer would not leave here.
+/// Returns whether `arp_filter` suppresses the reply, because it would not leave through this
+/// device.
 fn is_filtered(
     ns: &Namespace,
     device: &Arc<Device>,
@@ -278,7 +279,7 @@ fn is_filtered(
     !route.is_ok_and(|route| Arc::ptr_eq(route.hop.device, device))
 }
 
-/// `arp_fwd_proxy`
+/// Returns whether we act as a proxy for the address (`arp_fwd_proxy`).
 fn is_proxied(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>) -> bool {
     if Arc::ptr_eq(device, out) || !on_either(ns, device, Ipv4Conf::ProxyArp) {
         return false;
@@ -291,7 +292,7 @@ fn is_proxied(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>) -> bool {
     }
 }
 
-/// Answers a question.
+/// Replies to a request.
 fn answer(cx: &mut Cx<'_>, device: &Arc<Device>, message: &Message) {
     let ours = device.address();
     let body = arp(
@@ -332,8 +333,8 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, body: &[u8]) {
     crate::datapath::transmit(cx, device, batch);
 }
 
-/// Asks who has `target`: the neighbour `to` alone, or all (`arp_solicit`). `waiting` is a packet that
-/// waits for the answer.
+/// Sends a request for `target`, to the neighbour `to` alone or by broadcast (`arp_solicit`).
+/// `waiting` is a packet that waits for the reply.
 pub fn solicit(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -365,8 +366,8 @@ pub fn solicit(
     send(cx, device, to.unwrap_or(BROADCAST), &body);
 }
 
-/// Tells the neighbours of a device's addresses (`inetdev_send_gratuitous_arp`), where `arp_notify`
-/// asks for it.
+/// Announces a device's addresses to its neighbours if `arp_notify` asks for it
+/// (`inetdev_send_gratuitous_arp`).
 pub fn notify(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
     if larger(ns, device, Ipv4Conf::ArpNotify) == 0 || device.ipv4.addresses.list(guard).is_empty()
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! IPv4 forwarding (`ip_forward`): TTL, MTU, priority.
 //!
-//! Not implemented: ICMP redirects (a packet that leaves where it came in is forwarded without
-//! one), path MTU from exceptions (`ip_forward_use_pmtu`).
+//! Not implemented: ICMP redirects (a packet that leaves through the device it came in by is
+//! forwarded without one), path MTU from exceptions (`ip_forward_use_pmtu`).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
-/// Forwards a packet that begins with its checked header.
+/// Forwards a packet that begins with its validated header.
 #[inline]
 pub fn forward<'g>(
     cx: &mut Cx<'_>,
@@ -34,7 +34,7 @@ pub fn forward<'g>(
     options: Option<&ipv4_options::Compiled>,
     groups: &mut Groups<'g>,
 ) {
-    // A unicast packet in a group's frame goes no further.
+    // A unicast packet in a multicast or broadcast frame is not forwarded.
     if packet.pkt_type() != PacketType::Host {
         let reason = DropReason::UNICAST_IN_L2_MULTICAST;
         return cx.drop(device, Place::Ipv4Forward, reason, packet);

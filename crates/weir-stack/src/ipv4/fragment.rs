@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fragmentation (`ip_do_fragment`): a packet larger than the MTU in pieces that fit.
+//! Fragmentation (`ip_do_fragment`): splits a packet larger than the MTU.
 
 use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, fill_check, whole_header};
 use weir_packet::header::{Ipv4, Ipv4Mut, ipv4_options};
 use weir_packet::{Packet, Pool};
 
-/// Cuts a packet, which begins with its IPv4 header, to `mtu` octets. `None` when it cannot be: the
-/// MTU holds no payload, or memory is short. Whether it may be is the caller's to know.
+/// Splits a packet that begins with its IPv4 header into fragments of at most `mtu` bytes. Returns
+/// `None` if that is impossible: the MTU leaves no room for payload, or there is no memory. The
+/// caller checks whether the packet may be fragmented.
 pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
     let data = packet.data();
     let header = whole_header(data)?;
@@ -15,7 +16,8 @@ pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
         usize::from(view.frag_off() & IP_OFFSET) * 8,
         view.frag_off() & !IP_OFFSET,
     );
-    // Options that are not copied stand in the first fragment alone, as NOOPs in the others.
+    // Options without the copy flag appear only in the first fragment; the others carry NOOPs
+    // instead.
     let mut later = header.to_vec();
     ipv4_options::fragment(&mut later);
     let step = mtu.checked_sub(header.len()).filter(|step| *step >= 8)? & !7;
@@ -50,8 +52,8 @@ pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
     Some(fragments)
 }
 
-/// An empty packet with room for `len` octets and the metadata of another (`ip_copy_metadata`). Its trace record is the same
-/// until it gets its own.
+/// Allocates an empty packet with room for `len` bytes and the metadata of another packet
+/// (`ip_copy_metadata`). It shares the other's trace record until it gets its own.
 fn like(packet: &Packet, len: usize, pool: &Pool) -> Option<Packet> {
     let mut copy = pool.alloc(len)?;
     copy.trim(0);

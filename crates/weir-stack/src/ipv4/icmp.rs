@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP: errors we send, with their rate limits, and messages we receive (`net/ipv4/icmp.c`).
+//! ICMP: the errors we send, with their rate limits, and the messages we receive
+//! (`net/ipv4/icmp.c`).
 //!
-//! An error is sent for the first fragment of a unicast packet that is no ICMP error itself; it
-//! quotes as much as fits 576 octets. Types in `icmp_ratemask` are limited for each target
-//! (`icmp_ratelimit`) and, but for "fragmentation needed", for the namespace
+//! An error is sent only for the first fragment of a unicast packet that is not itself an ICMP
+//! error. It quotes as much of the packet as fits into 576 bytes. The types in `icmp_ratemask` are
+//! limited per destination (`icmp_ratelimit`) and, except for "fragmentation needed", per namespace
 //! ([`crate::icmp_limit`]).
 //!
-//! Not implemented: IP options in replies, RFC 8335 probes, address masks, redirects received,
-//! path MTU learned from "fragmentation needed"; errors for sockets have nobody to hear them.
+//! Not implemented: IP options in replies, RFC 8335 probes, address masks, received redirects, path
+//! MTU learned from "fragmentation needed". Errors for sockets are discarded, since there are no
+//! sockets.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -29,23 +31,23 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
-/// The highest type there is (`NR_ICMP_TYPES`).
+/// The highest known type (`NR_ICMP_TYPES`).
 const HIGHEST: u8 = 18;
-/// Octets of an error, IP header included.
+/// The maximum length of an error in bytes, including the IP header.
 const ERROR_LEN: u32 = 576;
 /// The source of an error when we have no address (RFC 7600).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
-/// Whether a type is limited at all (`icmpv4_mask_allow`).
+/// Returns whether a type is rate-limited at all (`icmpv4_mask_allow`).
 fn is_limited(ns: &Namespace, ty: u8, code: u8) -> bool {
     ty <= HIGHEST
         && (ty, code) != (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED)
         && ns.ipv4.get(Conf::IcmpRateMask) >> ty & 1 == 1
 }
 
-/// Sends an ICMP error for a packet that begins with its IPv4 header (`icmp_send`). `device` is where
-/// it came in; `rest` is the second word; `local` says that it was addressed to us, so that the
-/// error comes from that address.
+/// Sends an ICMP error for a packet that begins with its IPv4 header (`icmp_send`). `device` is the
+/// incoming device, `rest` the second word of the message. `local` means that the packet was
+/// addressed to us, so that the error is sent from that address.
 pub fn error(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -84,7 +86,7 @@ pub fn error(
     let wanted = Wanted {
         dst: src,
         src: from,
-        // Internetwork control, with the type of service of the packet.
+        // Internetwork control precedence, with the type of service of the packet.
         tos: (header.tos() & 0x1e) | 0xc0,
         mark: 0,
         proto: IPPROTO_ICMP,
@@ -137,7 +139,7 @@ fn send(
     output::send_own(cx, device, ns, route, &header, &[&head, payload]);
 }
 
-/// Receives a message for us (`icmp_rcv`). `at` is where the message begins.
+/// Receives a message addressed to us (`icmp_rcv`). `at` is the offset of the message.
 pub fn receive(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -160,7 +162,7 @@ pub fn receive(
     }
     let question = matches!(ty, ICMP_ECHO | ICMP_TIMESTAMP);
     if to != To::Us {
-        // Address masks (17, 18) may go to all too.
+        // Address mask messages (17, 18) may be broadcast as well.
         let ignored = question && ns.ipv4.on(Conf::IcmpEchoIgnoreBroadcasts);
         if ignored || !(question || matches!(ty, 17 | 18)) {
             return drop(cx, DropReason::INVALID_PROTO, packet);
@@ -180,13 +182,13 @@ pub fn receive(
                 reply(cx, device, ns, &packet, to, head, &times);
             }
         }
-        // Errors and replies: nobody waits for them.
+        // Errors and other replies: nobody waits for them.
         _ => {}
     }
     cx.consume(packet);
 }
 
-/// Answers a question (`icmp_reply`).
+/// Replies to a request (`icmp_reply`).
 fn reply(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,

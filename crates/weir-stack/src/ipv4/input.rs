@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv4 receive: header checks, route, and on to forwarding or local delivery (`ip_rcv_core`,
-//! `ip_rcv_finish_core`, `ip_rcv_options`).
+//! IPv4 receive: header checks, routing, and the hand-over to forwarding or local delivery
+//! (`ip_rcv_core`, `ip_rcv_finish_core`, `ip_rcv_options`).
 //!
-//! A batch crosses the checks and the routing first, then the rest; what is forwarded leaves
-//! gathered by next hop. On this way nothing is allocated, and a packet costs at most one look-up
-//! of the tables and one of the local table for its source.
+//! All packets of a batch pass the checks and the routing before any of them goes on. Forwarded
+//! packets are grouped by next hop. This path allocates nothing, and a packet costs at most one
+//! lookup in the tables plus one in the local table for its source.
 //!
-//! Options: record route and time stamp are filled in; a packet with a source route is dropped, as
-//! it is by Linux where `conf/all/accept_source_route` is 0.
+//! Options: record route and time stamp are filled in. A packet with a source route is dropped, as
+//! in Linux when `conf/all/accept_source_route` is 0.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -32,17 +32,17 @@ use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::Ipv4Conf;
 
-/// Packets from which on their look-ups are prepared together.
+/// The number of packets from which prefetching for their lookups pays off.
 const WORTH_A_PREFETCH: usize = 4;
 
-/// Receives IPv4 packets (network offset set, all from one device).
+/// Receives IPv4 packets, all from one device. Their network offset is set.
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let count = batch.len();
     let guard = cx.guard;
     let ns = device.namespace(guard);
     let mut input = Input::new(ns, device, guard);
     let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
-    // A device that cannot carry 68 octets has no IPv4: no route leads on from it.
+    // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
     let first = match device.has_ipv4() {
         true => Verdict::Local(To::Us),
         false => Verdict::Drop(DropReason::NOT_SPECIFIED),
@@ -54,7 +54,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         }
     }
     if count >= WORTH_A_PREFETCH {
-        // A packet after another of its flow goes where that went.
+        // Consecutive packets to one destination share a lookup.
         let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
         for packet in batch.iter() {
             let header = Ipv4::new(packet.data());
@@ -96,7 +96,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let mut forwarded = 0;
     for (packet, verdict) in batch.into_iter().zip(verdicts) {
         let mut packet = packet;
-        // A header with options is rare.
+        // Headers with options are rare.
         let mut options = None;
         if packet.data().first().is_some_and(|first| first & 0xf > 5)
             && !matches!(verdict, Verdict::Drop(_))
@@ -118,7 +118,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
                 if let Some(slot) = whom.get_mut(ours.len()) {
                     *slot = to;
                 }
-                // There is room: at most one batch comes out of a batch.
+                // There is room: the part is no larger than the batch it is taken from.
                 let _ = ours.push(packet);
             }
             Verdict::Refuse(errno) => refuse(cx, device, ns, packet, errno, input.forwards()),
@@ -138,8 +138,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
 }
 
-/// Checks the header and cuts the packet to its length (`ip_rcv_core`). The data begins with the
-/// header then.
+/// Checks the header and trims the packet to its total length (`ip_rcv_core`). Afterwards the data
+/// begins with the header.
 #[inline]
 fn check(packet: &mut Packet) -> Result<(), DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
@@ -173,13 +173,13 @@ fn check(packet: &mut Packet) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// Milliseconds since midnight UT (`inet_current_timestamp`).
+/// Returns the milliseconds since midnight UT (`inet_current_timestamp`).
 pub(super) fn day_time(cx: &Cx<'_>) -> u32 {
     let clock = &cx.stack.clock;
     ((clock.epoch_ns() + cx.now) / MILLISECOND % 86_400_000) as u32
 }
 
-/// Reads a packet's options and fills in what they ask for (`ip_rcv_options`).
+/// Parses a packet's options and fills in the requested data (`ip_rcv_options`).
 fn read_options(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -227,7 +227,8 @@ fn read_options(
     }
 }
 
-/// There is no way for a packet: its sender is told, if we are a router (`ip_error`).
+/// Drops a packet that has no route and, if we are a router, sends its sender an error
+/// (`ip_error`).
 fn refuse(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -240,7 +241,7 @@ fn refuse(
         errno::EHOSTUNREACH => (Some(ICMP_HOST_UNREACH), DropReason::IP_INADDRERRORS),
         errno::ENETUNREACH => (Some(ICMP_NET_UNREACH), DropReason::IP_INNOROUTES),
         errno::EACCES => (Some(ICMP_PKT_FILTERED), DropReason::IP_INNOROUTES),
-        // A blackhole.
+        // A blackhole route.
         _ => (None, DropReason::IP_INNOROUTES),
     };
     if let Some(code) = code.filter(|_| forwards)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Delivery to the host itself (`ip_local_deliver`, `ip_protocol_deliver_rcu`).
+//! Delivery to the local host (`ip_local_deliver`, `ip_protocol_deliver_rcu`).
 //!
-//! A datagram for a port of a tunnel goes there. Weir has no other sockets: a datagram for one of our
-//! UDP ports is answered "port unreachable", a TCP
-//! segment with a reset, another protocol with "protocol unreachable". Echo requests are answered.
-//! IGMP is heard and not answered.
+//! A datagram for a tunnel's port goes to the tunnel. Weir has no other sockets: a datagram to one
+//! of our UDP ports is answered with "port unreachable", a TCP segment with a reset, any other
+//! protocol with "protocol unreachable". Echo requests are answered. IGMP is accepted and ignored.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::drops::Place;
 use crate::link::vxlan::{self, receive::Outer, socket::Port};
 use crate::namespace::Namespace;
 
-/// Delivers a packet that begins with its checked header.
+/// Delivers a packet that begins with its validated header.
 pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, to: To) {
     let fragment = Ipv4::new(packet.data()).is_some_and(|header| header.is_fragment());
     let packet = if fragment {
@@ -54,7 +53,8 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
     }
 }
 
-/// No socket has the port (`__udp4_lib_rcv`).
+/// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
+/// (`__udp4_lib_rcv`).
 fn udp(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -112,7 +112,7 @@ fn udp(
     drop(cx, DropReason::NO_SOCKET, packet);
 }
 
-/// No socket has the port: the segment is answered with a reset (`tcp_v4_send_reset`).
+/// Answers a TCP segment with a reset, since no socket has the port (`tcp_v4_send_reset`).
 fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, at: usize, to: To) {
     let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
     if packet.pkt_type() != PacketType::Host {

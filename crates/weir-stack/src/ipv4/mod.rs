@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv4: a device's addresses and settings, and the packet's way through layer 3.
+//! IPv4: a device's addresses and settings, and the packet path through layer 3.
 //!
 //! ```text
 //! receive: input (checks) -> route -> forward -> output (fragment) -> neigh
 //!                                  \-> local (reassembly) -> icmp, ...  -> output
 //! ```
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`address`], [`select`] | a device's addresses; choosing among them |
-//! | [`arp`] | next hops' link-layer addresses |
-//! | [`route`] | where packets go |
-//! | `input`, `forward`, `local` | the packet's way |
-//! | `output`, `fragment`, `reassembly` | out, in pieces, and whole again |
+//! | [`address`], [`select`] | a device's addresses; source address selection |
+//! | [`arp`] | link-layer addresses of next hops |
+//! | [`route`] | routing decisions |
+//! | `input`, `forward`, `local` | the packet path |
+//! | `output`, `fragment`, `reassembly` | sending, fragmenting, reassembling |
 //! | [`icmp`], [`peer`] | messages and their rate limits |
 
 pub mod address;
@@ -51,21 +51,21 @@ use crate::stack::Stack;
 use crate::sysctl::tree::Target;
 use crate::sysctl::{Conf, Ipv4Conf, Neigh};
 
-/// A namespace's IPv4 side, beside settings and tables.
+/// The IPv4 state of a namespace, apart from settings and tables.
 #[derive(Debug, Default)]
 pub struct Net {
-    /// The hosts we talk to, of both families.
+    /// Per-host state, of both families.
     pub peers: peer::Peers,
-    /// Packets that are not whole yet.
+    /// Packets in reassembly.
     pub fragments: reassembly::Table,
-    /// Own packets so far, for their identifications.
+    /// The number of locally generated packets so far, for their identification field.
     ids: AtomicU32,
 }
 
-/// The smallest MTU of IPv4 (`IPV4_MIN_MTU`).
+/// The smallest IPv4 MTU in bytes (`IPV4_MIN_MTU`).
 pub const MIN_MTU: u32 = 68;
 
-/// A device's IPv4 side.
+/// The IPv4 state of a device.
 #[derive(Debug)]
 pub struct Inet {
     /// `net.ipv4.conf.DEV`
@@ -77,7 +77,7 @@ pub struct Inet {
 }
 
 impl Inet {
-    /// Starts with the namespace's `default` values and no address.
+    /// Creates the state with the namespace's `default` settings and no address.
     pub fn new(domain: &Domain, ns: &Namespace) -> Self {
         Self {
             conf: ns.default.ipv4.clone(),
@@ -87,19 +87,20 @@ impl Inet {
     }
 }
 
-/// A setting that holds when it is set for the device or for all (`IN_DEV_ORCONF`).
+/// Returns a setting that is on if it is set for the device or for `all` (`IN_DEV_ORCONF`).
 #[inline]
 pub(crate) fn on_either(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> bool {
     device.ipv4.conf.on(slot) || ns.all.ipv4.on(slot)
 }
 
-/// The larger of the values of the device and of all (`IN_DEV_MAXCONF`).
+/// Returns the larger value of the device and of `all` (`IN_DEV_MAXCONF`).
 #[inline]
 pub(crate) fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
     device.ipv4.conf.get(slot).max(ns.all.ipv4.get(slot))
 }
 
-/// A device entered a namespace: it starts with the settings of `default` there (`inetdev_init`).
+/// Initializes a device that entered a namespace with the namespace's `default` settings
+/// (`inetdev_init`).
 pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.ipv4.conf.copy(&ns.default.ipv4);
     if device.flags() & iff::LOOPBACK != 0 {
@@ -113,7 +114,7 @@ pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, devic
     join_all_hosts(device, device.is_up());
 }
 
-/// Joins the group of all hosts, or leaves it (`ip_mc_up`, `ip_mc_down`).
+/// Joins or leaves the all-hosts group (`ip_mc_up`, `ip_mc_down`).
 fn join_all_hosts(device: &Device, join: bool) {
     let group = multicast_v4(Ipv4Addr::new(224, 0, 0, 1).octets());
     let join = join && device.has_ipv4();
@@ -121,7 +122,7 @@ fn join_all_hosts(device: &Device, join: bool) {
     device.taken().join(Joiner::Ipv4, groups);
 }
 
-/// A device went up: addresses and routes follow.
+/// Restores addresses and routes when a device comes up.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     join_all_hosts(device, true);
     device
@@ -131,8 +132,7 @@ pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc
     arp::notify(stack, guard, ns, device);
 }
 
-/// A device has another link-layer address: what its neighbours were is forgotten
-/// (`neigh_changeaddr`).
+/// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
 pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let ns = device.namespace(guard);
     ns.neighbours
@@ -142,7 +142,7 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     }
 }
 
-/// A device went down: its routes go, its addresses stay (`fib_disable_ip`).
+/// Removes the routes of a device that went down. Its addresses stay (`fib_disable_ip`).
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     join_all_hosts(device, false);
     crate::fib::host::lost4(ns, device, Loss::Down, false);
@@ -150,12 +150,12 @@ pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
         .device_went(stack, guard, device.key, false, false);
 }
 
-/// A device leaves its namespace: all addresses, routes and neighbours on it go.
+/// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     ended(stack, guard, ns, device, device.has_ipv4());
 }
 
-/// IPv4 ends on a device where it was, or was not.
+/// Shuts down IPv4 on a device. `had` says whether it was enabled.
 fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>, had: bool) {
     join_all_hosts(device, false);
     device
@@ -170,8 +170,8 @@ fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>
     }
 }
 
-/// A device has another MTU: IPv4 ends on one that cannot carry it, and begins anew on one that now can
-/// (`NETDEV_CHANGEMTU`).
+/// Handles an MTU change: shuts IPv4 down if the MTU became too small, and starts it again if it is
+/// large enough now (`NETDEV_CHANGEMTU`).
 pub fn mtu_changed(
     stack: &Stack,
     guard: &Guard,
@@ -186,7 +186,7 @@ pub fn mtu_changed(
     }
 }
 
-/// A device has another name.
+/// Handles a renamed device.
 pub fn device_renamed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device
         .ipv4
@@ -194,7 +194,7 @@ pub fn device_renamed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device:
         .device_renamed(&Site::new(stack, guard, ns, device));
 }
 
-/// A device's carrier came or went.
+/// Handles a gained or lost carrier.
 pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     if !device.is_up() {
         return;
@@ -212,7 +212,7 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device
     }
 }
 
-/// Writes a setting of `all`, `default` or one device, with what follows from it
+/// Writes a setting of `all`, `default` or one device, with its side effects
 /// (`devinet_sysctl_forward`, `inet_forward_change`).
 pub fn set_conf(ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
     let set = |conf: &crate::sysctl::Conf<Ipv4Conf>, target: &Target| {
@@ -237,14 +237,14 @@ pub fn set_conf(ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
     }
 }
 
-/// A packet's next hop does not answer: an ICMP error to its sender (`arp_error_report`). Our own
-/// packets have no sender that would hear it.
+/// Sends an ICMP error to the sender of a packet whose next hop does not answer
+/// (`arp_error_report`). Locally generated packets have no sender to notify.
 pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
     if packet.iif == 0 || packet.flags.contains(Flags::LOCAL) {
         return;
     }
     let ns = device.namespace(cx.guard);
-    // Where it came in, as far as that is still there.
+    // Use the incoming device if it still exists.
     let input = ns.device(packet.iif, cx.guard).unwrap_or(device);
     icmp::error(
         cx,

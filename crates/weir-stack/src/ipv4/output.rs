@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets on their way out: gathered by next hop, cut to the MTU, and made, where they are our own
-//! (`ip_output`, `ip_finish_output`, `ip_push_pending_frames`).
+//! Outgoing packets: grouping by next hop, fragmentation, and the creation of locally generated
+//! packets (`ip_output`, `ip_finish_output`, `ip_push_pending_frames`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,13 +17,13 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4;
 
-/// Packets on their way out, with their next hops.
+/// Outgoing packets with their next hops.
 pub struct Groups<'g> {
     packets: [Option<Packet>; BATCH],
-    /// Of each packet the place of its hop.
+    /// The index of each packet's hop.
     which: [u8; BATCH],
     count: usize,
-    /// The hops, in the order in which they first came.
+    /// The hops, in order of first use.
     hops: [Option<Hop<'g>>; BATCH],
     different: usize,
 }
@@ -51,13 +51,13 @@ impl<'g> Groups<'g> {
         if self.count == BATCH {
             self.flush(cx);
         }
-        // Most often it is the last one's.
+        // It is usually the most recent hop.
         let known = self.hops.iter().take(self.different).rposition(|known| {
-            // All of these are there.
+            // All of these are set.
             known.as_ref().is_some_and(|known| same(known, hop))
         });
         let place = known.unwrap_or_else(|| {
-            // There is room: hops are no more than packets.
+            // There is room: there are no more hops than packets.
             if let Some(slot) = self.hops.get_mut(self.different) {
                 *slot = Some(*hop);
             }
@@ -74,7 +74,7 @@ impl<'g> Groups<'g> {
         }
     }
 
-    /// Sends all, a batch for each next hop, in the order in which they first came.
+    /// Sends all packets as one batch per next hop, in order of first use.
     pub fn flush(&mut self, cx: &mut Cx<'_>) {
         let count = std::mem::take(&mut self.count);
         for place in 0..std::mem::take(&mut self.different) {
@@ -87,7 +87,7 @@ impl<'g> Groups<'g> {
                 if usize::from(*which) == place
                     && let Some(packet) = packet.take()
                 {
-                    // There is room: at most one batch comes out of these.
+                    // There is room: the batch is no larger than the packets collected here.
                     let _ = batch.push(packet);
                 }
             }
@@ -100,15 +100,15 @@ fn send_group(cx: &mut Cx<'_>, hop: &Hop<'_>, batch: Batch) {
     crate::neigh::output(cx, hop.device, hop.next_hop, hop.broadcast, batch);
 }
 
-/// Sends one packet, in fragments if it must (`ip_finish_output`). `at` is where it is counted if
-/// it cannot be.
+/// Sends one packet, fragmented if necessary (`ip_finish_output`). A packet that cannot be sent is
+/// counted at the device `at`.
 pub fn send(cx: &mut Cx<'_>, at: &Device, hop: &Hop<'_>, packet: Packet) {
     let mut groups = Groups::default();
     push_fitting(cx, at, hop, packet, &mut groups);
     groups.flush(cx);
 }
 
-/// Adds one packet to the groups, in fragments if it must.
+/// Adds one packet to the groups, fragmented if necessary.
 pub fn push_fitting<'g>(
     cx: &mut Cx<'_>,
     at: &Device,
@@ -131,23 +131,23 @@ pub fn push_fitting<'g>(
     }
 }
 
-/// What of the header of an own packet its maker chooses.
+/// The header fields of a locally generated packet that its creator chooses.
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
-    /// Protocol of the payload.
+    /// The protocol of the payload.
     pub protocol: u8,
-    /// Type of service.
+    /// The type of service.
     pub tos: u8,
-    /// `IP_DF` or 0; with it the identification is 0.
+    /// `IP_DF` or 0. With `IP_DF`, the identification is 0.
     pub frag_off: u16,
-    /// Where to.
+    /// The destination address.
     pub dst: [u8; 4],
     /// Firewall mark.
     pub mark: u32,
 }
 
-/// Makes and sends an own packet whose payload is `parts`, one after the other. `at` is the device
-/// a failure is counted at.
+/// Creates and sends a locally generated packet whose payload is the concatenation of `parts`.
+/// Failures are counted at the device `at`.
 pub fn send_own(
     cx: &mut Cx<'_>,
     at: &Arc<Device>,
@@ -200,8 +200,8 @@ pub fn send_own(
     send(cx, at, &route.hop, packet);
 }
 
-/// Puts an IPv4 header in front of a tunnel's packet, which begins with its payload, and sends it
-/// (`iptunnel_xmit`). `at` is the tunnel's device.
+/// Prepends an IPv4 header to a tunnel's packet, which begins with its payload, and sends it
+/// (`iptunnel_xmit`). `at` is the tunnel device.
 pub fn send_tunnelled(
     cx: &mut Cx<'_>,
     at: &Arc<Device>,
@@ -236,7 +236,7 @@ pub fn send_tunnelled(
     send(cx, at, &route.hop, packet);
 }
 
-/// The class of a type of service (`rt_tos2priority`).
+/// Maps a type of service to a packet priority (`rt_tos2priority`).
 #[inline]
 pub fn priority(tos: u8) -> u32 {
     const CLASSES: [u8; 16] = [0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4];
@@ -244,8 +244,8 @@ pub fn priority(tos: u8) -> u32 {
 }
 
 impl super::Net {
-    /// The identification of the next own packet: counts from a seeded start (Linux counts by
-    /// destination, with random steps).
+    /// Returns the identification of the next locally generated packet. It counts up from a seeded
+    /// start. (Linux counts per destination, with random steps.)
     fn next_id(&self, ns: &Namespace) -> u16 {
         let count = self.ids.fetch_add(1, Relaxed);
         (crate::random::mix(ns.id.0) as u16).wrapping_add(count as u16)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is remembered of the hosts we talk to (`struct inet_peer`): a token bucket for ICMP errors,
-//! shared by all its users, and a count of fragments received.
+//! State kept per remote host (`struct inet_peer`): a token bucket for ICMP errors, shared by all
+//! its users, and a count of received fragments.
 //!
-//! As in Linux an unreachable destination costs its sender two tokens of one second: one of the
-//! route's error (burst 5), one of the ICMP rate limit (burst 6). Kept: [`MOST`] hosts, the one
-//! unused for longest gives way.
+//! As in Linux, an unreachable destination costs its sender two tokens of one second each: one for
+//! the route's error (burst 5) and one for the ICMP rate limit (burst 6). At most [`MOST`] hosts
+//! are kept; the least recently used one is evicted.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,26 +12,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{MILLISECOND, SECOND};
 
-/// Hosts that are remembered.
+/// The maximum number of hosts.
 pub const MOST: usize = 4096;
-/// The cost of one unreachable destination (`ip_rt_error_cost`).
+/// The cost of one unreachable destination in ns (`ip_rt_error_cost`).
 const ERROR_COST: u64 = SECOND;
-/// Most that may be saved for them (`ip_rt_error_burst`).
+/// The bucket size for unreachable destinations in ns (`ip_rt_error_burst`).
 const ERROR_BURST: u64 = 5 * SECOND;
-/// Messages that may be saved for (`XRLIM_BURST_FACTOR`).
+/// The burst size of rate-limited messages (`XRLIM_BURST_FACTOR`).
 const BURST_FACTOR: u64 = 6;
 
 #[derive(Debug)]
 struct Peer {
-    /// Nanoseconds saved.
+    /// The tokens in the bucket, in nanoseconds.
     tokens: u64,
-    /// When they were counted.
+    /// The time of the last refill.
     last: u64,
-    /// Fragments received from it.
+    /// The number of fragments received from the host.
     fragments: u32,
 }
 
-/// The hosts of a namespace, of both families.
+/// The remote hosts of a namespace, of both families.
 #[derive(Debug, Default)]
 pub struct Peers(Mutex<BTreeMap<IpAddr, Peer>>);
 
@@ -69,19 +69,19 @@ impl Peers {
         })
     }
 
-    /// Whether a sender may be told that there is no way (`ip_error`).
+    /// Returns whether an unreachable destination may be reported to its sender (`ip_error`).
     pub fn may_report(&self, address: IpAddr, now: u64) -> bool {
         self.take(address, now, ERROR_COST, ERROR_BURST)
     }
 
-    /// Whether a host may be sent an ICMP message, one in `limit` milliseconds
-    /// (`inet_peer_xrlim_allow`).
+    /// Returns whether an ICMP message may be sent to a host, at a rate of one per `limit`
+    /// milliseconds (`inet_peer_xrlim_allow`).
     pub fn may_send(&self, address: IpAddr, limit: u64, now: u64) -> bool {
         let cost = limit * MILLISECOND;
         limit == 0 || self.take(address, now, cost, BURST_FACTOR * cost)
     }
 
-    /// Counts a fragment received from a host; answers how many there were.
+    /// Counts a fragment received from a host. Returns the total so far.
     pub fn count_fragment(&self, address: IpAddr, now: u64) -> u32 {
         self.with(address, now, |peer| {
             peer.fragments = peer.fragments.wrapping_add(1);

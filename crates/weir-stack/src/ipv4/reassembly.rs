@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reassembly of packets for the host itself (RFC 791, 5722; `net/ipv4/ip_fragment.c`).
+//! Reassembly of packets for the local host (RFC 791, 5722; `net/ipv4/ip_fragment.c`).
 //!
-//! A packet whose fragments overlap is given up; one that is not whole after `ipfrag_time` seconds
-//! is too, and its sender is told "time exceeded" if the first fragment came. A queue whose source
-//! sent more than `ipfrag_max_dist` other fragments meanwhile starts anew. A namespace keeps at
-//! most [`MOST_OCTETS`] (`ipfrag_high_thresh`) in queues.
+//! A packet whose fragments overlap is dropped. So is one that is still incomplete after
+//! `ipfrag_time` seconds; if its first fragment arrived, its sender gets a "time exceeded" message.
+//! A queue starts over if its source sent more than `ipfrag_max_dist` other fragments meanwhile.
+//! The queues of a namespace hold at most [`MOST_OCTETS`] bytes (`ipfrag_high_thresh`).
 //!
-//! Not implemented: packets beyond 65,280 octets (the largest frame; dropped, `NOMEM`).
+//! Not implemented: packets beyond 65,280 bytes (the largest frame). They are dropped with `NOMEM`.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -25,12 +25,12 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
-/// Octets of frames that may wait in one namespace.
+/// The maximum number of bytes queued in one namespace.
 pub const MOST_OCTETS: usize = 4 << 20;
-/// Octets of the largest packet.
+/// The maximum length of a packet in bytes.
 const LONGEST: usize = 65_535;
 
-/// What the fragments of a packet have in common.
+/// The fields that all fragments of a packet share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     src: [u8; 4],
@@ -43,24 +43,24 @@ struct Key {
 struct Piece {
     start: usize,
     end: usize,
-    /// The fragment; its data begins with its header.
+    /// The fragment. Its data begins with its header.
     packet: Packet,
 }
 
 #[derive(Debug)]
 struct Queue {
     pieces: Vec<Piece>,
-    /// Octets that are there.
+    /// The number of bytes received.
     have: usize,
     /// The end of the packet, as far as it is known.
     len: usize,
-    /// The last fragment came.
+    /// The last fragment was received.
     last: bool,
-    /// Bits by the ECN code points seen.
+    /// A bitmap of the ECN code points seen.
     ecn: u8,
-    /// Some fragment carries DF.
+    /// A fragment carries DF.
     dont_fragment: bool,
-    /// Fragments of this source when the last of ours came.
+    /// The source's fragment counter when the latest fragment of this packet arrived.
     count: u32,
     to: To,
     device: DeviceKey,
@@ -73,7 +73,7 @@ struct Queues {
     octets: usize,
 }
 
-/// The packets of a namespace that are not whole yet.
+/// The packets of a namespace that are being reassembled.
 #[derive(Debug, Default)]
 pub struct Table(Mutex<Queues>);
 
@@ -83,17 +83,17 @@ impl Table {
     }
 }
 
-/// What a fragment came to.
+/// The result of adding a fragment.
 enum Added {
     Waits,
     Whole(Queue),
-    /// It ends itself.
+    /// The fragment is dropped.
     Refused(Packet, DropReason),
-    /// It ends with all that were there.
+    /// The fragment is dropped together with its queue.
     Spoiled(Queue, Packet, DropReason),
 }
 
-/// Adds a fragment; answers the packet when it is whole (`ip_defrag`).
+/// Adds a fragment. Returns the packet once it is complete (`ip_defrag`).
 pub fn add(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -142,7 +142,8 @@ pub fn add(
                 .queues
                 .entry(key)
                 .or_insert_with(|| new_queue(cx, device, ns, key, to, count));
-            // Too many others of this source came since: this is another packet's identification.
+            // The source has sent too many other fragments since, so this identification belongs to
+            // another packet.
             if most_apart > 0
                 && !queue.pieces.is_empty()
                 && count.wrapping_sub(queue.count) > most_apart
@@ -218,7 +219,7 @@ fn new_queue(
     }
 }
 
-/// Takes a queue out of the table.
+/// Removes a queue from the table.
 fn take(cx: &Cx<'_>, table: &mut Queues, key: &Key) -> Option<Queue> {
     let queue = table.queues.remove(key)?;
     let octets: usize = queue.pieces.iter().map(|p| p.packet.capacity()).sum();
@@ -227,8 +228,8 @@ fn take(cx: &Cx<'_>, table: &mut Queues, key: &Key) -> Option<Queue> {
     Some(queue)
 }
 
-/// Puts a fragment into its queue (`ip_frag_queue`); whether the packet is whole. The error hands
-/// it back and says whether the queue ends with it.
+/// Inserts a fragment into its queue (`ip_frag_queue`). Returns whether the packet is complete. The
+/// error returns the fragment and says whether its queue must be dropped with it.
 fn insert(
     queue: &mut Queue,
     packet: Packet,
@@ -267,7 +268,7 @@ fn insert(
     Ok(queue.last && queue.have == queue.len)
 }
 
-/// Whether an unbroken run of pieces holds all from `start` to `end`.
+/// Returns whether a contiguous run of pieces covers `start` to `end`.
 fn covered(pieces: &[Piece], start: usize, end: usize) -> bool {
     let mut at = start;
     for piece in pieces {
@@ -278,8 +279,8 @@ fn covered(pieces: &[Piece], start: usize, end: usize) -> bool {
     at >= end
 }
 
-/// The ECN bits of the whole (RFC 3168, 5.3), to be added to the first fragment's; `None` for a
-/// combination that must not be.
+/// Returns the ECN bits of the reassembled packet (RFC 3168, 5.3), to be ORed with those of the
+/// first fragment, or `None` for an invalid combination.
 fn join_ecn(seen: u8) -> Option<u8> {
     const NOT_ECT: u8 = 1;
     const CE: u8 = 8;
@@ -292,7 +293,7 @@ fn join_ecn(seen: u8) -> Option<u8> {
     }
 }
 
-/// Makes one packet of a whole queue (`ip_frag_reasm`).
+/// Builds one packet from a complete queue (`ip_frag_reasm`).
 fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
     let drop_all = |cx: &Cx<'_>, reason, pieces: Vec<Piece>| {
         for piece in pieces {
@@ -352,7 +353,7 @@ fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
     Some(whole)
 }
 
-/// A packet was not whole in time (`ip_expire`).
+/// Drops a packet that was not complete in time (`ip_expire`).
 fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
     let Some(first) = cx.device(at).cloned() else {
         return;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a packet goes: the route of one that came in (`ip_route_input_slow`,
-//! `__fib_validate_source`) and of one of our own (`ip_route_output_key_hash`).
+//! Routing decisions for received packets (`ip_route_input_slow`, `__fib_validate_source`) and for
+//! locally generated ones (`ip_route_output_key_hash`).
 //!
-//! Drop reasons are those of newer kernels where 6.1 says `NOT_SPECIFIED`; a blackhole, a prohibit
-//! route and a missing one count as `IP_INNOROUTES`.
+//! Where 6.1 says `NOT_SPECIFIED`, the drop reasons are those of newer kernels. A blackhole route,
+//! a prohibit route and a missing route all count as `IP_INNOROUTES`.
 //!
-//! Not implemented: source routes, redirects (neither sent nor obeyed), multicast forwarding,
+//! Not implemented: source routes, redirects (neither sent nor honoured), multicast forwarding,
 //! route caches and exceptions, `fib_multipath_use_neigh`.
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,17 +24,18 @@ use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags};
 use crate::namespace::Namespace;
 use crate::sysctl::{Ipv4 as Conf, Ipv4Conf};
 
-/// Index of the loopback device, the input of our own packets (`LOOPBACK_IFINDEX`).
+/// The index of the loopback device, which is the incoming device of locally generated packets
+/// (`LOOPBACK_IFINDEX`).
 const LOOPBACK: u32 = 1;
 
-/// Where a packet leaves by.
+/// The way a packet leaves the host.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop<'g> {
-    /// The device.
+    /// The outgoing device.
     pub device: &'g Arc<Device>,
-    /// The router, or the destination itself.
+    /// The gateway, or the destination itself.
     pub next_hop: IpAddr,
-    /// Octets of the largest packet.
+    /// The MTU in bytes.
     pub mtu: u32,
     /// The destination is the broadcast address of a subnet.
     pub broadcast: bool,
@@ -43,7 +44,7 @@ pub struct Hop<'g> {
 type Route<'g> = Found<'g, u32, Arc<Device>>;
 
 impl<'g> Hop<'g> {
-    /// The way a route leads to `dst`; `None` when its device is gone.
+    /// Creates the hop of a route to `dst`. Returns `None` if the route's device is gone.
     #[inline]
     pub fn new(found: &Route<'g>, dst: Ipv4Addr) -> Option<Self> {
         let device = found.hop.device.as_ref()?;
@@ -60,31 +61,31 @@ impl<'g> Hop<'g> {
     }
 }
 
-/// Whom a packet for this host is addressed to.
+/// The kind of address of a packet for the local host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To {
     /// One of our addresses.
     Us,
-    /// All of a subnet.
+    /// A broadcast address.
     All,
-    /// A group.
+    /// A multicast group.
     Group,
 }
 
-/// What becomes of a packet that came in.
+/// The routing decision for a received packet.
 #[derive(Debug, Clone, Copy)]
 pub enum Verdict<'g> {
-    /// It ends.
+    /// Drop it.
     Drop(DropReason),
-    /// There is no way: the errno says why (`ip_error`).
+    /// Reject it, because there is no route; the errno is the reason (`ip_error`).
     Refuse(i32),
-    /// It is for us.
+    /// Deliver it locally.
     Local(To),
-    /// It goes on.
+    /// Forward it.
     Forward(Hop<'g>),
 }
 
-/// The transport ports at the start of `payload`, for what has any.
+/// Returns the transport ports at the start of `payload`, or zeros if the protocol has none.
 fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
     match (protocol, payload) {
         (IPPROTO_TCP | IPPROTO_UDP, [a, b, c, d, ..]) => {
@@ -94,18 +95,18 @@ fn ports(protocol: u8, payload: &[u8]) -> (u16, u16) {
     }
 }
 
-/// What routing reads of a packet.
+/// The fields of a packet that routing depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Key {
     src: Ipv4Addr,
     dst: Ipv4Addr,
     tos: u8,
     mark: u32,
-    /// Protocol and ports, where rules or hashes need them.
+    /// The protocol and ports, if rules or hashes need them.
     proto: u8,
     sport: u16,
     dport: u16,
-    /// Key of the tunnel it came out of, where rules need it.
+    /// The key of the tunnel the packet was received from, if rules need it.
     tunnel: u64,
 }
 
@@ -126,7 +127,7 @@ impl Key {
     }
 }
 
-/// Routes packets that came in by one device; remembers the last answer.
+/// Routes packets received on one device. It caches the last decision.
 pub struct Input<'g> {
     ns: &'g Namespace,
     device: &'g Arc<Device>,
@@ -136,15 +137,15 @@ pub struct Input<'g> {
     rp_filter: i32,
     accept_local: bool,
     route_localnet: bool,
-    /// The rules were changed.
+    /// The rules have been changed from the default.
     custom_rules: bool,
-    /// Rules or hashes read ports.
+    /// Rules or hashes depend on ports.
     needs_ports: bool,
     last: Option<(Key, Verdict<'g>)>,
 }
 
 impl<'g> Input<'g> {
-    /// For packets that came in by `device`.
+    /// Creates a router for packets received on `device`.
     pub fn new(ns: &'g Namespace, device: &'g Arc<Device>, guard: &'g Guard) -> Self {
         let flags = device.flags();
         let custom_rules = ns.fib.v4.rules().are_changed(guard);
@@ -163,13 +164,13 @@ impl<'g> Input<'g> {
         }
     }
 
-    /// Whether the device forwards.
+    /// Returns whether the device forwards packets.
     pub fn forwards(&self) -> bool {
         self.forwards
     }
 
-    /// Routes a packet whose header was checked; `data` begins with it. `tunnel` answers the key
-    /// of the tunnel it came out of.
+    /// Routes a packet with a validated header; `data` begins with it. `tunnel` returns the key of
+    /// the tunnel the packet was received from.
     #[inline]
     pub fn route(
         &mut self,
@@ -205,7 +206,7 @@ impl<'g> Input<'g> {
             return *verdict;
         }
         let verdict = self.find(&key, header, data);
-        // An error quotes another packet, whose addresses may choose the hop.
+        // Don't cache ICMP: an error may be routed by the addresses of the packet it quotes.
         if header.protocol() != IPPROTO_ICMP {
             self.last = Some((key, verdict));
         }
@@ -276,7 +277,7 @@ impl<'g> Input<'g> {
         }
     }
 
-    /// A broadcast for us.
+    /// Decides on a broadcast to us.
     fn broadcast(&self, key: &Key) -> Verdict<'g> {
         if key.src.octets()[0] != 0
             && let Err(reason) = self.check_source(key, Ipv4Addr::UNSPECIFIED, 0)
@@ -286,7 +287,8 @@ impl<'g> Input<'g> {
         Verdict::Local(To::All)
     }
 
-    /// A packet to a group (`ip_route_input_mc`): every device is in 224.0.0.1, and in no other.
+    /// Decides on a multicast packet (`ip_route_input_mc`). Every device is a member of 224.0.0.1
+    /// and of no other group.
     fn group(&self, key: &Key, protocol: u8) -> Verdict<'g> {
         const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
         if key.dst != ALL_HOSTS {
@@ -308,11 +310,11 @@ impl<'g> Input<'g> {
         Verdict::Local(To::Group)
     }
 
-    /// Whether the source may be what it says (`fib_validate_source`). `oif` is where the packet
-    /// would leave, 0 here.
+    /// Checks whether the source address is plausible (`fib_validate_source`). `oif` is the index
+    /// of the outgoing device, or 0 for local delivery.
     #[inline]
     fn check_source(&self, key: &Key, dst: Ipv4Addr, oif: u32) -> Result<(), DropReason> {
-        // What is on the loopback device was sent by ourselves.
+        // Packets on the loopback device are our own.
         if self.loopback {
             return Ok(());
         }
@@ -329,7 +331,7 @@ impl<'g> Input<'g> {
         self.check_source_fully(key, dst, oif)
     }
 
-    /// `__fib_validate_source`
+    /// Performs the full check (`__fib_validate_source`).
     fn check_source_fully(&self, key: &Key, dst: Ipv4Addr, oif: u32) -> Result<(), DropReason> {
         let strict = || {
             if self.rp_filter == 0 {
@@ -370,12 +372,12 @@ impl<'g> Input<'g> {
         if self.rp_filter == 1 {
             return Err(DropReason::IP_RPFILTER);
         }
-        // Loose: any route will do, and there is one.
+        // Loose mode accepts any route, and there is one.
         Ok(())
     }
 }
 
-/// Whether an address is one of the namespace's own (`inet_lookup_ifaddr_rcu`).
+/// Returns whether an address is one of the namespace's own (`inet_lookup_ifaddr_rcu`).
 #[inline]
 pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
     let Some(local) = ns.fib.v4.table(rta::table::LOCAL, guard) else {
@@ -389,13 +391,14 @@ pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
     found.is_ok_and(|found| found.info.spec.kind == rta::rtn::LOCAL)
 }
 
-/// `RTN_*` of an address as the whole of the tables see it (`inet_addr_type_dev_table`).
+/// Returns the `RTN_*` type of an address according to the local table
+/// (`inet_addr_type_dev_table`).
 pub fn address_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
     ns.fib.v4.address_type(address, rta::table::LOCAL, guard)
 }
 
-/// The hash that chooses among hops; an ICMP error goes the way of what it quotes
-/// (`fib_multipath_hash`).
+/// Computes the hash that selects a multipath hop. An ICMP error takes the path of the packet it
+/// quotes (`fib_multipath_hash`).
 fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u8]) -> u32 {
     let policy = ns.ipv4.get(Conf::FibMultipathHashPolicy);
     let mut flow = *flow;
@@ -409,40 +412,40 @@ fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u
         }
     }
     if policy == 0 {
-        // As in Linux both directions of a flow fall to the same hop.
+        // As in Linux, both directions of a flow use the same hop.
         (flow.src, flow.dst) = (flow.src.min(flow.dst), flow.src.max(flow.dst));
     }
     let fields = ns.ipv4.get(Conf::FibMultipathHashFields);
     HashPolicy::new(policy, fields).hash(&flow)
 }
 
-/// What an own packet is to be routed by.
+/// The routing key of a locally generated packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Destination.
+    /// The destination address.
     pub dst: Ipv4Addr,
-    /// Source, if it is chosen.
+    /// The source address, if already selected.
     pub src: Option<Ipv4Addr>,
-    /// Type of service.
+    /// The type of service.
     pub tos: u8,
     /// Firewall mark.
     pub mark: u32,
-    /// Transport protocol.
+    /// The transport protocol.
     pub proto: u8,
 }
 
-/// The way of an own packet.
+/// The route of a locally generated packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Output<'g> {
-    /// Where it leaves.
+    /// The outgoing hop.
     pub hop: Hop<'g>,
-    /// Its source.
+    /// The source address.
     pub src: Ipv4Addr,
-    /// `RTAX_HOPLIMIT`, 0 for the default.
+    /// `RTAX_HOPLIMIT`, or 0 for the default.
     pub hop_limit: u32,
 }
 
-/// Routes one of our own packets.
+/// Routes a locally generated packet.
 ///
 /// # Errors
 /// A positive errno.
@@ -450,7 +453,7 @@ pub fn output<'g>(ns: &'g Namespace, wanted: &Wanted, guard: &'g Guard) -> Resul
     output_by(ns, wanted, 0, guard)
 }
 
-/// As [`output`], by the device with index `oif` (0: any).
+/// Like [`output`], through the device with index `oif` (0: any).
 ///
 /// # Errors
 /// A positive errno.
@@ -520,7 +523,7 @@ pub fn output_by<'g>(
     })
 }
 
-/// The source a route prefers (`fib_result_prefsrc`).
+/// Returns the preferred source of a route (`fib_result_prefsrc`).
 fn preferred_source(ns: &Namespace, found: &Route<'_>, guard: &Guard) -> Option<Ipv4Addr> {
     if let Some(IpAddr::V4(address)) = found.info.spec.prefsrc {
         return Some(address);
@@ -533,8 +536,8 @@ fn preferred_source(ns: &Namespace, found: &Route<'_>, guard: &Guard) -> Option<
     select::select_address(ns, device, gateway, found.info.spec.scope, guard)
 }
 
-/// The address of ours that the sender of a packet knows: its destination if that is ours alone,
-/// else what we would answer from (`fib_compute_spec_dst`).
+/// Returns our address as the packet's sender knows it: the destination if that is one of our
+/// addresses, else the source we would reply from (`fib_compute_spec_dst`).
 pub fn specific_destination(
     ns: &Namespace,
     device: &Device,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of our addresses to use: `inet_select_addr`, `inet_confirm_addr`, `inet_addr_onlink`.
+//! Source address selection: `inet_select_addr`, `inet_confirm_addr`, `inet_addr_onlink`.
 
 use std::net::Ipv4Addr;
 
@@ -10,8 +10,8 @@ use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4Conf;
 
-/// The widest scope that counts for addresses of hosts: where 127.0.0.0/8 is routed
-/// (`route_localnet`), that of the link.
+/// Returns the cap on the scope of host addresses: link scope where 127.0.0.0/8 is routed
+/// (`route_localnet`), else host scope.
 fn local_scope(ns: &Namespace, device: &Device) -> u8 {
     if super::on_either(ns, device, Ipv4Conf::RouteLocalnet) {
         rta::scope::LINK
@@ -20,9 +20,9 @@ fn local_scope(ns: &Namespace, device: &Device) -> u8 {
     }
 }
 
-/// A source address for packets to `dst` (unspecified: any) by a device, of at most `scope`
-/// (`RT_SCOPE_*`): one of the same prefix, else the first, else one of another device
-/// (`inet_select_addr`).
+/// Selects a source address on a device for packets to `dst` (unspecified: any), with a scope of at
+/// most `scope` (`RT_SCOPE_*`). Prefers an address with the same prefix, then the first address,
+/// then one of another device (`inet_select_addr`).
 pub fn select_address(
     ns: &Namespace,
     device: &Device,
@@ -56,8 +56,8 @@ pub fn select_address(
     })
 }
 
-/// One of a device's addresses that is `local` (unspecified: any) and shares a prefix with `dst`
-/// (unspecified: any) (`confirm_addr_indev`).
+/// Returns one of a device's addresses that equals `local` (unspecified: any) and shares a prefix
+/// with `dst` (unspecified: any) (`confirm_addr_indev`).
 fn confirm_on(
     ns: &Namespace,
     device: &Device,
@@ -95,7 +95,7 @@ fn confirm_on(
     found.filter(|_| same)
 }
 
-/// The same on one device or, without one, on any (`inet_confirm_addr`).
+/// Does the same on one device, or on any device if `device` is `None` (`inet_confirm_addr`).
 pub fn confirm_address(
     ns: &Namespace,
     device: Option<&Device>,
@@ -113,7 +113,7 @@ pub fn confirm_address(
     }
 }
 
-/// Whether `a`, and `b` if given, are in the prefix of one of the device's addresses
+/// Returns whether `a`, and `b` if given, are in the prefix of one of the device's addresses
 /// (`inet_addr_onlink`).
 pub fn is_on_link(device: &Device, a: Ipv4Addr, b: Option<Ipv4Addr>, guard: &Guard) -> bool {
     let addresses = device.ipv4.addresses.list(guard);

@@ -20,7 +20,7 @@ use crate::drops::Place;
 use crate::stack::Stack;
 use crate::sysctl::{Conf, Neigh};
 
-/// Entry states (`NUD_*`) and their groups.
+/// Entry states (`NUD_*`) and groups of them.
 #[allow(missing_docs)] // the names are Linux's
 pub mod nud {
     use weir_netlink::nda::nud as wire;
@@ -34,21 +34,23 @@ pub mod nud {
     pub const FAILED: u8 = wire::FAILED as u8;
     pub const NOARP: u8 = wire::NOARP as u8;
     pub const PERMANENT: u8 = wire::PERMANENT as u8;
-    /// States with a timer.
+    /// The states with a running timer.
     pub const IN_TIMER: u8 = INCOMPLETE | REACHABLE | DELAY | PROBE;
-    /// States with an address.
+    /// The states with a known address.
     pub const VALID: u8 = PERMANENT | NOARP | REACHABLE | PROBE | STALE | DELAY;
-    /// States in which the address is used without question.
+    /// The states in which the address is used without verification.
     pub const CONNECTED: u8 = PERMANENT | NOARP | REACHABLE;
 }
 
-/// What the state machine keeps. Guarded by the entry's lock, which is held over no call out.
+/// The data of the state machine. It is guarded by the entry's lock, which is never held across
+/// calls to other modules.
 struct Inner {
     timer: Option<TimerId>,
     waiting: VecDeque<Packet>,
     waiting_octets: usize,
     probes: u32,
-    /// Of a new entry before the clock's start, maybe.
+    /// The time of the last confirmation. It may be negative for a new entry, that is, before the
+    /// clock's start.
     confirmed: i64,
     updated: u64,
     reachable_time: u64,
@@ -56,9 +58,9 @@ struct Inner {
     dead: bool,
 }
 
-/// A neighbour; see the module's head.
+/// A neighbour entry; see the module documentation.
 pub struct Neighbour {
-    /// Device and address.
+    /// The device and the address.
     pub key: Key,
     state: AtomicU8,
     flags: AtomicU8,
@@ -67,43 +69,45 @@ pub struct Neighbour {
     inner: Mutex<Inner>,
 }
 
-/// What an update asks for (`neigh_update`).
+/// A requested change of an entry (`neigh_update`).
 #[derive(Debug, Clone, Copy)]
 pub struct Update {
     /// The new link-layer address, if it is known.
     pub mac: Option<Mac>,
     /// The new state.
     pub state: u8,
-    /// Whether a present address may be replaced (`NEIGH_UPDATE_F_OVERRIDE`).
+    /// Whether to replace an existing address (`NEIGH_UPDATE_F_OVERRIDE`).
     pub replace: bool,
-    /// Whether a differing address makes a connected entry only suspect (`F_WEAK_OVERRIDE`).
+    /// Whether a different address only makes a connected entry stale (`F_WEAK_OVERRIDE`).
     pub weak: bool,
-    /// Whether the user asks (`NEIGH_UPDATE_F_ADMIN`).
+    /// Whether the request comes from a user (`NEIGH_UPDATE_F_ADMIN`).
     pub admin: bool,
-    /// Sets or clears the router flag.
+    /// Sets or clears the router flag, if given.
     pub router: Option<bool>,
-    /// Sets or clears the mark of an entry that a control plane made and keeps (`NTF_EXT_LEARNED`).
+    /// Sets or clears the mark of an entry that a control plane created and maintains
+    /// (`NTF_EXT_LEARNED`), if given.
     pub learned_elsewhere: Option<bool>,
 }
 
-/// What follows when an entry's time is up.
+/// The actions to take after an entry's timer fired.
 #[derive(Default)]
 struct Expired {
     changed: bool,
     probe: bool,
-    /// The packet that came last of those that wait.
+    /// A copy of the newest waiting packet.
     last: Option<Packet>,
     lost: VecDeque<Packet>,
 }
 
-/// Why an update was refused.
+/// The reason why an update was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The entry is permanent, or has no link-layer address, and the user does not ask.
+    /// The entry is permanent or needs no link-layer address, and the request does not come from a
+    /// user.
     NotAdmin,
-    /// The entry was removed.
+    /// The entry has been removed.
     Dead,
-    /// The new state needs an address and there is none.
+    /// The new state needs an address, but none is known.
     NoAddress,
 }
 
@@ -116,7 +120,7 @@ fn pack(mac: Mac) -> u64 {
     u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
 }
 
-/// The neighbour settings of a device for a family.
+/// Returns the device's neighbour settings for the address family.
 pub(super) fn conf(device: &Device, address: IpAddr) -> &Conf<Neigh> {
     if address.is_ipv4() {
         &device.ipv4.neigh
@@ -130,8 +134,9 @@ fn ms(conf: &Conf<Neigh>, slot: Neigh) -> u64 {
 }
 
 impl Neighbour {
-    /// A new entry: with the address of a group, or of a device without resolution, at once
-    /// (`arp_constructor`, `ndisc_constructor`). `broadcast`: the namespace has it as a broadcast address.
+    /// Creates an entry. A group address, and any address on a device without address resolution,
+    /// is resolved immediately (`arp_constructor`, `ndisc_constructor`). `broadcast` says that the
+    /// namespace has the address as a broadcast address.
     pub(super) fn new(key: Key, device: &Device, broadcast: bool, now: u64) -> Self {
         use weir_netlink::ifla::iff;
         let flags = device.flags();
@@ -173,29 +178,29 @@ impl Neighbour {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `NUD_*`
+    /// Returns the state (`NUD_*`).
     #[inline]
     pub fn state(&self) -> u8 {
         self.state.load(Relaxed)
     }
 
-    /// `NTF_*`
+    /// Returns the flags (`NTF_*`).
     pub fn flags(&self) -> u8 {
         self.flags.load(Relaxed)
     }
 
-    /// The link-layer address, if one is known.
+    /// Returns the link-layer address if it is known.
     #[inline]
     pub fn mac(&self) -> Option<Mac> {
         (self.state() & nud::VALID != 0).then(|| unpack(self.mac.load(Relaxed)))
     }
 
-    /// When it was last used, ns of the stack's clock.
+    /// Returns the time of the last use, in ns of the stack's clock.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// Notes that a packet uses it.
+    /// Records that a packet uses the entry.
     #[inline]
     pub fn touch(&self, now: u64) {
         if self.used.load(Relaxed) != now {
@@ -203,18 +208,18 @@ impl Neighbour {
         }
     }
 
-    /// (confirmed, updated, probes, protocol), times in ns of the stack's clock.
+    /// Returns (confirmed, updated, probes, protocol), with times in ns of the stack's clock.
     pub fn facts(&self) -> (i64, u64, u32, u8) {
         let inner = self.inner();
         (inner.confirmed, inner.updated, inner.probes, inner.protocol)
     }
 
-    /// Sets who made the entry (`NDA_PROTOCOL`).
+    /// Sets the origin of the entry (`NDA_PROTOCOL`).
     pub fn set_protocol(&self, protocol: u8) {
         self.inner().protocol = protocol;
     }
 
-    /// Sets or clears a flag (`NTF_*`); answers whether that changed it.
+    /// Sets or clears a flag (`NTF_*`). Returns whether it changed.
     fn set_flag(&self, flag: u8, yes: bool) -> bool {
         let before = if yes {
             self.flags.fetch_or(flag, Relaxed)
@@ -224,7 +229,7 @@ impl Neighbour {
         (before & flag != 0) != yes
     }
 
-    /// Notes that the neighbour answered (`neigh_confirm`).
+    /// Records that the neighbour is reachable (`neigh_confirm`).
     pub fn confirm(&self, now: u64) {
         self.inner().confirmed = now as i64;
     }
@@ -255,8 +260,8 @@ impl Neighbour {
         }
     }
 
-    /// Lets a packet wait for the address (`__neigh_event_send`); answers it again when it may go
-    /// now.
+    /// Queues a packet until the address is resolved (`__neigh_event_send`). Returns the packet if
+    /// it can be sent now.
     pub fn wait(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -306,7 +311,7 @@ impl Neighbour {
         }
         inner.waiting_octets += packet.capacity();
         inner.waiting.push_back(packet);
-        // The timer now holds a packet: arm it anew.
+        // The timer now holds a packet, so arm it again.
         let time = match inner.timer {
             Some(timer) if !probe => timer.time(),
             _ => cx.now + retransmit(conf),
@@ -330,8 +335,8 @@ impl Neighbour {
         None
     }
 
-    /// Asks once: the neighbour itself, then the listeners, then all (`neigh_probe`, `arp_solicit`,
-    /// `ndisc_solicit`).
+    /// Sends one probe: first to the neighbour itself, then to user space listeners, then by
+    /// multicast or broadcast (`neigh_probe`, `arp_solicit`, `ndisc_solicit`).
     fn probe(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>, waiting: Option<&Packet>) {
         let conf = conf(device, self.key.address);
         let probes = self.inner().probes;
@@ -348,7 +353,7 @@ impl Neighbour {
         self.inner().probes += 1;
     }
 
-    /// `neigh_timer_handler`
+    /// Handles the entry's timer (`neigh_timer_handler`).
     fn timer(self: &Arc<Self>, cx: &mut Cx<'_>) {
         let Some(device) = cx.device(self.key.device).cloned() else {
             return;
@@ -361,7 +366,7 @@ impl Neighbour {
         }
     }
 
-    /// The entry's time is up: what it is from here on.
+    /// Moves the entry to its next state after its timer expired. Returns the actions left to do.
     fn expire(self: &Arc<Self>, stack: &Stack, device: &Device, now: u64) -> Expired {
         let conf = conf(device, self.key.address);
         let mut inner = self.inner();
@@ -377,7 +382,7 @@ impl Neighbour {
             if now < after(&inner, inner.reachable_time) {
                 next = after(&inner, inner.reachable_time);
             } else if now <= self.used() + delay {
-                // Nobody is told.
+                // This change is not announced.
                 self.set_state(nud::DELAY);
                 inner.updated = now;
                 next = now + delay;
@@ -420,7 +425,7 @@ impl Neighbour {
         }
     }
 
-    /// Does what is to be done after [`Self::expire`], with no lock held.
+    /// Carries out the actions that [`Self::expire`] returned, with no lock held.
     fn follow(self: &Arc<Self>, cx: &mut Cx<'_>, device: &Arc<Device>, expired: Expired) {
         for packet in expired.lost {
             self.report(cx, device, packet);
@@ -430,7 +435,7 @@ impl Neighbour {
         }
     }
 
-    /// A packet whose neighbour does not answer: an ICMP error, and it is gone.
+    /// Drops a packet whose neighbour does not answer and sends an ICMP error.
     fn report(&self, cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
         match self.key.address {
             IpAddr::V4(_) => crate::ipv4::neighbour_failed(cx, device, &packet),
@@ -439,7 +444,7 @@ impl Neighbour {
         cx.drop(device, Place::Neighbour, DropReason::NEIGH_FAILED, packet);
     }
 
-    /// Changes the entry (`__neigh_update`). Packets that waited are sent on a stack CPU.
+    /// Updates the entry (`__neigh_update`). Packets that were waiting are sent on a stack CPU.
     pub fn update(
         self: &Arc<Self>,
         stack: &Stack,
@@ -486,7 +491,7 @@ impl Neighbour {
             return Ok(());
         }
         let mac = match (update.mac, old_mac) {
-            // The same address proves nothing against what is there.
+            // The same address again: keep the existing one.
             (Some(mac), Some(old)) if mac == old => old,
             (Some(mac), _) => mac,
             (None, Some(old)) => old,
@@ -521,7 +526,7 @@ impl Neighbour {
             && old & nud::VALID != 0
             && !update.admin
         {
-            // An unconfirmed hint does not make a known entry worse.
+            // An unconfirmed hint does not downgrade a valid entry.
             new = old;
         }
         let mac_changed = take_mac && old_mac != Some(mac);
@@ -564,7 +569,8 @@ impl Neighbour {
             self.notify(stack, guard);
         }
         if state_changed && new & (nud::DELAY | nud::PROBE) != 0 {
-            // Not waited for: a delay asked for has passed, a probe is sent.
+            // The state takes effect at once: for a requested DELAY the delay counts as over, for
+            // PROBE a probe is sent.
             let expired = self.expire(stack, device, now);
             if expired.changed {
                 self.notify(stack, guard);
@@ -575,8 +581,9 @@ impl Neighbour {
         Ok(())
     }
 
-    /// Uses the entry on request, without a packet: it is no longer permanent, and resolved if need be
-    /// (`NEIGH_UPDATE_F_USE`, `neigh_event_send`). Solicitations are sent on a stack CPU.
+    /// Marks the entry as used on request, without a packet: clears the permanent state and starts
+    /// resolution if necessary (`NEIGH_UPDATE_F_USE`, `neigh_event_send`). Solicitations are sent
+    /// on a stack CPU.
     pub fn make_used(
         self: &Arc<Self>,
         stack: &Stack,
@@ -621,7 +628,7 @@ impl Neighbour {
         Ok(())
     }
 
-    /// The entry leaves the table.
+    /// Marks the entry as removed and drops its waiting packets.
     pub(super) fn kill(self: &Arc<Self>, stack: &Stack, guard: &Guard) {
         let lost = {
             let mut inner = self.inner();
@@ -646,17 +653,17 @@ impl Neighbour {
     }
 }
 
-/// When an entry that nobody confirmed is taken to have been (`___neigh_create`).
+/// Returns the initial confirmation time of an entry that was never confirmed (`___neigh_create`).
 fn long_ago(conf: &Conf<Neigh>, now: u64) -> i64 {
     (now as i64).saturating_sub_unsigned(2 * ms(conf, Neigh::BaseReachableTime))
 }
 
-/// A time after the entry was confirmed.
+/// Returns the time that is `time` ns after the entry's last confirmation.
 fn after(inner: &Inner, time: u64) -> u64 {
     inner.confirmed.saturating_add_unsigned(time).max(0) as u64
 }
 
-/// `neigh_max_probes`
+/// Returns the maximum number of probes (`neigh_max_probes`).
 fn most_probes(conf: &Conf<Neigh>, state: u8) -> u32 {
     let multicast = match state & nud::PROBE != 0 {
         true => Neigh::McastResolicit,
@@ -668,23 +675,23 @@ fn most_probes(conf: &Conf<Neigh>, state: u8) -> u32 {
         .fold(0, u32::saturating_add)
 }
 
-/// How often a kind of probe is sent at most.
+/// Returns the maximum number of probes of one kind.
 fn most(conf: &Conf<Neigh>, slot: Neigh) -> u32 {
     conf.get(slot).max(0) as u32
 }
 
-/// Whether anybody is asked for an address that is not known.
+/// Returns whether unknown addresses are resolved at all.
 fn may_ask(conf: &Conf<Neigh>) -> bool {
     most(conf, Neigh::McastSolicit) != 0 || most(conf, Neigh::AppSolicit) != 0
 }
 
-/// Time between two probes, at least 10 ms.
+/// Returns the time between two probes in ns, at least 10 ms.
 fn retransmit(conf: &Conf<Neigh>) -> u64 {
     ms(conf, Neigh::RetransTime).max(10 * MILLISECOND)
 }
 
-/// Between half and one and a half times the base (`neigh_rand_reach_time`), fixed by the entry's
-/// name.
+/// Returns a reachable time between half and one and a half times the base
+/// (`neigh_rand_reach_time`). It is derived from the entry's key.
 fn reachable_time(conf: &Conf<Neigh>, key: &Key) -> u64 {
     let base = ms(conf, Neigh::BaseReachableTime);
     if base == 0 {

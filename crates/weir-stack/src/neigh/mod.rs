@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Neighbours of both families: the table, the state machine, and the last step of layer 3
-//! ([`output`]): next hop to link-layer header.
+//! Neighbours of both families: the table, the state machine, and the last step of layer 3, from
+//! next hop to link-layer header ([`output()`]).
 //!
-//! Mirrors `net/core/neighbour.c` with `arp_tbl` and `nd_tbl`: states and timers as there
-//! (`NUD_*`), times from the device's `neigh` sysctls. What waits for an address is bounded by
-//! `unres_qlen_bytes`, the oldest goes first. The random part of the reachable time comes from the
-//! namespace's seed, so it is the same in every run.
+//! Mirrors `net/core/neighbour.c` with `arp_tbl` and `nd_tbl`, including its states and timers
+//! (`NUD_*`). Times come from the device's `neigh` sysctls. The packets that wait for an address
+//! are limited by `unres_qlen_bytes`; the oldest is dropped first. The random part of the reachable
+//! time is derived from the entry's key, so it is the same in every run.
 //!
-//! Not done: proxy entries (`NTF_PROXY` is refused), the periodic garbage collection below 1024 entries
-//! (Linux does nothing below 128; above 1024 unused entries make room here as there).
+//! Not implemented: proxy entries (`NTF_PROXY` is rejected) and the periodic garbage collection
+//! below 1024 entries. (Linux does nothing below 128. At 1024 entries, unused ones are evicted as
+//! in Linux.)
 
 mod entry;
 mod output;
@@ -29,10 +30,10 @@ pub use output::output;
 use crate::device::{Device, DeviceKey};
 use crate::stack::Stack;
 
-/// Entries a namespace may hold (`gc_thresh3`).
+/// The maximum number of entries in a namespace (`gc_thresh3`).
 const MOST: usize = 1024;
 
-/// Names an entry.
+/// The key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The device.
@@ -41,7 +42,7 @@ pub struct Key {
     pub address: IpAddr,
 }
 
-/// The entries of a namespace, both families; see the module's head.
+/// The neighbour entries of a namespace, of both families; see the module documentation.
 pub struct Neighbours {
     table: RcuHash<Key, Arc<Neighbour>>,
     count: AtomicUsize,
@@ -49,7 +50,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(domain: &Domain) -> Self {
         Self {
             table: RcuHash::new(domain),
@@ -58,12 +59,12 @@ impl Neighbours {
         }
     }
 
-    /// Counts changes, for `NLM_F_DUMP_INTR`.
+    /// Returns the change counter for `NLM_F_DUMP_INTR`.
     pub fn generation(&self) -> u32 {
         self.generation.load(Relaxed)
     }
 
-    /// The entry of an address.
+    /// Returns the entry of an address.
     #[inline]
     pub fn get<'g>(
         &'g self,
@@ -74,8 +75,9 @@ impl Neighbours {
         self.table.get(&Key { device, address }, guard)
     }
 
-    /// The entry of an address, made if there is none; `None` when the table is full of entries in use.
-    /// A device with one other end, or none, has one for all IPv4 addresses (`arp_constructor`).
+    /// Returns the entry of an address, creating it if necessary. Returns `None` if the table is
+    /// full of entries in use. A loopback or point-to-point device has a single entry for all IPv4
+    /// addresses (`arp_constructor`).
     pub fn get_or_make(
         &self,
         stack: &Stack,
@@ -110,8 +112,8 @@ impl Neighbours {
             self.generation.fetch_add(1, Relaxed);
             Arc::new(Neighbour::new(key, device, broadcast, stack.clock.now()))
         });
-        // Who takes the device, or the protocol, away says so before it looks for entries without a lock: it
-        // finds this one, or is seen here.
+        // Code that removes the device or the protocol sets its flag before it looks for entries
+        // without a lock: either it finds this entry, or the checks below see the flag.
         fence(SeqCst);
         let here = || std::ptr::eq(&device.namespace(guard).neighbours, self);
         if device.is_leaving() || !here() || !device.has_ip(address.is_ipv6()) {
@@ -121,7 +123,7 @@ impl Neighbours {
         Some(entry.clone())
     }
 
-    /// Removes an entry; packets that wait for it are dropped.
+    /// Removes an entry. Packets that wait for it are dropped.
     pub fn remove(&self, stack: &Stack, guard: &Guard, entry: &Arc<Neighbour>) -> bool {
         if self
             .table
@@ -136,7 +138,7 @@ impl Neighbours {
         true
     }
 
-    /// All entries, in the order of device and address.
+    /// Returns all entries, ordered by device and address.
     pub fn all(&self, guard: &Guard) -> Vec<Arc<Neighbour>> {
         let mut all: Vec<_> = self
             .table
@@ -147,8 +149,8 @@ impl Neighbours {
         all
     }
 
-    /// Takes away what a device has here of one family: all (`neigh_ifdown`), or all but permanent
-    /// entries (`neigh_carrier_down`).
+    /// Removes a device's entries of one family: all of them (`neigh_ifdown`), or all but the
+    /// permanent ones (`neigh_carrier_down`).
     pub fn device_went(
         &self,
         stack: &Stack,
@@ -171,7 +173,7 @@ impl Neighbours {
         }
     }
 
-    /// `neigh_forced_gc`: the entry unused for longest that may go.
+    /// Evicts the least recently used entry that may be removed (`neigh_forced_gc`).
     fn make_room(&self, stack: &Stack, guard: &Guard) -> bool {
         let spare = |entry: &Arc<Neighbour>| {
             entry.state() & (nud::PERMANENT | nud::NOARP | nud::CONNECTED) == 0

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The last step of layer 3: next hop to link-layer header (`neigh_output`, `neigh_resolve_output`).
+//! The last step of layer 3, from next hop to link-layer header (`neigh_output`,
+//! `neigh_resolve_output`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::device::{Device, Mac};
 use crate::drops::Place;
 use crate::stages::Stage;
 
-/// The link-layer address of a multicast or broadcast address.
+/// Returns the link-layer address of a multicast or broadcast address.
 pub(super) fn group_address(address: IpAddr, device: &Device) -> Option<Mac> {
     match address {
         IpAddr::V4(v4) if v4.is_multicast() => Some(multicast_v4(v4.octets())),
@@ -24,8 +25,8 @@ pub(super) fn group_address(address: IpAddr, device: &Device) -> Option<Mac> {
     }
 }
 
-/// Sends packets that begin with their network header to one next hop on a device. `broadcast`:
-/// the route says that the next hop is the subnet's broadcast address.
+/// Sends packets that begin with their network header to one next hop on a device. `broadcast`
+/// means that, according to the route, the next hop is the subnet's broadcast address.
 pub fn output(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -53,7 +54,8 @@ pub fn output(
     }
 }
 
-/// Gives headers to the packets whose neighbour is known; the others wait or are dropped.
+/// Adds headers to the packets if their neighbour is known. Otherwise the packets wait or are
+/// dropped.
 fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: Batch) -> Batch {
     let ns = device.namespace(cx.guard);
     let entry = match ns.neighbours.get(device.key, next_hop, cx.guard) {
@@ -88,14 +90,14 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
             && let Some(mac) = entry.mac()
             && let Some(packet) = with_header(cx, device, mac, source, packet)
         {
-            // There is room: at most one batch comes out of a batch.
+            // There is room: `ready` is no larger than the original batch.
             let _ = ready.push(packet);
         }
     }
     ready
 }
 
-/// Sends a packet that waited for `entry`.
+/// Sends a packet that was waiting for `entry`.
 pub(super) fn send_resolved(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -112,7 +114,7 @@ pub(super) fn send_resolved(
     }
 }
 
-/// Puts the Ethernet header in front (`dev_hard_header`).
+/// Prepends the Ethernet header (`dev_hard_header`).
 #[inline]
 pub fn with_header(
     cx: &Cx<'_>,
