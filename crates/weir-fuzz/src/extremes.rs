@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests with extreme values, and traffic through what they make: a run must come to its end.
+//! Requests with extreme values, and traffic through the objects they create: every run must
+//! terminate.
 //!
-//! The input is a row of choices, one or more bytes each. They pick, step by step, a recorded `tc` command of any
-//! kind (qdisc, class, filter, action, size table, estimator), put extreme numbers in the place of some of its own,
-//! and move it to another parent or device; or set a sysctl to an extreme; or send frames of all sizes through
-//! `d0` and `d1`; or let time pass. The end of the input is the end of the script; then time goes on without
-//! traffic, as in `weir run --until`.
+//! The input is a sequence of choices, one or more bytes each. At each step they do one of four
+//! things:
+//! - pick a recorded `tc` command of any kind (qdisc, class, filter, action, size table,
+//!   estimator), replace some of its numbers with extreme ones, and move it to another parent or
+//!   device;
+//! - set a sysctl to an extreme value;
+//! - send frames of all sizes through `d0` and `d1`;
+//! - let time pass.
 //!
-//! What must hold: the clock reaches each time it is asked to within so many [steps](Bounds), so no timer stands
-//! still or crawls; frames in memory stay below a bound; and all are back in the pool when the stack has gone.
+//! The script ends with the input. Time then goes on without traffic, as in `weir run --until`.
+//!
+//! Invariants: the clock reaches each requested time within a bounded number of [turns](Bounds), so
+//! no timer stalls or crawls; the number of frames in memory stays below a bound; and all frames
+//! are back in the pool after the stack is torn down.
 
 use std::sync::OnceLock;
 
@@ -19,7 +26,7 @@ use weir_stack::{Config, Connection, Cpu, Namespace, Stack, datapath, sysctl};
 
 use crate::router;
 
-/// Recorded commands: what the grammar's sentences begin as.
+/// The recorded commands that scripts start from.
 const RECORDED: [&str; 16] = [
     include_str!("../../weir-tc/tests/vectors/kinds.vec"),
     include_str!("../../weir-tc/tests/vectors/qdisc.vec"),
@@ -39,21 +46,22 @@ const RECORDED: [&str; 16] = [
     include_str!("../../weir-tc/tests/actions/vlan.vec"),
 ];
 
-/// What a script may take.
+/// The limits a script must stay within.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Turns of the loop for a span of time, beside [`per_second`](Self::per_second) and
+    /// Turns of the loop for one span of time, in addition to [`per_second`](Self::per_second) and
     /// [`per_frame`](Self::per_frame).
     pub turns: u64,
-    /// More turns for each second of the stack's clock: for house-keeping at its shortest periods.
+    /// Additional turns for each second of the stack's clock, for housekeeping at its shortest
+    /// periods.
     pub per_second: u64,
-    /// More turns for each frame there was up to now.
+    /// Additional turns for each frame sent so far.
     pub per_frame: u64,
     /// Frames in memory at once.
     pub frames: usize,
 }
 
-/// What every script keeps to.
+/// The limits for every script.
 pub const BOUNDS: Bounds = Bounds {
     turns: 20_000,
     per_second: 5_000,
@@ -61,34 +69,34 @@ pub const BOUNDS: Bounds = Bounds {
     frames: 100_000,
 };
 
-/// Steps of one script.
+/// Maximum number of steps of one script.
 const STEPS: usize = 48;
-/// Frames of one script.
+/// Maximum number of frames of one script.
 const FRAMES: u64 = 2_000;
 const ROOT: u32 = 0xffff_ffff;
 const SECOND: u64 = 1_000_000_000;
-/// Links of the script: the ends of the [pairs](router::PAIRS) that have the queues.
+/// The links a script uses: the ends of the [pairs](router::PAIRS) that have the queues.
 const LINKS: [u32; 2] = [3, 5];
 
-/// What a script came to.
+/// The statistics of one or more scripts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
-    /// How many it is of.
+    /// The number of scripts counted.
     pub scripts: u64,
-    /// Requests that were taken and refused.
+    /// Requests accepted and requests refused.
     pub requests: (u64, u64),
     /// Frames sent.
     pub frames: u64,
     /// Turns of the loop.
     pub turns: u64,
-    /// The most turns of one span of time, in hundredths of what it may take.
+    /// The highest number of turns of one span of time, as a percentage of its limit.
     pub share: u64,
-    /// The most frames in memory at once.
+    /// The highest number of frames in memory at once.
     pub most_frames: usize,
 }
 
 impl Figures {
-    /// Those of two scripts.
+    /// Adds the statistics of another run.
     pub fn add(&mut self, more: &Self) {
         self.scripts += more.scripts;
         self.requests.0 += more.requests.0;
@@ -100,12 +108,12 @@ impl Figures {
     }
 }
 
-/// Runs the script that the choices make.
+/// Runs the script that the choices describe.
 pub fn run(bytes: &[u8]) {
     play(bytes);
 }
 
-/// [`run`], and what came of it.
+/// Does the same as [`run`] and returns the statistics.
 pub fn play(bytes: &[u8]) -> Figures {
     let mut script = Script::new(bytes);
     for _ in 0..STEPS {
@@ -115,13 +123,13 @@ pub fn play(bytes: &[u8]) -> Figures {
         script.step();
     }
     for span in [SECOND, 20 * SECOND] {
-        script.say(|| format!("end: {span} ns"));
+        script.log(|| format!("end: {span} ns"));
         script.pass(span);
     }
     script.end()
 }
 
-/// The choices.
+/// The remaining choices.
 struct Dice<'a>(&'a [u8]);
 
 impl Dice<'_> {
@@ -153,7 +161,7 @@ impl Dice<'_> {
         all[self.below(all.len())]
     }
 
-    /// A number, of so many octets, that programs trip over; never one in between.
+    /// Returns a number of `octets` bytes at or near a boundary where programs often fail.
     fn extreme(&mut self, octets: usize) -> u64 {
         let bits = octets as u32 * 8;
         let max = u64::MAX >> (64 - bits);
@@ -178,15 +186,15 @@ impl Dice<'_> {
     }
 }
 
-/// One message of a recorded command.
+/// A recorded command.
 struct Template {
     command: &'static str,
     messages: Vec<Vec<u8>>,
-    /// It needs nothing made before.
+    /// The command needs no objects created before it.
     whole: bool,
 }
 
-/// All recorded commands that change something.
+/// Returns all recorded commands that change something.
 fn templates() -> &'static [Template] {
     static ALL: OnceLock<Vec<Template>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -218,7 +226,7 @@ fn recorded(text: &'static str, whole: bool) -> Vec<Template> {
     all
 }
 
-/// Attributes of one kind that recorded requests have: size tables, estimators.
+/// Returns the optional attributes found in recorded requests: size tables and estimators.
 fn extras() -> &'static [Vec<u8>] {
     static ALL: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -241,7 +249,7 @@ fn extras() -> &'static [Vec<u8>] {
     })
 }
 
-/// Paths of all sysctls.
+/// Returns the paths of all sysctls.
 fn sysctls(namespace: &Namespace) -> Vec<String> {
     let mut all = Vec::new();
     let mut folders = vec![String::new()];
@@ -264,20 +272,20 @@ fn sysctls(namespace: &Namespace) -> Vec<String> {
 
 struct Script<'a> {
     dice: Dice<'a>,
-    /// Of so many numbers, one becomes extreme.
+    /// One in `rare` numbers becomes extreme.
     rare: usize,
     stack: Stack,
     namespace: std::sync::Arc<Namespace>,
     client: Connection,
     cpu: Cpu,
     figures: Figures,
-    said: Vec<String>,
+    log: Vec<String>,
 }
 
 impl Drop for Script<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() || std::env::var_os("WEIR_SEARCH_SHOW").is_some() {
-            eprintln!("the script:\n{}\n{:?}", self.said.join("\n"), self.figures);
+            eprintln!("the script:\n{}\n{:?}", self.log.join("\n"), self.figures);
         }
     }
 }
@@ -286,7 +294,7 @@ impl<'a> Script<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         let mut dice = Dice(bytes);
         let stack = Stack::new(Config::default());
-        // Some are routers; the others only have links that are up.
+        // One script in eight runs a router; the others only have links that are up.
         if dice.one_in(8) {
             router::set_up(&stack);
         }
@@ -312,18 +320,18 @@ impl<'a> Script<'a> {
                 scripts: 1,
                 ..Figures::default()
             },
-            said: Vec::new(),
+            log: Vec::new(),
         };
         script.cpu.settle();
         script
     }
 
-    fn say(&mut self, what: impl FnOnce() -> String) {
+    fn log(&mut self, what: impl FnOnce() -> String) {
         let now = self.stack.clock.now();
-        self.said.push(format!("{now:>14} {}", what()));
+        self.log.push(format!("{now:>14} {}", what()));
     }
 
-    /// A change, traffic, and time: each now and then.
+    /// Makes a change, sends traffic or lets time pass.
     fn step(&mut self) {
         match self.dice.below(16) {
             0..=11 => self.command(),
@@ -337,14 +345,14 @@ impl<'a> Script<'a> {
         if self.dice.one_in(2) {
             let span = [0, 1, 1_000, 1_000_000, SECOND / 4, 3 * SECOND, 20 * SECOND];
             let span = self.dice.of(&span);
-            self.say(|| format!("time: {span} ns"));
+            self.log(|| format!("time: {span} ns"));
             self.pass(span);
         }
     }
 
-    /// A recorded command, changed.
+    /// Sends a recorded command with some of its numbers changed.
     fn command(&mut self) {
-        // Each kind whole in itself, or anything.
+        // Mostly pick a command that needs no other; one time in three pick any command.
         let kinds = templates()
             .iter()
             .take_while(|template| template.whole)
@@ -353,7 +361,7 @@ impl<'a> Script<'a> {
             false => &templates()[self.dice.below(kinds)],
             true => &templates()[self.dice.below(templates().len())],
         };
-        // A qdisc of its own goes in place of another; one below goes under a class.
+        // Decides whether a root qdisc is placed under a class or replaces the existing root.
         let place = self.dice.below(8);
         let link = LINKS[self.dice.below(2)];
         let mut results = Vec::new();
@@ -379,11 +387,11 @@ impl<'a> Script<'a> {
             }
             results.push((errno, changed));
         }
-        self.say(|| format!("{}  [{place}, {link}]: {results:?}", template.command));
+        self.log(|| format!("{}  [{place}, {link}]: {results:?}", template.command));
         self.pass(0);
     }
 
-    /// Flags, device, parent and handle of a request.
+    /// Rewrites the flags, device, parent and handle of a request.
     fn move_to(&mut self, message: &mut [u8], place: usize, link: u32) {
         if !is_tc(message) || message.len() < HEADER_LEN + 20 {
             return;
@@ -391,7 +399,7 @@ impl<'a> Script<'a> {
         let mut put = |at: usize, value: u32| {
             message[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         };
-        // Not of a shared block, whose place is where the index is.
+        // A request for a shared block, which this field marks, becomes one for the device.
         put(HEADER_LEN + 4, link);
         if !is_root(message) {
             return;
@@ -415,7 +423,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Puts extreme numbers in the place of some.
+    /// Replaces some of the numbers in attributes with extreme ones.
     fn change_attributes(&mut self, bytes: &mut [u8], depth: usize, changed: &mut Vec<(u16, u64)>) {
         let mut at = 0;
         while let Some(head) = bytes.get(at..at + 4) {
@@ -437,7 +445,8 @@ impl<'a> Script<'a> {
     }
 
     fn change_words(&mut self, payload: &mut [u8], ty: u16, changed: &mut Vec<(u16, u64)>) {
-        // Tables cost choices and say little; and the words of an action's name are none.
+        // Skips tables, which use up many choices for little coverage, and text such as an action's
+        // name.
         let text = payload.len() > 2
             && payload.last() == Some(&0)
             && payload[..payload.len() - 1]
@@ -462,7 +471,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// A size table or an estimator for a qdisc.
+    /// Adds a size table or an estimator to a request for a qdisc.
     fn add_extra(&mut self, message: &mut Vec<u8>) {
         if message[4] == 36 && self.dice.one_in(4) && !extras().is_empty() {
             let mut extra = extras()[self.dice.below(extras().len())].clone();
@@ -473,7 +482,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Takes a qdisc away, or a class.
+    /// Deletes a qdisc or a class.
     fn remove(&mut self) {
         let (ty, handle, parent) = self.dice.of(&[
             (rtm::DELQDISC, 0, ROOT),
@@ -485,7 +494,7 @@ impl<'a> Script<'a> {
         ]);
         let link = LINKS[self.dice.below(2)];
         let errno = self.delete(link, ty, handle, parent);
-        self.say(|| format!("del {ty} {handle:x} {parent:x} [{link}]: {errno}"));
+        self.log(|| format!("del {ty} {handle:x} {parent:x} [{link}]: {errno}"));
         self.pass(0);
     }
 
@@ -502,7 +511,7 @@ impl<'a> Script<'a> {
         router::send(&mut self.client, &message)
     }
 
-    /// Sets a sysctl to an extreme.
+    /// Sets a sysctl to an extreme value.
     fn sysctl(&mut self) {
         let all = sysctls(&self.namespace);
         let path = &all[self.dice.below(all.len().max(257)) % all.len()];
@@ -519,11 +528,11 @@ impl<'a> Script<'a> {
         };
         let result = sysctl::tree::write(&self.stack, &self.namespace, path, value.as_bytes());
         let path = path.clone();
-        self.say(|| format!("sysctl {path}={value}: {result:?}"));
+        self.log(|| format!("sysctl {path}={value}: {result:?}"));
         self.pass(0);
     }
 
-    /// Sends frames: out of a device, or as received by it.
+    /// Sends frames out of a device or delivers them to it as received.
     fn frames(&mut self) {
         let count = self.dice.of(&[1, 2, 5, 20, 64, 65, 130, 300]);
         let size = self
@@ -534,7 +543,7 @@ impl<'a> Script<'a> {
             .of(&["d0", "d0", "d1", "d1", "d0", "d1", "pd0", "pd1"]);
         let sends = !self.dice.one_in(4);
         let kind = self.dice.byte();
-        self.say(|| format!("{count} frames of {size}, {name} sends {sends}, kind {kind:#x}"));
+        self.log(|| format!("{count} frames of {size}, {name} sends {sends}, kind {kind:#x}"));
         let Some(device) = self.namespace.device_by_name(name) else {
             return;
         };
@@ -562,7 +571,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Lets time pass, and counts what that takes.
+    /// Lets time pass and checks how many turns that takes.
     fn pass(&mut self, span: u64) {
         let until = self.stack.clock.now().saturating_add(span);
         let most = BOUNDS.turns
@@ -574,7 +583,7 @@ impl<'a> Script<'a> {
             while self.cpu.turn() {
                 turns += 1;
                 if turns % 64 == 0 {
-                    self.look();
+                    self.check_memory();
                 }
                 let now = self.stack.clock.now();
                 assert!(
@@ -588,20 +597,20 @@ impl<'a> Script<'a> {
             }
         }
         self.stack.clock.advance(until);
-        self.look();
+        self.check_memory();
         while self.client.mailbox().take().is_some() {}
         self.figures.turns += turns;
         self.figures.share = self.figures.share.max(turns * 100 / most);
     }
 
-    fn look(&mut self) {
+    fn check_memory(&mut self) {
         let stats = self.stack.pool.stats();
         let frames = stats.frames + stats.jumbos - stats.frames_free - stats.jumbos_free;
         assert!(frames <= BOUNDS.frames, "{frames} frames in memory");
         self.figures.most_frames = self.figures.most_frames.max(frames);
     }
 
-    /// Takes the stack apart: all frames come back.
+    /// Tears the stack down and checks that all frames are back in the pool.
     fn end(mut self) -> Figures {
         for namespace in self.stack.all_namespaces() {
             self.stack.remove_namespace(namespace.id);
@@ -615,12 +624,12 @@ impl<'a> Script<'a> {
             stats.frames + stats.jumbos,
             stats.frames_free + stats.jumbos_free,
         );
-        assert_eq!(frames, free, "frames that never came back");
+        assert_eq!(frames, free, "leaked frames");
         figures
     }
 }
 
-/// Whether it makes a root qdisc.
+/// Returns whether the request creates a root qdisc.
 fn is_root(message: &[u8]) -> bool {
     let parent = HEADER_LEN + 12;
     message[4..6] == [36, 0] && message.get(parent..parent + 4) == Some(&ROOT.to_ne_bytes())
@@ -630,7 +639,7 @@ fn is_tc(message: &[u8]) -> bool {
     matches!(message[4], 36..=47 | 100..=103) && message[5] == 0
 }
 
-/// Whether a payload reads as attributes.
+/// Returns whether a payload parses as attributes.
 fn nests(payload: &[u8]) -> bool {
     let mut walk = attrs(payload);
     let mut count = 0;
@@ -643,7 +652,8 @@ fn nests(payload: &[u8]) -> bool {
     count > 0 && walk.rest().is_empty()
 }
 
-/// An Ethernet frame of a size: IPv4, IPv6, ARP, VLAN or nonsense, of one of many flows.
+/// Returns an Ethernet frame of the given size: IPv4, IPv6, ARP, VLAN or random, from one of many
+/// flows.
 fn frame(size: usize, kind: u8, number: usize) -> Vec<u8> {
     let flow = match kind >> 3 & 3 {
         0 => 0,

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Frames into the data path of a [`router`].
 //!
-//! The input is a row of frames, each behind its length in two bytes, little-endian; the top bit says
-//! that it arrives at `d1` instead of `d0`, the next one that half a second passes first.
+//! The input is a sequence of frames, each preceded by its length in two bytes, little-endian. The
+//! top bit of the length means that the frame arrives at `d1` instead of `d0`. The next bit means
+//! that half a second passes before the frame arrives.
 //!
-//! What must hold: every packet comes to an end within a minute of the stack's time, so that all
-//! frames are back in the pool.
+//! Invariant: every packet is sent, delivered or dropped within a minute of the stack's time, so
+//! that all frames are back in the pool.
 
 use weir_packet::Batch;
 use weir_stack::{Config, Cpu, Stack};
 
 use crate::router;
 
-/// Frames taken of one input.
+/// Maximum number of frames used from one input.
 const FRAMES: usize = 128;
 const SECOND: u64 = 1_000_000_000;
 
-/// Feeds the frames to a router of their own.
+/// Feeds the frames to a new router.
 pub fn run(bytes: &[u8]) {
     let stack = Stack::new(Config {
         trace: true,
@@ -44,20 +45,15 @@ pub fn run(bytes: &[u8]) {
         cpu.settle();
     }
     cpu.run_until(Some(stack.clock.now() + 60 * SECOND));
-    // A CPU keeps some free frames at hand.
+    // A CPU caches some free frames.
     drop(cpu);
     let stats = stack.pool.stats();
-    assert_eq!(
-        stats.frames, stats.frames_free,
-        "frames that never came back"
-    );
-    assert_eq!(
-        stats.jumbos, stats.jumbos_free,
-        "frames that never came back"
-    );
+    assert_eq!(stats.frames, stats.frames_free, "leaked frames");
+    assert_eq!(stats.jumbos, stats.jumbos_free, "leaked frames");
 }
 
-/// The frames of an input, each with its two bytes; the last one may be short.
+/// Iterates over the frames of an input, each with its two-byte length word; the last one may be
+/// short.
 fn frames(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (head, more) = rest.split_first_chunk()?;

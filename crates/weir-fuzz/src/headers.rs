@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bytes of a frame into dissection, every header walk, and the header edits.
 //!
-//! What must hold: dissection ends inside the frame and does not depend on which other keys are
-//! wanted; a VLAN tag pushed and popped leaves the frame as it was; a TTL decremented leaves a right
-//! header checksum right.
+//! Invariants: dissection stays inside the frame and does not depend on which other keys are
+//! requested; pushing and popping a VLAN tag leaves the frame unchanged; decrementing a TTL keeps a
+//! correct header checksum correct.
 
 use weir_packet::dissect::dissect_frame;
 use weir_packet::edit::{ipv4_decrement_ttl, untag, vlan_pop, vlan_push, vlan_to_data};
 use weir_packet::header::{Ethernet, Icmp, ipv4, ipv4_options, ipv6, ipv6_ext, ndisc, transport};
 use weir_packet::{FlowKeys, Packet, Pool, PoolConfig, Used, checksum};
 
-/// Takes a frame apart and edits it.
+/// Dissects a frame and edits it.
 pub fn run(bytes: &[u8]) {
     dissection(bytes);
     let payload = bytes.get(Ethernet::LEN..).unwrap_or_default();
@@ -87,7 +87,7 @@ fn edits(mut packet: Packet) {
     assert_eq!(packet.len(), before.len() + 4);
     for tci in [6, 5] {
         let popped = vlan_pop(&mut packet);
-        // Beneath our tags there may be a tag that is cut off.
+        // The tag below ours may be truncated.
         if popped.is_ok() {
             assert_eq!(popped.map(|t| t.map(|t| t.tci)), Ok(Some(tci)));
         }

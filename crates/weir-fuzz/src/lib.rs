@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the fuzz targets do with their input, as ordinary functions.
+//! The bodies of the fuzz targets, as ordinary functions.
 //!
-//! Two callers share them: the libFuzzer programs in `fuzz/` (`make fuzz`), and the test
-//! `replay`, which runs every file of `fuzz/corpus/` and a few seeded mutations of each with the
-//! stable compiler on every `cargo test`. An input that once crashed goes into the corpus and stays
-//! there.
+//! They have two callers: the libFuzzer programs in `fuzz/` (`make fuzz`), and the test `replay`.
+//! The test runs every file of `fuzz/corpus/` and a few seeded mutations of each with the stable
+//! compiler on every `cargo test`. An input that once caused a crash is added to the corpus and
+//! stays there.
 //!
-//! A target must not panic, loop or grow without bound on any input, and asserts what must hold
-//! besides: see each file's head. To add one: a file here, a line in [`TARGETS`], a file in
-//! `fuzz/fuzz_targets/` with its `[[bin]]`, a folder in `fuzz/corpus/`.
+//! A target must not panic, loop or allocate without bound on any input. It also asserts the
+//! invariants listed at the head of its file. A new target needs a file here, a line in
+//! [`TARGETS`], a file in `fuzz/fuzz_targets/` with its `[[bin]]`, and a folder in `fuzz/corpus/`.
 #![deny(unsafe_code)]
 
 pub mod extremes;
@@ -18,15 +18,15 @@ pub mod netlink;
 pub mod pcap;
 pub mod router;
 
-/// A target by name: the folder in `fuzz/corpus/` is called the same.
+/// A fuzz target. Its folder in `fuzz/corpus/` has the same name.
 pub struct Target {
-    /// As in `cargo fuzz run NAME`.
+    /// The name, as in `cargo fuzz run NAME`.
     pub name: &'static str,
-    /// Takes any bytes; panics where something that must hold does not.
+    /// Runs the target on any bytes; panics if an invariant is violated.
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "extremes",

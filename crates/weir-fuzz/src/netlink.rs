@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bytes of rtnetlink requests into a stack.
 //!
-//! The first byte is options: 1 extended ACKs, 2 capped ACKs, 4 strict checks, 8 the rest is one
-//! datagram; otherwise each message is a datagram of its own, and its dump, if it starts one, is
-//! read to the end before the next. The stack has the devices that the recorded requests of
-//! weir-netlink's tests expect: `d0` (3) and `d1` (5), ends of veth pairs.
+//! The first byte holds options: 1 extended ACKs, 2 capped ACKs, 4 strict checks, 8 the rest of the
+//! input is one datagram. Without option 8 each message is a datagram of its own, and a dump that
+//! it starts is read to the end before the next message is sent. The stack has the devices that the
+//! recorded requests of weir-netlink's tests expect: `d0` (3) and `d1` (5), ends of veth pairs.
 //!
-//! What must hold: all that comes out, on the client's own socket and on one that listens to every
-//! group, is made of whole messages with whole attributes; a request that asks for an answer gets
-//! one, with its sequence number; answers are bounded; and afterwards every table can be dumped.
+//! Invariants: everything received, on the client's own socket and on one subscribed to every
+//! group, consists of complete messages with complete attributes; a request that asks for an answer
+//! gets one with its sequence number; the number of answers is bounded; and every table can be
+//! dumped afterwards.
 
 use weir_netlink::{HEADER_LEN, Message, TcMsg, Writer, attrs, messages, nlm, rtm};
 use weir_stack::connection::{NoPeer, Options};
@@ -16,15 +17,17 @@ use weir_stack::{Config, Connection, Cpu, Stack};
 
 use crate::router;
 
-/// Messages looked at of one input.
+/// Maximum number of messages used from one input.
 const MESSAGES: usize = 256;
-/// Datagrams of one dump: more is taken for a dump without an end. (The tables that come with a
-/// stack, its sysctls and neighbour parameters, fit in a few.)
+/// Maximum number of datagrams of one dump; a longer dump is considered endless. The tables of a
+/// new stack, its sysctls and neighbour parameters, fit in a few datagrams.
 const DUMP_DATAGRAMS: usize = 10_000;
-/// What is dumped at the end: links, addresses, routes, neighbours, rules, qdiscs, namespace ids.
+/// The tables dumped at the end: links, addresses, routes, neighbours, rules, qdiscs, namespace
+/// ids.
 const TABLES: [u16; 7] = [18, 22, 26, 30, 34, 38, 90];
 
-/// And for each pair's first end: its classes, and filters and chains at places where a qdisc may have them.
+/// The dumps for the first end of each pair: its classes, and the filters and chains of the places
+/// where a qdisc may have them.
 const PLACES: [(u16, u32); 8] = [
     (rtm::GETTCLASS, 0),
     (rtm::GETTFILTER, 0),
@@ -36,7 +39,7 @@ const PLACES: [(u16, u32); 8] = [
     (rtm::GETCHAIN, 0xffff_fff3),
 ];
 
-/// Feeds `bytes` to a stack of their own.
+/// Feeds `bytes` to a new stack.
 pub fn run(bytes: &[u8]) {
     let Some((&options, requests)) = bytes.split_first() else {
         return;
@@ -52,11 +55,12 @@ pub fn run(bytes: &[u8]) {
     } else {
         for message in messages(requests).take(MESSAGES) {
             client.datagram(message.bytes);
-            // What a change leaves to the data path: link states, neighbour solicitations.
+            // Runs the work that changes leave to the data path: link states, neighbour
+            // solicitations.
             cpu.settle();
         }
     }
-    // Timers: lifetimes, neighbour states.
+    // Runs the timers: lifetimes, neighbour states.
     cpu.run_until(Some(stack.clock.now() + 10_000_000_000));
     client.take();
     for table in TABLES {
@@ -78,14 +82,14 @@ pub fn run(bytes: &[u8]) {
             .expect("a writer without a bound is never full");
         client.datagram(w.bytes());
     }
-    // Teardown with all that was made.
+    // Tears down all namespaces with their objects.
     for namespace in stack.all_namespaces() {
         stack.remove_namespace(namespace.id);
     }
     cpu.settle();
 }
 
-/// A client, and a second socket that listens to every group.
+/// A client and a second socket subscribed to every group.
 struct Client {
     socket: Connection,
     monitor: Connection,
@@ -117,7 +121,7 @@ impl Client {
         self.socket.request(datagram);
         let mut answered = Vec::new();
         for count in 0.. {
-            assert!(count < DUMP_DATAGRAMS, "a dump without an end");
+            assert!(count < DUMP_DATAGRAMS, "an endless dump");
             self.take_into(&mut answered);
             if !self.socket.pump() {
                 break;
@@ -125,7 +129,7 @@ impl Client {
         }
         self.take_into(&mut answered);
         for message in messages(datagram) {
-            // The flags of a dump mean other things where something is made.
+            // The flags of a dump have other meanings in requests that create something.
             let gets = message.header.ty & 3 == 2;
             let asks = message.header.has(nlm::F_ACK) || gets && message.is_dump();
             let served = message.is_served() && message.family().is_some();
@@ -141,7 +145,8 @@ impl Client {
         self.take_into(&mut Vec::new());
     }
 
-    /// Checks what waits on both sockets; puts the sequence numbers of answers into `answered`.
+    /// Checks the messages queued on both sockets and appends the sequence numbers of answers to
+    /// `answered`.
     fn take_into(&mut self, answered: &mut Vec<u32>) {
         while let Some(datagram) = self.monitor.mailbox().take() {
             check(&datagram);
@@ -153,7 +158,7 @@ impl Client {
     }
 }
 
-/// Whole messages, whole attributes.
+/// Checks that messages and attributes are complete.
 fn check(datagram: &[u8]) {
     assert!(!datagram.is_empty(), "an empty datagram");
     let mut walk = messages(datagram);
@@ -175,7 +180,8 @@ fn check(datagram: &[u8]) {
     );
 }
 
-/// Where the attributes of an rtnetlink message begin: behind its family's fixed header.
+/// Returns the offset of the first attribute of an rtnetlink message, after its family's fixed
+/// header.
 fn first_attribute(message: &Message<'_>) -> Option<usize> {
     let fixed = match message.header.ty {
         16..=19 | 108..=111 => 16,                  // ifinfomsg

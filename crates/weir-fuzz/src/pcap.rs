@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bytes of a capture file into the reader.
 //!
-//! Whatever it yields before it ends or gives up must be frames that fit the limits, and written
-//! as pcapng and read again must be the same frames.
+//! Invariants: every frame the reader yields before it ends or gives up fits the limits, and
+//! writing the frames as pcapng and reading them again yields the same frames.
 
 use std::io::{self, Cursor, Write};
 use std::sync::{Arc, Mutex};
@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use weir_port::pcap::{Format, MAX_CAPTURED, Reader, Writer};
 use weir_port::{Frame, Sink};
 
-/// Frames looked at of one input: a small gzip file may hold millions of them.
+/// Maximum number of frames used from one input: a small gzip file may hold millions of them.
 const FRAMES: usize = 1_000;
-/// Bytes of frames looked at of one input.
+/// Maximum number of bytes of frames used from one input.
 const BYTES: usize = 1 << 20;
 
-/// Reads `bytes` as a capture file, and what came out once more.
+/// Reads `bytes` as a capture file, writes the frames and reads them again.
 pub fn run(bytes: &[u8]) {
     let Ok(mut reader) = Reader::new("fuzz", Cursor::new(bytes.to_vec())) else {
         return;
@@ -41,7 +41,7 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(frames, again, "written and read again");
 }
 
-/// A place to write to that can be read afterwards.
+/// A writer whose output can be read afterwards.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stack that frames are fed to: a router as the recorded requests of
-//! `weir-netlink/tests/vectors/router.cmd` make it.
+//! The stack that receives the frames: a router configured by the recorded requests of
+//! `weir-netlink/tests/vectors/router.cmd`.
 
 use weir_netlink::{IfInfoMsg, Writer, ifla, messages, nlm, rtm};
 use weir_stack::connection::NoPeer;
@@ -8,10 +8,10 @@ use weir_stack::{Connection, Stack, sysctl};
 
 const REQUESTS: &str = include_str!("../../weir-netlink/tests/vectors/router.vec");
 
-/// The veth pairs the recorded requests expect, whose indices become 3 and 2, 5 and 4.
+/// The veth pairs the recorded requests expect. Their indices become 3 and 2, 5 and 4.
 pub const PAIRS: [(&str, &str); 2] = [("d0", "pd0"), ("d1", "pd1")];
 
-/// What a router is told besides.
+/// The sysctls set in addition to the recorded requests.
 const SYSCTLS: [(&str, &[u8]); 4] = [
     ("ipv4/ip_forward", b"1"),
     ("ipv6/conf/all/forwarding", b"1"),
@@ -19,7 +19,8 @@ const SYSCTLS: [(&str, &[u8]); 4] = [
     ("ipv4/conf/d1/proxy_arp", b"1"),
 ];
 
-/// `ip link add NAME numtxqueues 4 type veth peer name PEER`: some qdiscs want several queues.
+/// Encodes `ip link add NAME numtxqueues 4 type veth peer name PEER`. Some qdiscs need several
+/// queues.
 pub fn pair((name, peer): (&str, &str)) -> Vec<u8> {
     let mut out = Writer::new();
     let flags = nlm::F_REQUEST | nlm::F_ACK | nlm::F_CREATE | nlm::F_EXCL;
@@ -41,8 +42,8 @@ pub fn pair((name, peer): (&str, &str)) -> Vec<u8> {
     out.into_vec()
 }
 
-/// Makes the router in the initial namespace. Returns the commands that were refused, each with its
-/// errno: none, if all is well.
+/// Creates the router in the initial namespace. Returns the commands that were refused, each with
+/// its errno; the list should be empty.
 pub fn set_up(stack: &Stack) -> Vec<(String, i32)> {
     let namespace = stack
         .namespace(Stack::INITIAL)
@@ -56,8 +57,8 @@ pub fn set_up(stack: &Stack) -> Vec<(String, i32)> {
         if let Some(command) = line.strip_prefix("$ ") {
             results.push((command.to_owned(), 0));
         } else if let Some(hex) = line.strip_prefix("> ") {
-            // The last datagram is what the command is about: `ip link` asks for a device that
-            // is not there first, to learn what the kernel knows.
+            // Only the last datagram is the command itself: `ip link` first asks for a device that
+            // does not exist, to probe the kernel's features.
             if let Some((_, result)) = results.last_mut() {
                 *result = send(&mut client, &bytes(hex));
             }
@@ -71,7 +72,7 @@ pub fn set_up(stack: &Stack) -> Vec<(String, i32)> {
     results
 }
 
-/// `ip link set dev INDEX up`
+/// Encodes `ip link set dev INDEX up`.
 pub fn up(index: u32) -> Vec<u8> {
     let mut out = Writer::new();
     let message = out.message(rtm::NEWLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
@@ -86,7 +87,7 @@ pub fn up(index: u32) -> Vec<u8> {
     out.into_vec()
 }
 
-/// Sends a datagram; the errno it is refused with, or 0.
+/// Sends a datagram and returns the errno it is refused with, or 0.
 pub fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
     client.request(datagram);
     let mut result = 0;
@@ -100,7 +101,7 @@ pub fn send(client: &mut Connection, datagram: &[u8]) -> i32 {
     result
 }
 
-/// The bytes of hexadecimal digits.
+/// Decodes hexadecimal digits.
 pub fn bytes(hex: &str) -> Vec<u8> {
     let digit = |byte: u8| {
         char::from(byte)

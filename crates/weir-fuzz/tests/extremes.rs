@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run comes to its end whatever values it is given: scripts of the target `extremes` by seed.
+//! Every run terminates whatever values it is given: scripts of the target `extremes`, generated
+//! from seeds.
 //!
-//! `some_scripts` plays a few; `search`, which `ci/fuzz` runs, goes on for `WEIR_SEARCH_SECONDS` (60) from the seed
-//! `WEIR_SEARCH_FROM` (1). `WEIR_SEARCH_SHOW=1` prints each script. A script that fails is named by its seed, printed
-//! and left as a file in the temporary folder, ready for `fuzz/corpus/extremes`, where it stays.
+//! `some_scripts` plays a few. `search`, which `ci/fuzz` runs, goes on for `WEIR_SEARCH_SECONDS`
+//! (60) from the seed `WEIR_SEARCH_FROM` (1). `WEIR_SEARCH_SHOW=1` prints each script. If a script
+//! fails, the test prints its seed and the script and saves the choices in the temporary folder,
+//! ready to be added to `fuzz/corpus/extremes`.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use std::panic;
@@ -11,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use weir_fuzz::extremes::{self, Figures};
 
-/// A script that takes longer goes round and round without a turn of the loop.
+/// A script that takes longer has an endless loop within one turn of the loop.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Choices of a script by its seed.
+/// Returns the choices of a script, generated from its seed.
 fn choices(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let length = 24 + (seed % 8) as usize * 24;
@@ -27,7 +29,7 @@ fn choices(seed: u64) -> Vec<u8> {
     (0..length).map(next).collect()
 }
 
-/// Plays a script; none: it failed.
+/// Plays a script. Returns `None` if it failed.
 fn play(seed: u64) -> Option<Figures> {
     let (input, began) = (choices(seed), Instant::now());
     let figures = panic::catch_unwind(|| extremes::play(&input)).ok();
@@ -57,7 +59,7 @@ fn play_all(seeds: impl Iterator<Item = u64>) -> Figures {
     all
 }
 
-/// Many requests are taken, so that there is something to be held against the bounds.
+/// Enough requests must be accepted for the bounds to be exercised.
 #[test]
 fn some_scripts() {
     let all = play_all(1..=100);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every file of the fuzz corpora through its target, and seeded mutations of each; the requests
-//! of real `ip` and `tc` that weir-netlink and weir-tc keep as test vectors are part of the netlink
-//! corpus.
+//! Runs every file of the fuzz corpora and seeded mutations of each through its target. The
+//! requests of real `ip` and `tc` that weir-netlink and weir-tc keep as test vectors are part of
+//! the netlink corpus.
 //!
-//! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16). A failure
-//! names the file and leaves the input in the temporary folder, ready for the corpus.
+//! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16). A failure names
+//! the file and saves the input in the temporary folder, ready for the corpus.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use std::panic::{self, AssertUnwindSafe};
@@ -16,14 +16,14 @@ use weir_netlink::messages;
 use weir_stack::connection::NoPeer;
 use weir_stack::{Config, Connection, Stack};
 
-/// Recorded requests, below `crates`; ci/fuzz begins with them, too.
+/// Folders of recorded requests, relative to `crates`; ci/fuzz starts from them, too.
 const VECTORS: [&str; 3] = [
     "weir-netlink/tests/vectors",
     "weir-tc/tests/vectors",
     "weir-tc/tests/actions",
 ];
 
-/// SplitMix64: a mutation depends on its file and number alone.
+/// SplitMix64. A mutation depends only on its file and number.
 struct Random(u64);
 
 impl Random {
@@ -40,7 +40,7 @@ impl Random {
     }
 }
 
-/// A few of the usual mistakes: bits, extreme bytes and words, cuts, doublings.
+/// Applies a few common mutations: bit flips, extreme bytes and words, truncations, duplications.
 fn mutate(input: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..=random.below(4) {
@@ -82,7 +82,7 @@ fn run(target: &Target, from: &Path, what: &str, input: &[u8]) {
     }
 }
 
-/// The inputs of a target, each with its name, in a fixed order.
+/// Returns the inputs of a target, each with its name, in a fixed order.
 fn inputs(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = files(&crates.join("../fuzz/corpus").join(target.name));
@@ -125,8 +125,9 @@ fn files_of(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What each command of a file of vectors sent, as inputs of the netlink target with extended
-/// ACKs; and all of the file in one, so that what one makes the next one finds.
+/// Returns the datagrams of each command of a vector file as an input of the netlink target with
+/// extended ACKs. One more input holds the whole file, so that commands find the objects of earlier
+/// ones.
 fn recorded(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut all = vec![("all".to_owned(), vec![1])];
     for line in text.lines() {
@@ -164,7 +165,7 @@ fn corpora() {
     }
 }
 
-/// The corpus makes a qdisc, a filter and an action of each kind there is.
+/// The corpus creates a qdisc, a filter and an action of every kind.
 #[test]
 fn every_kind_is_made() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A block: the chains behind one hook, or behind several that share it.
+//! A block: the chains of one hook, or of several hooks that share it.
 //!
-//! Mirrors `struct tcf_block` and the reference counts of its chains (net/sched/cls_api.c). A chain is
-//! held by its filters' instances, by actions that go to it, and by its own creation through
-//! `tc chain add`; a chain only actions hold is not shown. Chain 0 is where packets begin.
+//! Mirrors `struct tcf_block` and the reference counts of its chains (net/sched/cls_api.c).
+//! References to a chain are held by its classifier instances, by actions that go to it, and by its
+//! explicit creation with `tc chain add`. A chain that only actions hold is not shown to clients.
+//! Packets start at chain 0.
 //!
-//! Counting and what clients see happen at once; memory goes by RCU. When the last qdisc lets go of a
-//! block its chains are emptied and it is dead: requests that still hold it start anew.
+//! Reference counts and the state clients see change immediately; memory is freed by RCU. When the
+//! last qdisc releases a block, its chains are emptied and the block is dead. Requests that still
+//! hold a dead block start over.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -40,11 +42,11 @@ impl Entry {
 /// The references of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
-    /// By instances, requests and its own creation.
+    /// References held by instances, by requests and by the explicit creation.
     plain: u32,
-    /// By actions.
+    /// References held by actions.
     actions: u32,
-    /// Its own creation is one of `plain`.
+    /// One of the `plain` references is that of the explicit creation.
     explicit: bool,
 }
 
@@ -66,8 +68,9 @@ impl Held {
     }
 }
 
-/// A chain's references in one word. All changes are made with the block's lock held, but for those of
-/// requests that find a chain others hold, and leave it held by others: these meet at this word alone.
+/// A chain's reference counts in one word. They change under the block's lock. The only exceptions
+/// are requests that join a chain others hold, or leave it while others still hold it: these only
+/// do a compare-and-swap of the word.
 #[derive(Debug, Default)]
 pub(crate) struct Holds(AtomicU64);
 
@@ -76,7 +79,8 @@ impl Holds {
         Held::of_word(self.0.load(Acquire))
     }
 
-    /// Changes the word unless `change` says no; what it was made.
+    /// Updates the word with a compare-and-swap loop and returns the new value. Returns `None` and
+    /// changes nothing if `change` returns `None`.
     fn change(&self, change: impl Fn(Held) -> Option<Held>) -> Option<Held> {
         let mut word = self.0.load(Acquire);
         loop {
@@ -91,7 +95,7 @@ impl Holds {
         }
     }
 
-    /// Holds a chain that others hold.
+    /// Takes a plain reference if another plain reference exists.
     fn join(&self) -> bool {
         let more = |held: Held| {
             (held.plain > 0).then(|| Held {
@@ -102,7 +106,7 @@ impl Holds {
         self.change(more).is_some()
     }
 
-    /// Lets go of a chain, if nothing follows from that.
+    /// Drops a plain reference if it is not the last one besides that of the explicit creation.
     fn leave(&self) -> bool {
         let less = |held: Held| {
             let plain = held.plain.checked_sub(1)?;
@@ -114,11 +118,11 @@ impl Holds {
 
 #[derive(Default)]
 struct State {
-    /// By order of making, which is that of dumps.
+    /// The chains in order of creation, which is also the order of dumps.
     chains: BTreeMap<u64, Entry>,
     by_index: BTreeMap<u32, u64>,
     next: u64,
-    /// Qdiscs that use the block.
+    /// The number of qdiscs that use the block.
     owners: u32,
     dead: bool,
 }
@@ -129,7 +133,7 @@ impl State {
     }
 }
 
-/// Where a block that is not shared belongs: for messages about its chains.
+/// The place of a block that is not shared, for messages about its chains.
 #[derive(Clone)]
 pub struct Owner {
     /// The device.
@@ -138,25 +142,25 @@ pub struct Owner {
     pub handle: u32,
 }
 
-/// What the instances of a classifier kind share within a qdisc, for the kind that has something
-/// (`tc_u_common`): it lives as long as they do.
+/// The state that the instances of a classifier kind share within a qdisc, if the kind has any
+/// (`tc_u_common`). It lives as long as the instances.
 pub type Shelf = Arc<Mutex<Weak<dyn Any + Send + Sync>>>;
 
-/// A block; see the module's head.
+/// The chains of one hook or of several hooks; see the module's documentation.
 pub struct Block {
-    /// Number in the namespace; 0 when not shared.
+    /// The number in the namespace; 0 if the block is not shared.
     pub index: u32,
     owner: Option<Owner>,
-    /// One for all blocks of a qdisc, or of its own where it is shared.
+    /// All blocks of a qdisc have the same one; a shared block has its own.
     pub(crate) shelf: Shelf,
     domain: Domain,
-    /// Where packets begin.
+    /// Chain 0, where packets start.
     chain0: PublishedOption<Arc<Chain>>,
     /// The other chains by number, for requests.
     others: RcuHash<u32, Arc<Chain>>,
-    /// Class the last filter was added under (`block->classid`).
+    /// The class the last filter was added under (`block->classid`).
     classid: AtomicU32,
-    /// Guards which chains there are, and the owners. Taken before a chain's lock, never after.
+    /// Guards the set of chains and the owners. Taken before a chain's lock, never after it.
     state: Mutex<State>,
 }
 
@@ -168,26 +172,27 @@ impl std::fmt::Debug for Block {
     }
 }
 
-/// How a reference to a chain is held.
+/// The kind of a reference to a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// By a filter's instance or a request.
+    /// Held by a classifier instance or a request.
     Plain,
-    /// By an action.
+    /// Held by an action.
     Action,
-    /// By the chain's own creation.
+    /// Held by the explicit creation.
     Explicit,
 }
 
 impl Block {
-    /// A block: shared under `index`, or, with index 0, of `owner`. It has one owner.
+    /// Creates a block with one owner. The block is shared under `index`, or belongs to `owner` if
+    /// `index` is 0.
     pub fn new(domain: &Domain, index: u32, owner: Option<Owner>) -> Arc<Self> {
         struct Nothing;
         let shelf: Weak<dyn Any + Send + Sync> = Weak::<Nothing>::new();
         Self::with_shelf(domain, index, owner, Arc::new(Mutex::new(shelf)))
     }
 
-    /// A block of the qdisc that `other` belongs to.
+    /// Creates another block of the qdisc that `other` belongs to.
     pub fn beside(other: &Self) -> Arc<Self> {
         Self::with_shelf(&other.domain, 0, other.owner.clone(), other.shelf.clone())
     }
@@ -208,12 +213,12 @@ impl Block {
         })
     }
 
-    /// Handle of the qdisc it belongs to; none of a shared one.
+    /// Returns the handle of the qdisc that owns the block, or `None` if the block is shared.
     pub fn qdisc(&self) -> Option<u32> {
         Some(self.owner.as_ref()?.handle)
     }
 
-    /// Whether it is shared by index.
+    /// Returns whether the block is shared by index.
     pub fn is_shared(&self) -> bool {
         self.index != 0
     }
@@ -222,14 +227,14 @@ impl Block {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another qdisc uses the block; `false` if it is dead.
+    /// Adds a qdisc as an owner. Returns `false` if the block is dead.
     pub(crate) fn add_owner(&self) -> bool {
         let mut state = self.state();
         state.owners += u32::from(!state.dead);
         !state.dead
     }
 
-    /// A qdisc lets go of the block; the last one empties it.
+    /// Removes a qdisc as an owner. The last one to go empties the block.
     pub(crate) fn drop_owner(&self, env: &Env<'_>) {
         let chains = {
             let mut state = self.state();
@@ -246,7 +251,7 @@ impl Block {
         };
         env.net.forget_block(self);
         for chain in chains {
-            // The chain must stay while it is emptied.
+            // This reference keeps the chain alive while it is emptied.
             if self.hold(&chain) {
                 self.put(&chain, Hold::Explicit, env);
                 self.flush(&chain, env);
@@ -255,19 +260,19 @@ impl Block {
         }
     }
 
-    /// Notes the class a filter was added under.
+    /// Records the class a filter was added under.
     pub(crate) fn set_classid(&self, classid: u32) {
         if self.classid.load(Relaxed) != classid {
             self.classid.store(classid, Relaxed);
         }
     }
 
-    /// The class filters are shown under.
+    /// Returns the class that filters are shown under.
     pub fn classid(&self) -> u32 {
         self.classid.load(Relaxed)
     }
 
-    /// Whether a filter names the class.
+    /// Returns whether a filter refers to the class.
     pub fn names_class(&self, classid: u32) -> bool {
         let mut from = 0;
         while let Some((seq, chain)) = self.next_chain(from) {
@@ -285,7 +290,7 @@ impl Block {
         false
     }
 
-    /// Whether a packet would find any filter.
+    /// Returns whether chain 0 has no filters.
     #[inline]
     pub fn is_empty(&self, cx: &Context<'_, '_>) -> bool {
         self.chain0
@@ -293,14 +298,14 @@ impl Block {
             .is_none_or(|chain| chain.is_empty(cx))
     }
 
-    /// Where packets begin, unless there is no filter.
+    /// Returns chain 0, where packets start, or `None` if it has no filters.
     #[inline]
     pub(crate) fn first_chain<'g>(&'g self, cx: &Context<'_, 'g>) -> Option<&'g Chain> {
         let chain: &Chain = self.chain0.load(cx.guard)?;
         (!chain.is_empty(cx)).then_some(chain)
     }
 
-    /// Walks a packet over the filters, from chain 0 (`tcf_classify`).
+    /// Classifies a packet, starting at chain 0 (`tcf_classify`).
     #[inline]
     pub fn classify<'g>(
         &'g self,
@@ -314,7 +319,7 @@ impl Block {
         }
     }
 
-    /// Makes a chain that nobody holds yet.
+    /// Creates a chain without references.
     fn create(self: &Arc<Self>, state: &mut State, index: u32) -> Arc<Chain> {
         let chain = Chain::new(&self.domain, self, index);
         let entry = Entry {
@@ -333,7 +338,7 @@ impl Block {
         chain
     }
 
-    /// The chain with a number, without a lock and not held.
+    /// Finds a chain by number, without a lock and without taking a reference.
     pub(crate) fn find<'g>(&'g self, index: u32, guard: &'g Guard) -> Option<&'g Arc<Chain>> {
         match index {
             0 => self.chain0.load(guard),
@@ -341,8 +346,8 @@ impl Block {
         }
     }
 
-    /// `tcf_chain_get`: the chain with a number, held. With `create`, one is made if there is none;
-    /// `None` then means that the block is dead.
+    /// Finds a chain by number and takes a reference (`tcf_chain_get`). If `create` is set, creates
+    /// a missing chain; `None` then means that the block is dead.
     pub(crate) fn get_chain(
         self: &Arc<Self>,
         index: u32,
@@ -358,7 +363,7 @@ impl Block {
             let mut state = self.state();
             let dead = state.dead;
             let chain = match state.entry(index) {
-                // Nothing may come into a block that is emptied.
+                // Nothing may be added to a block that is being emptied.
                 _ if dead => return None,
                 Some(entry) => entry.chain.clone(),
                 None if create => self.create(&mut state, index),
@@ -373,7 +378,8 @@ impl Block {
         Some(chain)
     }
 
-    /// `tcf_chain_get_by_act`: the chain an action goes to, made if need be, held for it.
+    /// Finds or creates the chain an action goes to, and takes an action's reference
+    /// (`tcf_chain_get_by_act`).
     pub(crate) fn get_chain_for_action(self: &Arc<Self>, index: u32) -> Option<Arc<Chain>> {
         let mut state = self.state();
         let dead = state.dead;
@@ -389,7 +395,8 @@ impl Block {
         Some(chain)
     }
 
-    /// Holds a chain that is known to be there; `false` if it is gone.
+    /// Takes a plain reference to a known chain. Returns `false` if the chain is no longer in the
+    /// block.
     fn hold(&self, chain: &Arc<Chain>) -> bool {
         let mut state = self.state();
         match state.entry(chain.index) {
@@ -400,7 +407,7 @@ impl Block {
         }
     }
 
-    /// `__tcf_chain_put`
+    /// Drops a reference of the given kind (`__tcf_chain_put`).
     fn put(&self, chain: &Arc<Chain>, how: Hold, env: &Env<'_>) {
         if how == Hold::Plain && chain.holds.leave() {
             return;
@@ -465,17 +472,17 @@ impl Block {
         state.chains.remove(&seq)
     }
 
-    /// `tcf_chain_put`
+    /// Drops a plain reference (`tcf_chain_put`).
     pub(crate) fn put_chain(&self, chain: &Arc<Chain>, env: &Env<'_>) {
         self.put(chain, Hold::Plain, env);
     }
 
-    /// `tcf_chain_put_explicitly_created`
+    /// Drops the reference of the explicit creation (`tcf_chain_put_explicitly_created`).
     pub(crate) fn put_explicit(&self, chain: &Arc<Chain>, env: &Env<'_>) {
         self.put(chain, Hold::Explicit, env);
     }
 
-    /// The chain's template, if `tc chain add` gave it one.
+    /// Returns the chain's template if `tc chain add` gave it one.
     pub(crate) fn template(&self, index: u32, guard: &Guard) -> Option<Arc<dyn Template>> {
         self.find(index, guard)?.template.load(guard).cloned()
     }
@@ -486,8 +493,8 @@ impl Block {
         }
     }
 
-    /// The first half of RTM_NEWCHAIN: makes the chain, held twice, for the request and for its own
-    /// creation.
+    /// Does the first half of RTM_NEWCHAIN: creates the chain with two references, one for the
+    /// request and one for the explicit creation.
     pub(crate) fn create_explicit(
         self: &Arc<Self>,
         index: u32,
@@ -512,7 +519,7 @@ impl Block {
         Ok(chain)
     }
 
-    /// The chain if it is one clients see, held.
+    /// Finds a chain that is visible to clients and takes a reference.
     pub(crate) fn get_visible(&self, index: u32) -> Option<Arc<Chain>> {
         let mut state = self.state();
         let entry = state
@@ -522,7 +529,8 @@ impl Block {
         Some(entry.chain.clone())
     }
 
-    /// The first chain clients see at place `from` of the order of making or after it, with its place.
+    /// Returns the first chain visible to clients at position `from` or later in the order of
+    /// creation, with its position.
     pub fn next_chain(&self, from: u64) -> Option<(u64, Arc<Chain>)> {
         let state = self.state();
         let mut rest = state.chains.range(from..);
@@ -530,7 +538,7 @@ impl Block {
         Some((seq, entry.chain.clone()))
     }
 
-    /// `tcf_chain_flush`: takes all filters out of a chain that is held.
+    /// Removes all filters of a chain (`tcf_chain_flush`). The caller holds a reference.
     pub(crate) fn flush(&self, chain: &Arc<Chain>, env: &Env<'_>) {
         let protos = {
             let mut state = chain.lock();
@@ -544,7 +552,8 @@ impl Block {
         }
     }
 
-    /// `tcf_proto_destroy` of an instance that is out of its chain's list, which it held.
+    /// Destroys an instance that was removed from its chain's list, and drops its reference to the
+    /// chain (`tcf_proto_destroy`).
     pub(crate) fn destroy_proto(&self, chain: &Arc<Chain>, proto: &Arc<Proto>, env: &Env<'_>) {
         proto.classifier.destroy(env);
         self.put_chain(chain, env);
@@ -567,7 +576,7 @@ impl Block {
         }
     }
 
-    /// `tc_chain_fill_node`
+    /// Encodes a message about a chain (`tc_chain_fill_node`).
     pub(crate) fn dump_chain(
         &self,
         w: &mut Writer,
@@ -589,8 +598,8 @@ impl Block {
         w.finish(mark).map_err(Error::from)
     }
 
-    /// `tc_chain_notify` and `tc_chain_notify_delete`, to the listeners. Requests for chains are told
-    /// of without a sequence number, as Linux does.
+    /// Notifies listeners about a chain (`tc_chain_notify`, `tc_chain_notify_delete`).
+    /// Notifications for requests about chains have no sequence number, as in Linux.
     pub(crate) fn notify_chain(
         &self,
         ty: u16,
@@ -619,25 +628,25 @@ fn add_plain(held: Held) -> Option<Held> {
     Some(Held { plain, ..held })
 }
 
-/// The flags of a message that tells of a new chain.
+/// The flags of a notification of a new chain.
 pub(crate) const NEW: Requester = Requester {
     portid: 0,
     seq: 0,
     flags: nlm::F_CREATE | nlm::F_EXCL,
 };
 
-/// Why [`Block::create_explicit`] did not.
+/// The reason why [`Block::create_explicit`] created nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotCreated {
-    /// The chain is there.
+    /// The chain exists.
     Exists,
-    /// It is not, and was not to be made.
+    /// The chain does not exist and the request did not ask for its creation.
     NotAsked,
-    /// The block is gone.
+    /// The block is dead.
     Dead,
 }
 
-/// `tcf_chain_put_by_act`: an action lets go of the chain it goes to.
+/// Drops an action's reference to the chain it goes to (`tcf_chain_put_by_act`).
 pub(crate) fn put_by_action(chain: &Arc<Chain>, env: &Env<'_>) {
     if let Some(block) = chain.block() {
         block.put(chain, Hold::Action, env);

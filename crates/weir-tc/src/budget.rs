@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What filters and actions of a stack may take together, in all its namespaces (`--max-rules`,
+//! Limits on the filters and actions of a stack, over all its namespaces (`--max-rules`,
 //! `--max-memory`).
 //!
-//! Filters are counted. Memory is reckoned, not measured, so that the same script has the same answer
-//! everywhere: [`FILTER`] octets a filter, what the kind takes an action, tables included. What does not
-//! fit is refused before anything is made: ENOSPC or ENOMEM, with a sentence. A replacement of a filter
-//! is never one too many.
+//! Filters are counted. Memory is estimated, not measured, so that the same script gets the same
+//! answer everywhere: [`FILTER`] bytes per filter, and per action a number of bytes that its kind
+//! gives, including tables. A request that exceeds a limit is refused before anything is created,
+//! with ENOSPC or ENOMEM and a message. Replacing a filter never exceeds a limit.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{ENOMEM, ENOSPC};
 
-/// Octets reckoned for a filter with its places in tables.
+/// Estimated bytes of a filter with its entries in tables.
 pub const FILTER: u64 = 256;
-/// Octets reckoned for an action beside the kind's own.
+/// Estimated bytes of an action, in addition to those its kind gives.
 pub const ACTION: u64 = 64;
 
-/// Limits, and what of them is used. Without limits nothing is counted.
+/// The limits and the current use. Without limits nothing is counted.
 #[derive(Debug, Default)]
 pub struct Budget {
     max_rules: Option<u64>,
@@ -27,7 +27,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// With these limits: filters, and octets.
+    /// Creates a budget with a limit on filters and one on memory in bytes.
     pub fn new(max_rules: Option<u64>, max_memory: Option<u64>) -> Self {
         Self {
             max_rules,
@@ -36,7 +36,7 @@ impl Budget {
         }
     }
 
-    /// Filters and octets.
+    /// Returns the number of filters and the bytes in use.
     #[cfg(test)]
     pub(crate) fn used(&self) -> (u64, u64) {
         (self.rules.load(Relaxed), self.memory.load(Relaxed))
@@ -47,7 +47,7 @@ impl Budget {
             return Ok(());
         };
         take(&self.memory, octets, most).map_err(|()| {
-            let text = "Filters and actions take as much memory as --max-memory allows";
+            let text = "Filters and actions have reached the limit set by --max-memory";
             Error::msg(ENOMEM, text)
         })
     }
@@ -58,7 +58,7 @@ impl Budget {
         }
     }
 
-    /// A filter is to be made; in the place of another, it always may.
+    /// Accounts for a new filter. A filter that replaces another one is always allowed.
     pub(crate) fn take_filter(&self, replaces: bool) -> Result<(), Error> {
         if replaces {
             if self.max_rules.is_some() {
@@ -75,11 +75,11 @@ impl Budget {
         };
         take(&self.rules, 1, most).map_err(|()| {
             self.give_memory(FILTER);
-            Error::msg(ENOSPC, "There are as many filters as --max-rules allows")
+            Error::msg(ENOSPC, "Filters have reached the limit set by --max-rules")
         })
     }
 
-    /// A filter went, or did not come to be.
+    /// Releases the share of a filter that was deleted or not created after all.
     pub(crate) fn give_filter(&self) {
         self.give_memory(FILTER);
         if self.max_rules.is_some() {
@@ -87,12 +87,12 @@ impl Budget {
         }
     }
 
-    /// An action whose kind takes `octets` is to be made.
+    /// Accounts for a new action whose kind takes `octets` bytes.
     pub(crate) fn take_action(&self, octets: usize) -> Result<(), Error> {
         self.take_memory(octets as u64 + ACTION)
     }
 
-    /// An action went, or did not come to be.
+    /// Releases the share of an action that was deleted or not created after all.
     pub(crate) fn give_action(&self, octets: usize) {
         self.give_memory(octets as u64 + ACTION);
     }

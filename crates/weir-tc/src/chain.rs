@@ -2,8 +2,9 @@
 //! A chain: filters in the order of their priorities, and the walk of a packet over them.
 //!
 //! Mirrors `struct tcf_chain`, `__tcf_classify` and `tcf_chain_tp_*` (net/sched/cls_api.c). A chain
-//! holds instances of classifiers ([`Proto`], Linux's `tcf_proto`), one for each priority; the filters
-//! are inside those. The data path sees a published list; requests change it under the chain's lock.
+//! holds instances of classifiers ([`Proto`], Linux's `tcf_proto`), one for each priority; each
+//! instance holds its filters. The data path reads a published list, which requests change under
+//! the chain's lock.
 
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -23,16 +24,16 @@ use crate::verdict::{Code, Outcome, code};
 /// `ETH_P_ALL`
 pub const ETH_P_ALL: u16 = 3;
 
-/// Times a packet may start anew, by reclassify or at another chain (`max_reclassify_loop`).
+/// How often a packet may start over, by reclassify or at another chain (`max_reclassify_loop`).
 const MAX_RECLASSIFY: u32 = 16;
 
 /// An instance of a classifier: all filters of one priority (`struct tcf_proto`).
 pub struct Proto {
-    /// Priority, lowest first.
+    /// The priority; the lowest is tried first.
     pub prio: u16,
-    /// Ethertype, host order; [`ETH_P_ALL`] for any.
+    /// The Ethertype in host order; [`ETH_P_ALL`] for any.
     pub protocol: u16,
-    /// The kind.
+    /// The classifier kind.
     pub ops: &'static Ops,
     /// The filters.
     pub classifier: Box<dyn Classifier>,
@@ -48,26 +49,27 @@ impl std::fmt::Debug for Proto {
     }
 }
 
-/// What the chain's lock guards.
+/// The state guarded by the chain's lock.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// As published, in the order of priorities.
+    /// The instances in the order of priorities, as published.
     pub list: Vec<Arc<Proto>>,
-    /// The chain is being emptied: nothing may be added.
+    /// The chain is being emptied and nothing may be added.
     pub flushing: bool,
 }
 
-/// A chain; see the module's head.
+/// The filters of a hook in the order of their priorities; see the module's documentation.
 pub struct Chain {
-    /// Number in the block.
+    /// The number in the block.
     pub index: u32,
     block: Weak<Block>,
-    /// Who holds the chain; the block's business.
+    /// The reference counts, which the block manages.
     pub(crate) holds: Holds,
-    /// What its filters must look like; changed under the block's lock.
+    /// The shape that filters of the chain must have. It changes under the block's lock.
     pub(crate) template: PublishedOption<Arc<dyn Template>>,
     protos: Published<Vec<Arc<Proto>>>,
-    /// Guards changes of the list. Taken after no other lock of this crate but that of the block.
+    /// Guards changes of the list. Among this crate's locks, only the block's may be held when
+    /// taking it.
     state: Mutex<State>,
 }
 
@@ -92,27 +94,27 @@ impl Chain {
         })
     }
 
-    /// The block it is in; none once that is gone.
+    /// Returns the block the chain is in, or `None` if the block is gone.
     pub fn block(&self) -> Option<Arc<Block>> {
         self.block.upgrade()
     }
 
-    /// Locks the list for a change, which [`publish`](Self::publish) ends.
+    /// Locks the list for a change; [`publish`](Self::publish) completes the change.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the changed list to the data path.
+    /// Publishes the changed list to the data path.
     pub(crate) fn publish(&self, state: &State) {
         self.protos.replace(state.list.clone());
     }
 
-    /// The instances, in the order of priorities.
+    /// Returns the instances in the order of priorities.
     pub fn protos(&self) -> Vec<Arc<Proto>> {
         self.lock().list.clone()
     }
 
-    /// [`State::find`] without the lock: what was published last.
+    /// Does the same as [`State::find`] on the published list, without the lock.
     pub(crate) fn find<'g>(
         &'g self,
         protocol: u16,
@@ -123,14 +125,14 @@ impl Chain {
         find(self.protos.load(guard), protocol, prio, must_be_free).map(Result::ok)
     }
 
-    /// Whether a packet would find anything here.
+    /// Returns whether the chain has no filters.
     #[inline]
     pub fn is_empty(&self, cx: &Context<'_, '_>) -> bool {
         self.protos.load(cx.guard).is_empty()
     }
 
-    /// Walks a packet over the filters (`__tcf_classify`); the code it ends with, or
-    /// [`code::UNSPEC`] when none matched.
+    /// Classifies a packet (`__tcf_classify`). Returns the final code, or [`code::UNSPEC`] if no
+    /// filter matched.
     pub fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -140,7 +142,7 @@ impl Chain {
         self.walk(self.protos.load(cx.guard), None, cx, packet, out)
     }
 
-    /// [`classify`](Self::classify) of packet `n` of a batch that was looked up.
+    /// Classifies packet `n` of a batch whose lookup is done, as [`classify`](Self::classify) does.
     #[inline]
     pub(crate) fn walk_from<'g>(
         &'g self,
@@ -152,14 +154,14 @@ impl Chain {
         let hit = starts.hits.get(n).copied().flatten();
         let first = hit.map(|hit| hit.run(cx, packet, out));
         match first {
-            // Mostly the first filter ends the walk.
+            // In most cases the first filter ends the walk.
             Some(result) if code::is_end(result) && !cx.is_traced() => result,
             _ => self.walk(starts.protos_of(n), first, cx, packet, out),
         }
     }
 
-    /// Walks a packet that matches nothing in front of `protos`; what the filter it matches in the first
-    /// of them has answered, if it was run.
+    /// Walks a packet over `protos`; no earlier instance matches it. `first` is the result of the
+    /// filter that matches in the first of `protos`, if that filter has already run.
     fn walk<'g>(
         &'g self,
         mut protos: &'g [Arc<Proto>],
@@ -209,14 +211,14 @@ impl Chain {
     }
 }
 
-/// Where the packets of a batch begin their walks over a chain: what is in front was looked up.
+/// The starting points of a batch of packets in a chain, after the batched lookup.
 pub(crate) struct Starts<'g> {
     protos: &'g [Arc<Proto>],
-    /// The packets that walk, a bit each: others match nothing.
+    /// A bit for each packet that has to be walked; the others match nothing.
     walking: u64,
-    /// Which instance each begins with.
+    /// The index of the instance each packet starts at.
     at: [u16; BATCH],
-    /// What each matches in that, if it is known.
+    /// The filter each packet matches in that instance, if known.
     hits: Hits<'g>,
 }
 
@@ -232,7 +234,7 @@ impl Default for Starts<'_> {
 }
 
 impl<'g> Starts<'g> {
-    /// The packets that walk, a bit each.
+    /// Returns a bit for each packet that has to be walked.
     pub(crate) fn walking(&self) -> u64 {
         self.walking
     }
@@ -242,7 +244,7 @@ impl<'g> Starts<'g> {
         self.protos.get(at..).unwrap_or_default()
     }
 
-    /// Asks for what counting the packets will write.
+    /// Prefetches the counters that the packets will write.
     pub(crate) fn prefetch(&self, cpu: usize) {
         for hit in set_bits(self.walking).filter_map(|n| self.hits.get(n)?.as_ref()) {
             hit.exts.prefetch_counters(cpu);
@@ -251,8 +253,9 @@ impl<'g> Starts<'g> {
 }
 
 impl Chain {
-    /// Looks up the packets with a bit in `wanted` together, as far as the kinds can: where each begins
-    /// its walk, which is to be in order, packet by packet.
+    /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
+    /// support that. Stores where each packet starts its walk; the caller then walks the packets in
+    /// order, one by one.
     pub(crate) fn find_batch<'g>(
         &'g self,
         packets: &[Packet],
@@ -273,13 +276,13 @@ impl Chain {
             starts.walking |= found;
             wanted &= !found;
             if n > 0 {
-                // There are no more than priorities.
+                // The cast is safe because there are no more instances than priorities.
                 set_bits(found).for_each(|packet| starts.at[packet % BATCH] = n as u16);
             }
         }
     }
 
-    /// What a trace says of a filter that matched.
+    /// Describes a matching filter for a trace.
     #[cold]
     fn describe(&self, proto: &Proto, out: &Outcome<'_>, result: Code, ingress: bool) -> String {
         let hook = if ingress { "ingress" } else { "egress" };
@@ -295,7 +298,8 @@ impl Proto {
         self.protocol == ETH_P_ALL || self.protocol == protocol(packet)
     }
 
-    /// The packets it [`is_for`](Self::is_for), a bit each; all bits where it is for any.
+    /// Returns a bit for each packet that passes [`is_for`](Self::is_for); all bits if the instance
+    /// takes any protocol.
     fn fitting(&self, packets: &[Packet]) -> u64 {
         if self.protocol == ETH_P_ALL {
             return u64::MAX;
@@ -306,7 +310,7 @@ impl Proto {
     }
 }
 
-/// `skb_protocol(skb, false)`: that of the outermost header.
+/// Returns the protocol of the outermost header (`skb_protocol(skb, false)`).
 #[inline]
 pub(crate) fn protocol(packet: &Packet) -> u16 {
     packet.vlan().map_or(packet.protocol, |tag| tag.proto)
@@ -331,8 +335,9 @@ fn find(
 }
 
 impl State {
-    /// `tcf_chain_tp_find`: where `prio` stands or would stand. `protocol` 0 is any; EINVAL when the
-    /// priority has another protocol, or is there and was to be free.
+    /// Finds the position where `prio` is or would be inserted (`tcf_chain_tp_find`). `protocol` 0
+    /// matches any. Fails with EINVAL if the priority has another protocol, or if it exists
+    /// although `must_be_free` is set.
     pub(crate) fn find(
         &self,
         protocol: u16,
@@ -342,14 +347,16 @@ impl State {
         find(&self.list, protocol, prio, must_be_free).map(|found| found.cloned())
     }
 
-    /// `tcf_auto_prio`: the priority for a filter that asks for none, at the place found for it.
+    /// Returns the priority for a filter that asks for none, given the position found for it
+    /// (`tcf_auto_prio`).
     pub(crate) fn auto_prio(&self, at: usize) -> u16 {
         self.list
             .get(at)
             .map_or(0xc000, |proto| proto.prio.wrapping_sub(1))
     }
 
-    /// `tcf_chain_tp_insert_unique`: puts `proto` in, or answers the one that came first.
+    /// Inserts `proto`, or returns the instance that another request inserted first
+    /// (`tcf_chain_tp_insert_unique`).
     pub(crate) fn insert(&mut self, proto: &Arc<Proto>) -> Result<Arc<Proto>, Error> {
         match self.find(proto.protocol, proto.prio, false)? {
             Ok(first) => Ok(first),
@@ -361,7 +368,7 @@ impl State {
         }
     }
 
-    /// Takes `proto` out; `false` if it is not there.
+    /// Removes `proto`. Returns `false` if it is not in the list.
     pub(crate) fn remove(&mut self, proto: &Arc<Proto>) -> bool {
         let before = self.list.len();
         self.list.retain(|other| !Arc::ptr_eq(other, proto));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a classification carries along: the RCU guard, the CPU, time, randomness, the copies mirrored
-//! off, and the packet's dissection, done once and kept until an action changes the packet.
+//! The context of a classification: the RCU guard, the CPU, time, randomness, the mirrored copies,
+//! and the packet's dissection, which is cached until an action changes the packet.
 
 use std::cell::RefCell;
 
@@ -12,36 +12,36 @@ use crate::classifier::flower::key::Flow;
 use crate::host::Device;
 use crate::verdict::Target;
 
-/// A copy of a packet on its way to another device.
+/// A copy of a packet to be sent to another device.
 #[derive(Debug)]
 pub struct Copy {
-    /// The copy, as it stood when it was made: its data begin where the hook's packets begin.
+    /// The packet as it was when the copy was made. Its data begin where the hook's packets begin.
     pub packet: Packet,
-    /// Where it goes.
+    /// The destination.
     pub target: Target,
-    /// It is no copy, but the packet itself, redirected out of a batch.
+    /// This is not a copy but the packet itself, redirected out of a batch.
     pub itself: bool,
 }
 
 /// The context of one run over packets at one hook.
 pub struct Context<'a, 'g> {
-    /// Keeps filters and actions alive.
+    /// The RCU guard that keeps filters and actions alive.
     pub guard: &'g Guard,
     /// The stack CPU.
     pub cpu: usize,
-    /// Nanoseconds of the stack's clock.
+    /// The time of the stack's clock in nanoseconds.
     pub now: u64,
     /// Draws uniform 32 bits from the seeded generator of the device.
     pub random: &'a mut dyn FnMut() -> u32,
-    /// Copies mirrored off, and packets of a batch redirected, in order; the caller sends them on.
+    /// Mirrored copies and redirected packets of a batch, in order. The caller sends them.
     pub copies: &'a mut Vec<Copy>,
-    /// Index of the device whose hook runs.
+    /// The index of the device whose hook runs.
     pub ifindex: u32,
-    /// The hook is an ingress one.
+    /// The hook is an ingress hook.
     pub ingress: bool,
-    /// Transmit queues the device uses (`real_num_tx_queues`); 1 unless told.
+    /// The number of transmit queues the device uses (`real_num_tx_queues`); 1 by default.
     pub tx_queues: u32,
-    /// Its frames have Ethernet headers (`ARPHRD_ETHER`); so unless told.
+    /// The device's frames have Ethernet headers (`ARPHRD_ETHER`); true by default.
     pub ethernet: bool,
     /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
     pub(crate) queue_chosen: bool,
@@ -50,18 +50,19 @@ pub struct Context<'a, 'g> {
     waits: Option<Waits<'a>>,
     memory: Option<&'a RefCell<Cache>>,
     flow: Flow,
-    /// `qdisc_skb_cb(skb)->pkt_len`: the packet's length when it came.
+    /// The packet's length on arrival (`qdisc_skb_cb(skb)->pkt_len`).
     len: u64,
 }
 
-/// Notes on a packet what it met.
+/// Adds a note to the trace of a packet.
 pub type Trace<'a> = &'a dyn Fn(&mut Packet, String);
 
-/// Learns in which class a packet waits: called with the classid when the class's qdisc gets the packet.
+/// Reports the class in which a packet waits. Called with the classid when the class's qdisc gets
+/// the packet.
 pub type Waits<'a> = &'a dyn Fn(&Packet, u32);
 
 impl<'a, 'g> Context<'a, 'g> {
-    /// A context for packets of the device with index `ifindex`.
+    /// Creates a context for packets of the device with index `ifindex`.
     pub fn new(
         guard: &'g Guard,
         cpu: usize,
@@ -90,7 +91,7 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// A context for objects that live shorter than the guard: those a qdisc owns.
+    /// Returns a context for objects that live shorter than the guard, such as those a qdisc owns.
     pub fn reborrow(&mut self) -> Context<'_, '_> {
         Context {
             guard: self.guard,
@@ -112,12 +113,13 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// Copies of packets get their memory from here: the CPU's own, which needs no lock.
+    /// Sets the cache that copies of packets are allocated from: the CPU's own, which needs no
+    /// lock.
     pub fn memory(&mut self, memory: &'a RefCell<Cache>) {
         self.memory = Some(memory);
     }
 
-    /// A copy of a packet; `None` without memory.
+    /// Copies a packet. Returns `None` if memory is exhausted.
     pub fn copy(&self, packet: &Packet) -> Option<Packet> {
         match self.memory {
             Some(memory) => packet.copy_from(&mut memory.borrow_mut()),
@@ -125,17 +127,17 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// Turns notes on: `note` is told of each filter a packet meets.
+    /// Turns tracing on: `note` is called for each filter a packet matches.
     pub fn trace(&mut self, note: Trace<'a>) {
         self.trace = Some(note);
     }
 
-    /// Reports from now on in which class each packet waits.
+    /// From now on reports the class in which each packet waits.
     pub fn report_waits(&mut self, waits: Waits<'a>) {
         self.waits = Some(waits);
     }
 
-    /// Reports that a packet is about to wait in the qdisc of `class`, if anyone asked.
+    /// Reports that a packet is about to wait in the qdisc of `class`, if reporting is on.
     #[inline]
     pub(crate) fn waits_in(&self, packet: &Packet, class: u32) {
         if let Some(waits) = self.waits {
@@ -143,23 +145,23 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// Says whose hook runs.
+    /// Sets the device whose hook runs.
     pub fn at(&mut self, device: &'a dyn Device) {
         self.device = Some(device);
     }
 
-    /// The device whose hook runs, if it was said.
+    /// Returns the device whose hook runs, if set.
     pub fn device(&self) -> Option<&'a dyn Device> {
         self.device
     }
 
-    /// Whether notes are on.
+    /// Returns whether tracing is on.
     #[inline]
     pub(crate) fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// Notes on the packet, if notes are on.
+    /// Adds a note to the packet's trace, if tracing is on.
     #[inline]
     pub(crate) fn note(&self, packet: &mut Packet, text: impl FnOnce() -> String) {
         if let Some(note) = self.trace {
@@ -167,7 +169,8 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// A packet's length as statistics count it (`skb->len`): at ingress without the link-layer header.
+    /// Returns a packet's length as statistics count it (`skb->len`): at ingress without the
+    /// link-layer header.
     #[inline]
     pub fn skb_len(&self, packet: &Packet) -> u64 {
         let header = if self.ingress {
@@ -178,7 +181,8 @@ impl<'a, 'g> Context<'a, 'g> {
         packet.len().saturating_sub(header) as u64
     }
 
-    /// Whether a route has been found for the packet (`skb_dst`): it was forwarded, or made here.
+    /// Returns whether the packet has a route (`skb_dst`): it is being forwarded or was sent by
+    /// this host.
     #[inline]
     pub fn is_routed(&self, packet: &Packet) -> bool {
         let by_ip = matches!(packet.protocol, ETH_P_IP | ETH_P_IPV6);
@@ -186,16 +190,16 @@ impl<'a, 'g> Context<'a, 'g> {
         !self.ingress && by_ip && (flags.contains(Flags::FORWARDED) || flags.contains(Flags::LOCAL))
     }
 
-    /// Another packet comes. Its length, as by [`skb_len`](Self::skb_len) now, counts, whatever actions do
-    /// to it.
+    /// Starts with the next packet. `len` is its length according to [`skb_len`](Self::skb_len) on
+    /// arrival; statistics count this length even if actions change the packet.
     #[inline]
     pub fn packet_comes(&mut self, len: u64) {
         self.len = len;
         self.flow.forget();
     }
 
-    /// Linux's `skb->mac_len` of a packet at ingress, where Linux has pulled the link-layer header: `ife`
-    /// leaves a packet whose network header is further away.
+    /// Returns Linux's `skb->mac_len` for a packet at ingress, where Linux has pulled the
+    /// link-layer header. `ife` leaves packets alone whose network header is further away.
     #[inline]
     pub(crate) fn mac_len(packet: &Packet) -> usize {
         match packet.pulled_from_mac() {
@@ -204,19 +208,19 @@ impl<'a, 'g> Context<'a, 'g> {
         }
     }
 
-    /// An action has changed the packet at hand: dissect anew when asked.
+    /// Invalidates the dissection because an action changed the current packet.
     #[inline]
     pub fn packet_changed(&mut self) {
         self.flow.forget();
     }
 
-    /// The packet's dissection; at least the groups `used` are there.
+    /// Returns the packet's dissection with at least the groups in `used`.
     #[inline]
     pub(crate) fn flow(&mut self, packet: &Packet, used: Used) -> &FlowKeys {
         self.flow.of(packet, used)
     }
 
-    /// Length of the packet at hand as statistics count it (`qdisc_pkt_len`), octets.
+    /// Returns the current packet's length in bytes as statistics count it (`qdisc_pkt_len`).
     #[inline]
     pub fn packet_len(&self) -> u64 {
         self.len

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packet counters of actions, filters and qdiscs, and their place in dumps.
+//! Packet counters of actions, filters and qdiscs, and their encoding in dumps.
 //!
-//! Counters are per CPU (made when the first packet is counted) or plain atomics, as
-//! `TCA_ACT_FLAGS_NO_PERCPU_STATS` says; readers add up. [`Counters`] are those of a qdisc, one by one;
-//! [`Tally`] those of an action, of which there may be millions. Mirrors `struct gnet_stats_basic_sync`,
-//! `struct gnet_stats_queue` and net/core/gen_stats.c.
+//! Counters are per CPU (allocated when the first packet is counted) or plain atomics, depending on
+//! `TCA_ACT_FLAGS_NO_PERCPU_STATS`; readers sum them up. [`Counters`] are those of a qdisc,
+//! allocated individually. [`Tally`] holds those of an action, of which there may be millions.
+//! Mirrors `struct gnet_stats_basic_sync`, `struct gnet_stats_queue` and net/core/gen_stats.c.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,16 +18,16 @@ use weir_sync::primitive::prefetch;
 
 use crate::table::Table;
 
-/// Sums of a [`Counters`].
+/// The sums of a [`Counters`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
-    /// Octets seen.
+    /// Bytes seen.
     pub bytes: u64,
     /// Packets seen.
     pub packets: u64,
     /// Packets dropped.
     pub drops: u32,
-    /// Packets that could not be dealt with as asked.
+    /// Packets that could not be handled as requested.
     pub overlimits: u32,
 }
 
@@ -51,17 +51,17 @@ impl Cell {
     }
 }
 
-/// Counters of one object; see the module's head.
+/// The counters of one qdisc; see the module's documentation.
 #[derive(Debug)]
 pub enum Counters {
     /// One set for all CPUs.
     Plain(Cell),
-    /// A set for each CPU that counted.
+    /// One set for each CPU that has counted.
     PerCpu(OnceLock<Box<PerCpu<Cell>>>),
 }
 
 impl Counters {
-    /// All zero.
+    /// Creates counters that are all zero.
     pub fn new(per_cpu: bool) -> Self {
         if per_cpu {
             Self::PerCpu(OnceLock::new())
@@ -83,7 +83,7 @@ impl Counters {
     pub fn count(&self, cpu: usize, packets: u64, bytes: u64) {
         let cell = self.cell(cpu);
         if let Self::PerCpu(_) = self {
-            // Only this CPU writes its set.
+            // No other CPU writes this set.
             cell.bytes
                 .store(cell.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
             cell.packets
@@ -111,13 +111,13 @@ impl Counters {
         }
     }
 
-    /// Counts a packet that could not be dealt with.
+    /// Counts a packet that could not be handled as requested.
     #[inline]
     pub fn count_overlimit(&self, cpu: usize) {
         self.cell(cpu).overlimits.fetch_add(1, Relaxed);
     }
 
-    /// The sums.
+    /// Returns the sums.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         match self {
@@ -132,21 +132,22 @@ impl Counters {
     }
 }
 
-/// Sets of counters by slot and CPU: octets, packets, drops, overlimits.
+/// Sets of counters by slot and CPU: bytes, packets, drops, overlimits.
 pub type Sets = percpu::Counters<4>;
 
-/// The counters of an action: a slot among those of its table, taken with the first packet. So an
-/// action that was never hit costs a word, and one that was four on each CPU that counted.
+/// The counters of an action: a slot in its table's counters, allocated on the first packet. An
+/// action that was never hit costs one word; one that was hit costs four more words on each CPU
+/// that counted.
 pub struct Tally {
     table: Arc<Table>,
-    /// One more than the slot; 0 for none.
+    /// The slot plus one; 0 if there is none.
     slot: AtomicU32,
-    /// Each CPU has a set; else all write that of CPU 0.
+    /// Each CPU has its own set; otherwise all CPUs write that of CPU 0.
     per_cpu: bool,
 }
 
 impl Tally {
-    /// All zero.
+    /// Creates counters that are all zero.
     pub(crate) fn new(per_cpu: bool, table: &Arc<Table>) -> Self {
         Self {
             table: table.clone(),
@@ -155,14 +156,14 @@ impl Tally {
         }
     }
 
-    /// Whose counters these are.
+    /// Returns the table whose counters these are in.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
     fn take_slot(&self) -> u32 {
         let Some(fresh) = self.table.counters.allocate() else {
-            // Four thousand million actions have counted: this one does not.
+            // All slots (2^32) are in use, so this action does not count.
             return 0;
         };
         match self.slot.compare_exchange(0, fresh + 1, AcqRel, Acquire) {
@@ -188,20 +189,20 @@ impl Tally {
         }
     }
 
-    /// Whose counters a CPU writes.
+    /// Returns the CPU whose counters `cpu` writes.
     #[inline(always)]
     fn writer(&self, cpu: usize) -> usize {
         if self.per_cpu { cpu } else { 0 }
     }
 
-    /// The counters that the CPU writes, once they are there.
+    /// Returns the counters that the CPU writes, if they are allocated.
     #[inline(always)]
     fn made(&self, cpu: usize) -> Option<&[AtomicU64; 4]> {
         let slot = self.slot.load(Acquire).checked_sub(1)?;
         self.table.counters.made(self.writer(cpu), slot)
     }
 
-    /// Makes them; none when four thousand million actions have counted.
+    /// Allocates the counters. Returns `None` if all slots (2^32) are in use.
     #[cold]
     fn make(&self, cpu: usize) -> Option<&[AtomicU64; 4]> {
         let slot = match self.slot.load(Acquire) {
@@ -212,7 +213,7 @@ impl Tally {
         Some(self.table.counters.set(self.writer(cpu), slot))
     }
 
-    /// Asks for the memory that counting a packet will write.
+    /// Prefetches the memory that counting a packet will write.
     #[inline]
     pub fn prefetch(&self, cpu: usize) {
         if let Some(set) = self.made(cpu) {
@@ -220,7 +221,7 @@ impl Tally {
         }
     }
 
-    /// Counts a packet, which may be dropped; on the CPU's own thread.
+    /// Counts a packet, which may be dropped. Must run on the CPU's own thread.
     #[inline]
     pub fn count(&self, cpu: usize, bytes: u64, dropped: bool) {
         self.add(cpu, [bytes, 1, u64::from(dropped), 0]);
@@ -232,13 +233,13 @@ impl Tally {
         self.add(cpu, [0, 0, 1, 0]);
     }
 
-    /// Counts a packet that could not be dealt with.
+    /// Counts a packet that could not be handled as requested.
     #[inline]
     pub fn count_overlimit(&self, cpu: usize) {
         self.add(cpu, [0, 0, 0, 1]);
     }
 
-    /// The sums.
+    /// Returns the sums.
     pub fn totals(&self) -> Totals {
         let Some(slot) = self.slot.load(Acquire).checked_sub(1) else {
             return Totals::default();
@@ -253,7 +254,8 @@ impl Tally {
     }
 }
 
-/// Nobody counts any more: actions go a grace period after they were let go of.
+/// Frees the slot. Nobody counts any more: actions are freed a grace period after their last
+/// reference is dropped.
 impl Drop for Tally {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.load(Acquire).checked_sub(1) {
@@ -265,20 +267,20 @@ impl Drop for Tally {
 /// Gauges and counts of a queue (`struct gnet_stats_queue`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Queue {
-    /// Packets waiting.
+    /// Packets in the queue.
     pub qlen: u32,
-    /// Octets waiting.
+    /// Bytes in the queue.
     pub backlog: u32,
     /// Packets dropped.
     pub drops: u32,
-    /// Packets put back by a full device.
+    /// Packets requeued because the device was full.
     pub requeues: u32,
-    /// Times a packet had to wait for its turn.
+    /// How often a packet had to wait because of a rate limit.
     pub overlimits: u32,
 }
 
 impl Queue {
-    /// The queue side of plain counters.
+    /// Returns the queue statistics of plain counters.
     pub fn of(totals: &Totals) -> Self {
         Self {
             drops: totals.drops,
@@ -287,7 +289,7 @@ impl Queue {
         }
     }
 
-    /// As in messages.
+    /// Encodes the statistics as in messages.
     #[inline]
     fn shown(&self) -> GnetStatsQueue {
         let Self {
@@ -322,7 +324,7 @@ fn put_basic(w: &mut Writer, ty: u16, bytes: u64, packets: u64) {
     }
 }
 
-/// `gnet_stats_copy_rate_est`
+/// Encodes the estimated rate (`gnet_stats_copy_rate_est`).
 fn put_rate(w: &mut Writer, bps: u64, pps: u64) {
     let low = GnetStatsRateEst {
         bps: bps.min(u32::MAX.into()) as u32,
@@ -342,10 +344,11 @@ fn put_queue(w: &mut Writer, queue: &Queue) {
     w.put_fixed(stats::QUEUE, &queue.shown());
 }
 
-/// Octets of [`put_usual_stats`].
+/// Size in bytes of the output of [`put_usual_stats`].
 const USUAL: usize = 68;
 
-/// What [`put_action_stats`] writes of an action without a rate and with less than 2^32 packets.
+/// Encodes the same as [`put_action_stats`] for an action without a rate and with less than 2^32
+/// packets.
 #[inline(always)]
 pub fn put_usual_stats<const N: usize>(out: &mut Piece<'_, N>, totals: &Totals) {
     let basic = |bytes, packets| GnetStatsBasic {
@@ -359,7 +362,8 @@ pub fn put_usual_stats<const N: usize>(out: &mut Piece<'_, N>, totals: &Totals) 
     out.put_fixed(stats::QUEUE, &Queue::of(totals).shown());
 }
 
-/// `tcf_action_copy_stats`: `TCA_ACT_STATS` of an action. Nothing is ever counted by hardware.
+/// Encodes `TCA_ACT_STATS` of an action (`tcf_action_copy_stats`). The hardware counters are always
+/// zero.
 pub fn put_action_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
     let nest = w.nest_noflag(act::STATS);
     put_basic(w, stats::BASIC, totals.bytes, totals.packets);
@@ -371,7 +375,8 @@ pub fn put_action_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)
     w.end(nest);
 }
 
-/// `TCA_STATS` of a policer in the old form (`tcf_action_copy_stats` in its compatible mode).
+/// Encodes `TCA_STATS` of a policer in the old form (`tcf_action_copy_stats` in its compatible
+/// mode).
 pub fn put_compat_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)>) {
     let (bps, pps) = rate.unwrap_or_default();
     w.put_fixed(
@@ -388,16 +393,17 @@ pub fn put_compat_stats(w: &mut Writer, totals: &Totals, rate: Option<(u64, u64)
     );
 }
 
-/// `TCA_STATS2` and `TCA_STATS` of a class whose kind counts nothing.
+/// Encodes `TCA_STATS2` and `TCA_STATS` of a class whose kind counts nothing.
 pub fn put_no_stats(w: &mut Writer) {
     let nest = w.nest_noflag(tca::STATS2);
     w.end(nest);
     w.put_fixed(tca::STATS, &TcStats::default());
 }
 
-/// `TCA_STATS2` and `TCA_STATS` of a qdisc or class (`gnet_stats_start_copy_compat` and on): octets and
-/// packets, if counted; the queue; the kind's own statistics, if it has any, and whether these are attributes,
-/// which old clients are not shown. A qdisc's own statistics come first, a class's last.
+/// Encodes `TCA_STATS2` and `TCA_STATS` of a qdisc or class (`gnet_stats_start_copy_compat` and
+/// following): bytes and packets, if counted; the queue; and the kind's own statistics, if it has
+/// any. Old clients are not shown statistics that are attributes. A qdisc's own statistics come
+/// first, a class's last.
 pub fn put_queue_stats(
     w: &mut Writer,
     of_class: bool,

@@ -425,11 +425,11 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
     for (limit, sentence) in [
         (
             ["--max-rules", "2"],
-            "There are as many filters as --max-rules allows",
+            "Filters have reached the limit set by --max-rules",
         ),
         (
             ["--max-memory", "900"],
-            "as much memory as --max-memory allows",
+            "reached the limit set by --max-memory",
         ),
     ] {
         let args = [&["run", "--quiet"], &limit[..], &[&*script]].concat();

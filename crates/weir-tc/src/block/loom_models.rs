@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who holds a chain has the one that is in the block, whoever lets go of it at the same time; the last
-//! one takes it out, and listeners hear of each coming and going once.
+//! Invariants of chain references: every holder of a chain holds the one that is in the block,
+//! whoever drops a reference concurrently; the last holder removes the chain; listeners get one
+//! notification for each creation and deletion.
 
 use std::sync::Mutex as Plain;
 
@@ -12,7 +13,7 @@ use crate::host::Host;
 use crate::net::NetTc;
 use crate::psample::Hearers;
 
-/// A namespace without devices that notes the types of the messages its listeners hear.
+/// A namespace without devices that records the types of the notifications sent to listeners.
 struct Listeners {
     domain: Domain,
     net: NetTc,
@@ -90,14 +91,14 @@ impl World {
         self.env(|env| self.block.put(chain, how, env));
     }
 
-    /// Whether packets and requests find that chain.
+    /// Returns whether packets and requests find that chain.
     fn finds(&self, chain: &Arc<Chain>) -> bool {
         let found = |env: &Env<'_>| self.block.find(1, env.guard).cloned();
         self.env(found)
             .is_some_and(|found| Arc::ptr_eq(&found, chain))
     }
 
-    /// Nobody holds the chain any more.
+    /// Asserts that the chain is gone because nobody holds it any more.
     fn assert_gone(&self) {
         assert!(self.env(|env| self.block.find(1, env.guard).is_none()));
         assert!(self.block.state().chains.is_empty());
@@ -146,7 +147,8 @@ fn the_chain_of_an_action_outlives_its_filters() {
     });
 }
 
-/// `tc chain del` while a filter's instance comes and goes: the chain's own hold is given up once.
+/// `tc chain del` while a filter's instance is added and removed: the explicit reference is dropped
+/// only once.
 #[test]
 fn its_own_creation_holds_a_chain_once() {
     crate::check_model(2, || {
@@ -155,7 +157,7 @@ fn its_own_creation_holds_a_chain_once() {
             panic!("there is none");
         };
         world.put(&made, Hold::Plain);
-        // As the request for it does, which is none of this model's.
+        // The request would send this notification; the model has no request.
         world.host.heard.lock().unwrap().push(rtm::NEWCHAIN);
         let other = world.spawn(|world| {
             let chain = world.get().unwrap();
