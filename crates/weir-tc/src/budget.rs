@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_takes_nothing() {
+    fn a_refused_object_takes_nothing() {
         let budget = Budget::new(Some(2), Some(3 * FILTER));
         budget.take_filter(false).unwrap();
         budget.take_filter(false).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_all_fits() {
+    fn without_limits_nothing_is_refused() {
         let budget = Budget::default();
         (0..10).for_each(|_| budget.take_filter(false).unwrap());
         budget.take_action(usize::MAX / 2).unwrap();

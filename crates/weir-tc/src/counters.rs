@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_statistics_are_those_put_one_by_one() {
+    fn usual_statistics_equal_those_encoded_one_by_one() {
         let totals = Totals {
             bytes: 0x0102_0304_0506_0708,
             packets: 0x1112_1314,

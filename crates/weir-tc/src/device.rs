@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic control's side of a device: the tree of qdiscs, the hooks, and a packet's way through them.
+//! The traffic control state of a device: the tree of qdiscs, the hooks, and the path of packets
+//! through them.
 //!
 //! Mirrors `dev->qdisc`, `dev_ingress_queue`, `miniq_ingress` and `miniq_egress`, and
-//! `sch_handle_ingress` and `sch_handle_egress` (net/core/dev.c). The data path sees the hooks and the
-//! root queue through published pointers; requests change the tree under the device's lock.
+//! `sch_handle_ingress` and `sch_handle_egress` (net/core/dev.c). The data path sees the hooks and
+//! the root queue through published pointers; requests change the tree under the device's lock.
 
 #[cfg(test)]
 mod tests;
@@ -31,10 +32,10 @@ use crate::qdisc::{self, Create, Drops, Inner, Node};
 use crate::txq::{self, TrafficClasses, xps};
 use crate::verdict::{Code, Outcome, Verdict, code};
 
-/// A packet that ends at a hook: dropped, if there is a reason, or consumed.
+/// A packet whose path ends at a hook: dropped if there is a reason, otherwise consumed.
 pub type Ended = (Packet, Option<DropReason>);
 
-/// What a hook walks, and where it counts.
+/// The block a hook walks and the node it counts on.
 struct Hook {
     block: Arc<Block>,
     node: Arc<Node>,
@@ -43,21 +44,22 @@ struct Hook {
 /// The qdiscs of a device.
 #[derive(Default)]
 pub(crate) struct Tree {
-    /// None: nothing was attached yet (`noop_qdisc`).
+    /// The root qdisc. `None` if nothing has been attached yet (`noop_qdisc`).
     pub root: Option<Arc<Node>>,
-    /// `ingress` or `clsact`.
+    /// The `ingress` or `clsact` qdisc.
     pub ingress: Option<Arc<Node>>,
-    /// Whether a request was ever made for them: the builtin qdisc stands there since (`dev_ingress_queue`).
+    /// Whether a request for an ingress qdisc was ever made. From then on the builtin qdisc is
+    /// attached there (`dev_ingress_queue`).
     pub ingress_queue: bool,
-    /// Those under classes that have a handle, by it.
+    /// The qdiscs under classes that have a handle, by handle.
     pub children: BTreeMap<u32, Arc<Node>>,
 }
 
-/// What stands at a device's transmit queues (`netdev_queue.qdisc`).
+/// The qdiscs at a device's transmit queues (`netdev_queue.qdisc`).
 struct Queues {
-    /// The root's.
+    /// The handle of the root qdisc.
     handle: u32,
-    /// One for all queues, or one for each; none drops all (`noop_qdisc`).
+    /// One qdisc for all queues, or one for each. `None` drops everything (`noop_qdisc`).
     roots: Vec<Option<Arc<Node>>>,
     classes: Option<TrafficClasses>,
 }
@@ -79,13 +81,13 @@ impl Queues {
     }
 }
 
-/// See the module's head.
+/// The traffic control state of a device; see the module's documentation.
 pub struct DeviceTc {
     ingress: PublishedOption<Hook>,
     egress: PublishedOption<Hook>,
-    /// What stands at the transmit queues, unless packets do not wait.
+    /// The qdiscs at the transmit queues. `None` if packets are not queued.
     queue: PublishedOption<Queues>,
-    /// Transmit queues by CPU. Changed with the tree held.
+    /// The maps from CPUs to transmit queues. They change under the tree's lock.
     xps: PublishedOption<xps::Maps>,
     /// Guards the tree. Taken before the lock of a node or block.
     tree: Mutex<Tree>,
@@ -98,7 +100,7 @@ impl std::fmt::Debug for DeviceTc {
 }
 
 impl Tree {
-    /// `qdisc_lookup`: the qdisc with a handle.
+    /// Finds the qdisc with a handle (`qdisc_lookup`).
     pub fn find(&self, handle: u32) -> Option<Arc<Node>> {
         if handle == 0 {
             return None;
@@ -112,8 +114,8 @@ impl Tree {
         found.or_else(|| self.ingress.as_ref().filter(is)).cloned()
     }
 
-    /// All qdiscs under classes in the order of dumps, that of `dev->qdisc_hash`: 16 buckets by handle,
-    /// the newest of a bucket first.
+    /// Returns all qdiscs under classes in the order of dumps, which is that of `dev->qdisc_hash`:
+    /// 16 buckets by handle, the newest of a bucket first.
     pub fn children(&self) -> Vec<Arc<Node>> {
         let mut found = self.root.as_ref().map(under).unwrap_or_default();
         let bucket = |handle: u32| handle.wrapping_mul(0x61c8_8647) >> 28;
@@ -121,7 +123,8 @@ impl Tree {
         found
     }
 
-    /// The qdisc packets come into on their way to `node`: the root, or one at a transmit queue.
+    /// Returns the qdisc where packets on their way to `node` enter: the root, or the one at a
+    /// transmit queue.
     pub fn entrance(&self, node: &Arc<Node>) -> Arc<Node> {
         let mut at = node.clone();
         loop {
@@ -134,8 +137,8 @@ impl Tree {
         }
     }
 
-    /// Changes a qdisc with all above it locked, and lets them know what waits in it then
-    /// (`qdisc_tree_reduce_backlog`).
+    /// Changes a qdisc while it and all its ancestors are locked, then updates the ancestors' queue
+    /// lengths and backlogs (`qdisc_tree_reduce_backlog`).
     pub fn change<R>(&self, node: &Arc<Node>, change: impl FnOnce(&mut Inner) -> R) -> R {
         let mut path = vec![node.clone()];
         while let Some(above) = path.last().and_then(|node| {
@@ -159,7 +162,7 @@ impl Tree {
     }
 }
 
-/// All qdiscs under a node.
+/// Returns all qdiscs below a node.
 pub(crate) fn under(node: &Arc<Node>) -> Vec<Arc<Node>> {
     let mut found = Vec::new();
     let mut walk = vec![node.clone()];
@@ -172,7 +175,7 @@ pub(crate) fn under(node: &Arc<Node>) -> Vec<Arc<Node>> {
 }
 
 impl DeviceTc {
-    /// No qdisc, no filter.
+    /// Creates the state of a device without qdiscs and filters.
     pub fn new(domain: &Domain) -> Self {
         Self {
             ingress: PublishedOption::new(domain, None),
@@ -187,11 +190,12 @@ impl DeviceTc {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the root to the data path; the caller holds the tree.
+    /// Publishes the root to the data path. The caller holds the tree's lock.
     pub(crate) fn publish_root(&self, root: Option<&Arc<Node>>) {
         let waits = root.filter(|root| root.ops.kind != qdisc::noqueue::OPS.kind);
         let queues = waits.map(Queues::of);
-        // A root with traffic classes that comes or goes, whichever they are.
+        // The XPS maps are reset whenever a root with traffic classes is added or removed, even if
+        // the classes are the same.
         let classes = |queues: Option<&Queues>| {
             let classes = queues.and_then(|queues| queues.classes);
             (
@@ -203,13 +207,13 @@ impl DeviceTc {
         };
         let guard = self.queue.domain().pin();
         if classes(self.queue.load(&guard)) != classes(queues.as_ref()) {
-            // `netdev_set_num_tc`, `netdev_reset_tc`
+            // As in `netdev_set_num_tc` and `netdev_reset_tc`.
             self.xps.replace(None);
         }
         self.queue.replace(queues);
     }
 
-    /// Shows the hooks to the data path; the caller holds the tree.
+    /// Publishes the hooks to the data path. The caller holds the tree's lock.
     pub(crate) fn publish_hooks(&self, node: Option<&Arc<Node>>) {
         let (ingress, egress) = match node {
             Some(node) => node.lock().qdisc.hooks(),
@@ -223,7 +227,8 @@ impl DeviceTc {
         self.egress.replace(hook(egress));
     }
 
-    /// The block of a hook, unless it is shared, or the root has the handle of the hooks' qdisc.
+    /// Returns the block of a hook. Returns `None` if the block is shared, or if the root has the
+    /// same handle as the hooks' qdisc.
     pub(crate) fn hook_block<'g>(
         &'g self,
         ingress: bool,
@@ -236,7 +241,7 @@ impl DeviceTc {
         plain.then_some(&hook.block)
     }
 
-    /// The device has come up (`dev_activate`): without a root it gets its default one.
+    /// Attaches the default root qdisc if the device comes up without one (`dev_activate`).
     pub fn activate(&self, device: &Arc<dyn Device>, env: &Env<'_>) {
         let mut tree = self.tree();
         if tree.root.is_some() || !env.host.has(&**device) {
@@ -263,14 +268,15 @@ impl DeviceTc {
             made.unwrap_or_else(|_| (&qdisc::noqueue::OPS, Box::new(qdisc::noqueue::Noqueue)));
         let node = Node::new(ops, qdisc, 0, h::ROOT, false);
         create.number(&node);
-        // `noqueue` is made once a queue: the root is that of the first.
+        // `noqueue` is attached once for each queue; the root is the one of the first queue.
         node.refs.store(if ops.queues { 1 } else { 2 }, Relaxed);
         self.publish_root(Some(&node));
         tree.root = Some(node);
     }
 
-    /// The device is down, as its [`is_up`](Device::is_up) says already: what waits for it comes back, to be freed
-    /// and counted, and nothing waits for it from now on (`dev_deactivate`).
+    /// Deactivates the qdiscs of a device that went down (`dev_deactivate`);
+    /// [`is_up`](Device::is_up) is already false. Returns the queued packets, which the caller
+    /// frees and counts. From now on nothing is queued.
     pub fn deactivate(&self, guard: &Guard) -> Drops {
         let _tree = self.tree();
         let mut drops = Drops::new();
@@ -281,8 +287,8 @@ impl DeviceTc {
         drops
     }
 
-    /// The device goes (`dev_shutdown`): so do its qdiscs and filters. Nobody is told. What waited
-    /// comes back, to be freed and counted.
+    /// Destroys the qdiscs and filters of a device that is being unregistered (`dev_shutdown`),
+    /// without notifications. Returns the queued packets, which the caller frees and counts.
     pub fn shutdown(&self, env: &Env<'_>) -> Drops {
         let (root, ingress) = {
             let mut tree = self.tree();
@@ -298,7 +304,7 @@ impl DeviceTc {
         drops
     }
 
-    /// The root's kind (`IFLA_QDISC`).
+    /// Returns the root's kind (`IFLA_QDISC`).
     pub fn root_kind(&self) -> &'static str {
         self.tree()
             .root
@@ -306,26 +312,26 @@ impl DeviceTc {
             .map_or("noop", |root| root.ops.kind)
     }
 
-    /// What the root has counted: octets, packets, queue.
+    /// Returns the root's counters: bytes, packets, queue.
     pub fn root_stats(&self) -> Option<(u64, u64, Queue)> {
         let root = self.tree().root.clone();
         root.map(|root| root.stats())
     }
 
-    /// Whether packets received meet filters.
+    /// Returns whether received packets are classified.
     #[inline]
     pub fn has_ingress(&self) -> bool {
         self.ingress.is_some()
     }
 
-    /// Whether packets sent meet filters before the queue.
+    /// Returns whether packets to be sent are classified before they are queued.
     #[inline]
     pub fn has_egress(&self) -> bool {
         self.egress.is_some()
     }
 
-    /// Walks a received packet over the ingress filters (`sch_handle_ingress`). MAC and network
-    /// header are set.
+    /// Runs the ingress filters on a received packet (`sch_handle_ingress`). The MAC and network
+    /// headers are set.
     #[inline]
     pub fn ingress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
         cx.ingress = true;
@@ -335,7 +341,7 @@ impl DeviceTc {
         }
     }
 
-    /// Walks a packet to be sent over the egress filters (`sch_handle_egress`). Its data begin at the
+    /// Runs the egress filters on a packet to be sent (`sch_handle_egress`). Its data begin at the
     /// MAC header.
     #[inline]
     pub fn egress<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &mut Packet) -> Verdict {
@@ -346,8 +352,8 @@ impl DeviceTc {
         }
     }
 
-    /// [`ingress`](Self::ingress) of a batch: what passes stays in it, in order; what is redirected goes
-    /// to [`Context::copies`], and all else to `ended`.
+    /// Does the same as [`ingress`](Self::ingress) for a batch. Packets that pass stay in the
+    /// batch, in order; redirected packets go to [`Context::copies`], all others to `ended`.
     pub fn ingress_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -361,8 +367,9 @@ impl DeviceTc {
         }
     }
 
-    /// [`egress`](Self::egress) of a batch, as [`ingress_batch`](Self::ingress_batch). Bit n of the answer: an
-    /// action has chosen the transmit queue of the n-th packet left (`netdev_xmit_skip_txqueue`).
+    /// Does the same as [`egress`](Self::egress) for a batch, in the manner of
+    /// [`ingress_batch`](Self::ingress_batch). Bit n of the result says that an action has chosen
+    /// the transmit queue of the n-th packet left in the batch (`netdev_xmit_skip_txqueue`).
     pub fn egress_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -377,17 +384,19 @@ impl DeviceTc {
         }
     }
 
-    /// Whether packets to be sent wait in a queue. If not, they go to the device at once.
+    /// Returns whether packets to be sent are queued. If not, they go directly to the device.
     #[inline]
     pub fn has_queue(&self) -> bool {
         self.queue.is_some()
     }
 
-    /// Puts packets in front of queue `queue`, below [`roots`](Self::roots), where at most `burst` may
-    /// wait; any thread may. Who gets a [`Worker`] has to work on the queue for all, in its first round with what
-    /// is left in the batch. A request that takes
-    /// the queue away meanwhile drops them. A `patient` caller, not itself at work on a queue, waits some milliseconds at most where
-    /// too many wait.
+    /// Adds packets to the lockless list in front of queue `queue`, an index below
+    /// [`roots`](Self::roots). At most `burst` packets may wait there. Any thread may call this.
+    ///
+    /// A caller that gets a [`Worker`] must work on the queue on behalf of all callers; its first
+    /// round takes the packets left in the batch. If a request removes the queue in the meantime,
+    /// the packets are dropped. If too many packets wait, a `patient` caller, which must not itself
+    /// be working on a queue, waits for at most some milliseconds.
     pub fn push<'g>(
         &'g self,
         guard: &'g Guard,
@@ -403,12 +412,13 @@ impl DeviceTc {
         root.push(batch, (burst, patient), drops)
     }
 
-    /// Packets may leave queue `queue` now that could not before.
+    /// Requests a [`Worker`] for queue `queue` because packets may be able to leave it now.
     pub fn ask<'g>(&'g self, guard: &'g Guard, queue: usize) -> Option<Worker<'g>> {
         self.root_of(guard, queue)?.ask()
     }
 
-    /// When to ask queue `queue` again, ns of the stack's clock, if packets wait and none may leave yet.
+    /// Returns when to call [`ask`](Self::ask) for queue `queue` again, in nanoseconds of the
+    /// stack's clock, if packets wait and none may leave yet.
     pub fn next_event(&self, guard: &Guard, queue: usize) -> Option<u64> {
         self.root_of(guard, queue)?.lock().next_event()
     }
@@ -417,8 +427,8 @@ impl DeviceTc {
         self.queue.load(guard)?.roots.get(queue)?.as_ref()
     }
 
-    /// The qdisc at transmit queue `queue`, below [`roots`](Self::roots): kind, handle, what its lock has
-    /// counted.
+    /// Returns the kind, the handle and the lock statistics of the qdisc at transmit queue `queue`,
+    /// an index below [`roots`](Self::roots).
     pub fn lock_stats(
         &self,
         guard: &Guard,
@@ -428,14 +438,14 @@ impl DeviceTc {
         Some((root.ops.kind, root.handle, root.lock_stats()))
     }
 
-    /// How many roots there are: one for all transmit queues together, or one for each.
+    /// Returns the number of roots: one for all transmit queues together, or one for each.
     pub fn roots(&self, guard: &Guard) -> usize {
         let queues = self.queue.load(guard);
         queues.map_or(1, |queues| queues.roots.len())
     }
 
-    /// Chooses a transmit queue for each packet of a batch, of the `count` the device has; `chosen` as
-    /// [`egress_batch`](Self::egress_batch) answers it; `cpu` sends them.
+    /// Chooses one of the device's `count` transmit queues for each packet of a batch that `cpu`
+    /// sends. `chosen` is the result of [`egress_batch`](Self::egress_batch).
     pub fn pick(&self, guard: &Guard, cpu: usize, count: u32, batch: &mut Batch, chosen: u64) {
         if count == 1 {
             return batch.iter_mut().for_each(|packet| packet.queue = 0);
@@ -453,10 +463,10 @@ impl DeviceTc {
         }
     }
 
-    /// The CPUs whose packets take transmit queue `queue` (`xps_cpus`).
+    /// Returns the CPUs whose packets use transmit queue `queue` (`xps_cpus`).
     ///
     /// # Errors
-    /// EINVAL for a queue of no traffic class.
+    /// EINVAL if the queue belongs to no traffic class.
     pub fn xps_cpus(&self, guard: &Guard, queue: u16) -> Result<BTreeSet<usize>, Error> {
         let queues = self.queue.load(guard);
         let classes = queues.and_then(|queues| queues.classes.as_ref());
@@ -464,20 +474,20 @@ impl DeviceTc {
         self.xps.load(guard).unwrap_or(&none).cpus(queue, classes)
     }
 
-    /// The traffic class whose packets a transmit queue takes.
+    /// Returns the traffic class whose packets use a transmit queue.
     ///
     /// # Errors
-    /// EINVAL for a queue of none.
+    /// EINVAL if the queue belongs to no traffic class.
     pub fn traffic_class(&self, guard: &Guard, queue: u16) -> Result<u8, Error> {
         let queues = self.queue.load(guard);
         let classes = queues.and_then(|queues| queues.classes.as_ref());
         xps::class_of(queue, classes).ok_or(Error::new(weir_netlink::errno::EINVAL))
     }
 
-    /// Sets them.
+    /// Sets the CPUs whose packets use transmit queue `queue` (`xps_cpus`).
     ///
     /// # Errors
-    /// EINVAL for a queue of no traffic class.
+    /// EINVAL if the queue belongs to no traffic class.
     pub fn set_xps_cpus(
         &self,
         guard: &Guard,
@@ -507,7 +517,8 @@ impl Hook {
         if self.block.is_empty(cx) {
             return Verdict::Pass;
         }
-        // A packet an ifb has sent on is not classified again (`tc_skip_classify`); only once.
+        // A packet that an ifb has sent on skips the next classification, and only that one
+        // (`tc_skip_classify`).
         if packet.flags.contains(Flags::SKIP_CLASSIFY) {
             packet.flags.remove(Flags::SKIP_CLASSIFY);
             return Verdict::Pass;
@@ -523,7 +534,7 @@ impl Hook {
         verdict
     }
 
-    /// Looks all packets up together, then walks those that match something, in order.
+    /// Looks up all packets as a batch, then walks those that match something, in order.
     fn run_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -595,7 +606,7 @@ impl Hook {
     }
 }
 
-/// What follows from the code a packet's walk ended with.
+/// Translates the final code of a packet's walk into a verdict.
 #[inline]
 fn verdict(code: Code, out: &Outcome<'_>, packet: &mut Packet, reason: DropReason) -> Verdict {
     match code {

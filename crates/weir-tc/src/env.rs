@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every control function carries along: the namespace's side of the stack and of traffic
-//! control, and a read guard for what is published.
+//! The environment of the control functions: the stack's and traffic control's side of the
+//! namespace, and a read guard for published objects.
 
 use std::cell::{Cell, OnceCell};
 
@@ -13,24 +13,25 @@ use crate::net::NetTc;
 /// `RTNLGRP_TC`
 pub const GROUP: u32 = 4;
 
-/// Nanoseconds in a tick of `USER_HZ`, in which ages are shown.
+/// Nanoseconds in a tick of `USER_HZ`, the unit of the ages shown to clients.
 pub const TICK_NS: u64 = 10_000_000;
 
-/// The surroundings of one control request.
+/// The environment of one control request.
 pub struct Env<'a> {
-    /// The namespace, as the stack sees it.
+    /// The namespace from the stack's point of view.
     pub host: &'a dyn Host,
     /// The namespace's actions and shared blocks.
     pub net: &'a NetTc,
-    /// Keeps published objects alive.
+    /// The guard that keeps published objects alive.
     pub guard: &'a Guard,
     ticks: OnceCell<u32>,
-    /// The device an action named last, by key, with its index: most of a dump name one.
+    /// Key and index of the device that an action referred to last. Most actions of a dump refer to
+    /// the same device.
     target: Cell<Option<(u64, u32)>>,
 }
 
 impl<'a> Env<'a> {
-    /// The surroundings of a request.
+    /// Creates the environment of a request.
     pub fn new(host: &'a dyn Host, net: &'a NetTc, guard: &'a Guard) -> Self {
         Self {
             host,
@@ -41,7 +42,8 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Index of the device with a key, asked for unless it is that of the last call.
+    /// Returns the index of the device with a key. Calls `index` only if the key differs from that
+    /// of the last call.
     pub(crate) fn index_of_target(&self, key: u64, index: impl FnOnce() -> u32) -> u32 {
         match self.target.get() {
             Some((last, index)) if last == key => index,
@@ -53,19 +55,20 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// The time is known already: requests of a datagram ask for it once.
+    /// Sets the time if it is already known, so that the requests of a datagram read the clock only
+    /// once.
     pub fn set_ticks(&self, ticks: Option<u32>) {
         if let Some(ticks) = ticks {
             let _ = self.ticks.set(ticks);
         }
     }
 
-    /// The time, if it was asked for.
+    /// Returns the time if the clock has been read.
     pub fn known_ticks(&self) -> Option<u32> {
         self.ticks.get().copied()
     }
 
-    /// The time in `USER_HZ` ticks: one for the whole request, as far as it is asked for.
+    /// Returns the time in `USER_HZ` ticks. The clock is read at most once per request.
     pub fn ticks(&self) -> u32 {
         *self
             .ticks
@@ -73,19 +76,19 @@ impl<'a> Env<'a> {
     }
 }
 
-/// Who asked, for the headers of answers and notifications.
+/// The requesting client, for the headers of answers and notifications.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Requester {
-    /// Port id of the client's socket.
+    /// The port id of the client's socket.
     pub portid: u32,
-    /// Sequence number of the request.
+    /// The sequence number of the request.
     pub seq: u32,
-    /// Its flags (`NLM_F_*`).
+    /// The flags of the request (`NLM_F_*`).
     pub flags: u16,
 }
 
 impl Requester {
-    /// The sender of a request.
+    /// Returns the sender of a request.
     pub fn of(header: &Header, portid: u32) -> Self {
         Self {
             portid,
@@ -94,28 +97,29 @@ impl Requester {
         }
     }
 
-    /// Whether the client wants to see the notification itself.
+    /// Returns whether the client asked to receive the notification itself.
     pub fn echo(&self) -> bool {
         self.flags & nlm::F_ECHO != 0
     }
 }
 
-/// What a request leaves for its client beside the acknowledgement.
+/// The answer of a request to its client, besides the acknowledgement.
 #[derive(Debug, Default)]
 pub struct Reply {
     /// Messages to the client, in order.
     pub out: Writer,
-    /// A sentence beside a success.
+    /// The message of a warning that accompanies a success.
     pub warning: Option<&'static str>,
 }
 
 impl Env<'_> {
-    /// `rtnl_notify_needed`: whether anybody would see a notification.
+    /// Returns whether anybody would receive a notification (`rtnl_notify_needed`).
     pub fn notify_needed(&self, by: &Requester) -> bool {
         by.echo() || self.host.listening(GROUP)
     }
 
-    /// `rtnetlink_send`: to the listeners, and to the client if it asked for an echo.
+    /// Sends a message to the listeners, and to the client if it asked for an echo
+    /// (`rtnetlink_send`).
     pub fn notify(&self, by: &Requester, reply: Option<&mut Reply>, message: &[u8]) {
         if message.is_empty() {
             return;

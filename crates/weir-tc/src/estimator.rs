@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rate estimator: an exponentially weighted moving average of octets and packets a second
+//! A rate estimator: an exponentially weighted moving average of bytes and packets per second
 //! (`TCA_RATE`, `tc ... estimator 1s 8s`; net/core/gen_estimator.c).
 //!
-//! Linux samples the counters by a timer, every 250 ms to 8 s. Between two changes of the counters the
-//! samples are known, so they are taken when the counters change or are read, with the same outcome and
-//! no timer.
+//! Linux samples the counters with a timer, every 250 ms to 8 s. This code needs no timer: the
+//! counters are constant between two changes, so the samples due in between are taken when the
+//! counters change or are read. The results are the same.
 
 use std::collections::BTreeMap;
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::{Attr, Error, Fixed, GnetEstimator};
 
-/// A quarter of a second, ns: the shortest interval.
+/// The shortest interval: a quarter of a second, in nanoseconds.
 const QUARTER: u64 = 250_000_000;
 
-/// Samples without traffic that are taken at once; of a longer silence the rest is not. An average over
-/// up to 2^12 samples has come down to what it stays at by then.
+/// The highest number of samples taken at once for an interval without traffic. The rest of a
+/// longer silence is skipped: by then an average over up to 2^12 samples has reached its final
+/// value.
 const MOST_STEPS: u64 = 1 << 16;
 
-/// One estimator.
+/// A moving average of bytes and packets per second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Estimator {
-    /// The interval is a quarter of a second times two to this.
+    /// The interval is a quarter of a second times 2 to the power of this.
     interval_log: u8,
     ewma_log: u8,
-    /// When the next sample is due, ns.
+    /// The time of the next sample in nanoseconds.
     next: u64,
-    /// Counters at the last sample.
+    /// The counters at the last sample: bytes and packets.
     last: (u64, u64),
-    /// Averages a second, times 256.
+    /// The averages per second, times 256.
     average: (u64, u64),
 }
 
 impl Estimator {
-    /// The estimator of `TCA_RATE` for counters that stand at `counters` now (`gen_new_estimator`).
+    /// Parses `TCA_RATE` and creates an estimator for counters whose current value is `counters`
+    /// (`gen_new_estimator`).
     ///
     /// # Errors
     /// EINVAL for parameters out of range.
@@ -54,14 +56,14 @@ impl Estimator {
         Ok(estimator)
     }
 
-    /// From other counters on.
+    /// Returns the estimator with other initial counters.
     #[must_use]
     pub fn starting_at(mut self, counters: (u64, u64)) -> Self {
         self.last = counters;
         self
     }
 
-    /// Takes the averages of the estimator it replaces (`gen_replace_estimator`).
+    /// Adopts the averages of the estimator it replaces (`gen_replace_estimator`).
     #[must_use]
     pub fn instead_of(mut self, old: Option<&Self>) -> Self {
         if let Some(old) = old {
@@ -74,8 +76,8 @@ impl Estimator {
         QUARTER << self.interval_log
     }
 
-    /// Takes the samples due by `now`, through which the counters stood at `counters` (`est_timer`).
-    /// To be called before they change.
+    /// Takes the samples due by `now`; the counters had the value `counters` at all of them
+    /// (`est_timer`). Must be called before the counters change.
     #[inline]
     pub fn settle(&mut self, now: u64, counters: (u64, u64)) {
         if now >= self.next {
@@ -106,17 +108,17 @@ impl Estimator {
         self.next += due * self.interval();
     }
 
-    /// Octets and packets a second (`gen_estimator_read`).
+    /// Returns bytes and packets per second (`gen_estimator_read`).
     pub fn rate(&self) -> (u64, u64) {
         (self.average.0 >> 8, self.average.1 >> 8)
     }
 }
 
-/// The estimators of a qdisc's classes, by the class's number.
+/// The estimators of a qdisc's classes, by class number.
 #[derive(Debug)]
 pub struct ClassRates {
     estimators: BTreeMap<u32, Estimator>,
-    /// When the next sample of any is due, ns.
+    /// The time of the earliest next sample in nanoseconds.
     next: u64,
 }
 
@@ -130,20 +132,20 @@ impl Default for ClassRates {
 }
 
 impl ClassRates {
-    /// Gives a class an estimator in place of the one it had.
+    /// Sets the estimator of a class, replacing any previous one.
     pub fn set(&mut self, class: u32, new: Estimator) {
         let new = new.instead_of(self.estimators.get(&class));
         self.next = self.next.min(new.next);
         self.estimators.insert(class, new);
     }
 
-    /// A class is gone.
+    /// Removes the estimator of a deleted class.
     pub fn forget(&mut self, class: u32) {
         self.estimators.remove(&class);
     }
 
-    /// Takes the samples due by `now`, through which the counters of a class stood at `counters`. To be
-    /// called before they change.
+    /// Takes the samples due by `now`; the counters of each class had the value `counters` at all
+    /// of them. Must be called before the counters change.
     #[inline]
     pub fn settle(&mut self, now: u64, counters: impl Fn(u32) -> (u64, u64)) {
         if now >= self.next {
@@ -160,7 +162,7 @@ impl ClassRates {
         }
     }
 
-    /// Octets and packets a second of a class.
+    /// Returns bytes and packets per second of a class.
     pub fn rate(&self, class: u32) -> Option<(u64, u64)> {
         self.estimators.get(&class).map(Estimator::rate)
     }
@@ -170,9 +172,9 @@ impl ClassRates {
 mod tests {
     use super::*;
 
-    /// The timer, as Linux runs it.
+    /// Compares the lazy estimator with one driven by a timer, as in Linux.
     #[test]
-    fn as_sampled_by_a_timer() {
+    fn equals_sampling_by_a_timer() {
         let parm = GnetEstimator {
             interval: -2,
             ewma_log: 3,
@@ -194,7 +196,7 @@ mod tests {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            // Now and then nothing comes for long.
+            // From time to time there is a long gap without traffic.
             let gap = if random >> 60 == 0 {
                 3_000_000_000
             } else {
@@ -213,7 +215,8 @@ mod tests {
             packets += 1;
         }
         assert!(average > 0);
-        // A year of silence is over at once, and leaves what integers cannot lose.
+        // A year of silence is handled at once; the averages decay to what integer arithmetic
+        // leaves.
         lazy.settle(now + 31_536_000_000_000_000, (bytes, packets));
         assert_eq!(lazy.rate(), (0, 0));
     }

@@ -1,92 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What traffic control needs from the stack it runs in: devices, listeners, time.
+//! The interface to the stack that traffic control runs in: devices, listeners, time.
 //!
-//! Nothing here knows of namespaces or IP. A [`Host`] stands for one network namespace as a request
-//! sees it; a [`Device`] for a network device, wherever it is.
+//! This crate knows nothing of namespaces or IP. A [`Host`] stands for one network namespace as a
+//! request sees it; a [`Device`] for a network device, wherever it is.
 
 use std::sync::Arc;
 
 use crate::device::DeviceTc;
 use crate::psample::Hearers;
 
-/// A network device, as traffic control sees it (`struct net_device`).
+/// A network device from the point of view of traffic control (`struct net_device`).
 ///
-/// The getters are read on the data path: relaxed loads, no locks (but for [`name`](Self::name)).
+/// The data path calls the getters: they are relaxed loads without locks, except
+/// [`name`](Self::name).
 pub trait Device: Send + Sync + 'static {
-    /// Names the device for as long as the stack lives.
+    /// Returns a number that identifies the device for as long as the stack lives.
     fn key(&self) -> u64;
-    /// Index in its namespace.
+    /// Returns the index in its namespace.
     fn ifindex(&self) -> u32;
-    /// Name in its namespace.
+    /// Returns the name in its namespace.
     fn name(&self) -> String;
-    /// Whether frames may be sent to it.
+    /// Returns whether frames may be sent to the device.
     fn is_running(&self) -> bool;
-    /// Administratively up (`IFF_UP`).
+    /// Returns whether the device is administratively up (`IFF_UP`).
     fn is_up(&self) -> bool;
-    /// Registered, and about to stay in its namespace; `false` forever once it is gone.
+    /// Returns whether the device is registered and is not about to leave its namespace. Stays
+    /// `false` once the device is gone.
     fn is_registered(&self) -> bool;
-    /// Octets of the largest network packet.
+    /// Returns the size of the largest network packet in bytes.
     fn mtu(&self) -> u32;
-    /// Its link-layer address.
+    /// Returns the link-layer address.
     fn address(&self) -> [u8; 6];
-    /// Octets of the link-layer header (`hard_header_len`).
+    /// Returns the size of the link-layer header in bytes (`hard_header_len`).
     fn header_len(&self) -> u32 {
         14
     }
-    /// `tx_queue_len`, packets.
+    /// Returns `tx_queue_len` in packets.
     fn tx_queue_len(&self) -> u32;
-    /// Transmit queues it was made with.
+    /// Returns the number of transmit queues the device was created with.
     fn tx_queues(&self) -> u32 {
         1
     }
-    /// Bits a second its link carries, in units of 10^6 (`ethtool_link_ksettings.base.speed`), if it says.
+    /// Returns the link speed in Mbit/s, if known (`ethtool_link_ksettings.base.speed`).
     fn speed(&self) -> Option<u32> {
         None
     }
-    /// Whether its driver is asked for work in hardware (`ndo_setup_tc`), which it refuses.
+    /// Returns whether the device has an offload hook (`ndo_setup_tc`). The hook refuses all
+    /// requests.
     fn has_offload_hook(&self) -> bool {
         false
     }
-    /// Octets of the largest MTU it can be given; 0 knows no bound.
+    /// Returns the largest MTU that can be set, in bytes; 0 means no limit.
     fn max_mtu(&self) -> u32 {
         0
     }
-    /// Whether it has no queue of its own while it is up (`IFF_NO_QUEUE`).
+    /// Returns whether the device has no queue by default (`IFF_NO_QUEUE`).
     fn no_queue(&self) -> bool {
         true
     }
-    /// Its qdiscs and filters.
+    /// Returns the device's qdiscs and filters.
     fn tc(&self) -> &DeviceTc;
 }
 
 /// The namespace a request was made in.
 pub trait Host {
-    /// The device with an index.
+    /// Returns the device with an index.
     fn device(&self, ifindex: u32) -> Option<Arc<dyn Device>>;
-    /// The same, without holding it: for every request, so that they do not meet at its count.
+    /// Returns the device with an index without taking a reference. Every request does this, and
+    /// requests on several CPUs should not contend for the reference count.
     fn device_ref(&self, ifindex: u32) -> Option<&dyn Device>;
-    /// Whether a device stays here.
+    /// Returns whether a device is in this namespace and stays there.
     fn has(&self, device: &dyn Device) -> bool {
-        // In this order: one that has just been moved away is registered, but not here.
+        // The order matters: a device that has just been moved away is registered, but not found
+        // here.
         let here = || self.device_ref(device.ifindex());
         device.is_registered() && here().is_some_and(|here| here.key() == device.key())
     }
-    /// The device with a name.
+    /// Returns the device with a name.
     fn device_by_name(&self, name: &str) -> Option<Arc<dyn Device>>;
-    /// The first device, in the order of dumps, with an index above `after`.
+    /// Returns the first device, in the order of dumps, with an index above `after`.
     fn next_device(&self, after: u32) -> Option<Arc<dyn Device>>;
-    /// Whether anybody hears the multicast group (`RTNLGRP_*`); messages nobody hears are not built.
+    /// Returns whether anybody listens to the multicast group (`RTNLGRP_*`). Messages without
+    /// listeners are not built.
     fn listening(&self, group: u32) -> bool;
-    /// Sends a message to all that hear the group, but for the socket with port id `except`.
+    /// Sends a message to all listeners of the group, except for the socket with port id `except`.
     fn notify(&self, group: u32, message: &[u8], except: Option<u32>);
-    /// Nanoseconds of the stack's clock.
+    /// Returns the time of the stack's clock in nanoseconds.
     fn now(&self) -> u64;
-    /// The qdisc that devices with a queue of their own begin with (`net.core.default_qdisc`).
+    /// Returns the default qdisc of devices that have a queue (`net.core.default_qdisc`).
     fn default_qdisc(&self) -> &'static str {
         "pfifo_fast"
     }
-    /// Nanoseconds since 1970 at the start of the stack's clock.
+    /// Returns the start of the stack's clock, in nanoseconds since 1970.
     fn epoch(&self) -> u64;
-    /// The namespace's sockets of generic netlink.
+    /// Returns the namespace's generic netlink sockets.
     fn generic(&self) -> Arc<dyn Hearers>;
 }

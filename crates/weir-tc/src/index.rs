@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of objects by a 32-bit number that clients see: action indices and filter handles
+//! Tables of objects by a 32-bit number visible to clients: action indices and filter handles
 //! (Linux's `struct idr`).
 //!
-//! A number is reserved first, the lowest free one or the one asked for, and the object put there
-//! when all that could fail has not. Objects lie in pages of neighbouring numbers, pages in shards, each
-//! with a lock of its own that is held for one operation; the data path never looks here. Walks go up by
-//! number and may be interrupted anywhere: the next call names the number to go on from.
+//! A request first reserves a number, the lowest free one or a specific one. It publishes the
+//! object at that number once nothing can fail any more. Objects are stored in pages of consecutive
+//! numbers, and pages in shards. Each shard has its own lock, which is held for one operation; the
+//! data path never uses these tables. Walks are in ascending order and may be interrupted anywhere:
+//! the next call gives the number to continue from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +15,29 @@ use weir_sync::index::IndexAllocator;
 use weir_sync::primitive::{CachePadded, prefetch};
 use weir_sync::spin::SpinLock;
 
-/// Shards of a table; a power of two. Neighbouring pages are in different ones.
+/// The number of shards of a table, a power of two. Adjacent pages are in different shards.
 const SHARDS: u32 = 8;
-/// Numbers of a page, as a power of two.
+/// log2 of the numbers per page.
 const PAGE_BITS: u32 = 4;
-/// Pages of a leaf, as a power of two.
+/// log2 of the pages per leaf.
 const LEAF_BITS: u32 = 6;
 
-/// The objects of neighbouring numbers; a page of none goes. No more than a power of two of octets,
-/// which is what allocators give.
+/// The objects of consecutive numbers. An empty page is freed. The size is exactly a power of two,
+/// which suits the size classes of allocators.
 type Page<V> = [Option<Arc<V>>; 1 << PAGE_BITS];
 
-/// Pages of a shard that are neighbours there.
+/// Consecutive pages of one shard.
 struct Leaf<V: ?Sized> {
-    /// How many are there; a leaf of none goes.
+    /// The number of pages present. A leaf without pages is freed.
     used: u8,
     pages: [Option<Box<Page<V>>>; 1 << LEAF_BITS],
 }
 
-/// What falls to one lock: eight octets and a bit for each object where numbers are dense.
+/// The objects under one lock. The overhead is slightly more than eight bytes per object where
+/// numbers are dense.
 struct Shard<V: ?Sized> {
     leaves: BTreeMap<u32, Box<Leaf<V>>>,
-    /// Objects.
+    /// The number of objects.
     len: usize,
 }
 
@@ -48,7 +50,7 @@ impl<V: ?Sized> Default for Shard<V> {
     }
 }
 
-/// Leaf, page in the leaf, and slot in the page.
+/// Returns the leaf, the page in the leaf, and the slot in the page.
 fn place(index: u32) -> (u32, usize, usize) {
     let page = index >> PAGE_BITS;
     let local = page / SHARDS;
@@ -94,7 +96,7 @@ impl<V: ?Sized> Shard<V> {
         let here = leaf.pages[page].as_mut()?;
         let value = here[slot].take_if(|here| Arc::ptr_eq(here, value))?;
         self.len -= 1;
-        // Numbers mostly go upwards.
+        // Numbers mostly grow, so the last slots are the most likely to be occupied.
         if here.iter().rev().all(Option::is_none) {
             leaf.pages[page] = None;
             leaf.used -= 1;
@@ -106,20 +108,20 @@ impl<V: ?Sized> Shard<V> {
     }
 }
 
-/// Why a number could not be reserved.
+/// The reason why a number could not be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The number asked for is taken.
+    /// The requested number is taken.
     InUse,
     /// No number is free.
     Full,
 }
 
-/// A table; see the module's head. Number 0 is never given.
+/// A table of objects by number; see the module's documentation. Number 0 is never used.
 pub struct IndexTable<V: ?Sized> {
-    /// The numbers taken, reserved ones included.
+    /// The numbers in use, including reserved ones.
     ids: IndexAllocator,
-    /// Guards the objects whose number falls here.
+    /// Each shard guards the objects whose numbers map to it.
     shards: [CachePadded<SpinLock<Shard<V>>>; SHARDS as usize],
 }
 
@@ -143,8 +145,9 @@ impl<V: ?Sized> IndexTable<V> {
         &self.shards[((index >> PAGE_BITS) % SHARDS) as usize]
     }
 
-    /// Reserves `want`, or the lowest free number up to `max`. It is taken until
-    /// [`publish`](Self::publish)ed and removed, or [`cancel`](Self::cancel)led.
+    /// Reserves `want`, or the lowest free number up to `max`. The number stays in use until the
+    /// object [`publish`](Self::publish)ed there is removed, or until the reservation is
+    /// [`cancel`](Self::cancel)led.
     pub fn reserve(&self, want: Option<u32>, max: u32) -> Result<u32, Refused> {
         match want {
             Some(0) => Err(Refused::InUse),
@@ -154,17 +157,17 @@ impl<V: ?Sized> IndexTable<V> {
         }
     }
 
-    /// Gives a reserved number back.
+    /// Frees a reserved number.
     pub fn cancel(&self, index: u32) {
         self.ids.free(index);
     }
 
-    /// Puts an object at a number reserved for it.
+    /// Stores an object at the number reserved for it.
     pub fn publish(&self, index: u32, value: Arc<V>) {
         self.shard(index).lock().put(index, value);
     }
 
-    /// The object at a number.
+    /// Returns the object with a number.
     pub fn get(&self, index: u32) -> Option<Arc<V>> {
         if !self.ids.is_taken(index) {
             return None;
@@ -172,7 +175,7 @@ impl<V: ?Sized> IndexTable<V> {
         self.shard(index).lock().get(index).cloned()
     }
 
-    /// Puts `new` where `old` is; `false`, and nothing done, if `old` is there no more.
+    /// Replaces `old` by `new`. Returns `false` and does nothing if `old` is no longer there.
     pub fn replace(&self, index: u32, old: &Arc<V>, new: Arc<V>) -> bool {
         let mut shard = self.shard(index).lock();
         let before = match shard.get_mut(index) {
@@ -184,7 +187,7 @@ impl<V: ?Sized> IndexTable<V> {
         true
     }
 
-    /// Takes `value` out and frees its number; `false` if it is there no more.
+    /// Removes `value` and frees its number. Returns `false` if it is no longer there.
     pub fn remove(&self, index: u32, value: &Arc<V>) -> bool {
         let Some(gone) = self.shard(index).lock().take(index, value) else {
             return false;
@@ -194,11 +197,11 @@ impl<V: ?Sized> IndexTable<V> {
         true
     }
 
-    /// The first object at `from` or above.
+    /// Returns the first object with a number of at least `from`.
     pub fn next(&self, mut from: u32) -> Option<(u32, Arc<V>)> {
         loop {
             let index = self.ids.next(from)?;
-            // What is only reserved is passed over.
+            // Skips numbers that are only reserved.
             if let Some(value) = self.get(index) {
                 return Some((index, value));
             }
@@ -206,8 +209,9 @@ impl<V: ?Sized> IndexTable<V> {
         }
     }
 
-    /// Adds to `all` the first objects at `from` or above, as many as are neighbours; none when there are
-    /// none. What a caller reads of them first is asked for.
+    /// Appends `of` the first objects with a number of at least `from`, up to the end of their
+    /// page. Appends nothing if there are none. Prefetches the first two cache lines of each
+    /// object.
     pub fn next_few<T>(&self, from: u32, all: &mut Vec<T>, mut of: impl FnMut(u32, &Arc<V>) -> T) {
         let mut from = Some(from);
         while let Some(index) = from.and_then(|from| self.ids.next(from)) {
@@ -226,17 +230,17 @@ impl<V: ?Sized> IndexTable<V> {
             if all.len() > before {
                 return;
             }
-            // What is only reserved is passed over.
+            // Skips pages whose numbers are only reserved.
             from = (index | ((1 << PAGE_BITS) - 1)).checked_add(1);
         }
     }
 
-    /// Objects in the table.
+    /// Returns the number of objects in the table.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len).sum()
     }
 
-    /// Whether no object is in the table.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -247,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_go_with_their_last_object() {
+    fn pages_are_freed_with_their_last_object() {
         let table = IndexTable::<u32>::default();
         let all: Vec<_> = (1..3000).map(|id| (id, Arc::new(id))).collect();
         for (id, value) in &all {
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_goes_up_and_survives_change() {
+    fn a_walk_is_ascending_and_survives_changes() {
         let table = IndexTable::<u32>::default();
         for id in [7, 63, 64, 500, 65_536, u32::MAX] {
             table.reserve(Some(id), u32::MAX).unwrap();

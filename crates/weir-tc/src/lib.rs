@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic control: qdiscs, classifiers, actions, chains and blocks, and their rtnetlink requests.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | [`device`] | a device's side: tree of qdiscs, hooks, a packet's way |
-//! | [`net`] | a namespace's side: actions by kind, shared blocks |
-//! | [`qdisc`] | queueing disciplines, a file a kind |
-//! | [`classifier`] | classifiers, a file a kind |
-//! | [`action`] | actions, a file a kind |
-//! | [`block`], [`chain`] | where filters are |
+//! | [`device`] | the state of a device: tree of qdiscs, hooks, the path of a packet |
+//! | [`net`] | the state of a namespace: actions by kind, shared blocks |
+//! | [`qdisc`] | queueing disciplines, one file per kind |
+//! | [`classifier`] | classifiers, one file per kind |
+//! | [`action`] | actions, one file per kind |
+//! | [`block`], [`chain`] | the containers of filters |
 //! | [`control`] | the requests: RTM_{NEW,DEL,GET}{QDISC,TCLASS,TFILTER,CHAIN,ACTION} |
 //! | [`psample`] | sampled packets and their listeners |
-//! | [`host`], [`mod@env`] | what the stack provides |
-//! | [`verdict`], [`context`] | what the data path exchanges |
-//! | [`budget`] | how many filters there may be |
-//! | [`txq`] | which transmit queue a packet takes |
-//! | [`gate`] | whether a device takes packets at a transmit queue |
+//! | [`host`], [`mod@env`] | the interface to the stack |
+//! | [`verdict`], [`context`] | the types the data path exchanges |
+//! | [`budget`] | limits on filters and actions |
+//! | [`txq`] | the choice of a packet's transmit queue |
+//! | [`gate`] | whether a device accepts packets at a transmit queue |
 //! | [`report`] | counters, for reports |
 //!
-//! Nothing here knows of namespaces or IP, and nothing reaches back into the stack: verdicts carry a
-//! packet on, copies go to a list. The behaviour is Linux 6.1's; what is left out stands at the head of
-//! each kind. How to add a kind: `DESIGN.md` beside this crate's `Cargo.toml`.
+//! This crate knows nothing of namespaces or IP and never calls back into the stack: verdicts say
+//! where a packet goes, and copies are appended to a list. The behaviour is that of Linux 6.1; the
+//! documentation of each kind lists what is not implemented. `DESIGN.md` beside this crate's
+//! `Cargo.toml` explains how to add a kind.
 //!
 //! # Lock order
-//! From first taken to last; each guards one object, none is global:
+//! The locks in the order in which they are taken. Each guards one object; none is global:
 //! 1. a device's tree (`device::DeviceTc`),
-//! 2. a flower instance's gate, shared while a filter is put in, alone when the instance goes; the tables
-//!    of a qdisc's u32 instances,
+//! 2. a flower instance's gate, shared while a filter is inserted, exclusive when the instance is
+//!    destroyed; the tables of a qdisc's u32 instances,
 //! 3. a namespace's shared blocks (`net::NetTc`),
 //! 4. a block's chains (`block::Block`),
 //! 5. a chain's list (`chain::Chain`),
 //! 6. a qdisc's node, parents before children (`qdisc::Node`),
-//! 7. inside a classifier: its own changes (`matchall`), masks coming and going, ranges (`flower`),
+//! 7. inside a classifier: its own changes (`matchall`), creation and removal of masks, ranges
+//!    (`flower`),
 //! 8. an action's changes (`action::Common`),
 //! 9. a namespace's groups of samples (`psample::Groups`),
-//! 10. shards of index tables and hash tables; nothing is taken under them.
+//! 10. shards of index tables and hash tables; no lock is taken while one of these is held.
 //!
-//! The data path takes none of them but 6. Actions are let go of, and listeners told, with none of 4, 5
-//! and 7 to 10 held.
+//! The data path takes only lock 6. References to actions are dropped and listeners are notified
+//! while none of the locks 4, 5 and 7 to 10 is held.
 #![deny(unsafe_code)]
 
 pub mod action;
@@ -61,8 +63,8 @@ pub mod rate;
 pub mod report;
 pub mod table;
 pub mod txq;
+pub mod unsupported;
 pub mod verdict;
-pub mod waiting;
 
 /// Explores every interleaving of `model` with up to `preemptions` preemptions.
 #[cfg(all(test, loom))]

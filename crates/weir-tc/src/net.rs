@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic control's side of a network namespace: actions by kind, shared blocks, and the counter that
-//! numbers qdiscs. Nothing but a pointer exists before the first use. Handles of qdiscs that ask for none
-//! count through all namespaces of a stack ([`Handles`]).
+//! The traffic control state of a network namespace: actions by kind, shared blocks, and the
+//! counter that numbers qdiscs. Before the first use only a pointer is allocated. Automatic qdisc
+//! handles are counted over all namespaces of a stack ([`Handles`]).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -17,25 +17,25 @@ use crate::host::Host;
 use crate::psample::Groups;
 use crate::table::{Table, Targets};
 
-/// Action kinds.
+/// The number of action kinds.
 const KINDS: usize = action::KINDS.len();
 
 #[derive(Default)]
 struct Inner {
     actions: [OnceLock<Arc<Table>>; KINDS],
-    /// Guards which shared blocks there are. Taken before the lock of a block.
+    /// Guards the set of shared blocks. Taken before the lock of a block.
     blocks: Mutex<BTreeMap<u32, Arc<Block>>>,
-    /// Qdiscs made.
+    /// The number of qdiscs created.
     nodes: AtomicU32,
     psample: OnceLock<Arc<Groups>>,
     targets: OnceLock<Arc<Targets>>,
 }
 
-/// The handles of a stack's qdiscs that ask for none (`autohandle` of `qdisc_alloc_handle`, which is one for
-/// the machine): from 8001: to fffe:, then 8000: and 8001: again.
+/// The handles assigned to a stack's qdiscs that ask for none: from 8001: to fffe:, then 8000: and
+/// 8001: again. Linux's `autohandle` in `qdisc_alloc_handle` is global to the machine as well.
 #[derive(Debug, Default)]
 pub struct Handles {
-    /// Those given, modulo [`Handles::COUNT`].
+    /// The number of handles assigned, modulo [`Handles::COUNT`].
     given: AtomicU32,
 }
 
@@ -48,14 +48,14 @@ impl Handles {
         (0x8000 + (given + 1) % Self::COUNT) << 16
     }
 
-    /// The next handle for which `taken` says no; none where it says yes to all.
+    /// Returns the next handle that is not `taken`, or `None` if all are taken.
     pub(crate) fn free(&self, taken: impl Fn(u32) -> bool) -> Option<u32> {
         let mut all = (0..0x8000).map(|_| self.next());
         all.find(|&handle| !taken(handle))
     }
 }
 
-/// See the module's head.
+/// The traffic control state of a namespace; see the module's documentation.
 pub struct NetTc {
     domain: Domain,
     budget: Arc<Budget>,
@@ -70,7 +70,8 @@ impl std::fmt::Debug for NetTc {
 }
 
 impl NetTc {
-    /// For a namespace of the stack whose domain, budget and handles these are.
+    /// Creates the state of a namespace in the stack that `domain`, `budget` and `handles` belong
+    /// to.
     pub fn new(domain: &Domain, budget: &Arc<Budget>, handles: &Arc<Handles>) -> Self {
         Self {
             domain: domain.clone(),
@@ -80,12 +81,12 @@ impl NetTc {
         }
     }
 
-    /// The domain of the stack.
+    /// Returns the stack's RCU domain.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// What filters and actions may take.
+    /// Returns the limits on filters and actions.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -94,13 +95,14 @@ impl NetTc {
         self.inner.get_or_init(Box::default)
     }
 
-    /// The actions of a kind.
+    /// Returns the table of actions of a kind.
     pub fn actions(&self, ops: &'static action::Ops) -> &Arc<Table> {
         let behind = std::ptr::from_ref(ops)
             .addr()
             .wrapping_sub(action::KINDS.as_ptr().addr());
         let number = behind / size_of::<action::Ops>();
-        // Every `Ops` is an element of the table; a stranger shares its first place harmlessly.
+        // Every `Ops` is an element of the table; any other would share the first place, which does
+        // no harm.
         let actions = &self.inner().actions;
         let place = actions.get(number).unwrap_or(&actions[0]);
         place.get_or_init(|| Arc::new(Table::new(ops, &self.domain, self.targets())))
@@ -111,8 +113,9 @@ impl NetTc {
         targets.get_or_init(|| Arc::new(Targets::new(&self.domain)))
     }
 
-    /// Enters a device that an action names, unless it is there: found by index, known by key. One that
-    /// has gone since is not entered.
+    /// Registers a device that an action refers to, unless it is already registered. The device is
+    /// looked up by index and checked by key; a device that has been unregistered since is not
+    /// added.
     pub(crate) fn target(&self, ifindex: u32, key: u64, env: &Env<'_>) {
         let (targets, guard) = (self.targets(), env.guard);
         if targets.contains(&key, guard) {
@@ -123,13 +126,13 @@ impl NetTc {
             return;
         };
         targets.insert(key, device.clone(), guard);
-        // It may have gone before it was entered.
+        // The device may have been unregistered before it was added.
         if !device.is_registered() {
             targets.remove(&key, guard);
         }
     }
 
-    /// The groups of sampled packets.
+    /// Returns the groups of sampled packets.
     pub fn psample(&self, host: &dyn Host) -> Arc<Groups> {
         let groups = &self.inner().psample;
         groups
@@ -144,12 +147,13 @@ impl NetTc {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shared block with an index.
+    /// Returns the shared block with an index.
     pub fn block(&self, index: u32) -> Option<Arc<Block>> {
         self.blocks().get(&index).cloned()
     }
 
-    /// `tcf_block_get_ext` with an index: the shared block, made if need be, with one more owner.
+    /// Returns the shared block with an index, created if necessary, and adds an owner
+    /// (`tcf_block_get_ext` with an index).
     pub(crate) fn own_block(&self, index: u32) -> Arc<Block> {
         let mut blocks = self.blocks();
         if let Some(block) = blocks.get(&index).filter(|block| block.add_owner()) {
@@ -160,7 +164,7 @@ impl NetTc {
         block
     }
 
-    /// A block is dead.
+    /// Removes a dead block.
     pub(crate) fn forget_block(&self, block: &Block) {
         if block.is_shared() {
             let mut blocks = self.blocks();
@@ -173,17 +177,17 @@ impl NetTc {
         }
     }
 
-    /// The handles of qdiscs that ask for none.
+    /// Returns the handles assigned to qdiscs that ask for none.
     pub(crate) fn handles(&self) -> &Handles {
         &self.handles
     }
 
-    /// The next number of a qdisc.
+    /// Returns the number for the next qdisc.
     pub(crate) fn node_number(&self) -> u32 {
         self.inner().nodes.fetch_add(1, Relaxed)
     }
 
-    /// A device has been unregistered: actions let go of it.
+    /// Drops the references of actions to a device that has been unregistered.
     pub fn device_gone(&self, key: u64) {
         let inner = self.inner.get();
         if let Some(targets) = inner.and_then(|inner| inner.targets.get()) {
@@ -199,7 +203,8 @@ impl NetTc {
         }
     }
 
-    /// The namespace goes: its actions do, too. Its devices' qdiscs have gone before.
+    /// Deletes the actions of a namespace that is being removed. The qdiscs of its devices are
+    /// already destroyed.
     pub fn shutdown(&self, env: &Env<'_>) {
         for table in self.inner.get().iter().flat_map(|inner| &inner.actions) {
             if let Some(table) = table.get() {
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_that_is_taken_is_passed_over() {
+    fn taken_handles_are_skipped() {
         let handles = Handles::default();
         assert_eq!(
             handles.free(|handle| handle < 0x8003_0000),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of sampled packets, and the generic netlink messages that tell of them.
+//! Groups of sampled packets, and the generic netlink messages about them.
 //!
-//! Mirrors net/psample/psample.c: a group is a number, made by the first action that samples into it
-//! and gone with the last, and numbers its samples. Listeners hear of groups (`config`) and samples
-//! (`packets`) as messages of the family `psample`; who they are is the stack's business ([`Hearers`]).
-//! The family's requests are served there, too.
+//! Mirrors net/psample/psample.c. A group is a number; it is created by the first action that
+//! samples into it, deleted with the last one, and numbers its samples. Listeners receive messages
+//! of the family `psample` about groups (`config`) and samples (`packets`). The stack manages the
+//! listeners ([`Hearers`]) and serves the family's requests.
 //!
-//! Not implemented: what only hardware fills in (traffic class, occupancy, latency).
+//! Not implemented: attributes that only hardware fills in (traffic class, occupancy, latency).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,50 +18,50 @@ use weir_netlink::{GenlMsg, Writer, align, genl, nlm};
 use weir_packet::Tunnel;
 use weir_packet::tunnel::{Ends, OptionKind};
 
-/// Type of the family's messages. Linux gives it out when the module is loaded.
+/// The type of the family's messages. Linux assigns it when the module is loaded.
 pub const FAMILY: u16 = genl::START_ALLOC;
-/// Multicast group `config`.
+/// The multicast group `config`.
 pub const GROUP_CONFIG: u32 = 3;
-/// Multicast group `packets`.
+/// The multicast group `packets`.
 pub const GROUP_PACKETS: u32 = 4;
 
 /// `PSAMPLE_MAX_PACKET_SIZE`
 const MAX_SIZE: usize = 0xffff;
-/// Octets of an attribute's header.
+/// Size of an attribute's header in bytes.
 const HEADER: usize = 4;
 
-/// Sockets that may have joined the multicast groups of generic netlink.
+/// The sockets that may have joined the multicast groups of generic netlink.
 pub trait Hearers: Send + Sync {
-    /// Whether anybody hears the group.
+    /// Returns whether anybody listens to the group.
     fn listening(&self, group: u32) -> bool;
-    /// Sends a message to all that do.
+    /// Sends a message to all listeners of the group.
     fn tell(&self, group: u32, message: &[u8]);
 }
 
 /// A group of samples.
 #[derive(Debug)]
 pub struct Group {
-    /// Its number.
+    /// The group's number.
     pub number: u32,
     seq: AtomicU32,
 }
 
-/// What a sample says beside the packet.
+/// A sampled packet with its metadata.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampled<'a> {
-    /// Index of the device it came from, 0 for none.
+    /// Index of the device the packet was received by, 0 for none.
     pub iif: u32,
-    /// Index of the device it goes to, 0 for none.
+    /// Index of the device the packet is sent by, 0 for none.
     pub oif: u32,
-    /// One in so many packets is sampled.
+    /// One packet in `rate` is sampled.
     pub rate: u32,
-    /// Nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub time: u64,
-    /// Ethertype.
+    /// The Ethertype.
     pub protocol: u16,
     /// The packet.
     pub data: &'a [u8],
-    /// Octets of it to send at most.
+    /// The highest number of bytes of the packet to send.
     pub cut: u32,
     /// The packet's tunnel metadata.
     pub tunnel: Option<&'a Tunnel>,
@@ -70,12 +70,12 @@ pub struct Sampled<'a> {
 /// The groups of a namespace.
 pub struct Groups {
     hearers: Arc<dyn Hearers>,
-    /// With their references, in the order in which they were made.
+    /// The groups with their reference counts, in order of creation.
     all: Mutex<Vec<(Arc<Group>, u32)>>,
 }
 
 impl Groups {
-    /// No group.
+    /// Creates an empty set of groups.
     pub fn new(hearers: Arc<dyn Hearers>) -> Self {
         Self {
             hearers,
@@ -87,7 +87,7 @@ impl Groups {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `psample_group_get`: the group, made if need be, with one more reference.
+    /// Returns the group, created if necessary, and takes a reference (`psample_group_get`).
     pub fn get(&self, number: u32) -> Arc<Group> {
         let mut all = self.all();
         if let Some((group, refs)) = all.iter_mut().find(|(group, _)| group.number == number) {
@@ -103,7 +103,7 @@ impl Groups {
         group
     }
 
-    /// `psample_group_put`
+    /// Drops a reference (`psample_group_put`).
     pub fn put(&self, group: &Arc<Group>) {
         let mut all = self.all();
         let Some(at) = all.iter().position(|(other, _)| Arc::ptr_eq(other, group)) else {
@@ -116,24 +116,27 @@ impl Groups {
         }
     }
 
-    /// The groups with their references.
+    /// Returns the groups with their reference counts.
     pub fn list(&self) -> Vec<(Arc<Group>, u32)> {
         self.all().clone()
     }
 
-    /// `psample_group_notify`: always before the first reference or after the last.
+    /// Notifies listeners about a group (`psample_group_notify`). The reported reference count is
+    /// 0, because this happens before the first reference is taken or after the last one is
+    /// dropped.
     fn announce(&self, group: &Group, command: u8) {
         if self.hearers.listening(GROUP_CONFIG) {
             let mut w = Writer::new();
             let mark = w.message(FAMILY, nlm::F_MULTI, 0, 0);
             group.fill(&mut w, command, 0);
-            // Without a bound it always fits.
+            // A writer without a limit cannot fail.
             let _ = w.finish(mark);
             self.hearers.tell(GROUP_CONFIG, w.bytes());
         }
     }
 
-    /// `psample_sample_packet`: tells of a packet. Nothing is built that nobody hears.
+    /// Sends a sample to the listeners (`psample_sample_packet`). Builds no message if nobody
+    /// listens.
     pub fn sample(&self, group: &Group, sampled: &Sampled<'_>) {
         let seq = group.seq.fetch_add(1, Relaxed);
         if !self.hearers.listening(GROUP_PACKETS) {
@@ -143,7 +146,7 @@ impl Groups {
         let mark = w.message(FAMILY, 0, 0, 0);
         w.fixed(&genl_header(CMD_SAMPLE));
         let Sampled { iif, oif, data, .. } = *sampled;
-        // Rate, size, group and sequence number, then time and protocol.
+        // Size of the rate, size, group and sequence number, time and protocol.
         let mut meta = 4 * 8 + 12 + 8;
         for (ty, ifindex) in [(attr::IIFINDEX, iif), (attr::OIFINDEX, oif)] {
             if ifindex != 0 {
@@ -178,7 +181,8 @@ impl Groups {
     }
 }
 
-/// `__psample_ip_tun_to_nlattr`: addresses, ports and a type of service of 0 are left out.
+/// Encodes tunnel metadata (`__psample_ip_tun_to_nlattr`). Leaves out addresses, ports and a type
+/// of service that are 0.
 fn fill_tunnel(tunnel: &Tunnel, w: &mut Writer) {
     if tunnel.has_id {
         w.put_be64(key::ID, tunnel.id.into());
@@ -224,7 +228,7 @@ fn fill_tunnel(tunnel: &Tunnel, w: &mut Writer) {
 }
 
 impl Group {
-    /// `psample_group_nl_fill`, behind the message's header.
+    /// Encodes a group after the message's header (`psample_group_nl_fill`).
     pub fn fill(&self, w: &mut Writer, command: u8, refs: u32) {
         w.fixed(&genl_header(command));
         w.put_u32(attr::SAMPLE_GROUP, self.number);

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates: how long a packet takes at one, and the tables old clients send with one.
+//! Rates: the transmission time of a packet at a rate, and the rate tables that old clients send.
 //!
-//! Mirrors `struct psched_ratecfg`, `psched_l2t_ns`, `psched_ratecfg_precompute` (net/sch_generic.h) and
-//! `qdisc_get_rtab`, `__detect_linklayer` (net/sched/sch_api.c). The division is done once, into a
-//! multiplier and a shift; results are Linux's to the nanosecond.
+//! Mirrors `struct psched_ratecfg`, `psched_l2t_ns`, `psched_ratecfg_precompute`
+//! (net/sch_generic.h) and `qdisc_get_rtab`, `__detect_linklayer` (net/sched/sch_api.c). The
+//! division is replaced by a precomputed multiplier and shift; results equal Linux's to the
+//! nanosecond.
 
 use weir_netlink::TcRateSpec;
 use weir_netlink::tca::linklayer;
 
-/// Nanoseconds in a tick of the packet scheduler, as a shift (`PSCHED_SHIFT`).
+/// log2 of the nanoseconds in a tick of the packet scheduler (`PSCHED_SHIFT`).
 const TICK_SHIFT: u32 = 6;
-/// Octets of a rate table (`TC_RTAB_SIZE`).
+/// Size of a rate table in bytes (`TC_RTAB_SIZE`).
 pub const TABLE_LEN: usize = 1024;
 
-/// Ticks of the packet scheduler to nanoseconds (`PSCHED_TICKS2NS`).
+/// Converts ticks of the packet scheduler to nanoseconds (`PSCHED_TICKS2NS`).
 pub const fn ticks_to_ns(ticks: u64) -> u64 {
     ticks << TICK_SHIFT
 }
 
-/// Nanoseconds to ticks of the packet scheduler (`PSCHED_NS2TICKS`).
+/// Converts nanoseconds to ticks of the packet scheduler (`PSCHED_NS2TICKS`).
 pub const fn ns_to_ticks(ns: u64) -> u64 {
     ns >> TICK_SHIFT
 }
 
-/// A rate with what a packet's length is made of.
+/// A rate with the parameters of the link layer that determine a packet's length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Octets, or packets, a second.
+    /// Bytes or packets per second.
     pub per_second: u64,
     mult: u32,
     shift: u8,
@@ -36,12 +37,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate in units a second.
+    /// Creates a rate in units per second.
     pub fn new(per_second: u64) -> Self {
         let (mut mult, mut shift) = (1_u32, 0);
         let mut factor = 1_000_000_000_u64;
         while let Some(quotient) = factor.checked_div(per_second) {
-            // As Linux, which cuts the quotient to 32 bits.
+            // Linux also truncates the quotient to 32 bits.
             mult = quotient as u32;
             if mult & (1 << 31) != 0 || factor & (1 << 63) != 0 {
                 break;
@@ -57,7 +58,8 @@ impl Rate {
         }
     }
 
-    /// The rate of a specification, or the 64-bit one if that is larger (`psched_ratecfg_precompute`).
+    /// Creates the rate of a specification, or the 64-bit rate if that is larger
+    /// (`psched_ratecfg_precompute`).
     pub fn of(spec: &TcRateSpec, rate64: u64) -> Self {
         Self {
             overhead: spec.overhead,
@@ -67,10 +69,10 @@ impl Rate {
         }
     }
 
-    /// Nanoseconds a packet of `len` octets takes (`psched_l2t_ns`).
+    /// Returns the transmission time of a packet of `len` bytes in nanoseconds (`psched_l2t_ns`).
     #[inline]
     pub fn time_of(&self, len: u32) -> u64 {
-        // As Linux, in 32 bits that wrap.
+        // Linux also computes with 32 bits that wrap.
         let len = len
             .wrapping_add(u32::from(self.overhead))
             .max(u32::from(self.mpu));
@@ -81,7 +83,8 @@ impl Rate {
         (u64::from(len) * u64::from(self.mult)) >> self.shift
     }
 
-    /// Octets of the largest packet that takes no longer (`psched_ns_t2l`).
+    /// Returns the length in bytes of the largest packet that takes at most `ns` nanoseconds
+    /// (`psched_ns_t2l`).
     pub fn octets_in(&self, ns: u64) -> u64 {
         let mut len = ns.wrapping_mul(self.per_second) / 1_000_000_000;
         if self.linklayer == ATM {
@@ -90,13 +93,13 @@ impl Rate {
         len.saturating_sub(u64::from(self.overhead))
     }
 
-    /// Nanoseconds `count` units take (`psched_pkt2t_ns`).
+    /// Returns the time that `count` units take, in nanoseconds (`psched_pkt2t_ns`).
     #[inline]
     pub fn time_of_units(&self, count: u64) -> u64 {
         count.wrapping_mul(u64::from(self.mult)) >> self.shift
     }
 
-    /// The specification to show (`psched_ratecfg_getrate`).
+    /// Returns the specification to show (`psched_ratecfg_getrate`).
     pub fn spec(&self) -> TcRateSpec {
         TcRateSpec {
             rate: u32::try_from(self.per_second).unwrap_or(u32::MAX),
@@ -110,8 +113,8 @@ impl Rate {
 
 const ATM: u8 = linklayer::ATM;
 
-/// Whether a table may come with a specification (`qdisc_get_rtab`); what it says of the link layer is
-/// put into `spec`.
+/// Checks a rate table and its specification (`qdisc_get_rtab`). Stores the link layer detected
+/// from the table in `spec`.
 pub fn check_table(spec: &mut TcRateSpec, table: Option<&[u8]>) -> bool {
     let Some(table) = table else { return false };
     if spec.rate == 0 || !(1..32).contains(&spec.cell_log) || table.len() != TABLE_LEN {
@@ -123,7 +126,8 @@ pub fn check_table(spec: &mut TcRateSpec, table: Option<&[u8]>) -> bool {
     true
 }
 
-/// `__detect_linklayer`: old clients say ATM by a table whose neighbouring cells cost the same.
+/// Detects the link layer from a table (`__detect_linklayer`): old clients express ATM by a table
+/// in which neighbouring cells cost the same.
 fn detect(spec: &TcRateSpec, table: &[u8]) -> u8 {
     let cell = |index: usize| {
         let at = index * 4;
@@ -153,12 +157,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_linux() {
-        // 1 Mbit/s: 8 us an octet.
+    fn times_equal_those_of_linux() {
+        // 1 Mbit/s: 8 us per byte.
         let rate = Rate::new(125_000);
         assert_eq!(rate.time_of(1500), 12_000_000);
         assert_eq!(Rate::new(1).time_of_units(1), 1_000_000_000);
-        // 10 Gbit/s: 1200 ns, short of one for the multiplier is rounded down.
+        // 10 Gbit/s: 1200 ns, minus one because the multiplier is rounded down.
         assert_eq!(Rate::new(1_250_000_000).time_of(1500), 1199);
         let spec = TcRateSpec {
             rate: 125_000,
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_atm_table_is_known_by_its_steps() {
+    fn an_atm_table_is_detected_by_its_steps() {
         let mut spec = TcRateSpec {
             rate: 125_000,
             cell_log: 3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counters of a device's qdiscs, filters and actions, for reports. The order is that of dumps.
+//! The counters of a device's qdiscs, filters and actions, for reports, in the order of dumps.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,37 +13,37 @@ use crate::device::DeviceTc;
 use crate::qdisc::Node;
 use crate::verdict::code;
 
-/// A qdisc.
+/// The report of a qdisc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QdiscReport {
-    /// Name of the kind.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// Handle, `major << 16`.
+    /// The handle, `major << 16`.
     pub handle: u32,
-    /// Class it is under.
+    /// The class above the qdisc.
     pub parent: u32,
-    /// Octets that left, or that met a filter list.
+    /// Bytes dequeued, or, for a hook, bytes that entered a filter list.
     pub bytes: u64,
-    /// Packets that did.
+    /// Packets dequeued, or, for a hook, packets that entered a filter list.
     pub packets: u64,
-    /// Queue and drops.
+    /// Queue length and drops.
     pub queue: Queue,
-    /// Classes in the order of dumps.
+    /// The classes in the order of dumps.
     pub classes: Vec<ClassReport>,
 }
 
-/// A class of a qdisc.
+/// The report of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassReport {
     /// The classid.
     pub classid: u32,
-    /// The class above; the qdisc's handle or [`h::ROOT`] at the top.
+    /// The parent class; the qdisc's handle or [`h::ROOT`] at the top.
     pub parent: u32,
-    /// Handle of the qdisc below; 0 where the kind makes one by itself or there is none.
+    /// The handle of the qdisc below; 0 if there is none or the kind created it itself.
     pub leaf: u32,
-    /// Octets and packets that left, where the kind counts them.
+    /// Bytes and packets dequeued, if the kind counts them.
     pub sent: Option<(u64, u64)>,
-    /// Queue and drops.
+    /// Queue length and drops.
     pub queue: Queue,
 }
 
@@ -69,37 +69,37 @@ fn classes(node: &Node) -> Vec<ClassReport> {
     all.into_iter().filter_map(class).collect()
 }
 
-/// An action of a filter.
+/// The report of an action of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionReport {
-    /// Name of the kind.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// Index in its namespace.
+    /// The index in its namespace.
     pub index: u32,
-    /// The control action in the words of tc.
+    /// The control action as tc prints it.
     pub control: String,
-    /// Counters, shared by all filters that name the action.
+    /// The counters, shared by all filters that refer to the action.
     pub totals: Totals,
 }
 
-/// A filter.
+/// The report of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterReport {
-    /// `ingress` or `egress`; the class of a classful qdisc, as `1:0`.
+    /// `ingress` or `egress`, or the class of a classful qdisc, as in `1:0`.
     pub hook: String,
-    /// Index of a shared block, 0 none.
+    /// The index of a shared block, 0 if not shared.
     pub block: u32,
-    /// Chain.
+    /// The chain.
     pub chain: u32,
-    /// Priority.
+    /// The priority.
     pub prio: u16,
-    /// Ethertype, host order; 3 for all.
+    /// The Ethertype in host order; 3 for all.
     pub protocol: u16,
-    /// Name of the classifier's kind.
+    /// The name of the classifier's kind.
     pub kind: &'static str,
-    /// Handle.
+    /// The handle.
     pub handle: u32,
-    /// Actions in their order.
+    /// The actions in order of execution.
     pub actions: Vec<ActionReport>,
 }
 
@@ -132,7 +132,7 @@ fn filters(hook: &str, block: &Arc<Block>, out: &mut Vec<FilterReport>) {
     }
 }
 
-/// What a device's qdiscs and filters have counted.
+/// Returns the reports of a device's qdiscs and filters.
 pub fn device(tc: &DeviceTc) -> (Vec<QdiscReport>, Vec<FilterReport>) {
     let nodes: Vec<_> = {
         let tree = tc.tree();

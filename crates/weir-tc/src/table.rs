@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The actions of one kind in one namespace, by index, and their reference counts.
 //!
-//! Mirrors `struct tcf_idrinfo` and the functions around it (net/sched/act_api.c). An action is held
-//! by each filter that names it (a *bind*) and by its own creation through `tc actions add`; the last
-//! one to let go takes it out of the table. Counting is what clients see and is done at once; memory
-//! goes when the last packet that may run the action is through.
+//! Mirrors `struct tcf_idrinfo` and the functions around it (net/sched/act_api.c). References to an
+//! action are held by each filter that uses it (a *bind*) and by its creation with `tc actions
+//! add`; the last reference to be dropped removes the action from the table. Clients see the
+//! counts, so they change immediately; the memory is freed after a grace period, when no packet can
+//! still be running the action.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -21,35 +22,36 @@ use crate::env::Env;
 use crate::host::Device;
 use crate::index::{IndexTable, Refused};
 
-/// Devices that actions of a namespace name, by key: an action keeps the key alone. A device leaves with
-/// the namespace, and then none is found.
+/// The devices that actions of a namespace refer to, by key; the actions store only keys. A device
+/// that leaves the namespace is removed and is not found any more.
 pub(crate) type Targets = RcuHash<u64, Arc<dyn Device>>;
 
-/// The actions of a kind; see the module's head. What each reads stands off the count of the references
-/// in front, which each new one writes.
+/// The actions of a kind; see the module's documentation. The alignment keeps the fields, which
+/// every action reads, in a different cache line from the `Arc`'s reference count in front, which
+/// every new action writes.
 #[repr(align(64))]
 pub struct Table {
-    /// The kind.
+    /// The action kind.
     pub ops: &'static Ops,
     map: IndexTable<Action>,
-    /// What few actions have, by index.
+    /// State that only few actions have, by index.
     pub(crate) rares: RcuHash<u32, Rare>,
-    /// Shared by all kinds of the namespace.
+    /// The devices, shared by all kinds of the namespace.
     pub(crate) targets: Arc<Targets>,
-    /// The counters of those that have counted, by slot.
+    /// The counters of the actions that have counted, by slot.
     pub(crate) counters: Sets,
-    /// Each guards changes of some of the actions.
+    /// Each lock guards changes of some of the actions.
     locks: [Mutex<()>; LOCKS],
 }
 
-/// Locks of a table for changes.
+/// The number of locks of a table.
 const LOCKS: usize = 8;
 
-/// What [`Table::find_or_reserve`] answers.
+/// The result of [`Table::find_or_reserve`].
 pub enum Slot {
-    /// The action is there; a reference (and a bind, if asked for) was taken.
+    /// The action exists; a reference (and a bind, if requested) was taken.
     Existing(ActionRef),
-    /// The index is free and now reserved.
+    /// The index was free and is now reserved.
     Reserved(u32),
 }
 
@@ -63,7 +65,7 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub(crate) fn new(ops: &'static Ops, domain: &Domain, targets: &Arc<Targets>) -> Self {
         Self {
             ops,
@@ -82,8 +84,9 @@ impl Table {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `tcf_idr_check_alloc`: finds the action, or reserves its index; index 0 is the lowest free one.
-    /// EAGAIN while another request is about to create or delete it.
+    /// Finds the action, or reserves its index; index 0 reserves the lowest free one
+    /// (`tcf_idr_check_alloc`). Fails with EAGAIN while another request is creating or deleting the
+    /// action.
     pub fn find_or_reserve(&self, index: u32, bind: bool) -> Result<Slot, Error> {
         if index == 0 {
             return match self.map.reserve(None, u32::MAX) {
@@ -106,47 +109,50 @@ impl Table {
         }
     }
 
-    /// Gives up a reserved index.
+    /// Releases a reserved index.
     pub fn cancel(&self, index: u32) {
         self.map.cancel(index);
     }
 
-    /// Makes a new action visible at the index reserved for it.
+    /// Makes a new action visible at its reserved index.
     pub fn publish(&self, action: &ActionRef) {
         self.map.publish(action.common.index, action.clone());
     }
 
-    /// `tcf_idr_search`: the action at an index, with a reference taken.
+    /// Returns the action at an index and takes a reference (`tcf_idr_search`).
     pub fn search(&self, index: u32) -> Option<ActionRef> {
         self.map
             .get(index)
             .filter(|action| action.common.try_hold())
     }
 
-    /// The first action at `from` or above, without a reference.
+    /// Returns the first action at `from` or above, without taking a reference.
     pub fn next(&self, from: u32) -> Option<(u32, ActionRef)> {
         self.map.next(from)
     }
 
-    /// `__tcf_action_put`: lets go of a reference (and a bind). Answers whether it was the last.
+    /// Drops a reference (and a bind) (`__tcf_action_put`). Returns whether it was the last
+    /// reference.
     pub fn put(&self, action: &ActionRef, bind: bool, env: &Env<'_>) -> bool {
         let held = action.common.refs.fetch_sub(1, AcqRel);
         debug_assert_ne!(held, 0, "each reference is let go of once");
-        // After the reference: who sees no bind may not take the bind's reference for the creation's.
+        // The bind is dropped after the reference: a request that sees no bind must not mistake the
+        // bind's reference for that of the creation.
         if bind {
             action.common.binds.fetch_sub(1, Release);
         }
         if held != 1 {
             return false;
         }
-        // In this order: what is kept by index goes before the index can be another's.
+        // The order matters: state stored by index must be removed before the index can be reused.
         action.release(env);
         self.map.remove(action.common.index, action);
         true
     }
 
-    /// `tcf_idr_delete_index`: takes away the reference of the action's own creation, which only one of
-    /// several requests can. ENOENT: it has none any more.
+    /// Drops the reference of the action's creation (`tcf_idr_delete_index`). Only one of several
+    /// concurrent requests succeeds; the others fail with ENOENT. Fails with EPERM if a filter uses
+    /// the action.
     pub fn delete(&self, index: u32, env: &Env<'_>) -> Result<(), Error> {
         let action = self.map.get(index).ok_or(Error::new(ENOENT))?;
         if action.common.binds.load(Acquire) > 0 {
@@ -159,15 +165,15 @@ impl Table {
         Ok(())
     }
 
-    /// `tcf_del_walker`: takes that reference away from all, up to the first that is bound. Answers how
-    /// many, and whether all.
+    /// Drops the creation's reference of all actions, up to the first that is bound
+    /// (`tcf_del_walker`). Returns the number of actions deleted and whether all were.
     pub fn flush(&self, env: &Env<'_>) -> (u32, bool) {
         let (mut count, mut from) = (0, Some(1));
         while let Some((index, action)) = from.and_then(|from| self.map.next(from)) {
             if action.common.binds.load(Acquire) > 0 {
                 return (count, false);
             }
-            // One that another request has deleted goes when that is done.
+            // An action that another request is deleting is removed when that request is done.
             if action.common.disown() {
                 self.put(&action, false, env);
                 count += 1;
@@ -177,12 +183,12 @@ impl Table {
         (count, true)
     }
 
-    /// Actions in the table.
+    /// Returns the number of actions in the table.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether the table is empty.
+    /// Returns whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small stack around traffic control for the tests: devices, a clock, listeners, and requests given
-//! as the bytes tc sends.
+//! A small stack around traffic control for the tests: devices, a clock, listeners, and requests in
+//! the bytes that tc sends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -20,13 +20,13 @@ use crate::net::NetTc;
 use crate::psample::Hearers;
 use crate::verdict::Verdict;
 
-/// A device that is up until told otherwise.
+/// A test device; it is up by default.
 pub struct TestDevice {
     ifindex: u32,
     name: String,
     pub up: AtomicBool,
     pub registered: AtomicBool,
-    /// Mbit/s; 0 does not tell.
+    /// The speed in Mbit/s; 0 for unknown.
     pub speed: AtomicU32,
     pub tc: DeviceTc,
 }
@@ -67,22 +67,22 @@ impl Device for TestDevice {
     }
 }
 
-/// The stack.
+/// The test stack.
 pub struct Stack {
     pub domain: Domain,
     pub net: NetTc,
     pub pool: Pool,
     pub devices: BTreeMap<u32, Arc<TestDevice>>,
     pub now: AtomicU64,
-    /// Messages to the listeners of RTNLGRP_TC.
+    /// The messages sent to the listeners of RTNLGRP_TC.
     pub heard: Mutex<Vec<Vec<u8>>>,
     pub seed: Mutex<u64>,
     pub generic: Arc<Generic>,
-    /// The sentence beside the last success.
+    /// The warning of the last successful request.
     pub warning: Mutex<Option<&'static str>>,
 }
 
-/// Hears all of generic netlink.
+/// A listener to all groups of generic netlink.
 #[derive(Default)]
 pub struct Generic(pub Mutex<Vec<(u32, Vec<u8>)>>);
 
@@ -127,7 +127,7 @@ impl Host for Stack {
     }
 }
 
-/// When the tests' clock started.
+/// The start of the tests' clock.
 pub const EPOCH: u64 = 1_700_000_000_000_000_000;
 
 impl Default for Stack {
@@ -137,7 +137,7 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// With limits.
+    /// Creates a stack with limits.
     pub fn with_budget(budget: Budget) -> Self {
         let (domain, budget) = (Domain::default(), Arc::new(budget));
         let device = |(ifindex, name): (u32, &str)| {
@@ -195,7 +195,7 @@ impl Stack {
         run(&Env::new(self, &self.net, &guard))
     }
 
-    /// Serves a request given as its bytes; the messages that answer it.
+    /// Serves a request given as bytes and returns the messages of the answer.
     pub fn request(&self, bytes: &[u8]) -> Result<Vec<Answer>, Error> {
         let message = messages(bytes).next().unwrap();
         let ty = message.header.ty;
@@ -229,7 +229,7 @@ impl Stack {
             ($object:ident) => {{
                 let mut dump = $object::dump(message)?;
                 loop {
-                    // Small datagrams, so that dumps are interrupted.
+                    // The datagrams are small so that dumps are interrupted.
                     let mut w = Writer::with_limit(2048);
                     let done = dump.fill(&cx, &mut w, false)?;
                     answers.extend(split(w.bytes()));
@@ -249,18 +249,18 @@ impl Stack {
         Ok(answers)
     }
 
-    /// What the listeners heard since the last call.
+    /// Returns and removes the notifications sent to listeners since the last call.
     pub fn heard(&self) -> Vec<Answer> {
         let all = std::mem::take(&mut *self.heard.lock().unwrap());
         all.iter().flat_map(|bytes| split(bytes)).collect()
     }
 
-    /// A frame as a device's receive gives it to the ingress hook.
+    /// Returns a frame as a device's receive path passes it to the ingress hook.
     pub fn packet(&self, frame: &[u8]) -> Packet {
         self.packet_from(&self.pool, frame)
     }
 
-    /// As [`packet`](Self::packet), from another pool.
+    /// Does the same as [`packet`](Self::packet) with memory of another pool.
     pub fn packet_from(&self, pool: &Pool, frame: &[u8]) -> Packet {
         let mut packet = pool.alloc(0).unwrap();
         assert!(packet.append(frame));
@@ -271,12 +271,12 @@ impl Stack {
         packet
     }
 
-    /// Runs a hook of a device over a frame: the verdict, and the copies made.
+    /// Runs a hook of a device on a packet. Returns the verdict and the copies made.
     pub fn hook(&self, ifindex: u32, ingress: bool, packet: &mut Packet) -> (Verdict, Vec<Copy>) {
         self.hook_on(0, ifindex, ingress, packet)
     }
 
-    /// As [`hook`](Self::hook), on a CPU.
+    /// Does the same as [`hook`](Self::hook) on a given CPU.
     pub fn hook_on(
         &self,
         cpu: usize,
@@ -304,14 +304,14 @@ impl Stack {
         (verdict, copies)
     }
 
-    /// The ingress hook of d0 over a frame.
+    /// Runs the ingress hook of d0 on a frame.
     pub fn receive(&self, frame: &[u8]) -> Verdict {
         self.hook(3, true, &mut self.packet(frame)).0
     }
 }
 
-/// The requests in a recording of tc (`tests/vectors`): each command with its traffic control
-/// messages.
+/// Returns the requests in a recording of tc (`tests/vectors`): each command with its traffic
+/// control messages.
 pub fn vectors(recording: &str) -> Vec<(String, Vec<Vec<u8>>)> {
     let mut all: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
     for line in recording.lines() {
@@ -331,7 +331,7 @@ pub fn vectors(recording: &str) -> Vec<(String, Vec<Vec<u8>>)> {
     all
 }
 
-/// A frame of UDP or TCP over IPv4.
+/// Returns a frame of UDP or TCP over IPv4.
 pub fn ipv4(proto: u8, src: [u8; 4], dst: [u8; 4], sport: u16, dport: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, proto, 0, 0]);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of a packet: the codes actions give (`TC_ACT_*`), and the verdict a hook ends with.
+//! The codes that actions return (`TC_ACT_*`), and the verdict of a hook on a packet.
 //!
-//! Mirrors `sch_handle_ingress` and `sch_handle_egress` (net/core/dev.c) in how codes turn into
-//! verdicts. A verdict carries the packet on; nothing reaches back into the stack.
+//! Codes become verdicts as in `sch_handle_ingress` and `sch_handle_egress` (net/core/dev.c). A
+//! verdict says where the packet goes; this crate never calls back into the stack.
 
 use weir_packet::DropReason;
 
 use crate::chain::Chain;
 
-/// A code an action or classifier gives: one of the constants below, or an extended code, an opcode
-/// in the upper four bits with a value below them.
+/// A code returned by an action or classifier: one of the constants below, or an extended code,
+/// which has an opcode in the upper four bits and a value below them.
 pub type Code = i32;
 
 /// `TC_ACT_*` (linux/pkt_cls.h).
@@ -29,19 +29,19 @@ pub mod code {
     pub const TRAP: Code = 8;
     /// The largest plain code.
     pub const VALUE_MAX: Code = TRAP;
-    /// Not on the wire: the packet has gone on by itself (`TC_ACT_CONSUMED`).
+    /// The packet was taken over by an action (`TC_ACT_CONSUMED`). Never used in messages.
     pub const CONSUMED: Code = VALUE_MAX + 1;
 
-    /// Opcode "jump over this many actions".
+    /// The opcode "jump over this many actions".
     pub const JUMP: u32 = 1;
-    /// Opcode "go on with this chain".
+    /// The opcode "continue with this chain".
     pub const GOTO_CHAIN: u32 = 2;
     /// The largest opcode.
     pub const OPCODE_MAX: u32 = GOTO_CHAIN;
     /// The bits of an extended code's value.
     pub const VALUE_MASK: u32 = (1 << 28) - 1;
 
-    /// The code in the words of tc.
+    /// Returns the code's name as tc prints it.
     pub fn name(code: Code) -> String {
         match (opcode(code), code) {
             (JUMP, _) => format!("jump {}", value(code)),
@@ -60,27 +60,27 @@ pub mod code {
         }
     }
 
-    /// Opcode of an extended code, 0 of a plain one; 15 of [`UNSPEC`].
+    /// Returns the opcode of an extended code, 0 for a plain code, 15 for [`UNSPEC`].
     pub const fn opcode(code: Code) -> u32 {
         code as u32 >> 28
     }
 
-    /// Value of an extended code.
+    /// Returns the value of an extended code.
     pub const fn value(code: Code) -> u32 {
         code as u32 & VALUE_MASK
     }
 
-    /// Whether the code is "go on with a chain".
+    /// Returns whether the code is "continue with a chain".
     pub const fn is_goto(code: Code) -> bool {
         opcode(code) == GOTO_CHAIN
     }
 
-    /// Whether a packet's walk over filters ends with the code.
+    /// Returns whether the code ends a packet's walk over filters.
     pub const fn is_end(code: Code) -> bool {
         matches!(code, OK | SHOT..=CONSUMED)
     }
 
-    /// Whether the code is one Linux knows (`tcf_action_valid`).
+    /// Returns whether Linux knows the code (`tcf_action_valid`).
     pub const fn is_valid(code: Code) -> bool {
         match opcode(code) {
             0 => code <= VALUE_MAX,
@@ -89,39 +89,40 @@ pub mod code {
     }
 }
 
-/// Where a packet goes on.
+/// The destination of a redirected packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
-    /// [`Device::key`](crate::host::Device::key) of the device.
+    /// The [`Device::key`](crate::host::Device::key) of the device.
     pub device: u64,
-    /// Received by it (`true`) or sent by it (`false`).
+    /// The device receives the packet (`true`) or sends it (`false`).
     pub ingress: bool,
 }
 
-/// How a hook ends for a packet.
+/// The verdict of a hook on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Go on as if the hook were not there.
+    /// The packet continues as if the hook were not there.
     Pass,
-    /// Drop.
+    /// The packet is dropped.
     Drop(DropReason),
-    /// Go on at another device.
+    /// The packet continues at another device.
     Redirect(Target),
-    /// The packet has arrived where it was to go (stolen, queued, trapped): free it, not a drop.
+    /// The packet has reached its destination (stolen, queued, trapped): it is freed and does not
+    /// count as dropped.
     Consumed,
 }
 
-/// What a classifier leaves beside its code (`struct tcf_result`).
+/// The result of a classifier in addition to its code (`struct tcf_result`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Outcome<'g> {
-    /// Class the filter names, 0 none.
+    /// The class the filter selects, 0 for none.
     pub classid: u32,
-    /// Handle of the filter that matched, for traces.
+    /// The handle of the filter that matched, for traces.
     pub handle: u32,
-    /// Chain to go on with, when the code says so.
+    /// The chain to continue with, if the code says so.
     pub chain: Option<&'g Chain>,
-    /// Where to, when the code is [`code::CONSUMED`].
+    /// The destination, if the code is [`code::CONSUMED`].
     pub target: Option<Target>,
-    /// Why, when the code is [`code::SHOT`] and the reason is not the hook's own.
+    /// The reason, if the code is [`code::SHOT`] and the reason is not the hook's own.
     pub reason: Option<DropReason>,
 }

@@ -19,8 +19,8 @@ use crate::chain::Chain;
 use crate::env::Env;
 use crate::estimator::Estimator;
 use crate::table::{self, Slot};
+use crate::unsupported;
 use crate::verdict::{Code, code};
-use crate::waiting;
 
 /// Actions of a request whose attributes are kept on the stack.
 const FEW: usize = 2;
@@ -87,7 +87,7 @@ fn load_ops<'a>(attr: &Attr<'a>, tb: &mut Table<'a>) -> Result<&'static Ops, Err
     }
     find_ops(name).ok_or_else(|| {
         let unknown = Error::msg(ENOENT, "Failed to load TC action module");
-        waiting::unknown(name, waiting::ACTIONS, unknown)
+        unsupported::unknown(name, unsupported::ACTIONS, unknown)
     })
 }
 

@@ -359,7 +359,7 @@ pub fn received(stack: &Stack, frame: &str) -> Packet {
 }
 
 #[test]
-fn packets_come_out_as_from_linux() {
+fn packets_equal_those_recorded_from_linux() {
     let frames = frames();
     let only = std::env::var("RECORDED").unwrap_or_default();
     let mut recordings = recordings();

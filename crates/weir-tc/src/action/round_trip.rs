@@ -342,7 +342,7 @@ fn exists(stack: &Stack, kind: &str) -> bool {
 proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(400)))]
     #[test]
-    fn what_is_taken_is_shown_and_what_is_refused_changes_nothing(
+    fn accepted_requests_are_shown_and_refused_ones_change_nothing(
         requests in prop::collection::vec(asked(), 1..12),
     ) {
         let stack = Stack::default();

@@ -194,7 +194,7 @@ fn shown(
 proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(200)))]
     #[test]
-    fn what_is_asked_for_is_shown_and_can_be_asked_for_again(
+    fn shown_actions_can_be_requested_again(
         first in options(),
         second in options(),
         index in prop_oneof![Just(0_u32), 1..=u32::MAX],
@@ -241,9 +241,9 @@ proptest! {
 }
 
 #[test]
-fn kinds_that_wait_are_refused_by_name() {
+fn unsupported_kinds_are_refused_by_name() {
     let stack = Stack::default();
-    for (kind, sentence) in crate::waiting::ACTIONS {
+    for (kind, sentence) in crate::unsupported::ACTIONS {
         let error = stack.request(&new_action(kind, ADD, |_| {})).unwrap_err();
         assert_eq!(
             (error.errno, error.message.as_deref()),
@@ -257,7 +257,7 @@ fn kinds_that_wait_are_refused_by_name() {
 }
 
 #[test]
-fn requests_of_ife_and_sample_that_are_refused() {
+fn ife_and_sample_refuse_invalid_requests() {
     let stack = Stack::default();
     let refuse = |kind: &str, options: &dyn Fn(&mut Writer)| {
         let error = stack

@@ -109,7 +109,7 @@ impl World {
 }
 
 #[test]
-fn a_chain_is_found_while_it_is_held() {
+fn a_referenced_chain_is_found() {
     crate::check_model(2, || {
         let world = World::new();
         let first = world.get().unwrap();
@@ -150,7 +150,7 @@ fn the_chain_of_an_action_outlives_its_filters() {
 /// `tc chain del` while a filter's instance is added and removed: the explicit reference is dropped
 /// only once.
 #[test]
-fn its_own_creation_holds_a_chain_once() {
+fn the_explicit_reference_is_dropped_once() {
     crate::check_model(2, || {
         let world = World::new();
         let Ok(made) = world.block.create_explicit(1, true) else {

@@ -14,7 +14,7 @@ use crate::action::{
     self, ActionRef, Init, MAX, Ops, Own, POLICY, dump_action, dump_list, find_ops,
 };
 use crate::env::{Env, Reply, Requester};
-use crate::waiting;
+use crate::unsupported;
 
 static ROOT: Policy = policy! { max root::MAX; };
 
@@ -106,7 +106,7 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
 fn known(tb: &Table<'_>, error: Error) -> Result<&'static Ops, Error> {
     match tb.get(act::KIND) {
         Some(kind) => find_ops(kind.c_str())
-            .ok_or_else(|| waiting::unknown(kind.c_str(), waiting::ACTIONS, error)),
+            .ok_or_else(|| unsupported::unknown(kind.c_str(), unsupported::ACTIONS, error)),
         None => Err(error),
     }
 }

@@ -110,7 +110,7 @@ fn seen(stack: &Stack, kind: &str, since: u32) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn chains_in_a_circle_end() {
+fn a_cycle_of_chains_ends() {
     let stack = with_clsact();
     goes(&stack, 0, 1, 10);
     goes(&stack, 1, 2, 11);
@@ -133,7 +133,7 @@ fn a_chain_that_goes_to_itself_ends() {
 }
 
 #[test]
-fn as_many_chains_as_restarts_are_gone_through() {
+fn a_packet_visits_as_many_chains_as_it_may_restart() {
     for (chains, end) in [
         (RESTARTS, Verdict::Pass),
         (RESTARTS + 1, Verdict::Drop(DropReason::TC_RECLASSIFY_LOOP)),
@@ -169,7 +169,7 @@ fn named(ty: u16, kind: &str, index: u32) -> Vec<u8> {
 
 /// Each kind counts for itself: an index another has says nothing.
 #[test]
-fn an_index_of_another_kind_is_none() {
+fn an_index_of_another_kind_is_not_found() {
     let stack = with_clsact();
     let add = new_action("gact", nlm::F_CREATE | nlm::F_EXCL, |w| {
         w.put_fixed(gact::PARMS, &gen_parms(5, code::SHOT));
@@ -211,7 +211,7 @@ fn an_index_of_another_kind_is_none() {
 
 /// `tc actions ls ... since MSEC`: what was used, or made and never used, at most so long ago.
 #[test]
-fn a_dump_of_late_shows_what_was_used_since() {
+fn a_dump_with_a_time_delta_shows_recently_used_actions() {
     let stack = with_clsact();
     let start = stack.now.load(Relaxed);
     let add = new_action("gact", nlm::F_CREATE | nlm::F_EXCL, |w| {

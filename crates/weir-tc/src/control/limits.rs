@@ -105,7 +105,7 @@ fn memory_beyond_the_limit_is_refused() {
 /// Filters of all kinds with actions of all kinds, with as much memory as the first parts of a request
 /// take: what is made before the limit is reached goes again.
 #[test]
-fn nothing_is_half_made_whatever_the_limit() {
+fn no_limit_leaves_a_partial_object() {
     let all = vectors(include_str!("../../tests/vectors/kinds.vec"));
     let adds = |request: &Vec<u8>| messages(request).next().unwrap().header.ty == rtm::NEWTFILTER;
     let mut refused = 0;

@@ -23,7 +23,7 @@ use crate::estimator::Estimator;
 use crate::host::Device;
 use crate::qdisc::stab::SizeTable;
 use crate::qdisc::{self, Create, Drops, Gone, Node, Ops};
-use crate::waiting;
+use crate::unsupported;
 
 fn text(errno: i32, message: &'static str) -> Error {
     Error::msg(errno, message)
@@ -367,7 +367,7 @@ impl<'a> Job<'a> {
         let kind = kind.as_ref().map_or(&b""[..], |kind| kind.c_str());
         let ops = qdisc::find_ops(kind).ok_or_else(|| {
             let unknown = text(ENOENT, "Specified qdisc kind is unknown");
-            waiting::unknown(kind, waiting::QDISCS, unknown)
+            unsupported::unknown(kind, unsupported::QDISCS, unknown)
         })?;
         let parent = self.tcm.parent;
         let handle = if parent == h::INGRESS {

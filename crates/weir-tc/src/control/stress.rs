@@ -115,7 +115,7 @@ fn connection(stack: &Stack, me: u32) {
 }
 
 #[test]
-fn nothing_is_lost_or_left() {
+fn nothing_is_lost_or_leaked() {
     let stack = Stack::default();
     tc(&stack, "tc qdisc add dev d0 clsact");
     // A filter that counts every packet, by an action all share.
@@ -303,7 +303,7 @@ fn stress_actions_are_deleted_once() {
 
 /// A class that goes while a dump lists it is shown as itself or not at all.
 #[test]
-fn stress_classes_come_and_go_beside_a_dump() {
+fn stress_classes_change_during_a_dump() {
     let stack = &Stack::default();
     let all = vectors(include_str!("../../tests/vectors/qdisc.vec"));
     let qdisc = |command: &str| {
@@ -353,7 +353,7 @@ fn stress_classes_come_and_go_beside_a_dump() {
 
 /// A dump that finds nothing ends, whatever comes right behind its last look: it is not too small a datagram.
 #[test]
-fn stress_an_empty_dump_of_actions_beside_new_ones() {
+fn stress_actions_are_created_during_an_empty_dump() {
     let stack = &Stack::default();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

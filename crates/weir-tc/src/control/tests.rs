@@ -57,7 +57,7 @@ fn filters(answers: &[Answer]) -> Vec<(u32, u32, u16)> {
 const SHOW: &str = "tc filter show dev d0 ingress";
 
 #[test]
-fn qdiscs_come_change_and_go() {
+fn qdiscs_are_created_changed_and_deleted() {
     let stack = Stack::default();
     ok(&stack, &["tc qdisc add dev d0 clsact"]);
     assert_eq!(
@@ -294,7 +294,7 @@ fn filters_are_found_changed_and_deleted_by_name() {
 }
 
 #[test]
-fn chains_live_as_long_as_somebody_holds_them() {
+fn chains_live_as_long_as_they_are_referenced() {
     let stack = Stack::default();
     ok(&stack, &["tc qdisc add dev d0 clsact"]);
     ok(
@@ -424,7 +424,7 @@ fn actions(answers: &[Answer]) -> Vec<(u32, i32, i32, i32)> {
 }
 
 #[test]
-fn actions_are_made_shared_and_counted() {
+fn actions_are_created_shared_and_counted() {
     let stack = Stack::default();
     let list = |stack: &Stack| actions(&tc(stack, "tc actions list action gact").unwrap());
     ok(&stack, &["tc actions add action pass index 8"]);
@@ -759,9 +759,9 @@ fn damaged_requests_do_no_harm() {
 }
 
 #[test]
-fn qdiscs_that_wait_are_refused_by_name() {
+fn unsupported_qdiscs_are_refused_by_name() {
     let stack = Stack::default();
-    for (kind, sentence) in crate::waiting::QDISCS {
+    for (kind, sentence) in crate::unsupported::QDISCS {
         let mut w = Writer::new();
         let flags = nlm::F_REQUEST | nlm::F_CREATE | nlm::F_EXCL;
         let mark = w.message(rtm::NEWQDISC, flags, 1, 0);

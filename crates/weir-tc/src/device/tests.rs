@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of packets under filters and actions that tc made.
+//! The verdicts and queueing of packets under filters, actions and qdiscs created with tc.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,7 +15,7 @@ use crate::verdict::{Target, Verdict};
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
-/// Key of d1, index 5.
+/// The key of d1, index 5.
 const D1: u64 = 1005;
 
 fn tc(stack: &Stack, commands: &[&str]) {
@@ -54,7 +54,7 @@ fn the_first_filter_that_matches_decides() {
     assert_eq!(to([192, 0, 3, 1]), Verdict::Pass);
     let arp = [&[0xff; 12][..], &[8, 6], &[0; 28]].concat();
     assert_eq!(stack.receive(&arp), Verdict::Pass, "another protocol");
-    // Two packets met a drop or pass, all four the filter list.
+    // Two packets matched drop or pass; all four entered the filter list.
     let shown = stack.devices[&3].tc.tree().ingress.clone().unwrap().stats();
     assert_eq!((shown.0, shown.1, shown.2.drops), (3 * 40 + 28, 4, 1));
 }
@@ -103,7 +103,7 @@ fn actions_count_what_they_see_and_when() {
 }
 
 #[test]
-fn chains_are_gone_to_and_an_empty_one_matches_nothing() {
+fn goto_chain_is_followed_and_an_empty_chain_matches_nothing() {
     let stack = filtered(&[
         "tc filter add dev d0 ingress protocol ip prio 10 flower src_ip 192.0.2.9 action goto chain 9",
     ]);
@@ -133,7 +133,7 @@ fn a_reclassify_loop_ends() {
 }
 
 #[test]
-fn a_class_becomes_the_packet_s_index() {
+fn the_class_becomes_the_packet_s_tc_index() {
     let stack = filtered(&[
         "tc filter add dev d0 ingress protocol ip prio 5 flower src_ip 192.0.2.5 classid 1:7 action pass",
     ]);
@@ -166,7 +166,7 @@ fn police_lets_its_rate_pass() {
     let stack = filtered(&[
         "tc filter add dev d0 ingress protocol ip prio 9 flower src_ip 192.0.2.8 action police rate 1mbit burst 100 conform-exceed drop/pass",
     ]);
-    // 40 octets take 320 us of 800 us of credit.
+    // 40 bytes take 320 us of 800 us of credit.
     let passed = |n: usize| {
         (0..n)
             .filter(|_| stack.receive(&from(8)) == Verdict::Pass)
@@ -180,7 +180,7 @@ fn police_lets_its_rate_pass() {
 }
 
 #[test]
-fn mirred_sends_copies_and_packets_on() {
+fn mirred_mirrors_and_redirects() {
     let stack = filtered(&[
         "tc filter add dev d0 egress protocol ip flower src_ip 192.0.2.1 action mirred egress mirror dev d1",
         "tc filter add dev d0 ingress protocol ip flower src_ip 192.0.2.1 action mirred egress redirect dev d1",
@@ -211,7 +211,7 @@ fn mirred_sends_copies_and_packets_on() {
     let (verdict, copies) = stack.hook(3, true, &mut packet);
     assert_eq!((verdict, copies.len()), (Verdict::Redirect(to(true)), 0));
 
-    // What stays after a mirror goes on along the actions.
+    // After a mirror the packet continues with the next action.
     tc(
         &stack,
         &[
@@ -283,7 +283,7 @@ fn through_queue(stack: &Stack, frames: u16) -> (Vec<u16>, usize) {
 }
 
 #[test]
-fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
+fn packets_beyond_the_burst_are_dropped_in_front_of_the_lock() {
     let stack = Stack::default();
     tc(
         &stack,
@@ -302,7 +302,7 @@ fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
         let worker = device.push(&guard, 0, &mut batch, (5, false), drops);
         worker.map(|worker| (worker, batch))
     };
-    // The first is let in, however many they are; behind it five may wait.
+    // The first batch is accepted whatever its size; after it at most five packets may wait.
     let worker = push(6, &mut drops);
     assert!(push(5, &mut drops).is_none() && drops.is_empty());
     assert!(push(1, &mut drops).is_none());
@@ -314,7 +314,8 @@ fn more_than_the_burst_is_dropped_in_front_of_the_lock() {
     let (mut worker, mut batch) = worker.unwrap();
     worker.round(&mut cx, &|_| Room::Octets(u32::MAX), &mut batch, &mut drops);
     assert!(worker.leave().is_none());
-    // Of the eleven the queue holds ten, and counts what was dropped in front of it with its own.
+    // The queue holds ten of the eleven packets. Its drop counter includes those dropped in front
+    // of it.
     assert_eq!((batch.len(), drops.len()), (10, 2));
     let (_, _, queue) = device.tree().root.clone().unwrap().stats();
     assert_eq!(queue.drops, 2);

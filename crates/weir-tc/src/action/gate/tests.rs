@@ -49,7 +49,7 @@ fn first(base: i64, cycle: u64, now: i64) -> i64 {
 proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(100)))]
     #[test]
-    fn packets_meet_the_entry_of_their_nanosecond(
+    fn each_packet_gets_the_entry_of_its_time(
         entries in prop::collection::vec((any::<bool>(), 1_u32..3000, prop_oneof![Just(-1), 0..200]), 1..6),
         ahead in prop_oneof![Just(0_i64), 0..20_000_i64, -20_000_000..0_i64],
         given_cycle in prop_oneof![Just(0_u64), 1000..9000_u64],
@@ -167,7 +167,7 @@ fn refused() {
 }
 
 #[test]
-fn times_out_of_reach_end_in_no_loop() {
+fn extreme_times_cause_no_loop() {
     for (base, cycle) in [
         (i64::MIN, 1 << 63),
         (-5, u64::MAX),

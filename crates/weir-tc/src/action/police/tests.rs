@@ -75,7 +75,7 @@ fn passes(stack: &Stack, payload: usize) -> (bool, u64) {
 proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(100)))]
     #[test]
-    fn octets_within_the_rate_and_the_peak_rate_pass(
+    fn bytes_within_the_rate_and_the_peak_rate_pass(
         rate in 0..RATES.len(),
         peak: bool,
         packets in 1_u64..20,

@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(500)))]
 
     #[test]
-    fn a_tree_holds_as_its_expression_does(expr in expr(), leaves in any::<[bool; LEAVES]>()) {
+    fn a_tree_evaluates_like_its_expression(expr in expr(), leaves in any::<[bool; LEAVES]>()) {
         let tree = list(&expr);
         let found = tree.walk(|what| {
             let leaf = (0..LEAVES).find(|&leaf| leaf_match(leaf) == *what);
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let mut w = Writer::new();
         let nest = w.nest(1);
         w.put_fixed(attr::TREE_HDR, &TcfEmatchTreeHdr { nmatches: 1, progid: 0 });
@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_with_a_tree() {
+fn invalid_trees_are_refused() {
     let wrong = |change: fn(&mut Vec<Match>)| {
         let mut matches = vec![
             Match {

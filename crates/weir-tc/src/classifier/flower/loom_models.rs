@@ -73,7 +73,7 @@ impl World {
 }
 
 #[test]
-fn a_mask_that_is_held_is_in_the_list() {
+fn a_referenced_mask_is_in_the_list() {
     crate::check_model(2, || {
         let world = World::new();
         let first = world.hold();
@@ -88,7 +88,7 @@ fn a_mask_that_is_held_is_in_the_list() {
 }
 
 #[test]
-fn two_make_one_mask() {
+fn concurrent_requests_share_a_mask() {
     crate::check_model(2, || {
         let world = World::new();
         let other = {
@@ -107,7 +107,7 @@ fn two_make_one_mask() {
 }
 
 #[test]
-fn a_filter_is_found_while_the_others_of_its_mask_go() {
+fn a_filter_is_found_while_others_of_its_mask_are_removed() {
     crate::check_model(2, || {
         let world = World::new();
         let (one, two) = (world.add(1), world.add(2));
