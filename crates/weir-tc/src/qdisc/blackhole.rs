@@ -12,7 +12,7 @@ use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx};
 /// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops::new("blackhole", create);
 
-/// The qdisc.
+/// The state of the qdisc.
 #[derive(Debug)]
 pub struct Blackhole;
 

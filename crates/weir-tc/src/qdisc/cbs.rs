@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `cbs`: credit-based shaping of one class of traffic (802.1Q, Annex L).
 //!
-//! Mirrors the software half of net/sched/sch_cbs.c. Parameters: `idleslope` and `sendslope` (kbit/s; the second
-//! negative), `hicredit` and `locredit` (octets). A packet leaves while credit is not negative and the one
-//! before has been sent at the port's rate; sending costs credit, waiting earns it. The port's rate is the
-//! device's, or 10 Mbit/s where it does not tell its speed. Offload is refused.
+//! Mirrors the software half of net/sched/sch_cbs.c. Parameters: `idleslope` and `sendslope`
+//! (kbit/s; `sendslope` is negative), `hicredit` and `locredit` (bytes). A packet leaves while the
+//! credit is not negative and the previous packet has been sent at the port's rate. Sending costs
+//! credit, waiting earns it. The port's rate is that of the device, or 10 Mbit/s if the device does
+//! not report its speed. Offload is refused.
 //!
-//! One class, `:1`, with a `pfifo` until another qdisc is grafted.
+//! It has one class, `:1`, with a `pfifo` until another qdisc is grafted.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use weir_packet::Packet;
 
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx, pkt_len};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -29,19 +30,19 @@ static POLICY: Policy = policy! { max attr::MAX;
 };
 
 const SECOND: i64 = 1_000_000_000;
-/// Octets a second of a kbit/s (`BYTES_PER_KBIT`).
+/// Bytes per second of one kbit/s (`BYTES_PER_KBIT`).
 const KBIT: i64 = 125;
-/// Mbit/s of a device that does not tell (`SPEED_10`).
+/// Speed in Mbit/s of a device that does not report one (`SPEED_10`).
 const SPEED: u32 = 10;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Cbs {
     qopt: TcCbsQopt,
-    /// Octets a second of the device.
+    /// Rate of the device, in bytes per second.
     port: i64,
-    /// Octets.
+    /// Credit in bytes.
     credits: i64,
-    /// When the last packet has been sent, or credit was computed, ns.
+    /// Time in ns at which the last packet was sent completely or the credit was last computed.
     last: i64,
     child: Leaf,
     total: Load,
@@ -78,7 +79,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     }))
 }
 
-/// `value * times / by`, rounded towards 0, as near as there is one.
+/// Returns `value * times / by`, rounded towards 0 and saturated.
 fn scaled(value: i64, times: i64, by: i64) -> i64 {
     let exact = i128::from(value) * i128::from(times) / i128::from(by);
     exact.clamp(i128::from(i64::MIN + 1), i128::from(i64::MAX)) as i64
@@ -87,7 +88,7 @@ fn scaled(value: i64, times: i64, by: i64) -> i64 {
 impl Qdisc for Cbs {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         if q.waiting(self.total).len == 0 && self.credits > 0 {
-            // Credit does not grow while nothing waits.
+            // Positive credit is lost while nothing waits.
             (self.credits, self.last) = (0, q.now() as i64);
         }
         let before = q.drops.len();
@@ -110,9 +111,9 @@ impl Qdisc for Cbs {
             let credits = self.credits.saturating_add(earned);
             self.credits = credits.min(i64::from(self.qopt.hicredit));
             if self.credits < 0 {
-                // Rounded up: rounded down, as in Linux, where the timer is late anyway, the credit would never
-                // be there. None comes without a slope or with a negative one, and never enough below a negative
-                // bound.
+                // The wait is rounded up. Linux rounds it down, which works there because its timer
+                // is late anyway; here the credit would never suffice. No credit is earned with a
+                // zero or negative slope, and never enough with a negative upper bound.
                 if idle > 0 && self.qopt.hicredit >= 0 {
                     let wait = scaled(-self.credits, SECOND, idle);
                     let rest = i128::from(-self.credits) * i128::from(SECOND) % i128::from(idle);
@@ -142,7 +143,7 @@ impl Qdisc for Cbs {
 
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.qopt = parse(create)?;
-        // What waited for credit that would not come may have it come now.
+        // Packets that waited for credit that could never suffice may get it with the new options.
         gone.wake |= self.credits < 0;
         Ok(())
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `choke`: RED that also drops a packet together with one of its flow, drawn from the queue.
+//! `choke`: RED that also drops a packet together with a randomly drawn waiting packet of the same
+//! flow.
 //!
-//! Mirrors net/sched/sch_choke.c (Pan, Prabhakar and Psounis, 2000). Parameters: as of `red`, but `limit`,
-//! `min` and `max` in packets; the limit is at most 131071. Drops, those of drawn packets too:
-//! QDISC_CONGESTED; over the limit: QDISC_OVERLIMIT. `adaptive` is taken and has no effect, as in Linux.
+//! Mirrors net/sched/sch_choke.c (Pan, Prabhakar and Psounis, 2000). The parameters are those of
+//! `red`, but `limit`, `min` and `max` are in packets and the limit is at most 131071. Drops,
+//! including those of drawn packets, have the reason QDISC_CONGESTED; drops over the limit have
+//! QDISC_OVERLIMIT. `adaptive` is accepted and has no effect, as in Linux.
 
 use std::collections::VecDeque;
 
@@ -16,7 +18,7 @@ use super::red::{self, Action, Params, Vars};
 use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueCx};
 use super::{ecn, packet_hash, pkt_len, table, words};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("choke", create)
@@ -31,9 +33,9 @@ static POLICY: Policy = policy! { max attr::MAX;
 /// `CHOKE_MAX_QUEUE`
 const MAX_QUEUE: u32 = 128 * 1024 - 1;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Choke {
-    /// Those drawn leave a hole, so that places stay.
+    /// The queue. A drawn packet leaves a hole, so that the indices of the others stay the same.
     queue: VecDeque<Option<Packet>>,
     load: Load,
     limit: u32,
@@ -87,7 +89,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Choke {
-    /// Holes at either end go.
+    /// Removes the holes at both ends.
     fn trim(&mut self) {
         while matches!(self.queue.front(), Some(None)) {
             self.queue.pop_front();
@@ -97,7 +99,8 @@ impl Choke {
         }
     }
 
-    /// `choke_match_random`: the place of a packet drawn from the queue, if it is of the same flow.
+    /// Draws a packet from the queue and returns its index if it is of the same flow
+    /// (`choke_match_random`).
     fn draw(&mut self, packet: &mut Packet, q: &mut QueueCx<'_, '_, '_>) -> Option<usize> {
         if self.queue.is_empty() {
             return None;
@@ -122,7 +125,7 @@ impl Choke {
         Some(packet)
     }
 
-    /// Whether a packet is to be dropped, by RED or with one it met.
+    /// Returns whether a packet must be dropped, either by RED or with a drawn packet of its flow.
     fn congested(&mut self, packet: &mut Packet, q: &mut QueueCx<'_, '_, '_>) -> bool {
         if self.vars.average <= u64::from(self.params.min) {
             self.vars.pass();
@@ -196,7 +199,7 @@ impl Qdisc for Choke {
         let (qopt, params) = parse(create)?;
         (self.limit, self.flags, self.params) = (qopt.limit, qopt.flags, params);
         let mut kept = 0;
-        // As many stay as the table of the new size has places.
+        // As many packets stay as the table of the new size has slots.
         let places = (self.limit + 1).next_power_of_two() - 1;
         for place in &mut self.queue {
             if let Some(packet) = place.take_if(|_| kept >= places) {
@@ -222,7 +225,7 @@ impl Qdisc for Choke {
         w.end(nest);
     }
 
-    /// `struct tc_choke_xstats`
+    /// Returns `struct tc_choke_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let other = 0;
         Some(words(&[

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `codel`: a queue that drops when packets have waited too long for too long; and the control law, for
-//! the qdiscs that have many such queues.
+//! `codel`: a queue that drops packets when its sojourn time stays above a target. Its control law
+//! is also used by qdiscs with many such queues.
 //!
-//! Mirrors net/sched/sch_codel.c and include/net/codel_impl.h; RFC 8289. Times are counted in units of
-//! 1024 ns, in 32 bits. Parameters: `target` (microseconds, default 5 ms), `interval` (microseconds,
-//! default 100 ms), `limit` (packets, default 1000), `ecn` (mark instead of dropping; default off),
-//! `ce_threshold` (microseconds; mark every packet that has waited longer; default none).
+//! Mirrors net/sched/sch_codel.c and include/net/codel_impl.h; RFC 8289. Times are counted in units
+//! of 1024 ns, in 32 bits. Parameters: `target` (microseconds, default 5 ms), `interval`
+//! (microseconds, default 100 ms), `limit` (packets, default 1000), `ecn` (mark instead of
+//! dropping; default off), `ce_threshold` (microseconds; mark every packet that has waited longer;
+//! default none).
 //!
-//! Packets dropped by the control law: QDISC_CONGESTED; over the limit: QDISC_OVERLIMIT.
+//! The control law drops with QDISC_CONGESTED, the limit with QDISC_OVERLIMIT.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use weir_packet::{DropReason, Packet};
 use super::ecn;
 use super::{Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, pkt_len, table};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("codel", create)
@@ -35,23 +36,23 @@ static POLICY: Policy = policy! { max attr::MAX;
 /// `CODEL_DISABLED_THRESHOLD`
 pub const NO_THRESHOLD: u32 = i32::MAX as u32;
 
-/// A time of the stack's clock in the control law's units (`codel_get_time`).
+/// Converts a time of the stack's clock to units of the control law (`codel_get_time`).
 #[inline]
 pub const fn units(ns: u64) -> u32 {
     (ns >> 10) as u32
 }
 
-/// Microseconds to units.
+/// Converts microseconds to units.
 pub const fn from_us(us: u32) -> u32 {
     ((us as u64 * 1000) >> 10) as u32
 }
 
-/// Units to microseconds (`codel_time_to_us`).
+/// Converts units to microseconds (`codel_time_to_us`).
 pub const fn to_us(units: u32) -> u32 {
     (((units as u64) << 10) / 1000) as u32
 }
 
-/// Whether time `a` is after time `b`.
+/// Returns whether time `a` is after time `b`.
 #[inline]
 const fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
@@ -60,24 +61,24 @@ const fn after(a: u32, b: u32) -> bool {
 /// Parameters of the control law (`struct codel_params`).
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
-    /// Units.
+    /// Target for the sojourn time, in units.
     pub target: u32,
-    /// Units.
+    /// Interval, in units.
     pub interval: u32,
-    /// Units.
+    /// Threshold for marking every packet, in units.
     pub ce_threshold: u32,
-    /// Octets; no drop while no more than this waits.
+    /// Length of the largest frame, in bytes. Nothing is dropped while the backlog is at most this.
     pub mtu: u32,
-    /// Mark instead of dropping.
+    /// Whether to mark instead of dropping.
     pub ecn: bool,
-    /// Only packets whose DS field is `ce_selector` under `ce_mask` are marked over the threshold.
+    /// Value of the DS field under `ce_mask` that is required for marking over the threshold.
     pub ce_selector: u8,
-    /// See there.
+    /// Mask for `ce_selector`.
     pub ce_mask: u8,
 }
 
 impl Params {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new(mtu: u32) -> Self {
         Self {
             target: units(5_000_000),
@@ -94,22 +95,22 @@ impl Params {
 /// The state of one queue (`struct codel_vars`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Vars {
-    /// Drops since dropping began.
+    /// Drops since the dropping state began.
     pub count: u32,
-    /// `count` when it last began.
+    /// Value of `count` when the dropping state last began.
     pub lastcount: u32,
-    /// Dropping.
+    /// Whether it is in the dropping state.
     pub dropping: bool,
     rec_inv_sqrt: u16,
     first_above: u32,
-    /// When to drop next.
+    /// Time of the next drop.
     pub drop_next: u32,
-    /// How long the last packet waited.
+    /// Sojourn time of the last packet.
     pub ldelay: u32,
 }
 
 impl Vars {
-    /// One step of Newton's iteration for 1 / sqrt(count).
+    /// Makes one step of Newton's iteration for 1 / sqrt(count).
     fn newton_step(&mut self) {
         let invsqrt = u64::from(self.rec_inv_sqrt) << 16;
         let invsqrt2 = (invsqrt * invsqrt) >> 32;
@@ -118,12 +119,12 @@ impl Vars {
         self.rec_inv_sqrt = (value >> 16) as u16;
     }
 
-    /// The time interval / sqrt(count) after `time`.
+    /// Returns the time interval / sqrt(count) after `time`.
     fn control_law(&self, time: u32, interval: u32) -> u32 {
         time.wrapping_add(super::scale(interval, u32::from(self.rec_inv_sqrt) << 16))
     }
 
-    /// Microseconds until the next drop, as shown.
+    /// Returns the microseconds until the next drop, as shown.
     pub fn drop_next_us(&self, now: u64) -> i32 {
         if !self.dropping {
             return 0;
@@ -133,10 +134,10 @@ impl Vars {
     }
 }
 
-/// What a qdisc counts for all its queues (`struct codel_stats`).
+/// Counters that a qdisc keeps for all its queues (`struct codel_stats`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stats {
-    /// Octets of the largest packet.
+    /// Length of the largest packet, in bytes.
     pub maxpacket: u32,
     /// Packets marked instead of dropped.
     pub ecn_mark: u32,
@@ -146,11 +147,11 @@ pub struct Stats {
 
 /// A queue under the control law.
 pub trait Source {
-    /// Takes the first packet, with the time it came, units.
+    /// Removes the first packet and returns it with its time of arrival, in units.
     fn next(&mut self) -> Option<(Packet, u32)>;
-    /// Octets that wait in the whole qdisc.
+    /// Returns the backlog of the whole qdisc, in bytes.
     fn backlog(&self) -> u32;
-    /// Ends a packet.
+    /// Drops a packet.
     fn drop(&mut self, packet: Packet);
 }
 
@@ -164,14 +165,14 @@ struct Law<'a, S> {
 }
 
 impl<S: Source> Law<'_, S> {
-    /// The next packet, and whether it may be dropped (`codel_should_drop`).
+    /// Removes the next packet and returns whether it may be dropped (`codel_should_drop`).
     fn next(&mut self) -> (Option<Packet>, bool) {
-        let Some((packet, came)) = self.source.next() else {
+        let Some((packet, arrived)) = self.source.next() else {
             self.vars.first_above = 0;
             return (None, false);
         };
         let (vars, now) = (&mut *self.vars, self.now);
-        vars.ldelay = now.wrapping_sub(came);
+        vars.ldelay = now.wrapping_sub(arrived);
         self.stats.maxpacket = self.stats.maxpacket.max(pkt_len(&packet));
         if after(self.params.target, vars.ldelay) || self.source.backlog() <= self.params.mtu {
             vars.first_above = 0;
@@ -185,7 +186,7 @@ impl<S: Source> Law<'_, S> {
         (Some(packet), drop)
     }
 
-    /// Marks the packet, if that may be done.
+    /// Marks the packet if ECN is on and its sender supports it.
     fn mark(&mut self, packet: &mut Option<Packet>) -> bool {
         let marked = self.params.ecn && packet.as_mut().is_some_and(ecn::set_ce);
         self.stats.ecn_mark = self.stats.ecn_mark.wrapping_add(u32::from(marked));
@@ -257,7 +258,7 @@ impl<S: Source> Law<'_, S> {
     }
 }
 
-/// `codel_dequeue`
+/// Dequeues a packet under the control law (`codel_dequeue`).
 pub fn dequeue<S: Source>(
     params: &Params,
     vars: &mut Vars,
@@ -275,7 +276,7 @@ pub fn dequeue<S: Source>(
     .run()
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Codel {
     queue: VecDeque<(Packet, u32)>,
     backlog: u32,
@@ -284,7 +285,7 @@ struct Codel {
     vars: Vars,
     stats: Stats,
     over_limit: u32,
-    /// When it was last looked at, for what is shown.
+    /// Time of the last request for statistics.
     now: u64,
 }
 
@@ -408,7 +409,7 @@ impl Qdisc for Codel {
         w.end(nest);
     }
 
-    /// `struct tc_codel_xstats`
+    /// Returns `struct tc_codel_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         Some(super::words(&[
             self.stats.maxpacket,

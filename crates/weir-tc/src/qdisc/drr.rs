@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `drr`: classes served by deficit round robin.
 //!
-//! Mirrors net/sched/sch_drr.c. No parameters of its own. Of a class: `quantum` (octets a turn, 256 to
-//! 1048576; default the largest frame). A packet's class: its priority if that names one, else the class
-//! a filter names; a packet without one is dropped (QDISC_DROP).
+//! Mirrors net/sched/sch_drr.c. The qdisc has no parameters. A class has `quantum` (bytes per turn,
+//! 256 to 1048576; default the largest frame). A packet's class is named by its priority, else by a
+//! filter. A packet without a class is dropped (QDISC_DROP).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     refills: true,
@@ -36,7 +36,7 @@ struct Class {
     packets: u64,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Drr {
     block: Arc<Block>,
     handle: u32,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `etf`: packets leave at the time their sender has put on them.
+//! `etf`: packets leave at the time set by their sender.
 //!
-//! Mirrors net/sched/sch_etf.c. Parameters: `clockid` (CLOCK_TAI only; the stack's clock here), `delta` (ns
-//! ahead of a packet's time at which it leaves the queue), `deadline_mode` (leave as soon as possible, the
-//! time is the latest one), `skip_sock_check`. Offload is refused. It cannot be changed.
+//! Mirrors net/sched/sch_etf.c. Parameters: `clockid` (only CLOCK_TAI, which is the stack's clock
+//! here), `delta` (ns by which a packet leaves the queue ahead of its time), `deadline_mode`
+//! (packets leave as soon as possible, and the time is the latest one), `skip_sock_check`. Offload
+//! is refused. The options cannot be changed.
 //!
-//! Times are those of [`Packet::departure`]: programs that embed the stack set them. A packet without one
-//! is dropped on arrival (QDISC_DROP), as Linux drops what no socket with SO_TXTIME sent; so is one whose time
-//! has passed, then or while it waits, or lies before that of the last packet to leave. A packet leaves
-//! once the clock is past its time less `delta`: one ns after, where Linux's timers are later than that.
+//! The time of a packet is [`Packet::departure`], set by programs that embed the stack. A packet
+//! without a time is dropped on arrival (QDISC_DROP), as Linux drops packets that were not sent by
+//! a socket with SO_TXTIME. A packet is also dropped if its time has passed, on arrival or while it
+//! waits, or is before that of the last packet that left. A packet leaves 1 ns after its time less
+//! `delta`; timers in Linux are later than that.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,7 @@ use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx, pkt_len};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops::new("etf", create);
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -32,10 +34,10 @@ const OFFLOAD: u32 = 2;
 const DEADLINE: u32 = 1;
 const FLAGS: u32 = DEADLINE | 4;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Etf {
     qopt: TcEtfQopt,
-    /// By time, those of one time as they came.
+    /// Packets by time; those with equal times are in the order of arrival.
     waiting: BTreeMap<(u64, u64), Packet>,
     seq: u64,
     /// Time of the last packet that left.
@@ -80,7 +82,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Etf {
-    /// When the first packet may leave (`reset_watchdog`).
+    /// Returns the time at which the first packet may leave (`reset_watchdog`).
     fn first(&self) -> Option<u64> {
         let ((time, _), _) = self.waiting.first_key_value()?;
         Some(
@@ -95,12 +97,12 @@ impl Etf {
         Some((time, packet))
     }
 
-    /// `etf_dequeue_timesortedlist`
+    /// Removes the first packet if it may leave (`etf_dequeue_timesortedlist`).
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         let (now, first) = (q.now(), self.first()?);
         let (&(time, _), _) = self.waiting.first_key_value()?;
         if time < now {
-            // All whose time has passed (`timesortedlist_drop`).
+            // Drops all packets whose time has passed (`timesortedlist_drop`).
             while self
                 .waiting
                 .first_key_value()
@@ -141,7 +143,7 @@ impl Qdisc for Etf {
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         let packet = self.take(q);
         if let Some(next) = self.first() {
-            // In deadline mode whoever looks takes; else nobody is before its time.
+            // In deadline mode a packet may leave at any dequeue, otherwise not before its time.
             q.watchdog(next.max(q.now()));
         }
         packet

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ets`: strict bands first, in order; the others share what is left by deficit round robin (802.1Qaz).
+//! `ets`: strict bands come first, in order; the other bands share the rest by deficit round robin
+//! (802.1Qaz).
 //!
-//! Mirrors net/sched/sch_ets.c. Parameters: `bands` (1 to 16), `strict` (how many of them), `quanta`
-//! (octets a turn of the others, 256 to 1048576; default the largest frame), `priomap` (the band of each
-//! of the 16 packet priorities; default the last band). A packet's band: its priority if that has the
-//! qdisc's handle; the class a filter names; else by the priomap. Class `n` is band `n - 1`.
+//! Mirrors net/sched/sch_ets.c. Parameters: `bands` (1 to 16), `strict` (number of strict bands),
+//! `quanta` (bytes per turn of the other bands, 256 to 1048576; default the largest frame),
+//! `priomap` (the band of each of the 16 packet priorities; default the last band). A packet's band
+//! is named by its priority if that has the qdisc's handle, else by a filter, else by the priomap.
+//! Class `n` is band `n - 1`.
 //!
-//! Fewer bands drop what waits in those taken away. No offload.
+//! If the number of bands is reduced, the packets of the removed bands are dropped. Offload is not
+//! supported.
 
 use std::sync::Arc;
 
@@ -19,7 +22,7 @@ use super::rounds::{Rounds, Share, Shares};
 use super::{ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, classify};
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -40,14 +43,14 @@ static QUANTA: Policy = policy! { max attr::MAX; attr::QUANTA_BAND => Rule::u32(
 /// `TCQ_ETS_MAX_BANDS`
 const MAX_BANDS: usize = 16;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Ets {
     block: Arc<Block>,
     handle: u32,
     strict: usize,
     priomap: [u8; 16],
     bands: Vec<Share>,
-    /// Of the bands that share, by class.
+    /// Rounds of the bands that share, by class.
     rounds: Rounds,
     total: Load,
 }

@@ -4,9 +4,9 @@
 //! Mirrors net/sched/sch_fifo.c.
 //!
 //! Parameter: `limit`, in packets (`pfifo`, `pfifo_head_drop`; default: the device's txqueuelen) or
-//! octets (`bfifo`; default: txqueuelen times MTU and link-layer header). A packet over the limit is
-//! dropped (QDISC_DROP); `pfifo_head_drop` drops the oldest one instead and takes the new one, unless
-//! the limit is 0. A change of the limit drops nothing that waits.
+//! bytes (`bfifo`; default: txqueuelen times the sum of MTU and link-layer header). A packet over
+//! the limit is dropped (QDISC_DROP). `pfifo_head_drop` drops the oldest packet instead and enqueues
+//! the new one, unless the limit is 0. A change of the limit drops no waiting packet.
 
 use std::collections::VecDeque;
 
@@ -16,17 +16,17 @@ use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 
-/// `pfifo`
+/// The entry of `pfifo` in the table of kinds.
 pub const PFIFO: Ops = Ops {
     can_change: true,
     ..Ops::new("pfifo", create::<PACKETS>)
 };
-/// `bfifo`
+/// The entry of `bfifo` in the table of kinds.
 pub const BFIFO: Ops = Ops {
     can_change: true,
     ..Ops::new("bfifo", create::<OCTETS>)
 };
-/// `pfifo_head_drop`
+/// The entry of `pfifo_head_drop` in the table of kinds.
 pub const PFIFO_HEAD_DROP: Ops = Ops {
     can_change: true,
     ..Ops::new("pfifo_head_drop", create::<HEAD_DROP>)
@@ -36,12 +36,12 @@ const PACKETS: u8 = 0;
 const OCTETS: u8 = 1;
 const HEAD_DROP: u8 = 2;
 
-/// A queue whose limit is of kind `KIND`.
+/// A queue with a limit of kind `KIND`.
 #[derive(Debug, Default)]
 pub struct Fifo<const KIND: u8> {
-    /// The oldest packet: a queue that never holds two has no memory but this.
+    /// The oldest packet. A queue that never holds two packets allocates nothing.
     first: Option<Packet>,
-    /// The others.
+    /// The other packets.
     queue: VecDeque<Packet>,
     load: Load,
     limit: u32,
@@ -68,7 +68,7 @@ fn create<const KIND: u8>(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> 
     }))
 }
 
-/// An empty `pfifo` with a limit, for the classes of others.
+/// Makes an empty `pfifo` with a limit, for the classes of other qdiscs.
 pub fn pfifo(limit: u32) -> Box<dyn Qdisc> {
     Box::new(Fifo::<PACKETS> {
         limit,
@@ -76,7 +76,7 @@ pub fn pfifo(limit: u32) -> Box<dyn Qdisc> {
     })
 }
 
-/// An empty `bfifo` with a limit, for the classes of others.
+/// Makes an empty `bfifo` with a limit, for the classes of other qdiscs.
 pub fn bfifo(limit: u32) -> Box<dyn Qdisc> {
     Box::new(Fifo::<OCTETS> {
         limit,

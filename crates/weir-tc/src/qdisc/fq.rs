@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `fq`: a queue a flow, served in turn, each flow paced to a rate.
+//! `fq`: a queue per flow, served in turn, with each flow paced to a rate.
 //!
-//! Mirrors net/sched/sch_fq.c. Parameters: `limit` (packets, default 10000), `flow_limit` (packets of a flow,
-//! default 100), `quantum` and `initial_quantum` (octets, default 2 and 10 largest frames), `maxrate` (octets
-//! a second of a flow, default none), `pacing` (default on), `low_rate_threshold` (octets a second; at most
-//! this fast, a flow is paced packet by packet, faster ones by quantum; default 68750), `refill_delay`
-//! (microseconds without packets after which a flow gets its quantum, default 40 ms), `orphan_mask` (bits of
-//! the flow hash that tell flows apart, default 1023), `buckets` (tells when idle flows are forgotten, default
-//! 1024), `ce_threshold` (microseconds late after which packets are marked, default none), `timer_slack`,
-//! `horizon` (microseconds; a packet that is to leave later than that is dropped with `horizon_drop`, else
-//! leaves then).
+//! Mirrors net/sched/sch_fq.c. Parameters:
 //!
-//! All flows are told apart by hash: no packet has a socket. A packet leaves no sooner than its sender has
-//! said ([`Packet::departure`]), before others of its flow that are to leave later. Packets of priority 7 go first and unpaced. A packet leaves at the nanosecond it
-//! is due; timer slack is shown and not used. Drops: QDISC_DROP. Idle flows are forgotten oldest first.
+//! - `limit`: packets, default 10000.
+//! - `flow_limit`: packets per flow, default 100.
+//! - `quantum`, `initial_quantum`: bytes, default 2 and 10 largest frames.
+//! - `maxrate`: bytes per second of a flow, default none.
+//! - `pacing`: default on.
+//! - `low_rate_threshold`: bytes per second, default 68750. Flows up to this rate are paced packet
+//!   by packet, faster ones by quantum.
+//! - `refill_delay`: microseconds without packets after which a flow gets a new quantum, default 40
+//!   ms.
+//! - `orphan_mask`: bits of the flow hash that distinguish flows, default 1023.
+//! - `buckets`: default 1024; determines when idle flows are forgotten.
+//! - `ce_threshold`: microseconds past its time after which a packet is marked, default none.
+//! - `timer_slack`: shown and not used, because a packet leaves at exactly the nanosecond it is
+//!   due.
+//! - `horizon`: microseconds. A packet that is to leave later than that is dropped with
+//!   `horizon_drop`, else it leaves at the horizon.
+//!
+//! Flows are distinguished by hash only, because no packet has a socket. A packet leaves no sooner
+//! than the time its sender set ([`Packet::departure`]), and before packets of its flow that are to
+//! leave later. Packets of priority 7 go first and unpaced. Drops have the reason QDISC_DROP. The
+//! oldest idle flows are forgotten first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -30,7 +40,7 @@ use super::{
 };
 use super::{ecn, idle};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("fq", create)
@@ -55,21 +65,21 @@ static POLICY: Policy = policy! { max attr::MAX;
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// `FQ_GC_AGE`
+/// Idle time in ns after which a flow may be forgotten (`FQ_GC_AGE`).
 const GC_AGE: u64 = 3 * SECOND;
-/// `TC_PRIO_CONTROL`
+/// Priority of packets that are not paced (`TC_PRIO_CONTROL`).
 const CONTROL: u32 = 7;
-/// Flows that are more than the near caches hold.
+/// Number of flows above which their state no longer fits the near caches.
 const FAR: usize = 4096;
-/// No time: nothing waits for its own.
+/// The time when no flow waits for its time.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
-    /// In no list, since the time in `emptied`.
+    /// In no list since the time in `emptied`.
     #[default]
     Idle,
-    /// Forgotten.
+    /// Forgotten; the entry is free.
     Gone,
     /// In the list of new or old flows.
     Listed,
@@ -77,7 +87,7 @@ enum Place {
     Throttled,
 }
 
-/// One cache line.
+/// A flow, one cache line long.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Flow {
@@ -86,11 +96,14 @@ struct Flow {
     credit: i32,
     place: Place,
     emptied: u64,
-    /// When the last packet of the queue is to leave.
+    /// Departure time of the last packet in `queue`.
     latest: u64,
     next_packet: u64,
-    /// Packets that are to leave before the last of the queue, which came before them, by time.
-    #[allow(clippy::box_collection, reason = "a word in each of a million flows")]
+    /// Packets by time that arrived after the last packet in `queue` and leave before it.
+    #[allow(
+        clippy::box_collection,
+        reason = "one word per flow, with up to a million flows"
+    )]
     sooner: Option<Box<BTreeMap<(u64, u64), Packet>>>,
 }
 
@@ -99,7 +112,7 @@ impl Flow {
         self.queue.len() + self.sooner.as_ref().map_or(0, |sooner| sooner.len() as u32)
     }
 
-    /// `flow_queue_add`
+    /// Appends a packet (`flow_queue_add`).
     fn push(&mut self, store: &mut Store, packet: Packet, time: u64, seq: u64) {
         if time < self.latest && !self.queue.is_empty() {
             self.sooner
@@ -111,7 +124,7 @@ impl Flow {
         }
     }
 
-    /// `fq_peek`: when the next packet is to leave, and whether it is one of those that came late.
+    /// Returns the departure time of the next packet, and whether it is in `sooner` (`fq_peek`).
     fn next(&self, store: &Store) -> Option<(u64, bool)> {
         let queue = self.queue.peek(store).map(|(_, time)| (time, false));
         let Some(sooner) = &self.sooner else {
@@ -124,11 +137,11 @@ impl Flow {
         }
     }
 
-    /// Takes the packet that [`next`](Self::next) has found.
+    /// Removes the packet found by [`next`](Self::next).
     #[inline]
     fn take(&mut self, store: &mut Store, sooner: bool) -> Option<Packet> {
         match &mut self.sooner {
-            Some(late) if sooner => late.pop_first().map(|(_, packet)| packet),
+            Some(packets) if sooner => packets.pop_first().map(|(_, packet)| packet),
             _ => self.queue.pop(store).map(|(packet, _)| packet),
         }
     }
@@ -142,7 +155,7 @@ impl Flow {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Flow>() == 64);
 
-/// Multiplies; keys are hashes already.
+/// A hasher that only multiplies, because the keys are hashes already.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -192,13 +205,13 @@ struct Stats {
     horizon_caps: u64,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Fq {
     params: Params,
     flows: Vec<Flow>,
     free: Vec<u32>,
     by_key: HashMap<u32, u32, BuildHasherDefault<Spread>>,
-    /// The flow last looked at, whether it has been idle for long.
+    /// The flow that was last checked for a long idle time.
     cursor: usize,
     inactive: u32,
     store: Store,
@@ -208,10 +221,10 @@ struct Fq {
     old: VecDeque<u32>,
     delayed: Heap<u64>,
     throttled: u32,
-    /// When the first delayed flow is due.
+    /// Time at which the first delayed flow is due.
     next_delayed: u64,
     latency: u64,
-    /// Packets that brought a time.
+    /// Number of packets with a departure time so far.
     seq: u64,
     load: Load,
     stats: Stats,
@@ -259,7 +272,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Params {
-    /// As a request changes them.
+    /// Applies the parameters of a request.
     fn with(mut self, create: &Create<'_>) -> Result<Self, Error> {
         let tb = table(create.options, &POLICY)?;
         if let Some(log) = tb.u32(attr::BUCKETS_LOG)? {
@@ -307,8 +320,9 @@ impl Params {
 }
 
 impl Fq {
-    /// `fq_gc`: looks whether the next flow has been idle for long, and is to be forgotten. With a packet, which
-    /// makes one flow at most, one is looked at. (Linux looks at up to eight, on the way to the packet's own.)
+    /// Checks whether the next flow has been idle for long, and forgets it then (`fq_gc`). One flow
+    /// is checked per packet, because a packet makes at most one flow. Linux checks up to eight
+    /// flows on the way to the packet's own.
     fn forget(&mut self, now: u64) {
         self.cursor = match self.cursor + 1 {
             next if next < self.flows.len() => next,
@@ -326,14 +340,14 @@ impl Fq {
         }
     }
 
-    /// `fq_classify`
+    /// Returns the flow of a packet (`fq_classify`).
     fn flow_of(&mut self, packet: &mut Packet, hint: u32, now: u64) -> u32 {
         let key = packet_hash(packet) & self.params.orphan_mask;
         let flows = self.by_key.len() as u32;
         if flows >= 2 << self.params.buckets_log && self.inactive > flows / 2 {
             self.forget(now);
         }
-        // A flow that is there is the one of its key.
+        // A flow that exists is the only one with its key, so the hint is right.
         let flow = self.flows.get(hint as usize);
         if flow.is_some_and(|flow| flow.key == key && flow.place != Place::Gone) {
             return hint;
@@ -362,7 +376,7 @@ impl Fq {
         number
     }
 
-    /// `fq_check_throttled`: flows whose time has come are served again.
+    /// Moves flows whose time has come to the old flows (`fq_check_throttled`).
     fn release(&mut self, now: u64) {
         if self.next_delayed > now {
             return;
@@ -382,7 +396,7 @@ impl Fq {
         }
     }
 
-    /// What the packet that has just left means for its flow's next one.
+    /// Sets the time of the flow's next packet after a packet has left.
     fn pace(&mut self, number: u32, len: u32, now: u64, timed: bool) {
         let (params, flow) = (&self.params, &mut self.flows[number as usize]);
         if !params.pacing {
@@ -391,7 +405,7 @@ impl Fq {
         let mut len = len;
         let slow = params.max_rate.is_some_and(|rate| rate <= params.low_rate);
         if timed {
-            // Only a rate the qdisc itself keeps holds back what comes after it.
+            // Only a rate that the qdisc enforces itself delays the next packet.
         } else if slow {
             flow.credit = 0;
         } else {
@@ -413,7 +427,7 @@ impl Fq {
         flow.next_packet = now + time;
     }
 
-    /// `fq_dequeue`; the watchdog is the caller's.
+    /// Dequeues a packet (`fq_dequeue`). The caller sets the watchdog.
     fn take(&mut self, now: u64) -> Option<Packet> {
         if self.load.len == 0 {
             return None;
@@ -450,7 +464,7 @@ impl Fq {
             }
             let Some((wanted, sooner)) = flow.next(&self.store) else {
                 list.pop_front();
-                // A new flow goes once through the old ones, so that they are not starved.
+                // A new flow passes once through the old flows, so that it cannot starve them.
                 if is_new && !self.old.is_empty() {
                     self.old.push_back(number);
                 } else {
@@ -582,7 +596,7 @@ impl Qdisc for Fq {
     fn change(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<(), Error> {
         self.params = self.params.clone().with(create)?;
         gone.cut(self.load.len, self.params.limit);
-        // Those go that would have left next; what waits for its time stays.
+        // Drops the packets that would leave next. Packets that wait for their time stay.
         while self.load.len > self.params.limit {
             let Some(packet) = self.take(create.now()) else {
                 gone.wake = true;
@@ -621,7 +635,7 @@ impl Qdisc for Fq {
         w.end(nest);
     }
 
-    /// `struct tc_fq_qd_stats`
+    /// Returns `struct tc_fq_qd_stats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let stats = &self.stats;
         let slack = u64::from(self.params.timer_slack);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `fq_codel`: a queue a flow, each under CoDel's control law, served by deficit round robin, new flows
-//! first.
+//! `fq_codel`: a queue per flow, each under CoDel's control law, served by deficit round robin, new
+//! flows first.
 //!
-//! Mirrors net/sched/sch_fq_codel.c; RFC 8290. Parameters: `limit` (packets, default 10240), `flows`
-//! (queues, 1 to 65536, default 1024, fixed when made), `target`, `interval`, `ce_threshold` (microseconds,
-//! as of `codel`, with a mask and value of the DS field), `quantum` (octets, 256 to 1048576, default the
-//! largest frame), `ecn` (default on), `memory_limit` (octets, default 32 MiB), `drop_batch` (packets
-//! dropped at once from the fullest queue when over a limit, default 64).
+//! Mirrors net/sched/sch_fq_codel.c; RFC 8290. Parameters: `limit` (packets, default 10240),
+//! `flows` (queues, 1 to 65536, default 1024, fixed at creation), `target`, `interval`,
+//! `ce_threshold` (microseconds, as in `codel`; `ce_threshold` with a mask and a value of the DS
+//! field), `quantum` (bytes, 256 to 1048576, default the largest frame), `ecn` (default on),
+//! `memory_limit` (bytes, default 32 MiB), `drop_batch` (packets dropped at once from the fullest
+//! queue over a limit, default 64).
 //!
-//! A packet's queue: its priority if that has the qdisc's handle; the class a filter names; else its flow
-//! hash. Packets dropped by the control law: QDISC_CONGESTED; over a limit: QDISC_OVERLIMIT. A packet
-//! counts as much memory as its frame has room.
+//! A packet's queue is named by its priority if that has the qdisc's handle, else by a filter, else
+//! by its flow hash. The control law drops with QDISC_CONGESTED, the limits with QDISC_OVERLIMIT. A
+//! packet counts as much memory as its buffer has capacity.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use super::{
 use crate::block::Block;
 use crate::counters::Queue;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -52,7 +53,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::CE_THRESHOLD_MASK => Rule::u8(),
 };
 
-/// `FQ_CODEL_QUANTUM_MAX`
+/// Largest quantum (`FQ_CODEL_QUANTUM_MAX`).
 const QUANTUM_MAX: u32 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,16 +61,16 @@ struct Flow {
     queue: Chain,
     deficit: i32,
     vars: Vars,
-    /// It is in a list.
+    /// Whether the flow is in a list.
     listed: bool,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct FqCodel {
     block: Arc<Block>,
     handle: u32,
     flows: Vec<Flow>,
-    /// Octets waiting in each.
+    /// Backlog of each flow, in bytes.
     backlogs: Vec<u32>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
@@ -94,7 +95,7 @@ struct Waiting<'a, F> {
     store: &'a mut Store,
     load: &'a mut Load,
     memory: &'a mut u32,
-    lose: &'a mut F,
+    drop: &'a mut F,
 }
 
 impl<F: FnMut(Packet)> Source for Waiting<'_, F> {
@@ -112,7 +113,7 @@ impl<F: FnMut(Packet)> Source for Waiting<'_, F> {
     }
 
     fn drop(&mut self, packet: Packet) {
-        (self.lose)(packet);
+        (self.drop)(packet);
     }
 }
 
@@ -153,7 +154,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl FqCodel {
-    /// `fq_codel_drop`: drops from the fullest queue, and answers which that was.
+    /// Drops packets from the fullest queue and returns its index (`fq_codel_drop`).
     fn drop_fat(&mut self, q: &mut QueueCx<'_, '_, '_>) -> usize {
         let (mut fat, mut most) = (0, 0);
         for (at, &backlog) in self.backlogs.iter().enumerate() {
@@ -179,7 +180,7 @@ impl FqCodel {
         fat
     }
 
-    /// Goes through the rounds at once in which no flow may send.
+    /// Skips the rounds in which no flow may send.
     #[cold]
     fn skip_idle(&mut self) {
         let (quantum, flows) = (self.quantum as i32, &mut self.flows);
@@ -191,8 +192,8 @@ impl FqCodel {
         }
     }
 
-    /// `fq_codel_dequeue`; what the flows' controllers drop goes to `lose`.
-    fn take(&mut self, now: u64, mut lose: impl FnMut(Packet)) -> Option<Packet> {
+    /// Dequeues a packet (`fq_codel_dequeue`). `drop` gets the packets dropped by the control law.
+    fn take(&mut self, now: u64, mut drop: impl FnMut(Packet)) -> Option<Packet> {
         let mut refilled = 0;
         loop {
             let is_new = !self.new.is_empty();
@@ -216,13 +217,13 @@ impl FqCodel {
                 store: &mut self.store,
                 load: &mut self.load,
                 memory: &mut self.memory,
-                lose: &mut lose,
+                drop: &mut drop,
             };
             let (vars, stats) = (&mut flow.vars, &mut self.stats);
             let packet = codel::dequeue(&self.params, vars, stats, now, &mut waiting);
             let Some(packet) = packet else {
                 list.pop_front();
-                // A new flow goes once through the old ones, so that they are not starved.
+                // A new flow passes once through the old flows, so that it cannot starve them.
                 if is_new && !self.old.is_empty() {
                     self.old.push_back(at);
                 } else {
@@ -345,8 +346,8 @@ impl Qdisc for FqCodel {
         gone.cut(self.load.len, limit);
         while self.load.len > self.limit || self.memory > self.memory_limit {
             let drops = &mut gone.drops;
-            let lose = |packet| drops.push((packet, DropReason::QDISC_CONGESTED));
-            let Some(packet) = self.take(create.now(), lose) else {
+            let drop = |packet| drops.push((packet, DropReason::QDISC_CONGESTED));
+            let Some(packet) = self.take(create.now(), drop) else {
                 break;
             };
             gone.drop_sent(packet);
@@ -377,7 +378,7 @@ impl Qdisc for FqCodel {
         w.end(nest);
     }
 
-    /// `struct tc_fq_codel_xstats` of the qdisc
+    /// Returns `struct tc_fq_codel_xstats` of the qdisc.
     fn app_stats(&self) -> Option<Vec<u8>> {
         Some(words(&[
             u32::from(attr::XSTATS_QDISC),

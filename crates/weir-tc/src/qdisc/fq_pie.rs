@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `fq_pie`: a queue a flow, each with a PIE controller, served by deficit round robin, new flows first.
+//! `fq_pie`: a queue per flow, each with a PIE controller, served by deficit round robin, new flows
+//! first.
 //!
-//! Mirrors net/sched/sch_fq_pie.c. Parameters: those of `pie`, with `limit` 10240 by default; `flows` (queues, 1
-//! to 65536, default 1024, fixed when made), `quantum` (octets, 256 to 1048576, default the largest frame),
-//! `memory_limit` (octets, default 32 MiB; more is counted, not dropped), `ecn_prob` (percent up to which packets
-//! are marked, default 10).
+//! Mirrors net/sched/sch_fq_pie.c. Parameters: those of `pie`, with a default `limit` of 10240;
+//! `flows` (queues, 1 to 65536, default 1024, fixed at creation), `quantum` (bytes, 256 to 1048576,
+//! default the largest frame), `memory_limit` (bytes, default 32 MiB; packets above it are counted,
+//! not dropped), `ecn_prob` (percent up to which packets are marked, default 10).
 //!
-//! A packet's queue: its priority if that has the qdisc's handle; the class a filter names; else its flow hash.
-//! A controller runs at exact times, made up for when a packet of its flow comes or goes. It has no classes.
+//! A packet's queue is named by its priority if that has the qdisc's handle, else by a filter, else
+//! by its flow hash. A controller runs at exact times; the runs of a flow are made up for when a
+//! packet of the flow is enqueued or dequeued. The qdisc has no classes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use super::{
 use crate::block::Block;
 use crate::rate::ns_to_ticks;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("fq_pie", create)
@@ -55,11 +57,11 @@ struct Flow {
     backlog: u32,
     deficit: i32,
     listed: bool,
-    /// How often its controller has run.
+    /// Number of runs of its controller.
     runs: u64,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct FqPie {
     block: Arc<Block>,
     handle: u32,
@@ -76,9 +78,9 @@ struct FqPie {
     over_memory: u32,
     new_flows: u32,
     stats: Stats,
-    /// When the controllers run first, ns, with the present period.
+    /// Time in ns of the first run of the controllers with the current period.
     first: u64,
-    /// How often they had run before.
+    /// Number of runs before that.
     before: u64,
 }
 
@@ -112,7 +114,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Flow {
-    /// Runs the controller up to the number of times that are due.
+    /// Makes up for the runs of the controller that are due.
     fn catch_up(&mut self, params: &Params, runs: u64) {
         while self.runs < runs {
             self.vars.adapt(params, self.backlog);
@@ -125,7 +127,7 @@ impl Flow {
 }
 
 impl FqPie {
-    /// How often the controllers have to have run by now.
+    /// Returns the number of runs that are due by `now`.
     fn runs(&self, now: u64) -> u64 {
         let Some(since) = now.checked_sub(self.first) else {
             return self.before;
@@ -133,12 +135,12 @@ impl FqPie {
         self.before + 1 + since.checked_div(self.period()).unwrap_or(0)
     }
 
-    /// How long it takes until the controllers run again, ns; 0: they do not.
+    /// Returns the period of the controllers in ns; 0 if they do not run.
     fn period(&self) -> u64 {
         u64::from(self.params.tupdate) * 1000
     }
 
-    /// Changes the options; the number of flows asked for.
+    /// Changes the options. Returns the requested number of flows.
     fn set(&mut self, create: &Create<'_>, gone: &mut Gone) -> Result<Option<u32>, Error> {
         let Some(options) = create.options else {
             return Ok(None);
@@ -159,7 +161,7 @@ impl FqPie {
         for flow in &mut self.flows {
             flow.catch_up(&self.params, runs);
         }
-        // A new period counts from when they run next.
+        // A new period starts at the next run.
         if let Some(since) = now.checked_sub(self.first) {
             let passed = since.checked_div(self.period());
             let more = passed.map(|passed| (passed + 1) * self.period());
@@ -198,7 +200,7 @@ impl FqPie {
         Ok(flows)
     }
 
-    /// Goes through the rounds at once in which no flow may send.
+    /// Skips the rounds in which no flow may send.
     #[cold]
     fn skip_idle(&mut self) {
         let (quantum, flows) = (self.quantum as i32, &mut self.flows);
@@ -210,7 +212,7 @@ impl FqPie {
         }
     }
 
-    /// Takes the next packet, at `now`, ns.
+    /// Removes the next packet at `now`, in ns.
     fn pop(&mut self, now: u64) -> Option<Packet> {
         let runs = self.runs(now);
         let mut refilled = 0;
@@ -230,9 +232,9 @@ impl FqPie {
                 }
                 continue;
             }
-            let Some((packet, came)) = flow.queue.pop(&mut self.store) else {
+            let Some((packet, arrived)) = flow.queue.pop(&mut self.store) else {
                 list.pop_front();
-                // A new flow goes once through the old ones, so that they are not starved.
+                // A new flow passes once through the old flows, so that it cannot starve them.
                 if is_new && !self.old.is_empty() {
                     self.old.push_back(number);
                 } else {
@@ -241,14 +243,14 @@ impl FqPie {
                 continue;
             };
             let len = pkt_len(&packet);
-            // Its controller looked at the queue with the packet.
+            // The runs that are due saw the queue with this packet in it.
             flow.catch_up(&self.params, runs);
             flow.deficit = flow.deficit.wrapping_sub(len as i32);
             flow.backlog = flow.backlog.wrapping_sub(len);
             self.load.sub(len);
             self.memory = self.memory.wrapping_sub(truesize(&packet));
             flow.vars
-                .departed(&self.params, flow.backlog, len, came, ns_to_ticks(now));
+                .departed(&self.params, flow.backlog, len, arrived, ns_to_ticks(now));
             return Some(packet);
         }
     }
@@ -314,7 +316,7 @@ impl Qdisc for FqPie {
             while let Some((packet, _)) = flow.queue.pop(&mut self.store) {
                 out.push((packet, DropReason::QDISC_DROP));
             }
-            // What the controller has learnt stays (`pie_vars_init`).
+            // The learnt state of the controller stays (`pie_vars_init`).
             flow.vars.restart();
             (flow.backlog, flow.listed) = (0, false);
         }
@@ -350,7 +352,7 @@ impl Qdisc for FqPie {
         w.end(nest);
     }
 
-    /// `struct tc_fq_pie_xstats`
+    /// Returns `struct tc_fq_pie_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let stats = &self.stats;
         Some(words(&[

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `gred`: one queue in which up to 16 virtual queues, each with random early detection of its own, are told
-//! apart by the lowest four bits of a packet's traffic control index (`skb->tc_index`).
+//! `gred`: one queue with up to 16 virtual queues, each with its own random early detection. The
+//! lowest four bits of a packet's traffic control index (`skb->tc_index`) select the virtual queue.
 //!
-//! Mirrors net/sched/sch_gred.c. It is made by `setup`: `vqs` (how many), `default` (for packets whose own
-//! is not there; if that is not there either they pass), `grio` (virtual queues have priorities: the averages
-//! of better ones are added to one's own, and those that share a priority share all), `limit` (octets,
-//! default the device's queue length in largest frames), `ecn` and `harddrop` (for all). A virtual queue is
-//! made by a change: `DP` (its number), `prio`, and `limit`, `min`, `max`, `avpkt`, `burst`, `bandwidth` and
-//! `probability` as of `red`; its flags may be set one by one as well.
+//! Mirrors net/sched/sch_gred.c. `setup` creates the qdisc:
 //!
-//! Early drops: QDISC_CONGESTED; over a limit: QDISC_OVERLIMIT. No offload.
+//! - `vqs`: number of virtual queues.
+//! - `default`: the virtual queue for packets whose own does not exist. If the default does not
+//!   exist either, such packets pass.
+//! - `grio`: virtual queues have priorities. The averages of better ones are added to a virtual
+//!   queue's own average. If two have the same priority, all share one average.
+//! - `limit`: bytes, default the device's queue length in largest frames.
+//! - `ecn` and `harddrop`: for all virtual queues.
+//!
+//! A change creates a virtual queue: `DP` (its number), `prio`, and `limit`, `min`, `max`, `avpkt`,
+//! `burst`, `bandwidth` and `probability` as in `red`. Flags may also be set per virtual queue.
+//!
+//! Early drops have the reason QDISC_CONGESTED, drops over a limit QDISC_OVERLIMIT. Offload is not
+//! supported.
 
 use std::collections::VecDeque;
 
@@ -24,17 +31,17 @@ use weir_packet::{DropReason, Packet};
 use super::red::{self, Action, Params, STAB, Vars};
 use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueCx, ecn, pkt_len};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("gred", create)
 };
 
-/// `MAX_DPs`
-const MOST: usize = 16;
-/// `GRED_DEF_PRIO`
-const DEFAULT_PRIO: u8 = (MOST / 2) as u8;
-/// `GRED_VQ_RED_FLAGS`
+/// Largest number of virtual queues (`MAX_DPs`).
+const MAX_DPS: usize = 16;
+/// Priority of a virtual queue without one (`GRED_DEF_PRIO`).
+const DEFAULT_PRIO: u8 = (MAX_DPS / 2) as u8;
+/// The flags that a virtual queue may have (`GRED_VQ_RED_FLAGS`).
 const VQ_FLAGS: u32 = (red::ECN | red::HARDDROP) as u32;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -70,19 +77,20 @@ struct Virtual {
     over_limit: u32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Gred {
     queue: VecDeque<Packet>,
     load: Load,
     limit: u32,
-    virtuals: [Option<Box<Virtual>>; MOST],
-    /// How many there may be.
+    virtuals: [Option<Box<Virtual>>; MAX_DPS],
+    /// Number of virtual queues that may exist.
     count: u32,
     default: u32,
     flags: u8,
-    /// Priorities count (`GRED_RIO_MODE`).
+    /// Whether priorities are used (`GRED_RIO_MODE`).
     rio: bool,
-    /// Two have the same priority: all share an average (`GRED_WRED_MODE`).
+    /// Whether two virtual queues have the same priority, so that all share an average
+    /// (`GRED_WRED_MODE`).
     wred: bool,
     shared: Vars,
     now: u64,
@@ -115,19 +123,19 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     Ok(Box::new(gred))
 }
 
-/// An entry of the list of virtual queues: the number, and the flags if given.
+/// Parses an entry of the list of virtual queues: its number, and its flags if given.
 fn entry(attr: &Attr<'_>) -> Result<(Option<u32>, Option<u32>), Error> {
     let tb = attr.parse(&VQ, Strictness::Liberal)?;
     Ok((tb.u32(attr::VQ_DP)?, tb.u32(attr::VQ_FLAGS)?))
 }
 
 impl Gred {
-    /// `gred_change_table_def`
+    /// Applies the setup of the qdisc (`gred_change_table_def`).
     fn set_up(&mut self, tb: &Table<'_>) -> Result<(), Error> {
         let dps = tb.get(attr::DPS);
         let setup = dps.and_then(|dps| TcGredSopt::from_bytes(dps.payload));
         let setup = setup.ok_or(Error::new(EINVAL))?;
-        let message = if setup.dps as usize > MOST {
+        let message = if setup.dps as usize > MAX_DPS {
             "sch_gred: number of virtual queues too high"
         } else if setup.dps == 0 {
             "sch_gred: number of virtual queues can't be 0"
@@ -155,13 +163,13 @@ impl Gred {
         Ok(())
     }
 
-    /// `gred_per_vq_red_flags_used`
+    /// Returns whether a virtual queue has flags of its own (`gred_per_vq_red_flags_used`).
     fn own_flags(&self) -> bool {
         let mut virtuals = self.virtuals.iter().flatten();
         self.flags == 0 && virtuals.any(|one| one.flags != 0)
     }
 
-    /// `gred_wred_mode_check`
+    /// Determines whether all virtual queues share an average (`gred_wred_mode_check`).
     fn update_wred(&mut self) {
         let mut seen = [false; 256];
         let reachable = self.virtuals.iter().take(self.count as usize);
@@ -170,7 +178,8 @@ impl Gred {
         self.wred = self.rio && same;
     }
 
-    /// `gred_vqs_validate`: the numbers and flags of the list.
+    /// Parses and checks the list of virtual queues, and returns their numbers and flags
+    /// (`gred_vqs_validate`).
     fn list(&self, own: u32, list: &Attr<'_>) -> Result<Vec<(usize, u32)>, Error> {
         let refuse = |message| Err(Error::msg(EINVAL, message));
         weir_netlink::validate(list.attrs(), &ENTRIES, Strictness::Liberal)?;
@@ -207,7 +216,7 @@ impl Gred {
         Ok(all)
     }
 
-    /// `gred_change_vq`
+    /// Creates or changes a virtual queue (`gred_change_vq`).
     fn set_virtual(&mut self, ctl: &TcGredQopt, stab: &[u8], max_p: u32) -> Result<(), Error> {
         if !red::check(
             ctl.qth_min,
@@ -263,9 +272,9 @@ impl Gred {
         Ok(())
     }
 
-    /// The virtual queue of a packet.
+    /// Returns the virtual queue of a packet.
     fn number(&self, packet: &Packet) -> Option<usize> {
-        let number = usize::from(packet.tc_index) % MOST;
+        let number = usize::from(packet.tc_index) % MAX_DPS;
         let there = number < self.count as usize && self.virtuals[number].is_some();
         there.then_some(number)
     }
@@ -276,7 +285,7 @@ impl Gred {
         Enqueued::Queued
     }
 
-    /// What is to be shown of a virtual queue as waiting (`gred_backlog`).
+    /// Returns the backlog shown for a virtual queue (`gred_backlog`).
     fn backlog(&self, one: &Virtual) -> u32 {
         match self.wred {
             true => self.load.backlog,
@@ -286,7 +295,7 @@ impl Gred {
 }
 
 impl Virtual {
-    /// Marks a packet, or answers whether it is to be dropped.
+    /// Marks a packet, or returns true if it must be dropped.
     fn congested(&mut self, action: Action, packet: &mut Packet) -> bool {
         let forced = action == Action::Forced;
         let marks = self.flags & u32::from(red::ECN) != 0
@@ -316,7 +325,7 @@ impl Qdisc for Gred {
             }
             None => {
                 let default = self.default as usize;
-                packet.tc_index = (packet.tc_index & !(MOST as u16 - 1)) | default as u16;
+                packet.tc_index = (packet.tc_index & !(MAX_DPS as u16 - 1)) | default as u16;
                 default
             }
         };
@@ -455,11 +464,11 @@ impl Qdisc for Gred {
         let max_p = max_p.map(|one| one.as_ref().map_or(0, |one| one.params.max_p));
         w.put(attr::MAX_P, &super::words(&max_p));
         w.put_u32(attr::LIMIT, self.limit);
-        // All in one, as old clients read it.
+        // All virtual queues in one array, as old clients expect.
         let parms = w.nest_noflag(attr::PARMS);
         for (number, one) in (0..).zip(&self.virtuals) {
             let absent = TcGredQopt {
-                dp: MOST as u32 + number,
+                dp: MAX_DPS as u32 + number,
                 ..TcGredQopt::default()
             };
             let shown = one.as_ref().map(|one| self.shown(number, one));
@@ -491,7 +500,7 @@ impl Gred {
     fn shown(&self, number: u32, one: &Virtual) -> TcGredQopt {
         let red = one.params.qopt(one.limit, 0);
         let mut vars = one.vars;
-        // Shown as if a packet came while just the average waits.
+        // Linux shows the average after another update with the average itself as the backlog.
         let average = (vars.average >> red.wlog) as u32;
         vars.update(&one.params, average, self.now);
         TcGredQopt {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `hhf`: flows that send much are told from the others and get a smaller share.
+//! `hhf`: heavy-hitter filter, which detects flows that send much and gives them a smaller share.
 //!
-//! Mirrors net/sched/sch_hhf.c (Estan and Varghese, 2002). Parameters: `limit` (packets, default 1000), `quantum`
-//! (octets, at least 256, default the largest frame), `hh_limit` (heavy hitters at most, default and at most
-//! 2048), `reset_timeout` (microseconds after which the counters begin anew, default 40 ms), `admit_bytes` (octets
-//! in that time from which on a flow is heavy, default 131072), `evict_timeout` (microseconds without packets
-//! after which one is forgotten, default 1 s), `non_hh_weight` (share of the others to one of the heavy,
-//! default 2). Over the limit the oldest packet of a heavy flow is dropped (QDISC_OVERLIMIT).
+//! Mirrors net/sched/sch_hhf.c (Estan and Varghese, 2002). Parameters: `limit` (packets, default
+//! 1000), `quantum` (bytes, at least 256, default the largest frame), `hh_limit` (largest number of
+//! heavy hitters, default and at most 2048), `reset_timeout` (microseconds after which the counters
+//! restart, default 40 ms), `admit_bytes` (bytes in that time from which on a flow is heavy,
+//! default 131072), `evict_timeout` (microseconds without packets after which a heavy flow is
+//! evicted, default 1 s), `non_hh_weight` (weight of the other flows relative to the heavy ones,
+//! default 2). Over the limit, the oldest packet of the heavy flows is dropped (QDISC_OVERLIMIT).
 //!
-//! Flows are hashed with a number of the device's generator.
+//! Flows are hashed with a seed from the device's generator.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,7 @@ use super::{
     Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, packet_hash, pkt_len, words,
 };
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("hhf", create)
@@ -44,7 +45,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::NON_HH_WEIGHT => Rule::u32(),
 };
 
-/// The two queues.
+/// Numbers of the two buckets.
 const HEAVY: usize = 0;
 const OTHERS: usize = 1;
 
@@ -72,7 +73,7 @@ struct Bucket {
     listed: bool,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Hhf {
     params: Params,
     buckets: [Bucket; 2],
@@ -91,7 +92,7 @@ struct Hhf {
 }
 
 impl Params {
-    /// As a request changes them.
+    /// Applies the parameters of a request.
     fn with(mut self, create: &Create<'_>) -> Result<Self, Error> {
         let Some(options) = create.options else {
             return Ok(self);
@@ -156,7 +157,8 @@ impl Hhf {
         weight.wrapping_mul(self.params.quantum) as i32
     }
 
-    /// `seek_list`: whether a heavy flow is known; those not seen for long are forgotten, but one.
+    /// Returns whether a flow is known as heavy. Evicts expired flows of its list, except the last
+    /// of the list (`seek_list`).
     fn is_heavy(&mut self, hash: u32, now: u64) -> bool {
         let list = &mut self.flows[(hash & MASK) as usize];
         let evict = u64::from(self.params.evict_timeout) * 1000;
@@ -178,7 +180,7 @@ impl Hhf {
         false
     }
 
-    /// `alloc_new_hh`
+    /// Records a flow as heavy. Returns false if there are too many (`alloc_new_hh`).
     fn admit(&mut self, hash: u32, now: u64) -> bool {
         let list = &mut self.flows[(hash & MASK) as usize];
         let evict = u64::from(self.params.evict_timeout) * 1000;
@@ -196,7 +198,7 @@ impl Hhf {
         true
     }
 
-    /// `hhf_classify`
+    /// Returns the bucket of a packet (`hhf_classify`).
     fn bucket_of(&mut self, packet: &mut Packet, q: &mut QueueCx<'_, '_, '_>) -> usize {
         let now = q.now();
         if self.reset_at + u64::from(self.params.reset_timeout) * 1000 < now {
@@ -229,7 +231,7 @@ impl Hhf {
         OTHERS
     }
 
-    /// `hhf_drop`: which queue lost its first packet, and the packet.
+    /// Removes the packet to drop and returns it with its bucket (`hhf_drop`).
     fn drop_first(&mut self) -> Option<(usize, Packet)> {
         let from = usize::from(self.buckets[HEAVY].queue.is_empty());
         let packet = self.buckets[from].queue.pop_front()?;
@@ -237,7 +239,7 @@ impl Hhf {
         Some((from, packet))
     }
 
-    /// Goes through the rounds at once in which no bucket may send.
+    /// Skips the rounds in which no bucket may send.
     #[cold]
     fn skip_idle(&mut self) {
         let turns = self.old.iter();
@@ -251,7 +253,7 @@ impl Hhf {
         }
     }
 
-    /// `hhf_dequeue`
+    /// Dequeues a packet (`hhf_dequeue`).
     fn take(&mut self) -> Option<Packet> {
         let mut refilled = 0;
         loop {
@@ -366,7 +368,7 @@ impl Qdisc for Hhf {
         w.end(nest);
     }
 
-    /// `struct tc_hhf_xstats`
+    /// Returns `struct tc_hhf_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         Some(words(&[
             self.over_limit,

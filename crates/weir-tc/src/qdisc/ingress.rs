@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ingress` and `clsact`: no queue, only places for filters on what a device receives, and, with
-//! `clsact`, on what it sends.
+//! `ingress` and `clsact`: no queue, only hooks for filters on packets that a device receives and,
+//! with `clsact`, on packets that it sends.
 //!
-//! Mirrors net/sched/sch_ingress.c. Parameters: `ingress_block` and (clsact) `egress_block`, indices of
-//! shared blocks. Filters go under `ffff:fff2` (ingress) and `ffff:fff3` (egress); with `ingress`, under
-//! any class of `ffff:`. Statistics: packets that met a filter list, and those dropped by one.
+//! Mirrors net/sched/sch_ingress.c. Parameters: `ingress_block` and (clsact) `egress_block`, the
+//! indices of shared blocks. Filters go under `ffff:fff2` (ingress) and `ffff:fff3` (egress); with
+//! `ingress`, under any class of `ffff:`. The statistics count the packets that met a filter list
+//! and those that a filter dropped.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use weir_packet::{DropReason, Packet};
 use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx};
 use crate::block::{Block, Owner};
 
-/// `ingress`
+/// The entry of `ingress` in the table of kinds.
 pub const INGRESS: Ops = Ops {
     classful: true,
     filters: true,
@@ -25,7 +26,7 @@ pub const INGRESS: Ops = Ops {
     ..Ops::new("ingress", create::<false>)
 };
 
-/// `clsact`
+/// The entry of `clsact` in the table of kinds.
 pub const CLSACT: Ops = Ops {
     classful: true,
     filters: true,
@@ -34,15 +35,15 @@ pub const CLSACT: Ops = Ops {
     ..Ops::new("clsact", create::<true>)
 };
 
-/// The qdisc; `EGRESS` tells `clsact` from `ingress`.
+/// The state of the qdisc. `EGRESS` is true for `clsact`.
 pub struct Ingress<const EGRESS: bool> {
     ingress: Arc<Block>,
     egress: Option<Arc<Block>>,
-    /// Indices asked for.
+    /// Indices of the requested shared blocks.
     shared: (u32, u32),
 }
 
-/// The block with an index, or one of the qdisc's own.
+/// Returns the shared block with an index, or a new block owned by the qdisc if the index is 0.
 pub(super) fn block(create: &Create<'_>, index: u32) -> Arc<Block> {
     if index != 0 {
         return create.env.net.own_block(index);

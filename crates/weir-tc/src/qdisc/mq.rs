@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `mq`: a root that gives each transmit queue of a device a qdisc of its own.
+//! `mq`: a root that gives each transmit queue of a device its own qdisc.
 //!
-//! Mirrors net/sched/sch_mq.c. No parameters. Class `n` is transmit queue `n - 1`, with the default qdisc
-//! (`net.core.default_qdisc`) under it until another is grafted; with none, after a deletion, the queue drops
-//! all. Packets do not come here: they go to the qdisc at their queue. The counters are the sums of those at
-//! the queues; a rate estimator is not fed. It is the default root of a device with several transmit queues and a
-//! queue of its own. Refused where there is one queue, and elsewhere than at the root.
+//! Mirrors net/sched/sch_mq.c. It has no parameters. Class `n` is transmit queue `n - 1`, with the
+//! default qdisc (`net.core.default_qdisc`) under it until another one is grafted. After a deletion
+//! the class has no qdisc and the queue drops everything. Packets bypass this qdisc and go to the
+//! qdisc of their queue. Its counters are the sums of those of the queues; its rate estimator
+//! receives no data. It is the default root of a device that queues and has several transmit
+//! queues. It is refused on a device with one queue, and anywhere but at the root.
 //!
-//! As in Linux, a qdisc grafted to a queue of a device that is up empties all queues.
+//! As in Linux, grafting a qdisc to a queue of a device that is up empties all queues.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::bands::Bands;
 use super::{ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx};
 use crate::counters::Queue;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     queues: true,
@@ -29,12 +30,12 @@ pub const OPS: Ops = Ops {
     ..Ops::new("mq", create)
 };
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Mq {
     queues: Bands,
 }
 
-/// The default qdiscs of all transmit queues, for a root over several.
+/// Makes the default qdiscs of all transmit queues, for a root over several queues.
 pub(super) fn queues(create: &Create<'_>) -> Result<Bands, Error> {
     let count = create.device.tx_queues();
     if create.parent != h::ROOT || count == 1 {
@@ -43,7 +44,8 @@ pub(super) fn queues(create: &Create<'_>) -> Result<Bands, Error> {
     Ok(Bands::new(count, |class| create.default_queue(class)))
 }
 
-/// `mq_graft`: `dev_deactivate` resets what is at the queues of a device that is up.
+/// Replaces the qdisc of a queue (`mq_graft`). Resets the qdiscs of all queues first if the device
+/// is up, as `dev_deactivate` does.
 pub(super) fn graft(
     queues: &mut Bands,
     class: u32,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `mqprio`: transmit queues by traffic class.
 //!
-//! Mirrors net/sched/sch_mqprio.c. Parameters: `num_tc` (classes, at most 16), `map` (the class of each of the
-//! 16 packet priorities), `queues` (number and first of each class's transmit queues, which follow one another
-//! and do not overlap), `hw`. A packet takes a queue of its class; class `n` below 0xffe0 is transmit queue
-//! `n - 1`, with the default qdisc under it as with `mq`; classes from 0xffe0 on are the traffic classes, with
-//! the sums of their queues' counters. Refused where there is one queue, and elsewhere than at the root.
+//! Mirrors net/sched/sch_mqprio.c. Parameters: `num_tc` (number of classes, at most 16), `map` (the
+//! class of each of the 16 packet priorities), `queues` (number and first of each class's transmit
+//! queues; the ranges are in ascending order and do not overlap), `hw`. A packet takes a queue of
+//! its class. Class `n` below 0xffe0 is transmit queue `n - 1`, with the default qdisc under it as
+//! in `mq`. Classes from 0xffe0 on are the traffic classes, with the sums of the counters of their
+//! queues. It is refused on a device with one queue, and anywhere but at the root.
 //!
-//! Not here: hardware queues. `hw` and, with it, `mode`, `shaper` and the rates are refused as by a driver
-//! without them.
+//! Hardware queues are not implemented. `hw` and, with it, `mode`, `shaper` and the rates are
+//! refused as by a driver without them.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::{ClassStats, Create, Drops, Enqueued, Gone, Leaf, Load, Node, Ops, Qd
 use crate::counters::Queue;
 use crate::txq::{CLASSES, TrafficClasses};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     queues: true,
@@ -30,7 +31,7 @@ pub const OPS: Ops = Ops {
     ..Ops::new("mqprio", create)
 };
 
-/// `TC_H_MIN_PRIORITY`: ids from here on are traffic classes.
+/// First id of the traffic classes (`TC_H_MIN_PRIORITY`).
 const PRIORITY: u32 = 0xffe0;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -40,19 +41,20 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::MAX_RATE64 => Rule::nested_any(),
 };
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Mqprio {
     queues: Bands,
     classes: TrafficClasses,
 }
 
-/// Whether each priority is of a class there is.
+/// Returns whether each priority maps to an existing class.
 fn maps(qopt: &TcMqprioQopt) -> bool {
     let mut map = qopt.prio_tc_map.iter();
     usize::from(qopt.num_tc) <= CLASSES && map.all(|&class| class < qopt.num_tc)
 }
 
-/// Whether queues follow one another within `queues` (`mqprio_parse_opt`).
+/// Returns whether the ranges of queues are ascending, disjoint and within `queues`
+/// (`mqprio_parse_opt`).
 fn fits(qopt: &TcMqprioQopt, queues: u32) -> bool {
     let classes = usize::from(qopt.num_tc);
     (0..classes).all(|class| {
@@ -86,7 +88,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         return Err(invalid);
     }
     if qopt.hw != 0 {
-        // The driver is asked, and refuses.
+        // Linux asks the driver, which refuses.
         return Err(Error::new(EOPNOTSUPP));
     }
     let start = TcMqprioQopt::LEN.next_multiple_of(4);
@@ -105,7 +107,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Mqprio {
-    /// The traffic class with an id.
+    /// Returns the traffic class with an id.
     fn traffic_class(&self, class: u32) -> Option<usize> {
         let class = class.checked_sub(PRIORITY)?;
         (class < u32::from(self.classes.count)).then_some(class as usize)
@@ -130,7 +132,7 @@ impl Qdisc for Mqprio {
     }
 
     fn dump(&self, w: &mut Writer) {
-        // As a nest, which ends at a multiple of four octets.
+        // The options are a nest, which ends at a multiple of four bytes.
         let mut shown = self.classes.shown().to_vec();
         shown.resize(TcMqprioQopt::LEN.next_multiple_of(4), 0);
         w.put(tca::OPTIONS, &shown);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `multiq`: a band for each transmit queue of the device, served in turn.
 //!
-//! Mirrors net/sched/sch_multiq.c. No parameters but those shown: bands in use and at most. Class `n` is band
-//! `n - 1`, with a `pfifo` under it until another qdisc is grafted; a change puts one where none is. Filters
-//! may set a packet's queue (`skbedit queue_mapping`), which is its band; one beyond the bands is band 0. Refused
-//! where there is one transmit queue.
+//! Mirrors net/sched/sch_multiq.c. It has no parameters; it shows the bands in use and the largest
+//! number of bands. Class `n` is band `n - 1`, with a `pfifo` under it until another qdisc is
+//! grafted. A change fills the bands without a qdisc. A packet's band is its queue, which filters
+//! may set (`skbedit queue_mapping`); a queue beyond the bands is band 0. It is refused on a device
+//! with one transmit queue.
 //!
-//! Not here: a transmit queue that is stopped is not left out, as queues do not stop one by one.
+//! Stopped transmit queues are not skipped, because queues do not stop one by one.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::{
 };
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -29,15 +30,15 @@ pub const OPS: Ops = Ops {
     ..Ops::new("multiq", create)
 };
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Multiq {
     block: Arc<Block>,
     bands: Bands,
-    /// Served last.
+    /// The band served last.
     current: usize,
 }
 
-/// The checks of `multiq_tune`.
+/// Makes the checks of `multiq_tune`.
 fn check(create: &Create<'_>) -> Result<(), Error> {
     let options = create.options.ok_or(Error::new(EINVAL))?;
     if create.device.tx_queues() == 1 {

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `netem`: a network that delays, loses, duplicates, corrupts and reorders.
+//! `netem`: emulates a network that delays, loses, duplicates, corrupts and reorders packets.
 //!
-//! Mirrors net/sched/sch_netem.c. Parameters: `limit` (packets, default of tc 1000), `delay` with jitter
-//! (ns), correlation and a distribution table; `loss random` with correlation, `loss state` (four states),
-//! `loss gemodel` (Gilbert-Elliott), `ecn` (mark what would be lost); `duplicate`, `corrupt`, `reorder`
-//! with correlation and `gap`; `rate` (octets a second) with overhead, cell size and cell overhead;
-//! `slot` (packets leave in rounds). Probabilities are fractions of 2^32.
+//! Mirrors net/sched/sch_netem.c. Parameters:
 //!
-//! Every draw comes from the device's seeded generator. A packet leaves at the nanosecond it was given.
-//! A duplicate enters at the root of the tree again and is not duplicated a second time; it is drawn for
-//! after its original. Lost packets and those over the limit: QDISC_DROP. There may be no second netem
-//! in a tree with a duplicating one.
+//! - `limit`: packets, tc's default 1000.
+//! - `delay`: latency and jitter (ns), correlation and a distribution table.
+//! - `loss random` with correlation, `loss state` (four states), `loss gemodel` (Gilbert-Elliott);
+//!   `ecn` marks packets instead of losing them.
+//! - `duplicate`, `corrupt`, and `reorder` with correlation and `gap`.
+//! - `rate`: bytes per second, with overhead, cell size and cell overhead.
+//! - `slot`: packets leave in rounds.
 //!
-//! One class, `:1`, empty at first: packets whose time has come go through the qdisc put there.
+//! Probabilities are in units of 2^-32. Every random number comes from the device's seeded
+//! generator. A packet leaves at the exact nanosecond of its departure time. A duplicate enters at
+//! the root of the tree again and is not duplicated a second time; its random numbers are drawn
+//! after those of the original. Lost packets and those over the limit have the reason QDISC_DROP. A
+//! tree with a duplicating netem may have no other netem.
+//!
+//! It has one class, `:1`, which has no qdisc at first. Packets whose time has come go through the
+//! qdisc grafted there.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,7 +35,7 @@ use super::ecn;
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len};
 use crate::rate::{ns_to_ticks, ticks_to_ns};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -56,11 +62,11 @@ const LOSS_GEMODEL: u16 = 2;
 const SCALE: i64 = 8192;
 const TABLE_MAX: usize = 16384;
 
-/// Correlated randomness (`struct crndstate`).
+/// A source of correlated random numbers (`struct crndstate`).
 #[derive(Debug, Clone, Copy, Default)]
 struct Correlated {
     rho: u32,
-    /// The last number; none before the first, which then is uniform.
+    /// The last number. Before the first draw there is none and a uniform number is used.
     last: Option<u32>,
 }
 
@@ -69,7 +75,7 @@ impl Correlated {
         Self { rho, last: None }
     }
 
-    /// `get_crandom`
+    /// Draws a number (`get_crandom`).
     fn draw(&mut self, q: &mut QueueCx<'_, '_, '_>) -> u32 {
         if self.rho == 0 {
             return q.random();
@@ -82,23 +88,23 @@ impl Correlated {
         answer
     }
 
-    /// Whether an event of a probability happens.
+    /// Draws whether an event with a probability happens.
     fn happens(&mut self, probability: u32, q: &mut QueueCx<'_, '_, '_>) -> bool {
         probability != 0 && probability >= self.draw(q)
     }
 }
 
-/// How packets are lost, with the state of the model.
+/// A loss model with its state.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
     Random,
-    /// p13, p31, p32, p14, p23; state 1 to 4.
+    /// p13, p31, p32, p14 and p23; the state, 1 to 4.
     State([u32; 5], u8),
-    /// p, r, h, k1; whether the state is the bad one.
+    /// p, r, h and k1; whether the state is the bad one.
     Gemodel([u32; 4], bool),
 }
 
-/// A packet with the time at which it leaves, in their order, those of one time as they came.
+/// A packet with its departure time, ordered by time and then by arrival.
 struct Timed {
     time: u64,
     seq: u64,
@@ -129,13 +135,13 @@ impl Ord for Timed {
 #[derive(Debug, Default)]
 struct Slot {
     config: TcNetemSlot,
-    /// When the round begins; 0: no rounds.
+    /// Start of the round; 0 if there are no rounds.
     next: u64,
     packets_left: i32,
     bytes_left: i32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Netem {
     qopt: TcNetemQopt,
     latency: i64,
@@ -155,11 +161,12 @@ struct Netem {
     slot_dist: Option<Box<[i16]>>,
     slot: Slot,
     counter: u32,
-    /// Packets put in front.
+    /// Packets put in front of the others by reordering.
     front: VecDeque<(Packet, u64)>,
-    /// Packets that came in the order in which they leave.
+    /// Packets that arrived in the order of their departure times.
     line: VecDeque<(Packet, u64)>,
-    /// Those that came too late for that, and the latest time among them.
+    /// Packets that arrived after ones with a later departure time. `latest` is the latest time
+    /// among them.
     late: BinaryHeap<Reverse<Timed>>,
     latest: u64,
     seq: u64,
@@ -168,7 +175,7 @@ struct Netem {
     total: Load,
 }
 
-/// What a request says, checked.
+/// The parsed and checked options of a request.
 struct Options<'a> {
     qopt: TcNetemQopt,
     tb: weir_netlink::Table<'a>,
@@ -182,7 +189,7 @@ fn fixed<T: Fixed>(attr: Option<Attr<'_>>) -> Option<T> {
     T::from_bytes(attr?.payload)
 }
 
-/// `get_dist_table`
+/// Parses a distribution table (`get_dist_table`).
 fn distribution(attr: Option<Attr<'_>>) -> Result<Option<Box<[i16]>>, Error> {
     let Some(attr) = attr else { return Ok(None) };
     let values = attr.payload.chunks_exact(2);
@@ -193,7 +200,7 @@ fn distribution(attr: Option<Attr<'_>>) -> Result<Option<Box<[i16]>>, Error> {
     }
 }
 
-/// `validate_slot`
+/// Parses and checks the slot options (`validate_slot`).
 fn slot(attr: Option<Attr<'_>>) -> Result<Option<TcNetemSlot>, Error> {
     let Some(slot) = fixed::<TcNetemSlot>(attr) else {
         return Ok(None);
@@ -213,7 +220,7 @@ fn slot(attr: Option<Attr<'_>>) -> Result<Option<TcNetemSlot>, Error> {
     Err(attr.map_or_else(|| error.clone(), |attr| error.clone().at(&attr)))
 }
 
-/// `get_loss_clg`
+/// Parses the loss model (`get_loss_clg`).
 fn loss(attr: Option<Attr<'_>>) -> Result<Loss, Error> {
     let mut model = Loss::Random;
     for attr in attr.iter().flat_map(|attr| attr.attrs()) {
@@ -292,7 +299,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     Ok(Box::new(netem))
 }
 
-/// `tabledist`: a number around `mu`, spread by `sigma`.
+/// Draws a number around `mu` with spread `sigma` (`tabledist`).
 fn spread(
     mu: i64,
     sigma: i32,
@@ -382,7 +389,7 @@ impl Netem {
         Ok(())
     }
 
-    /// `loss_event`
+    /// Draws whether a packet is lost (`loss_event`).
     fn lost(&mut self, q: &mut QueueCx<'_, '_, '_>) -> bool {
         match &mut self.loss {
             Loss::Random => self.loss_cor.happens(self.qopt.loss, q),
@@ -413,7 +420,7 @@ impl Netem {
         }
     }
 
-    /// `packet_time_ns`
+    /// Returns the transmission time of `len` bytes, in ns (`packet_time_ns`).
     fn time_of(&self, len: u32) -> u64 {
         let cells = &self.cells;
         let mut len = u64::from(len).wrapping_add_signed(i64::from(cells.packet_overhead));
@@ -425,7 +432,7 @@ impl Netem {
         len.wrapping_mul(1_000_000_000) / self.rate
     }
 
-    /// The latest time any packet in it leaves at.
+    /// Returns the latest departure time of the waiting packets.
     fn last_time(&self) -> Option<u64> {
         let front = self.front.back().map(|(_, time)| *time);
         let late = (!self.late.is_empty()).then_some(self.latest);
@@ -433,14 +440,14 @@ impl Netem {
         front.max(late).max(line)
     }
 
-    /// When a packet that comes now leaves.
+    /// Computes the departure time of a packet that arrives now.
     fn departure(&mut self, len: u32, q: &mut QueueCx<'_, '_, '_>) -> u64 {
         let dist = self.delay_dist.as_deref();
         let mut delay = spread(self.latency, self.jitter, &mut self.delay_cor, dist, q);
         let mut from = q.now();
         if self.rate != 0 {
             if let Some(last) = self.last_time() {
-                // It is sent when the one before has been.
+                // Transmission starts after the previous packet was sent.
                 delay = delay.wrapping_sub(last.wrapping_sub(from) as i64).max(0);
                 from = last;
             }
@@ -449,7 +456,7 @@ impl Netem {
         from.wrapping_add(delay as u64)
     }
 
-    /// `tfifo_enqueue`
+    /// Enqueues a packet with its departure time (`tfifo_enqueue`).
     fn put(&mut self, packet: Packet, time: u64) {
         if self.line.back().is_none_or(|(_, last)| time >= *last) {
             self.line.push_back((packet, time));
@@ -464,7 +471,7 @@ impl Netem {
         self.late.push(Reverse(Timed { time, seq, packet }));
     }
 
-    /// The next time at which a packet leaves, and whether it is one that came late (`netem_peek`).
+    /// Returns the next departure time, and whether that packet is in `late` (`netem_peek`).
     fn first(&self) -> Option<(u64, bool)> {
         let line = self.line.front().map(|(_, time)| (*time, false));
         let late = self.late.peek().map(|Reverse(timed)| (timed.time, true));
@@ -474,7 +481,7 @@ impl Netem {
         }
     }
 
-    /// `get_slot_next`
+    /// Starts the next round (`get_slot_next`).
     fn next_round(&mut self, q: &mut QueueCx<'_, '_, '_>) {
         let config = &self.slot.config;
         let delay = match self.slot_dist.as_deref() {
@@ -676,7 +683,7 @@ impl Qdisc for Netem {
         Some((&mut self.child, &mut self.total))
     }
 
-    /// It has none of its own, and no queue that drops all.
+    /// Returns false: without a child the class passes packets through.
     fn is_empty(&self, _class: u32) -> bool {
         false
     }

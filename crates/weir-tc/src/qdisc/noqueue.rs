@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `noqueue`: packets do not wait (`noqueue_qdisc_ops`, net/sched/sch_generic.c).
 //!
-//! No parameters, no statistics. The root of devices that have no queue of their own; packets go to
-//! the device without touching it. It cannot stand under a class.
+//! It has no parameters and no statistics. It is the root of devices without a queue; packets go
+//! straight to the device and bypass it. It cannot stand under a class.
 
 use weir_netlink::Error;
 use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Load, Ops, Qdisc, QueueCx};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops::new("noqueue", create);
 
-/// The qdisc.
+/// The state of the qdisc.
 #[derive(Debug)]
 pub struct Noqueue;
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `pfifo_fast`: three bands by packet priority, each first in, first out; the default of devices with a
-//! queue of their own.
+//! `pfifo_fast`: three bands by packet priority, each first in, first out. It is the default of
+//! devices that queue.
 //!
-//! Mirrors `pfifo_fast_ops` (net/sched/sch_generic.c). No parameters: a band holds as many packets as the
-//! device's txqueuelen says when the qdisc is made (a device without any gets `noqueue`), and the band
-//! of a priority is 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1. A packet over a band's limit is dropped (QDISC_DROP).
+//! Mirrors `pfifo_fast_ops` (net/sched/sch_generic.c). It has no parameters. A band holds as many
+//! packets as the device's txqueuelen at the time of creation (a device with a txqueuelen of 0 gets
+//! `noqueue`). The bands of priorities 0 to 15 are 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1. A packet over a
+//! band's limit is dropped (QDISC_DROP).
 //!
-//! A change of txqueuelen is obeyed by the next qdisc made, not by this one.
+//! A change of txqueuelen affects new qdiscs only.
 
 use std::collections::VecDeque;
 
@@ -16,14 +17,14 @@ use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops::new("pfifo_fast", create);
 
 const BANDS: usize = 3;
 /// `sch_default_prio2band`
 const PRIO2BAND: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
-/// The qdisc.
+/// The state of the qdisc.
 #[derive(Debug, Default)]
 pub struct PfifoFast {
     bands: [VecDeque<Packet>; BANDS],

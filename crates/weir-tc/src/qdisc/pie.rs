@@ -20,7 +20,7 @@ use super::ecn;
 use super::{Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, pkt_len, table};
 use crate::rate::{ns_to_ticks, ticks_to_ns};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("pie", create)
@@ -294,7 +294,7 @@ pub struct Stats {
     pub maxq: u32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Pie {
     queue: VecDeque<(Packet, u64)>,
     backlog: u32,

@@ -15,13 +15,13 @@ use weir_packet::{DropReason, Packet};
 
 use super::{Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, pkt_len};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     ..Ops::new("plug", create)
 };
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Plug {
     queue: VecDeque<Packet>,
     backlog: u32,

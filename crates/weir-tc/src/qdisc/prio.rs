@@ -21,7 +21,7 @@ use super::{
 };
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -33,7 +33,7 @@ pub const OPS: Ops = Ops {
 /// `TCQ_PRIO_BANDS`, `TCQ_MIN_PRIO_BANDS`
 const BANDS: std::ops::RangeInclusive<i32> = 2..=16;
 
-/// The qdisc.
+/// The state of the qdisc.
 pub struct Prio {
     block: Arc<Block>,
     handle: u32,

@@ -23,7 +23,7 @@ use super::qevent::{self, Event};
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Peek, Qdisc, QueueCx, ecn, words};
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -297,7 +297,7 @@ struct Stats {
     limit: u32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Red {
     limit: u32,
     flags: u8,

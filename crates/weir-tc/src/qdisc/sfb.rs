@@ -23,7 +23,7 @@ use super::{
 };
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -79,7 +79,7 @@ const QUEUE: usize = 3;
 const CHILD: usize = 4;
 const MARKED: usize = 5;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Sfb {
     block: Arc<Block>,
     qopt: TcSfbQopt,

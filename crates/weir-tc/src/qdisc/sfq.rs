@@ -28,7 +28,7 @@ use super::{
 use crate::block::Block;
 use crate::counters::Queue;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     filters: true,
@@ -67,7 +67,7 @@ struct Params {
     red: Option<red::Params>,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Sfq {
     block: Arc<Block>,
     handle: u32,

@@ -15,7 +15,7 @@ use weir_packet::{DropReason, Packet};
 use super::{ClassStats, Create, Drops, Enqueued, Gone, Load, Ops, Qdisc, QueueCx, pkt_len};
 use crate::counters::Queue;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -32,7 +32,7 @@ struct Band {
     drops: u32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct SkbPrio {
     bands: Vec<Band>,
     /// Bits of the priorities that have packets.

@@ -17,7 +17,7 @@ use weir_packet::{DropReason, Packet};
 use super::{Create, Drops, Enqueued, Gone, Leaf, Load, Ops, Qdisc, QueueCx, pkt_len, table};
 use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -46,7 +46,7 @@ struct Params {
     peak: Option<Rate>,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 #[derive(Default)]
 pub struct Tbf {
     params: Params,

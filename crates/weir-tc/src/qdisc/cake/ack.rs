@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ACK filter: which acknowledgement that waits says nothing that a later one does not.
+//! The ACK filter: finds a waiting acknowledgement that a later one makes redundant.
 //!
-//! Mirrors `cake_ack_filter` and what it calls (net/sched/sch_cake.c).
+//! Mirrors `cake_ack_filter` and its helpers (net/sched/sch_cake.c).
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::tin::Waiting;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const ECE_CWR: u8 = 0xc0;
-/// Flags that must be clear but for ACK; ECE and CWR are looked at apart.
+/// The flags that must be clear except for ACK. ECE and CWR are compared separately.
 const PLAIN: u8 = 0x3f;
 
 const END: u8 = 0;
@@ -25,7 +25,7 @@ const MD5SIG: u8 = 19;
 struct Segment<'a> {
     addresses: &'a [u8],
     tcp: &'a [u8],
-    /// Octets behind the IP header, as that says.
+    /// Bytes after the IP header, according to that header.
     payload: i64,
 }
 
@@ -41,12 +41,12 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     }
 }
 
-/// Whether `a` is after `b`, of sequence numbers.
+/// Returns whether sequence number `a` is after `b`.
 fn after(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) < 0
 }
 
-/// `cake_get_iphdr`, `cake_get_tcphdr`
+/// Finds the TCP segment of a packet (`cake_get_iphdr`, `cake_get_tcphdr`).
 fn segment(packet: &Packet) -> Option<Segment<'_>> {
     const TCP: u8 = 6;
     const IPV6: u8 = 41;
@@ -83,7 +83,7 @@ fn segment(packet: &Packet) -> Option<Segment<'_>> {
     })
 }
 
-/// Walks TCP options: kind and contents; stops where they are no longer sound.
+/// An iterator over TCP options: kind and contents. It ends at the first malformed option.
 struct Options<'a>(&'a [u8]);
 
 impl<'a> Iterator for Options<'a> {
@@ -123,7 +123,7 @@ impl<'a> Segment<'a> {
         be32(self.tcp, 8)
     }
 
-    /// `cake_tcph_get_tstamp`
+    /// Returns the timestamp option, zeros if there is none (`cake_tcph_get_tstamp`).
     fn timestamps(&self) -> (u32, u32) {
         match self.option(TIMESTAMP) {
             Some(times) if times.len() == 8 => (be32(times, 0), be32(times, 4)),
@@ -131,7 +131,8 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// Whether nothing but an acknowledgement is in it, not after the times `new` (`cake_tcph_may_drop`).
+    /// Returns whether the segment is a pure acknowledgement with timestamps not after `new`
+    /// (`cake_tcph_may_drop`).
     fn may_drop(&self, new: (u32, u32)) -> bool {
         if self.tcp[12] & 0x0f != 0 || self.flags() & PLAIN != ACK {
             return false;
@@ -146,7 +147,7 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Selectively acknowledged ranges.
+    /// Returns the selectively acknowledged ranges.
     fn sacks(&self) -> Vec<(u32, u32)> {
         let option = self.option(SACK).unwrap_or_default();
         let ranges = option.chunks_exact(8);
@@ -156,8 +157,9 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// How `a`'s selective acknowledgements compare with `b`'s: less than 0 if they say something that `b`'s
-/// do not, 0 the same, more than 0 less (`cake_tcph_sack_compare`).
+/// Compares the selective acknowledgements of `a` with those of `b` (`cake_tcph_sack_compare`).
+/// Returns less than 0 if `a` acknowledges something that `b` does not, 0 if both acknowledge the
+/// same, and more than 0 if `a` acknowledges less.
 fn compare_sacks(a: &Segment<'_>, b: &Segment<'_>) -> i32 {
     let (in_a, in_b) = (a.sacks(), b.sacks());
     match (in_a.is_empty(), in_b.is_empty()) {
@@ -167,7 +169,7 @@ fn compare_sacks(a: &Segment<'_>, b: &Segment<'_>) -> i32 {
         (false, false) => {}
     }
     for (start, end) in &in_a {
-        // Of a duplicate, which is never dropped.
+        // The range reports a duplicate; such an acknowledgement is never dropped.
         let duplicate = after(a.ack_seq(), *start);
         let covers = |other: &(u32, u32)| !after(other.0, *start) && !after(*end, other.1);
         if duplicate || !in_b.iter().any(covers) {
@@ -181,9 +183,10 @@ fn compare_sacks(a: &Segment<'_>, b: &Segment<'_>) -> i32 {
     i32::from(octets(&in_b) > octets(&in_a))
 }
 
-/// The place of an acknowledgement in a flow's queue that the last packet makes needless. `aggressive`: even
-/// if it is the only one.
-pub fn needless(queue: &VecDeque<Waiting>, aggressive: bool) -> Option<usize> {
+/// Returns the index of an acknowledgement in a flow's queue that the last packet makes redundant.
+/// There must be two such acknowledgements. In `aggressive` mode one is enough if it directly
+/// precedes the last packet and has the same ECN flags.
+pub fn redundant(queue: &VecDeque<Waiting>, aggressive: bool) -> Option<usize> {
     if queue.len() < 2 {
         return None;
     }
@@ -203,7 +206,7 @@ pub fn needless(queue: &VecDeque<Waiting>, aggressive: bool) -> Option<usize> {
         }
         let echo = old.flags() & ECE_CWR;
         if found.is_some_and(|(_, flags)| flags != echo) {
-            // What it says of congestion is not said again.
+            // Its ECN signal differs and is not repeated by this segment.
             found = None;
             count -= 1;
         }
@@ -233,7 +236,7 @@ mod tests {
     use super::*;
     use crate::testing::{Stack, ipv4};
 
-    /// A segment with flags, acknowledgement, options and octets behind.
+    /// Makes a segment with flags, acknowledgement number, options and `data` payload bytes.
     fn tcp(stack: &Stack, (flags, ack): (u8, u32), options: &[u8], data: usize) -> Waiting {
         let mut frame = ipv4(6, [10, 0, 0, 1], [10, 0, 0, 2], 5, 6);
         frame.truncate(34 + 8);
@@ -246,7 +249,7 @@ mod tests {
         frame[16..18].copy_from_slice(&total.to_be_bytes());
         Waiting {
             packet: stack.packet(&frame),
-            came: 0,
+            arrived: 0,
             adjusted: 0,
         }
     }
@@ -267,7 +270,7 @@ mod tests {
         option
     }
 
-    /// Segments: flags, acknowledgement, options, octets of data.
+    /// Segments: flags, acknowledgement number, options and payload bytes.
     type Segments<'a> = &'a [(u8, u32, &'a [u8], usize)];
 
     fn check(segments: Segments<'_>, gentle: Option<usize>, aggressive: Option<usize>) {
@@ -276,18 +279,18 @@ mod tests {
             tcp(&stack, (*flags, *ack), options, *data)
         };
         let queue: VecDeque<Waiting> = segments.iter().map(make).collect();
-        assert_eq!(needless(&queue, false), gentle);
-        assert_eq!(needless(&queue, true), aggressive);
+        assert_eq!(redundant(&queue, false), gentle);
+        assert_eq!(redundant(&queue, true), aggressive);
     }
 
     #[test]
-    fn only_what_is_said_again_goes() {
+    fn only_redundant_acknowledgements_are_dropped() {
         let plain: &[u8] = &[];
         check(&[(ACK, 1, plain, 0)], None, None);
         check(&[(ACK, 1, plain, 0), (ACK, 2, plain, 0)], None, Some(0));
         let three = [(ACK, 1, plain, 0), (ACK, 2, plain, 0), (ACK, 3, plain, 0)];
         check(&three, Some(0), Some(0));
-        // Duplicates are a signal; data, other flags and later acknowledgements stay.
+        // Duplicates are a signal and stay, and so do data, other flags and later acknowledgements.
         check(&[(ACK, 2, plain, 0), (ACK, 2, plain, 0)], None, None);
         check(&[(ACK, 1, plain, 9), (ACK, 2, plain, 0)], None, None);
         check(&[(ACK | 1, 1, plain, 0), (ACK, 2, plain, 0)], None, None);
@@ -303,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_congestion_stays() {
+    fn ecn_signals_are_kept() {
         let plain: &[u8] = &[];
         let echo = ACK | 0x40;
         check(&[(echo, 1, plain, 0), (ACK, 2, plain, 0)], None, None);
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn options_are_compared() {
         let (one, more) = (sack(&[(10, 20)]), sack(&[(10, 30)]));
         check(&[(ACK, 5, &one, 0), (ACK, 5, &more, 0)], None, Some(0));
         check(&[(ACK, 5, &more, 0), (ACK, 5, &one, 0)], None, None);
@@ -329,7 +332,7 @@ mod tests {
         let (old, new) = (times(7), times(8));
         check(&[(ACK, 1, &old, 0), (ACK, 2, &new, 0)], None, Some(0));
         check(&[(ACK, 1, &new, 0), (ACK, 2, &old, 0)], None, None);
-        // An option nobody knows.
+        // The segment has an unknown option.
         check(&[(ACK, 1, &[99, 4, 0, 0], 0), (ACK, 2, &[], 0)], None, None);
     }
 }

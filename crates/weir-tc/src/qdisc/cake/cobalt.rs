@@ -1,59 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! COBALT: CoDel for flows that heed signals, and BLUE for those that do not, side by side.
+//! COBALT: CoDel for flows that respond to signals, combined with BLUE for those that do not.
 //!
-//! Mirrors `cobalt_*` of net/sched/sch_cake.c (RFC 8289; Feng and others: "The BLUE active queue management
-//! algorithms", 2002). Times are nanoseconds. It differs from `codel` in that the rate of drops falls as
-//! gradually as it rises, that small counts have their reciprocal roots in a table, and that a new queue's first drop
-//! follows the first packet over target at once: Linux begins with a reciprocal of zero.
+//! Mirrors `cobalt_*` of net/sched/sch_cake.c (RFC 8289; Feng and others: "The BLUE active queue
+//! management algorithms", 2002). Times are nanoseconds. It differs from `codel` in three points:
+//!
+//! - The rate of drops decreases as gradually as it increases.
+//! - The reciprocal roots of small counts are in a table.
+//! - The first drop of a new queue immediately follows the first packet over target, because Linux
+//!   starts with a reciprocal root of zero.
 
 use weir_packet::Packet;
 
 use super::super::{ecn, scale};
 
-/// Parameters (`struct cobalt_params`), ns.
+/// Parameters (`struct cobalt_params`), in ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params {
-    /// How long a queue may stay over the target before the first signal.
+    /// Time for which a queue may stay over the target before the first signal.
     pub interval: u64,
-    /// How long packets may wait.
+    /// Target for the sojourn time.
     pub target: u64,
-    /// What the largest frame takes.
+    /// Transmission time of the largest frame.
     pub mtu_time: u64,
 }
 
-/// A step up of BLUE's probability, of 2^32.
+/// Increment of BLUE's probability, in units of 2^-32.
 pub const UP: u32 = 1 << 24;
-/// A step down.
+/// Decrement of BLUE's probability, in units of 2^-32.
 pub const DOWN: u32 = 1 << 20;
 
-/// State of a queue (`struct cobalt_vars`).
+/// The state of a queue (`struct cobalt_vars`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Vars {
-    /// Signals since dropping began.
+    /// Signals since the dropping state began.
     pub count: u32,
     rec_inv_sqrt: u32,
-    /// When the next signal is due, or the last was.
+    /// Time of the next signal, or of the last one.
     pub drop_next: i64,
-    /// When BLUE's probability changed last.
+    /// Time of the last change of BLUE's probability.
     pub blue_timer: i64,
-    /// BLUE's probability, of 2^32.
+    /// BLUE's drop probability, in units of 2^-32.
     pub p_drop: u32,
-    /// Over the target.
+    /// Whether the queue is over the target.
     pub dropping: bool,
-    /// The last packet was marked.
+    /// Whether the last packet was marked.
     pub marked: bool,
 }
 
 const CACHED: usize = 16;
 
-/// One step of Newton's iteration for 1 / sqrt(count), of 2^32 (`cobalt_newton_step`).
+/// Makes one step of Newton's iteration for 1 / sqrt(count), in units of 2^-32
+/// (`cobalt_newton_step`).
 const fn newton_step(root: u32, count: u32) -> u32 {
     let square = ((root as u64 * root as u64) >> 32) as u32;
     let value = (3_u64 << 32).wrapping_sub((count as u64).wrapping_mul(square as u64));
     ((value >> 2).wrapping_mul(root as u64) >> 31) as u32
 }
 
-/// `cobalt_cache_init`
+/// Reciprocal roots of small counts (`cobalt_cache_init`).
 static ROOTS: [u32; CACHED] = {
     let mut roots = [u32::MAX; CACHED];
     let (mut root, mut count) = (u32::MAX, 1);
@@ -77,13 +81,14 @@ impl Vars {
         };
     }
 
-    /// `cobalt_control`: the time interval / sqrt(count) after `time`. As Linux, of an interval of 32 bits.
+    /// Returns the time interval / sqrt(count) after `time` (`cobalt_control`). As in Linux the
+    /// interval is cut to 32 bits.
     fn control(&self, time: i64, params: &Params) -> i64 {
         time.wrapping_add(i64::from(scale(params.interval as u32, self.rec_inv_sqrt)))
     }
 
-    /// The qdisc was full, and this its longest queue; whether BLUE begins to act
-    /// (`cobalt_queue_full`).
+    /// Increases BLUE's probability because the qdisc was full and this was its longest queue.
+    /// Returns whether BLUE became active (`cobalt_queue_full`).
     pub fn full(&mut self, params: &Params, now: i64) -> bool {
         let mut up = false;
         if now.wrapping_sub(self.blue_timer) as u64 > params.target {
@@ -97,7 +102,8 @@ impl Vars {
         up
     }
 
-    /// The queue was found empty; whether BLUE ceases to act (`cobalt_queue_empty`).
+    /// Decreases BLUE's probability because the queue was found empty. Returns whether BLUE became
+    /// inactive (`cobalt_queue_empty`).
     pub fn empty(&mut self, params: &Params, now: i64) -> bool {
         let mut down = false;
         if self.p_drop != 0 && now.wrapping_sub(self.blue_timer) as u64 > params.target {
@@ -114,17 +120,18 @@ impl Vars {
         down
     }
 
-    /// Whether a packet that came at `came` is to be dropped, or marks it (`cobalt_should_drop`). With
-    /// `bulk` flows at a line's receiving end, more may wait.
+    /// Marks a packet enqueued at `arrived`, or returns true if it must be dropped
+    /// (`cobalt_should_drop`). At the receiving end of a line, `bulk` flows raise the sojourn time
+    /// that is tolerated.
     pub fn should_drop(
         &mut self,
         params: &Params,
         now: i64,
-        (packet, came): (&mut Packet, i64),
+        (packet, arrived): (&mut Packet, i64),
         bulk: u64,
         random: impl FnOnce() -> u32,
     ) -> bool {
-        let waited = now.wrapping_sub(came) as u64;
+        let waited = now.wrapping_sub(arrived) as u64;
         let over = waited > params.target
             && waited > params.mtu_time.wrapping_mul(bulk * 2)
             && waited > params.mtu_time.wrapping_mul(4);
@@ -168,7 +175,7 @@ impl Vars {
         drop
     }
 
-    /// Whether a queue that is empty has nothing left to remember.
+    /// Returns whether an empty queue has no state left to keep.
     pub fn at_rest(&self, now: i64) -> bool {
         self.p_drop == 0 && self.count == 0 && now >= self.drop_next
     }
@@ -179,11 +186,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reciprocal_roots_are_near_the_exact_ones() {
+    fn reciprocal_roots_are_close_to_exact() {
         for (count, root) in ROOTS.iter().enumerate().skip(1) {
             let exact = 2_f64.powi(32) / (count as f64).sqrt();
             let wrong = (f64::from(*root) - exact).abs() / exact;
-            assert!(wrong < 1e-3, "1 / sqrt({count}) is off by {wrong}");
+            assert!(wrong < 1e-3, "1 / sqrt({count}) is wrong by {wrong}");
         }
         assert_eq!((ROOTS[0], ROOTS[1] >> 16), (u32::MAX, 0xffff));
         let mut vars = Vars::default();
@@ -192,13 +199,14 @@ mod tests {
             vars.set_root();
             let exact = 2_f64.powi(32) / f64::from(count).sqrt();
             let wrong = (f64::from(vars.rec_inv_sqrt) - exact).abs() / exact;
-            assert!(wrong < 2e-3, "1 / sqrt({count}) is off by {wrong}");
+            assert!(wrong < 2e-3, "1 / sqrt({count}) is wrong by {wrong}");
         }
     }
 
-    /// BLUE: up by 1/256 when full, down by 1/4096 when empty, either at most once in a freeze time.
+    /// BLUE's probability rises by 1/256 when the queue is full and falls by 1/4096 when it is
+    /// empty, each at most once per freeze time.
     #[test]
-    fn blue_s_probability_moves_by_its_steps() {
+    fn blue_probability_changes_in_steps() {
         let params = Params {
             interval: 100_000_000,
             target: 5_000_000,

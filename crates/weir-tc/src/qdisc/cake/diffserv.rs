@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which tin a code point belongs to, and what share of the rate a tin has, by mode.
+//! Diffserv modes: the tin of each code point and the share of the rate of each tin.
 //!
 //! Mirrors `cake_config_*` of net/sched/sch_cake.c (RFC 4594, RFC 8622).
 
 use super::cobalt::Params;
 
-/// Modes (`CAKE_DIFFSERV_*`).
+/// Mode with four tins; modes are `CAKE_DIFFSERV_*`.
 pub const DIFFSERV4: u8 = 1;
-/// See there.
+/// Mode with eight tins.
 pub const DIFFSERV8: u8 = 2;
-/// One tin.
+/// Mode with one tin.
 pub const BESTEFFORT: u8 = 3;
-/// By the three bits of IP precedence.
+/// Mode with a tin for each value of the three IP precedence bits.
 pub const PRECEDENCE: u8 = 4;
 
-/// What each tin is by its code point, from 0 on; a digit a code point.
+/// The tin of each code point from 0 on, one digit per code point.
 const TABLE_8: [u8; 64] = *b"2012422212121212524242423232323262323232622262627222222272222222";
 const TABLE_4: [u8; 64] = *b"0100200010000000202020202020202030202020300030303000000030000000";
 const TABLE_3: [u8; 64] = *b"0100200010000000000000000000000000000000000020202000000020000000";
@@ -22,7 +22,7 @@ const TABLE_3: [u8; 64] = *b"010020001000000000000000000000000000000000002020200
 const NORMAL: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 const BULK: [u8; 8] = [1, 0, 2, 3, 4, 5, 6, 7];
 
-/// The tin of a code point.
+/// Returns the tin of a code point.
 pub fn tin(mode: u8, dscp: u8) -> usize {
     let at = usize::from(dscp & 63);
     let digit = match mode {
@@ -35,7 +35,7 @@ pub fn tin(mode: u8, dscp: u8) -> usize {
     usize::from(digit - b'0')
 }
 
-/// How many tins there are.
+/// Returns the number of tins.
 pub fn count(mode: u8) -> usize {
     match mode {
         BESTEFFORT => 1,
@@ -45,7 +45,7 @@ pub fn count(mode: u8) -> usize {
     }
 }
 
-/// Tins as they are shown and numbered, the least first.
+/// Returns the tins in the order in which they are shown and numbered, the lowest first.
 pub fn order(mode: u8) -> &'static [u8] {
     let all = match mode {
         BESTEFFORT | PRECEDENCE | DIFFSERV8 => &NORMAL,
@@ -54,7 +54,7 @@ pub fn order(mode: u8) -> &'static [u8] {
     &all[..count(mode)]
 }
 
-/// Rate and quantum of each tin under a rate.
+/// Returns the rate and the quantum of each tin under a total rate.
 pub fn shares(mode: u8, rate: u64) -> Vec<(u64, u16)> {
     match mode {
         BESTEFFORT => vec![(rate, u16::MAX)],
@@ -73,18 +73,18 @@ pub fn shares(mode: u8, rate: u64) -> Vec<(u64, u16)> {
     }
 }
 
-/// A rate as a time an octet, and what it makes of COBALT's parameters.
+/// A rate as a time per byte, and the parameters of COBALT that follow from it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rate {
-    /// Octets a second; 0 without a limit.
+    /// Bytes per second; 0 for no limit.
     pub per_second: u64,
-    /// Nanoseconds an octet, shifted.
+    /// Nanoseconds per byte, shifted left by `shift`.
     pub ns: u64,
     shift: u32,
 }
 
 impl Rate {
-    /// `cake_set_rate`, the rate's part.
+    /// Converts a rate to a time per byte (first part of `cake_set_rate`).
     pub fn new(per_second: u64) -> Self {
         let (mut ns, mut shift) = (0, 0);
         if per_second != 0 {
@@ -102,12 +102,12 @@ impl Rate {
         }
     }
 
-    /// Nanoseconds of that many octets.
+    /// Returns the transmission time of `len` bytes, in ns.
     pub fn time_of(&self, len: u32) -> u64 {
         u64::from(len).wrapping_mul(self.ns) >> self.shift
     }
 
-    /// Octets a flow may send in a turn.
+    /// Returns the bytes that a flow may send per turn.
     pub fn flow_quantum(&self) -> u16 {
         match self.per_second {
             0 => 1514,
@@ -115,7 +115,8 @@ impl Rate {
         }
     }
 
-    /// `cake_set_rate`, COBALT's part; times in microseconds.
+    /// Returns the parameters of COBALT (second part of `cake_set_rate`). `target` and `rtt` are in
+    /// microseconds.
     pub fn params(&self, mtu: u32, target: u64, rtt: u64) -> Params {
         let (target, rtt) = (target * 1000, rtt * 1000);
         let mtu_time = self.time_of(mtu);
@@ -134,9 +135,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_points_go_where_the_manual_page_says() {
-        // tc-cake(8): CS1 and LE are bulk; EF, VA, CS5, CS6, CS7 and TOS4 are voice; AF4x, AF3x, CS3,
-        // AF2x, CS2 and TOS4 video in four tins.
+    fn code_points_map_to_tins_as_in_the_manual_page() {
+        // tc-cake(8): CS1 and LE are bulk. EF, VA, CS5, CS6, CS7 and TOS4 are voice. With four
+        // tins, AF4x, AF3x, CS3, AF2x, CS2 and TOS4 are video.
         for (dscp, three, four) in [
             (0, 0, 0),
             (8, 1, 1),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_time_an_octet() {
+    fn a_rate_becomes_a_time_per_byte() {
         for rate in [64, 1000, 125_000, 1_000_000, 125_000_000, 12_500_000_000] {
             let exact = 1e9 * 1514.0 / rate as f64;
             let ours = Rate::new(rate).time_of(1514) as f64;
@@ -189,7 +190,7 @@ mod tests {
             );
         }
         assert_eq!(Rate::new(1_000_000).time_of(1514), 1_514_000);
-        // Never slower than 64 octets a second.
+        // A rate is never below 64 bytes per second.
         assert_eq!(Rate::new(1).time_of(64), 1_000_000_000);
         assert_eq!(Rate::new(0).time_of(1514), 0);
     }

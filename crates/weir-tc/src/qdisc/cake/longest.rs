@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which flow of all tins holds most.
+//! Search for the flow with the largest backlog among all tins.
 //!
-//! Mirrors `overflow_heap` of net/sched/sch_cake.c: a heap made when packets must be dropped, and kept up to
-//! date for the 65535 packets after that.
+//! Mirrors `overflow_heap` of net/sched/sch_cake.c. The heap is built when packets must be dropped,
+//! and kept up to date for the next 65535 packets.
 
 use super::TINS;
 use super::tin::{FLOWS, Tin};
 
-/// Flows ordered by what waits in them (`overflow_heap`), each as flow * 8 + tin.
+/// A max-heap of flows by backlog (`overflow_heap`). An entry is flow * 8 + tin.
 #[derive(Debug, Default)]
 pub struct Longest {
     heap: Vec<u16>,
     places: Vec<u16>,
-    /// It is kept for so many more packets.
+    /// Number of further packets for which the heap is kept up to date.
     pub kept: u16,
 }
 
@@ -30,7 +30,8 @@ impl Longest {
         }
     }
 
-    /// What waits in the flow at a place has become less, or it is to be ordered (`cake_heapify`).
+    /// Restores the heap below `at` after the backlog of that flow decreased (`cake_heapify`). Also
+    /// builds the heap.
     pub fn sink(&mut self, tins: &[Tin; TINS], at: usize) {
         let mut at = at;
         let own = self.backlog(tins, at);
@@ -49,7 +50,7 @@ impl Longest {
         }
     }
 
-    /// It has become more (`cake_heapify_up`).
+    /// Restores the heap above `at` after the backlog of that flow increased (`cake_heapify_up`).
     pub fn rise(&mut self, tins: &[Tin; TINS], at: usize) {
         let mut at = at;
         while at > 0 {
@@ -62,7 +63,8 @@ impl Longest {
         }
     }
 
-    /// The tin and flow in which most waits; the order is made anew if it was not kept.
+    /// Returns the tin and the flow with the largest backlog. Rebuilds the heap if it was not kept
+    /// up to date.
     pub fn first(&mut self, tins: &[Tin; TINS]) -> (usize, usize) {
         if self.heap.is_empty() {
             self.heap = (0..(TINS * FLOWS) as u16).collect();
@@ -78,7 +80,7 @@ impl Longest {
         (entry % TINS, entry / TINS)
     }
 
-    /// A flow's place in the heap.
+    /// Returns the index of a flow in the heap.
     pub fn place(&self, tin: usize, flow: usize) -> usize {
         usize::from(self.places[flow * TINS + tin])
     }

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cake`: a shaper, tins by code point, fair shares of hosts and flows, and COBALT for each flow.
+//! `cake`: a shaper, tins by code point, fair sharing among hosts and flows, and COBALT per flow.
 //!
-//! Mirrors net/sched/sch_cake.c (Høiland-Jørgensen, Täht, Morton: "Piece of CAKE", 2018). Parameters:
-//! `bandwidth` (default `unlimited`); `autorate-ingress` (estimate it); `besteffort`, `diffserv3` (default),
-//! `diffserv4`, `diffserv8`, `precedence` (tins); `flowblind`, `srchost`, `dsthost`, `hosts`, `flows`,
-//! `dual-srchost`, `dual-dsthost`, `triple-isolate` (default; what shares are fair among); `nat` (addresses
-//! before translation; nothing is tracked here, so as Linux without an entry); `rtt` and `target`
-//! (microseconds, 100 ms and a twentieth); `overhead`, `mpu`, `atm`, `ptm`, `raw` (octets a packet takes on the
-//! line); `wash` (clear the code point); `ingress` (count drops as sent: this is the receiving end);
-//! `ack-filter`, `ack-filter-aggressive`; `memlimit` (octets, default four times rate and rtt, 4 MiB at
-//! least); `split-gso` (no packet here is larger than a frame); `fwmark` (mask of the mark that names a tin).
+//! Mirrors net/sched/sch_cake.c (Høiland-Jørgensen, Täht, Morton: "Piece of CAKE", 2018).
+//! Parameters:
 //!
-//! A tin: the mark's, else the priority's if that has the qdisc's handle, else the code point's. Filters may
-//! name a flow by the minor and a host by the major number. Dropped by COBALT: QDISC_CONGESTED; over the memory
-//! limit: QDISC_OVERLIMIT. A packet takes as much memory as its frame has room.
+//! - `bandwidth` (default `unlimited`); `autorate-ingress` estimates it.
+//! - `besteffort`, `diffserv3` (default), `diffserv4`, `diffserv8`, `precedence`: the tins.
+//! - `flowblind`, `srchost`, `dsthost`, `hosts`, `flows`, `dual-srchost`, `dual-dsthost`,
+//!   `triple-isolate` (default): the parties among which the rate is shared fairly.
+//! - `nat`: use the addresses before translation. There is no connection tracking, so this acts as
+//!   Linux does without an entry.
+//! - `rtt` and `target`: microseconds, default 100 ms and a twentieth of it.
+//! - `overhead`, `mpu`, `atm`, `ptm`, `raw`: the bytes that a packet takes on the line.
+//! - `wash`: clear the code point.
+//! - `ingress`: count dropped packets as sent, because this is the receiving end of the line.
+//! - `ack-filter`, `ack-filter-aggressive`.
+//! - `memlimit`: bytes, default four times rate and rtt, at least 4 MiB.
+//! - `split-gso`: accepted; no packet here is larger than a frame.
+//! - `fwmark`: mask of the mark that names a tin.
+//!
+//! A packet's tin is named by its mark, else by its priority if that has the qdisc's handle, else
+//! by its code point. Filters may name a flow by the minor number and a host by the major number.
+//! COBALT drops with QDISC_CONGESTED, the memory limit with QDISC_OVERLIMIT. A packet counts as
+//! much memory as its buffer has capacity.
 
 mod ack;
 mod cobalt;
@@ -41,7 +50,7 @@ use super::{
 use crate::block::Block;
 use crate::counters::Queue;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -77,7 +86,7 @@ const ATM: u8 = 1;
 const PTM: u8 = 2;
 /// `CAKE_ACK_AGGRESSIVE`
 const AGGRESSIVE: u8 = 2;
-/// Packets a memory limit of none in effect allows (`sch->limit`).
+/// Number of MTU-sized packets that may wait if no memory limit is configured (`sch->limit`).
 const LIMIT: u32 = 10240;
 const SECOND: u64 = 1_000_000_000;
 const RECONFIGURE: i64 = 250_000_000;
@@ -98,7 +107,7 @@ struct Options {
     target: u64,
     memory: u32,
     fwmark: u32,
-    /// Lengths count from the network header on.
+    /// Whether lengths count from the network header on.
     counts_overhead: bool,
     autorate: bool,
     ingress: bool,
@@ -106,7 +115,7 @@ struct Options {
     split_gso: bool,
 }
 
-/// Lengths of packets (`struct cake_sched_data`).
+/// Smallest and largest lengths of packets (`struct cake_sched_data`).
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     net: (u16, u16),
@@ -129,12 +138,12 @@ fn include((least, most): &mut (u16, u16), len: u32) {
     }
 }
 
-/// `cake_ewma`
+/// Updates a moving average (`cake_ewma`).
 fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
     average - (average >> shift) + (sample >> shift)
 }
 
-/// What is estimated of the rate at which packets come.
+/// Estimate of the arrival rate.
 #[derive(Debug, Default)]
 struct Estimate {
     last_packet: i64,
@@ -145,7 +154,7 @@ struct Estimate {
     peak: u64,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Cake {
     block: Arc<Block>,
     handle: u32,
@@ -153,16 +162,17 @@ struct Cake {
     mtu: u32,
     tins: [Tin; TINS],
     load: Load,
-    /// When the rate lets the next packet go, and when at the latest.
+    /// Time in ns at which the rate permits the next packet. `failsafe_next` is the latest such
+    /// time.
     time_next: i64,
     failsafe_next: i64,
     tin: usize,
     memory: u32,
-    memory_most: u32,
+    memory_max: u32,
     memory_limit: u32,
     longest: Longest,
     lengths: Lengths,
-    /// Of 2^16.
+    /// Moving average of the network header's offset, in units of 2^-16 bytes.
     net_offset: u32,
     estimate: Estimate,
     now: i64,
@@ -197,7 +207,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         failsafe_next: 0,
         tin: 0,
         memory: 0,
-        memory_most: 0,
+        memory_max: 0,
         memory_limit: 0,
         longest: Longest::default(),
         lengths: Lengths::NONE,
@@ -219,7 +229,8 @@ impl Cake {
         &self.tins[0].rate
     }
 
-    /// `cake_reconfigure`: what waited in tins that are no more goes to `out`.
+    /// Applies the options to all tins (`cake_reconfigure`). Packets of tins that no longer exist
+    /// go to `out`.
     fn configure(&mut self, out: &mut Drops) {
         let options = &self.options;
         let shares = diffserv::shares(options.tins, options.rate);
@@ -246,7 +257,7 @@ impl Cake {
         }
     }
 
-    /// `cake_clear_tin`
+    /// Empties a tin (`cake_clear_tin`).
     fn clear_tin(&mut self, at: usize, out: &mut Drops) {
         self.tin = at;
         for flow in 0..self.tins[at].flows.len() {
@@ -256,7 +267,7 @@ impl Cake {
         }
     }
 
-    /// Takes a flow's first packet (`cake_dequeue_one`).
+    /// Removes the first packet of a flow (`cake_dequeue_one`).
     fn take_one(&mut self, tin: usize, flow: usize) -> Option<Waiting> {
         let waiting = self.uncount(tin, flow)?;
         if self.longest.kept != 0 {
@@ -277,7 +288,8 @@ impl Cake {
         Some(waiting)
     }
 
-    /// `cake_advance_shaper`: a packet of that many octets on the line has gone, or, `dropped`, would have.
+    /// Advances the shaper by a packet of `len` bytes on the line (`cake_advance_shaper`). With
+    /// `dropped` the packet was dropped instead of sent.
     fn advance(&mut self, tin: usize, len: u32, now: i64, dropped: bool) {
         if self.rate().ns == 0 {
             return;
@@ -297,7 +309,7 @@ impl Cake {
         }
     }
 
-    /// Octets a packet takes on the line (`cake_overhead`, `cake_calc_overhead`).
+    /// Returns the bytes that a packet takes on the line (`cake_overhead`, `cake_calc_overhead`).
     fn adjusted(&mut self, packet: &Packet) -> u32 {
         let offset = packet.network_offset().unwrap_or(0) as u32;
         self.net_offset = ewma(u64::from(self.net_offset), u64::from(offset << 16), 8) as u32;
@@ -318,7 +330,7 @@ impl Cake {
         len
     }
 
-    /// `cake_handle_diffserv`
+    /// Returns the code point of a packet, and clears it with `wash` (`cake_handle_diffserv`).
     fn code_point(packet: &mut Packet, wash: bool) -> u8 {
         const NETWORK_CONTROL: u8 = 0x38;
         if packet.protocol == ETH_P_ARP {
@@ -333,7 +345,7 @@ impl Cake {
         field >> 2
     }
 
-    /// `cake_select_tin`
+    /// Selects the tin of a packet (`cake_select_tin`).
     fn select_tin(&self, packet: &mut Packet) -> usize {
         let options = &self.options;
         let order = diffserv::order(options.tins);
@@ -357,7 +369,7 @@ impl Cake {
         })
     }
 
-    /// The hashes of a packet; `class`: what a filter named.
+    /// Returns the hashes of a packet. `class` is the class that a filter named.
     fn hashes(&self, packet: &mut Packet, class: u32) -> Hashes {
         let (flow, host) = (class & h::MIN_MASK, (class & h::MAJ_MASK) >> 16);
         let named = |number: u32| (1..=FLOWS as u32).contains(&number).then(|| number - 1);
@@ -391,12 +403,12 @@ impl Cake {
         hashes
     }
 
-    /// Drops from the longest queue (`cake_drop`); which that was.
+    /// Drops from the longest queue and returns its tin and flow (`cake_drop`).
     fn drop_longest(&mut self, q: &mut QueueCx<'_, '_, '_>, now: i64) -> Option<(usize, usize)> {
         let (at, flow) = self.longest.first(&self.tins);
         let open = !self.tins[at].flows.is_empty();
         let Some(waiting) = open.then(|| self.uncount(at, flow)).flatten() else {
-            // The order has gone wrong: it is made anew next time.
+            // The heap is out of date. It is rebuilt next time.
             self.longest.kept = 0;
             return None;
         };
@@ -413,7 +425,7 @@ impl Cake {
         Some((at, flow))
     }
 
-    /// Estimates the rate at which packets come, and takes it for the rate.
+    /// Estimates the arrival rate and configures it as the rate.
     fn estimate(&mut self, now: i64) {
         let estimate = &mut self.estimate;
         if !self.options.autorate {
@@ -441,16 +453,16 @@ impl Cake {
         }
     }
 
-    /// The shaper's next turn.
+    /// Returns the time at which the shaper permits the next packet, in ns.
     fn next_turn(&self) -> u64 {
         self.time_next.min(self.failsafe_next) as u64
     }
 
-    /// Goes through the rounds at once in which no tin with packets may send.
+    /// Skips the rounds in which no tin with packets may send.
     #[cold]
     fn skip_idle_tins(&mut self) {
         let count = self.tin_count();
-        // From 0 on it may send; it gets more as long as it has not more than 0.
+        // A tin may send from a deficit of 0 on. Its deficit grows while it is at most 0.
         let turn =
             |tin: &Tin, from| idle::of_deficit(tin.deficit.wrapping_sub(from), tin.quantum.into());
         let busy = self.tins.iter().take(count).filter(|tin| tin.busy());
@@ -461,12 +473,13 @@ impl Cake {
         }
     }
 
-    /// Goes through the rounds at once in which no flow of the tin may send.
+    /// Skips the rounds in which no flow of the tin may send.
     #[cold]
     fn skip_idle_flows(&mut self) {
         let mode = self.options.flows;
         let tin = &mut self.tins[self.tin];
-        // No less than a turn is worth at most: none gets more than it would, but for what is rounded.
+        // This is the largest value of a turn. Except for rounding, no flow gets more than it
+        // would round by round.
         let turns = tin.old().map(|at| {
             let quantum = tin.quantum_of(at, mode, u16::MAX);
             (at, idle::of_deficit(tin.flows[at].deficit, quantum))
@@ -515,7 +528,8 @@ impl Cake {
         }
     }
 
-    /// An empty flow leaves its turn, or stays until its control law is at rest.
+    /// Removes an empty flow from its list, or moves it to the decaying flows until its control law
+    /// is at rest.
     fn rest(&mut self, at: usize, now: i64) {
         let mode = self.options.flows;
         let tin = &mut self.tins[self.tin];
@@ -541,7 +555,7 @@ impl Cake {
         }
     }
 
-    /// Starts a flow's next turn.
+    /// Starts the next turn of a flow.
     fn refill(&mut self, at: usize, random: u16) {
         let mode = self.options.flows;
         let tin = &mut self.tins[self.tin];
@@ -561,7 +575,7 @@ impl Cake {
         tin.append(OLD, at);
     }
 
-    /// The next packet, and the flow it is of.
+    /// Dequeues the next packet. Returns it with its flow.
     fn take(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<(Waiting, usize)> {
         let now = q.now() as i64;
         let mut first = true;
@@ -611,10 +625,10 @@ impl Cake {
                     };
                     let flow = &mut tin.flows[at];
                     let random = || q.random();
-                    let packet = (&mut waiting.packet, waiting.came);
+                    let packet = (&mut waiting.packet, waiting.arrived);
                     let params = &tin.params;
                     let drop = flow.vars.should_drop(params, now, packet, bulk, random);
-                    // The last one may be marked, but not dropped.
+                    // The last packet of a flow may be marked but not dropped.
                     if !drop || flow.queue.is_empty() {
                         return Some((waiting, at));
                     }
@@ -635,7 +649,7 @@ impl Cake {
         }
     }
 
-    /// The flow a class stands for (`cake_dump_class_stats`).
+    /// Returns the flow that a class stands for (`cake_dump_class_stats`).
     fn class(&self, class: u32) -> Option<(&Tin, usize)> {
         let index = (class as usize).checked_sub(1)?;
         let order = diffserv::order(self.options.tins);
@@ -676,7 +690,7 @@ impl Qdisc for Cake {
         tin.max_len = tin.max_len.max(len);
         tin.flows[flow].queue.push_back(Waiting {
             packet,
-            came: now,
+            arrived: now,
             adjusted,
         });
         self.load.add(len);
@@ -689,7 +703,7 @@ impl Qdisc for Cake {
         if self.options.ack_filter != 0 {
             let queue = &mut tin.flows[flow].queue;
             let aggressive = self.options.ack_filter == AGGRESSIVE;
-            let found = ack::needless(queue, aggressive);
+            let found = ack::redundant(queue, aggressive);
             if let Some(ack) = found.and_then(|found| queue.remove(found)) {
                 let len = pkt_len(&ack.packet);
                 tin.ack_drops = tin.ack_drops.wrapping_add(1);
@@ -730,7 +744,7 @@ impl Qdisc for Cake {
             }
             Set::Sparse | Set::Bulk => {}
         }
-        self.memory_most = self.memory_most.max(self.memory);
+        self.memory_max = self.memory_max.max(self.memory);
         let mut same = false;
         while self.memory > self.memory_limit && self.load.len > 0 {
             same |= self.drop_longest(q, now) == Some((at, flow));
@@ -747,7 +761,7 @@ impl Qdisc for Cake {
         let (tin, len) = (&mut self.tins[self.tin], waiting.adjusted);
         let marked = tin.flows[flow].vars.marked;
         tin.marked = tin.marked.wrapping_add(u32::from(marked));
-        let waited = now.wrapping_sub(waiting.came) as u64;
+        let waited = now.wrapping_sub(waiting.arrived) as u64;
         let (mean, peak, base) = &mut tin.delays;
         *mean = ewma(*mean, waited, 8);
         *peak = ewma(*peak, waited, if waited > *peak { 2 } else { 8 });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The statistics of `cake`: of the whole, of a tin, of a flow (`cake_dump_stats`, `cake_dump_class_stats`).
+//! The statistics of `cake`: of the qdisc, a tin and a flow (`cake_dump_stats`,
+//! `cake_dump_class_stats`).
 
 use weir_netlink::Writer;
 use weir_netlink::tca::cake::{stats, tin_stats};
@@ -8,13 +9,13 @@ use super::tin::{Flow, Tin};
 use super::{Cake, diffserv};
 
 impl Cake {
-    /// The attributes of all.
+    /// Returns the attributes of the qdisc.
     pub(super) fn put_stats(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let lengths = &self.lengths;
         w.put_u64_pad(stats::CAPACITY_ESTIMATE64, self.estimate.peak, stats::PAD);
         w.put_u32(stats::MEMORY_LIMIT, self.memory_limit);
-        w.put_u32(stats::MEMORY_USED, self.memory_most);
+        w.put_u32(stats::MEMORY_USED, self.memory_max);
         w.put_u32(
             stats::AVG_NETOFF,
             self.net_offset.wrapping_add(0x8000) >> 16,
@@ -35,7 +36,7 @@ impl Cake {
 }
 
 impl Flow {
-    /// The attributes of a flow at the time `now`, ns.
+    /// Returns the attributes of a flow at time `now`, in ns.
     pub(super) fn put_stats(&self, now: i64) -> Vec<u8> {
         let vars = &self.vars;
         let since = |time: i64| (now.wrapping_sub(time) / 1000) as i32;
@@ -55,7 +56,7 @@ impl Flow {
 }
 
 impl Tin {
-    /// The attributes of a tin's statistics.
+    /// Writes the attributes of a tin.
     fn put_stats(&self, w: &mut Writer) {
         let us = |ns: u64| (ns / 1000) as u32;
         let (mean, peak, base) = self.delays;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A tin: its flows, the hash table that finds them, and the hosts they belong to.
 //!
-//! Mirrors `struct cake_tin_data`, `cake_hash` and `cake_get_flow_quantum` (net/sched/sch_cake.c). A flow has
-//! a place among 1024, in a set of 8; only when all of its set are taken it shares one. A host has likewise.
+//! Mirrors `struct cake_tin_data`, `cake_hash` and `cake_get_flow_quantum` (net/sched/sch_cake.c).
+//! The table has 1024 slots in sets of 8. A flow shares a slot only if all slots of its set are
+//! taken. Hosts are hashed the same way.
 
 use std::collections::VecDeque;
 
@@ -11,80 +12,80 @@ use weir_packet::Packet;
 use super::cobalt;
 use super::diffserv::Rate;
 
-/// `CAKE_QUEUES`
+/// Number of flows of a tin (`CAKE_QUEUES`).
 pub const FLOWS: usize = 1024;
-/// `CAKE_SET_WAYS`
+/// Slots per set (`CAKE_SET_WAYS`).
 const WAYS: usize = 8;
 
-/// What flows are told apart by (`CAKE_FLOW_*`).
+/// Flow modes: the packet fields that distinguish flows (`CAKE_FLOW_*`).
 pub mod mode {
-    /// All are one.
+    /// All packets are one flow.
     pub const NONE: u8 = 0;
     /// Source address.
     pub const SRC_IP: u8 = 1;
     /// Destination address.
     pub const DST_IP: u8 = 2;
-    /// Both.
+    /// Both addresses.
     pub const HOSTS: u8 = 3;
-    /// Addresses, ports, protocol.
+    /// Addresses, ports and protocol.
     pub const FLOWS: u8 = 4;
-    /// By hosts at both ends and then by flows.
+    /// Fair among the hosts at both ends, then among flows.
     pub const TRIPLE: u8 = 7;
-    /// All of these.
+    /// Mask of all modes.
     pub const MASK: u8 = 63;
-    /// With addresses before translation.
+    /// Flag: use the addresses before translation.
     pub const NAT: u8 = 64;
 
-    /// Shared among source hosts first.
+    /// Returns whether the rate is shared among source hosts first.
     pub fn by_source(mode: u8) -> bool {
         mode & (FLOWS | SRC_IP) == FLOWS | SRC_IP
     }
 
-    /// Shared among destination hosts first.
+    /// Returns whether the rate is shared among destination hosts first.
     pub fn by_destination(mode: u8) -> bool {
         mode & (FLOWS | DST_IP) == FLOWS | DST_IP
     }
 }
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Debug)]
 pub struct Waiting {
     /// The packet.
     pub packet: Packet,
-    /// When it came, ns.
-    pub came: i64,
-    /// Octets it takes on the line.
+    /// Time of arrival, in ns.
+    pub arrived: i64,
+    /// Bytes it takes on the line.
     pub adjusted: u32,
 }
 
-/// Where a flow stands (`CAKE_SET_*`).
+/// State of a flow (`CAKE_SET_*`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Set {
-    /// Nowhere.
+    /// The flow is in no list.
     #[default]
     None,
-    /// It is new.
+    /// The flow is new.
     Sparse,
-    /// Counted among the new, in turn with the old.
+    /// The flow counts as new but takes turns with the old ones.
     SparseWait,
-    /// It has more than its share.
+    /// The flow uses more than its share.
     Bulk,
-    /// It is empty, its control law not yet at rest.
+    /// The flow is empty and its control law is not at rest yet.
     Decaying,
 }
 
 /// A flow (`struct cake_flow`).
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// What waits.
+    /// Waiting packets.
     pub queue: VecDeque<Waiting>,
-    /// Octets it may send in this turn.
+    /// Bytes it may still send in this turn.
     pub deficit: i32,
     /// Packets dropped.
     pub dropped: u32,
-    /// Its control law.
+    /// State of its control law.
     pub vars: cobalt::Vars,
-    /// Where it stands.
+    /// Its state in the schedule.
     pub set: Set,
     src_host: u16,
     dst_host: u16,
@@ -99,14 +100,14 @@ struct Host {
     dst_bulk: u16,
 }
 
-/// The lists a flow may be in.
+/// List of new flows.
 pub const NEW: usize = FLOWS;
-/// See there.
+/// List of old flows.
 pub const OLD: usize = FLOWS + 1;
-/// See there.
+/// List of decaying flows.
 pub const DECAYING: usize = FLOWS + 2;
 
-/// Rings of flows, with one more place each for their heads.
+/// Doubly linked rings of flows. Each list has an extra entry for its head.
 #[derive(Debug, Default)]
 struct Lists(Vec<(u16, u16)>);
 
@@ -130,20 +131,20 @@ impl Lists {
 /// The hashes of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hashes {
-    /// Of its flow.
+    /// Hash of the flow.
     pub flow: u32,
-    /// Of its source address.
+    /// Hash of the source address.
     pub src: u32,
-    /// Of its destination address.
+    /// Hash of the destination address.
     pub dst: u32,
 }
 
-/// A tin (`struct cake_tin_data`). Its flows are made when the first packet comes.
+/// A tin (`struct cake_tin_data`). Its flows are allocated at the first packet.
 #[derive(Debug, Default)]
 pub struct Tin {
     /// The flows.
     pub flows: Vec<Flow>,
-    /// Octets waiting in each.
+    /// Backlog of each flow, in bytes.
     pub backlogs: Vec<u32>,
     hosts: Vec<Host>,
     lists: Lists,
@@ -151,44 +152,45 @@ pub struct Tin {
     pub params: cobalt::Params,
     /// Its rate.
     pub rate: Rate,
-    /// Octets a flow may send in a turn.
+    /// Bytes a flow may send per turn.
     pub flow_quantum: u16,
-    /// Octets it may send in a turn.
+    /// Bytes the tin may send per turn.
     pub quantum: u16,
-    /// What is left of that.
+    /// Bytes left of its turn.
     pub deficit: i32,
-    /// When its own rate lets the next packet go, ns.
+    /// Time at which its own rate permits the next packet, in ns.
     pub time_next: i64,
-    /// How many flows stand where.
+    /// Number of sparse flows.
     pub sparse: u16,
-    /// See there.
+    /// Number of bulk flows.
     pub bulk: u16,
-    /// See there.
+    /// Number of decaying flows.
     pub decaying: u16,
-    /// Flows for which BLUE acts.
+    /// Flows for which BLUE is active.
     pub unresponsive: u16,
-    /// Octets waiting.
+    /// Backlog in bytes.
     pub backlog: u32,
     /// Packets dropped.
     pub dropped: u32,
     /// Packets marked.
     pub marked: u32,
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets: u32,
-    /// Their octets.
+    /// Bytes that arrived.
     pub octets: u64,
     /// Acknowledgements dropped.
     pub ack_drops: u32,
-    /// Octets of the largest packet.
+    /// Length of the largest packet, in bytes.
     pub max_len: u32,
-    /// How long packets waited, ns: mean, peak, base.
+    /// Sojourn times in ns: mean, peak, base.
     pub delays: (u64, u64, u64),
-    /// Flows found beside their place; that took a free place; that shared one.
+    /// Lookups that found the flow in another slot of its set, that took a free slot, and that
+    /// shared a slot.
     pub ways: (u32, u32, u32),
 }
 
 impl Tin {
-    /// Makes the flows.
+    /// Allocates the flows.
     pub fn open(&mut self) {
         if self.flows.is_empty() {
             self.flows.resize_with(FLOWS, Flow::default);
@@ -198,34 +200,34 @@ impl Tin {
         }
     }
 
-    /// Whether a flow has something to send.
+    /// Returns whether a flow has something to send.
     pub fn busy(&self) -> bool {
         self.sparse as u32 + self.bulk as u32 > 0
     }
 
-    /// The first flow of a list.
+    /// Returns the first flow of a list.
     pub fn first(&self, list: usize) -> Option<usize> {
         let first = usize::from(self.lists.0.get(list)?.1);
         (first != list).then_some(first)
     }
 
-    /// The flows that take turns.
+    /// Iterates over the old flows.
     pub fn old(&self) -> impl Iterator<Item = usize> {
         let next = |at: &usize| Some(usize::from(self.lists.0.get(*at)?.1));
         std::iter::successors(self.first(OLD), next).take_while(|&at| at != OLD)
     }
 
-    /// Puts a flow at the end of a list.
+    /// Appends a flow to a list.
     pub fn append(&mut self, list: usize, at: usize) {
         self.lists.append(list, at);
     }
 
-    /// Takes a flow out of its list.
+    /// Removes a flow from its list.
     pub fn unlink(&mut self, at: usize) {
         self.lists.remove(at);
     }
 
-    /// Whether a flow is in a list.
+    /// Returns whether a flow is in a list.
     pub fn is_listed(&self, at: usize) -> bool {
         self.lists
             .0
@@ -233,7 +235,7 @@ impl Tin {
             .is_some_and(|(_, next)| usize::from(*next) != at)
     }
 
-    /// A flow becomes one of many of its hosts, or, `more` false, no longer is.
+    /// Counts a flow as a bulk flow of its hosts, or stops counting it if `more` is false.
     pub fn count_bulk(&mut self, at: usize, mode: u8, more: bool) {
         let (src, dst) = (self.flows[at].src_host, self.flows[at].dst_host);
         let step = |count: &mut u16| match more {
@@ -248,8 +250,8 @@ impl Tin {
         }
     }
 
-    /// Octets a flow may send in a turn: a share of its busier host's. The random half word evens out what
-    /// is cut off.
+    /// Returns the bytes a flow may send per turn: its share of the quantum among the flows of its
+    /// busier host. `random` rounds the quotient up or down at random.
     pub fn quantum_of(&self, at: usize, mode: u8, random: u16) -> i32 {
         let flow = &self.flows[at];
         let mut load = 1;
@@ -263,7 +265,7 @@ impl Tin {
         ((part + u32::from(random)) >> 16) as u16 as i32
     }
 
-    /// Finds the flow of a packet (`cake_hash`).
+    /// Returns the flow of a packet (`cake_hash`).
     pub fn find(&mut self, hashes: &Hashes, mode: u8) -> usize {
         let hash = hashes.flow;
         let direct = hash as usize % FLOWS;
@@ -306,7 +308,7 @@ impl Tin {
         at
     }
 
-    /// The place of a host: its own, else one without flows, else a shared one.
+    /// Returns the slot of a host: its own, else one without flows, else a shared one.
     fn host(&self, hash: u32, tag: fn(&Host) -> u32, bulk: fn(&Host) -> u16) -> usize {
         let direct = hash as usize % FLOWS;
         let (way, set) = (direct % WAYS, direct - direct % WAYS);
@@ -329,7 +331,8 @@ mod tests {
         }
     }
 
-    /// Nine flows whose places are one: eight find places of their own in the set, the ninth shares.
+    /// Nine flows hash to the same slot. Eight find slots of their own in the set, the ninth shares
+    /// one.
     #[test]
     fn a_set_holds_eight_flows() {
         let mut tin = Tin::default();
@@ -346,15 +349,15 @@ mod tests {
         for (i, place) in (0..).zip(&places) {
             assert_eq!(tin.find(&flow(i), mode::TRIPLE), *place);
         }
-        assert_eq!(tin.ways, (7, 8, 0), "the first is where it belongs");
+        assert_eq!(tin.ways, (7, 8, 0), "the first flow is in its own slot");
         assert_eq!(tin.find(&flow(8), mode::TRIPLE), 21);
         assert_eq!(tin.ways, (7, 8, 1));
-        // A place that is free again goes to the next that asks.
+        // A free slot goes to the next new flow.
         tin.flows[18].set = Set::None;
         assert_eq!(tin.find(&flow(9), mode::TRIPLE), 18);
     }
 
-    /// A flow's turn is a part of its busier host's.
+    /// A flow's turn is its part of the turn of its busier host.
     #[test]
     fn flows_of_a_host_share_its_turn() {
         let mut tin = Tin::default();

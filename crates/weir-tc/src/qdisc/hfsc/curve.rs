@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Service curves of two straight pieces, and their minimum.
+//! Service curves of two linear pieces, and their minimum.
 //!
-//! Time is in ticks of the packet scheduler (64 ns), service in octets. Slopes are fixed point numbers.
+//! Time is in ticks of the packet scheduler (64 ns), service in bytes. Slopes are fixed-point
+//! numbers.
 
 use weir_netlink::TcServiceCurve;
 
-/// `PSCHED_TICKS_PER_SEC`
+/// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS: u64 = 15_625_000;
 const SM_SHIFT: u32 = 24;
 const ISM_SHIFT: u32 = 14;
 const SM_MASK: u64 = (1 << SM_SHIFT) - 1;
 const ISM_MASK: u64 = (1 << ISM_SHIFT) - 1;
-/// Never (`HT_INFINITY`).
+/// An infinite time (`HT_INFINITY`).
 const NEVER: u64 = u64::MAX;
 const MICRO: u64 = 1_000_000;
 
-/// Service in time `x` at a slope.
+/// Returns the service in time `x` at a slope.
 fn service(x: u64, sm: u64) -> u64 {
     (x >> SM_SHIFT)
         .wrapping_mul(sm)
         .wrapping_add((x & SM_MASK).wrapping_mul(sm) >> SM_SHIFT)
 }
 
-/// Time for service `y` at an inverse slope.
+/// Returns the time for service `y` at an inverse slope.
 fn duration(y: u64, ism: u64) -> u64 {
     match (y, ism) {
         (0, _) => 0,
@@ -44,7 +45,7 @@ fn inverse(rate: u32) -> u64 {
     }
 }
 
-/// A curve as given (`struct internal_sc`).
+/// A configured curve (`struct internal_sc`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Curve {
     sm1: u64,
@@ -56,7 +57,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// `sc2isc`
+    /// Converts the parameters of a request (`sc2isc`).
     pub fn new(sc: &TcServiceCurve) -> Self {
         let (sm1, dx) = (slope(sc.m1), (u64::from(sc.d) * TICKS).div_ceil(MICRO));
         Self {
@@ -69,7 +70,7 @@ impl Curve {
         }
     }
 
-    /// As it is shown.
+    /// Returns the curve in the form in which it is shown.
     pub fn shown(&self) -> TcServiceCurve {
         let rate = |sm: u64| (sm.wrapping_mul(TICKS) >> SM_SHIFT) as u32;
         TcServiceCurve {
@@ -79,13 +80,13 @@ impl Curve {
         }
     }
 
-    /// Whether the second piece is at least as steep as the first.
+    /// Returns whether the second piece is at least as steep as the first.
     pub fn is_convex(&self) -> bool {
         self.sm1 <= self.sm2
     }
 }
 
-/// A curve that begins somewhere (`struct runtime_sc`).
+/// A curve with a start point (`struct runtime_sc`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Running {
     x: u64,
@@ -94,7 +95,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// `rtsc_init`
+    /// Starts a curve at (x, y) (`rtsc_init`).
     pub fn new(curve: &Curve, x: u64, y: u64) -> Self {
         Self {
             x,
@@ -103,13 +104,13 @@ impl Running {
         }
     }
 
-    /// Without its first piece.
+    /// Returns the curve without its first piece.
     pub fn second_piece(mut self) -> Self {
         (self.curve.dx, self.curve.dy) = (0, 0);
         self
     }
 
-    /// When service `y` is reached (`rtsc_y2x`).
+    /// Returns the time at which service `y` is reached (`rtsc_y2x`).
     pub fn time_of(&self, y: u64) -> u64 {
         let curve = &self.curve;
         if y < self.y {
@@ -125,7 +126,7 @@ impl Running {
         }
     }
 
-    /// Service at time `x` (`rtsc_x2y`).
+    /// Returns the service at time `x` (`rtsc_x2y`).
     fn service_at(&self, x: u64) -> u64 {
         let curve = &self.curve;
         if x <= self.x {
@@ -138,7 +139,7 @@ impl Running {
         }
     }
 
-    /// The minimum of itself and `curve` begun at (x, y) (`rtsc_min`).
+    /// Replaces the curve by its minimum with `curve` started at (x, y) (`rtsc_min`).
     pub fn lower(&mut self, curve: &Curve, x: u64, y: u64) {
         let now = self.service_at(x);
         if curve.is_convex() {
@@ -156,7 +157,7 @@ impl Running {
             (self.curve.dx, self.curve.dy) = (curve.dx, curve.dy);
             return;
         }
-        // They cross: the first piece goes on up to there.
+        // The curves cross. The first piece extends up to the crossing.
         let mut dx = ((now - y) << SM_SHIFT) / (curve.sm1 - curve.sm2);
         let end = self.x.wrapping_add(self.curve.dx);
         if end > x {
@@ -181,7 +182,7 @@ mod tests {
         let curve = Curve::new(&sc);
         assert_eq!(curve.shown(), sc);
         let running = Running::new(&curve, 1000, 0);
-        // 2500 octets in 10 ms, then one in 8 us.
+        // 2500 bytes in 10 ms, then one byte in 8 us.
         for (octets, us) in [(2500_u64, 10_000_u64), (3500, 18_000), (1250, 5_000)] {
             let ticks = running.time_of(octets) - 1000;
             assert!((ticks * 64 / 1000).abs_diff(us) <= 1, "{octets}");

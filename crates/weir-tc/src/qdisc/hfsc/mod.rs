@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `hfsc`: a tree of classes with guaranteed curves of service, what is left shared by curves, and limits.
+//! `hfsc`: a tree of classes with guaranteed service curves, curves that share the rest, and upper
+//! limits.
 //!
-//! Mirrors net/sched/sch_hfsc.c (Stoica, Zhang and Ng, 1997). Parameter: `default` (minor number of the class
-//! for packets that no filter names; without one they are dropped, QDISC_DROP). Of a class, curves of two
-//! pieces (octets a second until some microseconds have passed, then octets a second): `rt` guaranteed, `ls`
-//! its share of what is left, `ul` its limit; `sc` is both of the first. A class with children and only an
-//! `rt` curve gets an `ls` curve as well.
+//! Mirrors net/sched/sch_hfsc.c (Stoica, Zhang and Ng, 1997). Parameter: `default` (minor number of
+//! the class for packets that no filter names; without it they are dropped, QDISC_DROP). A class
+//! has curves of two pieces (bytes per second for some microseconds, then bytes per second): `rt`
+//! is guaranteed, `ls` is its share of the rest, `ul` is its limit; `sc` sets both `rt` and `ls`. A
+//! class with children and only an `rt` curve gets an `ls` curve as well.
 //!
-//! Time is in ticks of 64 ns, as in Linux. A packet's class: its priority if that names a leaf; else the
-//! filters, downwards from class to class. The qdisc itself is the root class.
+//! Time is in ticks of 64 ns, as in Linux. A packet's class is named by its priority if that is a
+//! leaf, else by the filters, from class to class down the tree. The qdisc itself is the root
+//! class.
 
 mod curve;
 
@@ -31,7 +33,7 @@ use crate::block::Block;
 use crate::counters::Queue;
 use crate::rate::{ns_to_ticks, ticks_to_ns};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -47,7 +49,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::USC => Rule::unspec(TcServiceCurve::LEN as u16),
 };
 
-/// Classes ordered by a key; those of one key as they came.
+/// Classes sorted by a key. Those with equal keys keep their insertion order.
 #[derive(Debug, Default)]
 struct Sorted(Vec<(u64, u32)>);
 
@@ -67,15 +69,15 @@ impl Sorted {
 }
 
 struct Class {
-    /// The parent's number, 0 of the root.
+    /// Number of the parent, 0 for the root.
     parent: u32,
     level: u32,
     block: Arc<Block>,
     leaf: Leaf,
-    /// Children with packets by virtual time, and by the time they fit.
+    /// Children with packets, by virtual time. `by_fit` has them by fit time.
     by_vt: Sorted,
     by_fit: Sorted,
-    /// All work, and that of the guarantee, octets.
+    /// All service in bytes. `cumul` is the service by the real-time curve.
     total: u64,
     cumul: u64,
     deadline_at: u64,
@@ -84,7 +86,8 @@ struct Class {
     fit: u64,
     my_fit: u64,
     children_fit: u64,
-    /// Least virtual time of the children that fit, adjustment of its own, largest seen among children.
+    /// Smallest virtual time of the children that fit. `vt_adjust` is the adjustment of its own
+    /// virtual time, `vt_offset` the largest virtual time seen among children that became passive.
     vt_min: u64,
     vt_adjust: u64,
     vt_offset: u64,
@@ -103,7 +106,7 @@ struct Class {
     drops: u32,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Hfsc {
     handle: u32,
     default: u16,
@@ -169,7 +172,7 @@ impl Class {
         }
     }
 
-    /// `hfsc_change_rsc`
+    /// Sets the real-time curve (`hfsc_change_rsc`).
     fn set_real_time(&mut self, curve: Curve, now: u64) {
         self.deadline = Running::new(&curve, now, self.cumul);
         self.real_time = Some(curve);
@@ -183,13 +186,13 @@ impl Class {
         };
     }
 
-    /// `hfsc_change_fsc`
+    /// Sets the link-sharing curve (`hfsc_change_fsc`).
     fn set_fair(&mut self, curve: Curve) {
         self.virtual_time = Running::new(&curve, self.vt, self.total);
         self.fair = Some(curve);
     }
 
-    /// `hfsc_change_usc`
+    /// Sets the upper-limit curve (`hfsc_change_usc`).
     fn set_upper(&mut self, curve: Curve, now: u64) {
         self.limit = Running::new(&curve, now, self.total);
         self.upper = Some(curve);
@@ -199,7 +202,7 @@ impl Class {
         self.deadline_at = self.deadline.time_of(self.cumul + u64::from(next_len));
     }
 
-    /// `hfsc_reset_class`, but for the queue.
+    /// Resets the class, except for its queue (`hfsc_reset_class`).
     fn reset(&mut self) {
         self.by_vt.0.clear();
         self.by_fit.0.clear();
@@ -223,16 +226,16 @@ impl Hfsc {
     fn class(&self, number: u32) -> &Class {
         self.classes
             .get(number)
-            .expect("numbers are of classes there are")
+            .expect("numbers refer to existing classes")
     }
 
     fn class_mut(&mut self, number: u32) -> &mut Class {
         self.classes
             .get_mut(number)
-            .expect("numbers are of classes there are")
+            .expect("numbers refer to existing classes")
     }
 
-    /// `init_ed`: the guarantee of a class that gets packets begins.
+    /// Starts the real-time curve of a class that becomes active (`init_ed`).
     fn start_real_time(&mut self, number: u32, next_len: u32, now: u64) {
         let class = self.class_mut(number);
         let Some(curve) = class.real_time else { return };
@@ -241,7 +244,7 @@ impl Hfsc {
         self.update_real_time(number, next_len);
     }
 
-    /// `update_ed`
+    /// Updates the eligible time and the deadline of a class (`update_ed`).
     fn update_real_time(&mut self, number: u32, next_len: u32) {
         let class = self.class_mut(number);
         class.eligible_at = class.eligible.time_of(class.cumul);
@@ -251,13 +254,13 @@ impl Hfsc {
         self.eligible.insert(at, number);
     }
 
-    /// `update_cfmin`
+    /// Updates the smallest fit time of a class's children (`update_cfmin`).
     fn update_children_fit(&mut self, number: u32) {
         let class = self.class_mut(number);
         class.children_fit = class.by_fit.0.first().map_or(0, |(fit, _)| *fit);
     }
 
-    /// The time at which a class fits has changed.
+    /// Updates the fit time of a class in its parent. Returns whether it changed.
     fn update_fit(&mut self, number: u32) -> bool {
         let class = self.class_mut(number);
         let fit = class.my_fit.max(class.children_fit);
@@ -272,7 +275,7 @@ impl Hfsc {
         true
     }
 
-    /// `init_vf`: a class that gets packets, and those above, share from now on.
+    /// Starts link sharing for a class that becomes active, and for its ancestors (`init_vf`).
     fn start_sharing(&mut self, mut number: u32, now: u64) {
         let mut begins = true;
         while self.class(number).parent != 0 {
@@ -328,7 +331,7 @@ impl Hfsc {
         above.by_fit.insert(0, number);
     }
 
-    /// `update_vf`: a class has sent `len` octets, or has nothing left.
+    /// Updates the virtual times after a class has sent `len` bytes or became empty (`update_vf`).
     fn update_sharing(&mut self, mut number: u32, len: u32) {
         let class = self.class(number);
         let empty = class.leaf.load().len == 0;
@@ -374,7 +377,7 @@ impl Hfsc {
         }
     }
 
-    /// `hfsc_adjust_levels`
+    /// Recomputes the levels of a class and its ancestors (`hfsc_adjust_levels`).
     fn adjust_levels(&mut self, mut number: u32) {
         while number != 0 {
             let all = self.classes.values();
@@ -386,14 +389,15 @@ impl Hfsc {
         }
     }
 
-    /// The class whose guarantee is due soonest (`eltree_get_mindl`).
+    /// Returns the eligible class with the earliest deadline (`eltree_get_mindl`).
     fn most_urgent(&self, now: u64) -> Option<u32> {
         let due = self.eligible.0.iter().take_while(|(at, _)| *at <= now);
         due.map(|(_, number)| *number)
             .min_by_key(|number| self.class(*number).deadline_at)
     }
 
-    /// The leaf whose share is next (`vttree_get_minvt`); the root while it has no classes.
+    /// Returns the leaf that is next by link sharing, or the root while it has no classes
+    /// (`vttree_get_minvt`).
     fn next_share(&mut self, now: u64) -> Option<u32> {
         let mut number = self.root;
         if self.class(number).children_fit > now {
@@ -410,7 +414,7 @@ impl Hfsc {
         Some(number)
     }
 
-    /// A class has nothing left (`hfsc_qlen_notify`).
+    /// Deactivates a class that has no packets any more (`hfsc_qlen_notify`).
     fn deactivate(&mut self, number: u32) {
         if self.class(number).active > 0 {
             self.update_sharing(number, 0);
@@ -435,7 +439,7 @@ impl Hfsc {
             let (back, id) = classify(&self.class(head).block, q, packet)?;
             packet = back;
             let found = id.and_then(|id| self.classes.find(id));
-            // A filter may only point downwards.
+            // A filter may only name a class further down.
             let below = found.filter(|n| self.class(*n).level < self.class(head).level);
             let Some(number) = below else {
                 return self.default_class(q, packet);
@@ -490,7 +494,8 @@ impl Qdisc for Hfsc {
                 self.start_sharing(number, now);
             }
             if guaranteed {
-                // The deadline is of this packet: it shall not be dropped before.
+                // The deadline was computed for this packet. Peeking keeps a drop at
+                // the head of the queue from invalidating it before the first dequeue.
                 leaf.peek(q, &mut self.total);
             }
         }
@@ -536,7 +541,7 @@ impl Qdisc for Hfsc {
         if class.real_time.is_some() {
             let mut next_len = None;
             if left.len > 0 {
-                // Looking may drop all that is left.
+                // Peeking may drop everything that is left.
                 next_len = leaf.peek(q, &mut self.total);
                 left = leaf.load();
             }
@@ -751,7 +756,7 @@ impl Qdisc for Hfsc {
 }
 
 impl Hfsc {
-    /// Other curves for a class that may have packets.
+    /// Changes the curves of a class that may have packets.
     fn change_curves(&mut self, number: u32, curves: [Option<Curve>; 3], now: u64) {
         let [real_time, fair, upper] = curves;
         let class = self.class_mut(number);
@@ -770,7 +775,7 @@ impl Hfsc {
         if load.len == 0 {
             return;
         }
-        // The first packet's length; without looking, the mean of all.
+        // The length of the first packet is estimated by the mean, because it is not peeked here.
         let len = load.backlog / load.len;
         match (has_real_time, had_real_time) {
             (true, true) => self.update_real_time(number, len),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tree of classes: who may send, who borrows from whom, whose turn it is.
+//! The tree of classes: it decides which classes may send, which ones borrow, and the order of
+//! their turns.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -13,22 +14,22 @@ use crate::qdisc::heap::Heap;
 use crate::qdisc::{Drops, Enqueued, Leaf, Load, Open, QueueCx, Taker, pkt_len};
 use crate::rate::Rate;
 
-/// `TC_HTB_MAXDEPTH`
+/// Largest depth of the tree (`TC_HTB_MAXDEPTH`).
 pub const LEVELS: usize = 8;
-/// `TC_HTB_NUMPRIO`
+/// Number of priorities (`TC_HTB_NUMPRIO`).
 const PRIOS: usize = 8;
-/// The longest debt, ns (`mbuffer`).
+/// The longest debt, in ns (`mbuffer`).
 const DEBT: i64 = 60_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 
 /// Whether a class may send (`enum htb_cmode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Not even by borrowing.
+    /// It may not send, not even by borrowing.
     CannotSend,
-    /// From what an ancestor has left.
+    /// It may send by borrowing from an ancestor.
     MayBorrow,
-    /// Of its own rate.
+    /// It may send at its own rate.
     CanSend,
 }
 
@@ -36,60 +37,60 @@ pub enum Mode {
 #[derive(Debug, Default)]
 struct Turns {
     set: Bits,
-    /// Whose turn it is.
+    /// The class whose turn it is.
     at: Option<u16>,
-    /// Whose turn it was when it left, 0 none.
+    /// The class whose turn it was when it was removed, 0 for none.
     last: u16,
 }
 
 impl Turns {
-    /// The next one's turn comes.
+    /// Moves on to the next class.
     fn advance(&mut self) {
         self.at = self.at.and_then(|at| self.set.after(at));
     }
 }
 
-/// A class: three cache lines, for many that send in turn come from far away; what only inner ones need
-/// lies elsewhere.
+/// A class. It fills three cache lines, because the many classes that send in turn are not in the
+/// near caches. State that only inner classes need is stored elsewhere.
 #[repr(align(64))]
 pub struct Class {
-    /// Its parent's number.
+    /// Number of its parent.
     pub parent: Option<NonZero<u32>>,
-    /// How many children it has.
+    /// Number of its children.
     pub children: u16,
     /// Minor number of its id.
     minor: u16,
-    /// 0 of a leaf; an inner one's is one less than its parent's.
+    /// Level: 0 for a leaf; for an inner class one less than that of its parent.
     pub level: u8,
-    /// What it is sure of.
+    /// Guaranteed rate.
     pub rate: Rate,
-    /// Up to which it may borrow.
+    /// Rate up to which it may borrow.
     pub ceil: Rate,
-    /// Depths of the buckets, ns.
+    /// Bucket depth of `rate`, in ns.
     pub buffer: i64,
-    /// See there.
+    /// Bucket depth of `ceil`, in ns.
     pub cbuffer: i64,
-    /// Credit, ns.
+    /// Credit of `rate`, in ns.
     pub tokens: i64,
-    /// See there.
+    /// Credit of `ceil`, in ns.
     pub ctokens: i64,
-    /// When the credit was computed.
+    /// Time at which the credit was computed, in ns.
     at: i64,
-    /// Lowest first.
+    /// Priority; the lowest goes first.
     pub prio: u8,
-    /// Octets of a turn.
+    /// Bytes per turn.
     pub quantum: i32,
-    /// Filters.
+    /// Filters of the class.
     pub block: Arc<Block>,
-    /// The queue of a leaf.
+    /// Queue of a leaf.
     pub leaf: Leaf,
     deficit: [i32; LEVELS],
-    /// Of an inner one: children that borrow, by priority.
+    /// Children of an inner class that borrow, by priority.
     feed: Option<Box<Feed>>,
     mode: Mode,
-    /// Priorities in which it has something to send.
+    /// Bit mask of the priorities in which it has packets.
     activity: u8,
-    /// Octets that left.
+    /// Bytes that left.
     pub bytes: u64,
     /// Packets that left.
     pub packets: u64,
@@ -107,18 +108,18 @@ pub struct Class {
 type Feed = [Turns; PRIOS];
 
 impl Class {
-    /// Of an inner one: its children of a priority that borrow.
+    /// Returns the children of a priority that borrow from an inner class.
     fn feed(&mut self, prio: usize) -> &mut Turns {
         &mut self.feed.get_or_insert_default()[prio]
     }
 
-    /// Its parent's number.
+    /// Returns the number of its parent.
     #[inline]
     pub fn parent(&self) -> Option<u32> {
         self.parent.map(NonZero::get)
     }
 
-    /// A leaf.
+    /// Makes a leaf.
     pub fn new(parent: Option<u32>, block: Arc<Block>, leaf: Leaf, now: u64) -> Self {
         Self {
             parent: parent.and_then(NonZero::new),
@@ -149,7 +150,7 @@ impl Class {
         }
     }
 
-    /// Pays for a packet that left at `level`; whether that changes its mode.
+    /// Charges for a packet that left at `level`. Returns whether this changes the mode.
     #[inline]
     fn charge(&mut self, now: i64, level: usize, len: u32) -> bool {
         self.bytes = self.bytes.wrapping_add(u64::from(len));
@@ -168,7 +169,8 @@ impl Class {
         self.mode_after(0).0 != self.mode
     }
 
-    /// `htb_class_mode`: the mode after `diff` ns more of credit, and how long until it can change.
+    /// Returns the mode with `diff` ns more credit, and the time in ns until it can change
+    /// (`htb_class_mode`).
     fn mode_after(&self, diff: i64) -> (Mode, i64) {
         let ctokens = self.ctokens.wrapping_add(diff);
         if ctokens < 0 {
@@ -185,63 +187,65 @@ impl Class {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Option<Class>>() == 192);
 
-/// `htb_accnt_tokens`
+/// Returns the credit after a charge (`htb_accnt_tokens`).
 fn pay(tokens: i64, depth: i64, earned: i64, cost: u64) -> i64 {
     let tokens = (tokens + earned).min(depth) - cost as i64;
     if tokens <= -DEBT { 1 - DEBT } else { tokens }
 }
 
-/// `struct htb_level`, with its place in the caches of the qdisc.
+/// A level of the tree (`struct htb_level`).
 #[derive(Default)]
 struct Level {
-    /// Classes that wait for a time, ns.
+    /// Classes that wait for a time, in ns.
     waiting: Heap<i64>,
     /// Classes that can send, by priority.
     row: [Turns; PRIOS],
 }
 
-/// The classes; see the module's head.
+/// The classes; see the module documentation.
 #[derive(Default)]
 pub struct Tree {
     classes: Classes<Class>,
-    /// Numbers by minor number, 0 none.
+    /// Class numbers by minor number, 0 for none.
     minors: Vec<u32>,
     major: u32,
     levels: [Level; LEVELS],
-    /// Rows that are not empty: a bit for each priority of level 0, then of level 1, and so on.
+    /// Bit mask of the rows that are not empty: a bit for each priority of level 0, then of level
+    /// 1, and so on.
     busy: u64,
-    /// When to look at those that wait, by level.
+    /// By level, the time at which to check the waiting classes.
     next_events: [i64; LEVELS],
-    /// The first of them.
+    /// The earliest of `next_events`.
     next_event: i64,
     now: i64,
 }
 
-/// A row that is asked for packets.
+/// A row from which packets are dequeued.
 #[derive(Clone, Copy)]
 struct Row {
     level: usize,
     prio: usize,
-    /// For one packet: rows that were asked before are asked again for the next one.
-    alone: bool,
+    /// Whether to dequeue only one packet, because the rows before it had none to send and are tried
+    /// again for the next packet.
+    single: bool,
 }
 
-/// What a leaf has given.
-enum Given {
-    /// What it could; whether more are wanted.
+/// The result of dequeueing from a leaf.
+enum Dequeued {
+    /// The leaf sent packets. `more` says whether more are wanted.
     Packets { more: bool },
-    /// Nothing more for now: what is left waits.
-    Nothing { left: Load, after_some: bool },
+    /// The leaf sends nothing more for now. `left` is what still waits.
+    Nothing { left: Load, sent_some: bool },
 }
 
-/// The first bit of a level in [`Tree::busy`].
+/// Returns the first bit of a level in [`Tree::busy`].
 #[inline]
 fn first_bit(level: usize) -> usize {
     level * PRIOS
 }
 
 impl Tree {
-    /// The number of the class with an id.
+    /// Returns the number of the class with an id.
     #[inline]
     pub fn find(&self, classid: u32) -> Option<u32> {
         if classid >> 16 != self.major {
@@ -251,19 +255,19 @@ impl Tree {
         (number != 0).then_some(number)
     }
 
-    /// A class by its number.
+    /// Returns a class by its number.
     pub fn get(&self, number: u32) -> Option<&Class> {
         self.classes.get(number)
     }
 
-    /// A class by its number, unless it holds classes.
+    /// Returns a class by its number if it is a leaf.
     pub fn leaf_mut(&mut self, number: u32) -> Option<&mut Class> {
         let class = self.classes.get_mut(number);
         class.filter(|class| class.level == 0)
     }
 
-    /// Brings nearer what the packet of a class will meet: step by step, each of which needs the one
-    /// before.
+    /// Prefetches the state that a packet of a class will use. Each step needs the lines of the
+    /// step before.
     #[inline]
     pub fn prefetch(&self, number: u32, step: u32) {
         match (step, self.classes.get(number)) {
@@ -273,44 +277,44 @@ impl Tree {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of classes.
     #[inline]
     pub fn len(&self) -> usize {
         self.classes.len()
     }
 
-    /// A class that is there.
+    /// Returns an existing class.
     #[inline]
     pub fn class(&self, number: u32) -> &Class {
         self.classes
             .get(number)
-            .expect("numbers are of classes there are")
+            .expect("numbers refer to existing classes")
     }
 
-    /// A class that is there, to be changed.
+    /// Returns an existing class mutably.
     #[inline]
     pub fn class_mut(&mut self, number: u32) -> &mut Class {
         self.classes
             .get_mut(number)
-            .expect("numbers are of classes there are")
+            .expect("numbers refer to existing classes")
     }
 
-    /// A class's id.
+    /// Returns the id of a class.
     pub fn id(&self, number: u32) -> u32 {
         self.classes.id(number).unwrap_or(0)
     }
 
-    /// All numbers, in the order of dumps.
+    /// Returns the numbers of all classes in the order of dumps.
     pub fn numbers(&self) -> Vec<u32> {
         self.classes.numbers()
     }
 
-    /// All classes.
+    /// Iterates over all classes.
     pub fn values(&self) -> impl Iterator<Item = &Class> {
         self.classes.values()
     }
 
-    /// Puts a class in.
+    /// Inserts a class and returns its number.
     pub fn insert(&mut self, classid: u32, mut class: Class) -> u32 {
         self.major = classid >> 16;
         class.minor = classid as u16;
@@ -326,7 +330,7 @@ impl Tree {
         number
     }
 
-    /// Takes a class out that has no children.
+    /// Removes a class that has no children.
     pub fn remove(&mut self, number: u32) -> Option<Class> {
         self.deactivate(number);
         self.stop_waiting(number);
@@ -343,7 +347,7 @@ impl Tree {
         self.levels[level].waiting.remove(number);
     }
 
-    /// A leaf gets its first child.
+    /// Turns a leaf that gets its first child into an inner class.
     pub fn leaf_to_inner(&mut self, number: u32) {
         self.deactivate(number);
         self.stop_waiting(number);
@@ -355,7 +359,7 @@ impl Tree {
         class.feed = None;
     }
 
-    /// A class has lost its last child.
+    /// Turns a class that lost its last child into a leaf.
     pub fn inner_to_leaf(&mut self, number: u32, leaf: Leaf, now: u64) {
         self.stop_waiting(number);
         let class = self.class_mut(number);
@@ -368,7 +372,7 @@ impl Tree {
         class.mode = Mode::CanSend;
     }
 
-    /// Takes out all that waits.
+    /// Removes all waiting packets.
     pub fn reset(&mut self, out: &mut Drops) {
         for class in self.classes.values_mut() {
             class.leaf.purge(&mut Load::default(), out);
@@ -380,7 +384,7 @@ impl Tree {
         (self.busy, self.next_events, self.next_event) = Default::default();
     }
 
-    /// `htb_activate`: the leaf has something to send.
+    /// Activates a leaf that has a packet to send (`htb_activate`).
     #[inline]
     pub fn activate(&mut self, number: u32) {
         let class = self.class_mut(number);
@@ -394,14 +398,14 @@ impl Tree {
         }
     }
 
-    /// A class that can send gets its turns at its level.
+    /// Adds a class that can send to the row of its level.
     #[inline]
     fn enter_row(&mut self, level: usize, prio: usize, minor: u16) {
         self.busy |= 1 << (first_bit(level) + prio);
         self.levels[level].row[prio].set.insert(minor);
     }
 
-    /// It gets none any more.
+    /// Removes a class from the row of its level.
     #[inline]
     fn leave_row(&mut self, level: usize, prio: usize, minor: u16) {
         let row = &mut self.levels[level].row[prio];
@@ -414,7 +418,7 @@ impl Tree {
         }
     }
 
-    /// `htb_deactivate`: it has nothing left.
+    /// Deactivates a class that has nothing left to send (`htb_deactivate`).
     #[inline]
     pub fn deactivate(&mut self, number: u32) {
         let class = self.class_mut(number);
@@ -427,8 +431,8 @@ impl Tree {
         }
     }
 
-    /// `htb_activate_prios`: puts a class into its parent's feed, and those above likewise as far as they
-    /// borrow, or into the row of its level.
+    /// Adds a class to the feed of its parent while it borrows, and likewise the classes above it;
+    /// adds the first class that can send to the row of its level (`htb_activate_prios`).
     fn enter(&mut self, mut number: u32) {
         let mut mask = self.class(number).activity;
         while mask != 0 {
@@ -453,7 +457,8 @@ impl Tree {
         }
     }
 
-    /// `htb_deactivate_prios`, with those priorities in which it had something to send.
+    /// Removes a class from the feeds and rows of the priorities in `mask`, in which it had packets
+    /// (`htb_deactivate_prios`).
     fn withdraw(&mut self, mut number: u32, mut mask: u8) {
         while mask != 0 {
             let class = self.class(number);
@@ -480,7 +485,8 @@ impl Tree {
         }
     }
 
-    /// `htb_change_class_mode`: answers how long until the mode can change again.
+    /// Updates the mode of a class. Returns the time in ns until it can change again
+    /// (`htb_change_class_mode`).
     fn update(&mut self, q: &mut QueueCx<'_, '_, '_>, number: u32, diff: i64) -> i64 {
         let class = self.class_mut(number);
         let (mode, diff) = class.mode_after(diff);
@@ -502,7 +508,7 @@ impl Tree {
         diff
     }
 
-    /// `htb_add_to_wait_tree`
+    /// Lets a class wait for `delay` ns (`htb_add_to_wait_tree`).
     fn wait(&mut self, number: u32, delay: i64) {
         let key = self.now.wrapping_add(delay.max(1));
         let level = usize::from(self.class(number).level);
@@ -511,7 +517,8 @@ impl Tree {
         self.levels[level].waiting.insert(number, key);
     }
 
-    /// `htb_do_events`: classes whose time has come change their mode; answers the next time.
+    /// Updates the modes of the classes whose time has come. Returns the next such time
+    /// (`htb_do_events`).
     fn events(&mut self, q: &mut QueueCx<'_, '_, '_>, level: usize) -> Option<i64> {
         while let Some((key, number)) = self.levels[level].waiting.first() {
             if key > self.now {
@@ -527,8 +534,8 @@ impl Tree {
         None
     }
 
-    /// Looks at those of a level that wait, if it is time.
-    fn look(&mut self, q: &mut QueueCx<'_, '_, '_>, level: usize) {
+    /// Checks the waiting classes of a level if it is time.
+    fn check_waiting(&mut self, q: &mut QueueCx<'_, '_, '_>, level: usize) {
         if self.now >= self.next_events[level] {
             let event = self.events(q, level).unwrap_or(self.now + SECOND);
             self.next_events[level] = event;
@@ -536,7 +543,7 @@ impl Tree {
         }
     }
 
-    /// The turns of a class's children, or of a level's row.
+    /// Returns the turns of a class's children or of a level's row.
     fn turns(&mut self, of: Option<u32>, level: usize, prio: usize) -> &mut Turns {
         match of {
             Some(number) => self.class_mut(number).feed(prio),
@@ -544,14 +551,14 @@ impl Tree {
         }
     }
 
-    /// `htb_lookup_leaf`: whose turn it is, down to a leaf.
+    /// Returns the leaf whose turn it is (`htb_lookup_leaf`).
     fn leaf_in_turn(&mut self, level: usize, prio: usize) -> Option<u32> {
         let row = &self.levels[level].row[prio];
         if row.set.is_empty() {
             return None;
         }
         if let (Some(minor), 0) = (row.at, row.last) {
-            // Most often a leaf of the row itself.
+            // In most cases the entry of the row is a leaf.
             let number = *self.minors.get(usize::from(minor))?;
             if self.class(number).level == 0 {
                 return Some(number);
@@ -566,7 +573,7 @@ impl Tree {
                 turns.at = turns.set.from(last);
             }
             let Some(minor) = turns.at else {
-                // At the end: from the start again, and the next one above.
+                // This list is at its end. It starts over, and the list above advances.
                 turns.at = turns.set.from(0);
                 if depth > 0 {
                     depth -= 1;
@@ -584,16 +591,16 @@ impl Tree {
         None
     }
 
-    /// The next one's turn comes among those a leaf sends with at `level`.
-    fn pass_on(&mut self, number: u32, level: usize, prio: usize) {
+    /// Ends the turn of a leaf among those it sends with at `level`.
+    fn end_turn(&mut self, number: u32, level: usize, prio: usize) {
         let parent = self.class(number).parent().filter(|_| level > 0);
         self.turns(parent, level, prio).advance();
     }
 
-    /// A packet has come to a leaf.
+    /// Updates a leaf after a packet was enqueued to it.
     #[inline]
-    pub fn came(&mut self, number: u32, how: Enqueued) {
-        match how {
+    pub fn enqueued(&mut self, number: u32, result: Enqueued) {
+        match result {
             Enqueued::Queued => self.activate(number),
             Enqueued::Dropped | Enqueued::Congested => {
                 let class = self.class_mut(number);
@@ -603,8 +610,9 @@ impl Tree {
         }
     }
 
-    /// `htb_dequeue_tree`: gives packets of a row. None: it has none; else whether more are wanted.
-    fn dequeue_from(
+    /// Dequeues packets of a row. Returns `None` if it has none, else whether more are wanted
+    /// (`htb_dequeue_tree`).
+    fn dequeue_row(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
         total: &mut Load,
@@ -615,14 +623,14 @@ impl Tree {
         let mut number = start;
         loop {
             let leaf = std::mem::take(&mut self.class_mut(number).leaf);
-            let given = self.give_from(&mut leaf.open(), q, total, (number, row), to);
+            let dequeued = self.dequeue_leaf(&mut leaf.open(), q, total, (number, row), to);
             self.class_mut(number).leaf = leaf;
-            let (left, gave) = match given {
-                Given::Packets { more } => return Some(more),
-                Given::Nothing { left, after_some } => (left, after_some),
+            let (left, sent) = match dequeued {
+                Dequeued::Packets { more } => return Some(more),
+                Dequeued::Nothing { left, sent_some } => (left, sent_some),
             };
-            if gave {
-                // As if it were asked first.
+            if sent {
+                // The leaf counts as the start of the round, because it sent packets.
                 start = number;
             }
             if left.len == 0 {
@@ -637,7 +645,7 @@ impl Tree {
                 number = next;
                 continue;
             }
-            self.pass_on(number, row.level, row.prio);
+            self.end_turn(number, row.level, row.prio);
             number = self.leaf_in_turn(row.level, row.prio)?;
             if number == start {
                 return None;
@@ -645,23 +653,23 @@ impl Tree {
         }
     }
 
-    /// Gives packets of a leaf, whose queue is `queue`: one, or, where the row allows, all that would be given one
-    /// after the other.
+    /// Dequeues from a leaf whose queue is `queue`: one packet or, if the row permits, all packets
+    /// that would leave one after the other.
     #[inline]
-    fn give_from(
+    fn dequeue_leaf(
         &mut self,
         queue: &mut Open<'_>,
         q: &mut QueueCx<'_, '_, '_>,
         total: &mut Load,
         (number, row): (u32, Row),
         to: &mut impl Taker,
-    ) -> Given {
+    ) -> Dequeued {
         let (now, level) = (self.now, row.level);
-        let mut after_some = false;
+        let mut sent_some = false;
         loop {
             let (packet, left) = queue.dequeue(q, total);
             let Some(packet) = packet else {
-                return Given::Nothing { left, after_some };
+                return Dequeued::Nothing { left, sent_some };
             };
             let class = self.class_mut(number);
             let (len, parent) = (pkt_len(&packet), class.parent());
@@ -671,7 +679,7 @@ impl Tree {
             let over = *deficit < 0;
             if over {
                 *deficit = deficit.wrapping_add(class.quantum);
-                self.pass_on(number, level, row.prio);
+                self.end_turn(number, level, row.prio);
             }
             if left.len == 0 {
                 self.deactivate(number);
@@ -681,15 +689,15 @@ impl Tree {
             }
             let ends = self.charge(q, parent, level, len) || changes || over || left.len == 0;
             let more = to.take(packet);
-            if !more || row.alone || ends {
-                return Given::Packets { more };
+            if !more || row.single || ends {
+                return Dequeued::Packets { more };
             }
-            after_some = true;
+            sent_some = true;
         }
     }
 
-    /// `htb_charge_class`: a class and all above it pay for a packet that left at `level`; whether a mode has
-    /// changed.
+    /// Charges a class and its ancestors for a packet that left at `level`. Returns whether a mode
+    /// changed (`htb_charge_class`).
     #[inline]
     fn charge(
         &mut self,
@@ -711,7 +719,7 @@ impl Tree {
         changes
     }
 
-    /// A class that has paid waits, or no longer does.
+    /// Applies the changed mode of a class that was charged, and lets it wait if it cannot send.
     #[cold]
     fn change_mode(&mut self, q: &mut QueueCx<'_, '_, '_>, number: u32) {
         let old = self.class(number).mode;
@@ -724,8 +732,11 @@ impl Tree {
         }
     }
 
-    /// `htb_dequeue`: gives what may leave until no more is wanted (true) or nothing waits; or when to ask
-    /// again.
+    /// Dequeues packets into `to` (`htb_dequeue`). Returns true if `to` wants no more and false if
+    /// nothing waits.
+    ///
+    /// # Errors
+    /// The time in ns of the next wakeup, if packets wait but none may leave.
     pub fn dequeue(
         &mut self,
         q: &mut QueueCx<'_, '_, '_>,
@@ -741,7 +752,8 @@ impl Tree {
         Ok(false)
     }
 
-    /// Gives the next packet, and those that follow without another decision; whether more are wanted.
+    /// Dequeues the next packet and those that follow without another scheduling decision. Returns
+    /// whether more are wanted.
     #[inline]
     fn next(
         &mut self,
@@ -749,8 +761,9 @@ impl Tree {
         total: &mut Load,
         to: &mut impl Taker,
     ) -> Result<bool, u64> {
-        // Levels whose waiting classes have been looked at, before a packet of theirs leaves.
-        let mut looked = if self.now < self.next_event {
+        // Number of levels whose waiting classes were checked. A level is checked before a packet
+        // of that level leaves.
+        let mut checked = if self.now < self.next_event {
             LEVELS
         } else {
             0
@@ -758,9 +771,9 @@ impl Tree {
         let mut rows = u64::MAX;
         loop {
             let row = (self.busy & rows).trailing_zeros() as usize;
-            if looked < LEVELS && first_bit(looked) <= row {
-                self.look(q, looked);
-                looked += 1;
+            if checked < LEVELS && first_bit(checked) <= row {
+                self.check_waiting(q, checked);
+                checked += 1;
                 continue;
             }
             let (level, prio) = (row / PRIOS, row % PRIOS);
@@ -770,9 +783,9 @@ impl Tree {
             let turn = Row {
                 level,
                 prio,
-                alone: rows != u64::MAX,
+                single: rows != u64::MAX,
             };
-            if let Some(more) = self.dequeue_from(q, total, turn, to) {
+            if let Some(more) = self.dequeue_row(q, total, turn, to) {
                 return Ok(more);
             }
             rows = (u64::MAX << row) << 1;

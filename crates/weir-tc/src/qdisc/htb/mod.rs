@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `htb`: a tree of classes, each with a rate it is sure of and a ceiling up to which it may borrow.
+//! `htb`: a tree of classes, each with a guaranteed rate and a ceiling up to which it may borrow.
 //!
-//! Mirrors net/sched/sch_htb.c. Parameters: `default` (minor number of the class for packets that no filter
-//! names; none or an inner one: they go out directly), `r2q` (a class's quantum is its rate over this;
-//! default of tc 10), `direct_qlen` (packets of the direct queue, default txqueuelen). Of a class: `rate`
-//! and `ceil` (octets a second, with overhead, mpu and link layer), `burst` and `cburst` (ticks), `prio`
-//! (0 to 7, lowest first), `quantum` (octets; 1000 to 200000 when computed). Up to 8 levels.
+//! Mirrors net/sched/sch_htb.c. Parameters: `default` (minor number of the class for packets that
+//! no filter names; without it, or if it is an inner class, such packets leave directly), `r2q` (a
+//! class's quantum is its rate divided by this; tc's default is 10), `direct_qlen` (packets of the
+//! direct queue, default txqueuelen). A class has `rate` and `ceil` (bytes per second, with
+//! overhead, mpu and link layer), `burst` and `cburst` (ticks), `prio` (0 to 7, lowest first) and
+//! `quantum` (bytes; 1000 to 200000 if computed). There are up to 8 levels.
 //!
-//! A packet's class: its priority if that names one; else the filters, from class to class down to a leaf.
-//! Priority or class `MAJOR:0` sends it directly, before all others. Classes of one level and priority take
-//! turns in the order of their ids. Departures are exact to the nanosecond. A class that a filter names,
-//! or one with children, is not deleted (EBUSY).
+//! A packet's class is named by its priority, else by the filters, from class to class down to a
+//! leaf. Priority or class `MAJOR:0` makes a packet leave directly, before all classes. Classes of
+//! one level and priority take turns in the order of their ids. Departures are exact to the
+//! nanosecond. A class that a filter names, or that has children, cannot be deleted (EBUSY).
 //!
 //! Offload is refused.
 
@@ -33,7 +34,7 @@ use crate::block::Block;
 use crate::counters::Queue;
 use crate::rate::{self, Rate, TABLE_LEN, ns_to_ticks, ticks_to_ns};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     refills: true,
@@ -55,12 +56,12 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// `HTB_VER`
 const VERSION: u32 = 0x30011;
-/// Classes that the nearest cache holds with their queues.
+/// Number of classes that the nearest cache holds with their queues.
 const FEW: usize = 32;
-/// Filters a packet may meet on its way down.
+/// Largest number of filter lists that a packet may meet on its way down.
 const HOPS: u32 = 1 << 8;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Htb {
     block: Arc<Block>,
     handle: u32,
@@ -73,8 +74,8 @@ struct Htb {
     total: Load,
 }
 
-/// Where a packet goes.
-enum Way {
+/// The destination of a packet.
+enum Destination {
     Direct,
     Class(u32),
 }
@@ -111,20 +112,20 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Htb {
-    /// `htb_classify`
+    /// Classifies a packet (`htb_classify`).
     fn classify(
         &self,
         q: &mut QueueCx<'_, '_, '_>,
         packet: Packet,
-    ) -> Result<(Packet, Way), Enqueued> {
+    ) -> Result<(Packet, Destination), Enqueued> {
         if packet.priority == self.handle {
-            return Ok((packet, Way::Direct));
+            return Ok((packet, Destination::Direct));
         }
         let mut block = &self.block;
         if let Some(number) = self.tree.find(packet.priority) {
             let class = self.tree.class(number);
             if class.level == 0 {
-                return Ok((packet, Way::Class(number)));
+                return Ok((packet, Destination::Class(number)));
             }
             block = &class.block;
         }
@@ -134,39 +135,39 @@ impl Htb {
             packet = back;
             let Some(classid) = classid else { break };
             if classid == self.handle {
-                return Ok((packet, Way::Direct));
+                return Ok((packet, Destination::Direct));
             }
             let Some(number) = self.tree.find(classid) else {
                 break;
             };
             let class = self.tree.class(number);
             if class.level == 0 {
-                return Ok((packet, Way::Class(number)));
+                return Ok((packet, Destination::Class(number)));
             }
             block = &class.block;
         }
         let default = self.handle | (self.default & h::MIN_MASK);
         let leaf = self.tree.find(default);
         let leaf = leaf.filter(|&number| self.tree.class(number).level == 0);
-        Ok((packet, leaf.map_or(Way::Direct, Way::Class)))
+        Ok((packet, leaf.map_or(Destination::Direct, Destination::Class)))
     }
 
-    /// The next of those that come, and where it goes.
+    /// Returns the next packet of a batch and its destination.
     #[inline]
-    fn next_way(
+    fn next_destination(
         &self,
         q: &mut QueueCx<'_, '_, '_>,
-        come: &mut Arrivals<'_, '_>,
-    ) -> Option<(Packet, Way)> {
+        arrivals: &mut Arrivals<'_, '_>,
+    ) -> Option<(Packet, Destination)> {
         loop {
-            let packet = come.next(q)?;
+            let packet = arrivals.next(q)?;
             if let Ok(found) = self.classify(q, packet) {
                 return Some(found);
             }
         }
     }
 
-    /// A packet goes out before all classes.
+    /// Enqueues a packet that leaves before all classes.
     fn enqueue_direct(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         if self.direct.len() >= self.direct_limit as usize {
             return q.drop(packet, DropReason::QDISC_DROP);
@@ -177,8 +178,9 @@ impl Htb {
         Enqueued::Queued
     }
 
-    /// Gives what may leave until no more is wanted (true) or none may leave.
-    fn give(&mut self, q: &mut QueueCx<'_, '_, '_>, to: &mut impl Taker) -> bool {
+    /// Dequeues packets into `to`. Returns true if `to` wants no more, false if no packet may
+    /// leave.
+    fn dequeue_into(&mut self, q: &mut QueueCx<'_, '_, '_>, to: &mut impl Taker) -> bool {
         while let Some(packet) = self.direct.pop_front() {
             self.total.sub(pkt_len(&packet));
             if !to.take(packet) {
@@ -194,7 +196,7 @@ impl Htb {
         }
     }
 
-    /// What a request says of a class.
+    /// Parses and checks the parameters of a class.
     fn params(&self, tca: &Table<'_>) -> Result<(TcHtbOpt, Rate, Rate), Error> {
         let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
         let tb = table(Some(options), &POLICY)?;
@@ -249,33 +251,33 @@ impl Htb {
 impl Qdisc for Htb {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         match self.classify(q, packet) {
-            Ok((packet, Way::Direct)) => self.enqueue_direct(q, packet),
-            Ok((packet, Way::Class(number))) => {
+            Ok((packet, Destination::Direct)) => self.enqueue_direct(q, packet),
+            Ok((packet, Destination::Class(number))) => {
                 let class = self.tree.class_mut(number);
-                let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
-                self.tree.came(number, how);
-                how
+                let (result, _) = class.leaf.enqueue(q, packet, &mut self.total);
+                self.tree.enqueued(number, result);
+                result
             }
             Err(ended) => ended,
         }
     }
 
-    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, come: &mut Arrivals<'_, '_>) {
-        let mut next = self.next_way(q, come);
-        while let Some((packet, way)) = next {
-            let Way::Class(number) = way else {
+    fn enqueue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, arrivals: &mut Arrivals<'_, '_>) {
+        let mut next = self.next_destination(q, arrivals);
+        while let Some((packet, to)) = next {
+            let Destination::Class(number) = to else {
                 self.enqueue_direct(q, packet);
-                next = self.next_way(q, come);
+                next = self.next_destination(q, arrivals);
                 continue;
             };
-            // Those of one class that come one after the other find its queue locked once.
+            // The queue of a class is locked once for consecutive packets of the class.
             let leaf = std::mem::take(&mut self.tree.class_mut(number).leaf);
             let (mut queue, mut packet) = (leaf.open(), packet);
             next = loop {
-                let (how, _) = queue.enqueue(q, packet, &mut self.total);
-                self.tree.came(number, how);
-                match self.next_way(q, come) {
-                    Some((same, Way::Class(way))) if way == number => packet = same,
+                let (result, _) = queue.enqueue(q, packet, &mut self.total);
+                self.tree.enqueued(number, result);
+                match self.next_destination(q, arrivals) {
+                    Some((same, Destination::Class(to))) if to == number => packet = same,
                     other => break other,
                 }
             };
@@ -286,16 +288,17 @@ impl Qdisc for Htb {
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         let mut packet = None;
-        self.give(q, &mut packet);
+        self.dequeue_into(q, &mut packet);
         packet
     }
 
     fn dequeue_all(&mut self, q: &mut QueueCx<'_, '_, '_>, out: &mut Departures<'_>) -> bool {
-        self.give(q, out)
+        self.dequeue_into(q, out)
     }
 
     fn looks_ahead(&self) -> u32 {
-        // A class, the node of its queue, the queue; few lie near anyway.
+        // The steps are the class, the node of its queue, and the queue. A few classes are in the
+        // cache anyway.
         if self.tree.len() > FEW { 3 } else { 0 }
     }
 

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::block::Block;
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
     class_rates: Some(""),
@@ -48,7 +48,7 @@ struct Class {
     packets: u64,
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Qfq {
     block: Arc<Block>,
     handle: u32,

@@ -36,7 +36,7 @@ use super::bands::Bands;
 use super::{Create, Drops, Enqueued, Front, Gone, Leaf, Load, Node, Ops, Qdisc, QueueCx};
 use crate::txq::{CLASSES, TrafficClasses};
 
-/// The kind's line.
+/// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     can_change: true,
     classful: true,
@@ -48,7 +48,7 @@ pub const OPS: Ops = Ops {
 /// `TCA_TAPRIO_ATTR_FLAG_TXTIME_ASSIST`
 const ASSIST: u32 = 1;
 
-/// The qdisc.
+/// The state of the qdisc.
 struct Taprio {
     queues: Bands,
     classes: TrafficClasses,

@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// The qdisc.
+/// The state of the qdisc.
 pub struct Driven {
     pub stack: Stack,
     pub random: Random,
