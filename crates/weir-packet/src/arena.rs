@@ -1,47 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Frame memory: one contiguous range of 2 MiB pages.
 //!
-//! The whole range is reserved as address space when the pool is made and
-//! committed page by page, so that it can be registered as one AF_XDP UMEM and
-//! so that a page's base is found from any address in it by masking.
+//! The whole range is reserved as address space when the pool is created, and committed page by
+//! page. So it can be registered as one AF_XDP UMEM, and masking any address in it gives the base
+//! of its page.
 //!
-//! A page is cut by class:
+//! A page is divided by class:
 //!
-//! | class | frame | frames a page | metadata |
+//! | class | frame | frames per page | metadata |
 //! |---|---|---|---|
 //! | frame | 2048 B | 992 (chunks 32..1024) | 64 B records at offset `64 * i`, in chunks 0..32 |
 //! | jumbo | 69632 B (68 KiB) | 29 (1..30) | 64 B records at offset `64 * i`, in chunk 0 |
 //!
-//! Record `i` of a page belongs to frame `i` of that page. As the frame class
-//! starts at `i = 32` and the jumbo class ends before, the address of a record
-//! alone tells the class and the frame: no pointer is stored. The page header
-//! (which pool) stands in the first 64 bytes.
+//! Record `i` of a page belongs to frame `i` of that page. The frame class starts at `i = 32` and
+//! the jumbo class ends before that, so the address of a record alone determines the class and the
+//! frame; no pointer is stored. The page header, which identifies the pool, occupies the first 64
+//! bytes.
 //!
-//! Huge pages: transparent ones, by advice, where the kernel gives them; else normal pages.
+//! Transparent huge pages are requested by advice. Normal pages are used where the kernel does not
+//! provide them.
 
 #![allow(unsafe_code)] // memory mapping and raw frame addresses
 
 use std::io;
 use std::ptr::NonNull;
 
-/// Bytes of an arena page.
+/// The size of an arena page, in bytes.
 pub const PAGE: usize = 2 << 20;
-/// Bytes of a frame of the frame class (the UMEM chunk).
+/// The size of a frame of the frame class (the UMEM chunk), in bytes.
 pub const FRAME: usize = 2048;
-/// Bytes of a frame of the jumbo class: the largest IP packet, link headers and headroom.
+/// The size of a jumbo frame, in bytes: room for the largest IP packet, link headers and headroom.
 pub const JUMBO: usize = 68 * 1024;
-/// Bytes of a metadata record.
+/// The size of a metadata record, in bytes.
 pub const RECORD: usize = 64;
-/// First frame index of the frame class.
+/// The first frame index of the frame class.
 pub const FRAME_FIRST: usize = FRAME_CHUNKS * RECORD / FRAME;
 const FRAME_CHUNKS: usize = PAGE / FRAME;
-/// First and end frame index of the jumbo class.
+/// The first and the end frame index of the jumbo class.
 pub const JUMBO_FIRST: usize = 1;
 pub const JUMBO_END: usize = PAGE / JUMBO;
 
 const _: () = assert!(JUMBO_END <= FRAME_FIRST && JUMBO_END * RECORD <= JUMBO);
 
-/// The two sizes of frames.
+/// The two frame sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// 2048 bytes.
@@ -51,7 +52,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Bytes of a frame.
+    /// Returns the size of a frame, in bytes.
     #[inline]
     pub const fn size(self) -> usize {
         match self {
@@ -60,7 +61,7 @@ impl Class {
         }
     }
 
-    /// Frame indices of a page of this class.
+    /// Returns the frame indices of a page of this class.
     pub const fn frames(self) -> std::ops::Range<usize> {
         match self {
             Class::Frame => FRAME_FIRST..FRAME_CHUNKS,
@@ -69,7 +70,7 @@ impl Class {
     }
 }
 
-/// A reserved range and how much of it is committed.
+/// A reserved range, of which the first pages are committed.
 pub struct Arena {
     base: NonNull<u8>,
     pages: usize,
@@ -77,12 +78,12 @@ pub struct Arena {
     mapping: Option<Mapping>,
 }
 
-// SAFETY: the arena owns its mapping; nothing in it is bound to a thread.
+// SAFETY: the arena owns its mapping, and nothing in it is bound to a thread.
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Reserves `pages` pages of address space; none is usable before [`commit`](Self::commit).
-    /// Zero pages always succeed.
+    /// Reserves `pages` pages of address space. No page is usable before [`commit`](Self::commit).
+    /// Reserving zero pages always succeeds.
     pub fn reserve(pages: usize, huge: bool) -> io::Result<Arena> {
         let (base, mapping) = match pages {
             0 => (NonNull::dangling(), None),
@@ -99,22 +100,22 @@ impl Arena {
         })
     }
 
-    /// Address of the first page.
+    /// Returns the address of the first page.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Pages reserved: the limit.
+    /// Returns the number of pages reserved: the limit.
     pub fn pages(&self) -> usize {
         self.pages
     }
 
-    /// Pages in use.
+    /// Returns the number of committed pages.
     pub fn committed(&self) -> usize {
         self.committed
     }
 
-    /// Makes the next page usable: zeroed, readable, writable. `None` at the limit.
+    /// Makes the next page usable: zeroed, readable, writable. Returns `None` at the limit.
     pub fn commit(&mut self) -> Option<NonNull<u8>> {
         if self.committed == self.pages {
             return None;
@@ -139,12 +140,12 @@ struct Mapping {
 #[cfg(not(miri))]
 impl Mapping {
     fn reserve(pages: usize, huge: bool) -> io::Result<(Mapping, NonNull<u8>)> {
-        // One page more than needed, so that an aligned range fits.
+        // Reserves one page more than needed, so that an aligned range fits.
         let bytes = pages
             .checked_add(1)
             .and_then(|p| p.checked_mul(PAGE))
             .ok_or(io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new private anonymous mapping at an address of the kernel's choice.
+        // SAFETY: a new private anonymous mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -165,10 +166,10 @@ impl Mapping {
         Ok((Mapping { start, bytes, huge }, base))
     }
 
-    /// Makes a page of the range usable where it is. It is never mapped anew: a fixed mapping that
-    /// fails (huge pages that are not there) leaves a hole, into which another thread may map.
+    /// Makes a page of the range usable in place. It is never mapped again: a fixed mapping that
+    /// fails (no huge pages available) leaves a hole, into which another thread may map.
     fn commit(&mut self, page: NonNull<u8>) -> bool {
-        // SAFETY: `page` is a whole page of our own reserved range, not yet handed out.
+        // SAFETY: `page` is a whole page of this reserved range, not yet handed out.
         let done = unsafe {
             libc::mprotect(
                 page.as_ptr().cast(),
@@ -180,7 +181,8 @@ impl Mapping {
             return false;
         }
         if self.huge {
-            // SAFETY: the page was made usable just above; the advice changes no content.
+            // SAFETY: the page was made usable just above, and the advice does not change its
+            // content.
             unsafe { libc::madvise(page.as_ptr().cast(), PAGE, libc::MADV_HUGEPAGE) };
         }
         true
@@ -190,12 +192,12 @@ impl Mapping {
 #[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `reserve` and its owner is going away.
+        // SAFETY: the range was mapped by `reserve`, and its owner is being dropped.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-// Miri knows no fixed mappings: the whole range is allocated at once.
+// Miri does not support fixed mappings, so the whole range is allocated at once.
 #[cfg(miri)]
 struct Mapping {
     base: NonNull<u8>,

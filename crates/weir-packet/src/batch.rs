@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `Batch`: up to 64 packets in an inline array; what stages hand on.
+//! `Batch`: up to 64 packets in an inline array, the unit that stages pass on.
 //!
-//! A batch never allocates. Order is kept by all operations except
-//! [`Batch::swap_remove`]. Dropping a batch drops its packets, returned to their
-//! pools in runs.
+//! A batch never allocates. All operations except [`Batch::swap_remove`] keep the order. Dropping a
+//! batch drops its packets and returns them to their pools in runs.
 #![allow(unsafe_code)] // the array is initialised only up to its length
 
 use crate::packet::{Packet, Record};
@@ -11,7 +10,7 @@ use crate::pool;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Most packets of a batch.
+/// The maximum number of packets in a batch.
 pub const BATCH: usize = 64;
 
 /// Up to 64 packets.
@@ -21,7 +20,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     #[inline]
     pub const fn new() -> Batch {
         Batch {
@@ -30,31 +29,31 @@ impl Batch {
         }
     }
 
-    /// Packets in it.
+    /// Returns the number of packets.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no packets.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there are 64.
+    /// Returns true if there are 64 packets.
     #[inline]
     pub const fn is_full(&self) -> bool {
         self.len == BATCH
     }
 
-    /// Packets that still fit.
+    /// Returns the number of packets that still fit.
     #[inline]
     pub const fn room(&self) -> usize {
         BATCH - self.len
     }
 
-    /// Appends a packet, or hands it back when full.
+    /// Appends a packet, or returns it if the batch is full.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         match self.items.get_mut(self.len) {
@@ -67,42 +66,42 @@ impl Batch {
         }
     }
 
-    /// Takes the last packet.
+    /// Removes and returns the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         if self.len == 0 {
             return None;
         }
         self.len -= 1;
-        // SAFETY: slots below the old length are initialised; this one is given up.
+        // SAFETY: slots below the old length are initialised; this one is now outside the length.
         Some(unsafe { self.items[self.len].assume_init_read() })
     }
 
-    /// The packets.
+    /// Returns the packets.
     #[inline]
     pub fn as_slice(&self) -> &[Packet] {
         // SAFETY: the first `len` slots are initialised.
         unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast(), self.len) }
     }
 
-    /// The packets, writable.
+    /// Returns the packets, mutably.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
         // SAFETY: the first `len` slots are initialised.
         unsafe { std::slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.len) }
     }
 
-    /// Over the packets.
+    /// Iterates over the packets.
     pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
         self.as_slice().iter()
     }
 
-    /// Over the packets, writable.
+    /// Iterates over the packets, mutably.
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
         self.as_mut_slice().iter_mut()
     }
 
-    /// Takes all packets, first to last; what the iterator leaves is dropped.
+    /// Removes all packets, first to last. Packets that the iterator does not return are dropped.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         let len = std::mem::take(&mut self.len);
@@ -113,23 +112,23 @@ impl Batch {
         }
     }
 
-    /// Appends empty packets made of these records, as many as fit.
+    /// Appends empty packets made from these records, as many as fit.
     ///
     /// # Safety
-    /// The caller owns the records and gives up those taken: the first `min(len, room)`.
+    /// The caller owns the records, and gives up the first `min(len, room)` of them.
     #[inline]
     pub(crate) unsafe fn extend_from_records(&mut self, records: &[NonNull<Record>]) {
         let slots = self.items.get_mut(self.len..).unwrap_or_default();
         let mut taken = 0;
         for (slot, record) in slots.iter_mut().zip(records) {
-            // SAFETY: the record is the caller's, given up to the new packet.
+            // SAFETY: the caller owns the record and gives it up to the new packet.
             slot.write(unsafe { Packet::init(*record) });
             taken += 1;
         }
         self.len += taken;
     }
 
-    /// Hands all records to `f` and forgets the packets if it returns true.
+    /// Passes all records to `f`, and forgets the packets if it returns true.
     #[inline]
     pub(crate) fn forget_if(&mut self, f: impl FnOnce(&[NonNull<Record>]) -> bool) {
         // SAFETY: a packet is a transparent wrapper of a pointer to its record, and the first `len`
@@ -140,7 +139,7 @@ impl Batch {
         }
     }
 
-    /// Takes the whole batch, leaving an empty one.
+    /// Returns the whole batch and leaves an empty one.
     #[inline]
     pub fn take(&mut self) -> Batch {
         let mut out = Batch::new();
@@ -148,12 +147,12 @@ impl Batch {
         out
     }
 
-    /// Moves as many packets as fit to the end of `to`, first ones first; returns how many.
+    /// Moves as many packets as fit to the end of `to`, first to last. Returns how many.
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch) -> usize {
         let n = self.len.min(to.room());
-        // SAFETY: `n` initialised slots are moved into `n` free ones of another batch, and what is
-        // left here moves to the front, so each packet keeps exactly one owner.
+        // SAFETY: `n` initialised slots are moved into `n` free ones of another batch, and the
+        // remaining packets move to the front, so each packet keeps exactly one owner.
         unsafe {
             let from = self.items.as_mut_ptr();
             std::ptr::copy_nonoverlapping(from, to.items.as_mut_ptr().add(to.len), n);
@@ -164,7 +163,7 @@ impl Batch {
         n
     }
 
-    /// Takes packet `i`, putting the last one in its place.
+    /// Removes and returns packet `i`, and puts the last packet in its place.
     pub fn swap_remove(&mut self, i: usize) -> Option<Packet> {
         if i >= self.len {
             return None;
@@ -174,7 +173,7 @@ impl Batch {
         self.pop()
     }
 
-    /// Keeps the packets for which `keep` says true; the others are given to `out`, in order.
+    /// Keeps the packets for which `keep` returns true, and passes the others to `out`, in order.
     #[inline]
     pub fn split(
         &mut self,
@@ -191,13 +190,13 @@ impl Batch {
         });
     }
 
-    /// Keeps the packets for which `keep` says true; the others are dropped.
+    /// Keeps the packets for which `keep` returns true, and drops the others.
     #[inline]
     pub fn retain(&mut self, keep: impl FnMut(&mut Packet) -> bool) {
         self.split(keep, drop);
     }
 
-    /// Hands each packet to `f`; what it returns stays, in order.
+    /// Passes each packet to `f` and keeps the packets it returns, in order.
     #[inline]
     pub fn filter_map(&mut self, mut f: impl FnMut(Packet) -> Option<Packet>) {
         // The length is 0 while `f` runs: if it panics, packets leak instead of being dropped twice.
@@ -214,7 +213,7 @@ impl Batch {
         self.len = kept;
     }
 
-    /// Fetches metadata and first data of packet `i` into the cache; nothing past the end.
+    /// Prefetches the metadata and first data of packet `i`. Does nothing past the end.
     #[inline]
     pub fn prefetch(&self, i: usize) {
         if let Some(p) = self.as_slice().get(i) {
@@ -222,7 +221,7 @@ impl Batch {
         }
     }
 
-    /// Fetches all packets: the first pass of a stage.
+    /// Prefetches all packets: the first pass of a stage.
     #[inline]
     pub fn prefetch_all(&self) {
         for p in self.as_slice() {
@@ -230,7 +229,7 @@ impl Batch {
         }
     }
 
-    /// Sum of the packets' lengths, bytes.
+    /// Returns the sum of the packets' lengths, in bytes.
     pub fn bytes(&self) -> u64 {
         self.iter().map(|p| p.len() as u64).sum()
     }
@@ -310,9 +309,9 @@ impl IntoIterator for Batch {
     }
 }
 
-/// A batch's packets, first to last; what is not taken is dropped.
+/// The packets of a batch, first to last. Dropping it drops the packets that are left.
 pub struct IntoIter {
-    // Its length is 0: the packets from `next` to `end` belong to the iterator.
+    // A batch whose length is 0: the iterator owns the packets from `next` to `end`.
     batch: Batch,
     next: usize,
     end: usize,
@@ -347,7 +346,7 @@ impl Drop for IntoIter {
     }
 }
 
-/// Takes a batch's packets, first to last.
+/// Removes the packets of a batch, first to last.
 pub struct Drain<'a> {
     batch: &'a mut Batch,
     next: usize,
@@ -355,7 +354,7 @@ pub struct Drain<'a> {
 }
 
 impl Drain<'_> {
-    /// Those that are left.
+    /// Returns the packets that are left.
     #[inline]
     pub fn as_slice(&self) -> &[Packet] {
         let left = &self.batch.items[self.next..self.end];

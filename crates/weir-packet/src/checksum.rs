@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The internet checksum (RFC 1071), pseudo headers and incremental updates (RFC 1624).
 //!
-//! [`Sum`] accumulates; [`Sum::finish`] gives the 16-bit value to store in a
-//! header (as a number whose big-endian bytes are written). A block verifies when
-//! the sum over it, checksum field included, finishes to 0.
+//! [`Sum`] accumulates. [`Sum::finish`] returns the 16-bit value to store in a header, as a number
+//! to be written in big-endian order. A block verifies if the sum over it, including the checksum
+//! field, finishes to 0.
 //!
-//! [`crc32c`] is SCTP's.
+//! [`crc32c`] is SCTP's checksum.
 //!
-//! UDP: a computed 0 is sent as 0xffff ([`Sum::finish_udp`]); over IPv4 a stored
-//! 0 means "none" and verifies.
+//! UDP: a computed 0 is sent as 0xffff ([`Sum::finish_udp`]); over IPv4 a stored 0 means "no
+//! checksum" and verifies.
 
 /// A running ones-complement sum of 16-bit big-endian words.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sum {
-    // In native byte order: RFC 1071's byte order independence; swapped once at the end.
+    // The sum in native byte order; RFC 1071 makes it independent of byte order, so it is swapped
+    // once at the end.
     acc: u64,
 }
 
@@ -34,20 +35,22 @@ fn add_carry(a: u64, b: u64) -> u64 {
 }
 
 impl Sum {
-    /// Zero.
+    /// Creates a sum of zero.
     #[inline]
     pub const fn new() -> Sum {
         Sum { acc: 0 }
     }
 
-    /// Adds bytes. An odd last byte counts as followed by a zero, so only the last block may be odd.
+    /// Adds bytes. An odd last byte is padded with a zero byte, so only the last block may have an
+    /// odd length.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) -> &mut Sum {
         let mut acc = self.acc;
         let (blocks, rest) = bytes.as_chunks::<32>();
         let mut high = 0u64;
         for block in blocks {
-            // 32-bit words in a 64-bit sum: no carry to carry, and the compiler can use vectors.
+            // 32-bit words in a 64-bit sum leave no carry to propagate, and the compiler can
+            // vectorise the loop.
             let (words, _) = block.as_chunks::<4>();
             let mut part = 0u64;
             for w in words {
@@ -108,19 +111,19 @@ impl Sum {
             .add_u16(u16::from(proto))
     }
 
-    /// The folded sum, not complemented.
+    /// Returns the folded sum, not complemented.
     #[inline]
     pub fn folded(&self) -> u16 {
         u16::from_be(fold(self.acc))
     }
 
-    /// The checksum: the complement of the folded sum.
+    /// Returns the checksum: the complement of the folded sum.
     #[inline]
     pub fn finish(&self) -> u16 {
         !self.folded()
     }
 
-    /// The checksum for UDP: never 0.
+    /// Returns the checksum for UDP, which is never 0.
     #[inline]
     pub fn finish_udp(&self) -> u16 {
         match self.finish() {
@@ -130,19 +133,20 @@ impl Sum {
     }
 }
 
-/// The checksum of one block.
+/// Returns the checksum of one block.
 #[inline]
 pub fn checksum(bytes: &[u8]) -> u16 {
     Sum::new().add(bytes).finish()
 }
 
-/// Whether a block with its checksum inside sums up.
+/// Returns true if a block that includes its checksum verifies.
 #[inline]
 pub fn verify(bytes: &[u8]) -> bool {
     checksum(bytes) == 0
 }
 
-/// Transport checksum over IPv4 (TCP, UDP, ...), the field itself being 0 in `segment`.
+/// Returns a transport checksum over IPv4 (TCP, UDP, ...). The checksum field in `segment` must be
+/// 0.
 #[inline]
 pub fn transport_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> u16 {
     let mut sum = Sum::new();
@@ -155,7 +159,8 @@ pub fn transport_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> u1
     }
 }
 
-/// Transport checksum over IPv6 (TCP, UDP, ICMPv6, ...), the field itself being 0 in `segment`.
+/// Returns a transport checksum over IPv6 (TCP, UDP, ICMPv6, ...). The checksum field in `segment`
+/// must be 0.
 #[inline]
 pub fn transport_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> u16 {
     let mut sum = Sum::new();
@@ -168,7 +173,8 @@ pub fn transport_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> 
     }
 }
 
-/// Whether a transport segment over IPv4 sums up. A UDP checksum of 0 means none and is accepted.
+/// Returns true if a transport segment over IPv4 verifies. A UDP checksum of 0 means none and is
+/// accepted.
 #[inline]
 pub fn verify_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> bool {
     if proto == 17 && segment.get(6..8) == Some(&[0, 0]) {
@@ -181,7 +187,8 @@ pub fn verify_v4(src: [u8; 4], dst: [u8; 4], proto: u8, segment: &[u8]) -> bool 
         == 0
 }
 
-/// Whether a transport segment over IPv6 sums up. A UDP checksum of 0 is refused (RFC 8200, 8.1).
+/// Returns true if a transport segment over IPv6 verifies. A UDP checksum of 0 is rejected (RFC
+/// 8200, 8.1).
 #[inline]
 pub fn verify_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> bool {
     if proto == 17 && segment.get(6..8) == Some(&[0, 0]) {
@@ -194,7 +201,7 @@ pub fn verify_v6(src: [u8; 16], dst: [u8; 16], proto: u8, segment: &[u8]) -> boo
         == 0
 }
 
-/// The checksum after a 16-bit word of the block changed (RFC 1624, equation 3).
+/// Returns the checksum after a 16-bit word of the block changed (RFC 1624, equation 3).
 #[inline]
 pub const fn update_u16(check: u16, old: u16, new: u16) -> u16 {
     let mut sum = !check as u32 + !old as u32 + new as u32;
@@ -203,15 +210,15 @@ pub const fn update_u16(check: u16, old: u16, new: u16) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum after a 32-bit word of the block changed.
+/// Returns the checksum after a 32-bit word of the block changed.
 #[inline]
 pub const fn update_u32(check: u16, old: u32, new: u32) -> u16 {
     let check = update_u16(check, (old >> 16) as u16, (new >> 16) as u16);
     update_u16(check, old as u16, new as u16)
 }
 
-/// The checksum after bytes at an even offset of the block changed. Blocks of unequal length are
-/// compared up to the shorter one's end.
+/// Returns the checksum after bytes at an even offset of the block changed. Blocks of unequal
+/// length are compared up to the end of the shorter one.
 pub fn update_bytes(mut check: u16, old: &[u8], new: &[u8]) -> u16 {
     let n = old.len().min(new.len());
     let (Some(old), Some(new)) = (old.get(..n), new.get(..n)) else {
@@ -228,8 +235,8 @@ pub fn update_bytes(mut check: u16, old: &[u8], new: &[u8]) -> u16 {
     check
 }
 
-/// The checksum after a 32-bit word of the block changed, as Linux computes it (`csum_replace4`): unlike
-/// [`update_u32`] it never stores 0xffff.
+/// Returns the checksum after a 32-bit word of the block changed, as Linux computes it
+/// (`csum_replace4`). Unlike [`update_u32`] it never returns 0xffff.
 #[inline]
 pub const fn replace_u32(check: u16, old: u32, new: u32) -> u16 {
     let mut sum = 0xffff + !check as u32;
@@ -240,7 +247,7 @@ pub const fn replace_u32(check: u16, old: u32, new: u32) -> u16 {
     !(sum as u16)
 }
 
-/// The CRC of SCTP (RFC 9260, appendix A); it is stored with its lowest byte first.
+/// Returns SCTP's CRC (RFC 9260, appendix A), which is stored with its lowest byte first.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];

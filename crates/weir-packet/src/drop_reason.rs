@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `DropReason`: why a packet ended; Linux's names (`SKB_DROP_REASON_*` without
-//! the prefix, include/net/dropreason-core.h), each with a sentence, in one table.
+//! `DropReason`: the reason why a packet was dropped. One table lists Linux's names
+//! (`SKB_DROP_REASON_*` without the prefix, include/net/dropreason-core.h), each with a sentence.
 //!
-//! The table holds the names of Linux 6.1 to 6.18, also those that later kernels
-//! use where 6.1 said `NOT_SPECIFIED`, and those that were renamed meanwhile
-//! (`VXLAN_NO_REMOTE`, now `NO_TX_TARGET`). The kernel's numbers change from
-//! version to version, so ours are only indices of this table, for counters.
+//! The table holds the names of Linux 6.1 to 6.18. These include names that later kernels use where
+//! 6.1 reports `NOT_SPECIFIED`, and names that were renamed later (`VXLAN_NO_REMOTE`, now
+//! `NO_TX_TARGET`). The kernel's numbers change from version to version, so the numbers here are
+//! only indices into this table, for counters.
 
-/// What a drop means to the user of a network.
+/// The meaning of a drop to a user of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum DropClass {
     /// Something is wrong: a full queue, no route, a malformed header.
     Fault,
-    /// A rule of the user says so.
+    /// A rule of the user demands it.
     Rule,
-    /// The packet was for another host or protocol: every network carries some of these.
+    /// The packet was for another host or protocol, which is normal in every network.
     NotForUs,
 }
 
 macro_rules! drop_reasons {
     ($($name:ident: $text:literal,)*) => {
-        /// Why a packet was dropped.
-        #[allow(non_camel_case_types)] // the kernel's names, letter by letter
+        /// The reason why a packet was dropped.
+        #[allow(non_camel_case_types)] // the kernel's names, unchanged
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
         #[repr(u8)]
         pub enum DropReason {
@@ -32,12 +32,12 @@ macro_rules! drop_reasons {
             /// All reasons, in the order of their numbers.
             pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
 
-            /// Linux's name without `SKB_DROP_REASON_`.
+            /// Returns Linux's name without `SKB_DROP_REASON_`.
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$name => stringify!($name),)* }
             }
 
-            /// One sentence for people.
+            /// Returns an explanation in one sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(DropReason::$name => $text,)* }
             }
@@ -46,8 +46,8 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
-    NOT_SPECIFIED: "The place that dropped the packet gives no finer reason.",
-    NO_SOCKET: "No socket is bound to what the packet is addressed to.",
+    NOT_SPECIFIED: "The code that dropped the packet gives no specific reason.",
+    NO_SOCKET: "No socket is bound to the packet's destination.",
     SOCKET_CLOSE: "The socket was closed while the packet waited.",
     SOCKET_FILTER: "A filter attached to the socket refused the packet.",
     SOCKET_RCVBUFF: "The socket's receive buffer is full.",
@@ -59,25 +59,25 @@ drop_reasons! {
     NETFILTER_DROP: "A netfilter rule dropped the packet.",
     OTHERHOST: "The link-layer address is that of another host.",
     IP_CSUM: "The IPv4 header checksum is wrong.",
-    IP_INHDR: "The IP header is malformed, or its TTL or hop limit is spent.",
+    IP_INHDR: "The IP header is malformed, or its TTL or hop limit has expired.",
     IP_RPFILTER: "The source address is not reachable through the input device (rp_filter).",
-    UNICAST_IN_L2_MULTICAST: "A unicast IP packet came in a multicast or broadcast frame.",
+    UNICAST_IN_L2_MULTICAST: "A unicast IP packet arrived in a multicast or broadcast frame.",
     XFRM_POLICY: "The IPsec policy does not allow the packet.",
-    IP_NOPROTO: "Nobody handles the transport protocol.",
+    IP_NOPROTO: "There is no handler for the transport protocol.",
     PROTO_MEM: "The protocol's memory limit is reached.",
     TCP_AUTH_HDR: "TCP authentication options are repeated or malformed.",
     TCP_MD5NOTFOUND: "A TCP MD5 signature was expected and is missing.",
-    TCP_MD5UNEXPECTED: "A TCP MD5 signature came unexpectedly.",
+    TCP_MD5UNEXPECTED: "A TCP MD5 signature is present but not expected.",
     TCP_MD5FAILURE: "The TCP MD5 signature is wrong.",
     TCP_AONOTFOUND: "A TCP-AO signature was expected and is missing.",
-    TCP_AOUNEXPECTED: "A TCP-AO signature came unexpectedly.",
-    TCP_AOKEYNOTFOUND: "The TCP-AO key is not known.",
+    TCP_AOUNEXPECTED: "A TCP-AO signature is present but not expected.",
+    TCP_AOKEYNOTFOUND: "The TCP-AO key is unknown.",
     TCP_AOFAILURE: "The TCP-AO signature is wrong.",
     SOCKET_BACKLOG: "The socket's backlog is full.",
     TCP_FLAGS: "The TCP flags make no sense in this state.",
-    TCP_ABORT_ON_DATA: "Data came for a TCP socket that was closed for reading.",
+    TCP_ABORT_ON_DATA: "Data arrived for a TCP socket that was closed for reading.",
     TCP_ZEROWINDOW: "The TCP receive window is closed.",
-    TCP_OLD_DATA: "All the TCP data was received before.",
+    TCP_OLD_DATA: "All of the TCP data was received before.",
     TCP_OVERWINDOW: "The TCP data lies beyond the receive window.",
     TCP_OFOMERGE: "The TCP data is already in the out-of-order queue.",
     TCP_RFC7323_PAWS: "The TCP time stamp is too old (PAWS).",
@@ -90,7 +90,7 @@ drop_reasons! {
     TCP_INVALID_END_SEQUENCE: "The end of the TCP segment is outside the window.",
     TCP_INVALID_ACK_SEQUENCE: "The TCP acknowledgement number is outside the window.",
     TCP_RESET: "The TCP reset is not acceptable.",
-    TCP_INVALID_SYN: "A TCP SYN came where none is allowed.",
+    TCP_INVALID_SYN: "A TCP SYN arrived where none is allowed.",
     TCP_CLOSE: "The TCP socket is closed.",
     TCP_FASTOPEN: "The TCP Fast Open request was refused.",
     TCP_OLD_ACK: "The TCP acknowledgement is old but inside the window.",
@@ -101,7 +101,7 @@ drop_reasons! {
     IP_OUTNOROUTES: "No route leads to the destination (output).",
     BPF_CGROUP_EGRESS: "A BPF program of the control group dropped the packet.",
     IPV6DISABLED: "IPv6 is disabled on the device.",
-    NEIGH_CREATEFAIL: "The neighbour entry could not be made.",
+    NEIGH_CREATEFAIL: "The neighbour entry could not be created.",
     NEIGH_FAILED: "The neighbour does not answer.",
     NEIGH_QUEUEFULL: "Too many packets wait for the neighbour's address.",
     NEIGH_DEAD: "The neighbour entry was removed while the packet waited.",
@@ -109,7 +109,7 @@ drop_reasons! {
     TC_EGRESS: "A tc filter or action dropped the packet at egress.",
     SECURITY_HOOK: "A security module refused the packet.",
     QDISC_DROP: "The queueing discipline dropped the packet.",
-    QDISC_BURST_DROP: "Too many packets wait in front of the queueing discipline's lock.",
+    QDISC_BURST_DROP: "Too many packets are waiting for the queueing discipline's lock.",
     QDISC_OVERLIMIT: "The queueing discipline's buffer limit is reached.",
     QDISC_CONGESTED: "Active queue management dropped the packet for congestion.",
     CAKE_FLOOD: "CAKE's flood protection dropped the packet.",
@@ -119,15 +119,15 @@ drop_reasons! {
     CPU_BACKLOG: "The CPU's input queue is full.",
     XDP: "An XDP program dropped the packet.",
     TC_INGRESS: "A tc filter or action dropped the packet at ingress.",
-    UNHANDLED_PROTO: "Nobody handles the ethertype.",
+    UNHANDLED_PROTO: "There is no handler for the ethertype.",
     SKB_CSUM: "The checksum could not be computed.",
     SKB_GSO_SEG: "The packet could not be segmented.",
     SKB_UCOPY_FAULT: "The data could not be copied from user space.",
     DEV_HDR: "The device's own header is invalid.",
     DEV_READY: "The device is not up or not ready.",
     FULL_RING: "The ring is full.",
-    NOMEM: "The memory budget is spent.",
-    HDR_TRUNC: "A header is cut off.",
+    NOMEM: "The memory budget is exhausted.",
+    HDR_TRUNC: "A header is truncated.",
     TAP_FILTER: "The filter of the tun or tap device dropped the packet.",
     TAP_TXFILTER: "The transmit filter of the tun or tap device dropped the packet.",
     ICMP_CSUM: "The ICMP checksum is wrong.",
@@ -136,62 +136,62 @@ drop_reasons! {
     IP_INNOROUTES: "No route leads to the destination (input).",
     IP_LOCAL_SOURCE: "The source address is one of this host's own.",
     IP_INVALID_SOURCE: "The source address is multicast, broadcast, or zero.",
-    IP_LOCALNET: "A loopback address came from outside.",
+    IP_LOCALNET: "A packet with a loopback address arrived from outside.",
     IP_INVALID_DEST: "The destination address is invalid.",
     PKT_TOO_BIG: "The packet is larger than the MTU and may not be fragmented.",
     DUP_FRAG: "The fragment was received before, or overlaps one.",
-    FRAG_REASM_TIMEOUT: "Not all fragments came in time.",
+    FRAG_REASM_TIMEOUT: "Not all fragments arrived in time.",
     FRAG_TOO_FAR: "The IPv4 fragment is too far behind the others of its source.",
     TCP_MINTTL: "The TTL or hop limit is below what the socket demands.",
     IPV6_BAD_EXTHDR: "An IPv6 extension header is malformed or not allowed here.",
-    IPV6_NDISC_FRAG: "A neighbour discovery message came fragmented.",
-    IPV6_NDISC_HOP_LIMIT: "A neighbour discovery message came with a hop limit other than 255.",
+    IPV6_NDISC_FRAG: "A neighbour discovery message is fragmented.",
+    IPV6_NDISC_HOP_LIMIT: "A neighbour discovery message has a hop limit other than 255.",
     IPV6_NDISC_BAD_CODE: "A neighbour discovery message has an ICMPv6 code other than 0.",
     IPV6_NDISC_BAD_OPTIONS: "A neighbour discovery message has malformed options.",
     IPV6_NDISC_NS_OTHERHOST: "The neighbour solicitation asks for another host.",
-    QUEUE_PURGE: "The queue was emptied as a whole.",
-    TC_COOKIE_ERROR: "The state kept for the packet by tc was lost.",
+    QUEUE_PURGE: "The queue was purged.",
+    TC_COOKIE_ERROR: "The state that tc kept for the packet was lost.",
     PACKET_SOCK_ERROR: "A packet socket failed after its filter had accepted the packet.",
-    TC_CHAIN_NOTFOUND: "The tc chain to go to does not exist.",
-    TC_RECLASSIFY_LOOP: "tc classified the packet again and again.",
+    TC_CHAIN_NOTFOUND: "The target tc chain does not exist.",
+    TC_RECLASSIFY_LOOP: "tc reclassified the packet too often.",
     VXLAN_INVALID_HDR: "The VXLAN header is invalid.",
     VXLAN_VNI_NOT_FOUND: "No VXLAN device has this network identifier.",
     MAC_INVALID_SOURCE: "The source MAC address is invalid.",
-    VXLAN_ENTRY_EXISTS: "The VXLAN forwarding entry for the source exists at another place.",
+    VXLAN_ENTRY_EXISTS: "The VXLAN forwarding entry for the source already exists elsewhere.",
     VXLAN_NO_REMOTE: "No VXLAN remote is known for the destination.",
     NO_TX_TARGET: "No target to transmit to is known.",
     IP_TUNNEL_ECN: "The ECN bits of the inner and outer header contradict each other.",
-    TUNNEL_TXINFO: "The packet lacks the tunnel information to send it.",
+    TUNNEL_TXINFO: "The packet lacks the tunnel information needed to send it.",
     LOCAL_MAC: "The source MAC address is that of the local device.",
     ARP_PVLAN_DISABLE: "The ARP packet would go back out of its device and proxy_arp_pvlan is off.",
     MAC_IEEE_MAC_CONTROL: "The destination is an IEEE MAC control address.",
-    BRIDGE_INGRESS_STP_STATE: "The bridge port's spanning tree state does not let frames in.",
+    BRIDGE_INGRESS_STP_STATE: "The bridge port's spanning tree state does not accept frames.",
     CAN_RX_INVALID_FRAME: "The CAN frame is malformed.",
     CANFD_RX_INVALID_FRAME: "The CAN FD frame is malformed.",
     CANXL_RX_INVALID_FRAME: "The CAN XL frame is malformed.",
-    PFMEMALLOC: "The packet used the memory reserve and its socket may not.",
+    PFMEMALLOC: "The packet used the memory reserve, which its socket may not use.",
     DUALPI2_STEP_DROP: "DualPI2's step threshold dropped the packet.",
     PSP_INPUT: "The PSP checks on input failed.",
     PSP_OUTPUT: "The PSP checks on output failed.",
-    RECURSION_LIMIT: "The packet went through too many stacked devices.",
+    RECURSION_LIMIT: "The packet passed through too many stacked devices.",
 }
 
 impl DropReason {
-    /// How many there are: the length of a table of counters.
+    /// The number of reasons: the length of a table of counters.
     pub const COUNT: usize = DropReason::ALL.len();
 
-    /// Index in a table of counters, below [`COUNT`](Self::COUNT).
+    /// Returns the index in a table of counters, below [`COUNT`](Self::COUNT).
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The reason with this index.
+    /// Returns the reason with this index.
     pub fn from_index(index: usize) -> Option<DropReason> {
         DropReason::ALL.get(index).copied()
     }
 
-    /// The reason with this name, with or without `SKB_DROP_REASON_`.
+    /// Returns the reason with this name, with or without `SKB_DROP_REASON_`.
     pub fn from_name(name: &str) -> Option<DropReason> {
         let name = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
         DropReason::ALL.iter().copied().find(|r| r.name() == name)
@@ -199,7 +199,7 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// What the drop means to the user of a network.
+    /// Returns the meaning of the drop to a user of the network.
     pub const fn class(self) -> DropClass {
         match self {
             Self::TC_INGRESS | Self::TC_EGRESS | Self::NETFILTER_DROP | Self::IP_RPFILTER => {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_agrees_with_itself() {
+    fn the_table_is_consistent() {
         for (i, r) in DropReason::ALL.iter().enumerate() {
             assert_eq!(r.index(), i);
             assert_eq!(DropReason::from_index(i), Some(*r));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Edits of headers: VLAN tags, Ethernet headers, MPLS labels, TTL and hop limit, ECN.
+//! Header edits: VLAN tags, Ethernet headers, MPLS labels, TTL and hop limit, ECN.
 //!
-//! VLAN edits mirror `skb_vlan_push`, `skb_vlan_pop` and `__skb_vlan_pop`
-//! (net/core/skbuff.c): the outermost tag stands in the metadata; a further push
-//! moves it into the data first, and a pop takes it from the metadata first and
-//! then lifts the next one out of the data. `eth_push` and `eth_pop` mirror
-//! `skb_eth_push` and `skb_eth_pop`, `mpls_push` and `mpls_pop` likewise.
+//! The VLAN edits mirror `skb_vlan_push`, `skb_vlan_pop` and `__skb_vlan_pop` (net/core/skbuff.c).
+//! The outermost tag is in the metadata. A further push first moves that tag into the data. A pop
+//! removes the tag from the metadata and then moves the next one from the data into the metadata.
+//! `eth_push` and `eth_pop` mirror `skb_eth_push` and `skb_eth_pop`, and `mpls_push` and `mpls_pop`
+//! mirror theirs.
 //!
-//! The MAC header must be set; the data may begin at the MAC header, where they stay, or behind it:
-//! then they begin at the network header afterwards, as at ingress. The network header stays where it
-//! is, so that what is pushed is part of the MAC header (`skb->mac_len` grows).
+//! The MAC header must be set. If the data begins at the MAC header, it still does so after the
+//! edit. If it begins behind the MAC header, as at ingress, it begins at the network header
+//! afterwards. The network header does not move, so pushed headers become part of the MAC header
+//! (`skb->mac_len` grows).
 
 use crate::Packet;
 use crate::checksum;
@@ -17,12 +18,13 @@ use crate::header::ethernet::{ethernet, is_vlan, protocol};
 use crate::header::{Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Vlan};
 use crate::packet::VlanTag;
 
-/// Why a header was not pushed or popped.
+/// The reason why an edit failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EditError {
-    /// No room in front for another tag (-ENOMEM).
+    /// There is no headroom for the header (-ENOMEM).
     NoRoom,
-    /// The frame is too short, has no MAC header or is not one this edit is for (-EINVAL, -EPROTO).
+    /// The frame is too short, has no MAC header, or is of a kind this edit does not apply to
+    /// (-EINVAL, -EPROTO).
     Malformed,
 }
 
@@ -36,7 +38,7 @@ pub fn at_mac<R>(
         return Err(EditError::Malformed);
     }
     let result = edit(packet);
-    // Of a frame that ends before its network header nothing is left.
+    // A frame that ends before its network header becomes empty.
     if behind > 0 && !packet.data_to_network() {
         let emptied = packet.pull(packet.len());
         debug_assert!(emptied, "as much as there is");
@@ -44,7 +46,7 @@ pub fn at_mac<R>(
     result
 }
 
-/// Moves the tag in the metadata, if any, into the data, behind the MAC addresses
+/// Moves the tag from the metadata, if there is one, into the data, behind the MAC addresses
 /// (`__vlan_insert_tag`).
 pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
     let Some(tag) = packet.vlan() else {
@@ -55,7 +57,7 @@ pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
             return Err(EditError::Malformed);
         }
         packet.push(Vlan::LEN).ok_or(EditError::NoRoom)?;
-        // Open a gap behind the addresses by moving them forward.
+        // Opens a gap behind the addresses by moving them towards the front.
         let data = packet.data_mut();
         data.copy_within(4..16, 0);
         if let Some(gap) = data.get_mut(12..16) {
@@ -69,15 +71,15 @@ pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
     })
 }
 
-/// Pushes a VLAN tag (`skb_vlan_push`): into the metadata, after what was there went into the data.
+/// Pushes a VLAN tag into the metadata, after moving any tag there into the data (`skb_vlan_push`).
 pub fn vlan_push(packet: &mut Packet, proto: u16, tci: u16) -> Result<(), EditError> {
     vlan_to_data(packet)?;
     packet.set_vlan(Some(VlanTag { proto, tci }));
     Ok(())
 }
 
-/// Takes the tag out of the metadata or else the outermost one out of the data; `None` if the packet's
-/// protocol is not that of a tag.
+/// Removes the tag from the metadata, or else the outermost one from the data. Returns `None` if
+/// the packet's protocol is not that of a VLAN tag.
 pub fn vlan_take(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
     let proto = packet.protocol;
     if let Some(tag) = packet.vlan() {
@@ -91,9 +93,9 @@ pub fn vlan_take(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
     Ok(Some(VlanTag { proto, tci }))
 }
 
-/// Pops the outermost VLAN tag (`skb_vlan_pop`) and returns it; `None` if the frame has none. The
-/// next tag, if there is one, is lifted from the data into the metadata; if that one is cut off the
-/// first is gone all the same.
+/// Pops the outermost VLAN tag (`skb_vlan_pop`) and returns it, or returns `None` if the frame has
+/// none. The next tag, if there is one, moves from the data into the metadata. If that tag is
+/// truncated, the first one is removed all the same.
 pub fn vlan_pop(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
     let Some(first) = vlan_take(packet)? else {
         return Ok(None);
@@ -103,10 +105,10 @@ pub fn vlan_pop(packet: &mut Packet) -> Result<Option<VlanTag>, EditError> {
     Ok(Some(first))
 }
 
-/// Takes the outer tag of a received frame into the metadata (`skb_vlan_untag`), sets the protocol to
-/// what the tag encloses and returns that. Does nothing if there is a tag in the metadata already or
-/// the frame's ethertype is not that of a tag; `None` if the frame is cut off. The data begin at the
-/// MAC header.
+/// Moves the outer tag of a received frame into the metadata (`skb_vlan_untag`), sets the protocol
+/// to the encapsulated one and returns it. Leaves the packet unchanged if the metadata already has
+/// a tag, or if the frame's ethertype is not that of a tag. Returns `None` if the frame is
+/// truncated. The data begins at the MAC header.
 pub fn untag(packet: &mut Packet) -> Option<u16> {
     let proto = Ethernet::new(packet.mac())?.ethertype();
     if packet.vlan().is_some() || !is_vlan(proto) {
@@ -118,7 +120,7 @@ pub fn untag(packet: &mut Packet) -> Option<u16> {
     Some(packet.protocol)
 }
 
-/// Takes the outermost tag out of the data, which begin at the MAC header (`__skb_vlan_pop`).
+/// Removes the outermost tag from the data, which begins at the MAC header (`__skb_vlan_pop`).
 fn lift(packet: &mut Packet) -> Result<u16, EditError> {
     let tag = packet.data().get(12..18).and_then(|b| b.first_chunk());
     let [_, _, t0, t1, n0, n1] = *tag.ok_or(EditError::Malformed)?;
@@ -134,7 +136,8 @@ fn lift(packet: &mut Packet) -> Result<u16, EditError> {
     Ok(u16::from_be_bytes([t0, t1]))
 }
 
-/// Drops the Ethernet header of a frame without tags (`skb_eth_pop`): the MAC header is empty then.
+/// Removes the Ethernet header of a frame without tags (`skb_eth_pop`). The MAC header is empty
+/// afterwards.
 pub fn eth_pop(packet: &mut Packet) -> Result<(), EditError> {
     at_mac(packet, |packet| {
         let tagged = packet.vlan().is_some() || is_vlan(packet.protocol);
@@ -147,7 +150,7 @@ pub fn eth_pop(packet: &mut Packet) -> Result<(), EditError> {
     })
 }
 
-/// Puts an Ethernet header in front of a packet without one (`skb_eth_push`).
+/// Pushes an Ethernet header in front of a packet that has none (`skb_eth_push`).
 pub fn eth_push(packet: &mut Packet, dst: [u8; 6], src: [u8; 6]) -> Result<(), EditError> {
     at_mac(packet, |packet| {
         if packet.network_offset() != Some(0) || packet.vlan().is_some() {
@@ -161,14 +164,14 @@ pub fn eth_push(packet: &mut Packet, dst: [u8; 6], src: [u8; 6]) -> Result<(), E
     })
 }
 
-/// Whether an ethertype is that of MPLS (`eth_p_mpls`).
+/// Returns true if an ethertype is that of MPLS (`eth_p_mpls`).
 #[inline]
 pub const fn is_mpls(ethertype: u16) -> bool {
     matches!(ethertype, 0x8847 | 0x8848)
 }
 
-/// Puts a label stack entry behind the first `mac_len` octets of the frame, which is the network header
-/// from then on, and with it the ethertype, where there is one (`skb_mpls_push`).
+/// Inserts a label stack entry behind the first `mac_len` bytes of the frame (`skb_mpls_push`). The
+/// entry becomes the network header, and the ethertype, where there is one, is set to match.
 pub fn mpls_push(
     packet: &mut Packet,
     entry: u32,
@@ -196,9 +199,8 @@ pub fn mpls_push(
     })
 }
 
-/// Takes the label stack entry behind the first `mac_len` octets of the frame away and puts the
-/// ethertype of what follows in front of it (`skb_mpls_pop`). Does nothing to a packet of another
-/// protocol.
+/// Removes the label stack entry behind the first `mac_len` bytes of the frame and sets the
+/// ethertype to that of the payload (`skb_mpls_pop`). Does nothing to a packet of another protocol.
 pub fn mpls_pop(
     packet: &mut Packet,
     ethertype: u16,
@@ -231,8 +233,8 @@ fn set_ethertype(packet: &mut Packet, at: usize, ethertype: u16) {
     }
 }
 
-/// Marks an IPv4 packet that may be marked as having met congestion, correcting the checksum
-/// (`IP_ECN_set_ce`); whether it is marked now.
+/// Sets congestion experienced on an ECN-capable IPv4 packet and updates the checksum
+/// (`IP_ECN_set_ce`). Returns true if the packet is marked afterwards.
 pub fn ipv4_set_ce(header: &mut [u8]) -> bool {
     let Some(mut h) = Ipv4Mut::new(header) else {
         return false;
@@ -248,8 +250,8 @@ pub fn ipv4_set_ce(header: &mut [u8]) -> bool {
     true
 }
 
-/// Marks an IPv6 packet that may be marked as having met congestion (`IP6_ECN_set_ce`); whether it is
-/// marked now.
+/// Sets congestion experienced on an ECN-capable IPv6 packet (`IP6_ECN_set_ce`). Returns true if
+/// the packet is marked afterwards.
 pub fn ipv6_set_ce(header: &mut [u8]) -> bool {
     let Some([_, low]) = header.first_chunk_mut::<2>() else {
         return false;
@@ -261,8 +263,9 @@ pub fn ipv6_set_ce(header: &mut [u8]) -> bool {
     may
 }
 
-/// Decrements the TTL of an IPv4 header, correcting the checksum (`ip_decrease_ttl`), and returns
-/// the new value; `None` and unchanged if there is no header or the TTL is 0 already.
+/// Decrements the TTL of an IPv4 header, updates the checksum (`ip_decrease_ttl`) and returns the
+/// new TTL. Returns `None`, leaving the bytes unchanged, if there is no header or the TTL is
+/// already 0.
 #[inline]
 pub fn ipv4_decrement_ttl(header: &mut [u8]) -> Option<u8> {
     let mut h = Ipv4Mut::new(header)?;
@@ -275,8 +278,8 @@ pub fn ipv4_decrement_ttl(header: &mut [u8]) -> Option<u8> {
     Some(new)
 }
 
-/// Decrements the hop limit of an IPv6 header and returns the new value; `None` and unchanged if
-/// there is no header or the hop limit is 0 already.
+/// Decrements the hop limit of an IPv6 header and returns the new value. Returns `None`, leaving
+/// the bytes unchanged, if there is no header or the hop limit is already 0.
 #[inline]
 pub fn ipv6_decrement_hop_limit(header: &mut [u8]) -> Option<u8> {
     let mut h = Ipv6Mut::new(header)?;

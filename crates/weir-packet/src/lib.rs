@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets, batches, their memory, dissection, checksums and drop reasons.
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`pool`] | frame memory: 2 MiB pages, [`Pool`], [`Cache`] (a CPU's magazine), bulk calls |
+//! | [`pool`] | frame memory: 2 MiB pages, [`Pool`], [`Cache`] (a CPU's magazine), bulk operations |
 //! | [`packet`] | [`Packet`]: one cache line of metadata and one frame |
-//! | [`meta`] | [`Meta`]: the fields anyone may write |
-//! | [`batch`] | [`Batch`]: up to 64 packets, inline |
+//! | [`meta`] | [`Meta`]: the public metadata fields |
+//! | [`batch`] | [`Batch`]: up to 64 packets, stored inline |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
-//! | [`header`] | typed views and builders, a file a protocol |
-//! | [`checksum`] | internet checksum, pseudo headers, RFC 1624 updates |
-//! | [`mod@dissect`] | packet to [`FlowKeys`], flow hash |
-//! | [`tunnel`] | [`Tunnel`]: metadata of encapsulation, shared by reference |
-//! | [`drop_reason`] | [`DropReason`]: Linux's names, one table |
+//! | [`header`] | typed views and builders of headers, one file per protocol |
+//! | [`checksum`] | the internet checksum, pseudo headers, RFC 1624 updates |
+//! | [`mod@dissect`] | dissects a packet into [`FlowKeys`]; flow hashes |
+//! | [`tunnel`] | [`Tunnel`]: encapsulation metadata, shared by reference |
+//! | [`drop_reason`] | [`DropReason`]: one table of Linux's names |
 //!
-//! Every function that takes bytes takes any bytes: short or malformed input is
-//! answered with `None`, `false` or an error, never with a panic.
+//! Every function that takes bytes accepts any bytes. On short or malformed input it returns
+//! `None`, `false` or an error, and never panics.
 //!
-//! Unsafe code lives in `arena`, `returned`, `pool`, `packet`, `batch` and
-//! `dissect::keys` only.
+//! Only `arena`, `returned`, `pool`, `packet`, `batch` and `dissect::keys` contain unsafe code.
 #![deny(unsafe_code)]
 
 mod arena;

@@ -1,54 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `Meta`: the public part of a packet's metadata, and the types in it.
+//! `Meta`: the public part of a packet's metadata, and the types of its fields.
 //!
-//! 48 of the 64 bytes of a packet's cache line; the other 16 are behind the
+//! It takes 48 of the 64 bytes of a packet's cache line; the other 16 are accessed through the
 //! methods of [`crate::Packet`]. Names and meanings are those of `struct sk_buff`.
 
-/// Whom the link-layer address names; the values of `PACKET_*` in linux/if_packet.h.
+/// The addressee according to the link-layer address; the values of `PACKET_*` in
+/// linux/if_packet.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum PacketType {
-    /// To this host.
+    /// This host.
     #[default]
     Host = 0,
-    /// To all.
+    /// All hosts.
     Broadcast = 1,
-    /// To a group.
+    /// A multicast group.
     Multicast = 2,
-    /// To someone else.
+    /// Another host.
     OtherHost = 3,
-    /// Originated here.
+    /// The packet originates from this host.
     Outgoing = 4,
-    /// Looped back multicast or broadcast.
+    /// A looped back multicast or broadcast.
     Loopback = 5,
 }
 
-/// Marks on a packet's way, as the bits of `struct sk_buff`.
+/// Flags of a packet, like the bits of `struct sk_buff`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 #[repr(transparent)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Flags = Flags(0);
-    /// `tc_at_ingress`: the ingress hook runs.
+    /// `tc_at_ingress`: the packet is at the ingress hook.
     pub const AT_INGRESS: Flags = Flags(1);
     /// `redirected`: mirred sent it here.
     pub const REDIRECTED: Flags = Flags(2);
     /// `from_ingress`: redirected out of an ingress hook.
     pub const FROM_INGRESS: Flags = Flags(4);
-    /// `tc_skip_classify`: the next tc hook lets it pass unclassified.
+    /// `tc_skip_classify`: the next tc hook passes the packet without classification.
     pub const SKIP_CLASSIFY: Flags = Flags(8);
-    /// Transport checksum known to be good (`CHECKSUM_UNNECESSARY`).
+    /// The transport checksum is known to be correct (`CHECKSUM_UNNECESSARY`).
     pub const CSUM_GOOD: Flags = Flags(16);
-    /// Made by this stack, not received.
+    /// The packet was created by this stack, not received.
     pub const LOCAL: Flags = Flags(32);
-    /// Forwarded between devices.
+    /// The packet is being forwarded between devices.
     pub const FORWARDED: Flags = Flags(64);
-    /// Reassembled from fragments.
+    /// The packet was reassembled from fragments.
     pub const REASSEMBLED: Flags = Flags(128);
 
-    /// Whether all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     #[inline]
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
@@ -66,7 +67,7 @@ impl Flags {
         self.0 &= !other.0;
     }
 
-    /// The raw bits.
+    /// Returns the raw bits.
     pub const fn bits(self) -> u8 {
         self.0
     }
@@ -95,13 +96,13 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// VLAN id, 12 bits.
+    /// Returns the VLAN id, 12 bits.
     #[inline]
     pub const fn vid(self) -> u16 {
         self.tci & 0x0fff
     }
 
-    /// Priority, 3 bits.
+    /// Returns the priority, 3 bits.
     #[inline]
     pub const fn priority(self) -> u8 {
         (self.tci >> 13) as u8
@@ -112,33 +113,37 @@ impl VlanTag {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Meta {
-    /// `skb->mark`; allocation: 0.
+    /// `skb->mark`. Set to 0 by allocation.
     pub mark: u32,
-    /// `skb->priority`: class for classful qdiscs; allocation: 0.
+    /// `skb->priority`: the class for classful qdiscs. Set to 0 by allocation.
     pub priority: u32,
-    /// Id of a trace record, 0 none; allocation: 0.
+    /// The id of a trace record, or 0 for none. Set to 0 by allocation.
     pub trace: u32,
-    /// `skb->hash`: cached flow hash, 0 not computed; allocation: 0.
+    /// `skb->hash`: the cached flow hash, or 0 if it is not computed. Set to 0 by allocation.
     pub hash: u32,
-    /// `skb->tc_index`; allocation: 0.
+    /// `skb->tc_index`. Set to 0 by allocation.
     pub tc_index: u16,
-    /// Marks; allocation: none.
+    /// Flags. Cleared by allocation.
     pub flags: Flags,
-    /// Depth of mirred redirections; allocation: 0.
+    /// The depth of mirred redirections. Set to 0 by allocation.
     pub nest: u8,
-    /// Ethertype of the payload, host order, after the tag in [`crate::Packet::vlan`]; allocation: 0.
+    /// The ethertype of the payload, in host order, after the tag in [`crate::Packet::vlan`]. Set
+    /// to 0 by allocation.
     pub protocol: u16,
-    /// `skb->queue_mapping`; allocation: 0.
+    /// `skb->queue_mapping`. Set to 0 by allocation.
     pub queue: u16,
-    /// Chain to go on with after a miss (tc); allocation and a stay in a lockless list: 0.
+    /// The tc chain to continue with after a miss. Set to 0 by allocation and by passing through a
+    /// lockless list.
     pub chain: u32,
-    /// Scratch of the stage that holds the packet; allocation and a stay in a lockless list: 0.
+    /// Scratch space of the stage that holds the packet. Set to 0 by allocation and by passing
+    /// through a lockless list.
     pub cb: u32,
-    /// Time stamp, ns of the stack's clock. Not initialised by `alloc_bulk`.
+    /// Time stamp, in nanoseconds of the stack's clock. `alloc_bulk` does not initialise it.
     pub time: u64,
-    /// Key of the device the packet is on. Not initialised by `alloc_bulk`; a stay in a
-    /// lockless list: 0.
+    /// The key of the device the packet is on. `alloc_bulk` does not initialise it; passing through
+    /// a lockless list sets it to 0.
     pub dev: u32,
-    /// ifindex the packet was received on (`skb->skb_iif`), 0 local. Not initialised by `alloc_bulk`.
+    /// The ifindex of the device that received the packet (`skb->skb_iif`), or 0 for a local
+    /// packet. `alloc_bulk` does not initialise it.
     pub iif: u32,
 }

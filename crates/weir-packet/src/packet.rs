@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `Packet`: an owned 8-byte handle to one cache line of metadata and one frame.
 //!
-//! Mirrors `struct sk_buff` in what it tells, not in how: the metadata is 64
-//! bytes in all, written where needed and never cleared as a whole. Its first 16
-//! bytes (lengths, offsets, VLAN tag, packet type) are reached through methods,
-//! which keep them inside the frame; the rest is [`Meta`], plain public fields
-//! reached through `Deref`.
+//! It carries the information of `struct sk_buff`, but in another form. The metadata is 64 bytes in
+//! all, written field by field as needed and never cleared as a whole. Its first 16 bytes (lengths,
+//! offsets, VLAN tag, packet type) are accessed through methods, which keep them inside the frame.
+//! The rest is [`Meta`]: plain public fields accessed through `Deref`.
 //!
 //! Layout of a frame, offsets in bytes from its start:
 //! ```text
 //! 0          data             data+len      2048 (or 69632)
 //! | headroom | bytes of packet | tailroom    |
 //! ```
-//! Offsets `mac`, `network` and `transport` count from the start of the frame, so
-//! that [`Packet::push`] and [`Packet::pull`] leave them valid.
+//! The offsets `mac`, `network` and `transport` count from the start of the frame, so
+//! [`Packet::push`] and [`Packet::pull`] leave them valid.
 //!
-//! A packet with tunnel metadata ([`crate::tunnel`]) keeps its reference to it in the first 8 bytes of
-//! its frame, and a bit in the layout says so: others pay for a test of that bit when they end. No
-//! header of such a packet begins in those bytes.
+//! A packet with tunnel metadata ([`crate::tunnel`]) keeps its reference to the metadata in the
+//! first 8 bytes of its frame, and a bit in the layout marks it. Other packets only pay for a test
+//! of that bit when they are dropped. No header of such a packet begins in those bytes.
 //!
-//! A packet can wait in a [`weir_sync::list::LocklessList`]: its link takes the place
-//! of `chain` and `cb`, and a count of notes that of `dev`; they are 0 when it comes out. The
-//! notes, where others of its batch lie, stand in its headroom.
+//! A packet can wait in a [`weir_sync::list::LocklessList`]. Its link then replaces `chain` and
+//! `cb`, and the number of its notes replaces `dev`; all three are 0 when the packet comes out. The
+//! notes, which record where other packets of its batch are, lie in its headroom.
 //!
-//! What an allocation initialises: `Pool::alloc`, `Cache::alloc` and
-//! `Packet::copy` all fields; `alloc_bulk` all but `time`, `dev` and `iif`, which
-//! receive writes. The bytes of the frame are what its last user left.
+//! Fields initialised by an allocation: `Pool::alloc`, `Cache::alloc` and `Packet::copy` initialise
+//! all of them. `alloc_bulk` initialises all but `time`, `dev` and `iif`, which the receive path
+//! writes. The bytes of the frame keep the content their previous user left.
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
 pub use crate::meta::{Flags, Meta, PacketType, VlanTag};
@@ -40,26 +39,26 @@ use std::sync::Arc;
 use weir_sync::list::{Link, Linked, NOTED};
 use weir_sync::primitive::{prefetch, prefetch_to_write};
 
-/// Headroom of a new packet, bytes.
+/// The headroom of a new packet, in bytes.
 pub const HEADROOM: usize = 256;
-/// Most bytes a new packet of the frame class can hold.
+/// The maximum data length of a new packet of the frame class, in bytes.
 pub const FRAME_DATA: usize = FRAME - HEADROOM;
-/// Most bytes a new packet of the jumbo class can hold.
+/// The maximum data length of a new jumbo packet, in bytes.
 pub const JUMBO_DATA: usize = JUMBO - HEADROOM;
 
 const UNSET: u16 = u16::MAX;
 
 /// Bit of [`Layout::marks`]: the frame begins with a reference to tunnel metadata.
 const TUNNEL: u8 = 0x80;
-/// Bits of [`Layout::marks`]: protocol of the VLAN tag.
+/// Bits of [`Layout::marks`]: the protocol of the VLAN tag.
 const VLAN: u8 = 0x03;
-/// Bit of [`Layout::marks`]: `time` is when the packet is to leave.
+/// Bit of [`Layout::marks`]: `time` is the packet's departure time.
 const DEPARTS: u8 = 0x40;
-/// Bytes of the reference.
+/// The size of the reference, in bytes.
 const TUNNEL_LEN: u16 = 8;
 const _: () = assert!(size_of::<Arc<Tunnel>>() <= TUNNEL_LEN as usize);
 
-/// Where things are in the frame. Only the methods of `Packet` write it.
+/// The offsets and lengths within the frame. Only the methods of `Packet` write it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Layout {
@@ -74,7 +73,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Where the first of what the packet has in its frame begins, its data or a header.
+    /// Returns the offset of the data or of the first header, whichever comes first.
     #[inline]
     fn begin(&self) -> u16 {
         self.data
@@ -83,14 +82,14 @@ impl Layout {
             .min(self.transport)
     }
 
-    /// Bytes at the start of the frame that are not headroom.
+    /// Returns the number of bytes at the start of the frame that are not headroom.
     #[inline]
     fn reserved(&self) -> u16 {
         u16::from(self.marks & TUNNEL) * TUNNEL_LEN / TUNNEL as u16
     }
 }
 
-/// One cache line: what a `Packet` points to. Opaque.
+/// The cache line that a `Packet` points to. Opaque.
 #[repr(C, align(64))]
 pub struct Record {
     layout: Layout,
@@ -100,16 +99,17 @@ pub struct Record {
 const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == RECORD);
 const _: () = assert!(size_of::<Option<Packet>>() == 8);
 
-/// Where in a frame's headroom the notes begin: how many records further the others of a batch in a list lie.
+/// The offset of the notes in a frame's headroom. Each note is the distance, in records, to another
+/// packet of the batch in the list.
 const NOTES: usize = 64;
-/// Cache lines of all that there may be.
+/// The number of cache lines taken by the maximum number of notes.
 const NOTES_LINES: usize = (NOTED * size_of::<i32>()).div_ceil(64);
 
-/// The words of a record that an allocation writes: all in front of `time`.
+/// The number of words of a record that an allocation writes: all those before `time`.
 const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
 const _: () = assert!(INIT_WORDS == 6);
 
-/// What it writes there.
+/// The words that an allocation writes.
 const TEMPLATE: [u64; INIT_WORDS] = {
     let record = Record {
         layout: Layout {
@@ -149,8 +149,8 @@ const TEMPLATE: [u64; INIT_WORDS] = {
 #[repr(transparent)]
 pub struct Packet(NonNull<Record>);
 
-// SAFETY: a packet is the only owner of its record and frame; its pool may be reached from any
-// thread (atomics and a lock).
+// SAFETY: a packet is the only owner of its record and frame; its pool (atomics and a lock) may be
+// accessed from any thread.
 unsafe impl Send for Packet {}
 // SAFETY: `&Packet` only reads.
 unsafe impl Sync for Packet {}
@@ -174,26 +174,27 @@ impl Drop for Packet {
     #[inline]
     fn drop(&mut self) {
         self.drop_tunnel();
-        // SAFETY: the packet owned the record and is not used again.
+        // SAFETY: the packet owned the record, which is not used again.
         unsafe { pool::give_back(self.0) };
     }
 }
 
 impl Packet {
-    /// Takes ownership of a record and initialises it as an empty packet, all but `time`, `dev` and `iif`.
+    /// Takes ownership of a record and initialises it as an empty packet, except for `time`, `dev`
+    /// and `iif`.
     ///
     /// # Safety
-    /// `record` is a record of a live arena that nobody else owns.
+    /// `record` is a record of a live arena without another owner.
     #[inline]
     pub(crate) unsafe fn init(record: NonNull<Record>) -> Packet {
-        // SAFETY: by contract we own the record. Only the words up to `time` are written; the line as
-        // a whole is never cleared.
+        // SAFETY: this function owns the record by contract. It writes only the words before
+        // `time`; the line is never cleared as a whole.
         unsafe { record.cast::<[u64; INIT_WORDS]>().write(TEMPLATE) };
         Packet(record)
     }
 
-    /// A packet whose `len` bytes of data begin `start` bytes behind the start of the frame; `None`
-    /// (and the packet dropped) if that is outside.
+    /// Returns the packet with `len` bytes of data, `start` bytes behind the start of the frame.
+    /// Drops the packet and returns `None` if that range is outside the frame.
     #[inline]
     pub(crate) fn with_data(mut self, start: usize, len: usize) -> Option<Packet> {
         let end = start.checked_add(len)?;
@@ -204,7 +205,7 @@ impl Packet {
         Some(self)
     }
 
-    /// Completes a packet that someone asked for by its length, which the frame holds.
+    /// Completes an allocation of `len` bytes, which fit into the frame.
     #[inline]
     pub(crate) fn with_len(mut self, len: usize) -> Packet {
         debug_assert!(len <= self.tailroom());
@@ -214,14 +215,14 @@ impl Packet {
         self
     }
 
-    /// Gives up ownership of a packet that ends.
+    /// Gives up ownership of a packet that is being freed.
     #[inline]
     pub(crate) fn into_record(mut self) -> NonNull<Record> {
         self.drop_tunnel();
         std::mem::ManuallyDrop::new(self).0
     }
 
-    /// The record's address, for prefetching and range checks.
+    /// Returns the record's address, for prefetching and range checks.
     #[inline]
     pub(crate) fn as_record(&self) -> NonNull<Record> {
         self.0
@@ -249,50 +250,50 @@ impl Packet {
         &mut self.record_mut().layout
     }
 
-    /// Class of the frame, told by the record's place in its page.
+    /// Returns the class of the frame, which follows from the record's position in its page.
     #[inline]
     pub(crate) fn class(&self) -> Class {
         class_of(self.0)
     }
 
-    /// Start of the frame.
+    /// Returns the start of the frame.
     #[inline]
     fn frame(&self) -> NonNull<u8> {
         frame_of(self.0)
     }
 
-    /// Bytes of the frame: headroom, data and tailroom together.
+    /// Returns the size of the frame in bytes: headroom, data and tailroom together.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.class().size()
     }
 
-    /// Length of the data, bytes.
+    /// Returns the length of the data, in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.layout().len as usize
     }
 
-    /// Whether there is no data.
+    /// Returns true if there is no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.layout().len == 0
     }
 
-    /// Free bytes in front of the data.
+    /// Returns the number of free bytes in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         let l = self.layout();
         usize::from(l.data - l.reserved())
     }
 
-    /// Free bytes behind the data.
+    /// Returns the number of free bytes behind the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.capacity() - self.layout().data as usize - self.len()
     }
 
-    /// The data.
+    /// Returns the data.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let l = self.layout();
@@ -303,7 +304,7 @@ impl Packet {
         }
     }
 
-    /// The data, writable.
+    /// Returns the data, mutably.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let (data, len) = (self.layout().data as usize, self.len());
@@ -311,7 +312,8 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(self.frame().add(data).as_ptr(), len) }
     }
 
-    /// The bytes of the frame from `start` to the end of the data; empty if that is past the end.
+    /// Returns the bytes of the frame from `start` to the end of the data, or an empty slice if
+    /// `start` is past the end.
     #[inline]
     fn rest_of(&self, start: u16) -> &[u8] {
         let l = self.layout();
@@ -329,7 +331,8 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(self.frame().add(start).as_ptr(), end - start) }
     }
 
-    /// Grows the data by `n` bytes in front (`skb_push`) and returns them; `None` without room.
+    /// Grows the data by `n` bytes at the front (`skb_push`) and returns the new bytes. Returns
+    /// `None` without headroom.
     #[inline]
     pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
         let l = self.layout_mut();
@@ -341,7 +344,8 @@ impl Packet {
         self.data_mut().get_mut(..n)
     }
 
-    /// Shrinks the data by `n` bytes in front (`skb_pull`); false and unchanged if it is shorter.
+    /// Shrinks the data by `n` bytes at the front (`skb_pull`). Returns false and changes nothing
+    /// if the data is shorter.
     #[inline]
     #[must_use]
     pub fn pull(&mut self, n: usize) -> bool {
@@ -354,7 +358,8 @@ impl Packet {
         true
     }
 
-    /// Grows the data by `n` bytes behind (`skb_put`) and returns them; `None` without room.
+    /// Grows the data by `n` bytes at the end (`skb_put`) and returns the new bytes. Returns `None`
+    /// without tailroom.
     #[inline]
     pub fn put(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() {
@@ -365,14 +370,14 @@ impl Packet {
         self.data_mut().get_mut(len..)
     }
 
-    /// Cuts the data to at most `len` bytes (`skb_trim`).
+    /// Truncates the data to at most `len` bytes (`skb_trim`).
     #[inline]
     pub fn trim(&mut self, len: usize) {
         let l = self.layout_mut();
         l.len = l.len.min(len.min(u32::MAX as usize) as u32);
     }
 
-    /// Appends bytes; false and unchanged without room.
+    /// Appends bytes. Returns false and changes nothing without tailroom.
     #[must_use]
     pub fn append(&mut self, bytes: &[u8]) -> bool {
         match self.put(bytes.len()) {
@@ -384,103 +389,106 @@ impl Packet {
         }
     }
 
-    /// Makes the packet empty again with the headroom of a new one; other metadata stays.
+    /// Empties the packet and gives it the headroom of a new one. Leaves the other metadata as it
+    /// is.
     pub fn rewind(&mut self) {
         let l = self.layout_mut();
         (l.data, l.len) = (HEADROOM as u16, 0);
         (l.mac, l.network, l.transport) = (UNSET, UNSET, UNSET);
     }
 
-    /// An offset `at` bytes behind the start of the data, or unset where it can't be held.
+    /// Returns the offset that is `at` bytes behind the start of the data, or the unset value if it
+    /// does not fit.
     #[inline]
     fn offset(&self, at: usize) -> u16 {
         let l = self.layout();
         u16::try_from(l.data as usize + at.min(PAGE)).unwrap_or(UNSET)
     }
 
-    /// The MAC header begins where the data begins now.
+    /// Sets the MAC header to the current start of the data.
     #[inline]
     pub fn reset_mac(&mut self) {
         self.layout_mut().mac = self.layout().data;
     }
 
-    /// The network header begins `at` bytes behind the start of the data.
+    /// Sets the network header to `at` bytes behind the start of the data.
     #[inline]
     pub fn set_network(&mut self, at: usize) {
         self.layout_mut().network = self.offset(at);
     }
 
-    /// The transport header begins `at` bytes behind the start of the data.
+    /// Sets the transport header to `at` bytes behind the start of the data.
     #[inline]
     pub fn set_transport(&mut self, at: usize) {
         self.layout_mut().transport = self.offset(at);
     }
 
-    /// From the MAC header to the end; empty if not set.
+    /// Returns the bytes from the MAC header to the end, or an empty slice if it is not set.
     #[inline]
     pub fn mac(&self) -> &[u8] {
         self.rest_of(self.layout().mac)
     }
 
-    /// From the MAC header to the end, writable.
+    /// Returns the bytes from the MAC header to the end, mutably.
     #[inline]
     pub fn mac_mut(&mut self) -> &mut [u8] {
         self.rest_of_mut(self.layout().mac)
     }
 
-    /// From the network header to the end; empty if not set.
+    /// Returns the bytes from the network header to the end, or an empty slice if it is not set.
     #[inline]
     pub fn network(&self) -> &[u8] {
         self.rest_of(self.layout().network)
     }
 
-    /// From the network header to the end, writable.
+    /// Returns the bytes from the network header to the end, mutably.
     #[inline]
     pub fn network_mut(&mut self) -> &mut [u8] {
         self.rest_of_mut(self.layout().network)
     }
 
-    /// From the transport header to the end; empty if not set.
+    /// Returns the bytes from the transport header to the end, or an empty slice if it is not set.
     #[inline]
     pub fn transport(&self) -> &[u8] {
         self.rest_of(self.layout().transport)
     }
 
-    /// From the transport header to the end, writable.
+    /// Returns the bytes from the transport header to the end, mutably.
     #[inline]
     pub fn transport_mut(&mut self) -> &mut [u8] {
         self.rest_of_mut(self.layout().transport)
     }
 
-    /// Whether the MAC header is set.
+    /// Returns true if the MAC header is set.
     #[inline]
     pub fn has_mac(&self) -> bool {
         self.layout().mac != UNSET
     }
 
-    /// Whether the network header is set.
+    /// Returns true if the network header is set.
     #[inline]
     pub fn has_network(&self) -> bool {
         self.layout().network != UNSET
     }
 
-    /// Whether the transport header is set.
+    /// Returns true if the transport header is set.
     #[inline]
     pub fn has_transport(&self) -> bool {
         self.layout().transport != UNSET
     }
 
-    /// Forgets the MAC header (a device without one).
+    /// Unsets the MAC header, for a device without one.
     pub fn unset_mac(&mut self) {
         self.layout_mut().mac = UNSET;
     }
 
-    /// Forgets the transport header.
+    /// Unsets the transport header.
     pub fn unset_transport(&mut self) {
         self.layout_mut().transport = UNSET;
     }
 
-    /// Bytes from the MAC header to the network header (`skb->mac_len`); 0 if either is unset.
+    /// Returns the number of bytes from the MAC header to the network header (`skb->mac_len`), or 0
+    /// if either is unset.
     #[inline]
     pub fn mac_len(&self) -> usize {
         let l = self.layout();
@@ -490,25 +498,29 @@ impl Packet {
         l.network.saturating_sub(l.mac) as usize
     }
 
-    /// Where the network header begins, counted from the data; `None` if unset or in front of it.
+    /// Returns the offset of the network header from the data. Returns `None` if it is unset or in
+    /// front of the data.
     #[inline]
     pub fn network_offset(&self) -> Option<usize> {
         relative(self.layout().network, self.layout().data)
     }
 
-    /// Where the transport header begins, counted from the data; `None` if unset or in front of it.
+    /// Returns the offset of the transport header from the data. Returns `None` if it is unset or
+    /// in front of the data.
     #[inline]
     pub fn transport_offset(&self) -> Option<usize> {
         relative(self.layout().transport, self.layout().data)
     }
 
-    /// Moves the start of the data to the network header; false if unset or outside.
+    /// Moves the start of the data to the network header. Returns false if it is unset or outside
+    /// the frame.
     #[must_use]
     pub fn data_to_network(&mut self) -> bool {
         self.data_to(self.layout().network)
     }
 
-    /// Moves the start of the data to the MAC header; false if unset or outside.
+    /// Moves the start of the data to the MAC header. Returns false if it is unset or outside the
+    /// frame.
     #[must_use]
     pub fn data_to_mac(&mut self) -> bool {
         self.data_to(self.layout().mac)
@@ -526,8 +538,8 @@ impl Packet {
         true
     }
 
-    /// Bytes between the MAC header and the start of the data; `None` if the MAC header is unset or
-    /// behind the start of the data.
+    /// Returns the number of bytes between the MAC header and the start of the data. Returns `None`
+    /// if the MAC header is unset or behind the start of the data.
     #[inline]
     pub fn pulled_from_mac(&self) -> Option<usize> {
         let l = self.layout();
@@ -537,7 +549,8 @@ impl Packet {
         l.data.checked_sub(l.mac).map(usize::from)
     }
 
-    /// The headers move `by` bytes towards the start of the frame (VLAN push) or away from it.
+    /// Moves the MAC header by `by` bytes: towards the start of the frame for a VLAN push, away
+    /// from it for a pop.
     pub(crate) fn shift_mac(&mut self, by: isize) {
         let l = self.layout_mut();
         if l.mac != UNSET {
@@ -545,19 +558,19 @@ impl Packet {
         }
     }
 
-    /// Whom the link-layer address names.
+    /// Returns the addressee according to the link-layer address.
     #[inline]
     pub fn pkt_type(&self) -> PacketType {
         self.layout().pkt_type
     }
 
-    /// Sets whom the link-layer address names.
+    /// Sets the addressee according to the link-layer address.
     #[inline]
     pub fn set_pkt_type(&mut self, to: PacketType) {
         self.layout_mut().pkt_type = to;
     }
 
-    /// The outer VLAN tag when it stands in the metadata (`skb_vlan_tag_present`).
+    /// Returns the outer VLAN tag if it is in the metadata (`skb_vlan_tag_present`).
     #[inline]
     pub fn vlan(&self) -> Option<VlanTag> {
         let l = self.layout();
@@ -572,8 +585,8 @@ impl Packet {
         })
     }
 
-    /// Puts a VLAN tag into the metadata (`__vlan_hwaccel_put_tag`) or takes it away.
-    /// A protocol other than 802.1ad counts as 802.1Q.
+    /// Sets the VLAN tag in the metadata (`__vlan_hwaccel_put_tag`) or removes it. A protocol other
+    /// than 802.1ad counts as 802.1Q.
     #[inline]
     pub fn set_vlan(&mut self, tag: Option<VlanTag>) {
         let l = self.layout_mut();
@@ -584,14 +597,14 @@ impl Packet {
         (l.marks, l.vlan_tci) = (l.marks & !VLAN | mark, tci);
     }
 
-    /// When the sender wants the packet to leave, ns of the stack's clock (`skb->tstamp` of a socket with
-    /// SO_TXTIME); heeded by `fq` and `etf`.
+    /// Returns the departure time that the sender requested, in nanoseconds of the stack's clock
+    /// (`skb->tstamp` of a socket with SO_TXTIME). `fq` and `etf` obey it.
     #[inline]
     pub fn departure(&self) -> Option<u64> {
         (self.layout().marks & DEPARTS != 0).then_some(self.time)
     }
 
-    /// Sets when the packet is to leave. Reception, at another device or another stack's, takes it away.
+    /// Sets the departure time. Reception by another device or another stack clears it.
     #[inline]
     pub fn set_departure(&mut self, to: Option<u64>) {
         let l = self.layout_mut();
@@ -604,19 +617,19 @@ impl Packet {
         }
     }
 
-    /// The tunnel metadata (`skb_tunnel_info`).
+    /// Returns the tunnel metadata (`skb_tunnel_info`).
     #[inline]
     pub fn tunnel(&self) -> Option<&Arc<Tunnel>> {
         if self.layout().marks & TUNNEL == 0 {
             return None;
         }
-        // SAFETY: the mark says that `set_tunnel` or a copy wrote a reference there, and no method
-        // gives out or moves headers into these bytes while it stands.
+        // SAFETY: the mark says that `set_tunnel` or a copy wrote a reference there; while it is
+        // set, no method gives out these bytes or moves headers into them.
         Some(unsafe { self.frame().cast::<Arc<Tunnel>>().as_ref() })
     }
 
-    /// Sets the tunnel metadata, or takes it away (`skb_dst_set`, `skb_dst_drop`); `false`, and none
-    /// set, when the headers begin in the first 8 bytes of the frame.
+    /// Sets or removes the tunnel metadata (`skb_dst_set`, `skb_dst_drop`). Returns false, leaving
+    /// the packet without any, if the headers begin in the first 8 bytes of the frame.
     #[inline]
     pub fn set_tunnel(&mut self, to: Option<Arc<Tunnel>>) -> bool {
         self.drop_tunnel();
@@ -628,46 +641,51 @@ impl Packet {
             return false;
         }
         l.marks |= TUNNEL;
-        // SAFETY: the first bytes of the frame are ours, aligned as the frame, and no header is there.
+        // SAFETY: this packet owns the first bytes of the frame, which are aligned as the frame is,
+        // and no header is there.
         unsafe { self.frame().cast::<Arc<Tunnel>>().write(to) };
         true
     }
 
-    /// Takes the tunnel metadata away.
+    /// Removes the tunnel metadata.
     #[inline]
     pub(crate) fn drop_tunnel(&mut self) {
         let l = self.layout_mut();
         if l.marks & TUNNEL != 0 {
             l.marks &= !TUNNEL;
-            // SAFETY: as in `tunnel`; the mark is gone, so it is read out once.
+            // SAFETY: as in `tunnel`; the mark is cleared, so the reference is read out once.
             drop(unsafe { self.frame().cast::<Arc<Tunnel>>().read() });
         }
     }
 
-    /// Gives a copy the tunnel metadata of its original, whose layout it has already.
+    /// Gives a copy the tunnel metadata of its original. The copy already has the original's
+    /// layout.
     #[inline]
     fn share_tunnel(&self, to: &mut Packet) {
         if let Some(tunnel) = self.tunnel() {
-            // SAFETY: no header of the original is in the first bytes of its frame, so none of the
-            // copy's is, where they are at the same place or further behind; the frame is the copy's.
+            // SAFETY: no header of the original is in the first bytes of its frame. The copy's
+            // headers are at the same offsets or further behind, so none of them is there either.
+            // The copy owns its frame.
             unsafe { to.frame().cast::<Arc<Tunnel>>().write(tunnel.clone()) };
         }
     }
 
-    /// A deep copy, metadata and data, in memory of the same pool; `None` if its budget is spent.
+    /// Returns a deep copy, metadata and data, in memory of the same pool. Returns `None` if the
+    /// pool's budget is spent.
     pub fn copy(&self) -> Option<Packet> {
         let class = if self.end() <= FRAME {
             Class::Frame
         } else {
             Class::Jumbo
         };
-        // SAFETY: our record is live.
+        // SAFETY: this packet's record is live.
         let record = unsafe { pool::alloc_beside(self.0, class)? };
-        // SAFETY: the pool gave us sole ownership of the record.
+        // SAFETY: the pool returned sole ownership of the record.
         Some(self.copy_to(unsafe { Packet::init(record) }))
     }
 
-    /// As [`copy`](Self::copy), in memory of a CPU's cache, which most often needs no lock.
+    /// Returns a deep copy, like [`copy`](Self::copy), in memory of a CPU's cache, which usually
+    /// needs no lock.
     pub fn copy_from(&self, cache: &mut Cache) -> Option<Packet> {
         let to = if self.end() <= FRAME {
             cache.alloc(0)
@@ -677,13 +695,13 @@ impl Packet {
         Some(self.copy_to(to?))
     }
 
-    /// Where the data end in the frame.
+    /// Returns the offset of the end of the data in the frame.
     fn end(&self) -> usize {
         let l = self.layout();
         l.data as usize + l.len as usize
     }
 
-    /// Fills a new packet, whose frame must be large enough.
+    /// Copies into a new packet, whose frame must be large enough.
     fn copy_to(&self, mut to: Packet) -> Packet {
         let from = *self.layout();
         let end = self.end();
@@ -691,7 +709,7 @@ impl Packet {
         let record = to.record_mut();
         record.layout = from;
         record.meta = self.record().meta;
-        // What was pulled off in front, up to the MAC header, is copied too.
+        // Bytes in front of the data, from the MAC header on, are copied too.
         let start = (from.mac.min(from.network).min(from.data)) as usize;
         // SAFETY: `start <= end`, `end` is within both frames (asserted above), and the frames are
         // different ones.
@@ -706,8 +724,9 @@ impl Packet {
         to
     }
 
-    /// A deep copy with at least `headroom` bytes in front of the headers (`skb_copy_expand`): for
-    /// what doesn't fit in front any more. `None` if the budget is spent or no frame is that large.
+    /// Returns a deep copy with at least `headroom` bytes in front of the headers
+    /// (`skb_copy_expand`), for headers that no longer fit in front. Returns `None` if the budget
+    /// is spent or no frame is large enough.
     pub fn copy_with_headroom(&self, headroom: usize) -> Option<Packet> {
         let from = *self.layout();
         let start = usize::from(from.mac.min(from.network).min(from.data));
@@ -721,9 +740,9 @@ impl Packet {
             end if end <= JUMBO => Class::Jumbo,
             _ => return None,
         };
-        // SAFETY: our record is live.
+        // SAFETY: this packet's record is live.
         let record = unsafe { pool::alloc_beside(self.0, class)? };
-        // SAFETY: the pool gave us sole ownership of the record.
+        // SAFETY: the pool returned sole ownership of the record.
         let mut to = unsafe { Packet::init(record) };
         let move_by = |offset: u16| match offset {
             UNSET => UNSET,
@@ -752,18 +771,19 @@ impl Packet {
         Some(to)
     }
 
-    /// Where the data begins, bytes from the start of the pool's memory ([`crate::Pool::region`]):
-    /// its address in an AF_XDP UMEM.
+    /// Returns the offset of the data from the start of the pool's memory
+    /// ([`crate::Pool::region`]): its address in an AF_XDP UMEM.
     #[inline]
     pub fn umem_address(&self) -> u64 {
-        // SAFETY: our record is live.
+        // SAFETY: this packet's record is live.
         let base = unsafe { pool::base_of(self.0) };
         (self.frame().addr().get() - base + self.layout().data as usize) as u64
     }
 
-    /// Lends the frame to a device (the fill or transmit ring of AF_XDP) and returns
-    /// [`umem_address`](Self::umem_address). Until [`crate::Pool::take_back`] the frame counts as in
-    /// use; a frame never taken back keeps its pool's memory for ever.
+    /// Lends the frame to a device (the fill or transmit ring of AF_XDP) and returns its
+    /// [`umem_address`](Self::umem_address). The frame counts as in use until
+    /// [`crate::Pool::take_back`]. A frame that is never taken back keeps its pool's memory
+    /// forever.
     #[inline]
     pub fn lend(self) -> u64 {
         let address = self.umem_address();
@@ -771,7 +791,7 @@ impl Packet {
         address
     }
 
-    /// Fetches the metadata and the first bytes of the data into the cache.
+    /// Prefetches the metadata and the first bytes of the data.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self.0.as_ptr());
@@ -802,7 +822,7 @@ fn relative(offset: u16, data: u16) -> Option<usize> {
     offset.checked_sub(data).map(usize::from)
 }
 
-/// Base of the page a record lies in.
+/// Returns the base of the page that contains a record.
 #[inline]
 pub(crate) fn page_of(record: NonNull<Record>) -> NonNull<u8> {
     let p = record.as_ptr().map_addr(|a| a & !(PAGE - 1));
@@ -810,7 +830,7 @@ pub(crate) fn page_of(record: NonNull<Record>) -> NonNull<u8> {
     unsafe { NonNull::new_unchecked(p.cast()) }
 }
 
-/// Class of a record's frame.
+/// Returns the class of a record's frame.
 #[inline]
 pub(crate) fn class_of(record: NonNull<Record>) -> Class {
     if record.addr().get() & (PAGE - 1) < FRAME_FIRST * RECORD {
@@ -820,7 +840,7 @@ pub(crate) fn class_of(record: NonNull<Record>) -> Class {
     }
 }
 
-/// The frame of a record.
+/// Returns the frame of a record.
 #[inline]
 fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
     let at = record.addr().get() & (PAGE - 1);
@@ -834,14 +854,14 @@ fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
     unsafe { base.add(offset) }
 }
 
-/// The notes in the frame of a record.
+/// Returns the notes in the frame of a record.
 #[inline]
 fn notes_of(record: NonNull<Record>) -> *mut i32 {
     frame_of(record).as_ptr().wrapping_add(NOTES).cast()
 }
 
-// SAFETY: a packet owns its record, which stays where it is; the link takes the place of `chain` and
-// `cb`, which belong to the holder of a packet only.
+// SAFETY: a packet owns its record, which does not move; the link replaces `chain` and `cb`, which
+// only the holder of a packet accesses.
 unsafe impl Linked for Packet {
     type Node = Record;
 
@@ -859,14 +879,14 @@ unsafe impl Linked for Packet {
 
     #[inline]
     unsafe fn note(node: NonNull<Record>, others: impl Iterator<Item = NonNull<Record>>) {
-        // SAFETY: by contract the record is live and nobody else's.
+        // SAFETY: by contract the record is live and no other thread accesses it.
         let record = unsafe { &mut *node.as_ptr() };
-        // As many as the headroom has place for.
+        // Limited by the room in the headroom.
         let room = usize::from(record.layout.begin()).saturating_sub(NOTES) / size_of::<i32>();
         let mut count = 0;
         for (at, other) in (0..room).zip(others) {
             let records = other.addr().get().wrapping_sub(node.addr().get()) / RECORD;
-            // SAFETY: in front of all that the packet has in its frame.
+            // SAFETY: the note is in front of all the data and headers of the packet.
             unsafe { notes_of(node).add(at).write(records as i32) };
             count += 1;
         }
@@ -883,10 +903,10 @@ unsafe impl Linked for Packet {
 
     #[inline]
     unsafe fn prefetch_noted(node: NonNull<Record>) {
-        // SAFETY: by contract the record is live and nobody else's.
+        // SAFETY: by contract the record is live and no other thread accesses it.
         let count = unsafe { (*node.as_ptr()).meta.dev } as usize;
         for at in 0..count {
-            // SAFETY: so many were written.
+            // SAFETY: `note` wrote this many.
             let records = unsafe { notes_of(node).add(at).read() };
             prefetch_to_write(node.as_ptr().wrapping_offset(records as isize));
         }
@@ -894,8 +914,8 @@ unsafe impl Linked for Packet {
 
     #[inline]
     unsafe fn link<'a>(node: NonNull<Record>) -> &'a Link<Record> {
-        // SAFETY: the two fields are 8 bytes, aligned as a pointer (asserted below), in a live record
-        // that only the list reaches.
+        // SAFETY: the two fields are 8 bytes, aligned as a pointer (asserted below), in a live
+        // record that only the list accesses.
         unsafe { &*(&raw const (*node.as_ptr()).meta.chain).cast() }
     }
 }

@@ -2,23 +2,23 @@
 //! Packet memory: `Pool` (shared) and `Cache` (one CPU's magazine in front of it).
 //!
 //! ```text
-//! Cache (a CPU)   magazine of up to 512 free frames; no lock, no atomics
+//! Cache (per CPU) magazine of up to 512 free frames; no lock, no atomics
 //!    │  refill and flush, 256 at a time, under the lock
-//! depot           arrays of free frames by class, and the arena that makes new ones
-//!    ▲  taken as a whole when the depot is short
-//! returned        lock-free stack: packets dropped where no Cache is at hand
+//! depot           arrays of free frames by class, and the arena that provides new ones
+//!    ▲  taken as a whole when the depot runs short
+//! returned        lock-free stack: packets dropped where no Cache is available
 //! ```
 //! A packet may be dropped anywhere, on any thread; it goes to `returned` with one
-//! compare-and-swap. A stage that ends many packets hands them to
-//! [`Cache::free_bulk`] instead, which costs a copy of pointers.
+//! compare-and-swap. A stage that frees many packets passes them to [`Cache::free_bulk`] instead,
+//! which only copies pointers.
 //!
-//! The memory lives as long as a `Pool`, a `Cache` or a `Packet` of it does.
-//! Budget: [`PoolConfig::limit`]; past it `alloc` returns `None`. Frames lying in
-//! the magazines of other CPUs don't count as free.
+//! The memory lives as long as any `Pool`, `Cache` or `Packet` of it. [`PoolConfig::limit`] is the
+//! budget; past it `alloc` returns `None`. Frames in the magazines of other CPUs do not count as
+//! free.
 //!
-//! How the last one out is found without a counter on the fast path: see `returned`.
+//! The last owner is found without a counter on the fast path; see `returned`.
 //!
-//! Locks: the depot's spinlock, alone.
+//! Locks: only the depot's spinlock.
 #![allow(unsafe_code)] // raw records, and the pool's own lifetime
 
 use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
@@ -29,19 +29,19 @@ use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use weir_sync::spin::{LockStats, SpinLock};
 
-/// Most frames in a magazine.
+/// The maximum number of frames in a magazine.
 const MAGAZINE: usize = 512;
-/// Frames moved between magazine and depot at once.
+/// The number of frames moved between a magazine and the depot at once.
 const MOVE: usize = MAGAZINE / 2;
 
-/// What a pool may use.
+/// The configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Bytes of packet memory at most, rounded up to 2 MiB. Default 256 MiB.
+    /// The maximum size of the packet memory in bytes, rounded up to 2 MiB. Default: 256 MiB.
     pub limit: usize,
-    /// Bytes to make usable at once, rounded up to 2 MiB. Default 0: on demand.
+    /// Bytes to make usable at once, rounded up to 2 MiB. Default: 0, on demand.
     pub prealloc: usize,
-    /// Use huge pages where the machine gives them. Default true.
+    /// Whether to use huge pages where the machine provides them. Default: true.
     pub huge_pages: bool,
 }
 
@@ -55,28 +55,28 @@ impl Default for PoolConfig {
     }
 }
 
-/// How a pool's memory is used; a snapshot.
+/// A snapshot of a pool's memory usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Bytes made usable.
     pub committed: usize,
     /// Bytes allowed.
     pub limit: usize,
-    /// Frames of 2048 B that exist.
+    /// Existing frames of 2048 bytes.
     pub frames: usize,
-    /// Those free in the depot (not counting magazines).
+    /// Frames of 2048 bytes that are free in the depot, not counting magazines.
     pub frames_free: usize,
-    /// Jumbo frames that exist.
+    /// Existing jumbo frames.
     pub jumbos: usize,
-    /// Those free in the depot.
+    /// Jumbo frames that are free in the depot.
     pub jumbos_free: usize,
-    /// Frames refused because the budget was spent.
+    /// Allocations refused because the budget was spent.
     pub refused: u64,
-    /// What the depot's lock has counted.
+    /// The counters of the depot's lock.
     pub lock: LockStats,
 }
 
-/// Stands at the base of each page.
+/// The header at the base of each page.
 #[repr(C)]
 struct PageHeader {
     shared: *const Shared,
@@ -87,7 +87,7 @@ struct Shared {
     returned: Returned,
     handles: AtomicUsize,
     refused: AtomicU64,
-    /// First address and length of the arena: whose is this packet?
+    /// Address and length of the arena, to tell whether a packet belongs to the pool.
     base: usize,
     bytes: usize,
     depot: SpinLock<Depot>,
@@ -95,26 +95,28 @@ struct Shared {
 
 struct Depot {
     arena: Arena,
-    /// Where all of this stands: for the headers of new pages, and for freeing it.
+    /// The pool that contains this depot: written into the headers of new pages, and used to free
+    /// the pool.
     shared: *const Shared,
-    /// Free records by class. Capacity for all of them is kept, so that giving back never allocates.
+    /// Free records by class. The vectors have capacity for all records, so that freeing never
+    /// allocates.
     free: [Vec<NonNull<Record>>; 2],
     total: [usize; 2],
     closed: bool,
 }
 
-// SAFETY: the records in `free` are owned by the depot; nothing is bound to a thread.
+// SAFETY: the depot owns the records in `free`, and nothing is bound to a thread.
 unsafe impl Send for Depot {}
 
 impl Shared {
-    /// Moves what was dropped elsewhere into the depot.
+    /// Moves packets dropped without a cache into the depot.
     fn collect(&self, depot: &mut Depot) {
         if !self.returned.is_empty() && !depot.closed {
             depot.absorb(self.returned.take());
         }
     }
 
-    /// A free record; grows the arena if need be.
+    /// Returns a free record. Grows the arena if necessary.
     fn take(&self, class: Class) -> Option<NonNull<Record>> {
         let mut depot = self.depot.lock();
         if depot.closed {
@@ -128,8 +130,9 @@ impl Shared {
         got
     }
 
-    /// Tries to have `n` free records of a class. What has come back since is taken in first, to go out first:
-    /// it is in the caches still, what lies free for long is not.
+    /// Tries to have `n` free records of a class. Recently freed records are collected first so
+    /// that they are reused first: they are still in the CPU caches, unlike records that have been
+    /// free for long.
     fn ensure(&self, depot: &mut Depot, class: Class, n: usize) {
         self.collect(depot);
         while depot.free[class as usize].len() < n && !depot.closed {
@@ -146,24 +149,24 @@ impl Shared {
 }
 
 impl Depot {
-    /// Takes in a chain of free records.
+    /// Adds a chain of free records.
     fn absorb(&mut self, mut chain: Option<NonNull<Link>>) {
         while let Some(link) = chain {
-            // SAFETY: the chain was taken as a whole, so it is ours.
+            // SAFETY: the chain was taken as a whole, so this call owns it.
             chain = unsafe { returned::next(link) };
             let record = link.cast();
             self.free[class_of(record) as usize].push(record);
         }
     }
 
-    /// Makes one page of a class; false at the limit.
+    /// Adds one page of a class. Returns false at the limit.
     fn grow(&mut self, class: Class) -> bool {
         let Some(page) = self.arena.commit() else {
             return false;
         };
         let shared = self.shared;
-        // SAFETY: the page is new, zeroed and ours; the header stands in its first 64 bytes, which
-        // belong to no record of either class.
+        // SAFETY: the page is new, zeroed and owned by the depot; the header lies in its first 64
+        // bytes, which belong to no record of either class.
         unsafe { page.cast::<PageHeader>().write(PageHeader { shared }) };
         let frames = class.frames();
         let free = &mut self.free[class as usize];
@@ -177,7 +180,7 @@ impl Depot {
     }
 }
 
-/// Gives a record back to its pool.
+/// Returns a record to its pool.
 ///
 /// # Safety
 /// The caller owns the record and does not use it again.
@@ -187,14 +190,15 @@ pub(crate) unsafe fn give_back(record: NonNull<Record>) {
     unsafe { give_back_chain(&Chain::new(record.cast())) };
 }
 
-/// Gives records of one pool back to it.
+/// Returns the records of a chain to their pool, which is the same for all.
 ///
 /// # Safety
 /// The caller owns the records and does not use them again.
 #[inline]
 unsafe fn give_back_chain(chain: &Chain) {
     let (newest, oldest) = chain.ends();
-    // SAFETY: a record lies in a page with a header; the pool lives as long as the record is out.
+    // SAFETY: a record lies in a page with a header; the pool lives as long as the record is in
+    // use.
     unsafe {
         let shared = shared_of(newest.cast());
         if (*shared).returned.push(newest, oldest) {
@@ -203,12 +207,13 @@ unsafe fn give_back_chain(chain: &Chain) {
     }
 }
 
-/// Gives all packets of a batch back, a run of one pool at a time.
+/// Returns all packets of a batch to their pools, one run of packets of the same pool at a time.
 pub(crate) fn give_back_batch(batch: &mut Batch) {
     let mut run: Option<Chain> = None;
     while let Some(packet) = batch.pop() {
         let record = packet.into_record();
-        // SAFETY: we own both records, and so their pools live; a chain is of one pool.
+        // SAFETY: this call owns both records, so their pools live; all records of a chain are of
+        // one pool.
         unsafe {
             match &mut run {
                 Some(chain) if shared_of(chain.ends().0.cast()) == shared_of(record) => {
@@ -223,12 +228,12 @@ pub(crate) fn give_back_batch(batch: &mut Batch) {
         }
     }
     if let Some(chain) = run {
-        // SAFETY: the chain is ours and of one pool.
+        // SAFETY: this call owns the chain, whose records are of one pool.
         unsafe { give_back_chain(&chain) };
     }
 }
 
-/// A free record of the pool that `record` is of.
+/// Returns a free record from the pool of `record`.
 ///
 /// # Safety
 /// The caller owns `record`.
@@ -241,7 +246,7 @@ pub(crate) unsafe fn alloc_beside(
     shared.take(class)
 }
 
-/// Address of the first page of the pool that `record` is of.
+/// Returns the address of the first page of the pool of `record`.
 ///
 /// # Safety
 /// The caller owns `record`.
@@ -259,23 +264,23 @@ unsafe fn shared_of(record: NonNull<Record>) -> *const Shared {
 }
 
 /// # Safety
-/// Nobody else can reach the pool.
+/// Nothing else can access the pool.
 unsafe fn free_shared(shared: *const Shared) {
-    // SAFETY: made by `Box::leak` in `Pool::new`, freed once.
+    // SAFETY: created by `Box::leak` in `Pool::new`, and freed once.
     drop(unsafe { Box::from_raw(shared.cast_mut()) });
 }
 
-/// A shared handle to packet memory; cloning it is cheap.
+/// A shared handle of packet memory. Cloning it is cheap.
 pub struct Pool(NonNull<Shared>);
 
-// SAFETY: all of `Shared` is atomics and a lock.
+// SAFETY: `Shared` consists of atomics and a lock.
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Reserves address space for the limit; memory is taken as needed. Where address space is
-    /// short the limit is halved until it fits ([`Stats::limit`] tells).
+    /// Creates a pool. Reserves address space for the limit and takes memory on demand. If address
+    /// space is short, the limit is halved until it fits; [`Stats::limit`] reports the result.
     pub fn new(config: PoolConfig) -> Pool {
         let mut pages = config.limit.div_ceil(PAGE).max(1);
         let arena = loop {
@@ -317,23 +322,24 @@ impl Pool {
         unsafe { self.0.as_ref() }
     }
 
-    /// A packet of `len` bytes (their content is unspecified), headroom 256, all metadata
-    /// initialised. `None` if `len` is more than a jumbo frame holds or the budget is spent.
+    /// Allocates a packet of `len` bytes (of unspecified content) with a headroom of 256 bytes and
+    /// all metadata initialised. Returns `None` if `len` exceeds a jumbo frame or the budget is
+    /// spent.
     pub fn alloc(&self, len: usize) -> Option<Packet> {
         let class = class_for(len)?;
         let record = self.shared().take(class)?;
-        // SAFETY: the pool gave us sole ownership of the record.
+        // SAFETY: the pool returned sole ownership of the record.
         Some(unsafe { Packet::init(record) }.with_len(len))
     }
 
-    /// A packet with these bytes.
+    /// Allocates a packet with these bytes.
     pub fn packet(&self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.alloc(bytes.len())?;
         packet.data_mut().copy_from_slice(bytes);
         Some(packet)
     }
 
-    /// A magazine in front of this pool, for one CPU.
+    /// Creates a magazine in front of this pool, for one CPU.
     pub fn cache(&self) -> Cache {
         Cache {
             pool: self.clone(),
@@ -341,20 +347,23 @@ impl Pool {
         }
     }
 
-    /// The pool's memory so far: address and bytes. It grows at the end only, up to the limit, which
-    /// is reserved at once. As an AF_XDP UMEM register it with 2048-byte chunks and no headroom of its
-    /// own; frames of the jumbo class and the first 32 chunks of each page never go to a ring.
+    /// Returns the address and size in bytes of the pool's memory so far. It only grows at the end,
+    /// up to the limit, which is reserved at once. Register it as an AF_XDP UMEM with 2048-byte
+    /// chunks and no headroom of its own. Jumbo frames and the first 32 chunks of each page are
+    /// never given to a ring.
     pub fn region(&self) -> (NonNull<u8>, usize) {
         let depot = self.shared().depot.lock();
         (depot.arena.base(), depot.arena.committed() * PAGE)
     }
 
-    /// Takes a lent frame back: `address` as the ring gives it (anywhere in the frame), where `len`
-    /// bytes of data begin. All metadata as after `alloc_bulk`. `None` if the data does not fit in
-    /// the frame, or `address` is not in one of the frame class; in the latter case nothing is taken.
+    /// Takes back a lent frame with `len` bytes of data at `address`. The ring returned the
+    /// address; it may be anywhere in the frame. The metadata is as after `alloc_bulk`. Returns
+    /// `None` if the data does not fit in the frame, or if `address` is not in a frame of the frame
+    /// class; in the latter case nothing is taken back.
     ///
     /// # Safety
-    /// The frame was lent by [`Packet::lend`] and not taken back since, and the device is done with it.
+    /// The frame was lent by [`Packet::lend`] and has not been taken back since, and the device no
+    /// longer uses it.
     pub unsafe fn take_back(&self, address: u64, len: usize) -> Option<Packet> {
         let address = usize::try_from(address).ok()?;
         let (page, at) = (address / PAGE, address % PAGE);
@@ -371,16 +380,16 @@ impl Pool {
             // SAFETY: the record lies in a committed page of the arena.
             unsafe { depot.arena.base().add(page * PAGE + frame * RECORD) }
         };
-        // SAFETY: by contract the frame was lent, so nobody else owns its record.
+        // SAFETY: by contract the frame was lent, so its record has no other owner.
         unsafe { Packet::init(record.cast()) }.with_data(start, len)
     }
 
-    /// Whether the packet is of this pool.
+    /// Returns true if the packet is of this pool.
     pub fn owns(&self, packet: &Packet) -> bool {
         self.shared().owns(packet.as_record())
     }
 
-    /// How the memory is used.
+    /// Returns the memory usage.
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
         let mut depot = shared.depot.lock();
@@ -419,7 +428,7 @@ impl Drop for Pool {
             depot.total.iter().sum::<usize>() - free
         };
         if shared.returned.settle(live) {
-            // SAFETY: no handle is left, and all packets have come back.
+            // SAFETY: no handle is left, and all packets have been freed.
             unsafe { free_shared(self.0.as_ptr()) };
         }
     }
@@ -431,22 +440,23 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-/// One CPU's magazine: takes and gives frames without a lock. Dropping it returns what it holds.
+/// One CPU's magazine: allocates and frees frames without a lock. Dropping it returns its frames to
+/// the depot.
 pub struct Cache {
     pool: Pool,
     free: Vec<NonNull<Record>>,
 }
 
-// SAFETY: the records in the magazine are owned by it; nothing is bound to a thread.
+// SAFETY: the magazine owns its records, and nothing is bound to a thread.
 unsafe impl Send for Cache {}
 
 impl Cache {
-    /// The pool behind it.
+    /// Returns the pool behind the magazine.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// As [`Pool::alloc`], without a lock as long as the magazine has frames.
+    /// Allocates as [`Pool::alloc`] does, without a lock as long as the magazine has frames.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Option<Packet> {
         if len > FRAME_DATA {
@@ -460,14 +470,14 @@ impl Cache {
         Some(unsafe { Packet::init(record) }.with_len(len))
     }
 
-    /// As [`Pool::packet`].
+    /// Allocates a packet with these bytes, as [`Pool::packet`] does.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.alloc(bytes.len())?;
         packet.data_mut().copy_from_slice(bytes);
         Some(packet)
     }
 
-    /// Appends up to `n` empty packets of the frame class to a batch (no more than fit) and returns
+    /// Appends up to `n` empty packets of the frame class to a batch, no more than fit, and returns
     /// how many. Their `time`, `dev` and `iif` are not initialised.
     #[inline]
     pub fn alloc_bulk(&mut self, batch: &mut Batch, n: usize) -> usize {
@@ -478,22 +488,22 @@ impl Cache {
         let n = want.min(self.free.len());
         let rest = self.free.len() - n;
         if let Some(records) = self.free.get(rest..) {
-            // SAFETY: the magazine owned the records; there is room for all, and they are forgotten
-            // here just below.
+            // SAFETY: the magazine owned the records; there is room for all of them, and the
+            // magazine forgets them just below.
             unsafe { batch.extend_from_records(records) };
         }
         self.free.truncate(rest);
         n
     }
 
-    /// Takes all packets of a batch back into the magazine. Packets of another pool, and jumbo
-    /// ones, return to where they belong.
+    /// Frees all packets of a batch into the magazine. Packets of another pool and jumbo packets
+    /// return to their own pool.
     #[inline]
     pub fn free_bulk(&mut self, batch: &mut Batch) {
         if self.free.len() + batch.len() > MAGAZINE {
             self.flush(MOVE);
         }
-        // Packets are forgotten below; this is what else ends with them.
+        // The packets are forgotten below; this drops the tunnel metadata they refer to.
         batch.iter_mut().for_each(Packet::drop_tunnel);
         let (free, shared) = (&mut self.free, self.pool.shared());
         batch.forget_if(|records| {
@@ -510,14 +520,14 @@ impl Cache {
         let mut others = Batch::new();
         for packet in batch.drain() {
             if let Err(other) = self.put(packet) {
-                // As many as came fit.
+                // Always fits: all of these packets came from one batch.
                 let _ = others.push(other);
             }
         }
         give_back_batch(&mut others);
     }
 
-    /// Takes one packet back.
+    /// Frees one packet.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         if self.free.len() == MAGAZINE {
@@ -526,7 +536,7 @@ impl Cache {
         drop(self.put(packet));
     }
 
-    /// Takes one that is of the pool and a frame.
+    /// Frees a packet that is of this pool and of the frame class.
     #[inline]
     fn put(&mut self, packet: Packet) -> Result<(), Packet> {
         let record = packet.as_record();
@@ -555,7 +565,7 @@ impl Cache {
         }
     }
 
-    /// Gives the `n` coldest frames to the depot.
+    /// Moves the `n` coldest frames to the depot.
     #[cold]
     fn flush(&mut self, n: usize) {
         let mut depot = self.pool.shared().depot.lock();

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `Returned`: the lock-free stack on which freed nodes wait, and the count that
-//! ends a pool.
+//! `Returned`: the lock-free stack of freed nodes, and the count that ends a pool.
 //!
-//! While the pool has handles, nobody counts the nodes that are out: giving back
-//! is one compare-and-swap ([`Returned::push`]), and the pool takes the stack as a
-//! whole ([`Returned::take`]), so that no node is ever popped and re-pushed under
-//! a reader (no ABA). The last handle closes the stack ([`Returned::close`]): its
-//! head becomes the mark `CLOSED`, and from then on each node given back is
-//! subtracted from `live` instead. The closer counts what lies free and tells how
-//! many nodes are still out ([`Returned::settle`]). `live` starts at a bias far
-//! from zero, so that nodes given back between `close` and `settle` are accounted
-//! right; who brings it to zero, exactly one, is told to free the pool.
+//! While the pool has handles, nodes in use are not counted. Freeing a node is one compare-and-swap
+//! ([`Returned::push`]), and the pool takes the whole stack at once ([`Returned::take`]), so no
+//! node is ever popped and pushed again under a reader (no ABA). The last handle closes the stack
+//! ([`Returned::close`]): its head becomes the mark `CLOSED`, and from then on each freed node is
+//! subtracted from `live` instead. The closer counts the free nodes and reports how many are still
+//! in use ([`Returned::settle`]). `live` starts at a bias far from zero, so that nodes freed
+//! between `close` and `settle` are counted correctly. Exactly one caller brings it to zero, and
+//! frees the pool.
 //!
-//! After `push` has returned false the pool may be gone: the caller must not
-//! touch it, and `push` itself does not after its last atomic operation.
+//! Once `push` has returned false, the pool may be gone. The caller must not access it, and `push`
+//! itself does not do so after its last atomic operation.
 #![allow(unsafe_code)] // links are written through raw pointers
 
 use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicI64, AtomicPtr, Ordering};
 use weir_sync::primitive::prefetch_to_write;
 
-/// How many nodes ahead of itself a node notes another, so that as many lines of another processor's cache are
-/// under way at once.
+/// The distance, in nodes, to the node whose address a node records. This is the number of cache
+/// lines of another processor that are prefetched at once.
 const AHEAD: usize = 8;
 
 const BIAS: i64 = 1 << 60;
@@ -30,16 +28,16 @@ const BIAS: i64 = 1 << 60;
 #[repr(C)]
 pub struct Link {
     next: *mut Link,
-    /// One that comes some nodes later, or itself.
+    /// A node further down the chain, or the node itself.
     ahead: *mut Link,
 }
 
-/// The mark of a closed stack; never the address of a node.
+/// Returns the mark of a closed stack, which is never the address of a node.
 fn closed() -> *mut Link {
     std::ptr::without_provenance_mut(1)
 }
 
-/// See the module. All of it is atomic.
+/// The lock-free stack of freed nodes. See the module documentation. Both fields are atomic.
 pub struct Returned {
     head: AtomicPtr<Link>,
     live: AtomicI64,
@@ -53,13 +51,14 @@ impl Returned {
         }
     }
 
-    /// Whether nothing was given back since the last `take` (or a closing).
+    /// Returns true if no node was freed since the last `take`. False once the stack is closed.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Gives back the chain from `first` to `last`. True: this was the last of a closed pool, which
-    /// the caller frees. False: the pool is none of the caller's business any more.
+    /// Frees the chain from `first` to `last`. Returns true if these were the last nodes of a
+    /// closed pool, which the caller must then free. If it returns false, the caller must not
+    /// access the pool any more.
     ///
     /// # Safety
     /// The caller owns the nodes, linked from `first` to `last`, and does not use them again.
@@ -68,7 +67,7 @@ impl Returned {
     pub unsafe fn push(&self, first: NonNull<Link>, last: NonNull<Link>) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         while head != closed() {
-            // SAFETY: the node is the caller's until the exchange succeeds.
+            // SAFETY: the caller owns the node until the exchange succeeds.
             unsafe { (*last.as_ptr()).next = head };
             match self.head.compare_exchange_weak(
                 head,
@@ -83,7 +82,7 @@ impl Returned {
         let mut n = 1;
         let mut at = first;
         while at != last {
-            // SAFETY: the chain is linked and the caller's.
+            // SAFETY: the chain is linked and the caller owns it.
             match unsafe { next(at) } {
                 Some(next) => at = next,
                 None => break,
@@ -93,18 +92,19 @@ impl Returned {
         self.live.fetch_sub(n, Ordering::AcqRel) == n
     }
 
-    /// Takes all that was given back, as a chain. Not to be called after `close`.
+    /// Takes all freed nodes as a chain. Must not be called after `close`.
     pub fn take(&self) -> Option<NonNull<Link>> {
         NonNull::new(self.head.swap(std::ptr::null_mut(), Ordering::Acquire))
     }
 
-    /// Closes the stack and takes what is on it. To be called once.
+    /// Closes the stack and takes the nodes on it. Must be called once.
     pub fn close(&self) -> Option<NonNull<Link>> {
         NonNull::new(self.head.swap(closed(), Ordering::AcqRel))
     }
 
-    /// Tells that `live` nodes were out when the stack was closed. True: all have come back since,
-    /// and the caller frees the pool. False: it must not be touched again.
+    /// Reports that `live` nodes were in use when the stack was closed. Returns true if all have
+    /// been freed since; the caller must then free the pool. If it returns false, the caller must
+    /// not access the pool any more.
     #[must_use]
     pub fn settle(&self, live: usize) -> bool {
         let add = live as i64 - BIAS;
@@ -112,7 +112,7 @@ impl Returned {
     }
 }
 
-/// A chain in the making, newest first.
+/// A chain under construction, newest node first.
 pub struct Chain {
     newest: NonNull<Link>,
     oldest: NonNull<Link>,
@@ -121,14 +121,14 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// A chain of one node.
+    /// Creates a chain of one node.
     ///
     /// # Safety
     /// The caller owns the node.
     #[inline]
     pub unsafe fn new(node: NonNull<Link>) -> Chain {
         let ahead = node.as_ptr();
-        // SAFETY: the node is the caller's.
+        // SAFETY: the caller owns the node.
         unsafe {
             node.write(Link {
                 next: std::ptr::null_mut(),
@@ -143,7 +143,7 @@ impl Chain {
         }
     }
 
-    /// Puts `node` in front.
+    /// Prepends `node`.
     ///
     /// # Safety
     /// The caller owns the node.
@@ -154,25 +154,25 @@ impl Chain {
             next: self.newest.as_ptr(),
             ahead: recent.as_ptr(),
         };
-        // SAFETY: the node is the caller's.
+        // SAFETY: the caller owns the node.
         unsafe { node.write(link) };
         (*recent, self.newest) = (node, node);
         self.len += 1;
     }
 
-    /// Its newest and its oldest node.
+    /// Returns the newest and the oldest node.
     pub fn ends(&self) -> (NonNull<Link>, NonNull<Link>) {
         (self.newest, self.oldest)
     }
 }
 
-/// The node behind `node` in a chain.
+/// Returns the node after `node` in a chain.
 ///
 /// # Safety
 /// The caller owns the chain.
 #[inline]
 pub unsafe fn next(node: NonNull<Link>) -> Option<NonNull<Link>> {
-    // SAFETY: the node is the caller's and linked.
+    // SAFETY: the caller owns the node, which is linked.
     let link = unsafe { node.as_ref() };
     prefetch_to_write(link.ahead);
     NonNull::new(link.next)
@@ -190,7 +190,7 @@ mod tests {
         NonNull::from(Box::leak(Box::new(link)))
     }
 
-    /// Frees a chain and counts it.
+    /// Frees a chain and returns its length.
     fn free(mut chain: Option<NonNull<Link>>) -> usize {
         let mut n = 0;
         while let Some(at) = chain {
@@ -209,7 +209,7 @@ mod tests {
     fn chains_come_back_in_order() {
         let stack = Returned::new();
         let (a, b, c) = (node(), node(), node());
-        // SAFETY: the nodes are ours.
+        // SAFETY: the test owns the nodes.
         unsafe {
             let mut chain = Chain::new(b);
             chain.push(a);
@@ -223,8 +223,8 @@ mod tests {
         assert!(stack.settle(0));
     }
 
-    /// Two threads give a node back each while the last handle closes: all nodes are accounted for
-    /// and exactly one of the three is told to free.
+    /// Two threads free one node each while the last handle closes. All nodes are counted, and
+    /// exactly one of the three is told to free the pool.
     #[cfg(loom)]
     #[test]
     fn exactly_one_frees() {
@@ -235,7 +235,7 @@ mod tests {
                 let stack = stack.clone();
                 thread::spawn(move || {
                     let n = node();
-                    // SAFETY: the node is ours; a closed stack leaves it to us.
+                    // SAFETY: this thread owns the node; a closed stack leaves it with its owner.
                     let last = unsafe { stack.push(n, n) };
                     last
                 })

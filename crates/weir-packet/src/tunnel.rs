@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tunnel metadata: what a packet is to be encapsulated with, or was decapsulated from.
+//! Tunnel metadata: how to encapsulate a packet, or the encapsulation it was received in.
 //!
-//! Mirrors `struct ip_tunnel_info` (include/net/ip_tunnels.h). It is made once (by a rule, or by a
-//! tunnel device for a flow), never changed, and shared: a packet refers to it
-//! ([`crate::Packet::tunnel`]), so that giving it to a packet copies and allocates nothing.
+//! Mirrors `struct ip_tunnel_info` (include/net/ip_tunnels.h). A rule creates it once, or a tunnel
+//! device creates it for a flow. It is immutable and shared: a packet refers to it
+//! ([`crate::Packet::tunnel`]), so attaching it to a packet neither copies nor allocates.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Most octets of options (`IP_TUNNEL_OPTS_MAX`).
+/// The maximum number of bytes of options (`IP_TUNNEL_OPTS_MAX`).
 pub const OPTIONS_MAX: usize = 255;
 
-/// Which options there are, and how their octets are laid out.
+/// The kind of the options, which determines the layout of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OptionKind {
-    /// Geneve: for each option its class (2 octets), type, length in units of four octets, and data.
+    /// Geneve. Each option has its class (2 bytes), type, length in units of four bytes, and data.
     Geneve,
-    /// VXLAN: the group policy, 4 octets in host order.
+    /// VXLAN: the group policy, 4 bytes in host order.
     Vxlan,
-    /// ERSPAN: `struct erspan_metadata`, 12 octets.
+    /// ERSPAN: `struct erspan_metadata`, 12 bytes.
     Erspan,
-    /// GTP: PDU type and QoS flow identifier, an octet each.
+    /// GTP: PDU type and QoS flow identifier, one byte each.
     Gtp,
 }
 
 impl OptionKind {
-    /// The bit in `tun_flags` (`TUNNEL_GENEVE_OPT` and so on), host order.
+    /// Returns the kind's bit in `tun_flags` (`TUNNEL_GENEVE_OPT` and so on), in host order.
     pub const fn bit(self) -> u16 {
         match self {
             OptionKind::Geneve => 0x0800,
@@ -34,7 +34,7 @@ impl OptionKind {
         }
     }
 
-    /// The kind with a bit.
+    /// Returns the kind with the given bit.
     pub fn of_bit(bit: u16) -> Option<OptionKind> {
         use OptionKind::*;
         [Geneve, Vxlan, Erspan, Gtp]
@@ -43,16 +43,16 @@ impl OptionKind {
     }
 }
 
-/// Options of the tunnel header.
+/// The options of a tunnel header.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Options {
     /// Their kind.
     pub kind: OptionKind,
-    /// Their octets, at most [`OPTIONS_MAX`].
+    /// Their bytes, at most [`OPTIONS_MAX`].
     pub octets: Box<[u8]>,
 }
 
-/// Where a tunnel begins and ends. Only the short case is inline: most rules are IPv4.
+/// The end points of a tunnel. Only the short variant is inline, because most rules are IPv4.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Ends {
     /// Source and destination.
@@ -62,7 +62,7 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// Source and destination of one family; `None` if they are not.
+    /// Creates the end points. Returns `None` if the addresses are of different families.
     pub fn new(src: IpAddr, dst: IpAddr) -> Option<Ends> {
         match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Some(Ends::V4(src.octets(), dst.octets())),
@@ -73,7 +73,7 @@ impl Ends {
         }
     }
 
-    /// Source address.
+    /// Returns the source address.
     pub fn src(&self) -> IpAddr {
         match self {
             Ends::V4(src, _) => Ipv4Addr::from(*src).into(),
@@ -81,7 +81,7 @@ impl Ends {
         }
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     pub fn dst(&self) -> IpAddr {
         match self {
             Ends::V4(_, dst) => Ipv4Addr::from(*dst).into(),
@@ -90,32 +90,33 @@ impl Ends {
     }
 }
 
-/// The metadata; see the module's head.
+/// The metadata. See the module documentation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Tunnel {
     /// Source and destination.
     pub ends: Ends,
     /// Options.
     pub options: Option<Box<Options>>,
-    /// Key: a VXLAN network identifier and the like; 0 if there is none.
+    /// The key, such as a VXLAN network identifier; 0 if there is none.
     pub id: u32,
-    /// UDP source port; 0 where the sender chooses.
+    /// UDP source port; 0 if the sender chooses it.
     pub src_port: u16,
-    /// UDP destination port; 0: the device's.
+    /// UDP destination port; 0 for the device's.
     pub dst_port: u16,
-    /// Type of service, traffic class.
+    /// Type of service or traffic class.
     pub tos: u8,
-    /// Time to live, hop limit; 0: the route's.
+    /// Time to live or hop limit; 0 for the route's.
     pub ttl: u8,
-    /// There is a key (`TUNNEL_KEY`).
+    /// True if there is a key (`TUNNEL_KEY`).
     pub has_id: bool,
-    /// Compute the UDP checksum (`TUNNEL_CSUM`).
+    /// True if the UDP checksum must be computed (`TUNNEL_CSUM`).
     pub checksum: bool,
-    /// May not be fragmented (`TUNNEL_DONT_FRAGMENT`).
+    /// True if the packet may not be fragmented (`TUNNEL_DONT_FRAGMENT`).
     pub dont_fragment: bool,
-    /// For sending (`IP_TUNNEL_INFO_TX`), not from a packet received.
+    /// True if the metadata is for sending (`IP_TUNNEL_INFO_TX`) and not from a received packet.
     pub transmit: bool,
 }
 
-// A million rules have one each: with the counts of its references 56 octets, which malloc gives 64.
+// A million rules have one each. With the reference counts it takes 56 bytes, for which malloc uses
+// 64.
 const _: () = assert!(size_of::<Tunnel>() <= 40);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checksums against the definition of RFC 1071, and updates against recomputation.
+//! Tests of checksums against the definition of RFC 1071, and of updates against recomputation.
 
 use proptest::prelude::*;
 use proptest::test_runner::contextualize_config;
@@ -8,7 +8,7 @@ use weir_packet::checksum::{
     update_u32, verify, verify_v4, verify_v6,
 };
 
-/// Word by word, folding at each step.
+/// Adds word by word and folds at each step.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {

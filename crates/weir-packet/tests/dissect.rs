@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Dissection against an independent parser (etherparse) over well-formed frames, and over any bytes
-//! against itself: no panic, no group of keys depending on which others are wanted.
+//! Tests of dissection. Well-formed frames are compared with an independent parser (etherparse).
+//! Arbitrary bytes must not cause a panic, and no group of keys may depend on which others are
+//! wanted.
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use weir_packet::header::ipv4::{fill_check, ipv4};
 use weir_packet::header::ipv6::ipv6;
 use weir_packet::{FlowKeys, Used, flow_hash};
 
-/// A transport header and its protocol.
+/// Generates a transport header and its protocol.
 fn transport() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let tcp = (any::<[u8; 20]>(), 5u8..=15).prop_map(|(mut h, words)| {
         h[12] = words << 4 | h[12] & 15;
@@ -41,7 +42,7 @@ fn v4() -> impl Strategy<Value = (u16, Vec<u8>)> {
 }
 
 fn v6() -> impl Strategy<Value = (u16, Vec<u8>)> {
-    // In the order and number that RFC 8200 recommends, which the peer parser demands.
+    // In the order and number that RFC 8200 recommends, which etherparse requires.
     let ext = (any::<[bool; 4]>(), 0u8..3, any::<u16>());
     let fields = (
         any::<[u8; 16]>(),
@@ -150,7 +151,7 @@ proptest! {
                 prop_assert_eq!((k.src, k.dst), (h.source(), h.destination()));
                 prop_assert_eq!((k.tos, k.ttl), (h.traffic_class(), h.hop_limit()));
                 prop_assert_eq!(k.flow_label, h.flow_label().value());
-                // The peer calls a fragment header with nothing to join "not fragmented".
+                // Etherparse calls a fragment header of a whole packet "not fragmented".
                 prop_assert!(fragment || !ip.is_payload_fragmented());
                 if !ip.is_payload_fragmented() || k.ip_flags & FIRST_FRAGMENT != 0 {
                     prop_assert_eq!(k.ip_proto, ip.payload().ip_number.0);
@@ -193,7 +194,7 @@ proptest! {
         }
     }
 
-    /// A frame cut anywhere never gives more than the whole one.
+    /// A frame truncated anywhere gives no keys that the whole one does not give.
     #[test]
     fn cut_frames(f in frame(), cut in any::<prop::sample::Index>()) {
         let (whole, ..) = keys(&f, Used::ALL);
@@ -206,8 +207,8 @@ proptest! {
         }
     }
 
-    /// Any bytes: no panic; what is wanted does not depend on what else is wanted; stale keys of
-    /// wanted groups are overwritten.
+    /// Arbitrary bytes cause no panic; wanted keys do not depend on which other groups are wanted;
+    /// stale keys of wanted groups are overwritten.
     #[test]
     fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200), f in frame(), at in any::<prop::sample::Index>(), used in any::<u32>()) {
         let mut f = f;
@@ -218,7 +219,7 @@ proptest! {
         for frame in [&bytes, &f] {
             let (all, good, end) = keys(frame, Used::ALL);
             let groups = [Used::ETH, Used::VLAN, Used::CVLAN, Used::ADDRS, Used::IP, Used::PORTS, Used::TCP, Used::ICMP, Used::PPPOE, Used::SESSION, Used::FLOW_LABEL];
-            // MPLS and ARP decide how far the walk goes, so they are always in.
+            // MPLS and ARP decide how far the walk goes, so they are always included.
             let mut some = Used::MPLS | Used::ARP;
             for (i, g) in groups.iter().enumerate() {
                 if used & 1 << i != 0 {
@@ -253,7 +254,7 @@ proptest! {
     }
 }
 
-/// Neighbouring flows spread evenly over a few buckets.
+/// Hashes of neighbouring flows spread evenly over a few buckets.
 #[test]
 fn hash_spreads() {
     let mut buckets = [0u32; 16];

@@ -73,7 +73,7 @@ fn splits_keep_order() {
 }
 
 #[test]
-fn what_iterators_leave_is_dropped() {
+fn iterators_drop_the_packets_they_do_not_return() {
     let pool = pool();
     let mut b = batch(&pool, 5);
     assert_eq!(b.drain().next().map(|p| p.mark), Some(0));
@@ -85,7 +85,7 @@ fn what_iterators_leave_is_dropped() {
     }));
     assert!(r.is_err() && b.is_empty());
     drop(b);
-    // Only the two packets behind the one in hand leak.
+    // Only the two packets after the current one leak.
     let s = pool.stats();
     assert_eq!(s.frames, s.frames_free + 2);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flow hashes: the same for both directions, the same on every machine.
+//! Flow hashes, which are the same for both directions and on every machine.
 //!
-//! Each end (address and port) is mixed by itself and the two are added, so the
-//! order does not matter; as in Linux a hash is never 0. The mixing is a folded
-//! 64 x 64 bit multiplication. Seeds come from the stack's seeded generator.
+//! Each end (address and port) is mixed on its own and the two results are added, so their order
+//! does not matter. As in Linux, a hash is never 0. The mixing is a folded 64 x 64 bit
+//! multiplication. Seeds come from the stack's seeded generator.
 
 use super::FlowKeys;
 
@@ -34,7 +34,7 @@ fn finish(sum: u64, more: u64, seed: u64) -> u32 {
     if h == 0 { 1 } else { h }
 }
 
-/// Symmetric hash of addresses, ports and protocol; never 0.
+/// Returns a symmetric hash of addresses, ports and protocol. Never returns 0.
 #[inline]
 pub fn flow_hash(keys: &FlowKeys, seed: u64) -> u32 {
     let a = end(&keys.src, keys.src_port, seed);
@@ -43,13 +43,14 @@ pub fn flow_hash(keys: &FlowKeys, seed: u64) -> u32 {
     finish(a.wrapping_add(b), more, seed)
 }
 
-/// Symmetric hash of the addresses alone (`fib_multipath_hash_policy` 0); never 0.
+/// Returns a symmetric hash of the addresses alone (`fib_multipath_hash_policy` 0). Never returns
+/// 0.
 #[inline]
 pub fn l3_hash(src: &[u8; 16], dst: &[u8; 16], seed: u64) -> u32 {
     finish(end(src, 0, seed).wrapping_add(end(dst, 0, seed)), 0, seed)
 }
 
-/// Hash of any bytes, never 0; not symmetric.
+/// Returns a hash of any bytes, which is not symmetric. Never returns 0.
 pub fn hash_bytes(bytes: &[u8], seed: u64) -> u32 {
     let mut h = seed ^ K0;
     let (blocks, rest) = bytes.as_chunks::<8>();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `FlowKeys`: what the dissector found, as one flat structure.
+//! `FlowKeys`: the result of dissection in one flat structure.
 //!
-//! Made for matching under a mask: fixed size, no padding, readable as words
-//! ([`FlowKeys::words`]); what a packet does not have is 0. Numbers are in host
-//! order, addresses are arrays; an IPv4 address stands in the first 4 bytes of
-//! its 16. Mirrors `struct fl_flow_key` of net/sched/cls_flower.c (Linux 6.1).
+//! The structure is made for matching under a mask: it has a fixed size, no padding, and is
+//! readable as words ([`FlowKeys::words`]). Keys that a packet does not have are 0. Numbers are in
+//! host order and addresses are arrays; an IPv4 address occupies the first 4 bytes of its 16.
+//! Mirrors `struct fl_flow_key` of net/sched/cls_flower.c (Linux 6.1).
 #![allow(unsafe_code)] // the view as words
 
 use crate::tunnel::OPTIONS_MAX;
@@ -21,7 +21,7 @@ pub struct VlanKey {
     pub dei: u8,
     /// The tag's own protocol: 0x8100 or 0x88a8.
     pub tpid: u16,
-    /// Ethertype of what the tag encloses.
+    /// The encapsulated ethertype.
     pub eth_type: u16,
 }
 
@@ -41,7 +41,7 @@ pub struct MplsLse {
     pub pad: u8,
 }
 
-/// Most label stack entries that are looked at (`FLOW_DIS_MPLS_MAX`).
+/// The maximum number of label stack entries that are read (`FLOW_DIS_MPLS_MAX`).
 pub const MPLS_MAX: usize = 7;
 
 /// [`FlowKeys::addr_type`]: no addresses.
@@ -55,7 +55,7 @@ pub const ADDR_IPV6: u8 = 6;
 pub const IS_FRAGMENT: u8 = 1;
 /// [`FlowKeys::ip_flags`]: the first fragment (`FLOW_DIS_FIRST_FRAG`).
 pub const FIRST_FRAGMENT: u8 = 2;
-/// [`FlowKeys::ip_flags`]: something is encapsulated (`FLOW_DIS_ENCAPSULATION`).
+/// [`FlowKeys::ip_flags`]: the packet is an encapsulation (`FLOW_DIS_ENCAPSULATION`).
 pub const ENCAPSULATION: u8 = 4;
 
 /// All keys of one packet.
@@ -74,7 +74,7 @@ pub struct FlowKeys {
     pub ttl: u8,
     /// [`IS_FRAGMENT`] and the like.
     pub ip_flags: u8,
-    /// VLAN tags seen, that in the metadata included.
+    /// Number of VLAN tags, including the one in the metadata.
     pub num_of_vlans: u8,
 
     /// Source port (TCP, UDP, SCTP, DCCP, UDP-Lite).
@@ -115,21 +115,21 @@ pub struct FlowKeys {
     pub arp_tha: [u8; 6],
     /// ARP operation, 8 bits as flower matches it.
     pub arp_op: u8,
-    /// Bit `i` set: label stack entry `i` was found.
+    /// Bit `i` is set if label stack entry `i` was found.
     pub mpls_used: u8,
     /// PPPoE session id.
     pub pppoe_sid: u16,
     /// PPP protocol inside PPPoE.
     pub ppp_proto: u16,
-    /// Which tunnel options there are ([`crate::tunnel::OptionKind::bit`]).
+    /// The kind of the tunnel options ([`crate::tunnel::OptionKind::bit`]).
     pub enc_opts_type: u16,
-    /// SPI of ESP or AH (no key of Linux 6.1).
+    /// SPI of ESP or AH. Not a key of Linux 6.1.
     pub spi: u32,
     /// L2TPv3 session id.
     pub l2tpv3_sid: u32,
-    /// ifindex the packet came in on (`indev`).
+    /// ifindex of the device the packet arrived on (`indev`).
     pub ingress_ifindex: u32,
-    /// Flow hash of the packet (`hash`), 0 none.
+    /// Flow hash of the packet (`hash`); 0 if there is none.
     pub hash: u32,
 
     /// MPLS label stack, outermost first.
@@ -151,7 +151,7 @@ pub struct FlowKeys {
     pub enc_tos: u8,
     /// Tunnel time to live.
     pub enc_ttl: u8,
-    /// Octets of [`enc_opts`](Self::enc_opts) that are there.
+    /// The number of bytes used in [`enc_opts`](Self::enc_opts).
     pub enc_opts_len: u8,
     /// Reserved: connection tracking state bits.
     pub ct_state: u16,
@@ -162,16 +162,17 @@ pub struct FlowKeys {
     /// Reserved: connection labels.
     pub ct_labels: [u8; 16],
 
-    /// Octets of the tunnel's options, laid out as their kind says; the last is always 0.
+    /// The bytes of the tunnel's options, in the layout of their kind. The last byte is always 0.
     pub enc_opts: [u8; OPTS_ROOM],
 }
 
-/// Octets of [`FlowKeys::enc_opts`]: as many as there can be, in whole words.
+/// The size of [`FlowKeys::enc_opts`] in bytes: the maximum length of options, in whole words.
 pub const OPTS_ROOM: usize = (OPTIONS_MAX + 1).next_multiple_of(8);
 
 const WORDS: usize = size_of::<FlowKeys>() / 8;
 
-// No padding: the sizes of the fields add up, so that every byte is written.
+// There is no padding: the sizes of the fields add up to the size of the structure, so every byte
+// is written.
 const _: () = {
     let fields = 8 + 8 + 2 * 16 + 2 * 6 + 4 + 2 * size_of::<VlanKey>() + 2 * 4 + 2 * 6 + 2 + 3 * 2;
     let fields = fields + 4 * 4 + MPLS_MAX * size_of::<MplsLse>();
@@ -181,10 +182,10 @@ const _: () = {
 };
 
 impl FlowKeys {
-    /// Words of [`words`](Self::words).
+    /// The length of [`words`](Self::words).
     pub const WORDS: usize = WORDS;
 
-    /// No keys: all 0.
+    /// Keys that are all 0.
     pub const EMPTY: FlowKeys = FlowKeys {
         n_proto: 0,
         ip_proto: 0,
@@ -253,7 +254,8 @@ impl FlowKeys {
         enc_opts: [0; OPTS_ROOM],
     };
 
-    /// The structure as 64-bit words in memory order, for matching and hashing under a mask.
+    /// Returns the structure as 64-bit words in memory order, for matching and hashing under a
+    /// mask.
     #[inline]
     pub fn words(&self) -> &[u64; WORDS] {
         // SAFETY: `repr(C, align(8))` without padding (asserted above): every byte is initialised,
@@ -261,44 +263,45 @@ impl FlowKeys {
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
-    /// The structure as writable words. All fields are integers, so any words are valid.
+    /// Returns the structure as mutable words. All fields are integers, so any words are valid.
     #[inline]
     pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
         // SAFETY: as above; every field takes any bit pattern.
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
-    /// The halves of the words, in memory order.
+    /// Returns the halves of the words, in memory order.
     #[inline(always)]
     pub fn halves(&self) -> &[u32; 2 * WORDS] {
         // SAFETY: as above, and a word is aligned as its halves are.
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
-    /// The halves of the words, writable.
+    /// Returns the halves of the words, mutably.
     #[inline(always)]
     pub fn halves_mut(&mut self) -> &mut [u32; 2 * WORDS] {
         // SAFETY: as above; every field takes any bit pattern.
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
-    /// The structure as octets.
+    /// Returns the structure as bytes.
     #[inline(always)]
     pub fn octets(&self) -> &[u8; 8 * WORDS] {
         // SAFETY: as above: initialised, and without padding.
         unsafe { &*std::ptr::from_ref(self).cast() }
     }
 
-    /// The structure as writable octets.
+    /// Returns the structure as mutable bytes.
     #[inline(always)]
     pub fn octets_mut(&mut self) -> &mut [u8; 8 * WORDS] {
         // SAFETY: as above; every field takes any bit pattern.
         unsafe { &mut *std::ptr::from_mut(self).cast() }
     }
 
-    /// Sets the first two words: `n_proto`; `ip_proto`, `addr_type`, `tos` and `ttl`; the ports; `tcp_flags`.
-    /// The other fields in them are 0. Each word in one write: who reads words soon after would wait
-    /// until several have come to the cache.
+    /// Sets the first two words: `n_proto`; `ip_proto`, `addr_type`, `tos` and `ttl`; the ports;
+    /// `tcp_flags`. Sets the other fields in them to 0. Each word is one store: a load of the word
+    /// soon afterwards would otherwise have to wait until several smaller stores have reached the
+    /// cache.
     #[inline(always)]
     pub(super) fn set_short(
         &mut self,
@@ -316,13 +319,13 @@ impl FlowKeys {
         *second = u64::from_ne_bytes([s0, s1, d0, d1, f0, f1, 0, 0]);
     }
 
-    /// IPv4 source address.
+    /// Returns the IPv4 source address.
     #[inline]
     pub fn src_v4(&self) -> [u8; 4] {
         [self.src[0], self.src[1], self.src[2], self.src[3]]
     }
 
-    /// IPv4 destination address.
+    /// Returns the IPv4 destination address.
     #[inline]
     pub fn dst_v4(&self) -> [u8; 4] {
         [self.dst[0], self.dst[1], self.dst[2], self.dst[3]]

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Dissection: a packet's headers to [`FlowKeys`].
+//! Dissection: parses a packet's headers into [`FlowKeys`].
 //!
-//! Mirrors `__skb_flow_dissect` (net/core/flow_dissector.c, Linux 6.1) as flower
-//! calls it, with `STOP_BEFORE_ENCAP`: through VLAN tags (that in the metadata
-//! first), PPPoE, HSR, MPLS, IPv6 extension headers and to the transport header,
-//! but not into IP-in-IP or GRE. What flower of 6.1 does is kept to the letter:
-//! - a fragment has no ports; the first one's TCP flags and ICMP type are read
-//!   only with [`Used::FIRST_FRAGMENT`];
+//! Mirrors `__skb_flow_dissect` (net/core/flow_dissector.c, Linux 6.1) as flower calls it, with
+//! `STOP_BEFORE_ENCAP`. It goes through VLAN tags (the one in the metadata first), PPPoE, HSR, MPLS
+//! and IPv6 extension headers to the transport header, but not into IP-in-IP or GRE. It follows
+//! flower of 6.1 exactly:
+//! - a fragment has no ports; the first fragment's TCP flags and ICMP type are read only with
+//!   [`Used::FIRST_FRAGMENT`];
 //! - ESP and AH count as having ports: the two halves of the SPI;
-//! - ARP keys are read for request and reply of IPv4 over Ethernet only;
+//! - ARP keys are read only for requests and replies of IPv4 over Ethernet;
 //! - `n_proto` is the last protocol reached, known or not;
 //! - padding behind the IP packet counts as data.
 //!
-//! Parameters: [`Used`] tells which groups of keys are wanted; groups not wanted
-//! are left as they were in the target, so a target that began as
-//! [`FlowKeys::EMPTY`] keeps zeros there. Not implemented: TIPC, FCoE, batman-adv
-//! and 1588 (no keys of flower), connection tracking, BPF.
+//! Parameters: [`Used`] selects the groups of keys to dissect. Other groups keep their previous
+//! values in the target, so a target that began as [`FlowKeys::EMPTY`] keeps zeros there. Not
+//! implemented: TIPC, FCoE, batman-adv and 1588 (no keys of flower), connection tracking, BPF.
 
 mod hash;
 mod keys;
@@ -39,7 +38,7 @@ use crate::header::{Arp, Ethernet, Icmp, Ipv4, Ipv6, Tcp, Vlan};
 use crate::packet::VlanTag;
 use crate::tunnel::{Ends, OPTIONS_MAX, Tunnel};
 
-/// Most headers looked at (`MAX_FLOW_DISSECT_HDRS`).
+/// The maximum number of headers parsed (`MAX_FLOW_DISSECT_HDRS`).
 const MAX_HEADERS: u32 = 15;
 const ETH_P_PRP: u16 = 0x88fb;
 const ETH_P_HSR: u16 = 0x892f;
@@ -49,7 +48,8 @@ const PPP_IPV6: u16 = 0x0057;
 const PPP_MPLS_UC: u16 = 0x0281;
 const PPP_MPLS_MC: u16 = 0x0283;
 
-/// Which groups of keys to dissect. `n_proto`, `ip_proto`, `addr_type` and `ip_flags` always are.
+/// The groups of keys to dissect. `n_proto`, `ip_proto`, `addr_type` and `ip_flags` are always
+/// dissected.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Used(u32);
 
@@ -82,36 +82,36 @@ impl Used {
     pub const SESSION: Used = Used(1 << 11);
     /// `flow_label`.
     pub const FLOW_LABEL: Used = Used(1 << 12);
-    /// `ingress_ifindex`, `hash`: from the metadata.
+    /// `ingress_ifindex`, `hash`, from the metadata.
     pub const META: Used = Used(1 << 13);
-    /// `enc_*`: from the packet's tunnel metadata.
+    /// `enc_*`, from the packet's tunnel metadata.
     pub const TUNNEL: Used = Used(1 << 14);
-    /// Not a key: look behind the IP header of a first fragment (`PARSE_1ST_FRAG`).
+    /// Not a key: dissect beyond the IP header of a first fragment (`PARSE_1ST_FRAG`).
     pub const FIRST_FRAGMENT: Used = Used(1 << 31);
-    /// What a five-tuple needs.
+    /// The groups of a five-tuple.
     pub const FIVE_TUPLE: Used = Used(Used::ADDRS.0 | Used::PORTS.0);
     /// All keys.
     pub const ALL: Used = Used((1 << 15) - 1);
 
-    /// Whether all groups of `other` are in.
+    /// Returns true if all groups of `other` are included.
     #[inline]
     pub const fn has(self, other: Used) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether some group of `other` is in.
+    /// Returns true if any group of `other` is included.
     #[inline]
     pub const fn any(self, other: Used) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Both.
+    /// Returns the union of both.
     #[inline]
     pub const fn with(self, other: Used) -> Used {
         Used(self.0 | other.0)
     }
 
-    /// `self` without `other`.
+    /// Returns `self` without `other`.
     #[inline]
     pub const fn without(self, other: Used) -> Used {
         Used(self.0 & !other.0)
@@ -131,14 +131,14 @@ impl std::ops::BitOrAssign for Used {
     }
 }
 
-/// How far dissection came.
+/// The extent of a dissection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dissected {
-    /// False when a header was cut off, malformed, or of an unknown protocol; the keys found up to
-    /// there are set all the same.
+    /// False if a header was truncated, malformed, or of an unknown protocol. The keys found before
+    /// it are set all the same.
     pub good: bool,
-    /// Bytes from the network header to where dissection ended, the transport header if all went
-    /// well; never past the end.
+    /// The number of bytes from the network header to the point where dissection ended, which is
+    /// the transport header if `good` is set. Never past the end.
     pub transport: usize,
 }
 
@@ -164,7 +164,7 @@ pub fn dissect(packet: &Packet, used: Used, keys: &mut FlowKeys) -> Dissected {
     dissect_network(packet.network(), packet.protocol, packet.vlan(), used, keys)
 }
 
-/// The keys of tunnel metadata (`skb_flow_dissect_tunnel_info`).
+/// Sets the keys of tunnel metadata (`skb_flow_dissect_tunnel_info`).
 #[cold]
 fn tunnel(tunnel: Option<&Tunnel>, keys: &mut FlowKeys) {
     (keys.enc_src, keys.enc_dst, keys.enc_addr_type) = ([0; 16], [0; 16], ADDR_NONE);
@@ -216,8 +216,8 @@ enum Next {
     Transport(u8),
 }
 
-/// Dissects from the network header on: `protocol` is that of `data`, `tag` the VLAN tag that
-/// stands in the metadata.
+/// Dissects from the network header on. `protocol` is that of `data`, and `tag` is the VLAN tag in
+/// the metadata.
 #[inline]
 pub fn dissect_network(
     data: &[u8],
@@ -230,12 +230,12 @@ pub fn dissect_network(
         clear(used, keys);
     }
     let done = match protocol {
-        ETH_P_IP => short_way_v4(data, used, keys),
-        ETH_P_IPV6 => short_way_v6(data, used, keys),
+        ETH_P_IP => fast_path_v4(data, used, keys),
+        ETH_P_IPV6 => fast_path_v6(data, used, keys),
         _ => None,
     };
     let Some(done) = done else {
-        return long_way(data, protocol, tag, used, keys);
+        return slow_path(data, protocol, tag, used, keys);
     };
     if let Some(tag) = tag
         && used.has(Used::VLAN)
@@ -256,10 +256,10 @@ fn vlan_key(tag: VlanTag, eth_type: u16) -> VlanKey {
     }
 }
 
-/// What most packets are: IPv4 without options or fragments, with TCP or UDP. Gives the same as
-/// [`long_way`], or nothing.
+/// Dissects the most common packets: IPv4 without options or fragments, with TCP or UDP. Gives the
+/// same result as [`slow_path`], or `None` for other packets.
 #[inline]
-fn short_way_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
+fn fast_path_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
     let (head, l4) = data.split_first_chunk::<{ Ipv4::LEN }>()?;
     let (ip, l4) = (Ipv4::new(head)?, l4.first_chunk::<{ Tcp::LEN }>()?);
     let plain = ip.version_ihl() & 0x0f == 5 && ip.frag_off() & (IP_MF | IP_OFFSET) == 0;
@@ -271,16 +271,16 @@ fn short_way_v4(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
         keys.set_dst_v4(ip.dst());
     }
     let of_ip = (ETH_P_IP, ip.protocol(), ADDR_IPV4, ip.tos(), ip.ttl());
-    short_way(of_ip, l4, used, keys);
+    fast_path(of_ip, l4, used, keys);
     Some(Dissected {
         good: true,
         transport: Ipv4::LEN,
     })
 }
 
-/// The same for IPv6 without extension headers.
+/// Does the same for IPv6 without extension headers.
 #[inline]
-fn short_way_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
+fn fast_path_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissected> {
     let (head, l4) = data.split_first_chunk::<{ Ipv6::LEN }>()?;
     let (ip, l4) = (Ipv6::new(head)?, l4.first_chunk::<{ Tcp::LEN }>()?);
     if !matches!(ip.next_header(), IPPROTO_TCP | IPPROTO_UDP) {
@@ -294,7 +294,7 @@ fn short_way_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
     }
     let (tos, ttl) = (ip.traffic_class(), ip.hop_limit());
     let of_ip = (ETH_P_IPV6, ip.next_header(), ADDR_IPV6, tos, ttl);
-    short_way(of_ip, l4, used, keys);
+    fast_path(of_ip, l4, used, keys);
     Some(Dissected {
         good: true,
         transport: Ipv6::LEN,
@@ -302,7 +302,7 @@ fn short_way_v6(data: &[u8], used: Used, keys: &mut FlowKeys) -> Option<Dissecte
 }
 
 #[inline]
-fn short_way(
+fn fast_path(
     (n_proto, ip_proto, addr_type, tos, ttl): (u16, u8, u8, u8, u8),
     l4: &[u8; Tcp::LEN],
     used: Used,
@@ -325,9 +325,9 @@ fn short_way(
     keys.set_short(n_proto, [ip_proto, addr_type, tos, ttl], ports, tcp_flags);
 }
 
-/// Header by header.
+/// Dissects header by header.
 #[inline(never)]
-fn long_way(
+fn slow_path(
     data: &[u8],
     protocol: u16,
     tag: Option<VlanTag>,
@@ -392,7 +392,7 @@ fn long_way(
     }
 }
 
-/// Groups that few packets have; they are zeroed when wanted.
+/// Groups that few packets have. They are zeroed when they are wanted.
 const RARE: Used = Used::ALL.without(Used(
     Used::FIVE_TUPLE.0
         | Used::ETH.0
@@ -598,7 +598,7 @@ impl Walk<'_> {
     }
 
     fn pppoe(&mut self) -> Next {
-        // Version and type, code, session id, length, then the PPP protocol.
+        // Version and type, code, session id and length, then the PPP protocol.
         let Some(&[0x11, 0, s0, s1, _, _, p0, p1]) = self.rest().first_chunk::<8>() else {
             return Next::Bad;
         };
@@ -609,7 +609,8 @@ impl Walk<'_> {
             PPP_IPV6 => Next::Proto(ETH_P_IPV6),
             PPP_MPLS_UC => Next::Proto(ETH_P_MPLS_UC),
             PPP_MPLS_MC => Next::Proto(ETH_P_MPLS_MC),
-            // A PPP protocol number has its lowest bit set and that of its first byte not.
+            // In a PPP protocol number the lowest bit is 1, and the lowest bit of the first byte is
+            // 0.
             p if p & 0x0101 == 1 => Next::Good,
             _ => return Next::Bad,
         };

@@ -6,7 +6,7 @@ use crate::header::ipv6::ipv6;
 use crate::header::transport::{tcp, udp};
 use crate::{Pool, PoolConfig};
 
-/// Keys of what follows an Ethernet header of this type.
+/// Dissects the given bytes behind an Ethernet header of this type.
 fn keys(ethertype: u16, parts: &[&[u8]]) -> (FlowKeys, Dissected) {
     let mut k = FlowKeys::EMPTY;
     let frame = [&ethernet([2; 6], [4; 6], ethertype)[..], &parts.concat()].concat();
@@ -55,7 +55,7 @@ fn ipv4_tcp_in_vlan() {
     assert_ne!(h, flow_hash(&k, 8));
 }
 
-/// The short and the long way give the same, with and without a tag in the metadata.
+/// The fast path and the slow path give the same result, with and without a tag in the metadata.
 #[test]
 fn both_ways_agree() {
     let v4 = [&ip(17, 0x4000, 20)[..], &udp(5, 6, 12), &[0; 12]].concat();
@@ -75,7 +75,7 @@ fn both_ways_agree() {
             for used in [Used::ALL, Used::FIVE_TUPLE, Used::VLAN, Used::TCP, Used::IP] {
                 let (mut short, mut long) = (FlowKeys::EMPTY, FlowKeys::EMPTY);
                 let a = dissect_network(&data, protocol, tag, used, &mut short);
-                let b = long_way(&data, protocol, tag, used, &mut long);
+                let b = slow_path(&data, protocol, tag, used, &mut long);
                 assert_eq!((short, a), (long, b), "{protocol:#x} {tag:?} {used:?}");
             }
         }
@@ -243,7 +243,7 @@ fn stops_in_front_of_tunnels_and_at_the_unknown() {
         (0, [0; 4], false),
         "neither request nor reply"
     );
-    // Tags without end: the walk does.
+    // An endless chain of tags: the walk ends anyway.
     let (k, d) = keys(0x8100, &[&[0, 1, 0x81, 0].repeat(300)]);
     assert_eq!((k.num_of_vlans, k.n_proto, d.good), (16, 0x8100, true));
     let (k, d) = keys(

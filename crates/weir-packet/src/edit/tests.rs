@@ -11,7 +11,8 @@ fn pool() -> Pool {
     })
 }
 
-/// A frame as receive leaves it: MAC header set, network header behind it, `pulled` bytes pulled.
+/// Creates a frame as receive leaves it: MAC header set, network header behind it, `pulled` bytes
+/// pulled.
 fn received(pool: &Pool, frame: &[u8], pulled: usize) -> Packet {
     let mut p = pool.packet(frame).unwrap();
     p.reset_mac();

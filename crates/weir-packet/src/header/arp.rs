@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ARP for IPv4 over Ethernet (RFC 826). Other hardware or protocol lengths are `None`.
+//! ARP for IPv4 over Ethernet (RFC 826). Packets with other hardware or protocol lengths are not
+//! supported.
 
 /// Request.
 pub const ARPOP_REQUEST: u16 = 1;
@@ -31,14 +32,14 @@ header! {
 }
 
 impl Arp<'_> {
-    /// Whether types and lengths are those of IPv4 over Ethernet.
+    /// Returns true if the types and lengths are those of IPv4 over Ethernet.
     #[inline]
     pub fn is_ethernet_ipv4(&self) -> bool {
         self.hardware() == 1 && self.protocol() == 0x0800 && self.hlen() == 6 && self.plen() == 4
     }
 }
 
-/// The bytes of an ARP packet.
+/// Builds an ARP packet.
 pub fn arp(op: u16, sha: [u8; 6], sip: [u8; 4], tha: [u8; 6], tip: [u8; 4]) -> [u8; 28] {
     let mut b = [0; 28];
     if let Some(mut h) = ArpMut::new(&mut b) {

@@ -21,7 +21,7 @@ pub const ETH_P_PPP_SES: u16 = 0x8864;
 pub const ETH_P_8021AD: u16 = 0x88a8;
 /// Transparent Ethernet bridging (inner frame of GRE).
 pub const ETH_P_TEB: u16 = 0x6558;
-/// Any protocol (a pseudo type of sockets and filters).
+/// Any protocol: a pseudo type of sockets and filters.
 pub const ETH_P_ALL: u16 = 0x0003;
 /// Pseudo type: frame with an 802.2 header.
 pub const ETH_P_802_2: u16 = 0x0004;
@@ -49,7 +49,7 @@ header! {
 }
 
 header! {
-    /// What follows the ethertype of a VLAN tag: control information and the next ethertype.
+    /// The part of a VLAN tag behind its ethertype: control information and the next ethertype.
     Vlan, VlanMut, 4 {
         /// Priority (3 bits), DEI (1), VLAN id (12).
         tci, set_tci: u16 = 0;
@@ -58,7 +58,7 @@ header! {
     }
 }
 
-/// The bytes of an Ethernet header.
+/// Builds an Ethernet header.
 #[inline]
 pub fn ethernet(dst: Mac, src: Mac, ethertype: u16) -> [u8; 14] {
     let mut b = [0; 14];
@@ -68,36 +68,36 @@ pub fn ethernet(dst: Mac, src: Mac, ethertype: u16) -> [u8; 14] {
     b
 }
 
-/// Whether the address names a group (multicast or broadcast).
+/// Returns true if the address is a group address (multicast or broadcast).
 #[inline]
 pub const fn is_multicast(mac: Mac) -> bool {
     mac[0] & 1 != 0
 }
 
-/// Whether the address is one a station can have: not a group, not zero.
+/// Returns true if a station can have this address: it is neither a group address nor zero.
 #[inline]
 pub fn is_valid(mac: Mac) -> bool {
     !is_multicast(mac) && mac != [0; 6]
 }
 
-/// Whether the ethertype announces a VLAN tag (`eth_type_vlan`).
+/// Returns true if the ethertype announces a VLAN tag (`eth_type_vlan`).
 #[inline]
 pub const fn is_vlan(ethertype: u16) -> bool {
     ethertype == ETH_P_8021Q || ethertype == ETH_P_8021AD
 }
 
-/// Group address of an IPv4 multicast address (RFC 1112).
+/// Returns the group address for an IPv4 multicast address (RFC 1112).
 pub const fn multicast_v4(ip: [u8; 4]) -> Mac {
     [0x01, 0x00, 0x5e, ip[1] & 0x7f, ip[2], ip[3]]
 }
 
-/// Group address of an IPv6 multicast address (RFC 2464).
+/// Returns the group address for an IPv6 multicast address (RFC 2464).
 pub const fn multicast_v6(ip: [u8; 16]) -> Mac {
     [0x33, 0x33, ip[12], ip[13], ip[14], ip[15]]
 }
 
-/// Protocol of a frame whose type field is `ethertype` and whose payload begins with `payload`
-/// (`eth_type_trans`): the type, or one of the pseudo types for 802.3 frames.
+/// Returns the protocol of a frame whose type field is `ethertype` and whose payload begins with
+/// `payload` (`eth_type_trans`): the type, or one of the pseudo types for 802.3 frames.
 #[inline]
 pub fn protocol(ethertype: u16, payload: &[u8]) -> u16 {
     if ethertype >= ETH_P_802_3_MIN {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMP (RFC 792) and ICMPv6 (RFC 4443): the common 8 bytes, types, codes, and how
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443): the common 8 bytes, types, codes, and the limits on how
 //! much of an offending packet an error may quote.
 
 use crate::checksum;
@@ -95,7 +95,8 @@ header! {
     }
 }
 
-/// Whether an ICMP type is an error message, to which no error may be sent (RFC 1122, 3.2.2).
+/// Returns true if an ICMP type is an error message, to which no error may be sent (RFC 1122,
+/// 3.2.2).
 #[inline]
 pub const fn is_error_v4(icmp_type: u8) -> bool {
     matches!(
@@ -108,13 +109,13 @@ pub const fn is_error_v4(icmp_type: u8) -> bool {
     )
 }
 
-/// Whether an ICMPv6 type is an error message: below 128.
+/// Returns true if an ICMPv6 type is an error message: below 128.
 #[inline]
 pub const fn is_error_v6(icmp_type: u8) -> bool {
     icmp_type < 128
 }
 
-/// The 8 bytes at the head of a message, checksum 0.
+/// Builds the first 8 bytes of a message, with checksum 0.
 pub fn icmp(icmp_type: u8, code: u8, rest: u32) -> [u8; 8] {
     let mut b = [0; 8];
     if let Some(mut h) = IcmpMut::new(&mut b) {
@@ -123,14 +124,14 @@ pub fn icmp(icmp_type: u8, code: u8, rest: u32) -> [u8; 8] {
     b
 }
 
-/// Most bytes of an offending IPv4 packet that an error quotes: the answer, IP header included, is at
-/// most 576 bytes (RFC 1812, 4.3.2.3).
+/// The maximum number of bytes of an offending IPv4 packet that an error quotes. The reply,
+/// including the IP header, is at most 576 bytes (RFC 1812, 4.3.2.3).
 pub const QUOTE_V4: usize = 576 - 20 - 8;
-/// Most bytes of an offending IPv6 packet that an error quotes: the answer is at most the minimum MTU
-/// (RFC 4443, 3).
+/// The maximum number of bytes of an offending IPv6 packet that an error quotes. The reply is at
+/// most the minimum MTU (RFC 4443, 3).
 pub const QUOTE_V6: usize = 1280 - 40 - 8;
 
-/// Computes and stores the checksum of an ICMP message; false if it is cut off.
+/// Computes and stores the checksum of an ICMP message. Returns false if it is truncated.
 pub fn fill_check_v4(message: &mut [u8]) -> bool {
     match IcmpMut::new(message) {
         Some(mut h) => h.set_check(0),
@@ -143,7 +144,7 @@ pub fn fill_check_v4(message: &mut [u8]) -> bool {
     true
 }
 
-/// Computes and stores the checksum of an ICMPv6 message; false if it is cut off.
+/// Computes and stores the checksum of an ICMPv6 message. Returns false if it is truncated.
 pub fn fill_check_v6(src: [u8; 16], dst: [u8; 16], message: &mut [u8]) -> bool {
     transport::fill_check_v6(src, dst, 58, message)
 }

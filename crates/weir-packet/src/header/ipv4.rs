@@ -64,45 +64,45 @@ header! {
 }
 
 impl Ipv4<'_> {
-    /// Version; 4.
+    /// Returns the version, normally 4.
     #[inline]
     pub fn version(&self) -> u8 {
         self.version_ihl() >> 4
     }
 
-    /// Header length with options, bytes; below 20 is malformed.
+    /// Returns the header length with options, in bytes. A value below 20 is malformed.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.version_ihl() & 0x0f) * 4
     }
 
-    /// Whether it is a fragment (`ip_is_fragment`).
+    /// Returns true if the packet is a fragment (`ip_is_fragment`).
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.frag_off() & (IP_MF | IP_OFFSET) != 0
     }
 
-    /// Fragment offset, bytes.
+    /// Returns the fragment offset, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.frag_off() & IP_OFFSET) * 8
     }
 
-    /// Whether more fragments follow.
+    /// Returns true if more fragments follow.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.frag_off() & IP_MF != 0
     }
 
-    /// Whether it must not be fragmented.
+    /// Returns true if the packet must not be fragmented.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.frag_off() & IP_DF != 0
     }
 }
 
-/// The whole header with options, if `packet` begins with one: version 4, length at least 20, all
-/// there. The checksum is not looked at.
+/// Returns the complete header with options, if `packet` begins with one: version 4, length at
+/// least 20, not truncated. Does not check the checksum.
 #[inline]
 pub fn whole_header(packet: &[u8]) -> Option<&[u8]> {
     let h = Ipv4::new(packet)?;
@@ -112,7 +112,8 @@ pub fn whole_header(packet: &[u8]) -> Option<&[u8]> {
     packet.get(..h.header_len())
 }
 
-/// Computes and stores the header checksum (`ip_send_check`); false if `packet` has no whole header.
+/// Computes and stores the header checksum (`ip_send_check`). Returns false if `packet` has no
+/// complete header.
 pub fn fill_check(packet: &mut [u8]) -> bool {
     let Some(len) = whole_header(packet).map(<[u8]>::len) else {
         return false;
@@ -130,8 +131,8 @@ pub fn fill_check(packet: &mut [u8]) -> bool {
     true
 }
 
-/// The bytes of a header without options, checksum filled in. `payload_len` in bytes; `frag_off`
-/// as [`IP_DF`] and the like.
+/// Builds a header without options, including the checksum. `payload_len` is in bytes; `frag_off`
+/// takes flags such as [`IP_DF`].
 #[allow(clippy::too_many_arguments)] // the fields of a header
 pub fn ipv4(
     src: [u8; 4],

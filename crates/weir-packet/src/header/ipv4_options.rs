@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv4 options (RFC 791, RFC 1812 5.2.4, RFC 2113): walk, validation, and what a
-//! router writes into them.
+//! IPv4 options (RFC 791, RFC 1812 5.2.4, RFC 2113): iteration, validation, and the values that a
+//! router records in them.
 //!
 //! Mirrors `ip_options_compile`, `ip_options_rcv_srr` (finding the next hop) and
 //! `ip_forward_options` of net/ipv4/ip_options.c:
-//! - [`options`] walks over them;
-//! - [`compile`] validates a received header and writes our address and the time
-//!   where a record-route or time-stamp option has room, as Linux does on input;
-//! - [`forward`] corrects the recorded address to that of the output device.
+//! - [`options`] iterates over the options;
+//! - [`compile`] validates a received header and writes the local address and the time where a
+//!   record-route or time-stamp option has room, as Linux does on input;
+//! - [`forward`] replaces the recorded address by that of the output device.
 //!
-//! An error is the offset of the offending byte, for the pointer of an ICMP
-//! parameter problem. Addresses and times are the caller's; the header checksum
-//! must be filled in again when [`Compiled::changed`] says so. Not implemented:
-//! forwarding along a source route (Linux refuses them by default,
-//! `accept_source_route`), CIPSO.
+//! An error is the offset of the offending byte, for the pointer of an ICMP parameter problem. The
+//! caller supplies addresses and times, and must update the header checksum if
+//! [`Compiled::changed`] is set. Not implemented: forwarding along a source route (Linux refuses it
+//! by default, `accept_source_route`), and CIPSO.
 
 use super::ipv4::Ipv4;
 
@@ -36,7 +35,7 @@ pub const IPOPT_RA: u8 = 148;
 const TS_ONLY: u8 = 0;
 /// Addresses and time stamps.
 const TS_AND_ADDR: u8 = 1;
-/// Time stamps of the hosts named in advance.
+/// Time stamps of the hosts listed in advance.
 const TS_PRESPEC: u8 = 3;
 
 /// One option.
@@ -44,31 +43,32 @@ const TS_PRESPEC: u8 = 3;
 pub struct Ipv4Option<'a> {
     /// Type: copied flag (bit 7), class (2 bits), number (5 bits).
     pub kind: u8,
-    /// Where it stands, bytes from the start of the IPv4 header.
+    /// The option's offset from the start of the IPv4 header, in bytes.
     pub at: usize,
-    /// The bytes behind type and length.
+    /// The bytes after type and length.
     pub body: &'a [u8],
 }
 
 impl Ipv4Option<'_> {
-    /// Whether fragments other than the first carry it, too.
+    /// Returns true if all fragments, not only the first, carry the option.
     pub fn copied(&self) -> bool {
         self.kind & 0x80 != 0
     }
 }
 
-/// An option is cut off; the offset of its type byte from the start of the IPv4 header.
+/// The error of a truncated option: the offset of its type byte from the start of the IPv4 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutOff(pub u8);
 
-/// Walks over the options of a whole header; an item `Err` is the last.
+/// An iterator over the options of a complete header. An `Err` item is the last one.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     header: &'a [u8],
     at: usize,
 }
 
-/// The options of a whole header (see [`super::ipv4::whole_header`]), without END and NOOP.
+/// Iterates over the options of a complete header (see [`super::ipv4::whole_header`]), except END
+/// and NOOP.
 pub fn options(header: &[u8]) -> Options<'_> {
     Options {
         header: header.get(..60).unwrap_or(header),
@@ -105,38 +105,39 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// What a header's options ask for; offsets in bytes from the start of the header.
+/// The options of a header, as offsets in bytes from the start of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compiled {
-    /// A source route.
+    /// The source route.
     pub source_route: Option<u8>,
-    /// The source route is strict.
+    /// True if the source route is strict.
     pub strict: bool,
-    /// A record route.
+    /// The record route.
     pub record_route: Option<u8>,
-    /// Our address was recorded there and is to be that of the output device.
+    /// True if the local address was recorded there, and forwarding must replace it by that of the
+    /// output device.
     pub record_address: bool,
-    /// A time stamp.
+    /// The time stamp.
     pub timestamp: Option<u8>,
-    /// A router alert with value 0.
+    /// The router alert with value 0.
     pub router_alert: Option<u8>,
-    /// The header was written to.
+    /// True if the header was modified.
     pub changed: bool,
 }
 
-/// What to write into the options of a received packet.
+/// The values to write into the options of a received packet.
 pub struct Here<'a> {
     /// The address to record.
     pub address: [u8; 4],
     /// Milliseconds since midnight UT.
     pub time: u32,
-    /// Whether an address is one of a unicast destination elsewhere (not this host's), which a
-    /// time stamp with addresses given in advance passes over.
+    /// Returns true for a unicast destination elsewhere (not this host). A time stamp with
+    /// addresses listed in advance skips such an address.
     pub elsewhere: &'a dyn Fn([u8; 4]) -> bool,
 }
 
-/// Validates the options of a received packet's whole header and writes what they ask for. An error
-/// is the pointer for the ICMP parameter problem; what precedes it may have been written.
+/// Validates the options of a received packet's complete header and fills them in. An error is the
+/// pointer for the ICMP parameter problem; earlier options may have been filled in already.
 pub fn compile(header: &mut [u8], here: &Here<'_>) -> Result<Compiled, u8> {
     let mut c = Compiled::default();
     let end = header.len().min(60);
@@ -211,7 +212,7 @@ pub fn compile(header: &mut [u8], here: &Here<'_>) -> Result<Compiled, u8> {
     Ok(c)
 }
 
-/// The pointer of a routing option; it counts from 1 and is at least `least`.
+/// Returns the pointer of a routing option, which counts from 1 and is at least `least`.
 fn pointer(option: &[u8], least: u8, offset: u8) -> Result<usize, u8> {
     match option.get(2) {
         None => Err(offset + 1),
@@ -226,12 +227,12 @@ fn advance(option: &mut [u8], by: u8) {
     }
 }
 
-/// A time-stamp option; whether something was written.
+/// Processes a time-stamp option. Returns true if it was modified.
 fn stamp(option: &mut [u8], offset: u8, here: &Here<'_>) -> Result<bool, u8> {
     let at = pointer(option, 5, offset)?;
     let flags = option.get(3).copied().unwrap_or(0);
     if at > option.len() {
-        // No room: count the hosts that could not stamp.
+        // No room is left: counts the hosts that could not add their time stamp.
         if flags & 15 != TS_PRESPEC {
             if flags >> 4 == 15 {
                 return Err(offset + 3);
@@ -277,8 +278,8 @@ fn stamp(option: &mut [u8], offset: u8, here: &Here<'_>) -> Result<bool, u8> {
     Ok(true)
 }
 
-/// On forwarding: the address that [`compile`] recorded becomes that of the output device
-/// (`ip_forward_options`). Whether the header was written to.
+/// Replaces the address that [`compile`] recorded by that of the output device, on forwarding
+/// (`ip_forward_options`). Returns true if the header was modified.
 pub fn forward(header: &mut [u8], c: &Compiled, address: [u8; 4]) -> bool {
     let Some(at) = c.record_route.filter(|_| c.record_address) else {
         return false;
@@ -287,7 +288,7 @@ pub fn forward(header: &mut [u8], c: &Compiled, address: [u8; 4]) -> bool {
     let Some(pointer) = header.get(at + 2).map(|p| usize::from(*p)) else {
         return false;
     };
-    // The pointer is behind the address recorded last, and counts from 1.
+    // The pointer is behind the last recorded address, and counts from 1.
     let Some(from) = (at + pointer).checked_sub(5) else {
         return false;
     };
@@ -300,7 +301,7 @@ pub fn forward(header: &mut [u8], c: &Compiled, address: [u8; 4]) -> bool {
     }
 }
 
-/// For fragments other than the first: options that are not copied become NOOP
+/// Turns options that are not copied into NOOP, for fragments other than the first
 /// (`ip_options_fragment`). The header must have passed [`compile`].
 pub fn fragment(header: &mut [u8]) {
     let end = header.len().min(60);
@@ -359,7 +360,7 @@ mod tests {
         let mut h = header(&o);
         assert!(forward(&mut h, &c, [3; 4]));
         assert_eq!(h[20..], [1, 7, 11, 8, 3, 3, 3, 3, 0, 0, 0, 0]);
-        // Full: nothing is written.
+        // A full option is left unchanged.
         let (o, r) = run(&[7, 7, 8, 1, 2, 3, 4]);
         assert_eq!(o[..7], [7, 7, 8, 1, 2, 3, 4]);
         let c = r.unwrap();

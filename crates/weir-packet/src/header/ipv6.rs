@@ -25,7 +25,7 @@ header! {
     Ipv6, Ipv6Mut, 40 {
         /// Version (4 bits), traffic class (8), flow label (20).
         version_class_flow, set_version_class_flow: u32 = 0;
-        /// Length of what follows, bytes.
+        /// Length of the payload, in bytes.
         payload_len, set_payload_len: u16 = 4;
         /// Next header.
         next_header, set_next_header: u8 = 6;
@@ -39,19 +39,19 @@ header! {
 }
 
 impl Ipv6<'_> {
-    /// Version; 6.
+    /// Returns the version, normally 6.
     #[inline]
     pub fn version(&self) -> u8 {
         (self.version_class_flow() >> 28) as u8
     }
 
-    /// Traffic class: DSCP (6 bits) and ECN (2).
+    /// Returns the traffic class: DSCP (6 bits) and ECN (2).
     #[inline]
     pub fn traffic_class(&self) -> u8 {
         (self.version_class_flow() >> 20) as u8
     }
 
-    /// Flow label, 20 bits.
+    /// Returns the flow label, 20 bits.
     #[inline]
     pub fn flow_label(&self) -> u32 {
         self.version_class_flow() & 0x000f_ffff
@@ -71,20 +71,20 @@ header! {
 }
 
 impl Fragment<'_> {
-    /// Fragment offset, bytes.
+    /// Returns the fragment offset, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         usize::from(self.frag_off() & !7)
     }
 
-    /// Whether more fragments follow.
+    /// Returns true if more fragments follow.
     #[inline]
     pub fn more(&self) -> bool {
         self.frag_off() & 1 != 0
     }
 }
 
-/// The bytes of a header. `payload_len` in bytes.
+/// Builds a header. `payload_len` is in bytes.
 pub fn ipv6(
     src: [u8; 16],
     dst: [u8; 16],
@@ -108,20 +108,20 @@ pub fn ipv6(
     b
 }
 
-/// Where the walk over the extension headers ended.
+/// The end of a walk over the extension headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Upper {
-    /// Protocol of the upper layer.
+    /// The upper-layer protocol.
     pub protocol: u8,
-    /// Where it begins, bytes from the start of the IPv6 header.
+    /// The offset of the upper-layer header from the start of the IPv6 header, in bytes.
     pub offset: usize,
-    /// Where a fragment header stands, if there is one.
+    /// The offset of the fragment header, if there is one.
     pub fragment: Option<usize>,
-    /// Whether this is a fragment other than the first: no upper header here.
+    /// True for a fragment other than the first, which has no upper-layer header.
     pub later_fragment: bool,
 }
 
-/// Whether the number is that of an extension header (`ipv6_ext_hdr`).
+/// Returns true if the number is that of an extension header (`ipv6_ext_hdr`).
 #[inline]
 pub const fn is_extension(next_header: u8) -> bool {
     matches!(
@@ -135,8 +135,8 @@ pub const fn is_extension(next_header: u8) -> bool {
     )
 }
 
-/// Walks over the extension headers of an IPv6 packet (`ipv6_skip_exthdr`). `None` if the packet
-/// ends within them or says "no next header".
+/// Walks over the extension headers of an IPv6 packet (`ipv6_skip_exthdr`). Returns `None` if the
+/// packet ends within them or declares "no next header".
 pub fn upper_layer(packet: &[u8]) -> Option<Upper> {
     let h = Ipv6::new(packet)?;
     let mut up = Upper {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! IPv6 extension headers and their options (RFC 8200, 4; RFC 2711; RFC 2675).
 //!
-//! [`extensions`] walks header by header up to the upper layer. [`check_options`]
-//! validates a hop-by-hop or destination options header as `ip6_parse_tlv`
-//! (net/ipv6/exthdrs.c) does: padding of at most 7 bytes, zero; unknown options
-//! handled by their two highest bits; the number of options limited
-//! (`max_hbh_opts_number`, 8 by default).
+//! [`extensions`] iterates over the extension headers up to the upper layer. [`check_options`]
+//! validates a hop-by-hop or destination options header as `ip6_parse_tlv` (net/ipv6/exthdrs.c)
+//! does: padding is at most 7 zero bytes, unknown options are handled according to their two
+//! highest bits, and the number of options is limited (`max_hbh_opts_number`, 8 by default).
 
 use super::ipv6::{
     Fragment, Ipv6, NEXTHDR_AUTH, NEXTHDR_FRAGMENT, NEXTHDR_HOP, NEXTHDR_NONE, is_extension,
@@ -23,25 +22,25 @@ pub const IPV6_TLV_JUMBO: u8 = 194;
 /// One extension header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extension<'a> {
-    /// Its own number, such as 44 of a fragment header.
+    /// The header's own number, such as 44 for a fragment header.
     pub kind: u8,
-    /// The number of what follows.
+    /// The number of the next header.
     pub next: u8,
-    /// Where it stands, bytes from the start of the IPv6 header.
+    /// The header's offset from the start of the IPv6 header, in bytes.
     pub at: usize,
-    /// Its bytes, from the next-header byte on.
+    /// The header's bytes, from the next-header byte on.
     pub bytes: &'a [u8],
 }
 
-/// An extension header is cut off; where it stands.
+/// The error of a truncated extension header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// Bytes from the start of the IPv6 header.
+    /// The header's offset from the start of the IPv6 header, in bytes.
     pub at: usize,
 }
 
-/// Walks over extension headers; an item `Err` is the last. A fragment other than the first ends the
-/// walk, as nothing behind its fragment header is a header.
+/// An iterator over extension headers. An `Err` item is the last one. It ends after the fragment
+/// header of a fragment other than the first, because no header follows there.
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     packet: &'a [u8],
@@ -50,7 +49,8 @@ pub struct Extensions<'a> {
     done: bool,
 }
 
-/// The extension headers of an IPv6 packet; none if there is no whole IPv6 header.
+/// Iterates over the extension headers of an IPv6 packet. Returns none if there is no complete IPv6
+/// header.
 pub fn extensions(packet: &[u8]) -> Extensions<'_> {
     let first = Ipv6::new(packet).map(|h| h.next_header());
     Extensions {
@@ -62,8 +62,8 @@ pub fn extensions(packet: &[u8]) -> Extensions<'_> {
 }
 
 impl Extensions<'_> {
-    /// After the walk: protocol of the upper layer and where it begins, bytes from the start of the
-    /// IPv6 header.
+    /// Returns the upper-layer protocol and its offset from the start of the IPv6 header in bytes,
+    /// after the iteration.
     pub fn upper(&self) -> (u8, usize) {
         (self.kind, self.at)
     }
@@ -106,44 +106,43 @@ impl<'a> Iterator for Extensions<'a> {
 /// One option of a hop-by-hop or destination options header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tlv<'a> {
-    /// Type; its two highest bits tell what to do when it is unknown.
+    /// Type. Its two highest bits specify how to treat it when it is unknown.
     pub kind: u8,
-    /// Where it stands, bytes from the start of the extension header.
+    /// The option's offset from the start of the extension header, in bytes.
     pub at: usize,
-    /// The bytes behind type and length.
+    /// The bytes after type and length.
     pub body: &'a [u8],
 }
 
-/// What an unknown option, or a bad one, asks for.
+/// The treatment of a packet with an unknown or invalid option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionError {
-    /// Drop in silence: malformed padding, length or number of options.
+    /// Drops the packet silently: malformed padding, length, or number of options.
     Malformed,
-    /// Drop in silence, as the option's highest bits (01) ask.
+    /// Drops the packet silently, as the option's highest bits (01) require.
     Discard,
-    /// Drop and send a parameter problem of this code, pointing at this byte counted from the start
-    /// of the extension header; `not_multicast`: only if the destination is unicast (bits 11).
+    /// Drops the packet and sends a parameter problem.
     Problem {
         /// ICMPv6 code of the parameter problem.
         code: u8,
         /// Bytes from the start of the extension header.
         at: usize,
-        /// Not in answer to multicast.
+        /// Sends no error for a multicast destination (bits 11).
         not_multicast: bool,
     },
 }
 
-/// What the options of a header say.
+/// The options found in a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OptionSummary {
-    /// Router alert (RFC 2711), its value.
+    /// The value of the router alert (RFC 2711).
     pub router_alert: Option<u16>,
-    /// Jumbo payload length (RFC 2675), bytes.
+    /// The jumbo payload length (RFC 2675), in bytes.
     pub jumbo: Option<u32>,
 }
 
-/// Validates the options of a hop-by-hop (`hop` true) or destination options header, given from its
-/// next-header byte on. At most `max` options other than padding.
+/// Validates the options of a hop-by-hop header (`hop` is true) or a destination options header,
+/// which starts with its next-header byte. Allows at most `max` options other than padding.
 pub fn check_options(header: &[u8], hop: bool, max: usize) -> Result<OptionSummary, OptionError> {
     let mut summary = OptionSummary::default();
     let mut count = 0;
@@ -172,7 +171,7 @@ pub fn check_options(header: &[u8], hop: bool, max: usize) -> Result<OptionSumma
                         summary.router_alert = Some(u16::from_be_bytes(value));
                     }
                     IPV6_TLV_JUMBO if hop => {
-                        // RFC 2675, 3: aligned to 4n + 2, and worth its while.
+                        // RFC 2675, 3: aligned to 4n + 2, and longer than 65,535 bytes.
                         let body = <[u8; 4]>::try_from(tlv.body);
                         let Some(len) = body.ok().filter(|_| tlv.at & 3 == 2) else {
                             return Err(OptionError::Malformed);
@@ -212,12 +211,13 @@ fn problem(code: u8, at: usize) -> OptionError {
     }
 }
 
-/// The options of a hop-by-hop or destination options header, given from its next-header byte on.
+/// Iterates over the options of a hop-by-hop or destination options header, which starts with its
+/// next-header byte.
 pub fn tlvs(header: &[u8]) -> Tlvs<'_> {
     Tlvs { header, at: 2 }
 }
 
-/// Walks over options; an item `Err` is the last.
+/// An iterator over options. An `Err` item is the last one.
 #[derive(Clone, Debug)]
 pub struct Tlvs<'a> {
     header: &'a [u8],
@@ -250,8 +250,8 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// Whether a hop-by-hop header stands where it may: first, directly behind the IPv6 header
-/// (RFC 8200, 4.1). `None` if an extension header is cut off.
+/// Returns true unless a hop-by-hop header is anywhere but directly behind the IPv6 header (RFC
+/// 8200, 4.1). Returns `None` if an extension header is truncated.
 pub fn hop_by_hop_is_first(packet: &[u8]) -> Option<bool> {
     for ext in extensions(packet) {
         let ext = ext.ok()?;
@@ -292,7 +292,7 @@ mod tests {
         }
         let p = packet(60, &[0, 0, 1, 4, 0, 0, 0, 0, 6, 0, 1, 4, 0, 0, 0, 0]);
         assert_eq!(hop_by_hop_is_first(&p), Some(false));
-        // A later fragment ends the walk: what follows is data.
+        // A fragment other than the first ends the iteration: data follows.
         let p = packet(44, &[60, 0, 0, 9, 0, 0, 0, 9, 255, 255]);
         assert_eq!(extensions(&p).count(), 1);
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Typed views of protocol headers, a file a protocol.
+//! Typed views of protocol headers, one file per protocol.
 //!
-//! Each header has a read view (`Ipv4`) and a write view (`Ipv4Mut`) over the
-//! first bytes of a slice: `new` returns `None` when the slice is too short, so
-//! that no accessor can fail. Numbers are in host order; addresses are arrays.
-//! What varies in length (options, extension headers) is walked by iterators
-//! that end at the first malformed element and say so.
+//! Each header has a read view (`Ipv4`) and a write view (`Ipv4Mut`) over the first bytes of a
+//! slice. `new` returns `None` if the slice is too short, so no accessor can fail. Numbers are in
+//! host order; addresses are arrays. Variable-length parts (options, extension headers) are walked
+//! by iterators that report the first malformed element and end there.
 
-/// A field type: how it stands in a header.
+/// The type of a header field and its encoding.
 pub(crate) trait Field: Copy {
     fn read(bytes: &[u8], at: usize) -> Self;
     fn write(self, bytes: &mut [u8], at: usize);
@@ -18,7 +17,7 @@ macro_rules! number {
         impl Field for $t {
             #[inline(always)]
             fn read(bytes: &[u8], at: usize) -> $t {
-                // The macro below only passes offsets inside the header.
+                // The macro below passes only offsets inside the header.
                 let b = bytes.get(at..).and_then(|b| b.first_chunk());
                 b.map_or(0, |b| <$t>::from_be_bytes(*b))
             }
@@ -47,7 +46,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Makes the read view and the write view of a header of fixed length.
+/// Defines the read view and the write view of a header of fixed length.
 macro_rules! header {
     (
         $(#[$doc:meta])*
@@ -60,16 +59,17 @@ macro_rules! header {
         pub struct $view<'a>(&'a [u8; $len]);
 
         impl<'a> $view<'a> {
-            /// Bytes of the (fixed part of the) header.
+            /// The size in bytes of the header, or of its fixed part.
             pub const LEN: usize = $len;
 
-            /// The header at the start of `bytes`; `None` if they are too few.
+            /// Returns a view of the header at the start of `bytes`, or `None` if they are too
+            /// short.
             #[inline]
             pub fn new(bytes: &'a [u8]) -> Option<Self> {
                 bytes.first_chunk().map($view)
             }
 
-            /// The header's bytes.
+            /// Returns the header's bytes.
             #[inline]
             pub fn bytes(&self) -> &'a [u8; $len] {
                 self.0
@@ -94,13 +94,14 @@ macro_rules! header {
         pub struct $edit<'a>(&'a mut [u8; $len]);
 
         impl<'a> $edit<'a> {
-            /// The header at the start of `bytes`; `None` if they are too few.
+            /// Returns a view of the header at the start of `bytes`, or `None` if they are too
+            /// short.
             #[inline]
             pub fn new(bytes: &'a mut [u8]) -> Option<Self> {
                 bytes.first_chunk_mut().map($edit)
             }
 
-            /// As [`new`](Self::new), with all bytes of the header set to 0.
+            /// Does the same as [`new`](Self::new) and sets all bytes of the header to 0.
             #[inline]
             pub fn zeroed(bytes: &'a mut [u8]) -> Option<Self> {
                 let b: &mut [u8; $len] = bytes.first_chunk_mut()?;
@@ -108,7 +109,7 @@ macro_rules! header {
                 Some($edit(b))
             }
 
-            /// The read view.
+            /// Returns the read view.
             #[inline]
             pub fn view(&self) -> $view<'_> {
                 $view(self.0)

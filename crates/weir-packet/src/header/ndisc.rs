@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Neighbour discovery (RFC 4861): solicitations, advertisements and their options.
 //!
-//! Whether a message is acceptable (hop limit 255, code 0, target not multicast)
-//! is for the stack to judge; here are its bytes.
+//! This module only encodes and decodes messages. The stack decides whether a message is acceptable
+//! (hop limit 255, code 0, target not multicast).
 
 use crate::header::icmp;
 
@@ -32,9 +32,9 @@ pub const ND_OPT_NONCE: u8 = 14;
 
 /// Advertisement: the sender is a router.
 pub const NA_ROUTER: u32 = 0x8000_0000;
-/// Advertisement: answer to a solicitation.
+/// Advertisement: sent in reply to a solicitation.
 pub const NA_SOLICITED: u32 = 0x4000_0000;
-/// Advertisement: overrides what is cached.
+/// Advertisement: overrides the cached entry.
 pub const NA_OVERRIDE: u32 = 0x2000_0000;
 
 header! {
@@ -74,15 +74,15 @@ header! {
         code, set_code: u8 = 1;
         /// Checksum.
         check, set_check: u16 = 2;
-        /// Hop limit to use, 0 unspecified.
+        /// Hop limit to use; 0 if unspecified.
         hop_limit, set_hop_limit: u8 = 4;
         /// Managed (0x80), other (0x40), home agent (0x20), preference (0x18).
         flags, set_flags: u8 = 5;
-        /// Seconds the sender is a default router.
+        /// Seconds for which the sender is a default router.
         lifetime, set_lifetime: u16 = 6;
-        /// Milliseconds a neighbour counts as reachable, 0 unspecified.
+        /// Milliseconds for which a neighbour counts as reachable; 0 if unspecified.
         reachable, set_reachable: u32 = 8;
-        /// Milliseconds between solicitations, 0 unspecified.
+        /// Milliseconds between solicitations; 0 if unspecified.
         retransmit, set_retransmit: u32 = 12;
     }
 }
@@ -96,9 +96,9 @@ header! {
         code, set_code: u8 = 1;
         /// Checksum.
         check, set_check: u16 = 2;
-        /// Better first hop.
+        /// The better first hop.
         target, set_target: [u8; 16] = 8;
-        /// Destination that is redirected.
+        /// The redirected destination.
         destination, set_destination: [u8; 16] = 24;
     }
 }
@@ -155,7 +155,8 @@ impl NeighbourMessage {
     }
 }
 
-/// A neighbour solicitation, with the sender's link-layer address if given, checksum filled in.
+/// Builds a neighbour solicitation, with the sender's link-layer address if given, including the
+/// checksum.
 pub fn solicitation(
     src: [u8; 16],
     dst: [u8; 16],
@@ -165,8 +166,8 @@ pub fn solicitation(
     NeighbourMessage::new(NDISC_NEIGHBOUR_SOLICITATION, [src, dst], 0, target, mac)
 }
 
-/// A neighbour advertisement, with the target's link-layer address if given, checksum filled in.
-/// `flags` as [`NA_SOLICITED`] and the like.
+/// Builds a neighbour advertisement, with the target's link-layer address if given, including the
+/// checksum. `flags` takes [`NA_SOLICITED`] and the like.
 pub fn advertisement(
     src: [u8; 16],
     dst: [u8; 16],
@@ -183,13 +184,13 @@ pub fn advertisement(
     )
 }
 
-/// The solicitation of duplicate address detection: from the unspecified address to the solicited-node
-/// group, without an option (RFC 4862, 5.4.2), checksum filled in.
+/// Builds the solicitation of duplicate address detection: from the unspecified address to the
+/// solicited-node group, without an option (RFC 4862, 5.4.2), including the checksum.
 pub fn dad_solicitation(target: [u8; 16]) -> NeighbourMessage {
     solicitation([0; 16], solicited_node(target), target, None)
 }
 
-/// One option: type and body (after type and length).
+/// One option: its type and its body (the bytes after type and length).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NdOption<'a> {
     /// Type.
@@ -199,22 +200,22 @@ pub struct NdOption<'a> {
 }
 
 impl NdOption<'_> {
-    /// The Ethernet address of a link-layer address option.
+    /// Returns the Ethernet address of a link-layer address option.
     pub fn mac(&self) -> Option<[u8; 6]> {
         self.body.first_chunk().copied()
     }
 }
 
-/// Walks over options; an item `Err(())` tells that the rest is malformed, and is the last.
+/// An iterator over options. An `Err` item means that the rest is malformed, and is the last one.
 #[derive(Clone, Debug)]
 pub struct NdOptions<'a>(&'a [u8]);
 
-/// The options in `bytes` (what follows the fixed part of a message).
+/// Iterates over the options in `bytes`, the bytes after the fixed part of a message.
 pub fn options(bytes: &[u8]) -> NdOptions<'_> {
     NdOptions(bytes)
 }
 
-/// An option is malformed: length 0, or longer than what is left.
+/// The error of a malformed option: its length is 0 or exceeds the remaining bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed;
 
@@ -243,7 +244,7 @@ impl<'a> Iterator for NdOptions<'a> {
     }
 }
 
-/// The solicited-node multicast address of a unicast address (RFC 4291, 2.7.1).
+/// Returns the solicited-node multicast address of a unicast address (RFC 4291, 2.7.1).
 pub const fn solicited_node(ip: [u8; 16]) -> [u8; 16] {
     [
         0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, ip[13], ip[14], ip[15],

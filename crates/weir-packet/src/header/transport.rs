@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! UDP (RFC 768) and TCP (RFC 9293) headers, TCP options, and their checksums.
 //!
-//! The `fill_*` functions take the whole segment, from its header to its end; a
-//! wrong length field is not their concern. SCTP and DCCP are known to the
-//! dissector only.
+//! The `fill_*` functions take the whole segment, from its header to its end, and do not check its
+//! length field. Only the dissector knows SCTP and DCCP.
 
 use crate::checksum;
 
@@ -14,9 +13,9 @@ header! {
         src_port, set_src_port: u16 = 0;
         /// Destination port.
         dst_port, set_dst_port: u16 = 2;
-        /// Length with this header, bytes.
+        /// Length including this header, in bytes.
         length, set_length: u16 = 4;
-        /// Checksum; 0 none (IPv4).
+        /// Checksum; 0 means none (IPv4).
         check, set_check: u16 = 6;
     }
 }
@@ -44,13 +43,13 @@ header! {
 }
 
 impl Tcp<'_> {
-    /// Header length with options, bytes; below 20 is malformed.
+    /// Returns the header length with options, in bytes. A value below 20 is malformed.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.offset_flags() >> 12) * 4
     }
 
-    /// Flags, 12 bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, ...
+    /// Returns the flags, 12 bits: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, ...
     #[inline]
     pub fn flags(&self) -> u16 {
         self.offset_flags() & 0x0fff
@@ -65,16 +64,16 @@ pub const TCP_SYN: u16 = 2;
 pub const TCP_RST: u16 = 4;
 /// TCP flag: push.
 pub const TCP_PSH: u16 = 8;
-/// TCP flag: the acknowledgement number counts.
+/// TCP flag: the acknowledgement number is valid.
 pub const TCP_ACK: u16 = 16;
-/// TCP flag: the urgent pointer counts.
+/// TCP flag: the urgent pointer is valid.
 pub const TCP_URG: u16 = 32;
 /// TCP flag: congestion experienced (echo).
 pub const TCP_ECE: u16 = 64;
 /// TCP flag: congestion window reduced.
 pub const TCP_CWR: u16 = 128;
 
-/// The bytes of a UDP header, checksum 0. `payload_len` in bytes.
+/// Builds a UDP header with checksum 0. `payload_len` is in bytes.
 pub fn udp(src_port: u16, dst_port: u16, payload_len: usize) -> [u8; 8] {
     let mut b = [0; 8];
     if let Some(mut h) = UdpMut::new(&mut b) {
@@ -85,7 +84,7 @@ pub fn udp(src_port: u16, dst_port: u16, payload_len: usize) -> [u8; 8] {
     b
 }
 
-/// The bytes of a TCP header without options, window 65535, checksum 0.
+/// Builds a TCP header without options, with window 65535 and checksum 0.
 pub fn tcp(src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: u16) -> [u8; 20] {
     let mut b = [0; 20];
     if let Some(mut h) = TcpMut::new(&mut b) {
@@ -99,7 +98,8 @@ pub fn tcp(src_port: u16, dst_port: u16, seq: u32, ack: u32, flags: u16) -> [u8;
     b
 }
 
-/// Where the checksum of a transport header stands, bytes; `None` for other protocols.
+/// Returns the offset of the checksum in a transport header, in bytes, or `None` for other
+/// protocols.
 const fn check_at(protocol: u8) -> Option<usize> {
     match protocol {
         6 => Some(16),
@@ -124,8 +124,8 @@ fn fill(segment: &mut [u8], protocol: u8, sum: impl FnOnce(&[u8]) -> u16) -> boo
     true
 }
 
-/// Computes and stores the checksum of a TCP or UDP segment over IPv4; false for other protocols or
-/// if it is cut off.
+/// Computes and stores the checksum of a TCP or UDP segment over IPv4. Returns false for other
+/// protocols or if the segment is truncated.
 pub fn fill_check_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, segment: &mut [u8]) -> bool {
     protocol != 58
         && fill(segment, protocol, |s| {
@@ -133,8 +133,8 @@ pub fn fill_check_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, segment: &mut [u8
         })
 }
 
-/// Computes and stores the checksum of a TCP, UDP or ICMPv6 segment over IPv6; false for other
-/// protocols or if it is cut off.
+/// Computes and stores the checksum of a TCP, UDP or ICMPv6 segment over IPv6. Returns false for
+/// other protocols or if the segment is truncated.
 pub fn fill_check_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, segment: &mut [u8]) -> bool {
     fill(segment, protocol, |s| {
         checksum::transport_v6(src, dst, protocol, s)
@@ -152,7 +152,8 @@ pub const TCPOPT_SACK: u8 = 5;
 /// TCP option: time stamps.
 pub const TCPOPT_TIMESTAMP: u8 = 8;
 
-/// The options of a TCP header (with its options), as kind and body; ends at a malformed one.
+/// Iterates over the options of a TCP header (with its options), as kind and body. Ends at a
+/// malformed option.
 pub fn tcp_options(segment: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let len = Tcp::new(segment).map_or(0, |t| t.header_len());
     let mut rest = segment.get(Tcp::LEN..len).unwrap_or_default();

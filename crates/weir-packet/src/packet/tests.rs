@@ -131,7 +131,7 @@ fn copies_with_more_headroom() {
 #[test]
 fn the_largest_packets_fit() {
     let pool = pool(1);
-    // An IP packet of 65535 bytes, an Ethernet header, two VLAN tags.
+    // An IP packet of 65535 bytes, an Ethernet header, and two VLAN tags.
     let mut p = pool.alloc(65535 + 14 + 8).unwrap();
     assert!(p.push(200).is_some());
     assert!(p.pull(65000) && !p.pull(600), "offsets are 16 bits");
@@ -154,13 +154,13 @@ fn lent_frames_come_back() {
     let (base, bytes) = pool.region();
     let address = p.lend();
     assert!((address as usize) < bytes);
-    // SAFETY: the region is readable, and the frame is ours while lent.
+    // SAFETY: the region is readable, and this test owns the frame while it is lent.
     assert_eq!(unsafe { base.add(address as usize).read() }, b'a');
     // SAFETY: the frame was lent just above.
     let mut p = unsafe { pool.take_back(address + 1, 2) }.unwrap();
     assert_eq!((p.data(), p.headroom()), (&b"bc"[..], 257));
     p.trim(0);
-    // SAFETY: addresses outside of frames take nothing.
+    // SAFETY: addresses outside of frames take nothing back.
     unsafe {
         assert!(pool.take_back(0, 0).is_none() && pool.take_back(u64::MAX, 0).is_none());
         assert!(pool.take_back(bytes as u64, 0).is_none());
@@ -261,7 +261,7 @@ fn tunnel_metadata_is_shared_and_goes_with_the_packet() {
     assert_eq!(Arc::strong_count(&tunnel), 1);
 }
 
-/// Notes of a batch in a list stand in front of all that a packet has in its frame.
+/// The notes of a batch in a list are in front of a packet's data and headers.
 #[test]
 fn a_list_leaves_frames_as_they_are() {
     let pool = pool(1);

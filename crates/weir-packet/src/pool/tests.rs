@@ -87,7 +87,7 @@ fn cache_bulk_and_foreign_packets() {
     assert!(batch.is_empty());
     assert_all_free(&b);
     for _ in 0..100 {
-        // Many batches out, then in: the magazine flushes and refills.
+        // Allocates and then frees many batches: the magazine refills and flushes.
         let mut out: Vec<Batch> = Vec::new();
         for _ in 0..10 {
             let mut batch = Batch::new();
