@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device's IPv6 addresses: their list, duplicate address detection, what a device's going up and
-//! down means to them (`struct inet6_ifaddr`, `net/ipv6/addrconf.c`).
+//! A device's IPv6 addresses: the list, duplicate address detection, and the effect of the device
+//! going up and down (`struct inet6_ifaddr`, `net/ipv6/addrconf.c`).
 //!
-//! An address is tentative until nobody answered `dad_transmits` solicitations, `retrans_time_ms`
-//! apart; then its route is made. Without neighbour discovery on the device (`NOARP`, loopback), with
-//! `nodad`, or `accept_dad` 0, that is at once. Without a carrier it waits for one. When the device
-//! goes down its addresses go, but for permanent ones where `keep_addr_on_down` is set.
-//! Readers load the list under a guard; changes take the device's address lock and answer [`News`].
+//! An address is tentative until `dad_transmits` solicitations, sent `retrans_time_ms` apart, have
+//! gone unanswered; then its route is created. This happens immediately if the device has no
+//! neighbour discovery (`NOARP`, loopback), with `nodad`, or if `accept_dad` is 0. Without a
+//! carrier, detection waits for one. When the device goes down, its addresses are deleted, except
+//! permanent ones if `keep_addr_on_down` is set. Readers load the list under a guard; changes hold
+//! the device's address lock and return [`News`].
 //!
 //! Not implemented: the random delay before the first solicitation (it is 0), optimistic and
-//! temporary addresses, addresses from router advertisements, `IFA_F_MCAUTOJOIN` (refused), stable
+//! temporary addresses, addresses from router advertisements, `IFA_F_MCAUTOJOIN` (rejected), stable
 //! privacy (`addr_gen_mode` 2 gives no address; 3 derives one from the stack's seed).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,40 +35,40 @@ use crate::fib::route::{Event, RouteConfig};
 use crate::fib::sync::Loss;
 use crate::sysctl::{Ipv6Conf, Neigh};
 
-/// All routers of a link.
+/// The all-routers group of a link.
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// The smallest MTU of IPv6.
+/// The smallest IPv6 MTU in bytes.
 const MIN_MTU: u32 = 1280;
 
-/// An address (`struct inet6_ifaddr`).
+/// An IPv6 address of a device (`struct inet6_ifaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Ours.
+    /// Our own address.
     pub address: Ipv6Addr,
-    /// The other end's, of a point-to-point prefix.
+    /// The peer's address, for a point-to-point prefix.
     pub peer: Option<Ipv6Addr>,
-    /// Bits of the prefix.
+    /// The prefix length in bits.
     pub prefix_len: u8,
     /// `IFA_F_*`
     pub flags: u32,
-    /// `IFA_RT_PRIORITY`: metric of its prefix route; 0: 256.
+    /// `IFA_RT_PRIORITY`: the metric of its prefix route; 0 stands for 256.
     pub metric: u32,
     /// `IFA_PROTO`
     pub protocol: u8,
-    /// Seconds it is preferred, from `updated`.
+    /// The preferred lifetime in seconds, starting at `updated`.
     pub preferred: u32,
-    /// Seconds it is valid, from `updated`.
+    /// The valid lifetime in seconds, starting at `updated`.
     pub valid: u32,
-    /// ns of the stack's clock.
+    /// The creation time in ns of the stack's clock.
     pub created: u64,
-    /// ns of the stack's clock.
+    /// The time of the last update in ns of the stack's clock.
     pub updated: u64,
-    /// Its local route was made.
+    /// Whether its local route has been created.
     routed: bool,
 }
 
 impl Address {
-    /// An address that is not on a device yet.
+    /// Creates an address that is not on a device yet.
     pub fn new(address: Ipv6Addr, prefix_len: u8, now: u64) -> Self {
         Self {
             address,
@@ -84,24 +85,24 @@ impl Address {
         }
     }
 
-    /// Whether all of `flags` (`IFA_F_*`) are set.
+    /// Returns whether all of `flags` (`IFA_F_*`) are set.
     #[inline]
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags == flags
     }
 
-    /// Whether it may not be used yet.
+    /// Returns whether the address may not be used yet.
     #[inline]
     pub fn is_tentative(&self) -> bool {
         self.has(ifa::f::TENTATIVE)
     }
 
-    /// `RT_SCOPE_*` (`rt_scope`).
+    /// Returns `RT_SCOPE_*` (`rt_scope`).
     pub fn scope(&self) -> u8 {
         scope(self.address)
     }
 
-    /// The prefix.
+    /// Returns the network address of the prefix.
     pub fn network(&self) -> Ipv6Addr {
         masked(self.address, self.prefix_len)
     }
@@ -110,7 +111,7 @@ impl Address {
         self.prefix_len == other.prefix_len && self.network() == other.network()
     }
 
-    /// Seconds it is still preferred and valid.
+    /// Returns the remaining preferred and valid lifetimes in seconds.
     pub fn rest(&self, now: u64) -> (u32, u32) {
         if self.has(ifa::f::PERMANENT) && self.preferred == FOREVER {
             return (FOREVER, FOREVER);
@@ -118,7 +119,7 @@ impl Address {
         rest(self.preferred, self.valid, self.updated, now)
     }
 
-    /// When its prefix route lapses.
+    /// Returns when its prefix route expires.
     fn expires(&self) -> Option<u64> {
         (self.valid != FOREVER).then(|| self.updated + u64::from(self.valid) * SECOND)
     }
@@ -144,7 +145,7 @@ impl Listed for Address {
     }
 }
 
-/// `RT_SCOPE_*` of an address.
+/// Returns the `RT_SCOPE_*` of an address.
 pub fn scope(address: Ipv6Addr) -> u8 {
     if address.is_loopback() {
         rta::scope::HOST
@@ -157,7 +158,7 @@ pub fn scope(address: Ipv6Addr) -> u8 {
     }
 }
 
-/// The prefix of an address.
+/// Returns the prefix of an address.
 pub fn masked(address: Ipv6Addr, prefix_len: u8) -> Ipv6Addr {
     let mask = u128::MAX
         .checked_shl(128 - u32::from(prefix_len.min(128)))
@@ -165,7 +166,8 @@ pub fn masked(address: Ipv6Addr, prefix_len: u8) -> Ipv6Addr {
     Ipv6Addr::from(u128::from(address) & mask)
 }
 
-/// The link-local address of a device: EUI-64 of its Ethernet address (`addrconf_ifid_eui48`).
+/// Returns the link-local address of a device: the EUI-64 of its Ethernet address
+/// (`addrconf_ifid_eui48`).
 pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([
@@ -188,7 +190,7 @@ pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     ])
 }
 
-/// What a change brought.
+/// The effect of a change, to be announced.
 pub type News = crate::addresses::News<Address>;
 
 type List = Vec<Arc<Address>>;
@@ -197,19 +199,19 @@ type List = Vec<Arc<Address>>;
 #[derive(Debug)]
 struct Dad {
     timer: TimerId,
-    /// Solicitations still to be sent.
+    /// The number of solicitations still to be sent.
     probes: i32,
 }
 
-/// What changes need beside the list.
+/// The state that changes need in addition to the list.
 #[derive(Debug, Default)]
 struct State {
-    /// The next end of a lifetime.
+    /// The timer of the next lifetime expiry.
     timer: Option<TimerId>,
     dad: BTreeMap<Ipv6Addr, Dad>,
-    /// Subnet-router anycast addresses that have a route.
+    /// The subnet-router anycast addresses that have a route.
     anycast: BTreeSet<Ipv6Addr>,
-    /// The device is in the groups of all nodes, and, if it routes, all routers.
+    /// The device is a member of the all-nodes group and, if it routes, of the all-routers group.
     groups: bool,
 }
 
@@ -217,9 +219,9 @@ struct State {
 #[derive(Debug)]
 pub struct Addresses {
     list: PublishedOption<List>,
-    /// The device was up with a carrier since it went up (`IF_READY`).
+    /// Whether the device has had a carrier since it went up (`IF_READY`).
     ready: AtomicBool,
-    /// Guards changes of all this. Fourth in the lock order.
+    /// Serializes changes. Fourth in the lock order.
     state: Mutex<State>,
 }
 
@@ -232,7 +234,7 @@ impl Site<'_> {
         self.device.ipv6.conf.on(slot)
     }
 
-    /// Whether the device has no neighbour discovery.
+    /// Returns whether the device has no neighbour discovery.
     fn is_quiet(&self) -> bool {
         use weir_netlink::ifla::iff;
         self.device.flags() & (iff::NOARP | iff::LOOPBACK) != 0
@@ -242,18 +244,18 @@ impl Site<'_> {
         self.device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
     }
 
-    /// `addrconf_link_ready`
+    /// Returns whether the device is up and has a carrier (`addrconf_link_ready`).
     fn has_link(&self) -> bool {
         self.device.is_up() && self.device.link.carrier(self.stack, self.device)
     }
 
-    /// Whether the device can carry IPv6 at all (`ipv6_find_idev`).
+    /// Returns whether the device can carry IPv6 at all (`ipv6_find_idev`).
     pub fn is_able(&self) -> bool {
         self.device.mtu() >= MIN_MTU
     }
 }
 
-/// The list a change works on, and what it brings.
+/// A change in progress: the list it edits, and its effects.
 struct Work<'a, 's> {
     site: Site<'a>,
     list: List,
@@ -262,7 +264,7 @@ struct Work<'a, 's> {
 }
 
 impl Work<'_, '_> {
-    /// Adds a route; one that is there already, or that cannot be, is no error, as in Linux.
+    /// Adds a route. As in Linux, it is not an error if the route exists or cannot be added.
     fn add_route(&mut self, config: &RouteConfig<u128>) {
         let mut events = Vec::new();
         let site = self.site;
@@ -282,7 +284,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// `addrconf_prefix_route`
+    /// Adds the prefix route of an address (`addrconf_prefix_route`).
     fn add_prefix_route(&mut self, address: &Address) {
         let config = prefix6(
             address.network(),
@@ -313,7 +315,7 @@ impl Work<'_, '_> {
         Some(slot.clone())
     }
 
-    /// An address is usable: listeners hear it and its routes are made (`ipv6_ifa_notify`).
+    /// Announces a usable address and creates its routes (`ipv6_ifa_notify`).
     fn usable(&mut self, address: Ipv6Addr) {
         let mut first = false;
         let changed = self.edit(address, |address| {
@@ -331,7 +333,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Puts an address into the list (`ipv6_add_addr`).
+    /// Inserts an address into the list (`ipv6_add_addr`).
     fn insert(&mut self, mut address: Address) -> Result<(), Error> {
         let site = self.site;
         let wanted = address.address;
@@ -365,7 +367,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Begins duplicate address detection (`addrconf_dad_begin`).
+    /// Starts duplicate address detection (`addrconf_dad_begin`).
     fn start_dad(&mut self, address: Ipv6Addr) {
         let Some(at) = self.position(address) else {
             return;
@@ -385,7 +387,8 @@ impl Work<'_, '_> {
         self.state.dad.insert(address, Dad { timer, probes });
     }
 
-    /// The address is nobody else's (`addrconf_dad_completed`).
+    /// Completes duplicate address detection: no other host has the address
+    /// (`addrconf_dad_completed`).
     fn finish_dad(&mut self, address: Ipv6Addr) {
         self.stop_dad(address);
         self.edit(address, |address| {
@@ -400,7 +403,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Takes an address away (`ipv6_del_addr`).
+    /// Removes an address (`ipv6_del_addr`).
     fn remove(&mut self, address: Ipv6Addr) {
         let Some(at) = self.position(address) else {
             return;
@@ -420,7 +423,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// `__ipv6_ifa_notify` of an address that is no longer there.
+    /// Updates the rest of the stack after an address was deleted (`__ipv6_ifa_notify`).
     fn went(&mut self, gone: &Arc<Address>) {
         self.stop_dad(gone.address);
         self.news.push(News::Went(gone.clone()));
@@ -434,14 +437,14 @@ impl Work<'_, '_> {
         self.site.ns.fib.v6.address_lost(gone.address, ifindex);
     }
 
-    /// The route to multicast groups (`addrconf_add_dev`).
+    /// Adds the multicast route (`addrconf_add_dev`).
     fn add_multicast_route(&mut self) {
         if !self.site.is_loopback() {
             self.add_route(&multicast6(self.site.ifindex()));
         }
     }
 
-    /// The addresses a device gives itself (`addrconf_init_auto_addrs`).
+    /// Adds the automatically generated addresses of a device (`addrconf_init_auto_addrs`).
     fn add_own(&mut self) {
         let site = self.site;
         let now = site.stack.clock.now();
@@ -477,7 +480,8 @@ impl Work<'_, '_> {
         }
     }
 
-    /// The subnet-router anycast addresses a router has, as routes (`addrconf_join_anycast`).
+    /// Updates the routes of the subnet-router anycast addresses, which a router has
+    /// (`addrconf_join_anycast`).
     fn sync_anycast(&mut self) {
         let forwards = self.site.on(Ipv6Conf::Forwarding);
         let wanted: BTreeSet<_> = self
@@ -497,7 +501,8 @@ impl Work<'_, '_> {
         }
     }
 
-    /// The groups the device is in (`ipv6_dev_mc_inc`), in the order in which it joins them.
+    /// Updates the groups the device is a member of, in the order in which it joins them
+    /// (`ipv6_dev_mc_inc`).
     fn sync_groups(&mut self) {
         let device = self.site.device;
         let flags = device.flags();
@@ -517,8 +522,8 @@ impl Work<'_, '_> {
         device.taken().join(Joiner::Ipv6, macs);
     }
 
-    /// The device has a link: its own addresses come, waiting ones begin their detection
-    /// (`addrconf_notify`).
+    /// Handles a device whose link became ready: adds its automatic addresses and starts detection
+    /// for waiting ones (`addrconf_notify`).
     fn ready(&mut self) {
         let site = self.site;
         site.device.ipv6.addresses.ready.store(true, Relaxed);
@@ -534,7 +539,7 @@ impl Work<'_, '_> {
         crate::fib::host::found6(site.stack, site.ns, site.device);
     }
 
-    /// The device goes down, or away (`addrconf_ifdown`).
+    /// Handles a device that goes down or away (`addrconf_ifdown`).
     fn down(&mut self, gone: bool) {
         let site = self.site;
         let loss = if gone { Loss::Gone } else { Loss::Down };
@@ -570,7 +575,7 @@ impl Work<'_, '_> {
     }
 }
 
-/// Arms the next step of a detection.
+/// Arms the timer for the next step of a detection.
 fn arm_dad(site: &Site<'_>, address: Ipv6Addr, time: u64) -> TimerId {
     let device = Arc::downgrade(site.device);
     let fire = Box::new(move |cx: &mut Cx<'_>| {
@@ -581,7 +586,7 @@ fn arm_dad(site: &Site<'_>, address: Ipv6Addr, time: u64) -> TimerId {
     site.stack.arm(time, Holds::Nothing, fire)
 }
 
-/// Sends the next solicitation, or ends the detection (`addrconf_dad_work`).
+/// Sends the next solicitation, or completes the detection (`addrconf_dad_work`).
 fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
     let ns = device.namespace(cx.guard).clone();
     let site = Site::new(cx.stack, cx.guard, &ns, device);
@@ -609,7 +614,7 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
 }
 
 impl Addresses {
-    /// No address.
+    /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
         Self {
             list: PublishedOption::new(domain, None),
@@ -618,20 +623,21 @@ impl Addresses {
         }
     }
 
-    /// The addresses, those that reach furthest first, of equals the newest.
+    /// Returns the addresses. Those with the widest scope come first and, within a scope, the
+    /// newest.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
         self.list.load(guard).map_or(&[], Vec::as_slice)
     }
 
-    /// One of the addresses.
+    /// Returns one of the addresses.
     pub fn get<'g>(&'g self, address: Ipv6Addr, guard: &'g Guard) -> Option<&'g Arc<Address>> {
         self.list(guard)
             .iter()
             .find(|other| other.address == address)
     }
 
-    /// Whether the device is up with a link (`IF_READY`).
+    /// Returns whether the device is up with a link (`IF_READY`).
     pub fn is_ready(&self) -> bool {
         self.ready.load(Relaxed)
     }
@@ -640,7 +646,8 @@ impl Addresses {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a change and publishes its outcome; timer and anycast routes follow.
+    /// Runs a change, publishes the result, and updates the timer, the anycast routes and the
+    /// groups.
     fn change<R>(
         &self,
         site: &Site<'_>,
@@ -662,7 +669,7 @@ impl Addresses {
         Ok((answer, news))
     }
 
-    /// The same for changes that cannot fail, telling the listeners.
+    /// Runs a change that cannot fail and notifies the listeners.
     fn change_told(&self, site: &Site<'_>, change: impl FnOnce(&mut Work<'_, '_>)) {
         let changed = self.change(site, |work| {
             change(work);
@@ -673,10 +680,10 @@ impl Addresses {
         }
     }
 
-    /// Ends what is over (`addrconf_verify_rtnl`).
+    /// Removes or deprecates addresses whose lifetimes are over (`addrconf_verify_rtnl`).
     fn expire(&self, site: &Site<'_>) {
         let now = site.stack.clock.now();
-        // This timer has fired; the change below arms the next.
+        // This timer has fired; the change below arms the next one.
         self.lock().timer = None;
         self.change_told(site, |work| {
             let over = |life, address: &Address| is_over(life, address.updated, now);
@@ -694,10 +701,11 @@ impl Addresses {
         site.tell_routes(&events);
     }
 
-    /// Adds an address (`inet6_addr_add`). Its flags hold what was asked for.
+    /// Adds an address (`inet6_addr_add`). Its flags are the requested ones.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL for an address no device can have, EACCES where IPv6 is off, EEXIST.
+    /// EADDRNOTAVAIL for an address that no device can have, EACCES if IPv6 is disabled, EEXIST if
+    /// the address exists.
     pub fn add(&self, site: &Site<'_>, mut address: Address) -> Result<Vec<News>, Error> {
         let changed = self.change(site, |work| {
             let name = address.address;
@@ -730,10 +738,10 @@ impl Addresses {
         changed.map(|(_, news)| news)
     }
 
-    /// Changes a present address (`inet6_addr_modify`).
+    /// Changes an existing address (`inet6_addr_modify`).
     ///
     /// # Errors
-    /// EADDRNOTAVAIL when it is not there any more.
+    /// EADDRNOTAVAIL if it does not exist any more.
     pub fn modify(&self, site: &Site<'_>, wanted: Address) -> Result<Vec<News>, Error> {
         const REPLACED: u32 = ifa::f::DEPRECATED
             | ifa::f::PERMANENT
@@ -793,7 +801,7 @@ impl Addresses {
     /// Removes an address (`inet6_addr_del`).
     ///
     /// # Errors
-    /// EADDRNOTAVAIL when there is none.
+    /// EADDRNOTAVAIL if there is none.
     pub fn remove(
         &self,
         site: &Site<'_>,
@@ -814,7 +822,7 @@ impl Addresses {
         changed.map(|(_, news)| news)
     }
 
-    /// Somebody else has a tentative address (`addrconf_dad_failure`).
+    /// Handles a tentative address that another host has (`addrconf_dad_failure`).
     pub fn duplicate(&self, site: &Site<'_>, address: Ipv6Addr) {
         self.change_told(site, |work| {
             if !work.state.dad.contains_key(&address) {
@@ -834,12 +842,12 @@ impl Addresses {
         });
     }
 
-    /// The device is in a namespace from now on (`ipv6_add_dev`).
+    /// Handles a device that entered a namespace (`ipv6_add_dev`).
     pub(super) fn device_entered(&self, site: &Site<'_>) {
         self.change_told(site, |work| work.state.groups = site.device.has_ipv6());
     }
 
-    /// The device went up (`NETDEV_UP`).
+    /// Handles a device that went up (`NETDEV_UP`).
     pub(super) fn device_up(&self, site: &Site<'_>) {
         if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() {
             return;
@@ -856,7 +864,7 @@ impl Addresses {
         });
     }
 
-    /// The carrier may have changed (`NETDEV_CHANGE`).
+    /// Handles a possible carrier change (`NETDEV_CHANGE`).
     pub(super) fn carrier_changed(&self, site: &Site<'_>) {
         if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() || !site.device.is_up() {
             return;
@@ -871,12 +879,12 @@ impl Addresses {
         }
     }
 
-    /// The device went down, or leaves its namespace.
+    /// Handles a device that went down, or that leaves its namespace if `gone` is set.
     pub(super) fn device_down(&self, site: &Site<'_>, gone: bool) {
         self.change_told(site, |work| work.down(gone));
     }
 
-    /// Forwarding was switched on or off (`dev_forward_change`).
+    /// Handles forwarding being turned on or off (`dev_forward_change`).
     pub(super) fn forwarding_changed(&self, site: &Site<'_>) {
         self.change_told(site, |_| {});
     }

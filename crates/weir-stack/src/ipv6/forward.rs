@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Forwarding (`ip6_forward`).
 //!
-//! Order as there: forwarding switched on (`net.ipv6.conf.all.forwarding`), frame addressed to us, hop
-//! limit, redirect or source scope, MTU. Not done: IPsec policy, proxied neighbours (`proxy_ndp`),
-//! multicast forwarding.
+//! The order of the checks is that of Linux: forwarding enabled (`net.ipv6.conf.all.forwarding`),
+//! frame addressed to us, hop limit, redirect or source scope, MTU. Not implemented: IPsec policy,
+//! proxied neighbours (`proxy_ndp`), multicast forwarding.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::Ipv6Conf;
 
-/// Where a packet is forwarded to.
+/// The next hop of a forwarded packet.
 #[derive(Clone, Copy)]
 pub struct Hop<'g> {
-    /// Outgoing device.
+    /// The outgoing device.
     pub device: &'g Arc<Device>,
-    /// The router, or the destination itself.
+    /// The gateway, or the destination itself.
     pub next_hop: Ipv6Addr,
-    /// Whether that is a router.
+    /// Whether `next_hop` is a gateway.
     pub gateway: bool,
-    /// Octets of the largest packet.
+    /// The MTU in bytes.
     pub mtu: u32,
 }
 
@@ -45,7 +45,7 @@ impl Hop<'_> {
     }
 }
 
-/// Packets to one next hop, collected to go out together.
+/// Packets to one next hop, collected to be sent together.
 #[derive(Default)]
 pub struct Run<'g> {
     hop: Option<Hop<'g>>,
@@ -53,18 +53,18 @@ pub struct Run<'g> {
 }
 
 impl<'g> Run<'g> {
-    /// Adds a packet; those to another next hop go out first.
+    /// Adds a packet. Packets to a different next hop are sent first.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, hop: Hop<'g>, packet: Packet) {
         if self.hop.is_some_and(|before| !before.is_same(&hop)) || self.batch.is_full() {
             self.flush(cx);
         }
         self.hop = Some(hop);
-        // There is room: a full batch has just gone.
+        // There is room: a full batch has just been flushed.
         let _ = self.batch.push(packet);
     }
 
-    /// Sends what was collected.
+    /// Sends the collected packets.
     pub fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(hop) = self.hop.take() else {
             return;
@@ -75,7 +75,7 @@ impl<'g> Run<'g> {
     }
 }
 
-/// Checks and edits a packet that begins with its IPv6 header; `None` when it ended here.
+/// Checks and edits a packet that begins with its IPv6 header. Returns `None` if it was dropped.
 #[inline]
 pub fn forward(
     cx: &mut Cx<'_>,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ICMPv6 (RFC 4443, `net/ipv6/icmp.c`): errors about packets, and what comes in.
+//! ICMPv6 (RFC 4443, `net/ipv6/icmp.c`): errors about packets, and received messages.
 //!
-//! An error goes out unless the packet was an ICMPv6 error itself, came to a group (but for "packet
-//! too big" and unknown options), or from no single host; it quotes as much as fits into 1280 octets.
-//! Rates: `icmp/ratelimit` milliseconds between errors to one address, a quarter of it for each 32
-//! bits the route's prefix is shorter, and the limit of [`crate::icmp_limit`]; all errors but "packet
-//! too big", as the default `icmp/ratemask` says (another is kept but not obeyed).
+//! No error is sent if the packet is itself an ICMPv6 error, if it was sent to a group (except for
+//! "packet too big" and unknown options), or if its source is not a single host. An error quotes as
+//! much of the packet as fits into 1280 bytes. Rate limits: `icmp/ratelimit` milliseconds between
+//! errors to one address, divided by 2 for each full 32 bits by which the route's prefix is shorter
+//! than 128, plus the limit of [`crate::icmp_limit`]. They apply to all errors except "packet too
+//! big", as in the default `icmp/ratemask`; other masks are stored but have no effect.
 //!
-//! Not done: errors reach no sockets and teach no path MTU; extended echo (RFC 8335), node
-//! information and multicast listener messages are taken and ignored.
+//! Not implemented: delivering errors to sockets and learning path MTUs from them. Extended echo
+//! (RFC 8335), node information and multicast listener messages are accepted and ignored.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv6 as Slot;
 
-/// Whether a type is limited (`icmpv6_mask_allow`).
+/// Returns whether a type is rate-limited (`icmpv6_mask_allow`).
 fn is_limited(icmp_type: u8) -> bool {
     is_error_v6(icmp_type) && icmp_type != ICMPV6_PKT_TOOBIG
 }
@@ -40,12 +41,12 @@ pub(super) fn is_loopback(device: &Device) -> bool {
     device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
 }
 
-/// `icmpv6_global_allow`
+/// Checks the namespace's rate limit (`icmpv6_global_allow`).
 fn all_allow(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8) -> bool {
     !is_limited(icmp_type) || is_loopback(device) || ns.icmp.take(&ns.ipv4, cx.now)
 }
 
-/// `icmpv6_xrlim_allow`
+/// Checks the rate limit of the destination (`icmpv6_xrlim_allow`).
 fn peer_allows(
     cx: &Cx<'_>,
     ns: &Namespace,
@@ -61,7 +62,8 @@ fn peer_allows(
     ns.inet.peers.may_send(to.into(), timeout, cx.now)
 }
 
-/// Whether a packet is an ICMPv6 error, to which none may be sent (`is_ineligible`).
+/// Returns whether a packet is an ICMPv6 error, which must not cause another error
+/// (`is_ineligible`).
 fn is_error(packet: &[u8]) -> bool {
     let Some(upper) = upper_layer(packet) else {
         return false;
@@ -72,8 +74,8 @@ fn is_error(packet: &[u8]) -> bool {
     packet.get(upper.offset).is_none_or(|ty| is_error_v6(*ty))
 }
 
-/// Sends an error about `packet` (`icmp6_send`). `device` is where it was last; `info` the pointer of
-/// a parameter problem or the MTU of "packet too big".
+/// Sends an error about `packet` (`icmp6_send`). `device` is the packet's current device. `info` is
+/// the pointer of a parameter problem or the MTU of "packet too big".
 pub fn send_error(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -113,7 +115,7 @@ pub fn send_error(
         return;
     };
     if source.is_none() && route.info.spec.prefsrc.is_none() {
-        // An address of where the packet came in says more than one of where the answer leaves.
+        // An address of the incoming device is more informative than one of the outgoing device.
         let came_by = ns.device(packet.iif, guard);
         source = came_by.and_then(|device| select_address(ns, Some(device), to, guard));
     }
@@ -143,8 +145,8 @@ pub fn send_error(
     output::send(cx, ns, &route, &head, answer);
 }
 
-/// Receives an ICMPv6 message for us, `at` octets into the packet, which begins with its IPv6
-/// header (`icmpv6_rcv`).
+/// Receives an ICMPv6 message addressed to us. The packet begins with its IPv6 header, and the
+/// message starts `at` bytes into it (`icmpv6_rcv`).
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     let ended = |cx: &mut Cx<'_>, reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
     let data = packet.data();
@@ -192,7 +194,7 @@ fn echo(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packet) {
     let Some(src) = own.or_else(|| route.source(ns, from, guard)) else {
         return cx.consume(packet);
     };
-    // The message stays where it is and changes its type.
+    // The reply reuses the message in place and only changes its type.
     if !packet.pull(at) {
         return cx.consume(packet);
     }

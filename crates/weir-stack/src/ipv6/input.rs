@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 receive: checks, hop-by-hop options, route (`ip6_rcv_core`, `ipv6_parse_hopopts`,
+//! IPv6 receive: checks, hop-by-hop options, routing (`ip6_rcv_core`, `ipv6_parse_hopopts`,
 //! `ip6_route_input`).
 //!
-//! A batch is checked and routed packet by packet, one look-up for each run of packets of a flow; what
-//! follows is grouped:
-//! consecutive packets to one next hop leave as one batch.
+//! The packets of a batch are checked and routed one by one, with one lookup for each run of
+//! packets of the same flow. After that, consecutive packets to one next hop leave as one batch.
 //!
-//! Options: router alert is accepted (nobody listens to it), a jumbo payload length is checked, which
-//! no packet here can have, unknown ones are judged by their two highest bits; at most
-//! `max_hbh_opts_number`. Not done: early demultiplexing, per-packet limits on header lengths
-//! (`max_hbh_length`).
+//! Options: router alert is accepted, but nobody listens to it. A jumbo payload length is checked,
+//! although no packet here can be that long. Unknown options are handled according to their two
+//! highest bits. At most `max_hbh_opts_number` options are accepted. Not implemented: early
+//! demultiplexing, per-packet limits on header lengths (`max_hbh_length`).
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -39,25 +38,25 @@ use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
-/// What becomes of a packet.
+/// The routing decision for a packet.
 #[derive(Clone, Copy)]
 enum Way<'g> {
-    /// To one of our addresses.
+    /// Deliver it to one of our addresses.
     Local,
-    /// To a group.
+    /// Deliver it to a group.
     Group,
-    /// On to another host.
+    /// Forward it to another host.
     Forward(Hop<'g>),
-    /// Refused by its route, or without one: a positive errno.
+    /// Reject it because of its route, or because it has none. The value is a positive errno.
     Refused(i32),
 }
 
-/// Receives IPv6 packets (network offset set), all from one device (`ipv6_rcv`).
+/// Receives IPv6 packets, all from one device (`ipv6_rcv`). Their network offset is set.
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let guard = cx.guard;
     let ns = device.namespace(guard);
     let count = batch.len();
-    // A link that cannot carry 1280 octets has no IPv6.
+    // A link that cannot carry 1280 bytes has no IPv6.
     let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
     let mut ways = [Way::Local; BATCH];
     let mut routed = Batch::new();
@@ -69,7 +68,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         if let Some(way) = ways.get_mut(routed.len()) {
             *way = route(ns, device, &packet, &mut last, guard);
         }
-        // There is room: at most one batch comes out of a batch.
+        // There is room: the part is no larger than the batch it is taken from.
         let _ = routed.push(packet);
     }
     cx.state.stages.end(Stage::Ipv6In, count);
@@ -105,13 +104,13 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     run.flush(cx);
 }
 
-/// Whether the device listens to the group a packet is for (`ip6_mc_input`).
+/// Returns whether the device is a member of the packet's destination group (`ip6_mc_input`).
 fn is_heard(device: &Device, packet: &Packet, guard: &Guard) -> bool {
     let header = Ipv6::new(packet.data());
     header.is_some_and(|header| select::is_member(device, header.dst().into(), guard))
 }
 
-/// Checks a packet and moves its start to the IPv6 header; `None` when it ended here
+/// Checks a packet and moves its start to the IPv6 header. Returns `None` if it was dropped
 /// (`ip6_rcv_core`).
 #[inline]
 fn check(
@@ -131,7 +130,7 @@ fn check(
     }
 }
 
-/// Whether the header is acceptable; answers whether hop-by-hop options follow.
+/// Validates the header. Returns whether hop-by-hop options follow.
 #[inline]
 fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
@@ -148,13 +147,13 @@ fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropRe
         return Err(DropReason::UNHANDLED_PROTO);
     }
     let (src, dst) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
-    // RFC 4291, 2.5.3: not outside a host.
+    // RFC 4291, 2.5.3: these must not appear outside a host.
     if (src.is_loopback() || dst.is_loopback()) && !is_loopback(device) {
         return Err(DropReason::IP_INHDR);
     }
     if dst.is_multicast() {
         let scope = dst.octets()[1] & 0xf;
-        // Of an interface, and reserved.
+        // Interface-local scope, and the reserved scope.
         if scope == 0 || (scope == 1 && !is_loopback(device)) {
             return Err(DropReason::IP_INHDR);
         }
@@ -170,7 +169,7 @@ fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropRe
     }
     let payload = usize::from(header.payload_len());
     let options = header.next_header() == NEXTHDR_HOP;
-    // With a jumbo payload the length is in an option.
+    // With a jumbo payload, the length is in an option.
     if payload != 0 || !options {
         if Ipv6::LEN + payload > packet.len() {
             return Err(DropReason::PKT_TOO_SMALL);
@@ -181,7 +180,7 @@ fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropRe
     Ok(options)
 }
 
-/// Hop-by-hop options (`ipv6_parse_hopopts`).
+/// Processes the hop-by-hop options (`ipv6_parse_hopopts`).
 fn options(
     cx: &mut Cx<'_>,
     ns: &Namespace,
@@ -198,10 +197,11 @@ fn options(
     }
 }
 
-/// Why a packet ends at its options: the reason, and the code and pointer of a parameter problem.
+/// The reason why a packet is dropped because of its options, and the code and pointer of the
+/// parameter problem to send.
 pub(super) type Refusal = (DropReason, Option<(u8, u32)>);
 
-/// What an error in the options header that stands at `at` asks for.
+/// Returns the consequence of an error in the options header at offset `at`.
 pub(super) fn refusal(error: OptionError, at: usize, to_group: bool) -> Refusal {
     match error {
         OptionError::Malformed => (DropReason::IP_INHDR, None),
@@ -222,7 +222,7 @@ pub(super) fn refusal(error: OptionError, at: usize, to_group: bool) -> Refusal 
     }
 }
 
-/// Ends a packet with its parameter problem, if there is one (`icmpv6_param_prob_reason`).
+/// Drops a packet and sends its parameter problem, if there is one (`icmpv6_param_prob_reason`).
 pub(super) fn refuse_options(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -236,7 +236,7 @@ pub(super) fn refuse_options(
     cx.drop(device, place, reason, packet);
 }
 
-/// Checks the hop-by-hop header behind the IPv6 header.
+/// Checks the hop-by-hop header that follows the IPv6 header.
 fn judge_options(data: &[u8], max: usize) -> Result<(), Refusal> {
     let malformed = (DropReason::IP_INHDR, None);
     let header = Ipv6::new(data).ok_or(malformed)?;
@@ -262,7 +262,7 @@ fn judge_options(data: &[u8], max: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where a packet goes (`ip6_route_input`). `last`: where one went that is routed alike.
+/// Routes a packet (`ip6_route_input`). `last` caches the previous flow and its decision.
 #[inline]
 fn route<'g>(
     ns: &'g Namespace,
@@ -318,7 +318,7 @@ fn route<'g>(
         Some(IpAddr::V6(gateway)) => (gateway, true),
         _ => (dst, false),
     };
-    // A route's own MTU counts for what is forwarded only when it is locked.
+    // For forwarded packets, a route's own MTU counts only if it is locked.
     let locked = metric(found.info, rta::ax::LOCK) >> rta::ax::MTU & 1 == 1;
     let mtu = match metric(found.info, rta::ax::MTU) {
         mtu if mtu != 0 && locked => mtu.max(MIN_MTU),
@@ -336,7 +336,7 @@ fn route<'g>(
     way
 }
 
-/// Adds the upper protocol and its ports, where there are such.
+/// Fills in the upper protocol and its ports, if it has any.
 fn with_ports(flow: &mut Flow<u128>, data: &[u8]) {
     let Some(upper) = upper_layer(data) else {
         return;
@@ -352,8 +352,8 @@ fn with_ports(flow: &mut Flow<u128>, data: &[u8]) {
     }
 }
 
-/// The hash that chooses among next hops (`rt6_multipath_hash`): an error takes the way of the packet
-/// it is about.
+/// Computes the hash that selects a multipath hop (`rt6_multipath_hash`). An ICMPv6 error takes the
+/// path of the packet it quotes.
 pub(super) fn multipath_hash(ns: &Namespace, flow: &Flow<u128>, data: Option<&[u8]>) -> u32 {
     let policy = HashPolicy::new(
         ns.ipv6.get(Slot::FibMultipathHashPolicy),
@@ -373,7 +373,7 @@ pub(super) fn multipath_hash(ns: &Namespace, flow: &Flow<u128>, data: Option<&[u
     policy.hash(&flow)
 }
 
-/// The header of the packet an ICMPv6 error is about.
+/// Returns the header of the packet that an ICMPv6 error quotes.
 fn quoted(data: &[u8]) -> Option<Ipv6<'_>> {
     let upper = upper_layer(data).filter(|upper| upper.protocol == IPPROTO_ICMPV6)?;
     let message = data.get(upper.offset..)?;
@@ -381,7 +381,8 @@ fn quoted(data: &[u8]) -> Option<Ipv6<'_>> {
     Ipv6::new(message.get(Icmp::LEN..)?)
 }
 
-/// No route, or one that refuses (`ip6_pkt_discard`, `ip6_pkt_prohibit`, `dst_discard`).
+/// Drops a packet that has no route or whose route rejects it (`ip6_pkt_discard`,
+/// `ip6_pkt_prohibit`, `dst_discard`).
 fn refuse(cx: &mut Cx<'_>, device: &Arc<Device>, errno: i32, packet: Packet) {
     let reason = match errno {
         errno::EINVAL => DropReason::NOT_SPECIFIED,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labels of IPv6 prefixes, by which source addresses are chosen (RFC 6724): the table of a namespace
-//! (`net/ipv6/addrlabel.c`), which `ip addrlabel` shows and changes.
+//! The labels of IPv6 prefixes, which guide source address selection (RFC 6724): the per-namespace
+//! table (`net/ipv6/addrlabel.c`) that `ip addrlabel` shows and changes.
 //!
-//! The first entry that matches counts. Longer prefixes come first, and of equal length those of one
-//! device.
+//! The first matching entry counts. Longer prefixes come first and, among those of equal length,
+//! entries for a specific device.
 
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::address::masked;
 /// The label of an address without an entry (`IPV6_ADDR_LABEL_DEFAULT`).
 pub const NONE: u32 = u32::MAX;
 
-/// The table a namespace starts with (`ip6addrlbl_init_table`): prefix, bits, label.
+/// The initial table of a namespace (`ip6addrlbl_init_table`): prefix, prefix length, label.
 const DEFAULT: [(Ipv6Addr, u8, u32); 10] = [
     (Ipv6Addr::UNSPECIFIED, 0, 1),
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7, 5),
@@ -30,7 +30,7 @@ const DEFAULT: [(Ipv6Addr, u8, u32); 10] = [
     (Ipv6Addr::LOCALHOST, 128, 0),
 ];
 
-/// What an address may be beside its scope (`ipv6_addr_type`, of which labels look at these).
+/// The address types that labels distinguish in addition to the scope (part of `ipv6_addr_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Special {
     Mapped,
@@ -51,11 +51,11 @@ fn special(address: Ipv6Addr) -> Option<Special> {
 /// An entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label {
-    /// The prefix, without further bits.
+    /// The prefix. All further bits are zero.
     pub prefix: Ipv6Addr,
-    /// Its length, bits.
+    /// The prefix length in bits.
     pub prefix_len: u8,
-    /// The device whose addresses it is for; 0 for all.
+    /// The index of the device whose addresses it applies to, or 0 for all devices.
     pub ifindex: u32,
     /// The label; never [`NONE`].
     pub label: u32,
@@ -63,7 +63,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// An entry (`ip6addrlbl_alloc`): EINVAL for a part of the mapped addresses.
+    /// Creates an entry (`ip6addrlbl_alloc`). Returns EINVAL for a part of the IPv4-mapped range.
     pub fn new(prefix: Ipv6Addr, prefix_len: u8, ifindex: u32, label: u32) -> Result<Self, Error> {
         let only = match special(prefix) {
             Some(Special::Mapped) if prefix_len > 96 => return Err(Error::new(errno::EINVAL)),
@@ -86,17 +86,17 @@ impl Label {
     }
 }
 
-/// The entries, and a number that grows with each change (`ifal_seq`).
+/// The entries, and a sequence number that grows with each change (`ifal_seq`).
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// In the order in which they are looked at.
+    /// The entries in matching order.
     pub list: Vec<Label>,
-    /// The number.
+    /// The sequence number.
     pub seq: u32,
 }
 
 impl Table {
-    /// `__ip6addrlbl_add`
+    /// Adds an entry (`__ip6addrlbl_add`).
     fn add(&mut self, new: Label, replace: bool) -> Result<(), Error> {
         let place = self.list.iter().position(|old| {
             old.is_for(&new)
@@ -115,7 +115,8 @@ impl Table {
         Ok(())
     }
 
-    /// The entry of an address that a device has, or that packets of it go to (`__ipv6_addr_label`).
+    /// Returns the entry of an address on a device, or of a destination reached through it
+    /// (`__ipv6_addr_label`).
     pub fn find(&self, address: Ipv6Addr, ifindex: u32) -> Option<&Label> {
         let kind = special(address);
         self.list.iter().find(|entry| {
@@ -125,7 +126,7 @@ impl Table {
         })
     }
 
-    /// The label of an address.
+    /// Returns the label of an address.
     pub fn label(&self, address: Ipv6Addr, ifindex: u32) -> u32 {
         self.find(address, ifindex)
             .map_or(NONE, |entry| entry.label)
@@ -135,17 +136,17 @@ impl Table {
 /// The labels of a namespace.
 #[derive(Debug)]
 pub struct Labels {
-    /// Changed under the lock.
+    /// The table. Changes hold the lock.
     table: Published<Table>,
     change: Mutex<()>,
 }
 
 impl Labels {
-    /// The default ones.
+    /// Creates the default table.
     pub fn new(domain: &Domain) -> Self {
         let mut table = Table::default();
         for (prefix, prefix_len, label) in DEFAULT {
-            // None is refused: see the test.
+            // None is rejected: see the test.
             let _ = Label::new(prefix, prefix_len, 0, label).and_then(|new| table.add(new, false));
         }
         Self {
@@ -154,12 +155,13 @@ impl Labels {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table<'g>(&'g self, guard: &'g Guard) -> &'g Table {
         self.table.load(guard)
     }
 
-    /// Adds an entry; EEXIST if there is one of the prefix and device and it is not to be replaced.
+    /// Adds an entry. Returns EEXIST if there is one for the prefix and device and `replace` is not
+    /// set.
     pub fn add(&self, guard: &Guard, new: Label, replace: bool) -> Result<(), Error> {
         let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         let mut table = self.table.load(guard).clone();
@@ -168,7 +170,7 @@ impl Labels {
         Ok(())
     }
 
-    /// Takes out the entry of a prefix and device; ESRCH if there is none.
+    /// Removes the entry of a prefix and device. Returns ESRCH if there is none.
     pub fn remove(
         &self,
         guard: &Guard,

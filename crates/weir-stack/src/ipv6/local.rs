@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Delivery to the host itself (`ip6_input_finish`, `net/ipv6/exthdrs.c`): extension headers one by
-//! one, then the upper layer.
+//! Delivery to the local host (`ip6_input_finish`, `net/ipv6/exthdrs.c`): the extension headers one
+//! by one, then the upper layer.
 //!
-//! | next header | what becomes of it |
+//! | next header | action |
 //! |---|---|
-//! | destination options | judged by their highest bits, at most `max_dst_opts_number` |
-//! | routing | no segments left: passed over; type 2, 3 and 4 dropped, others: parameter problem |
+//! | destination options | handled by their highest bits; at most `max_dst_opts_number` |
+//! | routing | skipped if no segments are left; types 2, 3 and 4 dropped; others: parameter problem |
 //! | fragment | [`super::reassembly`] |
 //! | ICMPv6 | [`super::icmp`] |
-//! | UDP, UDP-Lite | no socket: port unreachable, but to groups |
+//! | UDP, UDP-Lite | no socket: port unreachable, except for groups |
 //! | TCP | no socket: reset |
 //! | none | dropped |
-//! | any other, hop-by-hop options among them | parameter problem, unknown next header |
+//! | any other, including hop-by-hop options | parameter problem, unknown next header |
 //!
-//! Nothing listens here yet: sockets inside Weir come later. Not done: mobility (type 2 routing
-//! headers), segment routing (`seg6_enabled`, `rpl_seg_enabled`), IPsec.
+//! There are no sockets inside Weir yet. Not implemented: mobility (type 2 routing headers),
+//! segment routing (`seg6_enabled`, `rpl_seg_enabled`), IPsec.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ const IPPROTO_TCP: u8 = 6;
 const IPPROTO_UDP: u8 = 17;
 const IPPROTO_UDPLITE: u8 = 136;
 
-/// Where the walk over the headers is, octets from the IPv6 header.
+/// The position of the walk over the headers, in bytes from the IPv6 header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
-    /// The octet that names the next header.
+    /// The offset of the byte that holds the next header's type.
     pub(super) name: usize,
-    /// The next header.
+    /// The offset of the next header.
     pub(super) at: usize,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Cursor {
 pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
     let ns = device.namespace(cx.guard);
     let mut packet = packet;
-    // Hop-by-hop options were seen to on receive.
+    // Hop-by-hop options were processed on receive.
     let mut cursor = Cursor {
         name: 6,
         at: Ipv6::LEN,
@@ -79,7 +79,7 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
             at: Ipv6::LEN + (usize::from(len) + 1) * 8,
         };
     }
-    // A header takes at least eight octets, so this ends.
+    // A header takes at least eight bytes, so this terminates.
     loop {
         let Some(next) = packet.data().get(cursor.name).copied() else {
             return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
@@ -121,7 +121,8 @@ fn drop_local(cx: &mut Cx<'_>, device: &Arc<Device>, reason: DropReason, packet:
 
 const BAD: Refusal = (DropReason::IPV6_BAD_EXTHDR, None);
 
-/// A header whose length is in its second octet, in units of eight octets, and what is behind it.
+/// Returns a header whose second byte holds its length in units of eight bytes, and the position
+/// behind it.
 fn extension(packet: &Packet, cursor: Cursor) -> Result<(&[u8], Cursor), Refusal> {
     let rest = packet.data().get(cursor.at..).ok_or(BAD)?;
     let [_, len] = *rest.first_chunk::<2>().ok_or(BAD)?;
@@ -134,7 +135,7 @@ fn extension(packet: &Packet, cursor: Cursor) -> Result<(&[u8], Cursor), Refusal
     Ok((header, after))
 }
 
-/// `ipv6_rthdr_rcv`
+/// Processes a routing header (`ipv6_rthdr_rcv`).
 fn routing(packet: &Packet, cursor: Cursor) -> Result<Cursor, Refusal> {
     let (header, after) = extension(packet, cursor)?;
     let [_, _, kind, left] = *header.first_chunk().ok_or(BAD)?;
@@ -153,7 +154,7 @@ fn routing(packet: &Packet, cursor: Cursor) -> Result<Cursor, Refusal> {
     }
 }
 
-/// `ipv6_destopt_rcv`
+/// Processes destination options (`ipv6_destopt_rcv`).
 fn destination_options(packet: &Packet, cursor: Cursor, max: usize) -> Result<Cursor, Refusal> {
     let (header, after) = extension(packet, cursor)?;
     let dst = Ipv6::new(packet.data()).map(|header| Ipv6Addr::from(header.dst()));
@@ -162,7 +163,7 @@ fn destination_options(packet: &Packet, cursor: Cursor, max: usize) -> Result<Cu
     Ok(after)
 }
 
-/// A parameter problem, and the packet's end (`icmpv6_param_prob_reason`).
+/// Sends a parameter problem and drops the packet (`icmpv6_param_prob_reason`).
 pub(super) fn problem(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -175,7 +176,8 @@ pub(super) fn problem(
     drop_local(cx, device, reason, packet);
 }
 
-/// UDP without a socket (`__udp6_lib_rcv`).
+/// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
+/// (`__udp6_lib_rcv`).
 fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packet: Packet) {
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
@@ -183,7 +185,7 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
         return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
     };
     let covered = match usize::from(header.length()) {
-        // UDP-Lite: the checksum covers all; UDP: a jumbo datagram.
+        // UDP-Lite: the checksum covers everything. UDP: a jumbo datagram.
         0 => segment,
         len => match segment.get(..len).filter(|_| len >= Udp::LEN) {
             Some(covered) => covered,
@@ -199,7 +201,8 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     let socket = (protocol == IPPROTO_UDP && unicast)
         .then(|| vxlan::receive::socket(ns, port, cx.guard))
         .flatten();
-    // Over IPv6 a checksum there must be, but where a tunnel does without; UDP-Lite's is not looked at.
+    // Over IPv6 a checksum is mandatory, unless a tunnel works without one. That of UDP-Lite is not
+    // checked.
     let sums = protocol == IPPROTO_UDPLITE
         || match header.check() {
             0 => socket.is_some_and(|socket| socket.zero_csum6),
@@ -226,7 +229,8 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     drop_local(cx, device, DropReason::NO_SOCKET, packet);
 }
 
-/// TCP without a socket: a reset (`tcp_v6_rcv`, `tcp_v6_send_reset`).
+/// Answers a TCP segment with a reset, since no socket has the port (`tcp_v6_rcv`,
+/// `tcp_v6_send_reset`).
 fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     let guard = cx.guard;
     let ns = device.namespace(guard);

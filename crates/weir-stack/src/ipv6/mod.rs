@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6: a device's addresses and settings, and the packet's way through layer 3.
+//! IPv6: a device's addresses and settings, and the packet path through layer 3.
 
 pub mod address;
 pub mod forward;
@@ -30,7 +30,7 @@ use crate::stack::Stack;
 use crate::sysctl::tree::Target;
 use crate::sysctl::{Conf, Ipv6Conf, Neigh};
 
-/// A device's IPv6 side.
+/// The IPv6 state of a device.
 #[derive(Debug)]
 pub struct Inet {
     /// `net.ipv6.conf.DEV`
@@ -42,7 +42,7 @@ pub struct Inet {
 }
 
 impl Inet {
-    /// Starts with the namespace's `default` values and no address.
+    /// Creates the state with the namespace's `default` settings and no address.
     pub fn new(domain: &Domain, ns: &Namespace) -> Self {
         Self {
             conf: ns.default.ipv6.clone(),
@@ -52,20 +52,20 @@ impl Inet {
     }
 }
 
-/// A namespace's IPv6 side.
+/// The IPv6 state of a namespace.
 #[derive(Debug)]
 pub struct Net {
-    /// Fragments that wait for the rest.
+    /// The fragments that wait for reassembly.
     pub fragments: reassembly::Fragments,
-    /// Seeds flow labels and identifications.
+    /// The seed of flow labels and identifications.
     pub(crate) seed: u64,
     idents: AtomicU32,
-    /// By which source addresses are chosen.
+    /// The label table for source address selection.
     pub labels: label::Labels,
 }
 
 impl Net {
-    /// The side of a new namespace.
+    /// Creates the state of a new namespace.
     pub fn new(domain: &Domain, seed: u64) -> Self {
         Self {
             labels: label::Labels::new(domain),
@@ -75,19 +75,20 @@ impl Net {
         }
     }
 
-    /// The identification of the next datagram sent in fragments: never twice in a row, and not to be
-    /// guessed (`ipv6_select_ident`).
+    /// Returns the identification of the next fragmented datagram. It never repeats immediately and
+    /// is hard to guess (`ipv6_select_ident`).
     pub(crate) fn next_ident(&self) -> u32 {
         let count = self.idents.fetch_add(1, Relaxed);
         crate::random::mix(self.seed ^ u64::from(count)) as u32
     }
 }
 
-/// A device entered a namespace: it starts with the settings of `default` there (`ipv6_add_dev`).
+/// Initializes a device that entered a namespace with the namespace's `default` settings
+/// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.ipv6.conf.copy(&ns.default.ipv6);
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
-        // Nobody is asked there whether an address is free (`ipv6_add_dev`).
+        // Such devices do no duplicate address detection (`ipv6_add_dev`).
         device.ipv6.conf.set(Ipv6Conf::AcceptDad, -1);
     }
     if device.flags() & iff::LOOPBACK != 0 {
@@ -102,19 +103,19 @@ pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device:
     device.ipv6.addresses.device_entered(&site);
 }
 
-/// A device went up: addresses and routes follow.
+/// Restores addresses and routes when a device comes up.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.device_up(&site);
 }
 
-/// A device went down.
+/// Handles a device that went down.
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.device_down(&site, false);
 }
 
-/// A device leaves its namespace: all addresses, routes and neighbours on it go.
+/// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.device_down(&site, true);
@@ -123,7 +124,7 @@ pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
     }
 }
 
-/// A device's carrier came or went.
+/// Handles a gained or lost carrier.
 pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
     device.ipv6.addresses.carrier_changed(&site);
@@ -135,8 +136,7 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device
 
 pub use input::receive;
 
-/// A device has another link-layer address: what its neighbours were is forgotten
-/// (`neigh_changeaddr`).
+/// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
 pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     device
         .namespace(guard)
@@ -144,7 +144,7 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
         .device_went(stack, guard, device.key, true, false);
 }
 
-/// Writes a setting of `all`, `default` or one device, with what follows from it
+/// Writes a setting of `all`, `default` or one device, with its side effects
 /// (`addrconf_fixup_forwarding`, `addrconf_disable_ipv6`).
 pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, value: i32) {
     let set = |conf: &crate::sysctl::Conf<Ipv6Conf>, target: &Target| {
@@ -192,14 +192,15 @@ fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6
     }
 }
 
-/// A packet's next hop does not answer: an ICMP error to its sender (`ndisc_error_report`).
+/// Sends an ICMP error to the sender of a packet whose next hop does not answer
+/// (`ndisc_error_report`).
 pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
     let code = ICMPV6_ADDR_UNREACH;
     icmp::send_error(cx, device, packet, ICMPV6_DEST_UNREACH, code, 0);
 }
 
-/// A device has another MTU: IPv6 ends on one that cannot carry its least packet, and begins on one
-/// that now can (`NETDEV_CHANGEMTU`).
+/// Handles an MTU change: shuts IPv6 down if the MTU became too small, and starts it again if it is
+/// large enough now (`NETDEV_CHANGEMTU`).
 pub fn mtu_changed(
     stack: &Stack,
     guard: &Guard,
@@ -225,7 +226,7 @@ pub fn mtu_changed(
     }
 }
 
-/// `net.ipv6.conf.DEV.mtu` follows the device's MTU.
+/// Sets `net.ipv6.conf.DEV.mtu` to the device's MTU.
 fn set_mtu(device: &Device) {
     let mtu = i32::try_from(device.mtu()).unwrap_or(i32::MAX);
     device.ipv6.conf.set(Ipv6Conf::Mtu, mtu);

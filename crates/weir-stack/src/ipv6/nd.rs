@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Neighbour discovery (RFC 4861, `net/ipv6/ndisc.c`): solicitations and advertisements both ways,
-//! what duplicate address detection sends and hears, redirects sent by a router.
+//! Neighbour discovery (RFC 4861, `net/ipv6/ndisc.c`): sending and receiving solicitations and
+//! advertisements, the messages of duplicate address detection, and redirects sent by a router.
 //!
-//! Router solicitations teach a router their sender and are answered by nobody; router
-//! advertisements and redirects are taken and ignored (`accept_ra`, `accept_redirects` are kept
-//! only). No router is asked for (`router_solicitations`), and no group's membership is reported.
+//! From a router solicitation, a router learns its sender; nobody answers it. Router advertisements
+//! and redirects are accepted and ignored (`accept_ra` and `accept_redirects` are only stored). No
+//! router solicitations are sent (`router_solicitations`), and group memberships are not reported.
 //!
-//! Not done: proxies (`proxy_ndp`), nonces in duplicate address detection (`enhanced_dad`: a
-//! solicitation that comes back counts as another host's), the random delay of answers for anycast
-//! addresses, unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
+//! Not implemented: proxies (`proxy_ndp`), nonces in duplicate address detection (`enhanced_dad`: a
+//! solicitation that is looped back counts as another host's), the random delay of answers for
+//! anycast addresses, unsolicited advertisements (`ndisc_notify`), `accept_untracked_na`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::drops::Place;
 use crate::neigh::{Update, nud};
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
-/// The hop limit of all messages, which no router passes on.
+/// The hop limit of all messages. It proves that no router forwarded them.
 const HOP_LIMIT: u8 = 255;
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
@@ -66,8 +66,9 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, mes
     crate::neigh::output(cx, device, dst.into(), false, Batch::from(packet));
 }
 
-/// Asks who has `target`: the neighbour `to` alone, or all (`ndisc_solicit`). `waiting` is a packet
-/// that waits for the answer: if its source is ours, it is asked from there.
+/// Sends a solicitation for `target`, to the neighbour `to` alone or by multicast
+/// (`ndisc_solicit`). `waiting` is a packet that waits for the answer; if its source is ours, the
+/// solicitation uses it.
 pub fn solicit(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -87,7 +88,7 @@ pub fn solicit(
     let Some(source) = source else {
         return;
     };
-    // The entry knows the address and is being probed: its own way leads there.
+    // If the entry has an address and is being probed, its own header leads to the target.
     let dst = match to {
         Some(_) => target,
         None => Ipv6Addr::from(solicited_node(target.octets())),
@@ -101,15 +102,15 @@ pub fn solicit(
     send(cx, device, source, dst, &message);
 }
 
-/// Asks whether anybody has the tentative address `target` (`ndisc_send_ns` of the unspecified
-/// address, RFC 4862).
+/// Sends a solicitation to find out whether another host has the tentative address `target`
+/// (`ndisc_send_ns` from the unspecified address, RFC 4862).
 pub fn probe_address(cx: &mut Cx<'_>, device: &Arc<Device>, target: Ipv6Addr) {
     let dst = Ipv6Addr::from(solicited_node(target.octets()));
     let message = dad_solicitation(target.octets());
     send(cx, device, Ipv6Addr::UNSPECIFIED, dst, &message);
 }
 
-/// Says that `target` is ours (`ndisc_send_na`).
+/// Advertises `target` as ours (`ndisc_send_na`).
 fn advertise(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -133,7 +134,8 @@ fn advertise(
     send(cx, device, source, dst, &message);
 }
 
-/// Receives a message for us, `at` octets into the packet, its checksum verified (`ndisc_rcv`).
+/// Receives a message addressed to us that starts `at` bytes into the packet. Its checksum has been
+/// verified (`ndisc_rcv`).
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     match judge(cx, device, at, &packet) {
         Ok(()) => cx.consume(packet),
@@ -174,23 +176,23 @@ fn judge(
     }
 }
 
-/// From whom a message is, and to whom.
+/// The source and destination of a message.
 #[derive(Clone, Copy)]
 struct Ends {
     src: Ipv6Addr,
     dst: Ipv6Addr,
-    /// Our own, looped back.
+    /// The message is our own, looped back.
     looped: bool,
 }
 
-/// The first link-layer address of `kind` among the options; all of them must be well formed
+/// Returns the first link-layer address option of type `kind`. All options must be well formed
 /// (`ndisc_parse_options`).
 fn option(bytes: &[u8], kind: u8) -> Result<Option<Mac>, DropReason> {
     let mut found = None;
     for option in options(bytes) {
         let option = option.map_err(|_| DropReason::IPV6_NDISC_BAD_OPTIONS)?;
         if option.kind == kind && found.is_none() {
-            // Another length is another link layer's.
+            // A different length belongs to a different link layer.
             if option.body.len() != 6 {
                 return Err(DropReason::NOT_SPECIFIED);
             }
@@ -220,12 +222,12 @@ fn update(
     let Some(entry) = entry else {
         return false;
     };
-    // As Linux: what the entry refuses is no error of the message.
+    // As in Linux, a rejected update is not an error of the message.
     let _ = entry.update(cx.stack, cx.guard, device, update);
     true
 }
 
-/// `ndisc_recv_ns`
+/// Handles a neighbour solicitation (`ndisc_recv_ns`).
 fn solicited(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -252,7 +254,7 @@ fn solicited(
     let own = device.ipv6.addresses.get(target, cx.guard);
     match own {
         Some(address) if address.is_tentative() => {
-            // Another host detects the same address.
+            // Another host is detecting the same address.
             if detection {
                 let site = Site::new(cx.stack, cx.guard, ns, device);
                 device.ipv6.addresses.duplicate(&site, target);
@@ -303,7 +305,7 @@ fn solicited(
     Ok(())
 }
 
-/// `ndisc_recv_na`
+/// Handles a neighbour advertisement (`ndisc_recv_na`).
 fn advertised(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -351,7 +353,7 @@ fn advertised(
     Ok(())
 }
 
-/// `ndisc_recv_rs`
+/// Handles a router solicitation (`ndisc_recv_rs`).
 fn router_solicited(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -383,9 +385,9 @@ fn router_solicited(
     Ok(())
 }
 
-/// Tells the sender of a packet that leaves by the device it came by that there is a shorter way
-/// (`ip6_forward`, `ndisc_send_redirect`): one a second for a destination, six at once, and for senders
-/// as often as errors.
+/// Sends a redirect to the sender of a packet that leaves through the device it came in by
+/// (`ip6_forward`, `ndisc_send_redirect`). Redirects are limited to one per second and a burst of
+/// six for a destination, and to the rate of errors for a sender.
 pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &Packet) {
     let guard = cx.guard;
     let ns = device.namespace(guard);
@@ -400,7 +402,7 @@ pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &P
     let Some(source) = link_local_of(device, guard) else {
         return;
     };
-    // RFC 4861, 8.1: a router, by its link-local address, or the destination itself.
+    // RFC 4861, 8.1: the target is a router's link-local address or the destination itself.
     if hop.gateway && !hop.next_hop.is_unicast_link_local() {
         return;
     }
@@ -421,7 +423,8 @@ pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &P
     send(cx, device, source, from, &message);
 }
 
-/// The message: better hop, destination, the hop's link-layer address, as much of the packet as fits.
+/// Builds the message: the better hop, the destination, the hop's link-layer address, and as much
+/// of the packet as fits.
 fn redirect_message(
     source: Ipv6Addr,
     from: Ipv6Addr,
@@ -442,7 +445,7 @@ fn redirect_message(
         message.extend(mac);
     }
     let room = output::MIN_MTU as usize - Ipv6::LEN - message.len() - 8;
-    // Whole units of eight octets, header of the option included.
+    // A multiple of eight bytes; the option's header takes another eight.
     let len = about.len().min(room) & !7;
     message.extend([ND_OPT_REDIRECT_HDR, (len / 8 + 1) as u8, 0, 0, 0, 0, 0, 0]);
     message.extend(about.get(..len).unwrap_or_default());

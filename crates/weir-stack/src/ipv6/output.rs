@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets made here on their way out: route, source address, hop limit, fragments
+//! Locally generated packets: route, source address, hop limit, fragments
 //! (`ip6_route_output_flags`, `ip6_dst_hoplimit`, `ip6_finish_output`, `ip6_fragment`).
 //!
-//! Not done: path MTUs learned from "packet too big" (route exceptions); extension headers in front
-//! of a fragment header, which nothing here makes.
+//! Not implemented: path MTUs learned from "packet too big" (route exceptions), and extension
+//! headers in front of a fragment header, which nothing here creates.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -25,33 +25,33 @@ use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
-/// The least MTU of a link (RFC 8200, 5).
+/// The minimum MTU of a link (RFC 8200, 5).
 pub const MIN_MTU: u32 = 1280;
 /// The index of the loopback device.
 const LOOPBACK: u32 = 1;
 
-/// Where a packet goes.
+/// The route of a packet.
 #[derive(Clone, Copy)]
 pub struct Route<'g> {
-    /// Outgoing device; the loopback device for our own addresses.
+    /// The outgoing device; the loopback device for our own addresses.
     pub device: &'g Arc<Device>,
-    /// The router, or the destination itself.
+    /// The gateway, or the destination itself.
     pub next_hop: Ipv6Addr,
     /// `RTN_*`
     pub kind: u8,
-    /// Bits of the route's prefix.
+    /// The prefix length of the route in bits.
     pub dst_len: u8,
-    /// The device the route names.
+    /// The device named by the route.
     pub named: &'g Arc<Device>,
-    /// Metrics, preferred source.
+    /// The metrics and the preferred source.
     pub info: &'g RouteInfo<Arc<Device>>,
 }
 
-/// The route of packets from `src` (unspecified: not chosen yet) to `dst`, by device `oif` (0: any)
-/// if that is possible (`ip6_route_output_flags`).
+/// Routes packets from `src` (unspecified: not selected yet) to `dst`, through the device `oif` (0:
+/// any) if possible (`ip6_route_output_flags`).
 ///
 /// # Errors
-/// The positive errno of the route, or of there being none.
+/// The positive errno of the route, or of its absence.
 pub fn route<'g>(
     ns: &'g Namespace,
     src: Ipv6Addr,
@@ -99,7 +99,7 @@ pub fn route<'g>(
     })
 }
 
-/// A route's metric (`RTAX_*`), 0 if it is not set.
+/// Returns a route's metric (`RTAX_*`), or 0 if it is not set.
 #[inline]
 pub(super) fn metric(info: &RouteInfo<Arc<Device>>, metric: u16) -> u32 {
     let metrics = info.spec.metrics.as_ref();
@@ -107,7 +107,7 @@ pub(super) fn metric(info: &RouteInfo<Arc<Device>>, metric: u16) -> u32 {
 }
 
 impl Route<'_> {
-    /// Octets of the largest packet (`ip6_mtu`).
+    /// Returns the path MTU in bytes (`ip6_mtu`).
     pub fn mtu(&self) -> u32 {
         match metric(self.info, rta::ax::MTU) {
             0 => mtu_of(self.device),
@@ -115,7 +115,7 @@ impl Route<'_> {
         }
     }
 
-    /// The hop limit of packets that name none (`ip6_dst_hoplimit`).
+    /// Returns the default hop limit (`ip6_dst_hoplimit`).
     pub fn hop_limit(&self) -> u8 {
         let limit = match metric(self.info, rta::ax::HOPLIMIT) {
             0 => self.device.ipv6.conf.get(Ipv6Conf::HopLimit),
@@ -124,7 +124,7 @@ impl Route<'_> {
         limit.clamp(0, 255) as u8
     }
 
-    /// The source of packets that name none (`ip6_route_get_saddr`).
+    /// Returns the default source address (`ip6_route_get_saddr`).
     pub fn source(&self, ns: &Namespace, dst: Ipv6Addr, guard: &Guard) -> Option<Ipv6Addr> {
         match self.info.spec.prefsrc {
             Some(IpAddr::V6(source)) => Some(source),
@@ -132,21 +132,21 @@ impl Route<'_> {
         }
     }
 
-    /// Whether the destination is one of our own addresses.
+    /// Returns whether the destination is one of our own addresses.
     pub fn is_local(&self) -> bool {
         matches!(self.kind, rta::rtn::LOCAL | rta::rtn::ANYCAST)
     }
 }
 
-/// Octets of the largest IPv6 packet on a device (`net.ipv6.conf.DEV.mtu`, which follows the
-/// device's MTU and may be set below it).
+/// Returns the IPv6 MTU of a device in bytes (`net.ipv6.conf.DEV.mtu`). It follows the device's MTU
+/// and may be set to less.
 #[inline]
 pub(super) fn mtu_of(device: &Device) -> u32 {
     (device.ipv6.conf.get(Ipv6Conf::Mtu).max(0) as u32).max(MIN_MTU)
 }
 
-/// The flow label of packets made here, the same for all of one flow (`ip6_make_flowlabel`); 0 where
-/// `auto_flowlabels` is off.
+/// Returns the flow label of locally generated packets, which is the same for all packets of a flow
+/// (`ip6_make_flowlabel`), or 0 if `auto_flowlabels` is off.
 pub fn flow_label(ns: &Namespace, src: Ipv6Addr, dst: Ipv6Addr, protocol: u8) -> u32 {
     if !matches!(ns.ipv6.get(Slot::AutoFlowlabels), 1 | 3) {
         return 0;
@@ -155,24 +155,24 @@ pub fn flow_label(ns: &Namespace, src: Ipv6Addr, dst: Ipv6Addr, protocol: u8) ->
     weir_packet::dissect::l3_hash(&src.octets(), &dst.octets(), seed) & 0xf_ffff
 }
 
-/// What a header made here says.
+/// The fields of a header that we generate.
 #[derive(Debug, Clone, Copy)]
 pub struct Head {
-    /// Source.
+    /// The source address.
     pub src: Ipv6Addr,
-    /// Destination.
+    /// The destination address.
     pub dst: Ipv6Addr,
-    /// Next header.
+    /// The next header.
     pub protocol: u8,
-    /// Hop limit.
+    /// The hop limit.
     pub hop_limit: u8,
-    /// Traffic class.
+    /// The traffic class.
     pub class: u8,
-    /// Flow label.
+    /// The flow label.
     pub label: u32,
 }
 
-/// Puts an IPv6 header in front of a packet that begins with its payload.
+/// Prepends an IPv6 header to a packet that begins with its payload.
 fn with_header(mut packet: Packet, head: &Head) -> Result<Packet, Packet> {
     let payload = packet.len();
     let Some(room) = packet.push(Ipv6::LEN) else {
@@ -193,7 +193,8 @@ fn with_header(mut packet: Packet, head: &Head) -> Result<Packet, Packet> {
     Ok(packet)
 }
 
-/// Makes a received packet one of ours, as if it were just allocated.
+/// Resets the metadata of a received packet so that it can be sent as our own, as if newly
+/// allocated.
 pub(super) fn renew(cx: &Cx<'_>, packet: &mut Packet) {
     cx.stack.trace.end(packet);
     packet.set_pkt_type(PacketType::Host);
@@ -205,8 +206,8 @@ pub(super) fn renew(cx: &Cx<'_>, packet: &mut Packet) {
     (packet.chain, packet.cb, packet.iif) = (0, 0, 0);
 }
 
-/// Sends a packet that begins with its payload: header, fragments if need be, next hop
-/// (`ip6_output`).
+/// Sends a packet that begins with its payload: adds the header, fragments it if necessary, and
+/// passes it to the next hop (`ip6_output`).
 pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, packet: Packet) {
     let device = route.device;
     let mut packet = match with_header(packet, head) {
@@ -228,7 +229,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 
-/// As [`send`], for a tunnel's packet, which is never sent in pieces (`ip6tunnel_xmit`).
+/// Like [`send`], for a tunnel's packet, which is never fragmented (`ip6tunnel_xmit`).
 pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: Packet) {
     let device = route.device;
     let mut packet = match with_header(packet, head) {
@@ -243,10 +244,10 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 
-/// Sends a packet in pieces of at most `mtu` octets (`ip6_fragment`).
+/// Sends a packet in fragments of at most `mtu` bytes (`ip6_fragment`).
 fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, packet: Packet) {
     let device = route.device;
-    // Whole units of eight octets behind both headers; the MTU is 1280 at least.
+    // A multiple of eight bytes behind both headers; the MTU is at least 1280.
     let piece = (mtu - Ipv6::LEN - Fragment::LEN) & !7;
     let id = ns.ip6.next_ident();
     let data = packet.data();
@@ -281,7 +282,7 @@ fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, pack
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 
-/// One fragment, still without "more fragments".
+/// Builds one fragment, with "more fragments" still unset.
 fn piece_of(
     cx: &Cx<'_>,
     header: &[u8],

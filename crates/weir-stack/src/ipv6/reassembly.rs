@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reassembly of fragments (`net/ipv6/reassembly.c`, RFC 8200, 4.5; RFC 5722).
 //!
-//! Fragments of a datagram (identification, source, destination; of one link only: the device too)
-//! wait `ip6frag_time` seconds for the rest; then the sender of the first one hears of it. A
-//! fragment that was received before is dropped, one that overlaps others in part ends the datagram.
-//! Of a datagram in one fragment only the header is passed over. All that waits in a namespace takes
-//! at most 4 MiB (the default `ip6frag_high_thresh`; another is kept but not obeyed).
+//! The fragments of a datagram (same identification, source and destination; for link-local
+//! destinations also the same device) wait `ip6frag_time` seconds for the rest. On timeout, the
+//! sender of the first fragment gets an error. A fragment received before is dropped; a fragment
+//! that partly overlaps others aborts the datagram. For a datagram in a single fragment, the
+//! fragment header is just skipped. The fragments waiting in a namespace take at most 4 MiB (the
+//! default `ip6frag_high_thresh`; other values are stored but have no effect).
 //!
-//! Not done: the ECN bits of the fragments are not merged (those of the first count).
+//! Not implemented: merging the ECN bits of the fragments (those of the first fragment are used).
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -29,14 +30,15 @@ use crate::drops::Place;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv6 as Slot;
 
-/// Octets of packet memory that may wait (`ip6frag_high_thresh`).
+/// The maximum packet memory in bytes that may wait (`ip6frag_high_thresh`).
 const MOST: usize = 4 << 20;
-/// Octets of the largest datagram behind its IPv6 header (`IPV6_MAXPLEN`).
+/// The maximum length in bytes of a datagram behind its IPv6 header (`IPV6_MAXPLEN`).
 const LARGEST: usize = 0xffff;
-/// Parameter problem: the first fragment has no whole header chain (`ICMPV6_HDR_INCOMP`).
+/// Code of a parameter problem: the first fragment lacks part of the header chain
+/// (`ICMPV6_HDR_INCOMP`).
 const HEADER_INCOMPLETE: u8 = 3;
 
-/// Names a datagram.
+/// Identifies a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     id: u32,
@@ -45,7 +47,7 @@ struct Key {
     iif: u32,
 }
 
-/// A fragment: its place in what is behind the fragment header, octets.
+/// A fragment and its range, in bytes behind the fragment header.
 struct Piece {
     start: usize,
     end: usize,
@@ -53,15 +55,15 @@ struct Piece {
     packet: Packet,
 }
 
-/// A datagram on its way to being whole.
+/// A datagram being reassembled.
 struct Queue {
-    /// By place, without overlap.
+    /// The fragments, sorted by offset and without overlap.
     pieces: Vec<Piece>,
-    /// The end seen so far; the datagram's own when `last` is set.
+    /// The highest end seen so far. If `last` is set, it is the end of the datagram.
     len: usize,
     last: bool,
     timer: TimerId,
-    /// Where the first to come came in.
+    /// The incoming device of the fragment that arrived first.
     device: DeviceKey,
 }
 
@@ -85,7 +87,7 @@ impl Queues {
 pub struct Fragments(Mutex<Queues>);
 
 impl Fragments {
-    /// Held over no call out.
+    /// Locks the queues. The lock is never held across calls to other modules.
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,18 +101,18 @@ impl std::fmt::Debug for Fragments {
     }
 }
 
-/// What became of a fragment.
+/// The result of adding a fragment.
 enum Outcome {
     Waits,
     Whole(Queue),
-    /// This packet ends.
+    /// This fragment is dropped.
     Refused(Packet, DropReason),
-    /// The whole datagram ends.
+    /// The whole datagram is dropped.
     Broken(Packet, Option<Queue>),
 }
 
-/// Takes a fragment whose fragment header stands at `cursor`; answers the whole datagram and where
-/// its walk goes on (`ipv6_frag_rcv`).
+/// Receives a fragment whose fragment header is at `cursor`. Returns the datagram once it is
+/// complete, and the position at which to continue (`ipv6_frag_rcv`).
 pub(super) fn receive(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
@@ -146,7 +148,7 @@ pub(super) fn receive(
     } else if end > LARGEST {
         Some((ICMPV6_HDR_FIELD, cursor.at + 2))
     } else if more && end & 7 != 0 {
-        // The payload length.
+        // Points at the payload length.
         Some((ICMPV6_HDR_FIELD, 4))
     } else {
         None
@@ -198,7 +200,7 @@ pub(super) fn receive(
             };
             for piece in first.into_iter().chain(pieces) {
                 match reason {
-                    // The whole goes on under the first one's record.
+                    // The datagram continues under the trace record of its first fragment.
                     None if piece.start == 0 => drop(piece.packet),
                     None => cx.consume(piece.packet),
                     Some(reason) => ended(cx, reason, piece.packet),
@@ -210,7 +212,7 @@ pub(super) fn receive(
     None
 }
 
-/// Whether a first fragment reaches to its upper header (`ipv6frag_thdr_truncated`).
+/// Returns whether a first fragment includes the upper-layer header (`ipv6frag_thdr_truncated`).
 fn has_whole_chain(data: &[u8]) -> bool {
     let Some(upper) = upper_layer(data) else {
         return false;
@@ -223,7 +225,7 @@ fn has_whole_chain(data: &[u8]) -> bool {
     upper.offset + octets <= data.len()
 }
 
-/// `ip6_frag_queue`
+/// Inserts a fragment into its queue (`ip6_frag_queue`).
 fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool) -> Outcome {
     let ns = device.namespace(cx.guard);
     let octets = piece.packet.capacity();
@@ -255,7 +257,7 @@ fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool)
     }
     let at = queue.pieces.partition_point(|other| other.end <= start);
     if queue.pieces.get(at).is_some_and(|next| next.start < end) {
-        // Received before, as a whole: only this one ends.
+        // All of it was received before: drop only this one.
         if is_covered(queue.pieces.get(at..).unwrap_or_default(), start, end) {
             return Outcome::Refused(piece.packet, DropReason::DUP_FRAG);
         }
@@ -272,7 +274,7 @@ fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool)
     Outcome::Waits
 }
 
-/// Whether the pieces from the first on cover a range without a gap.
+/// Returns whether the pieces, starting with the first, cover a range without a gap.
 fn is_covered(pieces: &[Piece], start: usize, end: usize) -> bool {
     let mut reached = match pieces.first() {
         Some(first) if first.start <= start => first.end,
@@ -287,7 +289,7 @@ fn is_covered(pieces: &[Piece], start: usize, end: usize) -> bool {
     reached >= end
 }
 
-/// The datagram of all its pieces, without the fragment header (`ip6_frag_reasm`).
+/// Builds the datagram from all its pieces, without the fragment header (`ip6_frag_reasm`).
 fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
     let first = queue.pieces.first()?;
     let front = first.cursor.at;
@@ -315,7 +317,7 @@ fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
     Some(whole)
 }
 
-/// Arms the end of the wait.
+/// Arms the reassembly timeout.
 fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
     let seconds = ns.ipv6.get(Slot::Ip6fragTime).max(0) as u64;
     let ns = Arc::downgrade(ns);
@@ -327,13 +329,13 @@ fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
     cx.stack.arm(cx.now + seconds * SECOND, Holds::Packet, fire)
 }
 
-/// The rest did not come (`ip6frag_expire_frag_queue`).
+/// Drops a datagram whose reassembly timed out (`ip6frag_expire_frag_queue`).
 fn expire(cx: &mut Cx<'_>, ns: &Arc<Namespace>, key: &Key) {
     let Some(queue) = ns.ip6.fragments.lock().take(key) else {
         return;
     };
     let Some(device) = cx.device(queue.device).cloned() else {
-        // The device went before; what it brought goes with it.
+        // The device has been removed: its fragments are freed without counting a drop.
         for piece in queue.pieces {
             cx.consume(piece.packet);
         }

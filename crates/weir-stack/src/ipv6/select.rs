@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which addresses are ours, and which of them to use as a source: default address selection
-//! (RFC 6724, `ipv6_dev_get_saddr`), `ipv6_get_lladdr`, `ipv6_chk_mcast_addr`.
+//! Our own addresses, and which of them to use as a source: default address selection (RFC 6724,
+//! `ipv6_dev_get_saddr`), `ipv6_get_lladdr`, `ipv6_chk_mcast_addr`.
 //!
-//! Rules in order: the destination itself, scope, not deprecated, outgoing device, label
-//! ([`super::label`]), longest common prefix; among equals the first address of the first device.
-//! Not done: temporary, optimistic and home addresses, `use_oif_addrs_only`.
+//! The rules in order: the destination itself, scope, not deprecated, outgoing device, label
+//! ([`super::label`]), longest common prefix. Among equals, the first address of the first device
+//! is used. Not implemented: temporary, optimistic and home addresses, `use_oif_addrs_only`.
 
 use std::net::Ipv6Addr;
 
@@ -21,8 +21,8 @@ use crate::sysctl::Ipv6Conf;
 /// `IPV6_ADDR_SCOPE_LINKLOCAL`
 const LINK: i32 = 2;
 
-/// How far an address reaches (`ipv6_addr_src_scope`): 2 the link, 5 the site, 14 everywhere; of a
-/// group its own scope.
+/// Returns how far an address reaches (`ipv6_addr_src_scope`): 2 for the link, 5 for the site, 14
+/// for everywhere. For a group it is the group's own scope.
 pub(super) fn reach(address: Ipv6Addr) -> i32 {
     let [first, ..] = address.segments();
     if address.is_multicast() {
@@ -38,7 +38,7 @@ pub(super) fn reach(address: Ipv6Addr) -> i32 {
     }
 }
 
-/// An address's merits, those of the first rule first.
+/// The rating of an address, with the first rule first.
 type Score = (bool, i32, bool, bool, bool, u32);
 
 fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool, same_label: bool) -> Score {
@@ -55,7 +55,7 @@ fn score(candidate: &Address, dst: Ipv6Addr, on_device: bool, same_label: bool) 
     )
 }
 
-/// The source address for packets to `dst` by `device` (`None`: not known yet).
+/// Selects the source address for packets to `dst` through `device` (`None`: not known yet).
 pub fn select_address(
     ns: &Namespace,
     device: Option<&Device>,
@@ -89,7 +89,7 @@ pub fn select_address(
     best.map(|(_, address)| address)
 }
 
-/// A link-local address of a device that may be used.
+/// Returns a usable link-local address of a device.
 pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
     let list = device.ipv6.addresses.list(guard);
     let found = list
@@ -99,8 +99,8 @@ pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
     found.map(|address| address.address)
 }
 
-/// Whether an address is one of ours: `RTN_LOCAL` or `RTN_ANYCAST`; those of one link only on
-/// `device` (`ipv6_chk_addr`, `ipv6_chk_acast_addr`).
+/// Returns whether an address is one of ours, as `RTN_LOCAL` or `RTN_ANYCAST`. An address valid on
+/// one link only must be on `device` (`ipv6_chk_addr`, `ipv6_chk_acast_addr`).
 pub fn own_kind(ns: &Namespace, device: &Device, address: Ipv6Addr, guard: &Guard) -> Option<u8> {
     let table = ns.fib.v6.table(rta::table::LOCAL, guard)?;
     let strict = needs_device(address);
@@ -117,14 +117,14 @@ pub fn own_kind(ns: &Namespace, device: &Device, address: Ipv6Addr, guard: &Guar
     matches!(kind, rta::rtn::LOCAL | rta::rtn::ANYCAST).then_some(kind)
 }
 
-/// Whether an address means something on one link only (`rt6_need_strict`).
+/// Returns whether an address is meaningful on one link only (`rt6_need_strict`).
 #[inline]
 pub fn needs_device(address: Ipv6Addr) -> bool {
     address.is_multicast() || address.is_unicast_link_local() || address.is_loopback()
 }
 
-/// Whether the device listens to a multicast group (`ipv6_chk_mcast_addr`): all nodes, all routers
-/// where it forwards, and the solicited-node groups of its addresses.
+/// Returns whether the device is a member of a multicast group (`ipv6_chk_mcast_addr`): all nodes,
+/// all routers if it forwards, and the solicited-node groups of its addresses.
 pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
     let routes = device.ipv6.conf.on(Ipv6Conf::Forwarding);
     match group.segments() {
@@ -170,11 +170,11 @@ mod tests {
 
     #[test]
     fn sources_are_chosen_as_rfc_6724_says() {
-        // Scope first: no narrower than the destination's, but no wider than need be.
+        // Scope first: no narrower than the destination's, but no wider than necessary.
         let all = [("fe80::1", 64, true), ("2001:db8:1::1", 64, false)];
         assert_eq!(best(&all, "2001:db8:2::2"), "2001:db8:1::1");
         assert_eq!(best(&all, "fe80::2"), "fe80::1");
-        // Then the device, the label, the longest prefix.
+        // Then the device, the label, the longest common prefix.
         let all = [("2001:db8:1::1", 64, false), ("2001:db8:9::1", 64, true)];
         assert_eq!(best(&all, "2001:db8:1::2"), "2001:db8:9::1");
         let all = [("2001:db8:1::1", 64, true), ("fd00::1", 64, true)];
