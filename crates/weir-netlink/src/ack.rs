@@ -9,20 +9,21 @@ use crate::error::Error;
 use crate::message::{HEADER_LEN, Message};
 use crate::writer::{Full, Writer};
 
-/// What the client's socket asked for.
+/// The acknowledgement options of the client's socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckOptions {
-    /// `NETLINK_CAP_ACK`: errors do not echo the request.
+    /// `NETLINK_CAP_ACK`: errors do not include the request.
     pub cap: bool,
-    /// `NETLINK_EXT_ACK`: sentence, offset and the rest are wanted.
+    /// `NETLINK_EXT_ACK`: errors include the sentence, the offset and the other attributes.
     pub ext: bool,
 }
 
-/// Answers a request with an `NLMSG_ERROR`: success for `None`, success with a warning for an
-/// error number 0, an error otherwise. `pid` is the port id of the client.
+/// Replies to a request with an `NLMSG_ERROR`: a success for `None`, a success with a warning for
+/// error number 0, and an error otherwise. `pid` is the port id of the client.
 ///
-/// A success is 36 bytes with `NLM_F_CAPPED`; an error echoes the whole request unless
-/// [`AckOptions::cap`]; with [`AckOptions::ext`] the attributes follow under `NLM_F_ACK_TLVS`.
+/// A success is 36 bytes with `NLM_F_CAPPED`. An error includes the whole request unless
+/// [`AckOptions::cap`] is set. With [`AckOptions::ext`] the attributes follow under
+/// `NLM_F_ACK_TLVS`.
 pub fn write_ack(
     w: &mut Writer,
     request: &Message<'_>,
@@ -77,8 +78,9 @@ fn write_tlvs(w: &mut Writer, error: &Error, request_len: usize) {
     }
 }
 
-/// Ends a dump with an `NLMSG_DONE`: `flags` are added to `NLM_F_MULTI` (`NLM_F_DUMP_INTR`,
-/// `NLM_F_DUMP_FILTERED`), an error ends it early. With `ext` its sentence goes along.
+/// Ends a dump with an `NLMSG_DONE`. `flags` are added to `NLM_F_MULTI` (`NLM_F_DUMP_INTR`,
+/// `NLM_F_DUMP_FILTERED`); an error ends the dump early. With `ext` the error's sentence is
+/// included.
 pub fn write_done(
     w: &mut Writer,
     flags: u16,

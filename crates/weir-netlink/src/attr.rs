@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attributes: one type-length-value, and the walk over a run of them.
+//! Attributes: a single type-length-value, and an iterator over a run of them.
 //!
-//! Mirrors `nla_for_each_attr`, `nla_ok`, `nla_next` and the `nla_get_*` family of
-//! `net/netlink.h`. Nothing is copied and nothing allocates. An attribute knows the offset of its
-//! header from the start of the message it came in, so that an [`Error`] can name it
-//! (`NLMSGERR_ATTR_OFFS`).
+//! Mirrors `nla_for_each_attr`, `nla_ok`, `nla_next` and the `nla_get_*` family of `net/netlink.h`.
+//! Nothing is copied or allocated. An attribute knows the offset of its header from the start of
+//! its message, so that an [`Error`] can report it (`NLMSGERR_ATTR_OFFS`).
 //!
-//! Getters read as the kernel's do: the first bytes of a payload that is long enough, whatever
-//! follows. A payload that is too short is ERANGE, "Attribute failed policy validation", which is
-//! what Linux answers after checking the same attribute against its policy.
+//! Getters read as the kernel's do: they take the first bytes of a payload that is long enough, and
+//! ignore any bytes after them. A payload that is too short gives ERANGE, "Attribute failed policy
+//! validation", which Linux returns after checking the same attribute against its policy.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +15,7 @@ use crate::consts::errno::{EINVAL, ERANGE};
 use crate::consts::nlm::nla;
 use crate::error::Error;
 
-/// Length of an attribute header (`NLA_HDRLEN`).
+/// The length of an attribute header (`NLA_HDRLEN`).
 pub const HEADER_LEN: usize = 4;
 
 /// Rounds up to the alignment of attributes and messages, 4.
@@ -27,32 +26,32 @@ pub const fn align(len: usize) -> usize {
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr<'a> {
-    /// Type without the two flag bits (`nla_type`).
+    /// The type without the two flag bits (`nla_type`).
     pub ty: u16,
-    /// `NLA_F_NESTED` was set.
+    /// True if `NLA_F_NESTED` is set.
     pub nested: bool,
-    /// `NLA_F_NET_BYTEORDER` was set.
+    /// True if `NLA_F_NET_BYTEORDER` is set.
     pub net_byteorder: bool,
-    /// Offset of the header from the start of the message, in bytes.
+    /// The offset of the header from the start of the message, in bytes.
     pub offset: u32,
     /// The value, without padding.
     pub payload: &'a [u8],
 }
 
-/// The walk over a run of attributes; see [`attrs`].
+/// An iterator over a run of attributes. See [`attrs`].
 #[derive(Clone, Copy, Debug)]
 pub struct Attrs<'a> {
     rest: &'a [u8],
     offset: u32,
 }
 
-/// Walks `bytes` as attributes, with offsets counted from the start of `bytes`.
+/// Iterates over `bytes` as attributes, with offsets counted from the start of `bytes`.
 pub fn attrs(bytes: &[u8]) -> Attrs<'_> {
     Attrs::new(bytes, 0)
 }
 
 impl<'a> Attrs<'a> {
-    /// Walks `bytes`, which begin `offset` bytes into their message.
+    /// Iterates over `bytes`, which begin `offset` bytes into their message.
     pub fn new(bytes: &'a [u8], offset: u32) -> Self {
         Attrs {
             rest: bytes,
@@ -60,20 +59,22 @@ impl<'a> Attrs<'a> {
         }
     }
 
-    /// What is not walked yet; after the end, the leftover that is no attribute.
+    /// Returns the bytes not read yet. At the end these are the trailing bytes that form no
+    /// attribute.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Offset of [`rest`](Self::rest) from the start of the message.
+    /// Returns the offset of [`rest`](Self::rest) from the start of the message.
     pub fn offset(&self) -> u32 {
         self.offset
     }
 
-    /// Type with its flags and length with the header of the next attribute, if it is one.
+    /// Returns the type with its flags, and the length with the header, of the next attribute if
+    /// there is one.
     #[inline(always)]
     fn header(&self) -> Option<(u16, usize)> {
-        // One load: compilers don't join loads of single bytes here.
+        // Loads one word, because compilers do not merge loads of single bytes here.
         let word = u32::from_ne_bytes(*self.rest.first_chunk::<HEADER_LEN>()?);
         let (len, ty) = if cfg!(target_endian = "little") {
             (word as u16, (word >> 16) as u16)
@@ -84,14 +85,14 @@ impl<'a> Attrs<'a> {
         (HEADER_LEN <= len && len <= self.rest.len()).then_some((ty, len))
     }
 
-    /// Type and length of the next attribute, which stays the next.
+    /// Returns the type and length of the next attribute without consuming it.
     #[inline(always)]
     pub(crate) fn peek(&self) -> Option<(u16, usize)> {
         let (ty, len) = self.header()?;
         Some((ty & nla::TYPE_MASK, len))
     }
 
-    /// Passes over an attribute of that length.
+    /// Skips an attribute of that length.
     #[inline(always)]
     pub(crate) fn pass(&mut self, len: usize) {
         let step = align(len).min(self.rest.len());
@@ -99,7 +100,7 @@ impl<'a> Attrs<'a> {
         self.offset = self.offset.wrapping_add(step as u32);
     }
 
-    /// The first attribute of that type (`nla_find`).
+    /// Returns the first attribute of that type (`nla_find`).
     pub fn find_type(mut self, ty: u16) -> Option<Attr<'a>> {
         self.find(|a| a.ty == ty)
     }
@@ -124,12 +125,12 @@ impl<'a> Iterator for Attrs<'a> {
 }
 
 impl<'a> Attr<'a> {
-    /// The attributes inside.
+    /// Returns the nested attributes.
     pub fn attrs(&self) -> Attrs<'a> {
         Attrs::new(self.payload, self.offset.wrapping_add(HEADER_LEN as u32))
     }
 
-    /// The attributes behind a fixed part of `len` bytes (`NLA_NESTED_COMPAT` style).
+    /// Returns the attributes after a fixed part of `len` bytes (`NLA_NESTED_COMPAT` style).
     pub fn attrs_after(&self, len: usize) -> Attrs<'a> {
         let skip = align(len).min(self.payload.len());
         Attrs::new(
@@ -138,17 +139,17 @@ impl<'a> Attr<'a> {
         )
     }
 
-    /// Length of the payload (`nla_len`).
+    /// Returns the length of the payload (`nla_len`).
     pub fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// True when there is no payload.
+    /// Returns true if there is no payload.
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty()
     }
 
-    /// EINVAL and a sentence, at this attribute.
+    /// Returns EINVAL with a sentence and this attribute's offset.
     pub fn invalid(&self, text: &'static str) -> Error {
         Error::msg(EINVAL, text).at(self)
     }
@@ -158,7 +159,7 @@ impl<'a> Attr<'a> {
         Error::msg(ERANGE, crate::policy::FAILED).at(self)
     }
 
-    /// The first `N` bytes.
+    /// Returns the first `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&self) -> Result<[u8; N], Error> {
         match self.payload.first_chunk::<N>() {
@@ -167,7 +168,7 @@ impl<'a> Attr<'a> {
         }
     }
 
-    /// `N` bytes, and no more: ERANGE otherwise.
+    /// Returns the payload if it is exactly `N` bytes long, and ERANGE otherwise.
     #[inline]
     pub fn exact<const N: usize>(&self) -> Result<[u8; N], Error> {
         match <[u8; N]>::try_from(self.payload) {
@@ -176,76 +177,76 @@ impl<'a> Attr<'a> {
         }
     }
 
-    /// `nla_get_u8`.
+    /// Reads a `u8` (`nla_get_u8`).
     #[inline]
     pub fn u8(&self) -> Result<u8, Error> {
         self.array::<1>().map(|[b]| b)
     }
 
-    /// `nla_get_u16`.
+    /// Reads a `u16` (`nla_get_u16`).
     #[inline]
     pub fn u16(&self) -> Result<u16, Error> {
         self.array().map(u16::from_ne_bytes)
     }
 
-    /// `nla_get_u32`.
+    /// Reads a `u32` (`nla_get_u32`).
     #[inline]
     pub fn u32(&self) -> Result<u32, Error> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    /// `nla_get_u64`.
+    /// Reads a `u64` (`nla_get_u64`).
     #[inline]
     pub fn u64(&self) -> Result<u64, Error> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// `nla_get_s32`.
+    /// Reads an `i32` (`nla_get_s32`).
     #[inline]
     pub fn i32(&self) -> Result<i32, Error> {
         self.array().map(i32::from_ne_bytes)
     }
 
-    /// `nla_get_s64`.
+    /// Reads an `i64` (`nla_get_s64`).
     #[inline]
     pub fn i64(&self) -> Result<i64, Error> {
         self.array().map(i64::from_ne_bytes)
     }
 
-    /// `nla_get_be16`, in host order.
+    /// Reads a 16-bit number in network order (`nla_get_be16`). Returns it in host order.
     #[inline]
     pub fn be16(&self) -> Result<u16, Error> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// `nla_get_be32`, in host order.
+    /// Reads a 32-bit number in network order (`nla_get_be32`). Returns it in host order.
     #[inline]
     pub fn be32(&self) -> Result<u32, Error> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// `nla_get_be64`, in host order.
+    /// Reads a 64-bit number in network order (`nla_get_be64`). Returns it in host order.
     #[inline]
     pub fn be64(&self) -> Result<u64, Error> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A link address of 6 bytes.
+    /// Reads a link-layer address of 6 bytes.
     pub fn mac(&self) -> Result<[u8; 6], Error> {
         self.array()
     }
 
-    /// `nla_get_in_addr`.
+    /// Reads an IPv4 address (`nla_get_in_addr`).
     pub fn ipv4(&self) -> Result<Ipv4Addr, Error> {
         self.array::<4>().map(Ipv4Addr::from)
     }
 
-    /// `nla_get_in6_addr`.
+    /// Reads an IPv6 address (`nla_get_in6_addr`).
     pub fn ipv6(&self) -> Result<Ipv6Addr, Error> {
         self.array::<16>().map(Ipv6Addr::from)
     }
 
-    /// An address of whichever family the length says; EINVAL for any other length.
+    /// Reads an address of the family that its length implies. Returns EINVAL for any other length.
     pub fn ip(&self) -> Result<IpAddr, Error> {
         match self.payload.len() {
             4 => self.ipv4().map(IpAddr::V4),
@@ -254,7 +255,7 @@ impl<'a> Attr<'a> {
         }
     }
 
-    /// `nla_get_bitfield32`: value and selector.
+    /// Reads a value and its selector (`nla_get_bitfield32`).
     pub fn bitfield32(&self) -> Result<(u32, u32), Error> {
         let b = self.array::<8>()?;
         Ok((
@@ -263,13 +264,15 @@ impl<'a> Attr<'a> {
         ))
     }
 
-    /// The string as C sees it after `nla_strscpy`: up to the first NUL, or the whole payload.
+    /// Returns the string as C sees it after `nla_strscpy`: up to the first NUL, or the whole
+    /// payload.
     pub fn c_str(&self) -> &'a [u8] {
         let end = self.payload.iter().position(|&b| b == 0);
         &self.payload[..end.unwrap_or(self.payload.len())]
     }
 
-    /// [`c_str`](Self::c_str) as text. Linux takes any bytes; what is no UTF-8 is EINVAL here.
+    /// Returns [`c_str`](Self::c_str) as text. Linux accepts any bytes; here invalid UTF-8 gives
+    /// EINVAL.
     pub fn str(&self) -> Result<&'a str, Error> {
         match std::str::from_utf8(self.c_str()) {
             Ok(text) => Ok(text),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one error of all control code: an errno and what an extended acknowledgement adds to it.
+//! The error type of all control code: an errno with the additions of an extended acknowledgement.
 //!
 //! Mirrors `struct netlink_ext_ack` and the `NL_SET_ERR_MSG*` macros of `linux/netlink.h`. The
-//! errno is positive here and negated on the wire. With `errno` 0 an [`Error`] is a warning: Linux
-//! sends a message and a cookie beside a success, nothing else.
+//! errno is positive here and negated on the wire. An [`Error`] with `errno` 0 is a warning: with a
+//! success, Linux sends only a message and a cookie.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,27 +12,29 @@ use crate::attr::Attr;
 use crate::consts::errno;
 use crate::policy::Rule;
 
-/// Why a request was refused, as a client will see it.
+/// The reason why a request was refused, as a client sees it.
 #[derive(Clone, Default)]
 pub struct Error {
-    /// Positive error number ([`crate::errno`]); 0 makes a warning.
+    /// The positive error number ([`crate::errno`]); 0 makes this a warning.
     pub errno: i32,
     /// `NLMSGERR_ATTR_MSG`: the sentence.
     pub message: Option<Cow<'static, str>>,
-    /// `NLMSGERR_ATTR_OFFS`: offset of the bad attribute from the start of its message, in bytes.
+    /// `NLMSGERR_ATTR_OFFS`: the offset of the bad attribute from the start of its message, in
+    /// bytes.
     pub offset: Option<u32>,
-    /// `NLMSGERR_ATTR_POLICY`: the rule the bad attribute broke.
+    /// `NLMSGERR_ATTR_POLICY`: the rule that the bad attribute violated.
     pub policy: Option<&'static Rule>,
-    /// `NLMSGERR_ATTR_MISS_TYPE`: type of the attribute that is missing.
+    /// `NLMSGERR_ATTR_MISS_TYPE`: the type of the missing attribute.
     pub miss_type: Option<u32>,
-    /// `NLMSGERR_ATTR_MISS_NEST`: offset of the nest it is missing from; `None` is the message.
+    /// `NLMSGERR_ATTR_MISS_NEST`: the offset of the nest that lacks it; `None` for the message
+    /// itself.
     pub miss_nest: Option<u32>,
     /// `NLMSGERR_ATTR_COOKIE`: up to 20 bytes.
     pub cookie: Option<Box<[u8]>>,
 }
 
 impl Error {
-    /// An errno without a sentence.
+    /// Creates an error without a sentence.
     pub const fn new(errno: i32) -> Self {
         Error {
             errno,
@@ -45,12 +47,12 @@ impl Error {
         }
     }
 
-    /// Its number alone: as where Linux has no extended acknowledgement at hand.
+    /// Keeps only the error number, as where Linux has no extended acknowledgement available.
     pub fn quiet(self) -> Self {
         Self::new(self.errno)
     }
 
-    /// An errno with a sentence (`NL_SET_ERR_MSG`).
+    /// Creates an error with a sentence (`NL_SET_ERR_MSG`).
     pub fn msg(errno: i32, text: impl Into<Cow<'static, str>>) -> Self {
         Error {
             message: Some(text.into()),
@@ -58,17 +60,18 @@ impl Error {
         }
     }
 
-    /// A refusal of something Weir does not serve: EOPNOTSUPP and a sentence.
+    /// Creates the refusal of something that Weir does not support: EOPNOTSUPP and a sentence.
     pub fn unsupported(text: impl Into<Cow<'static, str>>) -> Self {
         Error::msg(errno::EOPNOTSUPP, text)
     }
 
-    /// A sentence for a request that succeeds.
+    /// Creates a warning for a request that succeeds.
     pub fn warning(text: impl Into<Cow<'static, str>>) -> Self {
         Error::msg(0, text)
     }
 
-    /// A missing attribute of the message (`NL_SET_ERR_ATTR_MISS` with no nest): EINVAL.
+    /// Creates EINVAL for an attribute missing from the message (`NL_SET_ERR_ATTR_MISS` with no
+    /// nest).
     pub fn missing(ty: u16) -> Self {
         Error {
             miss_type: Some(u32::from(ty)),
@@ -76,7 +79,7 @@ impl Error {
         }
     }
 
-    /// A missing attribute of a nest (`NL_SET_ERR_ATTR_MISS`): EINVAL.
+    /// Creates EINVAL for an attribute missing from a nest (`NL_SET_ERR_ATTR_MISS`).
     pub fn missing_in(nest: &Attr<'_>, ty: u16) -> Self {
         Error {
             miss_nest: Some(nest.offset),
@@ -84,27 +87,27 @@ impl Error {
         }
     }
 
-    /// Names the bad attribute (`NL_SET_BAD_ATTR`).
+    /// Reports the bad attribute (`NL_SET_BAD_ATTR`).
     #[must_use]
     pub fn at(self, attr: &Attr<'_>) -> Self {
         self.at_offset(attr.offset)
     }
 
-    /// Names the bad attribute by its offset in the message.
+    /// Reports the bad attribute by its offset in the message.
     #[must_use]
     pub fn at_offset(mut self, offset: u32) -> Self {
         self.offset = Some(offset);
         self
     }
 
-    /// Adds the broken rule (`NL_SET_ERR_MSG_ATTR_POL`).
+    /// Adds the violated rule (`NL_SET_ERR_MSG_ATTR_POL`).
     #[must_use]
     pub fn by(mut self, rule: &'static Rule) -> Self {
         self.policy = Some(rule);
         self
     }
 
-    /// Puts a sentence where there is none yet.
+    /// Adds a sentence unless there is one already.
     #[must_use]
     pub fn or_msg(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         if self.message.is_none() {
@@ -113,7 +116,7 @@ impl Error {
         self
     }
 
-    /// Adds a cookie; Linux's bound of 20 bytes is kept by cutting.
+    /// Adds a cookie, truncated to Linux's limit of 20 bytes.
     #[must_use]
     pub fn with_cookie(mut self, cookie: &[u8]) -> Self {
         self.cookie = Some(cookie[..cookie.len().min(20)].into());

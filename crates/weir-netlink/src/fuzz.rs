@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One fuzz input through all of this crate, with what must hold.
+//! Runs one fuzz input through all of this crate and checks the invariants.
 //!
-//! For fuzz targets and property tests: [`one`] panics when an invariant breaks.
+//! For fuzz targets and property tests: [`one`] panics if an invariant is violated.
 
 use crate::ack::{AckOptions, write_ack};
 use crate::attr::{Attrs, align};
@@ -19,7 +19,7 @@ static LEAF: Policy = crate::policy! { max 12;
     12 => Rule::reject("no"),
 };
 
-/// Nests in itself, so that the parser alone bounds the depth.
+/// A policy that nests in itself, so that only the parser bounds the depth.
 static TREE: Policy = crate::policy! { max 20;
     1 => Rule::u32(), 2 => Rule::nested(&TREE), 3 => Rule::nested_array(&TREE),
     4 => Rule::nested(&LEAF), 5 => Rule::be16(), 6 => Rule::msecs(), 7 => Rule::unspec(3),
@@ -28,7 +28,8 @@ static TREE: Policy = crate::policy! { max 20;
 }
 .strict_from(15);
 
-/// Reads `data` as a datagram and as attributes, writes both again, and answers every refusal.
+/// Reads `data` as a datagram and as attributes, writes both again, and writes the reply to every
+/// refusal.
 pub fn one(data: &[u8]) {
     let _ = print::datagram(data);
     let mut written = Writer::new();
@@ -38,7 +39,7 @@ pub fn one(data: &[u8]) {
             check(&m, m.attrs_after(head));
         }
     }
-    // What was written reads the same, and writes the same.
+    // The rewritten message must read the same and be rewritten the same.
     let mut twice = Writer::new();
     for m in messages(written.bytes()) {
         again(&mut twice, &m);
@@ -46,7 +47,7 @@ pub fn one(data: &[u8]) {
     assert_eq!(written.bytes(), twice.bytes());
 }
 
-/// Writes a message again: fixed part of 4 bytes, then attributes.
+/// Writes a message again: a fixed part of 4 bytes, then attributes.
 fn again(w: &mut Writer, m: &Message<'_>) {
     let h = m.header;
     let mark = w.message(h.ty, h.flags, h.seq, h.pid);
@@ -67,7 +68,7 @@ fn again(w: &mut Writer, m: &Message<'_>) {
     );
 }
 
-/// Checks attributes under every strictness, and what must hold of the outcome.
+/// Parses attributes with every strictness and checks the results.
 fn check(m: &Message<'_>, attrs: Attrs<'_>) {
     let plain = index(attrs, 20);
     for policy in [&LEAF, &TREE] {
@@ -79,7 +80,7 @@ fn check(m: &Message<'_>, attrs: Attrs<'_>) {
         ] {
             match parse_at(attrs.rest(), attrs.offset(), policy, level) {
                 Ok(table) => {
-                    assert!(laxer, "what is strictly good is good");
+                    assert!(laxer, "attributes that pass strict checks pass the others");
                     for ty in table.types() {
                         assert_eq!(table.get(ty), plain.get(ty));
                         if let Some(a) = table.get(ty) {
@@ -96,7 +97,7 @@ fn check(m: &Message<'_>, attrs: Attrs<'_>) {
     }
 }
 
-/// A refusal names a place in the message, and its answer reads to the end.
+/// Checks that a refusal points inside the message, and that its reply is well-formed to the end.
 fn refuse(m: &Message<'_>, error: &Error) {
     assert!(error.offset.is_none_or(|at| (at as usize) < m.bytes.len()));
     for (cap, ext) in [(false, false), (false, true), (true, true)] {
@@ -105,7 +106,7 @@ fn refuse(m: &Message<'_>, error: &Error) {
         assert!(result.is_ok(), "there is no bound");
         let mut walk = messages(w.bytes());
         let Some(answer) = walk.next() else {
-            panic!("an answer is a message");
+            panic!("a reply is a message");
         };
         assert!(walk.rest().is_empty());
         let echo = if cap { HEADER_LEN } else { m.bytes.len() };

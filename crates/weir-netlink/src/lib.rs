@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rtnetlink wire: attribute reader and writer, policies, constants. No state.
+//! The rtnetlink wire format: attribute reader and writer, policies, constants. The crate has no
+//! state.
 //!
-//! What a control plane that speaks rtnetlink needs, from either side of the socket, and no more:
-//! no sockets, no I/O, no threads, no unsafe code, no dependencies. Behaviour is that of Linux 6.1,
-//! down to errno, extended acknowledgement sentence and byte order of an answer.
+//! It holds what either side of an rtnetlink socket needs for encoding and decoding, and no more:
+//! no sockets, no I/O, no threads, no unsafe code, no dependencies. Its behaviour is that of Linux
+//! 6.1, down to the errno, the extended acknowledgement sentence and the byte order of a reply.
 //!
 //! # Reading a request
 //!
-//! [`messages`] walks a datagram as `netlink_rcv_skb` does. A [`Message`] gives its fixed header
-//! ([`Fixed`]) and its attributes, either as a walk ([`Attrs`]) or checked against a [`Policy`] and
-//! indexed by type ([`Table`]). Nothing is copied and nothing allocates.
+//! [`messages`] iterates over a datagram as `netlink_rcv_skb` does. A [`Message`] gives its fixed
+//! header ([`Fixed`]) and its attributes, either as an iterator ([`Attrs`]) or checked against a
+//! [`Policy`] and indexed by type ([`Table`]). Nothing is copied or allocated.
 //!
 //! ```
 //! use weir_netlink::{Error, IfInfoMsg, Message, Policy, Rule, Strictness, ifla, policy};
@@ -35,37 +36,40 @@
 //!
 //! # Refusing it
 //!
-//! An [`Error`] is an errno and what an extended acknowledgement adds: a sentence, the offset of
-//! the bad attribute, the rule it broke, what is missing. Policies make theirs as `lib/nlattr.c`
-//! does; [`Attr::invalid`], [`Error::msg`], [`Error::at`] make the others. [`write_ack`] turns one
-//! into the bytes `netlink_ack` sends, [`write_done`] ends a dump.
+//! An [`Error`] is an errno with the additions of an extended acknowledgement: a sentence, the
+//! offset of the bad attribute, the rule it violated, the missing attribute. Policies create errors
+//! as `lib/nlattr.c` does; [`Attr::invalid`], [`Error::msg`] and [`Error::at`] create the others.
+//! [`write_ack`] turns an error into the bytes that `netlink_ack` sends, and [`write_done`] ends a
+//! dump.
 //!
 //! # Writing
 //!
-//! A [`Writer`] appends messages to a buffer, with a bound if wanted: a message that does not fit
-//! is taken back as a whole, so a dump goes on from the same object in the next datagram.
+//! A [`Writer`] appends messages to a buffer, with an optional size limit. A message that does not
+//! fit is removed completely, so a dump continues with the same object in the next datagram.
 //!
 //! # Names
 //!
-//! [`rtm`], [`nlm`], [`ifla`], [`ifa`], [`rta`], [`nda`], [`fra`], [`tca`] and the rest hold Linux's
-//! constants without their prefixes; [`tca`] has a module for each qdisc, classifier and action.
-//! [`errno`] and [`af`] are here too, so that no user needs libc for a number. [`print`](mod@print)
-//! shows any message as text.
+//! [`rtm`], [`nlm`], [`ifla`], [`ifa`], [`rta`], [`nda`], [`fra`], [`tca`] and the other modules
+//! hold Linux's constants without their prefixes; [`tca`] has a module for each qdisc, classifier
+//! and action. [`errno`] and [`af`] are included too, so that no user needs libc for a number.
+//! [`print`](mod@print) formats any message as text.
 //!
-//! # What holds it to Linux
+//! # How conformance to Linux is tested
 //!
 //! - Some 270 recorded commands of `ip`, `tc` and `bridge` with the datagrams they sent
-//!   (`tests/vectors`), read, shown, and written again byte for byte.
-//! - Refused requests with the kernel's answers under each socket option (`tests/answers`), which
-//!   parser and acknowledgement give byte for byte.
-//! - netlink-packet-route, written by others, reads and writes the same (`tests/crosscheck.rs`).
-//! - Properties over arbitrary bytes and trees, shared with the fuzz target (`src/fuzz.rs`).
+//!   (`tests/vectors`) are read, printed, and written again byte for byte.
+//! - The parser and the acknowledgement reproduce byte for byte the kernel's replies to refused
+//!   requests under each socket option (`tests/answers`).
+//! - netlink-packet-route, an independent implementation, reads and writes the same
+//!   (`tests/crosscheck.rs`).
+//! - Properties hold for arbitrary bytes and trees; the fuzz target shares them (`src/fuzz.rs`).
 //!
-//! # What is not here
+//! # Not included
 //!
-//! Sockets and their options, multicast, dump cursors, permissions: a server's work. Generic
-//! netlink and other families. The kernel's warnings to its own log. Padding before 64-bit values
-//! is off unless [`Writer::pad64`] asks for it, as on x86-64 and arm64.
+//! Sockets and their options, multicast, dump cursors and permissions are the server's work.
+//! Generic netlink and other families, and the kernel's warnings to its own log, are not included
+//! either. Padding before 64-bit values is off unless [`Writer::pad64`] turns it on, as on x86-64
+//! and arm64.
 #![deny(unsafe_code)]
 
 mod ack;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages: the header, and the walk over a datagram.
+//! Messages: the header, and an iterator over a datagram.
 //!
-//! Mirrors `netlink_rcv_skb` (`net/netlink/af_netlink.c`): a datagram holds several messages, each
-//! aligned to 4 bytes; a length under the header or past the datagram ends the walk in silence;
-//! only requests are served, and types under `NLMSG_MIN_TYPE` are acknowledged when that is asked
-//! and do nothing else.
+//! Mirrors `netlink_rcv_skb` (`net/netlink/af_netlink.c`). A datagram holds several messages, each
+//! aligned to 4 bytes. A length that is below the header's or exceeds the datagram silently ends
+//! the iteration. Only requests are served. Types below `NLMSG_MIN_TYPE` are acknowledged on
+//! request and have no other effect.
 
 use crate::attr::{Attrs, align};
 use crate::consts::errno::EINVAL;
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::header::Fixed;
 use crate::policy::{Policy, Strictness, Table, parse_into};
 
-/// Length of a message header (`NLMSG_HDRLEN`).
+/// The length of a message header (`NLMSG_HDRLEN`).
 pub const HEADER_LEN: usize = 16;
 
 /// `struct nlmsghdr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the message, header included, in bytes.
+    /// The length of the message including the header, in bytes.
     pub len: u32,
-    /// Message type ([`crate::consts::rtm`], [`nlm`]).
+    /// The message type ([`crate::consts::rtm`], [`nlm`]).
     pub ty: u16,
     /// Flags ([`nlm`]`::F_*`).
     pub flags: u16,
-    /// Sequence number, chosen by the client and repeated in the answers.
+    /// The sequence number, which the client chooses and the replies repeat.
     pub seq: u32,
-    /// Port id of the sender.
+    /// The port id of the sender.
     pub pid: u32,
 }
 
@@ -45,7 +45,7 @@ impl Header {
         }
     }
 
-    /// The header as it goes on the wire.
+    /// Returns the header's bytes on the wire.
     #[inline]
     pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
         let mut b = [0; HEADER_LEN];
@@ -57,7 +57,7 @@ impl Header {
         b
     }
 
-    /// True when every bit of `flags` is set.
+    /// Returns true if all bits of `flags` are set.
     pub fn has(&self, flags: u16) -> bool {
         self.flags & flags == flags
     }
@@ -68,23 +68,24 @@ impl Header {
 pub struct Message<'a> {
     /// Its header.
     pub header: Header,
-    /// All of its bytes, header included; as long as the header says.
+    /// All bytes of the message including the header. Their number is the length in the header.
     pub bytes: &'a [u8],
 }
 
-/// The walk over a datagram; see [`messages`].
+/// An iterator over a datagram. See [`messages`].
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<'a> {
     rest: &'a [u8],
 }
 
-/// Walks the messages of a datagram.
+/// Iterates over the messages of a datagram.
 pub fn messages(datagram: &[u8]) -> Messages<'_> {
     Messages { rest: datagram }
 }
 
 impl<'a> Messages<'a> {
-    /// What is not walked yet; after the end, the broken tail.
+    /// Returns the bytes not read yet. At the end these are the trailing bytes that form no
+    /// message.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -107,48 +108,51 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// True for what `netlink_rcv_skb` hands to a family: a request that is no control message.
-    /// Everything else is acknowledged when `NLM_F_ACK` asks for it, and otherwise ignored.
+    /// Returns true if `netlink_rcv_skb` passes the message to a family: it is a request and not a
+    /// control message. Any other message is acknowledged if `NLM_F_ACK` is set, and ignored
+    /// otherwise.
     pub fn is_served(&self) -> bool {
         self.header.has(nlm::F_REQUEST) && self.header.ty >= nlm::MIN_TYPE
     }
 
-    /// True when either bit of `NLM_F_DUMP` is set, as `rtnetlink_rcv_msg` tests it.
+    /// Returns true if either bit of `NLM_F_DUMP` is set, as `rtnetlink_rcv_msg` tests it.
     pub fn is_dump(&self) -> bool {
         self.header.flags & nlm::F_DUMP != 0
     }
 
-    /// What follows the header.
+    /// Returns the bytes after the header.
     pub fn payload(&self) -> &'a [u8] {
         self.bytes.get(HEADER_LEN..).unwrap_or_default()
     }
 
-    /// The family byte every rtnetlink message begins with (`rtgenmsg.rtgen_family`); `None` for
-    /// an empty payload, which Linux answers like a success that does nothing.
+    /// Returns the family byte with which every rtnetlink message begins (`rtgenmsg.rtgen_family`).
+    /// Returns `None` for an empty payload, which Linux acknowledges as a success without doing
+    /// anything.
     pub fn family(&self) -> Option<u8> {
         self.payload().first().copied()
     }
 
-    /// The fixed header `T` of the family: EINVAL "Invalid header length" when it is cut.
+    /// Reads the family's fixed header `T`. Returns EINVAL "Invalid header length" if it is
+    /// truncated.
     #[inline]
     pub fn fixed<T: Fixed>(&self) -> Result<T, Error> {
         T::from_bytes(self.payload()).ok_or_else(bad_header)
     }
 
-    /// The attributes behind a fixed header of type `T`.
+    /// Returns the attributes after a fixed header of type `T`.
     #[inline]
     pub fn attrs<T: Fixed>(&self) -> Attrs<'a> {
         self.attrs_after(T::LEN)
     }
 
-    /// The attributes behind a fixed header of `len` bytes (`nlmsg_attrdata`).
+    /// Returns the attributes after a fixed header of `len` bytes (`nlmsg_attrdata`).
     #[inline]
     pub fn attrs_after(&self, len: usize) -> Attrs<'a> {
         let start = HEADER_LEN + align(len);
         Attrs::new(self.bytes.get(start..).unwrap_or_default(), start as u32)
     }
 
-    /// Fixed header and checked attributes (`nlmsg_parse*`).
+    /// Reads the fixed header and checks the attributes (`nlmsg_parse*`).
     pub fn parse<T: Fixed>(
         &self,
         policy: &'static Policy,
@@ -159,7 +163,8 @@ impl<'a> Message<'a> {
         Ok((fixed, table))
     }
 
-    /// [`parse`](Self::parse) with the attributes into an empty table where it is.
+    /// Does the same as [`parse`](Self::parse), but stores the attributes in the caller's empty
+    /// table.
     pub fn parse_into<T: Fixed>(
         &self,
         policy: &'static Policy,

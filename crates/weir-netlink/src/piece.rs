@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A piece of a message: the buffer is asked for room once for all its attributes, which are then no more
-//! than stores to where they go ([`Writer::put_piece`](crate::Writer::put_piece)).
+//! A piece of a message, for objects that are dumped by the million. The buffer is extended once
+//! for all attributes of the piece, so each attribute is only a few stores
+//! ([`Writer::put_piece`](crate::Writer::put_piece)).
 //!
-//! For objects that are shown by the million. What does not fit leaves the piece as it was and makes it
-//! *full*; a full piece makes its writer so.
+//! An attribute that does not fit leaves the piece unchanged and marks it as *full*. A full piece
+//! makes its writer full.
 
 use crate::attr::{HEADER_LEN, align};
 use crate::header::Fixed;
 use crate::writer::header;
 
-/// Attributes of up to `N` octets together.
+/// Attributes of up to `N` bytes in total.
 #[derive(Debug)]
 pub struct Piece<'a, const N: usize> {
-    octets: &'a mut [u8; N],
+    bytes: &'a mut [u8; N],
     len: usize,
     full: bool,
 }
 
 impl<'a, const N: usize> Piece<'a, N> {
-    /// No attributes; the room for them is zeroed.
+    /// Creates a piece without attributes; its room is zeroed.
     #[inline(always)]
-    pub(crate) const fn new(octets: &'a mut [u8; N]) -> Self {
+    pub(crate) const fn new(bytes: &'a mut [u8; N]) -> Self {
         Self {
-            octets,
+            bytes,
             len: 0,
             full: false,
         }
     }
 
-    /// Octets of what there is; `None` if not all fitted.
+    /// Returns the number of bytes written, or `None` if an attribute did not fit.
     #[inline(always)]
     pub(crate) fn len(&self) -> Option<usize> {
         (!self.full).then_some(self.len)
     }
 
-    /// Room for an attribute, zeroed, with its header; the room behind that is what is answered.
+    /// Appends an attribute's header and returns the zeroed room for its payload.
     #[inline(always)]
     fn room(&mut self, ty: u16, len: usize) -> Option<&mut [u8]> {
         let total = HEADER_LEN + len;
-        let Some(room) = self.octets.get_mut(self.len..self.len + align(total)) else {
+        let Some(room) = self.bytes.get_mut(self.len..self.len + align(total)) else {
             self.full = true;
             return None;
         };
@@ -47,34 +48,34 @@ impl<'a, const N: usize> Piece<'a, N> {
         Some(&mut room[HEADER_LEN..total])
     }
 
-    /// Attributes as they are to stand in the message; `M` is a multiple of 4.
+    /// Appends complete attributes. `M` is a multiple of 4.
     #[inline(always)]
     pub fn put_made<const M: usize>(&mut self, attributes: &[u8; M]) {
         const { assert!(M.is_multiple_of(4)) };
-        match self.octets.get_mut(self.len..self.len + M) {
+        match self.bytes.get_mut(self.len..self.len + M) {
             Some(room) => room.copy_from_slice(attributes),
             None => self.full = true,
         }
         self.len += if self.full { 0 } else { M };
     }
 
-    /// The attribute with a name.
+    /// Appends the attribute with a name.
     #[inline(always)]
     pub fn put_name(&mut self, name: &Name) {
         let before = self.len;
-        self.put_made(&name.octets);
+        self.put_made(&name.bytes);
         if !self.full {
             self.len = before + name.len;
         }
     }
 
-    /// The header of a nest that will have `len` octets, with that.
+    /// Appends the header of a nest that will be `len` bytes long, including the header.
     #[inline(always)]
     pub fn put_head(&mut self, ty: u16, len: usize) {
         self.put_made(&header(len, ty));
     }
 
-    /// `nla_put`.
+    /// Appends an attribute (`nla_put`).
     #[inline(always)]
     pub fn put<const M: usize>(&mut self, ty: u16, payload: [u8; M]) {
         if let Some(room) = self.room(ty, M) {
@@ -82,7 +83,7 @@ impl<'a, const N: usize> Piece<'a, N> {
         }
     }
 
-    /// A structure as the payload of an attribute.
+    /// Appends a structure as the payload of an attribute.
     #[inline(always)]
     pub fn put_fixed<T: Fixed>(&mut self, ty: u16, value: &T) {
         if let Some(room) = self.room(ty, T::LEN) {
@@ -91,29 +92,30 @@ impl<'a, const N: usize> Piece<'a, N> {
     }
 }
 
-/// An attribute with the name of a kind, made once: it is copied without a look at the name.
+/// An attribute with the name of a kind. It is built once and then copied without reading the name
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub struct Name {
-    octets: [u8; 20],
-    /// How many of these there are.
+    bytes: [u8; 20],
+    /// The number of bytes used.
     len: usize,
 }
 
 impl Name {
-    /// The attribute `ty`, of a name of up to 15 octets.
+    /// Builds the attribute `ty` with a name of up to 15 bytes.
     pub const fn new(ty: u16, name: &str) -> Self {
         let name = name.as_bytes();
-        // With the NUL, as all strings of attributes.
+        // With a NUL, like all string attributes.
         let total = HEADER_LEN + name.len() + 1;
-        let mut octets = [0; 20];
-        [octets[0], octets[1], octets[2], octets[3]] = header(total, ty);
+        let mut bytes = [0; 20];
+        [bytes[0], bytes[1], bytes[2], bytes[3]] = header(total, ty);
         let mut at = 0;
         while at < name.len() {
-            octets[HEADER_LEN + at] = name[at];
+            bytes[HEADER_LEN + at] = name[at];
             at += 1;
         }
         let len = align(total);
-        Self { octets, len }
+        Self { bytes, len }
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
     use crate::{TcGen, Writer};
 
     #[test]
-    fn pieces_are_what_is_written_one_by_one() {
+    fn a_piece_equals_separate_puts() {
         let general = TcGen {
             index: 7,
             ..TcGen::default()
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_makes_both_full() {
+    fn an_attribute_that_does_not_fit_makes_both_full() {
         let mut w = Writer::new();
         w.put_piece::<12>(|piece| {
             piece.put(1, [0; 4]);
@@ -156,7 +158,7 @@ mod tests {
             piece.put_made(&[0; 4]);
         });
         assert!(w.is_full() && w.is_empty());
-        // A full writer stays so.
+        // A full writer stays full.
         w.put_piece::<12>(|piece| piece.put(1, [0; 4]));
         assert!(w.is_full() && w.is_empty());
     }

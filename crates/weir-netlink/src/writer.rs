@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The writer: messages and attributes into a growing buffer with a bound.
+//! The writer: appends messages and attributes to a growing buffer with a size limit.
 //!
-//! Mirrors `nlmsg_put`, `nlmsg_end`, `nlmsg_cancel`, `nla_put*`, `nla_nest_*`. A put that does not
-//! fit under the bound leaves nothing behind and makes the writer *full*; puts of a full writer do
-//! nothing, and [`Writer::finish`] then takes the whole message back and says [`Full`]. So a dump
-//! writes messages without looking, and at the first `Full` sends what it has and goes on from the
-//! same object:
+//! Mirrors `nlmsg_put`, `nlmsg_end`, `nlmsg_cancel`, `nla_put*`, `nla_nest_*`. A put that exceeds
+//! the limit writes nothing and makes the writer *full*. Further puts do nothing, and
+//! [`Writer::finish`] then removes the whole message and returns [`Full`]. So a dump writes
+//! messages without checking the size. At the first `Full` it sends the buffer and continues with
+//! the same object:
 //!
 //! ```
 //! # use weir_netlink::{Writer, IfInfoMsg, rtm, nlm, ifla};
@@ -23,8 +23,8 @@
 //! # assert_eq!(next, 2);
 //! ```
 //!
-//! A nest longer than its 16-bit length can say also makes the writer full. Defaults: no bound,
-//! and no padding before 64-bit values, as Linux on machines with cheap unaligned access.
+//! A nest that is too long for its 16-bit length also makes the writer full. By default there is no
+//! limit, and no padding before 64-bit values, as in Linux on machines with cheap unaligned access.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,7 +36,7 @@ use crate::header::Fixed;
 use crate::message::{self, Header};
 use crate::piece::Piece;
 
-/// The message did not fit and was taken back.
+/// The message did not fit and was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -46,7 +46,7 @@ impl From<Full> for Error {
     }
 }
 
-/// A place to come back to: an open message, an open nest, or any other.
+/// A position in the buffer: the start of an open message or nest, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Mark {
@@ -54,41 +54,41 @@ pub struct Mark {
     full: bool,
 }
 
-/// Writes messages and attributes into a buffer, with a bound if wanted.
+/// Writes messages and attributes to a buffer, with an optional size limit.
 ///
-/// A put that does not fit leaves nothing behind and makes the writer *full*; puts of a full
-/// writer do nothing, and [`finish`](Self::finish) then takes the whole message back and says
-/// [`Full`]. So a dump writes without looking, and at the first `Full` sends what it has and goes
-/// on from the same object in the next datagram.
+/// A put that does not fit writes nothing and makes the writer *full*. Further puts do nothing, and
+/// [`finish`](Self::finish) then removes the whole message and returns [`Full`]. So a dump writes
+/// without checking the size, and at the first `Full` sends the buffer and continues with the same
+/// object in the next datagram.
 #[derive(Clone, Debug)]
 pub struct Writer {
     buf: Vec<u8>,
     limit: usize,
     full: bool,
     pad64: bool,
-    /// Most octets of a datagram.
-    octets: usize,
-    /// Datagrams that may still be begun behind that in the buffer.
+    /// The maximum size of a datagram, in bytes.
+    datagram: usize,
+    /// The number of further datagrams that may still be begun.
     more: usize,
-    /// Those in front of it.
+    /// The completed datagrams.
     done: Vec<Vec<u8>>,
 }
 
-/// Octets of memory behind a datagram, for the message that begins the next.
+/// Memory reserved beyond a datagram, in bytes, for the message that then begins the next one.
 const BEHIND: usize = 1024;
 
-/// Structures up to this length are put together before they are appended: their parts are then no
-/// more than stores.
+/// Structures up to this length are assembled on the stack and appended at once, so that their
+/// parts are plain stores.
 const SMALL: usize = 64;
 
-/// An attribute's header.
+/// Returns an attribute's header.
 #[inline]
 pub(crate) const fn header(total: usize, ty: u16) -> [u8; attr::HEADER_LEN] {
     let ([a, b], [c, d]) = ((total as u16).to_ne_bytes(), ty.to_ne_bytes());
     [a, b, c, d]
 }
 
-/// The payload of `nla_put_bitfield32`.
+/// Returns the payload of `nla_put_bitfield32`.
 #[inline]
 pub const fn bitfield32(value: u32, selector: u32) -> [u8; 8] {
     let [a, b, c, d] = value.to_ne_bytes();
@@ -103,36 +103,37 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// A writer without a bound.
+    /// Creates a writer without a limit.
     pub const fn new() -> Self {
         Writer::with_limit(usize::MAX)
     }
 
-    /// A writer whose buffer holds at most `limit` bytes.
+    /// Creates a writer whose buffer holds at most `limit` bytes.
     pub const fn with_limit(limit: usize) -> Self {
         Writer {
             buf: Vec::new(),
             limit,
             full: false,
             pad64: false,
-            octets: limit,
+            datagram: limit,
             more: 0,
             done: Vec::new(),
         }
     }
 
-    /// A writer of up to `count` datagrams of at most `octets`, with memory for each once it is begun. A
-    /// message that is too much for a datagram begins the next: it need not be written again. What is asked
-    /// of the writer is answered of the last datagram; [`into_datagrams`](Self::into_datagrams) has all.
-    pub fn with_datagrams(octets: usize, count: usize) -> Self {
+    /// Creates a writer of up to `count` datagrams of at most `size` bytes each. The memory of a
+    /// datagram is allocated when it is begun. A message that does not fit in a datagram becomes
+    /// the start of the next one, and need not be written again. The other methods refer to the
+    /// last datagram; [`into_datagrams`](Self::into_datagrams) returns all of them.
+    pub fn with_datagrams(size: usize, count: usize) -> Self {
         Writer {
-            buf: Vec::with_capacity(octets + BEHIND),
+            buf: Vec::with_capacity(size + BEHIND),
             more: count.saturating_sub(1),
-            ..Writer::with_limit(octets)
+            ..Writer::with_limit(size)
         }
     }
 
-    /// A writer without a bound that appends to `buf`.
+    /// Creates a writer without a limit that appends to `buf`.
     pub fn from_vec(buf: Vec<u8>) -> Self {
         Writer {
             buf,
@@ -140,41 +141,41 @@ impl Writer {
         }
     }
 
-    /// Sets the bound; no more datagrams are begun.
+    /// Sets the limit. No more datagrams are begun.
     pub fn set_limit(&mut self, limit: usize) {
-        (self.limit, self.octets, self.more) = (limit, limit, 0);
+        (self.limit, self.datagram, self.more) = (limit, limit, 0);
     }
 
     /// Aligns 64-bit values to 8 bytes of the buffer with a padding attribute, as Linux does where
-    /// unaligned access is dear.
+    /// unaligned access is expensive.
     #[must_use]
     pub fn pad64(mut self, pad: bool) -> Self {
         self.pad64 = pad;
         self
     }
 
-    /// What is written so far.
+    /// Returns the bytes written so far.
     pub fn bytes(&self) -> &[u8] {
         &self.buf
     }
 
-    /// The same, to patch.
+    /// Returns the bytes written so far, mutably.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buf
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     pub fn into_vec(self) -> Vec<u8> {
         self.buf
     }
 
-    /// The datagrams, in order, without an empty one.
+    /// Returns the datagrams in order, except empty ones.
     pub fn into_datagrams(self) -> impl Iterator<Item = Vec<u8>> {
         let all = self.done.into_iter().chain([self.buf]);
         all.filter(|datagram| !datagram.is_empty())
     }
 
-    /// Takes the buffer and leaves an empty one.
+    /// Returns the buffer and leaves an empty one.
     pub fn take(&mut self) -> Vec<u8> {
         self.full = false;
         std::mem::take(&mut self.buf)
@@ -186,22 +187,22 @@ impl Writer {
         self.full = false;
     }
 
-    /// Length so far.
+    /// Returns the number of bytes written so far.
     pub fn len(&self) -> usize {
         self.buf.len()
     }
 
-    /// True when nothing is written.
+    /// Returns true if nothing is written.
     pub fn is_empty(&self) -> bool {
         self.buf.is_empty()
     }
 
-    /// True when a put did not fit since the last mark that was ended or taken back.
+    /// Returns true if a put did not fit since the last mark that was ended or rolled back.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// A place for [`rollback`](Self::rollback).
+    /// Returns the current position, for [`rollback`](Self::rollback).
     pub fn mark(&self) -> Mark {
         Mark {
             at: self.buf.len(),
@@ -209,13 +210,13 @@ impl Writer {
         }
     }
 
-    /// Takes back everything since the mark, also that the writer became full.
+    /// Removes everything written since the mark, and restores the full state of that time.
     pub fn rollback(&mut self, mark: Mark) {
         self.buf.truncate(mark.at);
         self.full = mark.full;
     }
 
-    /// Whether `len` more bytes fit under the bound; the writer is full if not.
+    /// Returns true if `len` more bytes fit under the limit. Otherwise makes the writer full.
     #[inline]
     fn fits(&mut self, len: usize) -> bool {
         let fits = !self.full && len <= self.limit.saturating_sub(self.buf.len());
@@ -223,7 +224,8 @@ impl Writer {
         fits
     }
 
-    /// Room for `len` bytes, zeroed; `None` makes the writer full.
+    /// Appends `len` zero bytes and returns them. If they do not fit, makes the writer full and
+    /// returns `None`.
     #[inline]
     fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         if !self.fits(len) {
@@ -234,26 +236,27 @@ impl Writer {
         Some(&mut self.buf[start..])
     }
 
-    /// Where a message begins.
+    /// Returns the position of a new message.
     #[inline]
     fn begin(&mut self) -> Mark {
         let mark = self.mark();
         if self.more > 0 {
-            // As much as a datagram can hold: whether it is this or the next is seen at the end.
-            self.limit = mark.at + self.octets;
+            // The message may fill a whole datagram. `finish` decides whether it stays in this one
+            // or begins the next.
+            self.limit = mark.at + self.datagram;
         }
         mark
     }
 
-    /// Opens a message with what others like it begin with, header and all, of which values may then be
-    /// changed; `None` where it does not fit.
+    /// Opens a message with a copy of `start`: a header and attributes shared with similar
+    /// messages, in which the caller may then change values. Returns `None` if it does not fit.
     #[inline]
     pub fn message_copied(&mut self, start: &[u8]) -> (Mark, Option<&mut [u8]>) {
         (self.begin(), self.put_copied(start))
     }
 
-    /// Opens a message (`nlmsg_put`); [`finish`](Self::finish) or [`rollback`](Self::rollback)
-    /// closes it.
+    /// Opens a message (`nlmsg_put`), which [`finish`](Self::finish) or
+    /// [`rollback`](Self::rollback) closes.
     pub fn message(&mut self, ty: u16, flags: u16, seq: u32, pid: u32) -> Mark {
         let mark = self.begin();
         let header = Header {
@@ -269,7 +272,7 @@ impl Writer {
         mark
     }
 
-    /// Closes a message (`nlmsg_end`), or takes it back if it did not fit.
+    /// Closes a message (`nlmsg_end`), or removes it if it did not fit.
     pub fn finish(&mut self, message: Mark) -> Result<(), Full> {
         let len = self.buf.len().saturating_sub(message.at);
         self.room(align(len) - len);
@@ -278,23 +281,23 @@ impl Writer {
             return Err(Full);
         }
         self.buf[message.at..message.at + 4].copy_from_slice(&(len as u32).to_ne_bytes());
-        if self.buf.len() > self.octets {
+        if self.buf.len() > self.datagram {
             self.begin_with(message);
         }
         Ok(())
     }
 
-    /// Begins the next datagram with the last message.
+    /// Moves the last message to a new datagram.
     #[cold]
     fn begin_with(&mut self, message: Mark) {
-        let mut next = Vec::with_capacity(self.octets + BEHIND);
+        let mut next = Vec::with_capacity(self.datagram + BEHIND);
         next.extend(self.buf.drain(message.at..));
         self.done.push(std::mem::replace(&mut self.buf, next));
         self.more -= 1;
-        self.limit = self.octets;
+        self.limit = self.datagram;
     }
 
-    /// Sets flags in the header of a message, open or closed.
+    /// Sets flags in the header of a message, whether open or closed.
     pub fn add_flags(&mut self, message: Mark, flags: u16) {
         if let Some(b) = self.buf.get_mut(message.at + 6..message.at + 8) {
             let now = u16::from_ne_bytes([b[0], b[1]]) | flags;
@@ -316,7 +319,7 @@ impl Writer {
         }
     }
 
-    /// Appends bytes that are no attribute, without padding (`nlmsg_append`).
+    /// Appends bytes that are not an attribute, without padding (`nlmsg_append`).
     pub fn raw(&mut self, bytes: &[u8]) {
         if let Some(room) = self.room(bytes.len()) {
             room.copy_from_slice(bytes);
@@ -329,7 +332,7 @@ impl Writer {
         self.room(align(len) - len);
     }
 
-    /// Reserves an attribute (`nla_reserve`); its payload is zeroed.
+    /// Appends an attribute with a zeroed payload and returns the payload (`nla_reserve`).
     #[inline]
     pub fn reserve(&mut self, ty: u16, len: usize) -> Option<&mut [u8]> {
         let total = attr::HEADER_LEN + len;
@@ -342,13 +345,13 @@ impl Writer {
         Some(&mut room[attr::HEADER_LEN..total])
     }
 
-    /// `nla_put`.
+    /// Appends an attribute (`nla_put`).
     #[inline]
     pub fn put(&mut self, ty: u16, payload: &[u8]) {
         self.put_padded(ty, payload, 0);
     }
 
-    /// Two attributes of `N` octets each, at once: both or neither.
+    /// Appends two attributes of `N` bytes each at once: both or neither.
     #[inline(always)]
     pub fn put_two<const N: usize>(&mut self, first: u16, one: [u8; N], second: u16, two: [u8; N]) {
         const END: usize = attr::HEADER_LEN;
@@ -364,7 +367,7 @@ impl Writer {
         }
     }
 
-    /// Attributes of up to `N` octets together, all or nothing.
+    /// Appends attributes of up to `N` bytes in total, all or none.
     #[inline(always)]
     pub fn put_piece<const N: usize>(&mut self, fill: impl FnOnce(&mut Piece<'_, N>)) {
         if self.full {
@@ -385,7 +388,8 @@ impl Writer {
         self.full = true;
     }
 
-    /// [`put_piece`](Self::put_piece), and opens the nest whose header is its last four octets.
+    /// Does the same as [`put_piece`](Self::put_piece), and opens the nest whose header is in the
+    /// last four bytes of the piece.
     #[inline(always)]
     pub fn put_piece_open<const N: usize>(&mut self, fill: impl FnOnce(&mut Piece<'_, N>)) -> Mark {
         self.put_piece(fill);
@@ -395,8 +399,8 @@ impl Writer {
         }
     }
 
-    /// Attributes as they stand elsewhere, of which values may then be changed; `None` where they do not
-    /// fit.
+    /// Appends a copy of complete attributes, in which the caller may then change values. Returns
+    /// `None` if they do not fit.
     #[inline]
     pub fn put_copied(&mut self, attributes: &[u8]) -> Option<&mut [u8]> {
         debug_assert!(attributes.len().is_multiple_of(4), "attributes are padded");
@@ -407,7 +411,7 @@ impl Writer {
         })
     }
 
-    /// A payload, and `zeros` octets behind it.
+    /// Appends an attribute with a payload and `zeros` zero bytes after it.
     #[inline(always)]
     fn put_padded(&mut self, ty: u16, payload: &[u8], zeros: usize) {
         const END: usize = attr::HEADER_LEN;
@@ -415,7 +419,7 @@ impl Writer {
         if total > SMALL {
             self.put_long(ty, payload, zeros);
         } else if self.fits(align(total)) {
-            // Most attributes are small: header, value and padding at once.
+            // Most attributes are small: their header, value and padding are appended at once.
             let mut all = [0; SMALL];
             all[..END].copy_from_slice(&header(total, ty));
             all[END..END + payload.len()].copy_from_slice(payload);
@@ -438,70 +442,70 @@ impl Writer {
         }
     }
 
-    /// `nla_put_flag`.
+    /// Appends a flag (`nla_put_flag`).
     pub fn put_flag(&mut self, ty: u16) {
         self.put(ty, &[]);
     }
 
-    /// `nla_put_u8`.
+    /// Appends a `u8` (`nla_put_u8`).
     #[inline]
     pub fn put_u8(&mut self, ty: u16, value: u8) {
         self.put(ty, &[value]);
     }
 
-    /// `nla_put_u16`.
+    /// Appends a `u16` (`nla_put_u16`).
     #[inline]
     pub fn put_u16(&mut self, ty: u16, value: u16) {
         self.put(ty, &value.to_ne_bytes());
     }
 
-    /// `nla_put_u32`.
+    /// Appends a `u32` (`nla_put_u32`).
     #[inline]
     pub fn put_u32(&mut self, ty: u16, value: u32) {
         self.put(ty, &value.to_ne_bytes());
     }
 
-    /// `nla_put_u64` without alignment.
+    /// Appends a `u64` without alignment (`nla_put_u64`).
     #[inline]
     pub fn put_u64(&mut self, ty: u16, value: u64) {
         self.put(ty, &value.to_ne_bytes());
     }
 
-    /// `nla_put_s32`.
+    /// Appends an `i32` (`nla_put_s32`).
     #[inline]
     pub fn put_i32(&mut self, ty: u16, value: i32) {
         self.put(ty, &value.to_ne_bytes());
     }
 
-    /// `nla_put_be16`.
+    /// Appends a 16-bit number in network order (`nla_put_be16`).
     #[inline]
     pub fn put_be16(&mut self, ty: u16, value: u16) {
         self.put(ty, &value.to_be_bytes());
     }
 
-    /// `nla_put_be32`.
+    /// Appends a 32-bit number in network order (`nla_put_be32`).
     #[inline]
     pub fn put_be32(&mut self, ty: u16, value: u32) {
         self.put(ty, &value.to_be_bytes());
     }
 
-    /// `nla_put_be64`.
+    /// Appends a 64-bit number in network order (`nla_put_be64`).
     #[inline]
     pub fn put_be64(&mut self, ty: u16, value: u64) {
         self.put(ty, &value.to_be_bytes());
     }
 
-    /// `nla_put_in_addr`.
+    /// Appends an IPv4 address (`nla_put_in_addr`).
     pub fn put_ipv4(&mut self, ty: u16, value: Ipv4Addr) {
         self.put(ty, &value.octets());
     }
 
-    /// `nla_put_in6_addr`.
+    /// Appends an IPv6 address (`nla_put_in6_addr`).
     pub fn put_ipv6(&mut self, ty: u16, value: Ipv6Addr) {
         self.put(ty, &value.octets());
     }
 
-    /// An address of either family.
+    /// Appends an address of either family.
     pub fn put_ip(&mut self, ty: u16, value: IpAddr) {
         match value {
             IpAddr::V4(value) => self.put_ipv4(ty, value),
@@ -509,24 +513,24 @@ impl Writer {
         }
     }
 
-    /// `nla_put_string`: with its NUL.
+    /// Appends a string with its NUL (`nla_put_string`).
     #[inline]
     pub fn put_str(&mut self, ty: u16, value: &str) {
         self.put_c_str(ty, value.as_bytes());
     }
 
-    /// A string of any bytes, with its NUL.
+    /// Appends a string of any bytes with its NUL.
     pub fn put_c_str(&mut self, ty: u16, value: &[u8]) {
         self.put_padded(ty, value, 1);
     }
 
-    /// `nla_put_bitfield32`.
+    /// Appends a value and its selector (`nla_put_bitfield32`).
     #[inline]
     pub fn put_bitfield32(&mut self, ty: u16, value: u32, selector: u32) {
         self.put(ty, &bitfield32(value, selector));
     }
 
-    /// A structure as the payload of an attribute.
+    /// Appends a structure as the payload of an attribute.
     #[inline]
     pub fn put_fixed<T: Fixed>(&mut self, ty: u16, value: &T) {
         let total = attr::HEADER_LEN + T::LEN;
@@ -542,25 +546,25 @@ impl Writer {
         }
     }
 
-    /// `nla_align_64bit`: the padding attribute, where padding is on.
+    /// Appends the padding attribute if padding is on (`nla_align_64bit`).
     fn align64(&mut self, pad_ty: u16) {
         if self.pad64 && self.buf.len().is_multiple_of(8) {
             self.put(pad_ty, &[]);
         }
     }
 
-    /// `nla_put_64bit`: a payload of 64-bit values.
+    /// Appends a payload of 64-bit values (`nla_put_64bit`).
     pub fn put_64bit(&mut self, ty: u16, payload: &[u8], pad_ty: u16) {
         self.align64(pad_ty);
         self.put(ty, payload);
     }
 
-    /// `nla_put_u64_64bit`.
+    /// Appends a `u64` with padding before it (`nla_put_u64_64bit`).
     pub fn put_u64_pad(&mut self, ty: u16, value: u64, pad_ty: u16) {
         self.put_64bit(ty, &value.to_ne_bytes(), pad_ty);
     }
 
-    /// A structure of 64-bit values.
+    /// Appends a structure of 64-bit values.
     pub fn put_fixed_pad<T: Fixed>(&mut self, ty: u16, value: &T, pad_ty: u16) {
         self.align64(pad_ty);
         self.put_fixed(ty, value);
@@ -595,7 +599,7 @@ impl Writer {
         }
     }
 
-    /// Closes a nest, or takes it back when it is empty; true when it was kept.
+    /// Closes a nest, or removes it if it is empty. Returns true if it was kept.
     pub fn end_or_cancel(&mut self, nest: Mark) -> bool {
         if !self.full && self.buf.len() == nest.at + attr::HEADER_LEN {
             self.cancel(nest);
@@ -605,7 +609,7 @@ impl Writer {
         true
     }
 
-    /// Takes a nest back (`nla_nest_cancel`), also when it did not fit.
+    /// Removes a nest (`nla_nest_cancel`), including one that did not fit.
     pub fn cancel(&mut self, nest: Mark) {
         self.rollback(nest);
     }

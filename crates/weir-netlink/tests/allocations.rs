@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What reading costs: no allocation. The message is 448 bytes: flower with 17 keys, tunnel_key, mirred
-//! and gact.
+//! Tests that reading does not allocate. The message has 448 bytes: flower with 17 keys,
+//! tunnel_key, mirred and gact.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use weir_netlink::tca::{act, flower};
 use weir_netlink::*;
 
-/// Counts the allocations of each thread.
+/// An allocator that counts the allocations of each thread.
 struct Counting;
 
 thread_local! {
@@ -17,11 +17,11 @@ thread_local! {
 }
 
 #[allow(unsafe_code)] // A global allocator is unsafe to implement.
-// SAFETY: hands on to the system's allocator, which keeps the contract.
+// SAFETY: passes all calls to the system's allocator, which upholds the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
@@ -127,7 +127,7 @@ fn write(w: &mut Writer) {
     w.finish(m).expect("no bound");
 }
 
-/// Every attribute at every level, by position.
+/// Reads every attribute at every level by iteration.
 fn walk(bytes: &[u8]) -> u64 {
     let mut sum = 0;
     let mut leaf = |a: &Attr<'_>| sum += u64::from(a.ty) + a.len() as u64;
@@ -156,7 +156,7 @@ fn walk(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Every level checked against a policy and indexed.
+/// Checks every level against a policy and indexes it.
 fn check(bytes: &[u8]) -> Result<u64, Error> {
     let mut sum = 0;
     for m in messages(bytes) {

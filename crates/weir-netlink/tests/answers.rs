@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals against a kernel: our parser and acknowledgement give the bytes Linux gave.
+//! Tests of refusals against a kernel: the parser and the acknowledgement reproduce the bytes of
+//! Linux.
 //!
-//! `tests/answers/answers.vec` is made by `record.py`: requests that a policy refuses, and the
-//! kernel's answer under each choice of `NETLINK_CAP_ACK` and `NETLINK_EXT_ACK`. The policies are
-//! those of `ifla_policy`, `nda_policy`, `tcf_action_policy` and `rtm_nh_policy_new` as far as the
-//! cases go.
+//! `record.py` writes `tests/answers/answers.vec`: requests that a policy refuses, and the kernel's
+//! reply under each combination of `NETLINK_CAP_ACK` and `NETLINK_EXT_ACK`. The policies are those
+//! of `ifla_policy`, `nda_policy`, `tcf_action_policy` and `rtm_nh_policy_new`, as far as the cases
+//! need them.
 
 use weir_netlink::*;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wire against netlink-packet-route, which was written by others from the same headers.
+//! Tests of the wire format against netlink-packet-route, an independent implementation of the same
+//! headers.
 //!
-//! Two ways. [`agree`] takes one message in their types and the same written by our writer: they
-//! must read ours as theirs, and our reader must show both alike. And every recorded request of
-//! `ip` and `tc` goes through their decoder and encoder, and must still read the same to us.
-//! The nest flag is left out of the comparison: they set it on no attribute.
+//! There are two kinds of test. [`agree`] takes one message both in their types and as written by
+//! [`Writer`]: their decoder must read ours as theirs, and our reader must show both alike. Every
+//! recorded request of `ip` and `tc` also passes through their decoder and encoder, and must still
+//! read the same to our reader. The comparison ignores the nest flag, because their encoder sets it
+//! on no attribute.
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -31,12 +33,12 @@ use netlink_packet_route::{
 };
 use weir_netlink::*;
 
-/// A message as our reader shows it, without nest flags.
+/// Formats a message with our reader, without nest flags.
 fn shown(bytes: &[u8]) -> String {
     print::datagram(bytes).replace('*', "")
 }
 
-/// Their encoding of a request.
+/// Returns their encoding of a request.
 fn encoded(payload: RouteNetlinkMessage) -> Vec<u8> {
     let mut message = NetlinkMessage::from(payload);
     message.header.flags = nlm::F_REQUEST | nlm::F_ACK;
@@ -47,7 +49,7 @@ fn encoded(payload: RouteNetlinkMessage) -> Vec<u8> {
     bytes
 }
 
-/// The same message in their types and from our writer.
+/// Compares a message in their types with the same message from our writer.
 fn agree<T: Fixed>(ty: u16, head: T, theirs: RouteNetlinkMessage, fill: impl FnOnce(&mut Writer)) {
     let mut w = Writer::new();
     let m = w.message(ty, nlm::F_REQUEST | nlm::F_ACK, 9, 0);
@@ -302,7 +304,7 @@ fn rules() {
     });
 }
 
-/// `mirred egress redirect` in their types.
+/// Builds `mirred egress redirect` in their types.
 fn their_redirect(ifindex: u32) -> TcAction {
     let mut generic = TcActionGeneric::default();
     generic.action = TcActionType::Stolen;
@@ -321,7 +323,7 @@ fn their_redirect(ifindex: u32) -> TcAction {
     action
 }
 
-/// The same from our writer.
+/// Builds the same with our writer.
 fn our_redirect(w: &mut Writer, attr: u16, ifindex: u32) {
     let list = w.nest(attr);
     let action = w.nest(1);
@@ -341,7 +343,7 @@ fn our_redirect(w: &mut Writer, attr: u16, ifindex: u32) {
     w.end(list);
 }
 
-/// Their header and ours of a filter.
+/// Returns their header and ours for a filter.
 fn filter_heads() -> (TcMessage, TcMsg) {
     let mut theirs = TcMessage::default();
     theirs.header.index = 2;
@@ -482,8 +484,8 @@ fn qdiscs() {
     });
 }
 
-/// True for what their types don't cover: some messages, and options of most qdiscs and
-/// classifiers, which come back wrapped once more.
+/// Returns true for messages that their types do not cover: some message types, and the options of
+/// most qdiscs and classifiers, which come back wrapped once more.
 fn beyond_them(m: &Message<'_>) -> bool {
     const KINDS: [&str; 6] = ["fq_codel", "ingress", "clsact", "flower", "matchall", "u32"];
     let kind = || m.attrs::<TcMsg>().find_type(tca::KIND);
@@ -498,8 +500,9 @@ fn beyond_them(m: &Message<'_>) -> bool {
 
 #[test]
 fn recorded_requests_survive_their_codec() {
-    // They want a connection label of 16 bytes, iproute2 sends what was given; and iproute2 leaves
-    // stray bytes in the padding of attributes in RTA_ENCAP, which we show as bytes.
+    // Their decoder expects a connection label of 16 bytes, but iproute2 sends as many as were
+    // given. And iproute2 leaves stray bytes in the padding of attributes in RTA_ENCAP, which our
+    // reader shows as bytes.
     const DIFFER: [&str; 2] = ["ct_label 0123456789abcdef", "encap ip id 3"];
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/");
     let (mut same, mut beyond) = (0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Properties: nothing panics on any bytes, and what is written is read back.
+//! Property tests: no input causes a panic, and written data reads back the same.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -52,13 +52,13 @@ fn same(attrs: Attrs<'_>, nodes: &[Node], message: &[u8]) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_taken(bytes in vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_accepted(bytes in vec(any::<u8>(), 0..300)) {
         fuzz::one(&bytes);
     }
 
-    /// Bytes that look like messages of attributes, so that the checks are reached.
+    /// Generates bytes that look like messages with attributes, so that the checks are reached.
     #[test]
-    fn any_attributes_are_taken(
+    fn any_attributes_are_accepted(
         parts in vec((0..24u16, any::<bool>(), 0..24usize, vec(any::<u8>(), 24)), 0..12),
         head in vec(any::<u8>(), 20),
         ty in 16..124u16,
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn any_trees_are_taken(nodes in vec(node(), 0..8), ty in 16..124u16) {
+    fn any_trees_are_accepted(nodes in vec(node(), 0..8), ty in 16..124u16) {
         let mut w = Writer::new();
         let m = w.message(ty, nlm::F_REQUEST, 1, 0);
         put(&mut w, &nodes);
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(nodes in vec(node(), 0..8), ty in any::<u16>(), seq in any::<u32>()) {
+    fn written_trees_read_back(nodes in vec(node(), 0..8), ty in any::<u16>(), seq in any::<u32>()) {
         let mut w = Writer::new();
         let m = w.message(ty, 5, seq, 3);
         w.fixed(&RtMsg::default());
@@ -94,7 +94,7 @@ proptest! {
         same(m.attrs::<RtMsg>(), &nodes, m.bytes);
     }
 
-    /// A bounded writer holds whole messages only, and as many as fit.
+    /// A writer with a limit holds only whole messages, and as many as fit.
     #[test]
     fn a_bounded_writer_holds_whole_messages(
         nodes in vec(node(), 0..6), limit in 0..2000usize,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What real `ip` and `tc` send, read and shown.
+//! Tests with recorded requests of real `ip` and `tc`.
 //!
-//! `tests/vectors/NAME.vec` holds commands and the datagrams they sent, made by `record.py` from
-//! `NAME.cmd`; `NAME.txt` is how they read. A difference fails; `WEIR_BLESS=1` writes the texts
-//! anew, to be looked at in the diff. Each datagram is also written again from what was read, and
-//! must come out byte for byte.
+//! `tests/vectors/NAME.vec` holds commands and the datagrams they sent; `record.py` makes it from
+//! `NAME.cmd`. `NAME.txt` holds the same datagrams formatted as text. The test fails if they
+//! differ; `WEIR_BLESS=1` rewrites the texts, for review in the diff. Each datagram is also parsed
+//! and written again, and must come out byte for byte the same.
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// The lines of a file of vectors: a command, or a datagram.
+/// A line of a file of vectors: a command or a datagram.
 enum Line {
     Command(String),
     Datagram(Vec<u8>),
@@ -70,12 +70,12 @@ fn requests_of_ip_and_tc_read_as_shown() {
             wrong.push(name);
         }
     }
-    assert!(wrong.is_empty(), "these read differently: {wrong:?}");
+    assert!(wrong.is_empty(), "the text of these differs: {wrong:?}");
     assert!(commands >= 250, "{commands} commands");
 }
 
-/// Writes attributes again, as nests where they read as nests to the end. `pads` gets the
-/// offsets of padding.
+/// Writes attributes again, as a nest where the payload is a complete run of attributes. Adds the
+/// offsets of padding to `pads`.
 fn copy(w: &mut Writer, attrs: Attrs<'_>, pads: &mut Vec<usize>) {
     for attr in attrs {
         let end = attr.offset as usize + 4 + attr.len();
@@ -130,14 +130,14 @@ fn requests_of_ip_and_tc_are_written_again() {
                     panic!("{command}: does not fit");
                 }
             }
-            // iproute2 sends some requests with all of their buffer, which is zeros.
+            // iproute2 sends some requests with its whole buffer, which is filled with zeros.
             let rest = walk.rest();
-            assert!(rest.iter().all(|b| *b == 0), "{command}: a broken tail");
+            assert!(rest.iter().all(|b| *b == 0), "{command}: trailing bytes");
             // It does not count the padding after the last attribute of some messages.
             let len = bytes.len() - rest.len();
             let written = w.bytes();
             assert_eq!(written.len(), align(len), "{command}");
-            // Nor does it clear the padding of all. (One message is in each of these datagrams.)
+            // Nor does it clear all padding. (Each of these datagrams has one message.)
             let mut bytes = bytes[..len].to_vec();
             for pad in pads.into_iter().filter(|pad| *pad < len) {
                 bytes[pad] = 0;
@@ -147,9 +147,9 @@ fn requests_of_ip_and_tc_are_written_again() {
     }
 }
 
-/// Recorded requests with a few bytes changed, cut or repeated: what a fuzzer would begin with.
+/// Recorded requests with a few bytes changed, cut or repeated, as a fuzzer would start.
 #[test]
-fn changed_requests_are_taken() {
+fn changed_requests_are_accepted() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = move |below: usize| {
         state ^= state << 13;

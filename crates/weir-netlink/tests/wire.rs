@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wire by hand: writer against reader, acknowledgements, policies.
+//! Hand-written tests of the wire format: writer against reader, acknowledgements, policies.
 #![allow(clippy::unwrap_used)] // Helpers of tests.
 
 use weir_netlink::errno::{EINVAL, ERANGE};
@@ -127,7 +127,7 @@ fn acknowledgements() {
 }
 
 #[test]
-fn a_full_datagram_takes_the_message_back() {
+fn a_message_that_does_not_fit_is_removed() {
     let mut w = Writer::with_limit(100);
     let m = w.message(rtm::NEWLINK, 0, 1, 0);
     w.fixed(&IfInfoMsg::default());
@@ -150,7 +150,7 @@ fn a_message_that_does_not_fit_begins_the_next_datagram() {
         w.put(1, &vec![len as u8; len]);
         w.finish(m)
     };
-    // With the headers the longest fill a datagram.
+    // With their headers, the longest of these fill a datagram.
     let all: Vec<usize> = (0..60).map(|n| n * 220 % 400).collect();
     let too_long = OCTETS - 19;
     let (mut one_by_one, mut left) = (Vec::new(), &all[..]);
@@ -200,7 +200,7 @@ fn walk_of_a_datagram() {
 }
 
 #[test]
-fn two_at_once_are_as_one_by_one_or_not_there() {
+fn put_two_equals_two_puts_or_writes_nothing() {
     let mut one_by_one = Writer::new();
     one_by_one.put(1, &[1, 2, 3, 4, 5, 6]);
     one_by_one.put(2, &[7, 8, 9, 10, 11, 12]);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings of a device as arrays in link messages.
+//! Device settings that link messages carry as arrays.
 //!
 //! Names and values are those of Linux 6.1 (`linux/ip.h`, `linux/ipv6.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.
 
-/// Places of the settings in `IFLA_INET_CONF`, from 1; the array begins with 1 (`IPV4_DEVCONF_*`).
+/// Indices of the settings in `IFLA_INET_CONF` (`IPV4_DEVCONF_*`). The array's first element
+/// has index 1.
 pub mod v4 {
     pub const FORWARDING: u16 = 1;
     pub const MC_FORWARDING: u16 = 2;
@@ -42,7 +43,7 @@ pub mod v4 {
     pub const MAX: u16 = 33;
 }
 
-/// Places of the settings in `IFLA_INET6_CONF` (`DEVCONF_*`).
+/// Indices of the settings in `IFLA_INET6_CONF` (`DEVCONF_*`).
 pub mod v6 {
     pub const FORWARDING: u16 = 0;
     pub const HOPLIMIT: u16 = 1;

@@ -68,10 +68,10 @@ pub const EALREADY: i32 = 114;
 pub const EINPROGRESS: i32 = 115;
 pub const ESTALE: i32 = 116;
 pub const ECANCELED: i32 = 125;
-/// Kernel-internal "operation is not supported" that reaches users in a few old answers.
+/// The kernel-internal "operation is not supported" that a few old replies expose to users.
 pub const ENOTSUPP: i32 = 524;
 
-/// The name of an error number, for traces and tests.
+/// Returns the name of an error number, for traces and tests.
 pub fn name(errno: i32) -> &'static str {
     match errno {
         EPERM => "EPERM",

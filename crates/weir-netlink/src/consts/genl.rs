@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Generic netlink and its controller family.
 //!
-//! Names and values are those of Linux 6.1 (`linux/genetlink.h`); `CTRL_` stays where it is there.
+//! Names and values are those of Linux 6.1 (`linux/genetlink.h`); `CTRL_` is kept where Linux has it.
 #![allow(missing_docs)] // The names are Linux's.
 
-/// Type of the controller's messages (`GENL_ID_CTRL`), and its multicast group.
+/// The type of the controller's messages (`GENL_ID_CTRL`), and its multicast group.
 pub const ID_CTRL: u16 = 0x10;
-/// The first type given to a family that asks for none (`GENL_START_ALLOC`).
+/// The first type assigned to a family that requests none (`GENL_START_ALLOC`).
 pub const START_ALLOC: u16 = 0x13;
 
 pub const CTRL_CMD_NEWFAMILY: u8 = 1;
@@ -32,7 +32,7 @@ pub const CTRL_ATTR_OP_FLAGS: u16 = 2;
 pub const CTRL_ATTR_MCAST_GRP_NAME: u16 = 1;
 pub const CTRL_ATTR_MCAST_GRP_ID: u16 = 2;
 
-// What a command can (`GENL_CMD_CAP_*`).
+// Capabilities of a command (`GENL_CMD_CAP_*`).
 pub const CMD_CAP_DO: u32 = 2;
 pub const CMD_CAP_DUMP: u32 = 4;
 pub const CMD_CAP_HASPOL: u32 = 8;

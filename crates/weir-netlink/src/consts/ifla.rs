@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links: attributes (`IFLA_*`), per kind data, statistics, flags, device types.
+//! Links: attributes (`IFLA_*`), per-kind data, statistics, flags, device types.
 //!
 //! Names and values are those of Linux 6.1 (`linux/if.h`, `linux/if_arp.h`, `linux/if_bridge.h`, `linux/if_link.h`, `linux/if_tunnel.h`, `linux/if_vlan.h`, `linux/netdevice.h`, `linux/veth.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters as arrays in link messages.
+//! Counters that link messages carry as arrays.
 //!
 //! Names and values are those of Linux 6.1 (`linux/snmp.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.
 
-/// Places of the counters in `IFLA_INET6_STATS` (`IPSTATS_MIB_*`).
+/// Indices of the counters in `IFLA_INET6_STATS` (`IPSTATS_MIB_*`).
 pub mod ip {
     pub const NUM: u16 = 0;
     pub const INPKTS: u16 = 1;
@@ -45,7 +45,7 @@ pub mod ip {
     pub const REASM_OVERLAPS: u16 = 36;
 }
 
-/// Places of the counters in `IFLA_INET6_ICMP6STATS` (`ICMP6_MIB_*`).
+/// Indices of the counters in `IFLA_INET6_ICMP6STATS` (`ICMP6_MIB_*`).
 pub mod icmp6 {
     pub const NUM: u16 = 0;
     pub const INMSGS: u16 = 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Linux's names and numbers, a module per family.
+//! Linux's names and numbers, one module per family.
 //!
-//! A name is Linux's without the prefix its module stands for: `RTM_NEWLINK` is [`rtm::NEWLINK`],
-//! `IFLA_INFO_KIND` is [`ifla::info::KIND`], `TCA_FLOWER_KEY_ETH_TYPE` is
-//! [`tca::flower::KEY_ETH_TYPE`]. Where the rest would begin with a digit, the last word of the
-//! prefix stays. Attribute types are `u16`; values have the width of the field that carries them.
+//! Each name is Linux's name without the prefix that its module represents: `RTM_NEWLINK` is
+//! [`rtm::NEWLINK`], `IFLA_INFO_KIND` is [`ifla::info::KIND`], `TCA_FLOWER_KEY_ETH_TYPE` is
+//! [`tca::flower::KEY_ETH_TYPE`]. If the rest would begin with a digit, the last word of the prefix
+//! is kept. Attribute types are `u16`; values have the width of the field that carries them.
 
 pub mod addrlabel;
 pub mod af;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Per device settings told by `RTM_NEWNETCONF` (`NETCONFA_*`).
+//! Per-device settings reported by `RTM_NEWNETCONF` (`NETCONFA_*`).
 //!
 //! Names and values are those of Linux 6.1 (`linux/netconf.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.

@@ -81,7 +81,7 @@ pub mod policy {
     pub const MAX: u16 = 12;
 }
 
-/// Attribute types told in a described policy.
+/// Attribute types as reported in a policy description.
 pub mod attr_type {
     pub const INVALID: u32 = 0;
     pub const FLAG: u32 = 1;

@@ -32,7 +32,7 @@ fixed! {
         flags: u32,
     }
 
-    /// `struct rtnexthop`: one path of `RTA_MULTIPATH`; its attributes follow.
+    /// `struct rtnexthop`: one path of `RTA_MULTIPATH`, followed by its attributes.
     RtNextHop(8) { len: u16, flags: u8, hops: u8, ifindex: i32 }
 
     /// `struct rta_cacheinfo`.

@@ -88,7 +88,7 @@ fixed! {
     /// `struct ifla_cacheinfo`: `IFLA_INET6_CACHEINFO`.
     IflaCacheInfo(16) {
         max_reasm_len: u32,
-        /// 1/100 s since boot of the last change.
+        /// Time of the last change in 1/100 s since boot.
         tstamp: u32,
         /// Milliseconds.
         reachable_time: u32,
@@ -107,7 +107,7 @@ fixed! {
 }
 
 impl From<&LinkStats64> for LinkStats {
-    /// The low halves, as `copy_rtnl_link_stats`.
+    /// Takes the low halves, as `copy_rtnl_link_stats` does.
     fn from(s: &LinkStats64) -> Self {
         LinkStats {
             rx_packets: s.rx_packets as u32,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Fixed headers and plain structures of the wire, read and written field by field.
+//! Fixed headers and plain structures of the wire format, read and written field by field.
 //!
-//! Each mirrors the structure of Linux named in its comment: same fields in the same order, native
-//! byte order unless it says otherwise, holes of the C layout as fields named `pad`. The prefix of
-//! the C field names is dropped, `type` is `ty`.
+//! Each mirrors the Linux structure named in its comment: the same fields in the same order, in
+//! native byte order unless stated otherwise, with the holes of the C layout as fields named `pad`.
+//! The prefixes of the C field names are dropped, and `type` becomes `ty`.
 
 mod base;
 mod link;
@@ -15,13 +15,13 @@ pub use tc::*;
 
 /// A structure of known length.
 pub trait Fixed: Sized {
-    /// Length on the wire, in bytes.
+    /// The length on the wire, in bytes.
     const LEN: usize;
-    /// Reads it from the start of `bytes`; `None` when they are too few.
+    /// Reads the structure from the start of `bytes`. Returns `None` if they are too short.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
-    /// Writes it to the start of `room`; nothing when there is too little.
+    /// Writes the structure to the start of `room`. Writes nothing if `room` is too short.
     fn write(&self, room: &mut [u8]);
-    /// Its bytes.
+    /// Returns the structure's bytes.
     fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; Self::LEN];
         self.write(&mut bytes);
@@ -31,11 +31,11 @@ pub trait Fixed: Sized {
 
 /// A field of such a structure.
 pub trait Field: Sized {
-    /// Length in bytes.
+    /// The length in bytes.
     const SIZE: usize;
-    /// The field from exactly [`SIZE`](Self::SIZE) bytes (zero for fewer).
+    /// Reads the field from exactly [`SIZE`](Self::SIZE) bytes. Returns zero if there are fewer.
     fn get(bytes: &[u8]) -> Self;
-    /// Writes it to exactly [`SIZE`](Self::SIZE) bytes.
+    /// Writes the field to exactly [`SIZE`](Self::SIZE) bytes.
     fn put(&self, room: &mut [u8]);
 }
 
@@ -72,7 +72,7 @@ impl<T: Field, const N: usize> Field for [T; N] {
     }
 }
 
-/// Declares structures: name, length, fields in order.
+/// Defines structures: name, length, fields in order.
 macro_rules! fixed {
     ($($(#[$doc:meta])* $name:ident($len:literal) {
         $($(#[$fdoc:meta])* $field:ident: $ty:ty),* $(,)?

@@ -4,15 +4,15 @@
 use super::fixed;
 
 fixed! {
-    /// `struct tcmsg`: qdiscs, classes, filters and chains. Of a filter `info` is priority << 16
-    /// and the protocol in network order.
+    /// `struct tcmsg`: qdiscs, classes, filters and chains. For a filter, `info` holds the priority
+    /// << 16 and the protocol in network order.
     TcMsg(20) {
         family: u8,
         pad1: u8,
         pad2: u16,
         ifindex: i32,
         handle: u32,
-        /// `tcm_block_index` when `ifindex` is `TCM_IFINDEX_MAGIC_BLOCK`.
+        /// `tcm_block_index` if `ifindex` is `TCM_IFINDEX_MAGIC_BLOCK`.
         parent: u32,
         info: u32,
     }
@@ -51,7 +51,7 @@ fixed! {
     /// `struct tcf_t`: ages of an action in 1/100 s.
     TcfT(32) { install: u64, lastuse: u64, expires: u64, firstuse: u64 }
 
-    /// `tc_gen`, the start of every action's parameters; alone it is `struct tc_gact`.
+    /// `tc_gen`, with which every action's parameters begin; on its own it is `struct tc_gact`.
     TcGen(20) { index: u32, capab: u32, action: i32, refcnt: i32, bindcnt: i32 }
 
     /// `struct tc_gact_p`: `TCA_GACT_PROB`.
@@ -78,7 +78,7 @@ fixed! {
     /// `struct tc_skbmod`: `TCA_SKBMOD_PARMS`.
     TcSkbMod(32) { common: TcGen, pad: u32, flags: u64 }
 
-    /// `struct tc_nat`: `TCA_NAT_PARMS`; addresses in network order.
+    /// `struct tc_nat`: `TCA_NAT_PARMS`, with addresses in network order.
     TcNat(36) { common: TcGen, old_addr: [u8; 4], new_addr: [u8; 4], mask: [u8; 4], flags: u32 }
 
     /// `struct tc_connmark`: `TCA_CONNMARK_PARMS`.
@@ -114,7 +114,7 @@ fixed! {
         capab: u32,
     }
 
-    /// `struct tc_u32_key`; mask and value in network order.
+    /// `struct tc_u32_key`, with mask and value in network order.
     TcU32Key(16) { mask: u32, val: u32, off: i32, offmask: i32 }
 
     /// `struct tc_u32_sel`, followed by its keys.
@@ -262,7 +262,7 @@ fixed! {
     /// `struct tc_netem_rate`: `TCA_NETEM_RATE`.
     TcNetemRate(16) { rate: u32, packet_overhead: i32, cell_size: u32, cell_overhead: i32 }
 
-    /// `struct tc_netem_slot`: `TCA_NETEM_SLOT`; nanoseconds.
+    /// `struct tc_netem_slot`: `TCA_NETEM_SLOT`, in nanoseconds.
     TcNetemSlot(40) {
         min_delay: i64,
         max_delay: i64,
@@ -272,7 +272,7 @@ fixed! {
         dist_jitter: i64,
     }
 
-    /// `struct tc_cbs_qopt`: octets, kbit/s.
+    /// `struct tc_cbs_qopt`: bytes and kbit/s.
     TcCbsQopt(20) {
         offload: u8,
         pad: [u8; 3],
@@ -321,17 +321,18 @@ fixed! {
 pub const TCM_IFINDEX_MAGIC_BLOCK: i32 = -1;
 
 impl TcMsg {
-    /// Priority of a filter.
+    /// Returns the priority of a filter.
     pub fn prio(&self) -> u16 {
         (self.info >> 16) as u16
     }
 
-    /// Ethernet protocol of a filter, host order.
+    /// Returns the Ethernet protocol of a filter, in host order.
     pub fn protocol(&self) -> u16 {
         u16::from_be(self.info as u16)
     }
 
-    /// [`info`](Self::info) from priority and protocol (`TC_H_MAKE(prio << 16, htons(protocol))`).
+    /// Returns the value of [`info`](Self::info) for a priority and a protocol (`TC_H_MAKE(prio <<
+    /// 16, htons(protocol))`).
     pub fn make_info(prio: u16, protocol: u16) -> u32 {
         u32::from(prio) << 16 | u32::from(protocol.to_be())
     }

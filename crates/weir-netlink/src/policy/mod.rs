@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policies: what attributes may look like, as static data, and the one parser that checks them.
+//! Policies: static descriptions of valid attributes, and the parser that checks attributes against
+//! them.
 //!
 //! Mirrors `struct nla_policy` and `__nla_validate_parse` with `validate_nla` (`lib/nlattr.c`) of
-//! Linux 6.1: order of the checks, errno and sentences are the same. A [`Table`] is the kernel's
-//! `tb[]`: of several attributes of one type the last one counts.
+//! Linux 6.1: the order of the checks, the errno and the sentences are the same. A [`Table`] is the
+//! kernel's `tb[]`: of several attributes of one type, the last one counts.
 //!
 //! Not implemented: the kernel's warnings to its own log.
 
@@ -20,7 +21,7 @@ use crate::writer::Writer;
 
 pub(crate) const FAILED: &str = "Attribute failed policy validation";
 
-/// Type of an attribute (`NLA_*`).
+/// The type of an attribute (`NLA_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The names are Linux's.
 pub enum Kind {
@@ -47,7 +48,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `nla_attr_len`: the one right length of an integer, 0 for everything else.
+    /// Returns the only valid length of an integer (`nla_attr_len`), or 0 for all other types.
     pub(super) const fn width(self) -> usize {
         match self {
             Kind::U8 | Kind::S8 => 1,
@@ -59,52 +60,53 @@ impl Kind {
     }
 }
 
-/// What is checked of a value beside its type (`NLA_VALIDATE_*`).
+/// The check of a value in addition to its type (`NLA_VALIDATE_*`).
 #[derive(Clone, Copy, Debug)]
 pub enum Check {
-    /// Nothing.
+    /// No check.
     None,
-    /// Smallest and largest value; of [`Kind::Binary`] the length.
+    /// The smallest and the largest value; for [`Kind::Binary`], of the length.
     Range(u64, u64),
-    /// As [`Check::Range`], but a binary that is too long is refused under strict checks only.
+    /// Like [`Check::Range`], but a binary that is too long is refused only under strict checks.
     RangeWarnTooLong(u64, u64),
-    /// Smallest value.
+    /// The smallest value.
     Min(u64),
-    /// Largest value.
+    /// The largest value.
     Max(u64),
-    /// Smallest and largest value of a signed kind.
+    /// The smallest and the largest value of a signed kind.
     Signed(i64, i64),
-    /// Bits that may be set.
+    /// The bits that may be set.
     Mask(u64),
-    /// A check of its own.
+    /// A custom check.
     Function(fn(&Attr<'_>) -> Result<(), Error>),
 }
 
-/// A range of lengths that holds none.
+/// An empty range of lengths.
 const NEVER: (u16, u16) = (1, 0);
 
-/// What one attribute may look like (`struct nla_policy`).
+/// The rule for one attribute (`struct nla_policy`).
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Type.
+    /// The type.
     pub kind: Kind,
-    /// Strings and binaries: longest value. Unspecified and integers: shortest. 0 is no bound.
+    /// The maximum length for strings and binaries, the minimum length for unspecified types and
+    /// integers. 0 means no bound.
     pub len: u16,
     /// Further checks.
     pub check: Check,
-    /// Policy of the attributes inside.
+    /// The policy of the nested attributes.
     pub inside: Option<&'static Policy>,
-    /// [`Kind::Reject`]: the sentence.
+    /// The sentence for [`Kind::Reject`].
     pub reject: Option<&'static str>,
-    /// [`Kind::Bitfield32`]: bits that may be selected.
+    /// The bits that may be selected, for [`Kind::Bitfield32`].
     pub bits: u32,
-    /// Lengths that pass outside strict checks with nothing else to look at; see
+    /// The range of lengths that pass without further checks, except under strict checks. See
     /// [`sealed`](Self::sealed).
     passes: (u16, u16),
 }
 
 impl Rule {
-    /// A rule of that kind with no bound.
+    /// Creates a rule of that kind without bounds.
     pub const fn new(kind: Kind) -> Self {
         Rule {
             kind,
@@ -117,8 +119,8 @@ impl Rule {
         }
     }
 
-    /// Works out the lengths that pass without a further look, for the parser's short way. The
-    /// macro [`policy!`](crate::policy!) does it for every rule.
+    /// Computes the lengths that pass without further checks, for the parser's fast path. The macro
+    /// [`policy!`](crate::policy!) calls this for every rule.
     #[must_use]
     pub const fn sealed(mut self) -> Self {
         const LONGEST: u16 = u16::MAX;
@@ -133,7 +135,7 @@ impl Rule {
         };
         self
     }
-    /// Anything of at least `len` bytes; refused under strict checks ("Unsupported attribute").
+    /// Accepts anything of at least `len` bytes. Strict checks refuse it ("Unsupported attribute").
     pub const fn unspec(len: u16) -> Self {
         Rule::new(Kind::Unspec).len(len)
     }
@@ -185,15 +187,15 @@ impl Rule {
     pub const fn flag() -> Self {
         Rule::new(Kind::Flag)
     }
-    /// `NLA_STRING` of at most `max` bytes without its NUL; 0 is no bound.
+    /// `NLA_STRING` of at most `max` bytes without its NUL; 0 means no bound.
     pub const fn string(max: u16) -> Self {
         Rule::new(Kind::String).len(max)
     }
-    /// `NLA_NUL_STRING` of at most `max` bytes without its NUL; 0 is no bound.
+    /// `NLA_NUL_STRING` of at most `max` bytes without its NUL; 0 means no bound.
     pub const fn nul_string(max: u16) -> Self {
         Rule::new(Kind::NulString).len(max)
     }
-    /// `NLA_BINARY` of at most `max` bytes; 0 is no bound.
+    /// `NLA_BINARY` of at most `max` bytes; 0 means no bound.
     pub const fn binary(max: u16) -> Self {
         Rule::new(Kind::Binary).len(max)
     }
@@ -201,7 +203,7 @@ impl Rule {
     pub const fn exact(len: u16) -> Self {
         Rule::new(Kind::Binary).range(len as u64, len as u64)
     }
-    /// `NLA_POLICY_EXACT_LEN_WARN`: too long passes outside strict checks.
+    /// `NLA_POLICY_EXACT_LEN_WARN`: a longer value passes except under strict checks.
     pub const fn exact_warn(len: u16) -> Self {
         let mut rule = Rule::new(Kind::Binary);
         rule.check = Check::RangeWarnTooLong(len as u64, len as u64);
@@ -215,7 +217,7 @@ impl Rule {
     pub const fn eth_addr() -> Self {
         Rule::exact(6)
     }
-    /// `NLA_NESTED` without a policy: its reader parses it.
+    /// `NLA_NESTED` without a policy; the handler parses it.
     pub const fn nested_any() -> Self {
         Rule::new(Kind::Nested)
     }
@@ -225,7 +227,7 @@ impl Rule {
         rule.inside = Some(policy);
         rule
     }
-    /// `NLA_POLICY_NESTED_ARRAY`: a run of attributes of any type, each a nest.
+    /// `NLA_POLICY_NESTED_ARRAY`: a run of nests of any type.
     pub const fn nested_array(policy: &'static Policy) -> Self {
         let mut rule = Rule::new(Kind::NestedArray);
         rule.inside = Some(policy);
@@ -248,12 +250,12 @@ impl Rule {
         self.len = len;
         self
     }
-    /// `NLA_POLICY_RANGE` of an unsigned kind.
+    /// `NLA_POLICY_RANGE` for an unsigned kind.
     pub const fn range(mut self, min: u64, max: u64) -> Self {
         self.check = Check::Range(min, max);
         self
     }
-    /// `NLA_POLICY_RANGE` of a signed kind.
+    /// `NLA_POLICY_RANGE` for a signed kind.
     pub const fn signed(mut self, min: i64, max: i64) -> Self {
         self.check = Check::Signed(min, max);
         self
@@ -374,19 +376,19 @@ impl Rule {
     }
 }
 
-/// The rules of a family of attributes, by type. Made by [`policy!`](crate::policy!), once, as a
+/// The rules of a family of attributes, by type. [`policy!`](crate::policy!) defines it as a
 /// static; a policy may nest in itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     rules: &'static [Rule],
-    /// Of each rule the lengths that pass without a further look, side by side.
+    /// For each rule, the lengths that pass without further checks, stored contiguously.
     passes: &'static [(u16, u16)],
     pub(super) strict_start: u16,
 }
 
 impl Policy {
-    /// A policy from a table indexed by attribute type; its length less one is the highest type.
-    /// `passes` is what [`passes`](Self::passes) makes of it.
+    /// Creates a policy from a table indexed by attribute type; its length minus one is the highest
+    /// type. `passes` is the result of [`passes`](Self::passes).
     pub const fn new(rules: &'static [Rule], passes: &'static [(u16, u16)]) -> Self {
         assert!(rules.len() <= TABLE_SIZE, "TABLE_SIZE bounds the types");
         assert!(
@@ -400,11 +402,11 @@ impl Policy {
         }
     }
 
-    /// Of `N` rules the lengths that pass without a further look.
+    /// Returns the lengths that pass without further checks for `N` rules.
     pub const fn passes<const N: usize>(rules: &[Rule; N]) -> [(u16, u16); N] {
         let mut passes = [NEVER; N];
         let mut ty = 1;
-        // Type 0 is none.
+        // Type 0 does not exist.
         while ty < N {
             passes[ty] = rules[ty].passes;
             ty += 1;
@@ -412,24 +414,25 @@ impl Policy {
         passes
     }
 
-    /// Types from `ty` on are checked strictly whatever the caller asks (`strict_start_type`).
+    /// Makes types from `ty` on subject to strict checks, whatever the caller requests
+    /// (`strict_start_type`).
     pub const fn strict_from(mut self, ty: u16) -> Self {
         self.strict_start = ty;
         self
     }
 
-    /// The rule of a type, if the type is within the policy.
+    /// Returns the rule of a type, if the type is within the policy.
     pub fn rule(&self, ty: u16) -> Option<&'static Rule> {
         self.rules.get(usize::from(ty))
     }
 
-    /// Highest type.
+    /// Returns the highest type.
     pub const fn max_type(&self) -> u16 {
         self.rules.len().saturating_sub(1) as u16
     }
 }
 
-/// Makes a [`Policy`] from a highest type and rules by type; what is not named is
+/// Defines a [`Policy`] from a highest type and rules by type. Types that are not listed get
 /// [`Rule::unspec`]`(0)`.
 ///
 /// ```

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parser: `__nla_validate_parse`, `validate_nla` and what they call (`lib/nlattr.c`).
+//! The parser: `__nla_validate_parse`, `validate_nla` and the functions they call (`lib/nlattr.c`).
 //!
-//! The order of the checks is Linux's, so that of two faults the same one is told.
+//! The checks run in Linux's order, so that with several faults the same one is reported.
 
 use super::table::{LEVEL_MAX, Table};
 use super::{Check, FAILED, Kind, Policy, Rule};
@@ -15,14 +15,14 @@ const MAX_DEPTH: u32 = 10;
 const BAD_LENGTH: &str = "invalid attribute length";
 const NOT_NESTED: &str = "NLA_F_NESTED is missing";
 
-/// How much is refused (`NL_VALIDATE_*`).
+/// How strictly attributes are checked (`NL_VALIDATE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Unknown types and leftover bytes pass (`nla_parse_deprecated`).
+    /// Unknown types and trailing bytes pass (`nla_parse_deprecated`).
     Liberal,
-    /// Unknown types and leftover bytes are refused (`nla_parse_deprecated_strict`).
+    /// Unknown types and trailing bytes are refused (`nla_parse_deprecated_strict`).
     DeprecatedStrict,
-    /// Lengths, nest flags and unspecified types are checked too (`nla_parse`).
+    /// Lengths, nest flags and unspecified types are also checked (`nla_parse`).
     Strict,
 }
 
@@ -52,7 +52,7 @@ pub fn parse<'a>(
     parse_at(bytes, 0, policy, strictness)
 }
 
-/// [`parse`] for bytes that begin `offset` bytes into their message.
+/// Does the same as [`parse`] for bytes that begin `offset` bytes into their message.
 pub fn parse_at<'a>(
     bytes: &'a [u8],
     offset: u32,
@@ -64,7 +64,8 @@ pub fn parse_at<'a>(
     Ok(table)
 }
 
-/// [`parse`] of `attrs` into an empty table where it is: to move one costs more than to fill it.
+/// Does the same as [`parse`], but stores `attrs` in the caller's empty table: moving a table costs
+/// more than filling it.
 pub fn parse_into<'a>(
     attrs: Attrs<'a>,
     policy: &'static Policy,
@@ -83,8 +84,8 @@ pub fn validate(
     walk(attrs, policy, strictness.bits(), 0, None)
 }
 
-/// Indexes attributes up to type `max` with no check at all (`nla_parse` without a policy). Of a
-/// level over 256 KiB the rest is not looked at.
+/// Indexes attributes up to type `max` without any check (`nla_parse` without a policy). Of a level
+/// longer than 256 KiB, only the beginning is read.
 pub fn index(attrs: Attrs<'_>, max: u16) -> Table<'_> {
     let mut table = Table::empty();
     let bytes = attrs.rest();
@@ -101,7 +102,7 @@ pub fn index(attrs: Attrs<'_>, max: u16) -> Table<'_> {
 }
 
 impl<'a> Attr<'a> {
-    /// Parses the attributes inside: `nla_parse_nested` (which wants the nest flag) when strict,
+    /// Parses the nested attributes: `nla_parse_nested` (which requires the nest flag) when strict,
     /// `nla_parse_nested_deprecated` otherwise.
     pub fn parse(
         &self,
@@ -113,7 +114,8 @@ impl<'a> Attr<'a> {
         Ok(table)
     }
 
-    /// [`parse`](Self::parse) into an empty table where it is.
+    /// Does the same as [`parse`](Self::parse), but stores the attributes in the caller's empty
+    /// table.
     pub fn parse_into(
         &self,
         policy: &'static Policy,
@@ -126,14 +128,14 @@ impl<'a> Attr<'a> {
         parse_into(self.attrs(), policy, strictness, table)
     }
 
-    /// [`parse`](Self::parse), liberally, where Linux does so without an extended acknowledgement: of an
-    /// error only its number is told.
+    /// Parses liberally, where Linux does so without an extended acknowledgement: of an error, only
+    /// the errno is kept.
     pub fn parse_quietly(&self, policy: &'static Policy) -> Result<Table<'a>, Error> {
         self.parse(policy, Strictness::Liberal)
             .map_err(Error::quiet)
     }
 
-    /// Indexes the attributes inside without a check.
+    /// Indexes the nested attributes without a check.
     pub fn index(&self, max: u16) -> Table<'a> {
         index(self.attrs(), max)
     }
@@ -160,7 +162,7 @@ fn walk<'a>(
     }
     let quick = bits & !(TRAILING | MAXTYPE) == 0;
     let mut rest = attrs;
-    // Most attributes are well-formed and looked at no further: only their headers are read.
+    // Most attributes are well-formed and need no further check: only their headers are read.
     loop {
         if let Some(table) = table.as_deref_mut()
             && quick
@@ -212,7 +214,7 @@ fn fail(errno: i32, text: &'static str, attr: &Attr<'_>, rule: &'static Rule) ->
     Err(Error::msg(errno, text).at(attr).by(rule))
 }
 
-/// `validate_nla` of the next attribute.
+/// Validates the next attribute (`validate_nla`).
 #[inline(never)]
 fn check(mut attrs: Attrs<'_>, rule: &'static Rule, bits: u8, depth: u32) -> Result<(), Error> {
     let Some(attr) = &attrs.next() else {
@@ -341,7 +343,7 @@ fn check_array(
     Ok(())
 }
 
-/// The value a range or mask is compared with.
+/// Returns the value that a range or mask is compared with.
 fn unsigned(attr: &Attr<'_>, kind: Kind) -> Option<u64> {
     match kind {
         Kind::U8 => attr.u8().ok().map(u64::from),

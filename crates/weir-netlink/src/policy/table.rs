@@ -4,11 +4,11 @@
 use crate::attr::{Attr, Attrs, HEADER_LEN, align};
 use crate::error::Error;
 
-/// Highest attribute type a [`Table`] can hold, plus one.
+/// The highest attribute type that a [`Table`] can hold, plus one.
 pub const TABLE_SIZE: usize = 128;
 
-/// Longest level a [`Table`] can index, in bytes; Linux's own bound on a message is the send
-/// buffer, 208 KiB by default.
+/// The maximum length of a level that a [`Table`] can index, in bytes. Linux itself bounds a
+/// message by the send buffer, 208 KiB by default.
 pub(super) const LEVEL_MAX: usize = 4 * (u16::MAX as usize - 1);
 
 /// The attributes of one level by type: the kernel's `tb[]`.
@@ -17,12 +17,13 @@ pub struct Table<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) offset: u32,
     pub(super) leftover: u32,
-    /// Position in `bytes` over 4, plus one; 0 is absent. Attributes begin at multiples of 4.
+    /// For each type, the position in `bytes` divided by 4, plus one; 0 means absent. Attributes
+    /// begin at multiples of 4.
     at: [u16; TABLE_SIZE],
 }
 
 impl<'a> Table<'a> {
-    /// A table without attributes.
+    /// Creates a table without attributes.
     pub const fn empty() -> Self {
         Table {
             bytes: &[],
@@ -32,7 +33,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The last attribute of a type.
+    /// Returns the last attribute of a type.
     #[inline]
     pub fn get(&self, ty: u16) -> Option<Attr<'a>> {
         let at = *self.at.get(usize::from(ty))?;
@@ -41,7 +42,7 @@ impl<'a> Table<'a> {
         Attrs::new(self.bytes.get(at as usize..)?, offset).next()
     }
 
-    /// What the last attribute of a type holds.
+    /// Returns the payload of the last attribute of a type.
     #[inline]
     pub fn payload(&self, ty: u16) -> Option<&'a [u8]> {
         let at = usize::from(self.at.get(usize::from(ty))?.checked_sub(1)?) * 4;
@@ -50,25 +51,25 @@ impl<'a> Table<'a> {
         attr.get(HEADER_LEN..usize::from(len))
     }
 
-    /// True when an attribute of that type is there (`nla_get_flag`).
+    /// Returns true if there is an attribute of that type (`nla_get_flag`).
     #[inline]
     pub fn has(&self, ty: u16) -> bool {
         self.at.get(usize::from(ty)).is_some_and(|&at| at != 0)
     }
 
-    /// The attribute, or EINVAL with its type as the missing one.
+    /// Returns the attribute, or EINVAL that reports its type as missing.
     pub fn require(&self, ty: u16) -> Result<Attr<'a>, Error> {
         self.get(ty).ok_or_else(|| Error::missing(ty))
     }
 
-    /// Bytes at the end that are no attribute. Where they pass, Linux still sets the sentence
-    /// "bytes leftover after parsing attributes", which a client with extended
+    /// Returns the number of trailing bytes that form no attribute. Where they pass, Linux still
+    /// sets the sentence "bytes leftover after parsing attributes", which a client with extended
     /// acknowledgements sees as a warning.
     pub fn leftover(&self) -> u32 {
         self.leftover
     }
 
-    /// The types that are there, ascending.
+    /// Returns the types that are present, in ascending order.
     pub fn types(&self) -> impl Iterator<Item = u16> + '_ {
         (0..TABLE_SIZE as u16).filter(|&ty| self.has(ty))
     }
@@ -87,39 +88,39 @@ macro_rules! getters {
 }
 
 getters! {
-    /// [`Attr::u8`] if it is there.
+    /// [`Attr::u8`] of the attribute, if it is present.
     u8 -> u8;
-    /// [`Attr::u16`] if it is there.
+    /// [`Attr::u16`] of the attribute, if it is present.
     u16 -> u16;
-    /// [`Attr::u32`] if it is there.
+    /// [`Attr::u32`] of the attribute, if it is present.
     u32 -> u32;
-    /// [`Attr::u64`] if it is there.
+    /// [`Attr::u64`] of the attribute, if it is present.
     u64 -> u64;
-    /// [`Attr::i32`] if it is there.
+    /// [`Attr::i32`] of the attribute, if it is present.
     i32 -> i32;
-    /// [`Attr::i64`] if it is there.
+    /// [`Attr::i64`] of the attribute, if it is present.
     i64 -> i64;
-    /// [`Attr::be16`] if it is there.
+    /// [`Attr::be16`] of the attribute, if it is present.
     be16 -> u16;
-    /// [`Attr::be32`] if it is there.
+    /// [`Attr::be32`] of the attribute, if it is present.
     be32 -> u32;
-    /// [`Attr::be64`] if it is there.
+    /// [`Attr::be64`] of the attribute, if it is present.
     be64 -> u64;
-    /// [`Attr::mac`] if it is there.
+    /// [`Attr::mac`] of the attribute, if it is present.
     mac -> [u8; 6];
-    /// [`Attr::ipv4`] if it is there.
+    /// [`Attr::ipv4`] of the attribute, if it is present.
     ipv4 -> std::net::Ipv4Addr;
-    /// [`Attr::ipv6`] if it is there.
+    /// [`Attr::ipv6`] of the attribute, if it is present.
     ipv6 -> std::net::Ipv6Addr;
-    /// [`Attr::ip`] if it is there.
+    /// [`Attr::ip`] of the attribute, if it is present.
     ip -> std::net::IpAddr;
-    /// [`Attr::str`] if it is there.
+    /// [`Attr::str`] of the attribute, if it is present.
     str -> &'a str;
 }
 
 impl Table<'_> {
-    /// Takes attributes in, of those that `rest` of this level begins with, as long as their lengths are
-    /// among those that pass.
+    /// Indexes the attributes at the start of `rest`, as long as their lengths are among those that
+    /// pass.
     #[inline(always)]
     pub(super) fn take(&mut self, rest: &mut Attrs<'_>, passes: &[(u16, u16)]) {
         let mut place = rest.offset().wrapping_sub(self.offset) / 4 + 1;

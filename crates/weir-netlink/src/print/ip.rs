@@ -40,7 +40,7 @@ family! { METRICS in rta::ax;
     QUICKACK U32, CC_ALGO Str, FASTOPEN_NO_COOKIE U32,
 }
 
-/// `struct rtvia`: a family, and an address to the end.
+/// `struct rtvia`: a family, then an address up to the end.
 fn via(bytes: &[u8]) -> Option<String> {
     let family = u16::get(bytes.get(..2)?);
     let octets = bytes.get(2..)?;

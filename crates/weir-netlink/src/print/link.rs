@@ -97,7 +97,7 @@ family! { IPTUN in ifla::iptun;
     FWMARK X32,
 }
 
-/// `IFLA_AF_SPEC` is a nest of families, but for a bridge its own attributes.
+/// Prints `IFLA_AF_SPEC`, which is a nest of families, or for a bridge its own attributes.
 fn af_spec(p: &mut Printer<'_>, attr: &Attr<'_>) {
     if p.family == af::BRIDGE {
         return p.nest(attr.attrs(), &BRIDGE_SPEC);

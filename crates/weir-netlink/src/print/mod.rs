@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages as text, for traces and tests: everything defined is named, nothing is judged.
+//! Formats messages as text, for traces and tests. It names everything that Linux defines and
+//! validates nothing.
 //!
-//! One line a message, one line an attribute, nests indented. A `*` after a name is
-//! `NLA_F_NESTED`, a `~` is `NLA_F_NET_BYTEORDER`; an attribute without a name is `#` and its
-//! number; a payload whose length does not fit its type is shown in hexadecimal, 64 bytes of it. Sequence numbers
-//! are shown, port ids only when they are not 0.
+//! Each message and each attribute takes one line; nests are indented. A `*` after a name stands
+//! for `NLA_F_NESTED`, a `~` for `NLA_F_NET_BYTEORDER`. An attribute without a name is shown as `#`
+//! and its number. A payload whose length does not fit its type is shown in hexadecimal, up to 64
+//! bytes. Sequence numbers are shown; port ids only if they are not 0.
 //!
-//! A family of attributes is one table in `link`, `ip` or `tc`: name, form. Whatever is not
-//! in a table still shows, by number and bytes.
+//! A family of attributes is one table of names and forms in `link`, `ip` or `tc`. An attribute
+//! that is not in a table is shown by number and bytes.
 
 mod ip;
 mod link;
@@ -21,7 +22,7 @@ use crate::consts::{errno, nlm, rtm};
 use crate::header::*;
 use crate::message::{HEADER_LEN, Header, Message, messages};
 
-/// How a payload reads.
+/// The form in which a payload is shown.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
     U8,
@@ -29,7 +30,7 @@ pub(crate) enum Form {
     U32,
     U64,
     I32,
-    /// 32 bits shown in hexadecimal: flags and masks.
+    /// 32 bits, shown in hexadecimal: flags and masks.
     X32,
     Be16,
     /// 16 bits in network order, shown in hexadecimal: protocols.
@@ -38,35 +39,35 @@ pub(crate) enum Form {
     Be64,
     Str,
     Mac,
-    /// IPv4 or IPv6 by length.
+    /// IPv4 or IPv6, according to the length.
     Ip,
     Flag,
     Hex,
     Bits,
     /// `major:minor`.
     Handle,
-    /// Nest of a family.
+    /// A nest of a family.
     Nest(&'static Family),
-    /// Nest of numbered nests of a family.
+    /// A nest of numbered nests of a family.
     List(&'static Family),
-    /// Nest of the family the sibling `KIND` names.
+    /// A nest of the family named by its sibling attribute `KIND`.
     Kind(fn(&str) -> Option<&'static Family>),
-    /// A structure, by its own printer.
+    /// A structure, formatted by its own function.
     Struct(fn(&[u8]) -> Option<String>),
-    /// A structure, then attributes of a family.
+    /// A structure, followed by attributes of a family.
     Headed(usize, fn(&[u8]) -> Option<String>, &'static Family),
-    /// A printer for all of it.
+    /// An attribute that a function prints completely.
     Own(fn(&mut Printer<'_>, &Attr<'_>)),
 }
 
 /// The attributes of one level.
 pub(crate) struct Family {
-    /// Type of the attribute that names the kind, 0 for none.
+    /// The type of the attribute that names the kind; 0 if there is none.
     pub kind: u16,
     pub attrs: &'static [(u16, &'static str, Form)],
 }
 
-/// Declares a family: constants of a module with their forms.
+/// Defines a family: constants of a module with their forms.
 macro_rules! family {
     ($(#[$doc:meta])* $vis:vis $name:ident in $($m:ident)::+ $(, kind $kind:expr)?;
         $($attr:ident $form:expr),* $(,)?) => {
@@ -84,19 +85,19 @@ macro_rules! family {
 }
 pub(crate) use family;
 
-/// The printer of a structure.
+/// Formats a structure.
 pub(crate) fn as_struct<T: Fixed + fmt::Debug>(bytes: &[u8]) -> Option<String> {
     T::from_bytes(bytes).map(|value| format!("{value:?}"))
 }
 
 pub(crate) struct Printer<'o> {
     pub out: &'o mut String,
-    /// Family byte of the message.
+    /// The family byte of the message.
     pub family: u8,
     pub depth: usize,
 }
 
-/// Renders a datagram; a broken tail shows as its length.
+/// Formats a datagram. Trailing bytes that form no message are shown as their number.
 pub fn datagram(bytes: &[u8]) -> String {
     let mut walk = messages(bytes);
     let mut out = String::new();
@@ -109,7 +110,7 @@ pub fn datagram(bytes: &[u8]) -> String {
     out
 }
 
-/// Renders one message.
+/// Formats one message.
 pub fn message(m: &Message<'_>) -> String {
     let mut out = String::new();
     let h = &m.header;
@@ -136,7 +137,7 @@ pub fn message(m: &Message<'_>) -> String {
     out
 }
 
-/// The message types Linux has names for.
+/// Returns Linux's name of a message type.
 fn type_name(ty: u16) -> String {
     const CONTROL: [&str; 5] = ["0", "NOOP", "ERROR", "DONE", "OVERRUN"];
     const OBJECTS: [(u16, &str); 25] = [
@@ -176,7 +177,7 @@ fn type_name(ty: u16) -> String {
     }
 }
 
-/// The flags, whose names depend on the kind of request.
+/// The flags of a header. Their names depend on the kind of request.
 struct Flags<'a>(&'a Header, bool);
 
 impl Display for Flags<'_> {
@@ -299,7 +300,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A run of attributes, and what is left over after it.
+    /// Prints a run of attributes, and any bytes left over after it.
     pub fn attrs(&mut self, attrs: Attrs<'_>, family: &'static Family) {
         let kind = match family.kind {
             0 => None,
@@ -318,7 +319,7 @@ impl Printer<'_> {
         }
     }
 
-    /// One attribute. A nest in a nest too deep for sense is shown as bytes.
+    /// Prints one attribute. A nest beyond the maximum depth is shown as bytes.
     pub fn attr(&mut self, attr: &Attr<'_>, name: Option<&str>, form: Form, kind: Option<&str>) {
         let _ = write!(self.out, "{:1$}", "", self.depth * 2);
         let _ = match name {
@@ -362,7 +363,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The attributes inside, one level deeper.
+    /// Prints the nested attributes, indented by one more level.
     pub fn nest(&mut self, attrs: Attrs<'_>, family: &'static Family) {
         self.out.push('\n');
         self.depth += 1;
@@ -403,7 +404,7 @@ impl Printer<'_> {
             (Form::Str, _) if b.last() == Some(&0) && !b[..b.len() - 1].contains(&0) => {
                 write!(out, " {:?}", String::from_utf8_lossy(&b[..b.len() - 1]))
             }
-            // A string that is not closed, or goes on behind its NUL.
+            // A string that is not terminated, or continues after its NUL.
             (Form::Str, 1..) => write!(out, " {:?}", String::from_utf8_lossy(b)),
             (Form::Struct(print), _) => match print(b) {
                 Some(text) => write!(out, " {text}"),

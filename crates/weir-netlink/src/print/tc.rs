@@ -31,7 +31,8 @@ family! { ACTION in tca::act, kind tca::act::KIND;
     HW_STATS Bits, USED_HW_STATS Bits, IN_HW_COUNT U32,
 }
 
-/// Options of qdiscs, classes and filters by kind. Kinds not listed show bytes.
+/// Returns the options of qdiscs, classes and filters by kind. Options of other kinds are shown as
+/// bytes.
 fn options(kind: &str) -> Option<&'static Family> {
     Some(match kind {
         "flower" => &FLOWER,
@@ -50,7 +51,7 @@ fn options(kind: &str) -> Option<&'static Family> {
     })
 }
 
-/// Options of actions by kind.
+/// Returns the options of actions by kind.
 fn action(kind: &str) -> Option<&'static Family> {
     Some(match kind {
         "gact" => &GACT,
@@ -80,7 +81,7 @@ family! { U32 in tca::u32;
     ACT List(&ACTION), INDEV Str, PCNT Hex, MARK Struct(as_struct::<TcU32Mark>), FLAGS X32,
 }
 
-/// `tc_u32_sel` and its keys.
+/// Formats `tc_u32_sel` and its keys.
 fn u32_sel(bytes: &[u8]) -> Option<String> {
     let mut text = super::as_struct::<TcU32Sel>(bytes)?;
     for key in bytes[TcU32Sel::LEN..].chunks(TcU32Key::LEN) {
@@ -167,7 +168,7 @@ family! { PEDIT in tca::pedit;
 family! { PEDIT_KEYS in tca::pedit; KEY_EX Nest(&PEDIT_KEY) }
 family! { PEDIT_KEY in tca::pedit::key_ex; HTYPE U16, CMD U16 }
 
-/// `tc_pedit_sel` and its keys.
+/// Formats `tc_pedit_sel` and its keys.
 fn pedit_sel(bytes: &[u8]) -> Option<String> {
     let mut text = super::as_struct::<TcPeditSel>(bytes)?;
     for key in bytes[TcPeditSel::LEN..].chunks(TcPeditKey::LEN) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records what a kernel answers to requests that a policy refuses: writes answers.vec.
+"""Records a kernel's replies to requests that a policy refuses: writes answers.vec.
 
 Usage: unshare -n python3 record.py     (as root, or with unshare -rn)
 

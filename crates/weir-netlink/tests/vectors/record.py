@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records what ip and tc send: writes NAME.vec from NAME.cmd, for each NAME given or for all.
+"""Records the requests that ip and tc send: writes NAME.vec from NAME.cmd, for each NAME given or for all.
 
 Usage: unshare -nm record.py [FOLDER] [NAME...]     (as root, or with unshare -rnm; needs strace)
 
-FOLDER has the vectors; without it, where this script is.
+FOLDER holds the vectors; the default is this script's folder.
 
-A .cmd file holds one command a line; `#` starts a comment, `!` marks a command that only prepares
-and is not recorded. ` ;; ` stands between commands of one line, recorded as one. Each file runs in a network namespace of its own. A .vec file holds, for each
-command, its line after `$ ` and the messages it sent, one datagram a line, in hexadecimal.
-Sequence numbers (the clock, in iproute2) are written as 1, 2, ... and port ids as 0, so that
-recordings compare. The devices are veth pairs, which every kernel has.
-Whether the kernel liked a command does not matter and is not recorded.
+A .cmd file holds one command per line. `#` starts a comment; `!` marks a set-up command, which is
+not recorded. ` ;; ` separates commands on one line that are recorded as one. Each file runs in a
+network namespace of its own. A .vec file holds, for each command, its line after `$ ` and the
+messages it sent, one datagram per line, in hexadecimal. Sequence numbers (the clock, in iproute2)
+are replaced by 1, 2, ... and port ids by 0, so that recordings can be compared. The devices are
+veth pairs, which every kernel has. The kernel's reply to a command does not matter and is not
+recorded.
 """
 import ctypes, os, re, shlex, struct, subprocess, sys
 
@@ -20,7 +21,7 @@ HERE = NAMES.pop(0) if NAMES and os.path.isdir(NAMES[0]) else os.path.dirname(os
 
 
 def datagrams(trace):
-    """The buffers of the sendmsg and sendto calls in a trace made with -e write=all."""
+    """Returns the buffers of the sendmsg and sendto calls in a trace made with -e write=all."""
     sent, data = [], None
     for line in trace.splitlines():
         line = re.sub(r"^\[pid +\d+\] ", "", line)
@@ -38,7 +39,7 @@ def datagrams(trace):
 
 
 def normal(datagram, seq):
-    """The datagram with its sequence numbers counted and no port ids, and the next number."""
+    """Returns the datagram with sequence numbers counted from seq and no port ids, and the next number."""
     out, at = bytearray(datagram), 0
     while at + 16 <= len(out):
         (length,) = struct.unpack_from("=I", out, at)

@@ -1,4 +1,4 @@
-# A whole router, for those who need one: addresses, routes, neighbours, policy, filters.
+# A complete router, for other tests too: addresses, routes, neighbours, policy, filters.
 ! ip link add d0 type veth peer name pd0
 ! ip link add d1 type veth peer name pd1
 ! sysctl -qw net.ipv6.conf.all.disable_ipv6=0

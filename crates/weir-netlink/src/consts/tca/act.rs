@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Common to all actions (`TCA_ACT_*`).
+//! Attributes common to all actions (`TCA_ACT_*`).
 //!
 //! Names and values are those of Linux 6.1 (`linux/pkt_cls.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `TCA_CLS_FLAGS_*`, in a filter's own flags attribute.
+//! Flags of a filter's own flags attribute (`TCA_CLS_FLAGS_*`).
 //!
 //! Names and values are those of Linux 6.1 (`linux/pkt_cls.h`) without their prefix.
 #![allow(missing_docs)] // The names are Linux's.

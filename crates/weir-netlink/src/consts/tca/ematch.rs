@@ -24,7 +24,7 @@ pub mod kind {
     pub const MAX: u16 = 9;
 }
 
-/// Flags: how the match joins the next.
+/// Flags: the relation of a match to the next one.
 pub mod flag {
     pub const REL_END: u16 = 0;
     pub const REL_AND: u16 = 1;

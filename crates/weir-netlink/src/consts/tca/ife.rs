@@ -14,7 +14,7 @@ pub const METALST: u16 = 6;
 pub const PAD: u16 = 7;
 pub const MAX: u16 = 7;
 
-/// The flag of encoding; decoding is its absence.
+/// The flag for encoding; without it the action decodes.
 pub const ENCODE: u16 = 1;
 
 // Metadata (`IFE_META_*`).
