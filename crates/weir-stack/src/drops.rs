@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where packets are dropped, and the counters: a drop is (device, [`Place`], reason).
+//! The places where packets are dropped, and the drop counters. A drop is counted by device,
+//! [`Place`] and reason.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,16 +10,16 @@ use crate::device::Device;
 
 macro_rules! places {
     ($($(#[$doc:meta])* $place:ident = $name:literal;)*) => {
-        /// The part of a packet's way where it was dropped.
+        /// The part of a packet's path in which it was dropped.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(usize)]
         pub enum Place { $($(#[$doc])* $place,)* }
 
         impl Place {
-            /// All places, in the order of a packet's way.
+            /// All places, in the order of a packet's path.
             pub const ALL: &'static [Place] = &[$(Place::$place,)*];
 
-            /// The place's name in reports.
+            /// Returns the place's name in reports.
             pub fn name(self) -> &'static str {
                 match self { $(Place::$place => $name,)* }
             }
@@ -27,7 +28,7 @@ macro_rules! places {
 }
 
 places! {
-    /// In the backlog of a CPU, until the device had gone.
+    /// The backlog of a CPU, if the device was removed meanwhile.
     Backlog = "backlog";
     /// Frame checks on receive.
     Receive = "receive";
@@ -39,7 +40,7 @@ places! {
     Ipv4In = "ipv4-in";
     /// IPv4 forwarding.
     Ipv4Forward = "ipv4-forward";
-    /// IPv4 delivery to the host itself.
+    /// IPv4 delivery to the local host.
     Ipv4Local = "ipv4-local";
     /// IPv4 output.
     Ipv4Out = "ipv4-out";
@@ -47,7 +48,7 @@ places! {
     Ipv6In = "ipv6-in";
     /// IPv6 forwarding.
     Ipv6Forward = "ipv6-forward";
-    /// IPv6 delivery to the host itself.
+    /// IPv6 delivery to the local host.
     Ipv6Local = "ipv6-local";
     /// IPv6 output.
     Ipv6Out = "ipv6-out";
@@ -61,30 +62,30 @@ places! {
     Transmit = "transmit";
 }
 
-/// A dropped packet, as an observer gets it.
+/// A dropped packet, as passed to an observer.
 #[derive(Debug)]
 pub struct Dropped<'a> {
-    /// Where it was last.
+    /// The packet's last device.
     pub device: &'a Device,
-    /// The part of its way.
+    /// The part of the packet's path.
     pub place: Place,
-    /// Why.
+    /// The reason of the drop.
     pub reason: DropReason,
-    /// Nanoseconds of the stack's clock.
+    /// The stack clock's time in nanoseconds.
     pub time: u64,
-    /// The packet; its data may begin at any header.
+    /// The packet. Its data may begin at any header.
     pub packet: &'a Packet,
-    /// What it met on its way, when tracing.
+    /// The packet's trace notes, if tracing is on.
     pub note: Option<&'a str>,
 }
 
-/// Watches dropped packets. Runs on the stack's CPUs: must not block for long.
+/// Watches dropped packets. It runs on the stack's CPUs and must not block for long.
 pub trait DropObserver: Send + Sync {
-    /// A packet was dropped.
+    /// Called for each dropped packet.
     fn dropped(&self, dropped: &Dropped<'_>);
 }
 
-/// One device's drop counters; made at its first drop.
+/// The drop counters of one device, allocated at its first drop.
 pub struct DropCounters(Box<[AtomicU64]>);
 
 impl Default for DropCounters {
@@ -98,13 +99,13 @@ impl Default for DropCounters {
 }
 
 impl DropCounters {
-    /// Counts packets.
+    /// Counts dropped packets.
     pub fn count(&self, place: Place, reason: DropReason, packets: u64) {
         let at = place as usize * DropReason::ALL.len() + reason as usize;
         self.0[at].fetch_add(packets, Relaxed);
     }
 
-    /// All counters that are not zero.
+    /// Returns all counters that are not zero.
     pub fn totals(&self) -> Vec<(Place, DropReason, u64)> {
         let counts = self.0.chunks_exact(DropReason::ALL.len());
         let mut totals = Vec::new();

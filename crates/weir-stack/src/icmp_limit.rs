@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many ICMP and ICMPv6 messages a namespace sends in all (`icmp_global_allow`).
+//! The rate limit of all ICMP and ICMPv6 messages that a namespace sends (`icmp_global_allow`).
 //!
-//! A token bucket for both families: `net.ipv4.icmp_msgs_per_sec` a second, up to `icmp_msgs_burst` at
-//! once. A message takes one token, or by chance none or two, as in Linux (against side channels);
-//! chance is the namespace's seeded generator. (In 6.1 one bucket serves the whole machine.) Which
-//! types are limited is the caller's to know; how many one host is sent, [`crate::ipv4::peer`]'s.
+//! A single token bucket serves both families: `net.ipv4.icmp_msgs_per_sec` tokens per second, up
+//! to a burst of `icmp_msgs_burst`. As in Linux, a message randomly takes zero, one or two tokens,
+//! as a defence against side channels. The random numbers come from the namespace's seeded
+//! generator. (In 6.1 one bucket serves the whole machine.) The caller decides which types are
+//! limited; the limit per host is in [`crate::ipv4::peer`].
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,17 +16,17 @@ use crate::sysctl::{Conf, Ipv4};
 #[derive(Debug)]
 struct Credit {
     credit: u32,
-    /// When it was last filled; `None` before first use.
+    /// The time of the last refill, or `None` before the first use.
     stamp: Option<u64>,
     random: Generator,
 }
 
-/// The bucket of a namespace; see the module's head.
+/// The token bucket of a namespace; see the module documentation.
 #[derive(Debug)]
 pub struct Bucket(Mutex<Credit>);
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(Credit {
             credit: 0,
@@ -34,7 +35,8 @@ impl Bucket {
         }))
     }
 
-    /// Whether one more message may be sent; `now` is the stack's time in nanoseconds.
+    /// Takes tokens for one message and returns whether it may be sent. `now` is a time of the
+    /// stack's clock in nanoseconds.
     pub fn take(&self, conf: &Conf<Ipv4>, now: u64) -> bool {
         let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = bucket
@@ -42,7 +44,7 @@ impl Bucket {
             .map_or(SECOND, |stamp| now.saturating_sub(stamp).min(SECOND));
         let of = |slot| conf.get(slot).max(0) as u64;
         let mut credit = u64::from(bucket.credit);
-        // In steps, so that slow rates are not rounded away.
+        // Refill in steps, so that slow rates are not rounded down to nothing.
         if passed >= SECOND / 50 {
             let more = of(Ipv4::IcmpMsgsPerSec) * passed / SECOND;
             if more > 0 {

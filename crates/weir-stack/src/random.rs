@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seeded randomness: one generator per user, named by its path, so that a change in one device
-//! changes nothing elsewhere.
+//! Seeded randomness. Each user has its own generator, named by a path, so that a change in one
+//! device affects no other.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): a bijection that mixes all bits.
+/// Mixes all bits with the finalizer of SplitMix64 (Steele, Lea and Flood, 2014), a bijection.
 pub fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,7 +12,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The seed of the generator named `path` under the stack's `seed`.
+/// Returns the seed of the generator named `path` under the stack's `seed`.
 pub fn seed_of(seed: u64, path: &str) -> u64 {
     path.bytes()
         .fold(mix(seed), |state, byte| mix(state ^ u64::from(byte)))
@@ -22,20 +22,20 @@ pub fn seed_of(seed: u64, path: &str) -> u64 {
 #[derive(Debug, Clone)]
 pub struct Generator(u64);
 
-/// What a [`Generator`] adds to its state with each number.
+/// The increment of a [`Generator`]'s state for each number.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A [`Generator`] that any thread may draw from, without a lock.
+/// A [`Generator`] that any thread may draw from without a lock.
 #[derive(Debug)]
 pub struct SharedGenerator(AtomicU64);
 
 impl SharedGenerator {
-    /// The generator named `path`.
+    /// Creates the generator named `path`.
     pub fn new(seed: u64, path: &str) -> Self {
         Self(AtomicU64::new(seed_of(seed, path)))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&self) -> u64 {
         mix(self.0.fetch_add(STEP, Relaxed))
@@ -43,19 +43,19 @@ impl SharedGenerator {
 }
 
 impl Generator {
-    /// The generator named `path`.
+    /// Creates the generator named `path`.
     pub fn new(seed: u64, path: &str) -> Self {
         Self(seed_of(seed, path))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         let value = mix(self.0);
         self.0 = self.0.wrapping_add(STEP);
         value
     }
 
-    /// A number below `bound`; 0 when `bound` is 0.
+    /// Returns a number below `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u32
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each stage of the data path costs: batches, packets and CPU cycles, always counted.
+//! The cost of each datapath stage in batches, packets and CPU cycles. It is always counted.
 //!
-//! The cycle counter is read once where one stage ends and the next begins. Cycles are never shown
-//! in a report of virtual time, which must be the same on every machine.
+//! The cycle counter is read once at the boundary between two stages. Cycles never appear in a
+//! report of virtual time, which must be the same on every machine.
 
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal, $group:literal;)*) => {
-        /// A stage of the data path.
+        /// A stage of the datapath.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(usize)]
         pub enum Stage { $($(#[$doc])* $stage,)* }
 
         impl Stage {
-            /// All stages, in the order of a packet's way.
+            /// All stages, in the order of a packet's path.
             pub const ALL: &'static [Stage] = &[$(Stage::$stage,)*];
 
-            /// The stage's name in reports.
+            /// Returns the stage's name in reports.
             pub fn name(self) -> &'static str {
                 match self { $(Stage::$stage => $name,)* }
             }
 
-            /// The group the stage is summed in.
+            /// Returns the group in which the stage is summed up.
             pub fn group(self) -> &'static str {
                 match self { $(Stage::$stage => $group,)* }
             }
@@ -35,13 +35,13 @@ stages! {
     Receive = "receive", "receive";
     /// Filters and actions on ingress.
     Ingress = "ingress", "tc";
-    /// IPv4 checks and route look-up.
+    /// IPv4 checks and route lookup.
     Ipv4In = "ipv4-in", "layer 3";
-    /// IPv6 checks and route look-up.
+    /// IPv6 checks and route lookup.
     Ipv6In = "ipv6-in", "layer 3";
     /// TTL, MTU, fragmentation.
     Forward = "forward", "layer 3";
-    /// Delivery to the host itself, ARP included.
+    /// Delivery to the local host, including ARP.
     Local = "local", "layer 3";
     /// Next hop to link-layer header.
     Neighbour = "neighbour", "layer 3";
@@ -56,11 +56,11 @@ stages! {
 /// Counters of one stage.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct StageCount {
-    /// Batches that crossed it.
+    /// The number of batches processed.
     pub batches: u64,
-    /// Packets that crossed it.
+    /// The number of packets processed.
     pub packets: u64,
-    /// CPU cycles spent in it.
+    /// The number of CPU cycles spent.
     pub cycles: u64,
 }
 
@@ -72,13 +72,13 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Starts the clock of the next stage without counting what came before.
+    /// Starts timing the next stage without counting the time before.
     #[inline]
     pub fn start(&mut self) {
         self.since = cycles();
     }
 
-    /// Ends a stage: what passed since the last call is its cost.
+    /// Ends a stage. Its cost is the time since the last call.
     #[inline]
     pub fn end(&mut self, stage: Stage, packets: usize) {
         let now = cycles();
@@ -89,13 +89,13 @@ impl Stages {
         self.since = now;
     }
 
-    /// The counters so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> impl Iterator<Item = (Stage, StageCount)> + '_ {
         Stage::ALL.iter().copied().zip(self.counts.iter().copied())
     }
 }
 
-/// The CPU's cycle counter; nanoseconds where there is none.
+/// Reads the CPU's cycle counter, or nanoseconds if there is none.
 #[inline]
 #[allow(unsafe_code)] // the intrinsic is unsafe by declaration only
 pub fn cycles() -> u64 {

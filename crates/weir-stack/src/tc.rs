@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What traffic control (weir-tc) sees of the stack: a device, and a namespace as a request's home.
+//! The stack as seen by traffic control (weir-tc): devices, and namespaces as the host of requests.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl weir_tc::Device for Device {
         Device::name(self)
     }
 
-    /// A carrier is not looked at: without one the qdisc drops what is sent.
+    /// Ignores the carrier: without one, the qdisc drops packets.
     fn is_running(&self) -> bool {
         self.is_up()
     }
@@ -80,7 +80,7 @@ impl weir_tc::Device for Device {
 /// `net.core.default_qdisc`
 pub const DEFAULT_QDISC: &str = "core/default_qdisc";
 
-/// A namespace, as the home of traffic control requests.
+/// A namespace as the host of traffic control requests.
 struct NsHost<'a> {
     stack: &'a Stack,
     ns: &'a Namespace,
@@ -158,7 +158,7 @@ pub fn with_env<R>(
     work(&Env::new(&host, &ns.tc, guard))
 }
 
-/// The device has come up: it gets its default qdisc unless it has one.
+/// Attaches the default qdisc to a device that came up, unless it has a qdisc.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
     let tc: Arc<dyn weir_tc::Device> = device.clone();
     with_env(stack, ns, guard, |env| device.tc.activate(&tc, env));
@@ -167,7 +167,7 @@ pub fn device_up(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Devi
     }
 }
 
-/// The device has gone down: what waits for it is dropped, and nothing waits any more.
+/// Drops the queued packets of a device that went down. From then on, nothing is queued.
 pub fn device_down(stack: &Stack, guard: &Guard, device: &Device) {
     end(stack, device, device.tc.deactivate(guard));
     crate::datapath::rearm_all(stack, device, guard);
@@ -180,7 +180,8 @@ fn end(stack: &Stack, device: &Device, waited: Drops) {
     }
 }
 
-/// The device leaves the namespace: its qdiscs and filters go, and actions let go of it.
+/// Removes the qdiscs and filters of a device that leaves the namespace, and releases it from
+/// actions.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Device) {
     let waited = with_env(stack, ns, guard, |env| device.tc.shutdown(env));
     end(stack, device, waited);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet met on its way: notes written while tracing is on, read by captures and reports.
+//! The history of packets: notes recorded while tracing is on, for captures and reports.
 //!
-//! A packet's metadata holds the number of its record (0: none). Off, every call is one load.
+//! A packet's metadata holds the number of its record, or 0 if it has none. While tracing is off,
+//! every call costs one load.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,7 +19,7 @@ struct Records {
 }
 
 impl Records {
-    /// Gives the packet a record if it has none.
+    /// Assigns a record to the packet if it has none.
     fn number(&mut self, packet: &mut Packet) {
         if packet.trace == 0 {
             self.last = self.last.wrapping_add(1).max(1);
@@ -27,7 +28,7 @@ impl Records {
     }
 }
 
-/// A packet that waits in a qdisc.
+/// A packet waiting in a qdisc.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     since: u64,
@@ -39,32 +40,33 @@ struct Waiting {
 pub struct Left<'a> {
     /// The device.
     pub device: &'a Device,
-    /// The class the packet waited in; 0 if the root has no classes.
+    /// The class the packet waited in, or 0 if the root qdisc has no classes.
     pub class: u32,
-    /// Nanoseconds it waited (its sojourn time).
+    /// The time it waited in nanoseconds (its sojourn time).
     pub waited: u64,
-    /// Nanoseconds of the stack's clock.
+    /// The stack clock's time in nanoseconds.
     pub time: u64,
     /// The packet.
     pub packet: &'a Packet,
 }
 
-/// Learns how long packets wait in qdiscs. Runs on the stack's CPUs: must not block for long.
+/// Observes how long packets wait in qdiscs. It runs on the stack's CPUs and must not block for
+/// long.
 pub trait WaitObserver: Send + Sync {
-    /// A packet leaves the qdiscs of a device.
+    /// Called when a packet leaves the qdiscs of a device.
     fn left(&self, left: &Left<'_>);
 }
 
-/// The records of a stack; see the module's head.
+/// The trace records of a stack; see the module documentation.
 pub struct TraceLog {
     on: bool,
-    /// Who learns how long packets wait; works only while tracing is on.
+    /// The observer of waiting times. It is called only while tracing is on.
     pub waits: OnceLock<Arc<dyn WaitObserver>>,
     records: Mutex<Records>,
 }
 
 impl TraceLog {
-    /// A log that is on or off for good.
+    /// Creates a log. Whether it is on never changes.
     pub fn new(on: bool) -> Self {
         Self {
             on,
@@ -73,7 +75,7 @@ impl TraceLog {
         }
     }
 
-    /// Whether packets are traced.
+    /// Returns whether packets are traced.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
@@ -83,13 +85,13 @@ impl TraceLog {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether someone learns how long packets wait.
+    /// Returns whether waiting times are observed.
     #[inline]
     pub(crate) fn watches_waits(&self) -> bool {
         self.on && self.waits.get().is_some()
     }
 
-    /// Packets reach the root qdisc of a device at `now`.
+    /// Records that packets reached the root qdisc of a device at `now`.
     pub(crate) fn queued<'p>(&self, packets: impl Iterator<Item = &'p mut Packet>, now: u64) {
         let mut records = self.records();
         for packet in packets {
@@ -101,14 +103,14 @@ impl TraceLog {
         }
     }
 
-    /// A packet waits in this class from now on.
+    /// Records that a packet now waits in this class.
     pub(crate) fn waits_in(&self, packet: &Packet, class: u32) {
         if let Some(waiting) = self.records().waiting.get_mut(&packet.trace) {
             waiting.class = class;
         }
     }
 
-    /// A packet leaves the qdiscs of a device at `now`.
+    /// Reports that a packet left the qdiscs of a device at `time`.
     pub(crate) fn left(&self, device: &Device, packet: &Packet, time: u64) {
         let waited = self.records().waiting.get(&packet.trace).copied();
         if let (Some(Waiting { since, class }), Some(observer)) = (waited, self.waits.get()) {
@@ -122,7 +124,7 @@ impl TraceLog {
         }
     }
 
-    /// Adds a note to the packet's record, making one if it has none.
+    /// Adds a note to the packet's record, creating the record if necessary.
     pub fn note(&self, packet: &mut Packet, text: impl FnOnce() -> String) {
         if !self.on {
             return;
@@ -146,7 +148,7 @@ impl TraceLog {
         }
     }
 
-    /// The notes of a packet, joined by `"; "`.
+    /// Returns the notes of a packet, joined by `"; "`.
     pub fn read(&self, packet: &Packet) -> Option<String> {
         if !self.on || packet.trace == 0 {
             return None;
@@ -157,7 +159,7 @@ impl TraceLog {
             .map(|notes| notes.join("; "))
     }
 
-    /// Forgets a packet's record; to be called where a packet ends.
+    /// Discards a packet's record. Must be called wherever a packet is freed.
     pub fn end(&self, packet: &Packet) {
         if self.on && packet.trace != 0 {
             let mut records = self.records();

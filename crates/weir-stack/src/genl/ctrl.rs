@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nlctrl`: which families there are (`ctrl_getfamily`, `ctrl_dumpfamily`).
+//! `nlctrl`: lists the families (`ctrl_getfamily`, `ctrl_dumpfamily`).
 
 use weir_netlink::genl::{self as attr, CMD_CAP_DO, CMD_CAP_DUMP, CMD_CAP_HASPOL};
 use weir_netlink::{Error, GenlMsg, Policy, Rule, Table, Writer, errno, policy};
@@ -9,7 +9,7 @@ use crate::rtnl::{Collected, Ctl, Dump, DumpCtl};
 
 const VERSION: u8 = 2;
 
-/// See the module's head.
+/// The family; see the module documentation.
 pub static FAMILY: Family = Family {
     id: attr::ID_CTRL,
     name: "nlctrl",
@@ -38,7 +38,7 @@ fn get(ctl: &mut Ctl<'_>, tb: &Table<'_>) -> Result<(), Error> {
     if id.is_none() && name.is_none() {
         return Err(Error::new(errno::EINVAL));
     }
-    // Of both, the name counts.
+    // If both are given, the name counts.
     let family = FAMILIES.iter().find(|family| match (&name, &id) {
         (Some(name), _) => name.c_str() == family.name.as_bytes(),
         (None, id) => id.and_then(|id| id.u16().ok()) == Some(family.id),
@@ -54,7 +54,7 @@ fn dump(_ctl: &Ctl<'_>) -> Box<dyn Dump> {
     Collected::boxed(FAMILIES.to_vec(), false, fill)
 }
 
-/// `ctrl_fill_info`
+/// Writes a family (`ctrl_fill_info`).
 fn fill(w: &mut Writer, family: &Family) {
     w.fixed(&GenlMsg {
         cmd: attr::CTRL_CMD_NEWFAMILY,

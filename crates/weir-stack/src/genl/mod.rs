@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The generic netlink server: families by name and number, and their commands.
 //!
-//! Mirrors net/netlink/genetlink.c. Each family is one file with a `FAMILY`; `FAMILIES` lists them. A
-//! message for a number that is no family's is answered ENOENT, as is the look-up of a name that is
-//! none's: what has no module does not exist.
+//! Mirrors net/netlink/genetlink.c. Each family is one file with a `FAMILY`; `FAMILIES` lists them.
+//! A message with an unknown family number gets ENOENT, and so does the lookup of an unknown name,
+//! as on a kernel without the module.
 //!
-//! Not implemented: policies (`CTRL_CMD_GETPOLICY`); families that come and go.
+//! Not implemented: policies (`CTRL_CMD_GETPOLICY`), and adding or removing families at run time.
 
 use weir_netlink::{Error, Fixed, GenlMsg, Policy, Strictness, Table, errno};
 
@@ -17,25 +17,25 @@ pub mod psample;
 /// The families, in the order of their numbers.
 static FAMILIES: &[&Family] = &[&ctrl::FAMILY, &psample::FAMILY];
 
-/// Serves a request that is not a dump.
+/// A handler for a request that is not a dump.
 type DoIt = fn(&mut Ctl<'_>, &Table<'_>) -> Result<(), Error>;
-/// Starts a dump.
+/// A function that starts a dump.
 type DumpIt = fn(&Ctl<'_>) -> Box<dyn Dump>;
 
-/// A family (`struct genl_family`).
+/// A generic netlink family (`struct genl_family`).
 pub struct Family {
-    /// Type of its messages.
+    /// The message type of the family.
     id: u16,
     name: &'static str,
     version: u8,
-    /// The largest attribute.
+    /// The highest attribute number.
     max: u16,
     commands: &'static [Command],
-    /// Multicast groups, with their numbers among all of generic netlink.
+    /// The multicast groups, with their numbers, which are unique across generic netlink.
     groups: &'static [(&'static str, u32)],
 }
 
-/// A command (`struct genl_ops`).
+/// A command of a family (`struct genl_ops`).
 struct Command {
     cmd: u8,
     doit: Option<DoIt>,
@@ -43,7 +43,7 @@ struct Command {
     policy: Option<&'static Policy>,
 }
 
-/// Serves a request (`genl_rcv_msg`); answers a dump that is to be run.
+/// Serves a request (`genl_rcv_msg`). Returns the dump to run, if the request asks for one.
 pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, Error> {
     let ty = ctl.message.header.ty;
     let family = FAMILIES.iter().find(|family| family.id == ty);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `psample`: packets sampled by traffic control's action `sample`, and their groups.
+//! `psample`: packets sampled by traffic control's `sample` action, and their groups.
 //!
-//! Mirrors net/psample/psample.c; groups and samples live in [`weir_tc::psample`], which sends to the
-//! multicast groups. The one request is the dump of groups.
+//! Mirrors net/psample/psample.c. The groups and samples are in [`weir_tc::psample`], which sends
+//! to the multicast groups. The only request is the dump of groups.
 
 use weir_netlink::{Writer, psample as attr};
 use weir_tc::psample::{FAMILY as ID, GROUP_CONFIG, GROUP_PACKETS, Group};
@@ -10,7 +10,7 @@ use weir_tc::psample::{FAMILY as ID, GROUP_CONFIG, GROUP_PACKETS, Group};
 use super::{Command, Family};
 use crate::rtnl::{Collected, Ctl, Dump, DumpCtl};
 
-/// See the module's head.
+/// The family; see the module documentation.
 pub static FAMILY: Family = Family {
     id: ID,
     name: attr::GENL_NAME,
@@ -28,7 +28,7 @@ pub static FAMILY: Family = Family {
     ],
 };
 
-/// `psample_nl_cmd_get_group_dumpit`
+/// Dumps the groups (`psample_nl_cmd_get_group_dumpit`).
 fn dump(ctl: &Ctl<'_>) -> Box<dyn Dump> {
     let groups = crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
         env.net.psample(env.host).list()

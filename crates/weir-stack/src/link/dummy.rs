@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `dummy`: takes every frame and lets it go (`drivers/net/dummy.c`). In Weir it is also the usual
-//! place where captures come in and out. No parameters; the carrier may be set.
+//! `dummy`: accepts and discards every frame (`drivers/net/dummy.c`). In Weir it is also the usual
+//! device for playing captures in and recording them. It has no parameters; its carrier can be set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::rtnl::Ctl;
 use crate::stack::Stack;
 
-/// The kind.
+/// The `dummy` link kind.
 pub static KIND: Kind = Kind {
     name: "dummy",
     pattern: "dummy%d",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ifb`: the intermediate functional block. Packets that an action redirected to it pass its qdisc
-//! and filters and then go on where they were going (`drivers/net/ifb.c`). No parameters.
+//! `ifb`: the intermediate functional block. Packets that an action redirected to it pass through
+//! its qdisc and filters and then continue on their original path (`drivers/net/ifb.c`). It has no
+//! parameters.
 //!
-//! A packet that came by any other way is dropped. Frames taken from an ingress return to the
-//! receive path of that device, frames taken from an egress to its transmit path; neither is
+//! A packet that arrives in any other way is dropped. Frames taken from an ingress return to the
+//! receive path of that device, frames taken from an egress to its transmit path. Neither is
 //! classified there a second time.
 
 use std::sync::Arc;
@@ -19,14 +20,14 @@ use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::rtnl::Ctl;
 
-/// The kind.
+/// The `ifb` link kind.
 pub static KIND: Kind = Kind {
     name: "ifb",
     pattern: "ifb%d",
     create: Ok(create),
 };
 
-/// Packets its queue holds when the request names no length (`TX_Q_LIMIT`).
+/// The default transmit queue length in packets (`TX_Q_LIMIT`).
 const QUEUE: u32 = 32;
 
 struct Ifb;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `lo`: what is sent comes back (`drivers/net/loopback.c`). One a namespace, index 1, MTU 65536,
-//! cannot be made, deleted or moved.
+//! `lo`: sent frames are received again (`drivers/net/loopback.c`). Each namespace has exactly one,
+//! with index 1 and MTU 65536. It cannot be created, deleted or moved.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub fn add(stack: &Stack, ns: &Arc<Namespace>) {
         address_origin: AddressOrigin::Permanent,
         broadcast: [0; 6],
     };
-    // Only a taken name or a closing namespace can make this fail, and neither can be here.
+    // Only a name conflict or a closing namespace can make this fail, and neither is possible here.
     let added = super::register(stack, ns, new, 1, 0);
     debug_assert!(added.is_ok(), "a new namespace has no devices");
 }

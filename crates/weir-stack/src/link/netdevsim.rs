@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `netdevsim`: a device of a simulated bus, with ports that take every frame and let it go
+//! `netdevsim`: a device on a simulated bus, with ports that accept and discard every frame
 //! (`drivers/net/netdevsim`).
 //!
-//! Writing `ID [PORTS [QUEUES]]` (both 1 if not named) to `/sys/bus/netdevsim/new_device` makes a device and, in
-//! the writer's namespace, a link `eth%d` for each port, with that many transmit and receive queues; `ID` to
-//! `del_device` takes them away, wherever they are. Ids are the whole stack's. What the driver fails to make (no
-//! queue, more than 65,535, no name left; here also more than 2^20 queues in all) leaves a device without ports, and
-//! the write succeeds, as in Linux. `ip link add` and `ip link del` are refused. When the namespace goes, the ports
-//! are made anew in the initial one; a port that was moved into one that goes is moved on to the initial one.
+//! Writing `ID [PORTS [QUEUES]]` (both 1 by default) to `/sys/bus/netdevsim/new_device` creates a
+//! device and, in the writer's namespace, a link `eth%d` for each port, with that many transmit and
+//! receive queues. Writing `ID` to `del_device` removes them, wherever they are. Ids are shared by
+//! the whole stack. If the driver fails to create the links (no queue, more than 65,535 queues, no
+//! name left; here also more than 2^20 queues in total), the device remains without ports and the
+//! write succeeds, as in Linux. `ip link add` and `ip link del` are rejected. When the namespace is
+//! removed, the ports are created again in the initial one. A port that was moved into a namespace
+//! that is removed is moved on to the initial one.
 //!
-//! Not here: ports by `new_port` and `del_port`, debugfs, devlink and what it pretends to do with routes, ethtool,
-//! virtual functions, and all offload; the hook for traffic control in hardware refuses everything, as the driver's
-//! does but for BPF, though without its sentence for filters.
+//! Not implemented: ports by `new_port` and `del_port`, debugfs, devlink and its simulated routes,
+//! ethtool, virtual functions, and all offload. The hook for traffic control offload rejects
+//! everything, as the driver's does except for BPF, but without the driver's text for filters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +30,7 @@ use crate::random::Generator;
 use crate::rtnl::link::{move_to, notify};
 use crate::stack::Stack;
 
-/// The kind.
+/// The `netdevsim` link kind.
 pub static KIND: Kind = Kind {
     name: "netdevsim",
     pattern: "eth%d",
@@ -37,13 +39,14 @@ pub static KIND: Kind = Kind {
     ),
 };
 
-/// Names there are for `eth%d` (`__dev_alloc_name`): a device of more ports than this fails.
+/// The number of possible names for `eth%d` (`__dev_alloc_name`). A device with more ports than
+/// this fails.
 const NAMES: u32 = 32_768;
 
-/// Queues of all ports of a device together: there is no memory for more.
+/// The maximum number of queues of all ports of a device together. There is no memory for more.
 const QUEUES: u32 = 1 << 20;
 
-/// The devices of the bus, by id (`nsim_bus_dev_list`).
+/// The devices on the bus, by id (`nsim_bus_dev_list`).
 #[derive(Debug, Default)]
 pub struct Bus(Mutex<BTreeMap<u32, Simulated>>);
 
@@ -53,34 +56,34 @@ impl Bus {
     }
 }
 
-/// The ids of the bus's devices, with the links of each in the order of the ports.
+/// Returns the ids of the devices on the bus, with the links of each in the order of the ports.
 pub fn devices(stack: &Stack) -> Vec<(u32, Vec<DeviceKey>)> {
     let bus = stack.netdevsim.lock();
     let all = bus.values();
     all.map(|one| (one.id, one.ports.clone())).collect()
 }
 
-/// A device of the bus.
+/// A device on the bus.
 #[derive(Debug)]
 struct Simulated {
     id: u32,
-    /// The namespace its links are made in.
+    /// The namespace in which its links are created.
     home: NsId,
-    /// Ports and queues that were asked for.
+    /// The requested numbers of ports and queues.
     asked: (u32, u32),
     /// The links, in the order of the ports.
     ports: Vec<DeviceKey>,
 }
 
 impl Simulated {
-    /// Makes the links (`nsim_drv_probe`): all, or none.
+    /// Creates all links, or none if one fails (`nsim_drv_probe`).
     fn probe(&mut self, stack: &Stack, ns: &Arc<Namespace>) {
         let (ports, queues) = self.asked;
         let too_many = ports > NAMES || ports.saturating_mul(queues) > QUEUES;
         if too_many || !(1..=0xffff).contains(&queues) {
             return;
         }
-        // As long as an id can be (`MAX_PHYS_ITEM_ID_LEN`).
+        // Use the maximum length of an id (`MAX_PHYS_ITEM_ID_LEN`).
         let mut switch = [0; 32];
         let path = format!("netdevsim {}", self.id);
         let mut random = Generator::new(stack.config.seed, &path);
@@ -101,7 +104,7 @@ impl Simulated {
         }
     }
 
-    /// `nsim_create`
+    /// Creates the link of a port (`nsim_create`).
     fn add(&self, stack: &Stack, ns: &Arc<Namespace>, port: Port) -> Result<Arc<Device>, Error> {
         let new = NewLink {
             ns: ns.clone(),
@@ -132,7 +135,7 @@ impl Simulated {
         Ok(device)
     }
 
-    /// Takes the links away, the last port first (`nsim_dev_port_del_all`).
+    /// Removes the links, the last port first (`nsim_dev_port_del_all`).
     fn remove(&mut self, stack: &Stack) {
         for key in self.ports.drain(..).rev() {
             let device = stack.device(key, &stack.domain.pin()).cloned();
@@ -141,9 +144,10 @@ impl Simulated {
     }
 }
 
-/// Up to `N` numbers, as `sscanf` reads them for `%u`: they wrap, and what is no number ends them.
+/// Parses up to `N` numbers as `sscanf` does for `%u`: values wrap, and anything that is not a
+/// number ends the list.
 fn numbers<const N: usize>(mut text: &[u8]) -> Vec<u32> {
-    // `isspace` knows the no-break space of Latin-1.
+    // The kernel's `isspace` includes the no-break space of Latin-1.
     let is_space = |octet: &u8| matches!(octet, b' ' | b'\t'..=b'\r' | 0xa0);
     let mut found = Vec::new();
     while found.len() < N {
@@ -163,8 +167,10 @@ fn numbers<const N: usize>(mut text: &[u8]) -> Vec<u32> {
     found
 }
 
-/// Makes a device of the bus and the links of its ports, in `ns` (`new_device_store`). Errors: EINVAL for what is no
-/// number, or an id above 2^31 - 1; ENOSPC for one in use.
+/// Creates a device on the bus and the links of its ports in `ns` (`new_device_store`).
+///
+/// # Errors
+/// EINVAL if the id is not a number or exceeds 2^31 - 1; ENOSPC if it is in use.
 pub fn new_device(stack: &Stack, ns: &Arc<Namespace>, text: &[u8]) -> Result<(), Error> {
     let asked = numbers::<3>(text);
     let id = checked(asked.first())?;
@@ -184,8 +190,10 @@ pub fn new_device(stack: &Stack, ns: &Arc<Namespace>, text: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Takes a device of the bus away with the links of its ports (`del_device_store`). Errors: EINVAL as in
-/// [`new_device`]; ENOENT.
+/// Removes a device from the bus together with the links of its ports (`del_device_store`).
+///
+/// # Errors
+/// EINVAL as for [`new_device`]; ENOENT if there is no such device.
 pub fn del_device(stack: &Stack, text: &[u8]) -> Result<(), Error> {
     let id = checked(numbers::<1>(text).first())?;
     let mut bus = stack.netdevsim.lock();
@@ -196,14 +204,15 @@ pub fn del_device(stack: &Stack, text: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// An id that may be.
+/// Checks that an id is in the valid range.
 fn checked(id: Option<&u32>) -> Result<u32, Error> {
     let id = id.filter(|id| i32::try_from(**id).is_ok());
     id.copied().ok_or_else(|| Error::new(errno::EINVAL))
 }
 
-/// Takes what is of the bus out of a namespace that is closing, into the initial one: what was made there is made anew
-/// (`devlink_pernet_pre_exit`), what was moved there is moved (`default_device_exit_net`).
+/// Moves everything on the bus out of a closing namespace into the initial one. Devices created
+/// there are created again (`devlink_pernet_pre_exit`); ports that were moved there are moved
+/// (`default_device_exit_net`).
 pub(crate) fn leave(stack: &Stack, ns: &Arc<Namespace>) {
     let Some(initial) = stack.namespace(Stack::INITIAL) else {
         return;
@@ -217,7 +226,7 @@ pub(crate) fn leave(stack: &Stack, ns: &Arc<Namespace>) {
     let guard = &stack.domain.pin();
     for device in ns.all_devices() {
         if device.link.port().is_some() {
-            // Under its name, or else under one by its index, or any.
+            // Keep the name, or else use one made from the index, or any free one.
             let numbered = format!("dev{}", device.ifindex());
             let moved = |name| move_to(stack, guard, &device, &initial, name, 0).is_ok();
             ["", &numbered, "dev%d"].into_iter().any(moved);
@@ -228,7 +237,7 @@ pub(crate) fn leave(stack: &Stack, ns: &Arc<Namespace>) {
 struct Netdevsim(Port);
 
 impl Link for Netdevsim {
-    /// None: the driver's links have no `rtnl_link_ops`.
+    /// Returns an empty kind: the driver's links have no `rtnl_link_ops`.
     fn kind(&self) -> &'static str {
         ""
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `veth`: a pair of Ethernet devices; what one sends the other receives (`drivers/net/veth.c`).
+//! `veth`: a pair of Ethernet devices; each receives what the other sends (`drivers/net/veth.c`).
 //!
 //! `IFLA_INFO_DATA` holds `VETH_INFO_PEER`: an `ifinfomsg` and link attributes for the peer (name,
-//! address, mtu, namespace...). Without it the peer is like the first, but for its address and its
-//! name, the next free `veth%d`. The carrier follows the peer's being up; deleting one deletes both.
+//! address, mtu, namespace...). Without it, the peer has the same settings as the first device,
+//! except for its address and its name, which is the next free `veth%d`. A device has a carrier
+//! while both ends are up. Deleting one end deletes both.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -18,7 +19,7 @@ use crate::namespace::NsId;
 use crate::rtnl::Ctl;
 use crate::stack::Stack;
 
-/// The kind.
+/// The `veth` link kind.
 pub static KIND: Kind = Kind {
     name: "veth",
     pattern: "veth%d",
@@ -62,7 +63,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         },
     };
     let (mine, its) = (Arc::new(Veth::default()), Arc::new(Veth::default()));
-    // The peer first, as in Linux: it gets the lower index.
+    // As in Linux, the peer comes first and gets the lower index.
     let device = ethernet(Box::new(Half(its.clone())), &peer.ns, &peer, 0);
     let other = register(
         ctl.stack,
@@ -95,7 +96,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     Ok(device)
 }
 
-/// Counts a change of the carrier; the next look at it knows the same.
+/// Counts a carrier change. The next carrier check then sees no further change.
 fn count_carrier(stack: &Stack, end: &Arc<Device>) {
     let on = end.link.carrier(stack, end);
     if end.lacks_carrier() == on {
@@ -104,7 +105,8 @@ fn count_carrier(stack: &Stack, end: &Arc<Device>) {
     }
 }
 
-/// A device's part: shared so that the pair can be joined after both are registered.
+/// The kind-specific part of a device. The state is shared so that the pair can be connected after
+/// both ends are registered.
 struct Half(Arc<Veth>);
 
 impl Link for Half {
@@ -125,7 +127,7 @@ impl Link for Half {
     }
 
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-        // What a tunnel device would have been told ends here (`skb_scrub_packet`).
+        // Tunnel metadata ends here (`skb_scrub_packet`).
         for packet in batch.iter_mut() {
             if packet.tunnel().is_some() {
                 packet.set_tunnel(None);
@@ -138,7 +140,7 @@ impl Link for Half {
     }
 
     fn lower(&self, stack: &Stack) -> Option<(NsId, u32)> {
-        // Ends that go are apart before they are told of (`veth_dellink`).
+        // The ends of a pair are disconnected before their removal is announced (`veth_dellink`).
         let Some(peer) = self.0.peer().filter(|peer| !peer.is_dying()) else {
             return Some((Stack::INITIAL, 0));
         };

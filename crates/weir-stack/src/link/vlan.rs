@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `vlan`: an IEEE 802.1Q or 802.1ad VLAN of another device (`net/8021q`).
+//! `vlan`: an IEEE 802.1Q or 802.1ad VLAN on top of another device (`net/8021q`).
 //!
 //! | attribute | meaning |
 //! |---|---|
 //! | `IFLA_VLAN_ID` | VLAN id, 0 to 4094 |
 //! | `IFLA_VLAN_PROTOCOL` | `ETH_P_8021Q` (default) or `ETH_P_8021AD`, big-endian |
-//! | `IFLA_VLAN_FLAGS` | reorder_hdr (always on here), loose_binding; gvrp, mvrp, bridge_binding are refused |
-//! | `IFLA_VLAN_INGRESS_QOS` | priority of the tag to priority of the packet |
-//! | `IFLA_VLAN_EGRESS_QOS` | priority of the packet to priority of the tag |
+//! | `IFLA_VLAN_FLAGS` | reorder_hdr (always on here), loose_binding; gvrp, mvrp, bridge_binding are rejected |
+//! | `IFLA_VLAN_INGRESS_QOS` | maps tag priorities to packet priorities |
+//! | `IFLA_VLAN_EGRESS_QOS` | maps packet priorities to tag priorities |
 //!
-//! It goes down with its device and comes up with it unless the binding is loose; it is up only
-//! while its device is; it is deleted with it.
+//! Unless the binding is loose, the device goes down and comes up together with its lower device,
+//! and can be up only while the lower device is. It is deleted with the lower device.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -32,7 +32,7 @@ use crate::namespace::NsId;
 use crate::rtnl::Ctl;
 use crate::stack::Stack;
 
-/// The kind.
+/// The `vlan` link kind.
 pub static KIND: Kind = Kind {
     name: "vlan",
     pattern: "vlan%d",
@@ -43,9 +43,9 @@ pub static KIND: Kind = Kind {
 const QOS_MAPPING: u16 = 1;
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
-/// Group of the protocols that register VLANs (GVRP, MVRP).
+/// The multicast group of the VLAN registration protocols (GVRP, MVRP).
 const REGISTRATION: Mac = [0x01, 0x80, 0xc2, 0, 0, 0x21];
-/// Flags that are understood.
+/// The supported flags.
 const FLAGS: u32 = vlan_flag::REORDER_HDR | vlan_flag::LOOSE_BINDING;
 
 /// `vlan_policy`
@@ -58,7 +58,7 @@ static POLICY: Policy = policy! {
     vlan::PROTOCOL => Rule::u16(),
 };
 
-/// What can be changed.
+/// The settings that can be changed.
 #[derive(Debug, Clone)]
 struct Settings {
     flags: u32,
@@ -70,7 +70,8 @@ struct Vlan {
     lower: Weak<Device>,
     proto: u16,
     vid: u16,
-    /// Of requests. What packets read of it stands in the next two as well, changed under this lock.
+    /// The requested settings. The two fields below hold copies for the datapath and are changed
+    /// under this lock.
     settings: Mutex<Settings>,
     ingress: [AtomicU32; 8],
     egress: Published<BTreeMap<u32, u8>>,
@@ -93,7 +94,7 @@ fn parse<'a>(data: Option<Attr<'a>>) -> Result<Table<'a>, Error> {
     Ok(table)
 }
 
-/// Applies flags and maps (`vlan_changelink`).
+/// Applies flags and priority maps (`vlan_changelink`).
 fn apply(settings: &mut Settings, table: &Table<'_>) -> Result<(), Error> {
     if let Some(flags) = table
         .get(vlan::FLAGS)
@@ -210,8 +211,9 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     };
     match put {
         (true, _) => {
-            // A VLAN begins without a carrier, before anybody counts (`vlan_dev_init`), and takes over that of the
-            // device below (`netif_stacked_transfer_operstate`).
+            // A VLAN starts without a carrier, before carrier changes are counted
+            // (`vlan_dev_init`), and then takes over that of its lower device
+            // (`netif_stacked_transfer_operstate`).
             device.watch_carrier(|| false);
             if device.link.carrier(ctl.stack, &device) {
                 device.watch_carrier(|| true);
@@ -219,7 +221,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             }
             Ok(device)
         }
-        // Somebody else was faster.
+        // A concurrent request was faster, or the lower device is being removed.
         (false, free) => {
             crate::link::unregister(ctl.stack, &[device]);
             Err(match free {
@@ -274,7 +276,7 @@ impl Link for Vlan {
     }
 
     fn carrier(&self, stack: &Stack, _device: &Device) -> bool {
-        // Where the binding is loose, the device below may be down.
+        // With loose binding, the lower device may be down.
         self.lower()
             .is_some_and(|lower| lower.link.carrier(stack, &lower))
     }
@@ -295,7 +297,7 @@ impl Link for Vlan {
                 proto: self.proto,
                 tci: self.vid | u16::from(priority) << 13,
             }));
-            // There is room: at most one batch comes out of a batch.
+            // There is room: the part is no larger than the batch it is taken from.
             let _ = tagged.push(packet);
         }
         if !tagged.is_empty() {
@@ -364,8 +366,8 @@ impl Link for Vlan {
         crate::link::settle_operstate(device);
     }
 
-    /// The device below is asked as well, and tells of it where it is for all frames
-    /// (`vlan_dev_change_rx_flags`).
+    /// Passes the request on to the lower device and, for promiscuous mode, announces the lower
+    /// device's change (`vlan_dev_change_rx_flags`).
     fn asks_for_all(&self, stack: &Stack, guard: &Guard, flag: u32, more: bool) {
         let Some(lower) = self.lower() else { return };
         crate::link::ask_for_all(stack, guard, &lower, flag, more);

@@ -5,26 +5,26 @@
 //! |---|---|
 //! | `id` | network identifier, 24 bits |
 //! | `remote`, `local` | outer addresses, both IPv4 or both IPv6; without a remote, frames need an entry |
-//! | `dev` | underlay device; its MTU less the headers is the device's (1500 without) |
-//! | `dstport` | UDP port sent to and listened on, default 8472 |
-//! | `srcport MIN MAX` | outer source ports, MAX not included; default: `ip_local_port_range` |
-//! | `ttl`, `tos`, `df`, `flowlabel` | of the outer header; ttl 0: the route's; each but the label may be `inherit` |
-//! | `[no]learning`, `ageing`, `maxaddress` | of the forwarding table: seconds (default 300), entries (0: no bound) |
-//! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; none over IPv6, sent and taken |
-//! | `gbp` | group policy: the mark, or the metadata's VXLAN option |
-//! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), sets it on receive |
+//! | `dev` | underlay device; the MTU is its MTU minus the headers (1500 without a device) |
+//! | `dstport` | UDP port for sending and listening, default 8472 |
+//! | `srcport MIN MAX` | outer source ports, MAX exclusive; default: `ip_local_port_range` |
+//! | `ttl`, `tos`, `df`, `flowlabel` | fields of the outer header; ttl 0 means the route's; all but the label may be `inherit` |
+//! | `[no]learning`, `ageing`, `maxaddress` | forwarding table: seconds (default 300), number of entries (0: unlimited) |
+//! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
+//! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
+//! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`config`] | attributes |
 //! | [`fdb`] | forwarding table, `bridge fdb`, learning |
-//! | [`socket`] | ports of a namespace |
-//! | [`send`], [`receive`] | the two ways of a packet |
+//! | [`socket`] | the UDP ports of a namespace |
+//! | [`send`], [`receive`] | encapsulation and decapsulation |
 //!
-//! The underlay is the namespace in which the device was made, also when it moves.
+//! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Refused: multicast groups (there is no IGMP), proxy, rsc, l2miss, l3miss, gpe, remcsum, vnifilter,
-//! nexthop objects.
+//! Rejected: multicast groups (there is no IGMP), proxy, rsc, l2miss, l3miss, gpe, remcsum,
+//! vnifilter, nexthop objects.
 
 pub mod config;
 pub mod fdb;
@@ -52,30 +52,30 @@ use crate::namespace::{Namespace, NsId};
 use crate::rtnl::Ctl;
 use crate::stack::Stack;
 
-/// The kind.
+/// The `vxlan` link kind.
 pub static KIND: Kind = Kind {
     name: "vxlan",
     pattern: "vxlan%d",
     create: Ok(create),
 };
 
-/// Octets of the VXLAN header.
+/// The length of the VXLAN header in bytes.
 const HEADER_LEN: usize = 8;
-/// The first word of the header: an identifier is there (`VXLAN_HF_VNI`).
+/// Flag in the first word of the header: an identifier is present (`VXLAN_HF_VNI`).
 const VNI_FLAG: u32 = 1 << 27;
-/// A group policy is there (`VXLAN_HF_GBP`).
+/// Flag: a group policy is present (`VXLAN_HF_GBP`).
 const GBP_FLAG: u32 = 1 << 31;
-/// What of it counts (`VXLAN_GBP_MASK`), at the same bits of the word.
+/// The bits of the group policy that are used (`VXLAN_GBP_MASK`), at the same position in the word.
 const GBP_MASK: u32 = 0x0048_ffff;
-/// All bits it takes (`VXLAN_GBP_USED_BITS`).
+/// All bits that the group policy occupies (`VXLAN_GBP_USED_BITS`).
 const GBP_USED: u32 = GBP_FLAG | 0x00ff_ffff;
-/// How often the table is looked through for old entries (`FDB_AGE_INTERVAL`).
+/// The interval in ns between scans for aged entries (`FDB_AGE_INTERVAL`).
 const AGE_INTERVAL: u64 = 10 * SECOND;
-/// The smallest and the largest MTU.
+/// The smallest and the largest MTU in bytes.
 const MIN_MTU: u32 = 68;
 const MAX_MTU: u32 = 65_535;
 
-/// Errors beside those every device counts.
+/// Error counters in addition to those of every device.
 #[derive(Debug, Default)]
 pub struct Errors {
     collisions: AtomicU64,
@@ -84,24 +84,24 @@ pub struct Errors {
     rx_frame: AtomicU64,
 }
 
-/// A device's own part.
+/// The VXLAN state of a device.
 pub struct Vxlan {
-    /// Changed by requests, one after the other.
+    /// The configuration. Requests change it one at a time.
     pub config: Published<Config>,
-    /// The underlay.
+    /// The underlay namespace.
     pub net: Weak<Namespace>,
     /// The forwarding table.
     pub fdb: Table,
     errors: Errors,
     remembered: OnceLock<Remembered>,
     device: OnceLock<Weak<Device>>,
-    /// Of the underlay device when it was named.
+    /// `tso_max_size` of the underlay device at the time it was configured.
     tso_max_size: u32,
-    /// The next look at the table's ages, while the device is up.
+    /// The timer of the next ageing scan, armed while the device is up.
     timer: Mutex<Option<TimerId>>,
 }
 
-/// What the device holds.
+/// The `Link` implementation that the device owns.
 struct Handle(Arc<Vxlan>);
 
 fn largest(conf: &Config, lower: &Device) -> u32 {
@@ -152,7 +152,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         .tunnels
         .get_or_init(|| Box::new(Tunnels::new(&ctl.stack.domain)));
     tunnels.enter(&device, &vxlan);
-    // What it stands on may have gone before it was entered.
+    // The underlay may have been removed before the device was entered into its list.
     let lower = lower.filter(|lower| lower.is_dying());
     if lower.is_some() || net.is_closing() {
         crate::link::unregister(ctl.stack, &[device]);
@@ -163,7 +163,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
 }
 
 impl Vxlan {
-    /// The table with what its changes concern.
+    /// Returns the forwarding table with the context for changing it.
     pub fn site<'a>(
         &'a self,
         stack: &'a Stack,
@@ -178,7 +178,7 @@ impl Vxlan {
         }
     }
 
-    /// What of an identifier tells entries of the table apart.
+    /// Returns the part of an identifier that distinguishes entries of the table.
     fn key_of(&self, vni: u32, guard: &Guard) -> u32 {
         if self.config.load(guard).external {
             vni
@@ -192,7 +192,7 @@ impl Vxlan {
             .get_or_init(|| Remembered::new(self.config.domain()))
     }
 
-    /// Enters the default remote into the table.
+    /// Adds the default remote to the table.
     fn set_default(
         &self,
         ctl: &Ctl<'_>,
@@ -214,7 +214,7 @@ impl Vxlan {
             .update(&update, flags)
     }
 
-    /// Arms the timer of ages.
+    /// Arms the ageing timer.
     fn arm(self: &Arc<Self>, stack: &Stack, time: u64) {
         let weak = Arc::downgrade(self);
         let job = move |cx: &mut Cx<'_>| {
@@ -248,7 +248,8 @@ fn default_remote(conf: &Config) -> Remote {
     }
 }
 
-/// The devices that go when `device` goes: those that name it as their underlay.
+/// Returns the devices that are removed together with `device`, because it is their underlay
+/// device.
 pub fn above(ns: &Namespace, device: &Arc<Device>, guard: &Guard) -> Vec<Arc<Device>> {
     let Some(tunnels) = ns.tunnels.get() else {
         return Vec::new();
@@ -260,7 +261,7 @@ pub fn above(ns: &Namespace, device: &Arc<Device>, guard: &Guard) -> Vec<Arc<Dev
         .collect()
 }
 
-/// All devices whose underlay a namespace is.
+/// Returns all devices whose underlay is the namespace.
 pub fn all_of(ns: &Namespace) -> Vec<Arc<Device>> {
     let all = ns.tunnels.get().map(|tunnels| tunnels.devices());
     let all = all.into_iter().flatten();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an embedding program puts behind a device ([`Device::connect`]): a socket, a ring, a line with a
-//! rate. Unlike a link kind it may have no room.
+//! The transmit backend that an embedding program attaches to a device ([`Device::connect`]): a
+//! socket, a ring, a rate-limited line. Unlike a link kind, it may run out of room.
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use weir_packet::Packet;
 use crate::cpu::Cx;
 use crate::device::Device;
 
-/// Takes what leaves a device (the driver's part of `ndo_start_xmit`).
+/// Takes the outgoing frames of a device (the driver's part of `ndo_start_xmit`).
 pub trait Wire: Send + Sync {
-    /// Takes frames of transmit queue `queue`, from the first on, as many as there is room for, by copying
-    /// them; answers how many. When there is room again after it took fewer than all,
-    /// [`wake_queue`](crate::datapath::wake_queue) has to be called. The device is up. Called by one CPU at a
-    /// time for each qdisc, for one transmit queue or all of them; under `noqueue`, where what finds no room is
-    /// dropped, by any.
+    /// Takes frames of transmit queue `queue` in order, as many as there is room for, by copying
+    /// them. Returns how many it took. If it took fewer than all,
+    /// [`wake_queue`](crate::datapath::wake_queue) must be called once there is room again. The
+    /// device is up. One CPU at a time calls this for a qdisc, which covers one transmit queue or
+    /// all of them. Under `noqueue`, any CPU may call it concurrently, and frames without room are
+    /// dropped.
     fn transmit(
         &self,
         cx: &mut Cx<'_>,
@@ -24,8 +25,9 @@ pub trait Wire: Send + Sync {
         frames: &[Packet],
     ) -> usize;
 
-    /// Whether it tells what has left it ([`completed`](crate::datapath::completed)): then the device is
-    /// given no more at once than it needs to be busy (byte queue limits).
+    /// Returns whether the wire reports transmitted frames with
+    /// [`completed`](crate::datapath::completed). The device is then given no more bytes at once
+    /// than it needs to stay busy (byte queue limits).
     fn completes(&self) -> bool {
         false
     }

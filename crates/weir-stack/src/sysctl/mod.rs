@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sysctls the data path obeys, as slots of atomics.
+//! The sysctls that affect the datapath, as slots of atomics.
 //!
-//! A slot is one `int` of Linux's `net.ipv4`, `net.ipv6` or `net.core`; the tables in
-//! [`tree`] give each its path, range and default and hold the names that are only accepted and
-//! kept. Per-device values (`conf/DEV`) live in the device, `conf/all` and `conf/default` in the
-//! namespace. Reading a slot is one relaxed load.
+//! A slot is one `int` of Linux's `net.ipv4`, `net.ipv6` or `net.core`. The tables in [`tree`] give
+//! each slot its path, range and default, and list the names that are accepted and stored without
+//! effect. Per-device values (`conf/DEV`) are stored in the device, those of `conf/all` and
+//! `conf/default` in the namespace. Reading a slot is one relaxed load.
 
 pub mod tree;
 
@@ -32,28 +32,29 @@ macro_rules! slots {
 
 /// A family of slots.
 pub trait Slot: Copy {
-    /// How many slots the family has.
+    /// The number of slots in the family.
     const COUNT: usize;
-    /// The slot's place.
+    /// Returns the index of the slot.
     fn index(self) -> usize;
-    /// The defaults, in the order of the slots.
+    /// Returns the defaults, in the order of the slots.
     fn defaults() -> impl Iterator<Item = i32>;
 }
 
 slots! {
-    /// Per namespace, `net.core.*`.
+    /// Sysctls per namespace, `net.core.*`.
     Core {
-        /// Packets that may wait in front of the lock of a qdisc.
+        /// The maximum number of packets waiting in front of a qdisc's lock.
         QdiscMaxBurst = 1000, "qdisc_max_burst";
-        /// How long a CPU works for one qdisc before it looks at its other work; see `datapath/queue.rs`.
+        /// How long a CPU works for one qdisc before it does its other work; see
+        /// `datapath/queue.rs`.
         DevWeight = 64, "dev_weight";
-        /// By what `dev_weight` is multiplied for that.
+        /// The multiplier of `dev_weight` for that.
         DevWeightTxBias = 1, "dev_weight_tx_bias";
     }
 }
 
 slots! {
-    /// Per namespace, `net.ipv4.*`.
+    /// Sysctls per namespace, `net.ipv4.*`.
     Ipv4 {
         DefaultTtl = 64, "ip_default_ttl";
         NoPmtuDisc = 0, "ip_no_pmtu_disc";
@@ -63,9 +64,9 @@ slots! {
         IcmpEchoIgnoreBroadcasts = 1, "icmp_echo_ignore_broadcasts";
         IcmpIgnoreBogusErrorResponses = 1, "icmp_ignore_bogus_error_responses";
         IcmpErrorsUseInboundIfaddr = 0, "icmp_errors_use_inbound_ifaddr";
-        /// Milliseconds between limited ICMP errors to one target.
+        /// The time in milliseconds between rate-limited ICMP errors to one destination.
         IcmpRateLimit = 1000, "icmp_ratelimit";
-        /// Bits of the ICMP types that are limited.
+        /// A bitmap of the ICMP types that are rate-limited.
         IcmpRateMask = 6168, "icmp_ratemask";
         IcmpMsgsPerSec = 1000, "icmp_msgs_per_sec";
         IcmpMsgsBurst = 50, "icmp_msgs_burst";
@@ -78,7 +79,7 @@ slots! {
 }
 
 slots! {
-    /// Per namespace and device, `net.ipv4.conf.DEV.*`.
+    /// Sysctls per namespace and device, `net.ipv4.conf.DEV.*`.
     Ipv4Conf {
         Forwarding = 0, "forwarding";
         AcceptLocal = 0, "accept_local";
@@ -113,7 +114,7 @@ slots! {
 }
 
 slots! {
-    /// Per namespace, `net.ipv6.*`.
+    /// Sysctls per namespace, `net.ipv6.*`.
     Ipv6 {
         BindV6Only = 0, "bindv6only";
         AutoFlowlabels = 1, "auto_flowlabels";
@@ -130,7 +131,7 @@ slots! {
 }
 
 slots! {
-    /// Per namespace and device, `net.ipv6.conf.DEV.*`.
+    /// Sysctls per namespace and device, `net.ipv6.conf.DEV.*`.
     Ipv6Conf {
         Forwarding = 0, "forwarding";
         HopLimit = 64, "hop_limit";
@@ -154,7 +155,8 @@ slots! {
 }
 
 slots! {
-    /// Per family and device (and `default`), `net.{ipv4,ipv6}.neigh.DEV.*`; times in milliseconds.
+    /// Sysctls per family and device (and `default`), `net.{ipv4,ipv6}.neigh.DEV.*`. Times are in
+    /// milliseconds.
     Neigh {
         McastSolicit = 3, "mcast_solicit";
         UcastSolicit = 3, "ucast_solicit";
@@ -165,7 +167,7 @@ slots! {
         DelayFirstProbeTime = 5_000, "delay_first_probe_time";
         IntervalProbeTime = 5_000, "interval_probe_time_ms";
         GcStaleTime = 60_000, "gc_stale_time";
-        /// Bytes that may wait for one neighbour.
+        /// The maximum number of bytes waiting for one neighbour.
         UnresQlenBytes = 212_992, "unres_qlen_bytes";
         ProxyQlen = 64, "proxy_qlen";
         AnycastDelay = 1_000, "anycast_delay";
@@ -174,7 +176,7 @@ slots! {
     }
 }
 
-/// One family's values.
+/// The values of one family of slots.
 pub struct Conf<S: Slot> {
     values: Box<[AtomicI32]>,
     family: std::marker::PhantomData<fn(S)>,
@@ -204,26 +206,26 @@ impl<S: Slot> Clone for Conf<S> {
 }
 
 impl<S: Slot> Conf<S> {
-    /// The value of a slot.
+    /// Returns the value of a slot.
     #[inline]
     pub fn get(&self, slot: S) -> i32 {
         self.values[slot.index()].load(Relaxed)
     }
 
-    /// Whether the slot is not 0.
+    /// Returns whether the slot is not 0.
     #[inline]
     pub fn on(&self, slot: S) -> bool {
         self.get(slot) != 0
     }
 
-    /// Takes all values of another set.
+    /// Copies all values of another set.
     pub fn copy(&self, from: &Self) {
         for (value, from) in self.values.iter().zip(&from.values) {
             value.store(from.load(Relaxed), Relaxed);
         }
     }
 
-    /// Sets a slot; ranges are the caller's to check.
+    /// Sets a slot. The caller checks the range.
     pub fn set(&self, slot: S, value: i32) {
         self.values[slot.index()].store(value, Relaxed);
     }

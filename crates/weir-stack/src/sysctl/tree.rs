@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `/proc/sys/net` of a namespace: names, reads, writes.
 //!
-//! A path is relative to `/proc/sys/net`, without a leading slash. Paths of slots
-//! ([`super::Ipv4`], ...) read and write the values the data path obeys; the other names of
-//! `names.tsv` (Linux's, `*` is a device, `all` or `default`) are accepted and kept. Everything
-//! else is ENOENT. Mirrors `net/ipv4/sysctl_net_ipv4.c`, `devinet.c`, `addrconf.c`, `neighbour.c`
-//! and `net/sysctl_net.c`.
+//! A path is relative to `/proc/sys/net`, without a leading slash. Paths of slots ([`super::Ipv4`],
+//! ...) read and write the values that affect the datapath. The other names, listed in `names.tsv`,
+//! are accepted and stored; they are Linux's names, with `*` for a device, `all` or `default`.
+//! Everything else is ENOENT. Mirrors `net/ipv4/sysctl_net_ipv4.c`, `devinet.c`, `addrconf.c`,
+//! `neighbour.c` and `net/sysctl_net.c`.
 //!
-//! Names that are only kept take what has the shape of their default: as many integers, or any text
-//! of one line. Not done: their ranges, but for `ip_local_port_range`.
+//! Names that are only stored accept values of the same form as their default: the same number of
+//! integers, or any single line of text. Not implemented: their ranges, except that of
+//! `ip_local_port_range`.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, PoisonError};
@@ -20,21 +21,22 @@ use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 
-/// The names that are only kept: path, TAB, default.
+/// The names that are only stored: path, TAB, default.
 static NAMES: &str = include_str!("names.tsv");
 
-/// What stands at a path.
+/// The kind of node at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node {
     /// A directory.
     Directory,
-    /// A file that may be read, and written if `true`.
+    /// A readable file. It is writable if `true`.
     File(bool),
-    /// A file that may only be written, and then does something.
+    /// A write-only file that triggers an action.
     Trigger,
 }
 
-/// Names of neighbour settings: (name, slot, milliseconds in one unit of the name; 0 for no time).
+/// The names of neighbour settings, as (name, slot, milliseconds per unit of the name, or 0 if it
+/// is not a time).
 const NEIGH_NAMES: &[(&str, Neigh, i32)] = &[
     ("anycast_delay", Neigh::AnycastDelay, 10),
     ("app_solicit", Neigh::AppSolicit, 0),
@@ -54,10 +56,10 @@ const NEIGH_NAMES: &[(&str, Neigh, i32)] = &[
     ("unres_qlen_bytes", Neigh::UnresQlenBytes, 0),
 ];
 
-/// Bytes that one packet counts in `unres_qlen` (`SKB_TRUESIZE(ETH_FRAME_LEN)`).
+/// The number of bytes that one packet counts for in `unres_qlen` (`SKB_TRUESIZE(ETH_FRAME_LEN)`).
 pub const UNRES_PACKET: i32 = 2090;
 
-/// Smallest and largest values, where Linux has such.
+/// The minimum and maximum values, where Linux has them.
 const RANGES: &[(&str, i32, i32)] = &[
     ("core/qdisc_max_burst", 0, i32::MAX),
     ("ipv4/ip_default_ttl", 1, 255),
@@ -74,11 +76,11 @@ const RANGES: &[(&str, i32, i32)] = &[
     ("ipv6/auto_flowlabels", 0, 3),
 ];
 
-/// Files that empty the cache of routes when written (`ip route flush cache`). Every packet looks its
-/// route up, so there is nothing to empty.
+/// Files that flush the route cache when written (`ip route flush cache`). Every packet is routed
+/// by a lookup, so there is nothing to flush.
 const FLUSH: [&str; 2] = ["ipv4/route/flush", "ipv6/route/flush"];
 
-/// Where a value is.
+/// The location of a value.
 enum Place {
     /// `net.core.*`
     Core(Core),
@@ -90,11 +92,11 @@ enum Place {
     Ipv4Conf(Whose, Ipv4Conf),
     /// `net.ipv6.conf.*`
     Ipv6Conf(Whose, Ipv6Conf),
-    /// `net.ipv{4,6}.neigh.*`: IPv6 or not, whose, slot, unit.
+    /// `net.ipv{4,6}.neigh.*`: whether it is IPv6, the owner, the slot, the unit.
     Neigh(bool, Whose, Neigh, i32),
     /// `unres_qlen` of either family.
     UnresQlen(bool, Whose),
-    /// Kept; with its default.
+    /// A stored name, with its default.
     Kept(&'static str),
 }
 
@@ -111,12 +113,12 @@ fn slot<S: Slot>(all: &[(S, &str, i32)], name: &str) -> Option<S> {
         .map(|(slot, _, _)| *slot)
 }
 
-/// The owner of a family's directory of that name.
+/// Returns the owner of the per-device directory `name` in a family.
 fn whose(ns: &Namespace, family: &str, name: &str) -> Option<Whose> {
     match name {
         "all" => Some(Whose::All),
         "default" => Some(Whose::Default),
-        // A dot in a device's name is a slash in sysctl's notation, and stands as it is in the path.
+        // A dot in a device's name is a slash in sysctl's notation, and is unchanged in the path.
         device => ns
             .device_by_name(device)
             .filter(|d| d.name() == device && d.has_ip(family == "ipv6"))
@@ -169,7 +171,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     kept(ns, path).map(Place::Kept)
 }
 
-/// The default of a name that is only kept.
+/// Returns the default of a name that is only stored.
 fn kept(ns: &Namespace, path: &str) -> Option<&'static str> {
     let pattern = match path.split('/').collect::<Vec<_>>()[..] {
         [family, "conf", who, name] => {
@@ -189,7 +191,7 @@ fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|line| line.split_once('\t').unwrap_or((line, "")))
 }
 
-/// Every path with `*` for a device, sorted.
+/// All paths, with `*` for a device, sorted.
 static PATTERNS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut all: Vec<String> = patterns().collect();
     all.sort_unstable();
@@ -225,7 +227,8 @@ fn patterns() -> impl Iterator<Item = String> {
         .chain(neigh)
 }
 
-/// Whether a pattern begins with the directory `path` (its parts; a device part matches `*`).
+/// Returns the rest of a pattern below the directory `path`, or `None` if it is not below it. A
+/// device in the path matches `*`.
 fn below<'p>(pattern: &'p str, path: &str) -> Option<&'p str> {
     let mut rest = pattern;
     for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -238,7 +241,7 @@ fn below<'p>(pattern: &'p str, path: &str) -> Option<&'p str> {
     Some(rest)
 }
 
-/// What stands at `path`.
+/// Returns the kind of node at `path`.
 pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
     if FLUSH.contains(&path) {
         return Some(Node::Trigger);
@@ -261,7 +264,7 @@ fn is_directory(ns: &Namespace, path: &str) -> bool {
         .any(|pattern| below(pattern, path).is_some())
 }
 
-/// The names in a directory, sorted.
+/// Returns the names in a directory, sorted.
 pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if !is_directory(ns, path) {
@@ -291,7 +294,7 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     (!found.is_empty()).then(|| found.into_iter().collect())
 }
 
-/// Settings of a device or of `default`, for both kinds of owner.
+/// Returns the settings of a device or of `default`.
 fn neigh_conf<'a>(ns: &'a Namespace, six: bool, whose: &'a Whose) -> &'a Conf<Neigh> {
     match (whose, six) {
         (Whose::Device(device), false) => &device.ipv4.neigh,
@@ -317,7 +320,7 @@ fn ipv6_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv6Conf> {
     }
 }
 
-/// Reads a value, with its newline; the error is an errno.
+/// Reads a value, including its newline. The error is an errno.
 pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     if FLUSH.contains(&path) {
         return Err(errno::EINVAL);
@@ -338,7 +341,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
             let kept = ns.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let value = kept.get(path).map_or(default, String::as_str);
             match numbers(default) {
-                // As `proc_dointvec` separates them.
+                // Separate them as `proc_dointvec` does.
                 Some(_) => value
                     .split_ascii_whitespace()
                     .collect::<Vec<_>>()
@@ -350,7 +353,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     Ok(value + "\n")
 }
 
-/// Writes a value as `write(2)` to the file would; the error is an errno.
+/// Writes a value as `write(2)` to the file would. The error is an errno.
 pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<(), i32> {
     if FLUSH.contains(&path) {
         return Ok(());
@@ -401,7 +404,8 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
                     if given.is_empty() {
                         return Err(errno::EINVAL);
                     }
-                    // Fewer than there are change the first, more are not read (`do_proc_dointvec`).
+                    // Too few values change only the first ones; excess values are ignored
+                    // (`do_proc_dointvec`).
                     for (value, given) in values.iter_mut().zip(given) {
                         *value = given;
                     }
@@ -430,14 +434,14 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
     Ok(())
 }
 
-/// The integers of a value that is nothing else.
+/// Parses a value that consists only of integers.
 fn numbers(text: &str) -> Option<Vec<i64>> {
     let words = text.split_ascii_whitespace();
     let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
     numbers.filter(|numbers| !numbers.is_empty())
 }
 
-/// What a write to a per-device value changes.
+/// The object that a write to a per-device value changes.
 pub enum Target {
     /// `all`
     All,

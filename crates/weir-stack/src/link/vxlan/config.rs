@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The attributes of a VXLAN device: to a checked configuration and back.
+//! The attributes of a VXLAN device: parsing them into a validated configuration, and writing them.
 //!
 //! Mirrors `vxlan_policy`, `vxlan_validate`, `vxlan_nl2conf`, `vxlan_config_validate` and
 //! `vxlan_fill_info` (drivers/net/vxlan/vxlan_core.c).
@@ -16,15 +16,15 @@ use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv6Conf;
 
-/// `vxlan_port`: the port of Linux, not that of IANA.
+/// `vxlan_port`: Linux's port, not the one assigned by IANA.
 const PORT: u16 = 8472;
-/// `FDB_AGE_DEFAULT`, seconds.
+/// `FDB_AGE_DEFAULT`, in seconds.
 const AGEING: u32 = 300;
 /// `VXLAN_N_VID`
 const VNI_END: u32 = 1 << 24;
-/// `VXLAN_DF_SET`, `VXLAN_DF_INHERIT`
+/// Always set DF (`VXLAN_DF_SET`).
 pub const DF_SET: u8 = 1;
-/// The inner packet's.
+/// Copy DF from the inner packet (`VXLAN_DF_INHERIT`).
 pub const DF_INHERIT: u8 = 2;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -60,7 +60,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::VNIFILTER => Rule::u8(),
 };
 
-/// What is not served, if it is asked for, by its word in `ip`.
+/// The unsupported attributes, with the error text for each. The texts use the keywords of `ip`.
 const REFUSED: &[(u16, &str)] = &[
     (attr::PROXY, "VXLAN proxy is not served"),
     (attr::RSC, "VXLAN rsc is not served"),
@@ -73,61 +73,63 @@ const REFUSED: &[(u16, &str)] = &[
     (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not served"),
 ];
 
-/// A device's configuration (`struct vxlan_config`).
+/// The configuration of a device (`struct vxlan_config`).
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Network identifier, 24 bits.
+    /// The network identifier, 24 bits.
     pub vni: u32,
-    /// The remote of what no entry is for; unspecified for none.
+    /// The remote for frames without an entry, or unspecified if there is none.
     pub remote: IpAddr,
-    /// Outer source; unspecified: chosen by the route.
+    /// The outer source, or unspecified if the route selects it.
     pub local: IpAddr,
-    /// Index of the underlay device; 0: any.
+    /// The index of the underlay device, or 0 for any.
     pub lower: u32,
-    /// Outer source ports, the last not included; equal: the namespace's range.
+    /// The range of outer source ports, the end exclusive. If both are equal, the namespace's range
+    /// is used.
     pub ports: (u16, u16),
-    /// Outer destination port, and the port listened on.
+    /// The outer destination port, which is also the port listened on.
     pub dst_port: u16,
-    /// Outer TTL; 0: the route's.
+    /// The outer TTL, or 0 for the route's.
     pub ttl: u8,
-    /// Outer TTL from the inner packet.
+    /// Copy the outer TTL from the inner packet.
     pub ttl_inherit: bool,
-    /// Outer TOS; 1: the inner packet's.
+    /// The outer TOS, or 1 to copy the inner packet's.
     pub tos: u8,
     /// [`DF_SET`], [`DF_INHERIT`] or 0.
     pub df: u8,
-    /// Flow label of an IPv6 underlay.
+    /// The flow label for an IPv6 underlay.
     pub label: u32,
-    /// Learns where addresses are from what is received.
+    /// Learn the location of addresses from received frames.
     pub learning: bool,
-    /// Seconds after which an entry that is not used goes.
+    /// The time in seconds after which an unused entry is removed.
     pub ageing: u32,
-    /// Most entries; 0: no bound.
+    /// The maximum number of entries, or 0 for no limit.
     pub limit: u32,
-    /// Sends by the packets' metadata, and tells of received ones by it.
+    /// Send by the packets' tunnel metadata, and set it on received packets.
     pub external: bool,
-    /// UDP checksum over IPv4.
+    /// Send UDP checksums over IPv4.
     pub udp_csum: bool,
-    /// No UDP checksum over IPv6.
+    /// Send no UDP checksums over IPv6.
     pub zero_csum6_tx: bool,
-    /// Takes packets without UDP checksum over IPv6.
+    /// Accept packets without UDP checksums over IPv6.
     pub zero_csum6_rx: bool,
-    /// Group policy extension.
+    /// Use the group policy extension.
     pub gbp: bool,
 }
 
 impl Config {
-    /// Whether the underlay is IPv6 (`VXLAN_F_IPV6`).
+    /// Returns whether the underlay is IPv6 (`VXLAN_F_IPV6`).
     pub fn is_ipv6(&self) -> bool {
         self.remote.is_ipv6()
     }
 
-    /// What must agree among all that share a socket (`VXLAN_F_RCV_FLAGS`).
+    /// Returns the flags on which all devices that share a socket must agree (`VXLAN_F_RCV_FLAGS`).
     pub fn receive_flags(&self) -> u8 {
         u8::from(self.external) | u8::from(self.zero_csum6_rx) << 1 | u8::from(self.gbp) << 2
     }
 
-    /// Octets in front of the inner Ethernet frame, its header included (`vxlan_headroom`).
+    /// Returns the number of bytes in front of the inner network packet, including the inner
+    /// Ethernet header (`vxlan_headroom`).
     pub fn headroom(&self) -> u32 {
         if self.is_ipv6() { 70 } else { 50 }
     }
@@ -145,7 +147,7 @@ fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
 
-/// Checks the attributes by themselves (`vxlan_validate`).
+/// Validates the attributes by themselves (`vxlan_validate`).
 pub fn parse<'a>(data: Option<Attr<'a>>) -> Result<Table<'a>, Error> {
     let data = data.ok_or(text(
         "Required attributes not provided to perform the operation",
@@ -176,7 +178,7 @@ fn ports(range: &Attr<'_>) -> Result<(u16, u16), Error> {
     Ok((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// An address of either attribute.
+/// Returns the address of whichever of the two attributes is present.
 fn address(table: &Table<'_>, v4: u16, v6: u16) -> Result<Option<IpAddr>, Error> {
     if let Some(attr) = table.get(v4) {
         return Ok(Some(attr.ipv4()?.into()));
@@ -188,7 +190,7 @@ fn refuse(errno: i32, message: &'static str) -> Result<(), Error> {
     Err(Error::msg(errno, message))
 }
 
-/// What a change may not touch, with what is said of it.
+/// Rejects changes of the attributes that cannot be changed, each with its error text.
 fn check_change(table: &Table<'_>, old: &Config) -> Result<(), Error> {
     let unsupported = |message| refuse(errno::EOPNOTSUPP, message);
     if table.u32(attr::ID)?.is_some_and(|vni| vni != old.vni) {
@@ -240,7 +242,7 @@ fn check_change(table: &Table<'_>, old: &Config) -> Result<(), Error> {
     }
 }
 
-/// The configuration the attributes ask for, on top of `old` for a change (`vxlan_nl2conf`).
+/// Returns the requested configuration, based on `old` for a change (`vxlan_nl2conf`).
 pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> {
     if let Some(old) = old {
         check_change(table, old)?;
@@ -267,7 +269,7 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         tos: 0,
         df: 0,
         label: 0,
-        // A new device learns unless told otherwise.
+        // A new device learns by default.
         learning: true,
         ageing: 0,
         limit: 0,
@@ -308,8 +310,8 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
-/// Checks a configuration against the namespace and fills in defaults; answers the underlay device
-/// (`vxlan_config_validate`). `own` is the device it is for, if it is there already.
+/// Validates a configuration against the namespace and fills in defaults. Returns the underlay
+/// device (`vxlan_config_validate`). `own` is the device being changed, if it exists already.
 pub fn validate(
     ns: &Namespace,
     conf: &mut Config,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The forwarding table of a VXLAN device: behind which remotes an address is.
+//! The forwarding table of a VXLAN device: the remotes behind which an address is reached.
 //!
 //! Mirrors `vxlan_fdb_*`, `vxlan_snoop` and `vxlan_cleanup` (drivers/net/vxlan/vxlan_core.c). The
-//! entry of address zero is the default: frames for addresses without an entry go to all its remotes.
-//! Packets find entries by RCU; changes take the table's lock. Dumps are in the order of the addresses.
+//! entry of the all-zeros address is the default: frames for addresses without an entry go to all
+//! its remotes. The datapath looks up entries by RCU; changes take the table's lock. Dumps are
+//! ordered by address.
 //!
 //! Not implemented: nexthop objects (`nhid`).
 
@@ -28,16 +29,16 @@ const ADDED_BY_USER: u16 = 0x100;
 /// The address of the default entry.
 pub const ALL_ZEROS: Mac = [0; 6];
 
-/// Where frames are sent (`struct vxlan_rdst`).
+/// A destination for frames (`struct vxlan_rdst`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Address; unspecified: nowhere.
+    /// The address, or unspecified for none.
     pub ip: IpAddr,
-    /// UDP port; 0: the device's.
+    /// The UDP port, or 0 for the device's.
     pub port: u16,
-    /// Network identifier.
+    /// The network identifier.
     pub vni: u32,
-    /// Index of the underlay device; 0: any.
+    /// The index of the underlay device, or 0 for any.
     pub ifindex: u32,
 }
 
@@ -45,20 +46,20 @@ pub struct Remote {
 #[derive(Debug)]
 pub struct Entry {
     mac: Mac,
-    /// Identifier it is for; counts in external mode only.
+    /// The identifier it applies to, used in external mode only.
     vni: u32,
     /// `NUD_*`
     state: AtomicU16,
-    /// `NTF_*`, and [`ADDED_BY_USER`].
+    /// `NTF_*` and [`ADDED_BY_USER`].
     flags: AtomicU16,
     used: AtomicU64,
     updated: AtomicU64,
-    /// Changed under the table's lock.
+    /// The remotes. Changes hold the table's lock.
     remotes: Published<Vec<Remote>>,
 }
 
 impl Entry {
-    /// Where frames go.
+    /// Returns the destinations of frames.
     #[inline]
     pub fn remotes<'g>(&'g self, guard: &'g Guard) -> &'g [Remote] {
         self.remotes.load(guard)
@@ -68,49 +69,49 @@ impl Entry {
         self.state.load(Relaxed) & (nud::PERMANENT | nud::NOARP) != 0
     }
 
-    /// Whether only appending makes sense: several remotes get each frame.
+    /// Returns whether the entry can only be appended to: each frame goes to all of its remotes.
     fn is_group(&self) -> bool {
         self.mac[0] & 1 != 0 || self.mac == ALL_ZEROS
     }
 }
 
-/// The table.
+/// The forwarding table.
 pub struct Table {
     entries: RcuHash<(Mac, u32), Arc<Entry>>,
-    /// Guards changes; how many entries there are.
+    /// Serializes changes and counts the entries.
     changes: Mutex<u32>,
 }
 
-/// A table with what its changes concern.
+/// A table with the context for changing it.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     /// The stack.
     pub stack: &'a Stack,
-    /// Keeps what is read alive.
+    /// The RCU guard.
     pub guard: &'a Guard,
     /// The device.
     pub device: &'a Arc<Device>,
-    /// Its own part.
+    /// The device's VXLAN state.
     pub vxlan: &'a Vxlan,
 }
 
-/// What a request or a packet says of an address.
+/// A change of an entry, from a request or a received packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Update {
     /// The address.
     pub mac: Mac,
-    /// Identifier it is for.
+    /// The identifier it applies to.
     pub src_vni: u32,
     /// `NUD_*`
     pub state: u16,
-    /// `NTF_*`, and `ADDED_BY_USER`.
+    /// `NTF_*` and `ADDED_BY_USER`.
     pub flags: u16,
-    /// Where it is.
+    /// The remote behind which the address is.
     pub remote: Remote,
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(domain: &Domain) -> Self {
         Self {
             entries: RcuHash::new(domain),
@@ -118,7 +119,7 @@ impl Table {
         }
     }
 
-    /// The entry of an address, which is used now.
+    /// Returns the entry of an address and marks it as used.
     #[inline]
     pub fn find<'g>(&'g self, mac: Mac, vni: u32, now: u64, guard: &'g Guard) -> Option<&'g Entry> {
         let entry = self.entries.get(&(mac, vni), guard)?;
@@ -138,7 +139,7 @@ impl Site<'_> {
         &self.vxlan.fdb
     }
 
-    /// The part of an entry's key beside the address.
+    /// Returns the second part of an entry's key, beside the address.
     fn key(&self, vni: u32) -> u32 {
         self.vxlan.key_of(vni, self.guard)
     }
@@ -192,7 +193,7 @@ impl Site<'_> {
         );
     }
 
-    /// Adds or changes an entry; `flags` are those of the request (`vxlan_fdb_update`).
+    /// Adds or changes an entry. `flags` are those of the request (`vxlan_fdb_update`).
     pub fn update(&self, update: &Update, flags: u16) -> Result<(), Error> {
         let table = self.table();
         let mut count = table.lock();
@@ -233,7 +234,7 @@ impl Site<'_> {
         self.change(entry, update, flags, now)
     }
 
-    /// `vxlan_fdb_update_existing`
+    /// Changes an existing entry (`vxlan_fdb_update_existing`).
     fn change(&self, entry: &Entry, update: &Update, flags: u16, now: u64) -> Result<(), Error> {
         if flags & nlm::F_REPLACE != 0 && entry.is_group() {
             return Err(Error::msg(
@@ -276,8 +277,8 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Takes a remote out of an entry, or the whole entry with its last or with an unspecified one
-    /// (`__vxlan_fdb_delete`).
+    /// Removes a remote from an entry. Removes the whole entry if it was the last one or if the
+    /// remote is unspecified (`__vxlan_fdb_delete`).
     pub fn delete(&self, mac: Mac, src_vni: u32, remote: &Remote) -> Result<(), Error> {
         let table = self.table();
         let mut count = table.lock();
@@ -289,7 +290,7 @@ impl Site<'_> {
         let mut remotes = entry.remotes(self.guard).to_vec();
         if !remote.ip.is_unspecified() {
             let Some(at) = remotes.iter().position(|other| other == remote) else {
-                // As Linux: no error.
+                // As in Linux, this is not an error.
                 return Ok(());
             };
             if remotes.len() > 1 {
@@ -313,7 +314,7 @@ impl Site<'_> {
         }
     }
 
-    /// All entries in the order of their addresses.
+    /// Returns all entries, ordered by address.
     fn all(&self) -> Vec<Arc<Entry>> {
         let entries = self.table().entries.iter(self.guard);
         let mut all: Vec<_> = entries.map(|(_, entry)| entry.clone()).collect();
@@ -321,7 +322,7 @@ impl Site<'_> {
         all
     }
 
-    /// Takes all entries out that `goes` says (`vxlan_flush`, `vxlan_cleanup`).
+    /// Removes all entries for which `goes` returns true (`vxlan_flush`, `vxlan_cleanup`).
     pub fn retain_not(&self, goes: impl Fn(&Entry) -> bool) {
         let mut count = self.table().lock();
         for entry in self.all() {
@@ -331,13 +332,13 @@ impl Site<'_> {
         }
     }
 
-    /// The device went down: what was learned goes.
+    /// Removes the learned entries when the device goes down.
     pub fn forget_learned(&self) {
         let own = self.vxlan.config.load(self.guard).vni;
         self.retain_not(|entry| !entry.is_static() && (entry.mac, entry.vni) != (ALL_ZEROS, own));
     }
 
-    /// Takes out what has not been used for long; answers when to look again.
+    /// Removes aged entries. Returns the time of the next scan.
     pub fn age(&self) -> u64 {
         let conf = self.vxlan.config.load(self.guard);
         let now = self.stack.clock.now();
@@ -361,10 +362,10 @@ impl Site<'_> {
     }
 }
 
-/// Notes where a received frame came from (`vxlan_snoop`).
+/// Learns the location of a received frame's source (`vxlan_snoop`).
 ///
 /// # Errors
-/// Why the frame is to be dropped.
+/// The reason for which the frame must be dropped.
 pub fn snoop(
     site: &Site<'_>,
     now: u64,
@@ -396,7 +397,8 @@ pub fn snoop(
             },
         };
         if site.device.is_up() {
-            // A full table, or another packet that was first: the frame goes on.
+            // If the table is full, or another packet added the entry first, the frame continues
+            // anyway.
             let _ = site.update(&update, nlm::F_EXCL | nlm::F_CREATE);
         }
         return Ok(());
@@ -424,7 +426,7 @@ fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
 
-/// What a request names: the identifier it is for, and a remote (`vxlan_fdb_parse`).
+/// Parses the identifier and the remote of a request (`vxlan_fdb_parse`).
 fn parse(site: &Site<'_>, attrs: &Attrs<'_>) -> Result<(u32, Remote), Error> {
     let conf = site.vxlan.config.load(site.guard);
     if attrs.has(nda::NH_ID) {

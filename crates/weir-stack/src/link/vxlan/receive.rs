@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Decapsulation (`vxlan_rcv`): a UDP datagram for a port that VXLAN devices listen on.
+//! Decapsulation (`vxlan_rcv`) of a UDP datagram for a port on which VXLAN devices listen.
 //!
-//! Not as Linux: of an inner packet with a VLAN tag the ECN bits are neither judged nor changed.
+//! Difference from Linux: the ECN bits of an inner packet with a VLAN tag are neither checked nor
+//! changed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,34 +23,34 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::namespace::Namespace;
 
-/// What the outer header says.
+/// The fields of the outer header.
 #[derive(Debug, Clone, Copy)]
 pub struct Outer {
-    /// Source.
+    /// The source address.
     pub src: IpAddr,
-    /// Destination.
+    /// The destination address.
     pub dst: IpAddr,
-    /// Type of service, traffic class.
+    /// The type of service or traffic class.
     pub tos: u8,
-    /// Time to live, hop limit.
+    /// The time to live or hop limit.
     pub ttl: u8,
 }
 
-/// Metadata remembered, so that a flow's packets share one.
+/// The number of cached metadata entries. The cache lets the packets of a flow share one.
 const REMEMBERED: usize = 64;
 
-/// Metadata of packets received lately, by their hash.
+/// A cache of the metadata of recently received packets, indexed by hash.
 #[derive(Debug)]
 pub struct Remembered(Vec<PublishedArc<Tunnel>>);
 
 impl Remembered {
-    /// None yet.
+    /// Creates an empty cache.
     pub fn new(domain: &Domain) -> Self {
         let slots = (0..REMEMBERED).map(|_| PublishedArc::new(domain, None));
         Self(slots.collect())
     }
 
-    /// The shared copy of `tunnel`.
+    /// Returns the shared copy of `tunnel`.
     fn share(&self, tunnel: Tunnel, guard: &Guard) -> Arc<Tunnel> {
         let mut key = [0; 24];
         let mut put = |at: usize, bytes: &[u8]| {
@@ -78,12 +79,12 @@ impl Remembered {
     }
 }
 
-/// Whether the port of a datagram is one VXLAN listens on.
+/// Returns the VXLAN socket that listens on a datagram's port, if any.
 pub fn socket(ns: &Namespace, port: Port, guard: &Guard) -> Option<Socket> {
     ns.tunnels.get()?.socket(port, guard)
 }
 
-/// Takes a datagram whose UDP header begins at `at`, its checksum verified.
+/// Receives a datagram whose UDP header begins at `at`. Its checksum has been verified.
 pub fn receive(
     cx: &mut Cx<'_>,
     underlay: &Arc<Device>,
@@ -173,7 +174,7 @@ pub fn receive(
     }
 }
 
-/// Takes from a packet what belonged to its way so far (`skb_scrub_packet`).
+/// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).
 fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
     packet.set_tunnel(None);
     packet.set_vlan(None);
@@ -186,7 +187,7 @@ fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
     }
 }
 
-/// From the inner frame on.
+/// Processes the inner frame.
 fn inner(
     cx: &mut Cx<'_>,
     vxlan: &Arc<Vxlan>,
@@ -240,7 +241,7 @@ fn inner(
     Ok(())
 }
 
-/// Counts a frame and gives it to the device.
+/// Counts a frame and passes it to the device.
 pub(super) fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, octets: usize, packet: Packet) {
     let stats = device.stats(cx.state.id);
     stats.rx_packets.fetch_add(1, Relaxed);
@@ -248,8 +249,8 @@ pub(super) fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, octets: usize, pack
     cx.receive_later(device, Batch::from(packet));
 }
 
-/// Brings the outer ECN bits in (`INET_ECN_decapsulate`); `false` for a packet that says it knows no
-/// congestion marks and has one.
+/// Propagates the outer ECN bits to the inner header (`INET_ECN_decapsulate`). Returns `false` if
+/// the outer header carries a congestion mark but the inner packet does not support ECN.
 fn ecn(outer: u8, protocol: u16, network: &mut [u8]) -> bool {
     const ECT_1: u8 = 1;
     const CE: u8 = 3;
@@ -267,7 +268,7 @@ fn ecn(outer: u8, protocol: u16, network: &mut [u8]) -> bool {
     }
     let marked = match outer {
         CE => CE,
-        // A packet that was marked stays so.
+        // A marked packet stays marked.
         ECT_1 if inner & 3 == 2 => ECT_1,
         _ => return true,
     };

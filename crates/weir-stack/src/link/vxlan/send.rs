@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Encapsulation (`vxlan_xmit`, `vxlan_xmit_one`, `vxlan_build_skb`).
 //!
-//! The outer packet goes through the underlay namespace's own routes, fragments and neighbours. The
-//! source port comes from a seeded hash of the inner flow; Linux's hash has a random key, so equal
-//! ports are had by a range of one (`srcport P P+1`) only. Not as Linux: a route to the remote is not
-//! told the MTU that is left (`skb_tunnel_check_pmtu`); what is dropped behind this device counts there
-//! and not as this device's transmit error.
+//! The outer packet uses the routes, fragmentation and neighbours of the underlay namespace. The
+//! source port comes from a seeded hash of the inner flow. Linux's hash has a random key, so equal
+//! ports require a range of one (`srcport P P+1`). Differences from Linux: a route to the remote
+//! does not learn the remaining MTU (`skb_tunnel_check_pmtu`); packets dropped behind this device
+//! are counted there and not as transmit errors of this device.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,12 +31,13 @@ use crate::ipv6;
 use crate::namespace::Namespace;
 use crate::sysctl::{Ipv4 as Slot, Ipv6Conf};
 
-/// Octets of the outer UDP header.
+/// The length of the outer UDP header in bytes.
 const UDP_LEN: usize = 8;
-/// Octets an outer packet needs in front of the inner frame at most, its own Ethernet header included.
+/// The maximum number of bytes an outer packet needs in front of the inner frame, including its own
+/// Ethernet header.
 const HEADROOM: usize = HEADER_LEN + UDP_LEN + Ipv6::LEN + 14 + 4;
 
-/// How a frame is sent.
+/// The parameters for sending a frame.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     src: IpAddr,
@@ -44,30 +45,31 @@ struct Way {
     port: u16,
     vni: u32,
     ttl: u8,
-    /// With the ECN bits still its own.
+    /// The TOS, with its own ECN bits still in place.
     tos: u8,
     df: bool,
     checksum: bool,
     gbp: u32,
     label: u32,
     ifindex: u32,
-    /// By the frame's own metadata.
+    /// The parameters come from the frame's own metadata.
     external: bool,
 }
 
-/// What of the inner packet counts.
+/// The fields of the inner packet that encapsulation uses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Inner {
     tos: u8,
     ttl: u8,
     df: bool,
-    /// Octets that do not count as sent: the Ethernet header, with the tag that came from the metadata.
+    /// The number of bytes not counted as sent: the Ethernet header, including a tag that came from
+    /// the metadata.
     link: usize,
 }
 
 impl Inner {
-    /// Of a frame whose outer tag came from the metadata, or that had none there. As in Linux the IP
-    /// header of what has more tags is looked for in the wrong place.
+    /// Parses a frame; `tagged` says whether its outer tag came from the metadata. As in Linux, the
+    /// IP header of a frame with more tags is looked up at the wrong offset.
     fn of(frame: &[u8], tagged: bool) -> Self {
         let ethertype = |at: usize| {
             let octets = frame.get(at..).and_then(|rest| rest.first_chunk());
@@ -133,7 +135,7 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
             cx.drop(device, Place::Transmit, DropReason::VXLAN_NO_REMOTE, packet);
             continue;
         };
-        // As Linux: copies for the others leave first.
+        // As in Linux, the copies for the other remotes leave first.
         for remote in others {
             if let Some(mut copy) = packet.copy() {
                 cx.stack.trace.copied(&mut copy);
@@ -149,7 +151,7 @@ fn count_drop(cx: &Cx<'_>, device: &Device) {
     stats.tx_dropped.fetch_add(1, Relaxed);
 }
 
-/// The way the packet's metadata say.
+/// Returns the parameters given by the packet's metadata.
 fn by_metadata(conf: &Config, packet: &Packet) -> Result<Way, DropReason> {
     let tunnel = packet.tunnel().filter(|tunnel| tunnel.transmit);
     let tunnel = tunnel.ok_or(DropReason::TUNNEL_TXINFO)?;
@@ -178,7 +180,7 @@ fn by_metadata(conf: &Config, packet: &Packet) -> Result<Way, DropReason> {
     })
 }
 
-/// Sends to a remote of an entry.
+/// Sends a frame to one remote of an entry.
 #[allow(clippy::too_many_arguments)] // what is known of one frame
 fn to_remote(
     vxlan: &Arc<Vxlan>,
@@ -227,7 +229,7 @@ fn to_remote(
     one(vxlan, cx, device, net, conf, &way, inner, packet);
 }
 
-/// Why a frame could not be sent (`tx_error`).
+/// Drops a frame that could not be sent and counts the error (`tx_error`).
 fn fail(vxlan: &Vxlan, cx: &Cx<'_>, device: &Arc<Device>, errno: i32, packet: Packet) {
     let stats = device.stats(cx.state.id);
     let reason = if errno == ELOOP {
@@ -241,7 +243,7 @@ fn fail(vxlan: &Vxlan, cx: &Cx<'_>, device: &Arc<Device>, errno: i32, packet: Pa
     cx.drop(device, Place::Transmit, reason, packet);
 }
 
-/// The outer source port (`udp_flow_src_port`).
+/// Returns the outer source port (`udp_flow_src_port`).
 fn source_port(cx: &Cx<'_>, net: &Namespace, conf: &Config, packet: &Packet) -> u16 {
     let (mut min, mut max) = conf.ports;
     if min >= max {
@@ -260,7 +262,7 @@ fn source_port(cx: &Cx<'_>, net: &Namespace, conf: &Config, packet: &Packet) -> 
     min + ((u64::from(hash) * range) >> 32) as u16
 }
 
-/// Sends one frame one way (`vxlan_xmit_one`).
+/// Sends one frame to one destination (`vxlan_xmit_one`).
 #[allow(clippy::too_many_arguments)] // what is known of one frame
 fn one(
     vxlan: &Arc<Vxlan>,
@@ -274,7 +276,7 @@ fn one(
 ) {
     let guard = cx.guard;
     let source = source_port(cx, net, conf, &packet);
-    // The inner packet's ECN bits go out; a mark that says congestion becomes "can tell of it".
+    // The outer header copies the inner ECN bits, except that CE becomes ECT(0).
     let ecn = if inner.tos & 3 == 3 { 2 } else { inner.tos & 3 };
     let tos = way.tos & !3 | ecn;
     let octets = packet.len().saturating_sub(inner.link);
@@ -371,8 +373,8 @@ fn count_sent(cx: &Cx<'_>, device: &Device, octets: usize) {
     stats.tx_bytes.fetch_add(octets as u64, Relaxed);
 }
 
-/// Puts the VXLAN and UDP headers in front, the checksum still 0, and takes from the packet what
-/// belonged to its way so far.
+/// Prepends the VXLAN and UDP headers, with a checksum of 0, and clears the metadata that belongs
+/// to the packet's path so far.
 fn encapsulate(
     cx: &Cx<'_>,
     device: &Arc<Device>,
@@ -412,7 +414,8 @@ fn encapsulate(
     Some(packet)
 }
 
-/// The remote is this host: the frame goes to the device there as it is (`vxlan_encap_bypass`).
+/// Passes a frame directly to the receiving device, since the remote is this host
+/// (`vxlan_encap_bypass`).
 fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, packet: Packet) {
     let guard = cx.guard;
     let port = Port {
@@ -444,7 +447,7 @@ fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, pac
             IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         };
         let site = vxlan.site(cx.stack, guard, receiver);
-        // What it answers is not asked for here.
+        // The result is deliberately ignored here.
         let _ = super::fdb::snoop(&site, cx.now, loopback, eth.src(), 0, way.vni);
     }
     count_sent(cx, device, packet.len());

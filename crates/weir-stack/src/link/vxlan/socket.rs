@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The UDP ports VXLAN devices of a namespace listen on, and which device has an identifier there
-//! (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
+//! The UDP ports on which the VXLAN devices of a namespace listen, and the device for each
+//! identifier (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,34 +13,34 @@ use super::Vxlan;
 use super::config::Config;
 use crate::device::{Device, DeviceKey};
 
-/// A port of one family.
+/// A UDP port of one address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
-    /// IPv6, else IPv4.
+    /// True for IPv6, false for IPv4.
     pub ipv6: bool,
-    /// The number.
+    /// The port number.
     pub port: u16,
 }
 
-/// A port that is listened on.
+/// A listening port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Socket {
-    /// Packets of all identifiers go to one device ([`Config::external`]).
+    /// Packets with any identifier go to one device ([`Config::external`]).
     pub external: bool,
-    /// UDP checksums over IPv6 may be missing.
+    /// Accept packets without UDP checksums over IPv6.
     pub zero_csum6: bool,
-    /// The group policy extension is read.
+    /// Parse the group policy extension.
     pub gbp: bool,
 }
 
-/// What VXLAN has in a namespace that has been the underlay of a device.
+/// The VXLAN state of a namespace that has been the underlay of a device.
 pub struct Tunnels {
     sockets: RcuHash<Port, Socket>,
-    /// By port and identifier; 0 for all.
+    /// The receiving devices by port and identifier; 0 stands for all identifiers.
     receivers: RcuHash<(Port, u32), DeviceKey>,
-    /// How many devices share a socket.
+    /// The number of devices that share each socket.
     users: Mutex<BTreeMap<Port, u32>>,
-    /// Devices whose underlay the namespace is, up or down.
+    /// The devices whose underlay is the namespace, up or down.
     devices: Mutex<Vec<(Weak<Device>, Weak<Vxlan>)>>,
 }
 
@@ -64,7 +64,7 @@ fn vni(conf: &Config) -> u32 {
 }
 
 impl Tunnels {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new(domain: &Domain) -> Self {
         Self {
             sockets: RcuHash::new(domain),
@@ -74,13 +74,13 @@ impl Tunnels {
         }
     }
 
-    /// The socket of a port.
+    /// Returns the socket of a port.
     #[inline]
     pub fn socket(&self, port: Port, guard: &Guard) -> Option<Socket> {
         self.sockets.get(&port, guard).copied()
     }
 
-    /// Who gets packets of an identifier.
+    /// Returns the device that receives packets with an identifier.
     #[inline]
     pub fn receiver(
         &self,
@@ -97,7 +97,8 @@ impl Tunnels {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A device went up: its ports are opened, or shared with those who want the same of them.
+    /// Opens the ports of a device that went up, or shares them with devices that have the same
+    /// receive flags.
     pub fn listen(&self, conf: &Config, key: DeviceKey) -> Result<(), Error> {
         let guard = self.sockets.domain().pin();
         let socket = Socket {
@@ -121,7 +122,7 @@ impl Tunnels {
         Ok(())
     }
 
-    /// A device went down.
+    /// Closes the ports of a device that went down.
     pub fn close(&self, conf: &Config, key: DeviceKey) {
         let guard = self.sockets.domain().pin();
         let mut users = self.users();
@@ -145,7 +146,7 @@ impl Tunnels {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The devices whose underlay the namespace is.
+    /// Returns the devices whose underlay is the namespace.
     pub fn devices(&self) -> Vec<(Arc<Device>, Arc<Vxlan>)> {
         let all = self.all();
         let both = |(device, vxlan): &(Weak<Device>, Weak<Vxlan>)| {
