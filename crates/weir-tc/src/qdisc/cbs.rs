@@ -92,11 +92,11 @@ impl Qdisc for Cbs {
             (self.credits, self.last) = (0, q.now() as i64);
         }
         let before = q.drops.len();
-        let (how, _) = self.child.enqueue(q, packet, &mut self.total);
+        let (result, _) = self.child.enqueue(q, packet, &mut self.total);
         if q.drops.len() != before {
             q.note().uncounted += (q.drops.len() - before) as u32;
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

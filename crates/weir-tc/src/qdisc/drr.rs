@@ -72,11 +72,11 @@ impl Qdisc for Drr {
             return q.drop(packet, DropReason::QDISC_DROP);
         };
         let share = &mut class.share;
-        let (how, _) = share.leaf.enqueue(q, packet, &mut self.total);
-        if how == Enqueued::Queued {
+        let (result, _) = share.leaf.enqueue(q, packet, &mut self.total);
+        if result == Enqueued::Queued {
             self.rounds.activate(number, share, share.quantum);
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

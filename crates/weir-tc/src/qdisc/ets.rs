@@ -189,11 +189,11 @@ impl Qdisc for Ets {
             }
         };
         let band = &mut self.bands[number];
-        let (how, _) = band.leaf.enqueue(q, packet, &mut self.total);
-        if how == Enqueued::Queued && number >= self.strict {
+        let (result, _) = band.leaf.enqueue(q, packet, &mut self.total);
+        if result == Enqueued::Queued && number >= self.strict {
             self.rounds.activate(number as u32 + 1, band, band.quantum);
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

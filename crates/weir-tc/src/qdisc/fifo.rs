@@ -5,8 +5,8 @@
 //!
 //! Parameter: `limit`, in packets (`pfifo`, `pfifo_head_drop`; default: the device's txqueuelen) or
 //! bytes (`bfifo`; default: txqueuelen times the sum of MTU and link-layer header). A packet over
-//! the limit is dropped (QDISC_DROP). `pfifo_head_drop` drops the oldest packet instead and enqueues
-//! the new one, unless the limit is 0. A change of the limit drops no waiting packet.
+//! the limit is dropped (QDISC_DROP). `pfifo_head_drop` drops the oldest packet instead and
+//! enqueues the new one, unless the limit is 0. A change of the limit drops no waiting packet.
 
 use std::collections::VecDeque;
 
@@ -101,7 +101,7 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
             }
             _ => q.waiting(self.load).len < self.limit,
         };
-        let mut how = Enqueued::Queued;
+        let mut result = Enqueued::Queued;
         if !fits {
             let oldest = if KIND == HEAD_DROP && self.limit > 0 {
                 self.pop()
@@ -113,14 +113,14 @@ impl<const KIND: u8> Qdisc for Fifo<KIND> {
                 return Enqueued::Dropped;
             };
             q.drops.push((oldest, DropReason::QDISC_DROP));
-            how = Enqueued::Congested;
+            result = Enqueued::Congested;
         }
         self.load.add(pkt_len(&packet));
         match self.first {
             None => self.first = Some(packet),
             Some(_) => self.queue.push_back(packet),
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, _q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

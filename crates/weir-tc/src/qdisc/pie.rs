@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `pie`: drops with a probability that a controller keeps adapting to the delay; and the controller, for
-//! `fq_pie`.
+//! `pie`: drops packets with a probability that a controller adapts to the delay. The controller is
+//! also used by `fq_pie`.
 //!
-//! Mirrors net/sched/sch_pie.c; RFC 8033. Parameters: `target` (microseconds, default 15 ms), `limit` (packets,
-//! default 1000), `tupdate` (microseconds between two adaptations, default 15 ms), `alpha` and `beta`
-//! (sixteenths, default 2 and 20), `ecn` (mark while the probability is below a tenth), `bytemode` (small
-//! packets less), `dq_rate_estimator` (delay from the rate of departures, not from packets' times).
+//! Mirrors net/sched/sch_pie.c; RFC 8033. Parameters: `target` (microseconds, default 15 ms),
+//! `limit` (packets, default 1000), `tupdate` (microseconds between two adaptations, default 15
+//! ms), `alpha` and `beta` (sixteenths, default 2 and 20), `ecn` (mark while the probability is
+//! below a tenth), `bytemode` (drop small packets less often), `dq_rate_estimator` (compute the
+//! delay from the departure rate instead of the packets' times).
 //!
-//! Time is in ticks of 64 ns. Adaptations happen at exact times and are made up for when a packet or a
-//! request comes. Early drops: QDISC_CONGESTED; over the limit: QDISC_OVERLIMIT.
+//! Time is in ticks of 64 ns. Adaptations happen at exact times and are made up for at the next
+//! packet or request. Early drops have the reason QDISC_CONGESTED, drops over the limit
+//! QDISC_OVERLIMIT.
 
 use std::collections::VecDeque;
 
@@ -42,34 +44,34 @@ pub const MAX_PROB: u64 = u64::MAX >> 8;
 /// `QUEUE_THRESHOLD`, `PIE_SCALE`
 const THRESHOLD: u32 = 16384;
 const SCALE: u32 = 8;
-/// `PSCHED_TICKS_PER_SEC`
+/// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS: u64 = 15_625_000;
 
 /// Parameters of the controller (`struct pie_params`).
 #[derive(Debug, Clone)]
 pub struct Params {
-    /// Ticks.
+    /// Target delay, in ticks.
     pub target: u64,
-    /// Microseconds.
+    /// Period of adaptations, in microseconds.
     pub tupdate: u32,
-    /// Packets.
+    /// Limit, in packets.
     pub limit: u32,
-    /// Sixteenths.
+    /// Weight of the distance from the target, in sixteenths.
     pub alpha: u32,
-    /// Sixteenths.
+    /// Weight of the change of the delay, in sixteenths.
     pub beta: u32,
-    /// Mark instead of dropping.
+    /// Whether to mark instead of dropping.
     pub ecn: u32,
-    /// Small packets less.
+    /// Whether small packets are dropped less often.
     pub bytemode: u32,
-    /// Delay from the rate of departures.
+    /// Whether the delay is computed from the departure rate.
     pub dq_rate: u32,
-    /// Octets of the largest frame.
+    /// Length of the largest frame, in bytes.
     pub mtu: u32,
 }
 
 impl Params {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new(mtu: u32) -> Self {
         Self {
             target: ns_to_ticks(15_000_000),
@@ -84,7 +86,7 @@ impl Params {
         }
     }
 
-    /// Microseconds of the target, as shown.
+    /// Returns the target in microseconds, as shown.
     pub fn target_us(&self) -> u32 {
         ticks_to_ns(self.target) as u32 / 1000
     }
@@ -93,17 +95,17 @@ impl Params {
 /// The state of one queue (`struct pie_vars`).
 #[derive(Debug, Clone)]
 pub struct Vars {
-    /// Delay, ticks.
+    /// Delay, in ticks.
     pub qdelay: u64,
     qdelay_old: u64,
     burst_time: u64,
     dq_at: Option<u64>,
-    /// Probability of a drop, of [`MAX_PROB`].
+    /// Drop probability; [`MAX_PROB`] is 1.
     pub prob: u64,
-    /// The sum of the probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     pub accu_prob: u64,
     dq_count: Option<u64>,
-    /// Octets a tick, scaled.
+    /// Departure rate in bytes per tick, scaled.
     pub dq_rate: u32,
 }
 
@@ -125,7 +127,7 @@ impl Default for Vars {
 }
 
 impl Vars {
-    /// `pie_vars_init`
+    /// Restarts the controller (`pie_vars_init`). The probability is kept.
     pub fn restart(&mut self) {
         self.burst_time = ns_to_ticks(150_000_000);
         self.dq_at = None;
@@ -134,7 +136,7 @@ impl Vars {
         self.dq_rate = 0;
     }
 
-    /// `pie_drop_early`: whether a packet is to be dropped while `backlog` octets wait.
+    /// Returns whether to drop a packet that arrives while `backlog` bytes wait (`pie_drop_early`).
     pub fn drop_early(
         &mut self,
         params: &Params,
@@ -168,12 +170,13 @@ impl Vars {
         drop
     }
 
-    /// `pie_process_dequeue`: a packet that came at `came` leaves, `backlog` octets stay.
-    pub fn departed(&mut self, params: &Params, backlog: u32, len: u32, came: u64, now: u64) {
+    /// Updates the delay when a packet that arrived at `arrived` leaves and `backlog` bytes stay
+    /// (`pie_process_dequeue`).
+    pub fn departed(&mut self, params: &Params, backlog: u32, len: u32, arrived: u64, now: u64) {
         let mut passed = 0;
         if params.dq_rate == 0 {
             self.qdelay = if backlog > 0 {
-                now.wrapping_sub(came)
+                now.wrapping_sub(arrived)
             } else {
                 0
             };
@@ -214,7 +217,7 @@ impl Vars {
         self.burst_time = self.burst_time.saturating_sub(u64::from(passed));
     }
 
-    /// `pie_calculate_probability`
+    /// Adapts the probability (`pie_calculate_probability`).
     pub fn adapt(&mut self, params: &Params, backlog: u32) {
         let (qdelay, qdelay_old) = if params.dq_rate != 0 {
             let old = self.qdelay;
@@ -273,24 +276,24 @@ impl Vars {
         }
     }
 
-    /// Whether another adaptation of an empty queue would change anything.
+    /// Returns whether further adaptations of an empty queue would change nothing.
     pub fn is_settled(&self) -> bool {
         self.prob == 0 && self.qdelay == 0 && self.qdelay_old == 0
     }
 }
 
-/// What the qdisc counts (`struct pie_stats`).
+/// The counters of the qdisc (`struct pie_stats`).
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Packets taken.
+    /// Packets enqueued.
     pub packets_in: u32,
-    /// Dropped for either reason.
+    /// Packets dropped for either reason.
     pub dropped: u32,
-    /// Dropped over the limit.
+    /// Packets dropped over the limit.
     pub overlimit: u32,
-    /// Marked.
+    /// Packets marked.
     pub ecn_mark: u32,
-    /// Most packets that waited.
+    /// Largest number of waiting packets.
     pub maxq: u32,
 }
 
@@ -301,7 +304,7 @@ struct Pie {
     params: Params,
     vars: Vars,
     stats: Stats,
-    /// When the controller runs next, ns; never with a `tupdate` of 0.
+    /// Time of the next adaptation, in ns; none with a `tupdate` of 0.
     adapt: Option<u64>,
 }
 
@@ -319,7 +322,8 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Pie {
-    /// Runs the controller as often as was due until now: nothing it looks at has changed meanwhile.
+    /// Makes the adaptations that are due by now. Their inputs have not changed since they were
+    /// due.
     fn catch_up(&mut self, now: u64) {
         while let Some(due) = self.adapt.filter(|due| *due <= now) {
             self.vars.adapt(&self.params, self.backlog);
@@ -367,11 +371,11 @@ impl Qdisc for Pie {
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
         let now = q.now();
         self.catch_up(now);
-        let (packet, came) = self.queue.pop_front()?;
+        let (packet, arrived) = self.queue.pop_front()?;
         let len = pkt_len(&packet);
         self.backlog = self.backlog.wrapping_sub(len);
         self.vars
-            .departed(&self.params, self.backlog, len, came, ns_to_ticks(now));
+            .departed(&self.params, self.backlog, len, arrived, ns_to_ticks(now));
         Some(packet)
     }
 
@@ -409,7 +413,7 @@ impl Qdisc for Pie {
                 *word = value;
             }
         }
-        // One octet in the kernel.
+        // The kernel keeps one byte.
         params.ecn &= 0xff;
         params.bytemode &= 0xff;
         params.dq_rate &= 0xff;
@@ -446,7 +450,7 @@ impl Qdisc for Pie {
         w.end(nest);
     }
 
-    /// `struct tc_pie_xstats`
+    /// Returns `struct tc_pie_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let (vars, stats) = (&self.vars, &self.stats);
         let estimates = self.params.dq_rate != 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `plug`: packets wait until a request lets them go.
+//! `plug`: packets wait until a request releases them.
 //!
-//! Mirrors net/sched/sch_plug.c. Parameter: `limit` (octets, default txqueuelen times the largest frame).
-//! Requests: `block` (what comes from now on waits), `release` (what came before the last block but one
-//! goes), `release_indefinite` (all goes, until the next block), `limit`. It begins blocked. A packet over
-//! the limit is dropped (QDISC_DROP). It shows no options.
+//! Mirrors net/sched/sch_plug.c. Parameter: `limit` (bytes, default txqueuelen times the largest
+//! frame). Requests: `block` (packets that arrive from now on wait), `release` (the packets that
+//! arrived between the last two blocks leave; creation counts as a block), `release_indefinite`
+//! (all packets leave until the next block), `limit`. It starts blocked. A packet over the limit is
+//! dropped (QDISC_DROP). It shows no options.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,8 @@ struct Plug {
     limit: u32,
     unplugged: bool,
     throttled: bool,
-    /// Packets of this round, of the one before, and those let go.
+    /// Packets since the last block. `last` counts those of the round before, `to_release` those
+    /// released.
     current: u32,
     last: u32,
     to_release: u32,
@@ -83,7 +85,7 @@ impl Qdisc for Plug {
         }
         if !self.unplugged {
             if self.to_release == 0 {
-                // All of the round have gone: blocked again.
+                // All released packets have left. The queue is blocked again.
                 self.throttled = true;
                 return None;
             }

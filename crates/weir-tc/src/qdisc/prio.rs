@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `prio`: bands served strictly in order.
 //!
-//! Mirrors net/sched/sch_prio.c. Parameters: `bands` (2 to 16; default of tc 3), `priomap` (the band of
-//! each of the 16 packet priorities; default of tc 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1). Class `n` is band
-//! `n - 1`, with a `pfifo` under it until another qdisc is grafted. A packet's band: the class a filter
-//! names; the class in its own priority, if that has the qdisc's handle; else by the priomap.
+//! Mirrors net/sched/sch_prio.c. Parameters: `bands` (2 to 16; tc's default is 3), `priomap` (the
+//! band of each of the 16 packet priorities; tc's default is 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1).
+//! Class `n` is band `n - 1`, with a `pfifo` under it until another qdisc is grafted. A packet's
+//! band is named by a filter, else by its own priority if that has the qdisc's handle, else by the
+//! priomap.
 //!
-//! Fewer bands drop what waits in those taken away. No offload.
+//! If the number of bands is reduced, the packets of the removed bands are dropped. Offload is not
+//! supported.
 
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ pub const OPS: Ops = Ops {
     ..Ops::new("prio", create)
 };
 
-/// `TCQ_PRIO_BANDS`, `TCQ_MIN_PRIO_BANDS`
+/// Permitted numbers of bands (`TCQ_MIN_PRIO_BANDS`, `TCQ_PRIO_BANDS`).
 const BANDS: std::ops::RangeInclusive<i32> = 2..=16;
 
 /// The state of the qdisc.
@@ -74,7 +76,7 @@ impl Prio {
         } else {
             priority & 15
         };
-        // The priomap names bands there are.
+        // The priomap names only existing bands.
         usize::from(self.priomap[priority as usize])
     }
 

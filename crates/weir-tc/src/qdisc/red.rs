@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `red`: random early detection; and its average and decision, for the other kinds that use them.
+//! `red`: random early detection. Its average and decision are also used by other kinds.
 //!
-//! Mirrors net/sched/sch_red.c and include/net/red.h (Floyd and Jacobson, 1993). Parameters: `limit` (octets),
-//! `min` and `max` (octets of the average queue), `avpkt`, `burst` and `bandwidth` (tc makes the weight and the
-//! table of idle times of them), `probability` (at max), `ecn` (mark instead of dropping), `harddrop` (drop
-//! above max even so), `nodrop` (queue what can be neither marked), `adaptive` (the probability is adapted
-//! every half second). Early drops: QDISC_CONGESTED.
+//! Mirrors net/sched/sch_red.c and include/net/red.h (Floyd and Jacobson, 1993). Parameters:
+//! `limit` (bytes), `min` and `max` (bytes of the average queue), `avpkt`, `burst` and `bandwidth`
+//! (tc computes the weight and the table of idle times from them), `probability` (at max), `ecn`
+//! (mark instead of dropping), `harddrop` (drop above max even with `ecn`), `nodrop` (enqueue
+//! packets that cannot be marked), `adaptive` (adapt the probability every half second). Early
+//! drops have the reason QDISC_CONGESTED.
 //!
-//! Packets that are to be dropped early, and packets that were marked, are shown to the filters of a shared
-//! block each (`qevent early_drop block`, `qevent mark block`), which may drop, steal or copy them.
+//! Packets about to be dropped early and packets that were marked each pass the filters of a shared
+//! block (`qevent early_drop block`, `qevent mark block`), which may drop, steal or copy them.
 //!
-//! One class, `:1`, with a `bfifo` of the limit under it. No offload.
+//! It has one class, `:1`, with a `bfifo` of the limit under it. Offload is not supported.
 
 use std::sync::Arc;
 
@@ -30,12 +31,12 @@ pub const OPS: Ops = Ops {
     ..Ops::new("red", create)
 };
 
-/// `RED_STAB_SIZE`
+/// Length of the table of idle times (`RED_STAB_SIZE`).
 pub const STAB: usize = 256;
 
-/// `TC_RED_*`
+/// Flag: mark instead of dropping; flags are `TC_RED_*`.
 pub const ECN: u8 = 1;
-/// See there.
+/// Flag: drop above the maximum even with [`ECN`].
 pub const HARDDROP: u8 = 2;
 const ADAPTIVE: u8 = 4;
 const NODROP: u8 = 8;
@@ -50,61 +51,61 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::MARK_BLOCK => Rule::u32(),
 };
 
-/// Between two adaptations, ns.
+/// Period of adaptations, in ns.
 const ADAPT: u64 = 500_000_000;
-/// One part in a hundred of 2^32.
+/// One hundredth of 2^32.
 const PERCENT: u32 = 42_949_673;
 
-/// The two thresholds and what goes with them (`struct red_parms`).
+/// The two thresholds and related parameters (`struct red_parms`).
 #[derive(Debug, Clone)]
 pub struct Params {
-    /// Octets, scaled by the weight.
+    /// Lower threshold in bytes, scaled by the weight.
     pub min: u32,
-    /// See there.
+    /// Upper threshold in bytes, scaled by the weight.
     pub max: u32,
-    /// Of 2^32.
+    /// Probability at `max`, in units of 2^-32.
     pub max_p: u32,
     /// Logarithm of the weight.
     pub wlog: u8,
-    /// Logarithm of the probability, as given.
+    /// Logarithm of the probability, as configured.
     pub plog: u8,
-    /// Logarithm of a cell of idle time, microseconds.
+    /// Logarithm of a cell of idle time, in microseconds.
     pub cell_log: u8,
     stab: [u8; STAB],
     delta: u32,
-    /// `max_p` over `delta`, as draws are divided by it.
+    /// `max_p / delta`, by which random numbers are divided.
     slope: u32,
     target: (u32, u32),
 }
 
-/// The average (`struct red_vars`).
+/// The average queue length (`struct red_vars`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Vars {
     count: i32,
     drawn: u32,
-    /// Octets, scaled by the weight.
+    /// Average in bytes, scaled by the weight.
     pub average: u64,
-    /// When the queue became empty; 0 it is not.
+    /// Time at which the queue became empty; 0 if it is not empty.
     idle_since: u64,
 }
 
-/// What becomes of a packet.
+/// The decision on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
+    /// Enqueue it.
     Pass,
-    /// Marked or dropped, by chance.
+    /// Mark or drop it, by chance.
     Chance,
-    /// Marked or dropped: above the maximum.
+    /// Mark or drop it, because the average is above the maximum.
     Forced,
 }
 
-/// Bits up to the highest that is set (`fls`).
+/// Returns the number of bits up to the highest one that is set (`fls`).
 const fn bits(value: u32) -> u32 {
     32 - value.leading_zeros()
 }
 
-/// `red_check_params`
+/// Checks parameters of a request (`red_check_params`).
 pub fn check(min: u32, max: u32, wlog: u8, cell_log: u8, stab: Option<&[u8]>) -> bool {
     bits(min) + u32::from(wlog) < 32
         && bits(max) + u32::from(wlog) < 32
@@ -114,7 +115,7 @@ pub fn check(min: u32, max: u32, wlog: u8, cell_log: u8, stab: Option<&[u8]>) ->
 }
 
 impl Params {
-    /// `red_set_parms`, of values that [`check`] lets pass.
+    /// Makes parameters that [`check`] has accepted (`red_set_parms`).
     pub fn new(qopt: &TcRedQopt, stab: Option<&[u8]>, max_p: u32) -> Self {
         let delta = (qopt.qth_max - qopt.qth_min).max(1);
         let max_p = match max_p {
@@ -143,7 +144,7 @@ impl Params {
         }
     }
 
-    /// The parameters as they are shown.
+    /// Returns the parameters in the form in which they are shown.
     pub fn qopt(&self, limit: u32, flags: u8) -> TcRedQopt {
         TcRedQopt {
             limit,
@@ -156,14 +157,14 @@ impl Params {
         }
     }
 
-    /// `red_random`: the chance of 1 in `max_p / delta`, of 2^32.
+    /// Draws a uniform number below 2^32 divided by `slope` (`red_random`).
     fn draw(&self, q: &mut QueueCx<'_, '_, '_>) -> u32 {
         q.random() / self.slope
     }
 }
 
 impl Vars {
-    /// `red_set_vars`
+    /// Makes the initial state (`red_set_vars`).
     pub fn new() -> Self {
         Self {
             count: -1,
@@ -171,7 +172,7 @@ impl Vars {
         }
     }
 
-    /// `red_calc_qavg_from_idle_time`
+    /// Returns the average reduced by the idle time (`red_calc_qavg_from_idle_time`).
     fn idle_average(&self, params: &Params, now: u64) -> u64 {
         let most = 255_u64 << params.cell_log;
         let idle = ((now - self.idle_since) / 1000).min(most);
@@ -188,7 +189,7 @@ impl Vars {
         }
     }
 
-    /// `red_calc_qavg`: a packet comes while `backlog` octets wait.
+    /// Updates the average when a packet arrives while `backlog` bytes wait (`red_calc_qavg`).
     pub fn update(&mut self, params: &Params, backlog: u32, now: u64) {
         if self.idle_since != 0 {
             self.average = self.idle_average(params, now);
@@ -197,7 +198,7 @@ impl Vars {
         }
     }
 
-    /// `red_calc_qavg_no_idle_time`
+    /// Updates the average of a queue that is not idle (`red_calc_qavg_no_idle_time`).
     pub fn update_busy(&mut self, params: &Params, backlog: u32) {
         let less = self.average >> params.wlog;
         self.average = self
@@ -206,42 +207,42 @@ impl Vars {
             .wrapping_sub(less);
     }
 
-    /// `red_set_vars`: the average begins anew.
+    /// Resets the average (`red_set_vars`).
     pub fn restart(&mut self) {
         (self.average, self.count) = (0, -1);
     }
 
-    /// Takes over the average, and since when it is idle, that several share.
+    /// Copies the average and the idle time from a state that is shared.
     pub fn share(&mut self, other: &Self) {
         (self.average, self.idle_since) = (other.average, other.idle_since);
     }
 
-    /// A packet below the minimum begins the count anew.
+    /// Restarts the count of packets, because the average is below the minimum.
     pub fn pass(&mut self) {
         self.count = -1;
     }
 
-    /// Whether the queue is idle.
+    /// Returns whether the queue is idle.
     pub fn is_idle(&self) -> bool {
         self.idle_since != 0
     }
 
-    /// The queue has become empty.
+    /// Records that the queue became empty.
     pub fn start_idle(&mut self, now: u64) {
         self.idle_since = now;
     }
 
-    /// The queue is no longer empty.
+    /// Records that the queue is no longer empty.
     pub fn end_idle(&mut self) {
         self.idle_since = 0;
     }
 
-    /// `red_action`
+    /// Decides on a packet by the average (`red_action`).
     pub fn action(&mut self, params: &Params, q: &mut QueueCx<'_, '_, '_>) -> Action {
         self.action_at(self.average, params, q)
     }
 
-    /// The same for another average than its own.
+    /// Decides on a packet by another average than its own.
     pub fn action_at(
         &mut self,
         average: u64,
@@ -270,7 +271,7 @@ impl Vars {
         Action::Chance
     }
 
-    /// `red_adaptative_algo`
+    /// Adapts the probability (`red_adaptative_algo`).
     fn adapt(&self, params: &mut Params, now: u64) {
         let average = match self.idle_since {
             0 => self.average,
@@ -283,13 +284,13 @@ impl Vars {
         } else if average < u64::from(params.target.0) && max_p >= PERCENT {
             params.max_p = max_p / 10 * 9;
         }
-        // Rounded here, cut off where it is first set, as Linux does.
+        // The quotient is rounded here and truncated where it is first set, as in Linux.
         let rounded = params.max_p.saturating_add(params.delta / 2) / params.delta;
         params.slope = rounded.max(1);
     }
 }
 
-/// What was marked and dropped (`struct red_stats`).
+/// Counts of marked and dropped packets (`struct red_stats`).
 #[derive(Debug, Default)]
 struct Stats {
     dropped: u32,
@@ -305,7 +306,7 @@ struct Red {
     params: Params,
     vars: Vars,
     stats: Stats,
-    /// When the probability is adapted next.
+    /// Time of the next adaptation, in ns.
     adapt: Option<u64>,
     early_drop: Event,
     mark: Event,
@@ -313,7 +314,7 @@ struct Red {
     total: Load,
 }
 
-/// What congestion does to a packet.
+/// The effect of congestion on a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Passed,
@@ -421,20 +422,21 @@ impl Red {
         Ok(())
     }
 
-    /// Adapts the probability as often as was due until now.
+    /// Makes the adaptations that are due by now.
     fn catch_up(&mut self, now: u64) {
         while let Some(due) = self.adapt.filter(|due| *due <= now) {
             let before = self.params.max_p;
             self.vars.adapt(&mut self.params, due);
             self.adapt = Some(due + ADAPT);
             if self.params.max_p == before && now - due > 1000 * ADAPT {
-                // Nothing will change any more: go to the last time that is due.
+                // The probability will not change any more. Skip to the last adaptation that is
+                // due.
                 self.adapt = Some(now - (now - due) % ADAPT + ADAPT);
             }
         }
     }
 
-    /// Marks a packet, or decides that it is to be dropped.
+    /// Marks a packet or decides to drop it.
     fn congested(&mut self, action: Action, packet: &mut Packet) -> Fate {
         let marks =
             self.flags & ECN != 0 && (action == Action::Chance || self.flags & HARDDROP == 0);
@@ -474,11 +476,11 @@ impl Qdisc for Red {
                 return Enqueued::Congested;
             }
         }
-        let (how, _) = self.child.enqueue(q, packet, &mut self.total);
-        if matches!(how, Enqueued::Dropped | Enqueued::Congested) {
+        let (result, _) = self.child.enqueue(q, packet, &mut self.total);
+        if matches!(result, Enqueued::Dropped | Enqueued::Congested) {
             self.stats.limit = self.stats.limit.wrapping_add(1);
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
@@ -530,7 +532,7 @@ impl Qdisc for Red {
         w.end(nest);
     }
 
-    /// `struct tc_red_xstats`
+    /// Returns `struct tc_red_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let other = 0;
         let stats = &self.stats;

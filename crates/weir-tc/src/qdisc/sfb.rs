@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sfb`: stochastic fair blue, a Bloom filter of marking probabilities that finds flows which do not yield.
+//! `sfb`: stochastic fair blue, which finds unresponsive flows by a Bloom filter of marking
+//! probabilities.
 //!
-//! Mirrors net/sched/sch_sfb.c (Feng, Kandlur, Saha and Shin, 2001). Parameters: `rehash` and `db` (milliseconds
-//! after which flows are hashed anew, default 600 s, and before which the next filter is warmed up, 60 s), `limit`
-//! (packets, default txqueuelen), `max` (packets of a flow, default 25), `target` (packets of a bin above which its
-//! probability grows, default 20), `increment` and `decrement` (of 65535, default 66 and 11), `penalty_rate` and
-//! `penalty_burst` (packets a second, and at once, of flows that do not yield, default 10 and 20).
+//! Mirrors net/sched/sch_sfb.c (Feng, Kandlur, Saha and Shin, 2001). Parameters: `rehash`
+//! (milliseconds after which flows are hashed anew, default 600 s), `db` (milliseconds before that
+//! during which the next filter is warmed up, default 60 s), `limit` (packets, default txqueuelen),
+//! `max` (packets of a flow, default 25), `target` (packets of a bin above which its probability
+//! grows, default 20), `increment` and `decrement` (of 65535, default 66 and 11), `penalty_rate`
+//! and `penalty_burst` (rate in packets per second and burst of unresponsive flows, default 10 and
+//! 20).
 //!
-//! A packet is marked where its sender understands it, else dropped. Over the limits: QDISC_OVERLIMIT; early and
-//! penalty drops: QDISC_CONGESTED. A change drops what waits. One class, `:1`, with a `pfifo` of the limit.
+//! A packet is marked if its sender supports ECN, else dropped. Drops over the limits have the
+//! reason QDISC_OVERLIMIT; early and penalty drops have QDISC_CONGESTED. A change drops all waiting
+//! packets. There is one class, `:1`, with a `pfifo` of the limit.
 
 use std::sync::Arc;
 
@@ -38,7 +42,7 @@ static POLICY: Policy = policy! { max attr::MAX;
 /// `SFB_MAX_PROB`, `SFB_LEVELS`, `SFB_NUMBUCKETS`
 const MAX_PROB: u32 = 0xffff;
 const LEVELS: usize = 8;
-/// Bits of a packet's mark that say which filters count it; the others are its flow.
+/// Bits of a packet's mark that name the filters that count it. The other bits are its flow.
 const SLOTS: u32 = 3;
 const BINS: usize = 16;
 const MILLI: u64 = 1_000_000;
@@ -62,16 +66,16 @@ struct Bin {
     mark: u16,
 }
 
-/// One of the two filters; its number is drawn when the first flow comes to it.
+/// One of the two filters. Its seed is drawn when it gets its first flow.
 #[derive(Debug, Clone, Default)]
 struct Filter {
     seed: Option<u32>,
-    /// It is to have another number; what waits is still counted under the old one.
+    /// Whether it needs a new seed. Waiting packets are still counted under the old one.
     stale: bool,
     bins: [[Bin; BINS]; LEVELS],
 }
 
-/// Places in the statistics.
+/// Indices of the statistics.
 const EARLY: usize = 0;
 const PENALTY: usize = 1;
 const BUCKET: usize = 2;
@@ -128,13 +132,13 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
     Ok(Box::new(sfb))
 }
 
-/// The places of a hash, level by level.
+/// Returns the bins of a hash, level by level.
 fn places(hash: u32) -> impl Iterator<Item = usize> {
     (0..LEVELS).map(move |level| (hash >> (4 * level)) as usize & (BINS - 1))
 }
 
 impl Filter {
-    /// The hash of a flow that comes.
+    /// Returns the hash of an arriving flow. Draws a new seed if needed.
     fn hash(&mut self, of: u32, q: &mut QueueCx<'_, '_, '_>) -> u32 {
         if std::mem::take(&mut self.stale) || self.seed.is_none() {
             self.seed = Some(q.random());
@@ -142,14 +146,15 @@ impl Filter {
         self.old_hash(of)
     }
 
-    /// The hash of a flow that has come.
+    /// Returns the hash of a flow under the present seed.
     fn old_hash(&self, of: u32) -> u32 {
         let seed = self.seed.unwrap_or(0);
         let mixed = u64::from(of ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed >> 32) as u32).max(1)
     }
 
-    /// Adapts the probabilities of a flow's bins; the least of its lengths and probabilities.
+    /// Adapts the probabilities of a flow's bins. Returns the smallest of their lengths and
+    /// probabilities.
     fn adapt(&mut self, hash: u32, qopt: &TcSfbQopt) -> (u32, u32) {
         let mut least = (u32::MAX, u32::MAX);
         for (level, place) in self.bins.iter_mut().zip(places(hash)) {
@@ -166,7 +171,7 @@ impl Filter {
         least
     }
 
-    /// A packet of a flow comes or goes.
+    /// Counts a packet of a flow in or out.
     fn count(&mut self, hash: u32, change: impl Fn(u16) -> u16) {
         for (level, place) in self.bins.iter_mut().zip(places(hash)) {
             level[place].len = change(level[place].len);
@@ -187,7 +192,7 @@ impl Sfb {
         self.filters = Default::default();
     }
 
-    /// `sfb_rate_limit`: whether a flow that does not yield has to wait.
+    /// Returns whether the penalty rate drops a packet of an unresponsive flow (`sfb_rate_limit`).
     fn limited(&mut self, now: u64) -> bool {
         let (rate, burst) = (self.qopt.penalty_rate, self.qopt.penalty_burst);
         if rate == 0 || burst == 0 {
@@ -206,7 +211,7 @@ impl Sfb {
         false
     }
 
-    /// A packet comes or goes: its flow, and the filters that count it.
+    /// Counts a packet in or out. `mark` has its flow and the filters that count it.
     fn count(&mut self, mark: u32, change: impl Fn(u16) -> u16) {
         for (slot, filter) in self.filters.iter_mut().enumerate() {
             if mark & (1 << slot) != 0 {
@@ -293,15 +298,15 @@ impl Qdisc for Sfb {
                 self.stats[MARKED] += 1;
             }
         }
-        // The packet keeps its flow, and which filters count it, until it leaves.
+        // The packet keeps its flow and the filters that count it until it leaves.
         packet.chain = flow | slots;
-        let (how, _) = self.child.enqueue(q, packet, &mut self.total);
-        match how {
+        let (result, _) = self.child.enqueue(q, packet, &mut self.total);
+        match result {
             Enqueued::Queued => self.count(flow | slots, |len| len.saturating_add(1)),
             Enqueued::Dropped | Enqueued::Congested => self.stats[CHILD] += 1,
             Enqueued::Stolen => {}
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
@@ -336,7 +341,7 @@ impl Qdisc for Sfb {
         w.end(nest);
     }
 
-    /// `struct tc_sfb_xstats`
+    /// Returns `struct tc_sfb_xstats`.
     fn app_stats(&self) -> Option<Vec<u8>> {
         let bins = self.filters[self.slot].bins.iter().flatten();
         let (mut longest, mut most, mut sum) = (0, 0, 0);
@@ -366,7 +371,7 @@ impl Qdisc for Sfb {
         self.child.node().into_iter().collect()
     }
 
-    /// Linux cannot show its class (ENOSYS), so there is none in dumps.
+    /// Returns no class, because Linux cannot show the class (ENOSYS) and omits it from dumps.
     fn classes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -384,7 +389,7 @@ impl Qdisc for Sfb {
         Err(Error::new(ENOSYS))
     }
 
-    /// The class cannot be shown, so it cannot be told that it goes (`tclass_del_notify`).
+    /// Fails, because the class cannot be shown in the notification (`tclass_del_notify`).
     fn delete_class(
         &mut self,
         _class: u32,

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sfq`: flows by hash, each in turn.
+//! `sfq`: stochastic fair queueing, which distinguishes flows by hash and serves them in turn.
 //!
-//! Mirrors net/sched/sch_sfq.c (McKenney, 1991). Parameters: `limit` (packets, default 127), `depth` (packets of
-//! a flow, at most and by default 127), `flows` (default 128), `divisor` (buckets of the hash, a power of two,
-//! default 1024), `quantum` (octets a turn, at least 256, default the largest frame),
-//! `perturb` (seconds after which flows are hashed anew, default never), `headdrop` (drop the oldest packet
-//! of a flow, not the newest), and `min`, `max`, `burst`, `probability`, `ecn`, `harddrop` (RED in each flow).
+//! Mirrors net/sched/sch_sfq.c (McKenney, 1991). Parameters: `limit` (packets, default 127),
+//! `depth` (packets of a flow, default and at most 127), `flows` (default 128), `divisor` (buckets
+//! of the hash, a power of two, default 1024), `quantum` (bytes per turn, at least 256, default the
+//! largest frame), `perturb` (seconds after which flows are hashed anew, default never), `headdrop`
+//! (drop the oldest packet of a flow instead of the newest), and `min`, `max`, `burst`,
+//! `probability`, `ecn`, `harddrop` (RED in each flow).
 //!
-//! A packet's flow: its priority if that has the qdisc's handle; the class a filter names; else its hash,
-//! perturbed by the device's generator. Nothing can be changed later. Over the limit the longest flow loses a packet (QDISC_OVERLIMIT); over a
-//! flow's, that flow (QDISC_OVERLIMIT); by RED: QDISC_CONGESTED.
+//! A packet's flow is named by its priority if that has the qdisc's handle, else by a filter, else
+//! by its hash, which is perturbed by the device's generator. The options cannot be changed later.
+//! Over the limit the longest flow loses a packet (QDISC_OVERLIMIT). Over the limit of a flow, that
+//! flow loses a packet (QDISC_OVERLIMIT). RED drops with QDISC_CONGESTED.
 
 use std::sync::Arc;
 
@@ -48,9 +50,9 @@ struct Slot {
     bucket: u32,
     allot: i32,
     vars: red::Vars,
-    /// The slot whose turn is after this one's.
+    /// The slot with the next turn.
     next: u16,
-    /// Neighbours among the slots of one length; those of none are free.
+    /// Neighbours in the list of slots with the same length. Slots of length 0 are free.
     deeper: (u16, u16),
 }
 
@@ -72,25 +74,25 @@ struct Sfq {
     block: Arc<Block>,
     handle: u32,
     params: Params,
-    /// Slots by bucket.
+    /// Slot numbers by bucket.
     buckets: Vec<u16>,
     slots: Vec<Slot>,
     /// First slot of each length.
     depths: Vec<u16>,
-    /// The longest.
+    /// Length of the longest slot.
     deepest: usize,
-    /// The slot whose turn was last.
+    /// The slot that had its turn last.
     tail: Option<u16>,
     store: Store,
     load: Load,
     seed: Option<u32>,
-    /// When flows are hashed anew.
+    /// Time of the next rehash, in ns.
     perturb_at: Option<u64>,
     /// `struct tc_sfqred_stats`
     stats: [u32; 6],
 }
 
-/// Places in the statistics.
+/// Indices of the statistics.
 const PROB_DROP: usize = 0;
 const FORCED_DROP: usize = 1;
 const PROB_MARK: usize = 2;
@@ -103,7 +105,7 @@ fn wrong(message: &'static str) -> Error {
 }
 
 impl Params {
-    /// As a request changes them.
+    /// Applies the parameters of a request.
     fn with(mut self, create: &Create<'_>) -> Result<Self, Error> {
         let Some(options) = create.options else {
             return Ok(self);
@@ -220,7 +222,7 @@ impl Sfq {
         &mut self.slots[usize::from(number)]
     }
 
-    /// Puts a slot in front of those of its length.
+    /// Inserts a slot at the front of the list of its length.
     fn link(&mut self, number: u16) {
         let depth = self.slot(number).queue.len() as usize;
         let next = std::mem::replace(&mut self.depths[depth], number);
@@ -230,7 +232,7 @@ impl Sfq {
         }
     }
 
-    /// Takes a slot from those of length `depth`.
+    /// Removes a slot from the list of length `depth`.
     fn unlink(&mut self, number: u16, depth: usize) {
         let (before, next) = self.slot(number).deeper;
         match before {
@@ -274,7 +276,7 @@ impl Sfq {
         packet
     }
 
-    /// A slot with its first packet gets its turn last.
+    /// Gives a slot with its first packet the last turn.
     fn enlist(&mut self, number: u16) {
         match self.tail {
             None => self.slot(number).next = number,
@@ -287,7 +289,7 @@ impl Sfq {
         self.slot(number).allot = self.params.quantum as i32;
     }
 
-    /// The slot after `tail` has no packets left.
+    /// Ends the turns of the slot after `tail`, which has no packets left.
     fn delist(&mut self, tail: u16, number: u16) {
         let next = self.slot(number).next;
         let bucket = self.slot(number).bucket as usize;
@@ -299,7 +301,7 @@ impl Sfq {
         }
     }
 
-    /// `sfq_drop`: the longest slot loses a packet; which, and the packet.
+    /// Removes a packet from the longest slot and returns it with the slot (`sfq_drop`).
     fn drop_longest(&mut self) -> Option<(u16, Packet)> {
         let number = match self.deepest {
             0 => return None,
@@ -324,7 +326,8 @@ impl Sfq {
         (mixed >> 40) as u32 & (self.params.divisor - 1)
     }
 
-    /// The slot of a bucket; a free one if need be. None: there is none.
+    /// Returns the slot of a bucket and whether it was newly taken. Returns `None` if no slot is
+    /// free.
     fn slot_of(&mut self, bucket: u32) -> Option<(u16, bool)> {
         let number = self.buckets[bucket as usize];
         if number != NONE {
@@ -340,7 +343,7 @@ impl Sfq {
         Some((number, true))
     }
 
-    /// `sfq_perturbation`, as often as was due until now.
+    /// Rehashes all flows if that is due (`sfq_perturbation`).
     fn perturb(&mut self, q: &mut QueueCx<'_, '_, '_>) {
         let now = q.now();
         let Some(due) = self.perturb_at.filter(|due| *due <= now) else {
@@ -382,7 +385,7 @@ impl Sfq {
         }
     }
 
-    /// RED in a flow: whether a packet is to be dropped.
+    /// Applies RED to a flow. Returns whether to drop the packet.
     fn congested(&mut self, number: u16, packet: &mut Packet, q: &mut QueueCx<'_, '_, '_>) -> bool {
         let Some(params) = &self.params.red else {
             return false;
@@ -416,7 +419,7 @@ impl Sfq {
 }
 
 impl Sfq {
-    /// Goes through the rounds at once in which no slot may send; `first` is one of those that take turns.
+    /// Skips the rounds in which no slot may send. `first` is one of the slots that take turns.
     #[cold]
     fn skip_idle(&mut self, first: u16) {
         let quantum = self.params.quantum as i32;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `skbprio`: a queue a priority, the highest first; over the limit the lowest loses its newest packet.
+//! `skbprio`: a queue per priority, the highest first. Over the limit, the lowest one loses its
+//! newest packet.
 //!
-//! Mirrors net/sched/sch_skbprio.c. Parameter: `limit` (packets, default 64). Priorities from 63 on count as
-//! 63. A packet that has the lowest priority of all is dropped itself. Drops: QDISC_OVERLIMIT. Class `n` is
-//! priority `n - 1`.
+//! Mirrors net/sched/sch_skbprio.c. Parameter: `limit` (packets, default 64). Priorities above 63
+//! count as 63. An arriving packet with the lowest priority of all is dropped itself. Drops have
+//! the reason QDISC_OVERLIMIT. Class `n` is priority `n - 1`.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,7 @@ pub const OPS: Ops = Ops {
     ..Ops::new("skbprio", create)
 };
 
-/// `SKBPRIO_MAX_PRIORITY`
+/// Number of priorities (`SKBPRIO_MAX_PRIORITY`).
 const PRIORITIES: usize = 64;
 
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ struct Band {
 /// The state of the qdisc.
 struct SkbPrio {
     bands: Vec<Band>,
-    /// Bits of the priorities that have packets.
+    /// Bit mask of the priorities that have packets.
     used: u64,
     load: Load,
     limit: u32,
@@ -45,7 +46,7 @@ fn limit(create: &Create<'_>) -> Result<Option<u32>, Error> {
     let Some(options) = create.options else {
         return Ok(None);
     };
-    // `struct tc_skbprio_qopt` is a limit as well.
+    // `struct tc_skbprio_qopt` has only a limit as well.
     let qopt = TcFifoQopt::from_bytes(options.payload);
     let qopt = qopt.filter(|_| options.len() == TcFifoQopt::LEN);
     Ok(Some(qopt.ok_or(Error::new(EINVAL))?.limit))
@@ -146,7 +147,7 @@ impl Qdisc for SkbPrio {
         let band = self.bands.get(class as usize - 1)?;
         Some(ClassStats {
             queue: Queue {
-                // Linux never counts them.
+                // Linux never counts the packets of a class.
                 qlen: 0,
                 backlog: band.backlog,
                 drops: band.drops,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `tbf`: a token bucket, and a second one for the peak rate.
+//! `tbf`: a token bucket, with a second one for the peak rate.
 //!
-//! Mirrors net/sched/sch_tbf.c. Parameters: `rate` (octets a second, with overhead, mpu and link layer),
-//! `burst` (octets, or the time they take), `limit` (octets of the `bfifo` it begins with; `latency` of tc
-//! is made into it), `peakrate` (above rate), `mtu` (burst of the peak rate). A packet larger than a burst
-//! is dropped (QDISC_DROP). A packet leaves when both buckets hold its time, to the nanosecond; credit
-//! grows up to the burst.
+//! Mirrors net/sched/sch_tbf.c. Parameters: `rate` (bytes per second, with overhead, mpu and link
+//! layer), `burst` (bytes, or the time they take), `limit` (bytes of the initial `bfifo`; tc
+//! computes it from `latency`), `peakrate` (above the rate), `mtu` (burst of the peak rate). A
+//! packet larger than a burst is dropped (QDISC_DROP). A packet leaves when both buckets hold its
+//! transmission time, exact to the nanosecond. Credit grows up to the burst.
 //!
-//! One class, `:1`, whose queue can be replaced; the limit then is no longer obeyed. No offload.
+//! It has one class, `:1`, whose queue can be replaced; the limit then has no effect. Offload is
+//! not supported.
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, tbf as attr};
@@ -34,12 +35,12 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PBURST => Rule::u32(),
 };
 
-/// What a request says.
+/// The parameters of a request.
 #[derive(Debug, Default)]
 struct Params {
     limit: u32,
     max_size: u64,
-    /// Depth of the buckets, ns.
+    /// Bucket depth of `rate`, in ns. `mtu` is that of the peak rate.
     buffer: i64,
     mtu: i64,
     rate: Rate,
@@ -50,12 +51,13 @@ struct Params {
 #[derive(Default)]
 pub struct Tbf {
     params: Params,
-    /// Credit, ns.
+    /// Credit, in ns.
     tokens: i64,
     peak_tokens: i64,
-    /// When it was computed.
+    /// Time at which the credit was computed, in ns.
     at: u64,
-    /// The next packet needs more than the buckets hold: it waits until they are changed.
+    /// Whether the next packet needs more than the buckets hold. It waits for a change of the
+    /// options.
     stuck: bool,
     child: Leaf,
     total: Load,
@@ -65,7 +67,7 @@ fn parse(create: &Create<'_>) -> Result<Params, Error> {
     let tb = table(create.options, &POLICY)?;
     let parms = tb.get(attr::PARMS).ok_or(Error::new(EINVAL))?;
     let mut qopt = TcTbfQopt::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
-    // The tables only tell the link layer; an unusable one is passed over.
+    // The tables only name the link layer. An unusable table is ignored.
     for (spec, ty) in [
         (&mut qopt.rate, attr::RTAB),
         (&mut qopt.peakrate, attr::PTAB),
@@ -165,7 +167,7 @@ impl Qdisc for Tbf {
         let (tokens, peak_tokens) = left_after(elapsed);
         if tokens < 0 || peak_tokens < 0 {
             q.note().overlimits += 1;
-            // Full buckets are not enough: Linux looks again and again, to no avail.
+            // Even full buckets are not enough. Linux retries forever without success.
             let (most, peak_most) = left_after(params.buffer);
             self.stuck = most < 0 || peak_most < 0;
             if !self.stuck {

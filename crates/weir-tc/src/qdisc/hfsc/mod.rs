@@ -473,14 +473,14 @@ impl Qdisc for Hfsc {
         let (len, now) = (pkt_len(&packet), ns_to_ticks(q.now()));
         let leaf = self.class(number).leaf.clone();
         let first = leaf.load().len == 0;
-        let (how, _) = leaf.enqueue(q, packet, &mut self.total);
-        match how {
+        let (result, _) = leaf.enqueue(q, packet, &mut self.total);
+        match result {
             Enqueued::Queued => {}
             Enqueued::Dropped | Enqueued::Congested => {
                 self.class_mut(number).drops += 1;
-                return how;
+                return result;
             }
-            Enqueued::Stolen => return how,
+            Enqueued::Stolen => return result,
         }
         let class = self.class(number);
         let shares = class.fair.is_some() && class.active > 0;
@@ -499,7 +499,7 @@ impl Qdisc for Hfsc {
                 leaf.peek(q, &mut self.total);
             }
         }
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {

@@ -225,7 +225,7 @@ pub struct Tree {
 struct Row {
     level: usize,
     prio: usize,
-    /// Whether to dequeue only one packet, because the rows before it had none to send and are tried
+    /// Whether to dequeue only one packet. The rows before this one had none to send, and are tried
     /// again for the next packet.
     single: bool,
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `qfq`: classes served by weight, in nearly the order of an ideal fluid system, at a cost that does not
-//! grow with their number.
+//! `qfq`: classes served by weight, almost in the order of an ideal fluid system, at a cost that
+//! does not depend on their number.
 //!
-//! Mirrors net/sched/sch_qfq.c (QFQ+; `schedule.rs`). No parameters of its own. Of a class: `weight` (1 to
-//! 1024, default 1; all together at most 65536) and `maxpkt` (octets of its largest packet, 512 to 65536,
-//! default the largest frame; raised when a larger packet comes). A packet's class: its priority if that
-//! names one, else the class a filter names; a packet without one is dropped (QDISC_DROP). Classes should
-//! have queues that always give what they hold.
+//! Mirrors net/sched/sch_qfq.c (QFQ+; `schedule.rs`). The qdisc has no parameters. A class has
+//! `weight` (1 to 1024, default 1; at most 65536 in total) and `maxpkt` (bytes of its largest
+//! packet, 512 to 65536, default the largest frame; raised when a larger packet arrives). A
+//! packet's class is named by its priority, else by a filter. A packet without a class is dropped
+//! (QDISC_DROP). The qdiscs of classes should be work-conserving.
 
 mod schedule;
 
@@ -40,7 +40,7 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 struct Class {
     aggregate: u32,
-    /// As Linux compares it, without a sign.
+    /// Remaining bytes of its turn. It is compared without a sign, as in Linux.
     deficit: u32,
     active: bool,
     leaf: Leaf,
@@ -72,11 +72,11 @@ impl Qfq {
         if let Some(found) = self.classes.get_mut(class)
             && std::mem::take(&mut found.active)
         {
-            self.schedule.rest_class(found.aggregate, class);
+            self.schedule.deactivate_class(found.aggregate, class);
         }
     }
 
-    /// Puts a class where those of that weight and packet length are (`qfq_change_agg`).
+    /// Moves a class to an aggregate with that weight and packet length (`qfq_change_agg`).
     fn regroup(&mut self, class: u32, weight: u32, lmax: u32) {
         let new = self.schedule.find(weight, lmax);
         self.deactivate(class);
@@ -88,8 +88,8 @@ impl Qfq {
         }
     }
 
-    /// The class whose turn it is in an aggregate, and the length of its next packet. Classes whose
-    /// queues turn out to be empty, as they drop when looked at, leave it.
+    /// Returns the class whose turn it is in an aggregate, and the length of its next packet.
+    /// Removes classes from the aggregate whose queues drop everything when they are peeked.
     fn next(&mut self, aggregate: u32, q: &mut QueueCx<'_, '_, '_>) -> Option<(u32, u32)> {
         let active = &mut self.schedule.get_mut(aggregate).active;
         loop {
@@ -99,7 +99,7 @@ impl Qfq {
                 return Some((number, len));
             }
             if class.leaf.load().len > 0 {
-                // It holds packets back: nobody else gets a turn, as in Linux.
+                // The queue holds packets back. No other class gets a turn, as in Linux.
                 return None;
             }
             class.active = false;
@@ -129,30 +129,30 @@ impl Qdisc for Qfq {
         let Some(class) = self.classes.get_mut(number) else {
             return q.drop(packet, DropReason::QDISC_DROP);
         };
-        let (how, _) = class.leaf.enqueue(q, packet, &mut self.total);
-        if how != Enqueued::Queued {
-            return how;
+        let (result, _) = class.leaf.enqueue(q, packet, &mut self.total);
+        if result != Enqueued::Queued {
+            return result;
         }
         class.bytes = class.bytes.wrapping_add(u64::from(len));
         class.packets = class.packets.wrapping_add(1);
         let aggregate = class.aggregate;
         if class.active {
-            // Its first packet may be this one now, and too long for what is left of its turn.
+            // This packet may now be the first of its class, and too long for the rest of its turn.
             let first = class.leaf.peek(q, &mut self.total);
             if first.is_none() && class.leaf.load().len == 0 {
                 self.deactivate(number);
-                return how;
+                return result;
             }
             let active = &mut self.schedule.get_mut(aggregate).active;
             if first == Some(len) && active.front() == Some(&number) && class.deficit < len {
                 active.rotate_left(1);
             }
-            return how;
+            return result;
         }
         class.active = true;
         class.deficit = self.schedule.get(aggregate).lmax;
-        self.schedule.wake_class(aggregate, number);
-        how
+        self.schedule.activate_class(aggregate, number);
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
@@ -161,7 +161,9 @@ impl Qdisc for Qfq {
         let budget = self.schedule.get(aggregate).budget;
         if next.is_none_or(|(_, len)| budget < len) {
             loop {
-                aggregate = self.schedule.turn(aggregate, self.total.len > 0)?;
+                aggregate = self
+                    .schedule
+                    .next_aggregate(aggregate, self.total.len > 0)?;
                 next = self.next(aggregate, q);
                 if next.is_some() || !self.schedule.get(aggregate).active.is_empty() {
                     break;
@@ -308,7 +310,7 @@ impl Qdisc for Qfq {
         w.end(nest);
     }
 
-    /// With `struct tc_qfq_stats`
+    /// Returns the statistics with `struct tc_qfq_stats`.
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
         let class = self.classes.get(class)?;
         let aggregate = self.schedule.get(class.aggregate);

@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The order in which aggregates of classes are served: QFQ+.
+//! The QFQ+ scheduler: the order in which aggregates of classes are served.
 //!
-//! Mirrors the scheduler of net/sched/sch_qfq.c (Checconi, Rizzo, Valente: "QFQ: Efficient Packet Scheduling
-//! with Tight Guarantees", 2013; Valente: "Reducing the Execution Time of Fair-Queueing Schedulers", 2014).
-//! Virtual time counts octets divided by weight, in fixed point with 30 bits behind the point. An aggregate
-//! has a start and a finish time; aggregates whose budget lasts about as long in virtual time are a group, in
-//! which they stand in slots by start time, rounded down. Four bitmaps hold the groups by state, so that the
-//! next one is found by a bit scan.
+//! Mirrors the scheduler of net/sched/sch_qfq.c (Checconi, Rizzo, Valente: "QFQ: Efficient Packet
+//! Scheduling with Tight Guarantees", 2013; Valente: "Reducing the Execution Time of Fair-Queueing
+//! Schedulers", 2014). Virtual time counts bytes divided by weight, in fixed point with 30
+//! fractional bits. An aggregate has a start and a finish time. Aggregates whose budgets last about
+//! equally long in virtual time form a group, which keeps them in slots by rounded-down start time.
+//! Four bitmaps hold the groups by state, so that a bit scan finds the next group.
 //!
-//! Within an aggregate the classes take turns by deficit round robin; that is the caller's.
+//! Within an aggregate the classes take turns by deficit round robin, which is the caller's task.
 
 use std::collections::VecDeque;
 
 const FRACTION_BITS: u32 = 30;
 const ONE: u32 = 1 << FRACTION_BITS;
-/// `QFQ_MTU_SHIFT`
+/// Logarithm of the largest packet length (`QFQ_MTU_SHIFT`).
 const MTU_SHIFT: u32 = 16;
-/// `QFQ_MAX_INDEX`
+/// Largest index of a group (`QFQ_MAX_INDEX`).
 const MAX_INDEX: u32 = 24;
 const GROUPS: usize = MAX_INDEX as usize + 1;
-/// `QFQ_MAX_SLOTS`
+/// Slots per group (`QFQ_MAX_SLOTS`).
 const SLOTS: u32 = 32;
-/// `QFQ_MAX_AGG_CLASSES`
+/// Largest number of classes in an aggregate (`QFQ_MAX_AGG_CLASSES`).
 const MAX_CLASSES: u64 = 8;
-/// `QFQ_MAX_WEIGHT`
+/// Largest weight of a class (`QFQ_MAX_WEIGHT`).
 pub const MAX_WEIGHT: u32 = 1 << 10;
-/// `QFQ_MAX_WSUM`
+/// Largest sum of weights (`QFQ_MAX_WSUM`).
 const MAX_WEIGHT_SUM: u32 = 64 * MAX_WEIGHT;
-/// `QFQ_MIN_LMAX`
+/// Smallest `maxpkt` of a class (`QFQ_MIN_LMAX`).
 pub const MIN_LMAX: u32 = 512;
-/// `QFQ_MAX_LMAX`
+/// Largest `maxpkt` of a class (`QFQ_MAX_LMAX`).
 pub const MAX_LMAX: u32 = 1 << MTU_SHIFT;
 
-/// States of a group: eligible or not, and whether one with an earlier finish time blocks it.
+/// States of a group: eligible (E) or ineligible (I), and ready (R) or blocked (B) by a group with
+/// an earlier finish time.
 const ER: usize = 0;
 const IR: usize = 1;
 const EB: usize = 2;
 const IB: usize = 3;
 
-/// A weight as it is kept: what the reciprocal in fixed point makes of it.
+/// Returns a weight rounded by the fixed-point reciprocal in which it is stored.
 pub fn rounded_weight(weight: u32) -> u32 {
     let inverse = ONE / weight.max(1);
     ONE / inverse.max(1)
 }
 
-/// Whether `a` is later than `b`, of times that wrap.
+/// Returns whether time `a` is after time `b`. Times wrap.
 fn after(a: u64, b: u64) -> bool {
     (a.wrapping_sub(b) as i64) > 0
 }
@@ -53,12 +54,12 @@ fn round_down(time: u64, shift: u32) -> u64 {
     time & !((1 << shift) - 1)
 }
 
-/// Bits from `from` on.
+/// Returns the bits from bit `from` on.
 fn mask_from(bits: u64, from: usize) -> u64 {
     bits & !((1 << from) - 1)
 }
 
-/// Classes with the same weight and largest packet, served as one.
+/// Classes with the same weight and largest packet, scheduled as one.
 #[derive(Debug, Default)]
 pub struct Aggregate {
     start: u64,
@@ -66,15 +67,15 @@ pub struct Aggregate {
     group: Option<usize>,
     /// Weight of each of its classes.
     pub weight: u32,
-    /// Octets of the largest packet.
+    /// Length of the largest packet, in bytes.
     pub lmax: u32,
     inverse: u32,
     budget_max: u32,
     budget_first: u32,
-    /// Octets it may still send in this turn.
+    /// Bytes it may still send in this turn.
     pub budget: u32,
     classes: u32,
-    /// Classes with packets, in turn.
+    /// Classes with packets, in the order of their turns.
     pub active: VecDeque<u32>,
 }
 
@@ -85,13 +86,13 @@ struct Group {
     shift: u32,
     front: u32,
     full: u64,
-    /// Aggregates by slot; the newest of a slot is its last, and served first.
+    /// Aggregates by slot. The newest of a slot is its last entry and is served first.
     slots: [Vec<u32>; SLOTS as usize],
 }
 
-/// Why an aggregate gets new times.
+/// The reason for new times of an aggregate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Why {
+enum Reason {
     Enqueue,
     Requeue,
 }
@@ -102,21 +103,21 @@ pub struct Schedule {
     groups: [Group; GROUPS],
     states: [u64; 4],
     now: u64,
-    before: u64,
+    previous_now: u64,
     weight_sum: u32,
     inverse_sum: u32,
     min_shift: u32,
     max_classes: u32,
     aggregates: Vec<Aggregate>,
     free: Vec<u32>,
-    /// Those with room for more classes, the newest last.
+    /// Aggregates with room for more classes, the newest last.
     nonfull: Vec<u32>,
-    /// The one being served.
+    /// The aggregate in service.
     pub in_service: Option<u32>,
 }
 
 impl Schedule {
-    /// For a device with that queue length (`qfq_init_qdisc`).
+    /// Makes a scheduler for a device with a queue length (`qfq_init_qdisc`).
     pub fn new(tx_queue_len: u32) -> Self {
         let classes = (u64::from(tx_queue_len) + 1).min(MAX_CLASSES);
         let log = classes.ilog2();
@@ -133,7 +134,7 @@ impl Schedule {
             groups: std::array::from_fn(group),
             states: [0; 4],
             now: 0,
-            before: 0,
+            previous_now: 0,
             weight_sum: 0,
             inverse_sum: 0,
             min_shift,
@@ -145,22 +146,23 @@ impl Schedule {
         }
     }
 
-    /// An aggregate.
+    /// Returns an aggregate.
     pub fn get(&self, number: u32) -> &Aggregate {
         &self.aggregates[number as usize]
     }
 
-    /// An aggregate, to be changed.
+    /// Returns an aggregate mutably.
     pub fn get_mut(&mut self, number: u32) -> &mut Aggregate {
         &mut self.aggregates[number as usize]
     }
 
-    /// Whether a class may have the weight `new` in place of `old`.
+    /// Returns whether a class may change its weight from `old` to `new`.
     pub fn fits(&self, old: u32, new: u32) -> bool {
         self.weight_sum.wrapping_add(new.wrapping_sub(old)) <= MAX_WEIGHT_SUM
     }
 
-    /// An aggregate with room for a class, made if there is none (`qfq_find_agg`, `qfq_init_agg`).
+    /// Returns an aggregate with room for a class, and makes it if needed (`qfq_find_agg`,
+    /// `qfq_init_agg`).
     pub fn find(&mut self, weight: u32, lmax: u32) -> u32 {
         let mut nonfull = self.nonfull.iter().rev();
         let same = |number: &&u32| {
@@ -189,7 +191,7 @@ impl Schedule {
         number
     }
 
-    /// `qfq_calc_index`
+    /// Returns the index of the group for a budget (`qfq_calc_index`).
     fn index(&self, inverse: u32, budget: u32) -> usize {
         let size = u64::from(budget) * u64::from(inverse);
         let map = size >> self.min_shift;
@@ -201,7 +203,8 @@ impl Schedule {
         ((index - u32::from(exact)) as usize).min(GROUPS - 1)
     }
 
-    /// `qfq_update_agg`
+    /// Sets the number of classes of an aggregate and updates its budget and weight
+    /// (`qfq_update_agg`).
     fn set_classes(&mut self, number: u32, classes: u32) {
         let old = self.get(number).classes;
         if classes == self.max_classes {
@@ -230,16 +233,16 @@ impl Schedule {
         }
     }
 
-    /// Puts a class into an aggregate, `waiting` or idle (`qfq_add_to_agg`).
+    /// Adds a class to an aggregate. `waiting` says whether it has packets (`qfq_add_to_agg`).
     pub fn add_class(&mut self, number: u32, class: u32, waiting: bool) {
         self.set_classes(number, self.get(number).classes + 1);
         if waiting {
-            self.wake_class(number, class);
+            self.activate_class(number, class);
         }
     }
 
-    /// A class of an aggregate has packets now.
-    pub fn wake_class(&mut self, number: u32, class: u32) {
+    /// Activates a class that now has packets.
+    pub fn activate_class(&mut self, number: u32, class: u32) {
         let active = &mut self.get_mut(number).active;
         active.push_back(class);
         if active.len() == 1 && self.in_service != Some(number) {
@@ -247,8 +250,8 @@ impl Schedule {
         }
     }
 
-    /// A class of an aggregate has no packets any more (`qfq_deactivate_class`).
-    pub fn rest_class(&mut self, number: u32, class: u32) {
+    /// Deactivates a class that has no packets any more (`qfq_deactivate_class`).
+    pub fn deactivate_class(&mut self, number: u32, class: u32) {
         let active = &mut self.get_mut(number).active;
         active.retain(|&other| other != class);
         if active.is_empty() {
@@ -256,7 +259,7 @@ impl Schedule {
         }
     }
 
-    /// Takes an idle class out of its aggregate (`qfq_rm_from_agg`).
+    /// Removes an idle class from its aggregate (`qfq_rm_from_agg`).
     pub fn remove_class(&mut self, number: u32) {
         let aggregate = self.get(number);
         if aggregate.classes > 1 {
@@ -270,14 +273,14 @@ impl Schedule {
         self.free.push(number);
     }
 
-    /// The aggregate in service leaves it, with its budget filled again; answers the next one. `left`:
-    /// packets wait anywhere.
-    pub fn turn(&mut self, number: u32, left: bool) -> Option<u32> {
+    /// Ends the service of an aggregate, refills its budget and returns the next aggregate. `left`
+    /// says whether packets wait anywhere.
+    pub fn next_aggregate(&mut self, number: u32, left: bool) -> Option<u32> {
         let aggregate = self.get_mut(number);
         aggregate.charge();
         aggregate.refill();
         if !aggregate.active.is_empty() {
-            self.set_times(number, Why::Requeue);
+            self.set_times(number, Reason::Requeue);
             self.schedule(number);
         } else if !left {
             self.in_service = None;
@@ -287,7 +290,7 @@ impl Schedule {
         self.in_service
     }
 
-    /// A packet left the aggregate in service.
+    /// Records that the aggregate in service sent a packet of `len` bytes.
     pub fn serve(&mut self, number: u32, len: u32) {
         let aggregate = self.get_mut(number);
         aggregate.budget = aggregate.budget.saturating_sub(len);
@@ -295,7 +298,7 @@ impl Schedule {
         self.now = self.now.wrapping_add(passed);
     }
 
-    /// The group's new state by its times (`qfq_calc_state`).
+    /// Returns the state of a group according to its times (`qfq_calc_state`).
     fn state(&self, index: usize) -> usize {
         let group = &self.groups[index];
         let mut state = usize::from(after(group.start, self.now));
@@ -317,7 +320,8 @@ impl Schedule {
         }
     }
 
-    /// `qfq_unblock_groups`
+    /// Unblocks the groups below `index` after that group changed its finish time from `old_finish`
+    /// (`qfq_unblock_groups`).
     fn unblock(&mut self, index: usize, old_finish: u64) {
         let others = mask_from(self.states[ER], index + 1);
         if others != 0 && !after(self.groups[lowest(others)].finish, old_finish) {
@@ -328,7 +332,8 @@ impl Schedule {
         self.move_groups(mask, IB, IR);
     }
 
-    /// `qfq_update_eligible`, `qfq_make_eligible`
+    /// Makes groups eligible whose start time has come (`qfq_update_eligible`,
+    /// `qfq_make_eligible`).
     fn update_eligible(&mut self) {
         let ineligible = self.states[IR] | self.states[IB];
         if ineligible == 0 {
@@ -338,9 +343,12 @@ impl Schedule {
         if self.states[ER] == 0 && after(start, self.now) {
             self.now = start;
         }
-        let (slot, old) = (self.now >> self.min_shift, self.before >> self.min_shift);
+        let (slot, old) = (
+            self.now >> self.min_shift,
+            self.previous_now >> self.min_shift,
+        );
         if slot != old {
-            // As Linux, which looks at the lower half.
+            // Like Linux, this compares only the lower half.
             let flipped = u32::BITS - ((slot ^ old) as u32).leading_zeros();
             let mask = match flipped {
                 32.. => u64::MAX,
@@ -351,10 +359,11 @@ impl Schedule {
         }
     }
 
-    /// Takes the next aggregate to serve out of the schedule (`qfq_choose_next_agg`).
+    /// Removes the next aggregate to serve from the schedule and returns it
+    /// (`qfq_choose_next_agg`).
     fn choose(&mut self) -> Option<u32> {
         self.update_eligible();
-        self.before = self.now;
+        self.previous_now = self.now;
         if self.states[ER] == 0 {
             return None;
         }
@@ -385,7 +394,7 @@ impl Schedule {
         Some(chosen)
     }
 
-    /// The start time of an aggregate that comes back (`qfq_update_start`).
+    /// Returns the start time of an aggregate that becomes active again (`qfq_update_start`).
     fn new_start(&self, aggregate: &Aggregate, index: usize) -> u64 {
         let shift = self.groups[index].shift;
         let finish = round_down(aggregate.finish, shift);
@@ -393,7 +402,8 @@ impl Schedule {
         if after(aggregate.finish, self.now) && !after(finish, limit) {
             return aggregate.finish;
         }
-        // Stale: from now on, unless that upsets the order of the blocked groups.
+        // The old finish time is stale. The aggregate starts now unless that violates the order of
+        // the blocked groups.
         let others = mask_from(self.states[ER], index);
         if others != 0 {
             let next = self.groups[lowest(others)].finish;
@@ -404,12 +414,12 @@ impl Schedule {
         self.now
     }
 
-    /// `qfq_update_agg_ts`
-    fn set_times(&mut self, number: u32, why: Why) {
+    /// Sets the start and finish times of an aggregate (`qfq_update_agg_ts`).
+    fn set_times(&mut self, number: u32, reason: Reason) {
         let aggregate = self.get(number);
-        let start = match why {
-            Why::Requeue => aggregate.finish,
-            Why::Enqueue => self.new_start(aggregate, aggregate.group.unwrap_or(0)),
+        let start = match reason {
+            Reason::Requeue => aggregate.finish,
+            Reason::Enqueue => self.new_start(aggregate, aggregate.group.unwrap_or(0)),
         };
         let aggregate = self.get_mut(number);
         aggregate.start = start;
@@ -417,15 +427,15 @@ impl Schedule {
         aggregate.finish = start.wrapping_add(budget);
     }
 
-    /// `qfq_activate_agg`
+    /// Activates an aggregate that now has packets (`qfq_activate_agg`).
     fn activate(&mut self, number: u32) {
         self.get_mut(number).refill();
-        self.set_times(number, Why::Enqueue);
+        self.set_times(number, Reason::Enqueue);
         match self.in_service {
             None => {
                 self.in_service = Some(number);
                 self.now = self.get(number).start;
-                self.before = self.now;
+                self.previous_now = self.now;
             }
             Some(served) if served != number => self.schedule(number),
             Some(_) => {}
@@ -443,7 +453,7 @@ impl Schedule {
         if group.full != 0 {
             moved = after(group.start, start);
             if moved {
-                // The slots stay where they are; the front goes back.
+                // The slots keep their contents; the front moves back.
                 let by = (group.start.wrapping_sub(rounded) >> group.shift) as u32;
                 group.full = group.full.wrapping_shl(by);
                 group.front = group.front.wrapping_sub(by) % SLOTS;
@@ -460,14 +470,14 @@ impl Schedule {
         self.insert(number, index, rounded);
     }
 
-    /// `qfq_slot_insert`
+    /// Inserts an aggregate into a slot (`qfq_slot_insert`).
     fn insert(&mut self, number: u32, index: usize, rounded: u64) {
         let group = &mut self.groups[index];
         let last = u64::from(SLOTS) - 2;
         let past = rounded.wrapping_sub(group.start);
         let mut slot = past >> group.shift;
         if slot > last {
-            // Its times were let run ahead by a change of weights, or by a service out of order.
+            // A change of weights or service out of order let its times run too far ahead.
             let back = past.wrapping_sub(last << group.shift);
             let aggregate = &mut self.aggregates[number as usize];
             aggregate.start = aggregate.start.wrapping_sub(back);
@@ -479,7 +489,7 @@ impl Schedule {
         group.full |= 1 << slot;
     }
 
-    /// Takes an aggregate out of service, or out of its slot (`qfq_deactivate_agg`).
+    /// Removes an aggregate from service or from its slot (`qfq_deactivate_agg`).
     fn deactivate(&mut self, number: u32) {
         if self.in_service == Some(number) {
             self.get_mut(number).charge();
@@ -529,7 +539,7 @@ fn lowest(bits: u64) -> usize {
 }
 
 impl Aggregate {
-    /// The finish time by the service it really had (`charge_actual_service`).
+    /// Sets the finish time according to the actual service (`charge_actual_service`).
     fn charge(&mut self) {
         let service = self.budget_first.wrapping_sub(self.budget);
         let service = u64::from(service.min(self.budget_max));
@@ -548,7 +558,7 @@ impl Group {
         self.finish = start.wrapping_add(2 << self.shift);
     }
 
-    /// The first aggregate in the first slot that is not empty, which becomes the front
+    /// Moves the front to the first non-empty slot and returns its first aggregate
     /// (`qfq_slot_scan`).
     fn scan(&mut self) -> Option<u32> {
         if self.full == 0 {

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `taprio`: gates of traffic classes that open and close by the clock (IEEE 802.1Qbv), in software.
+//! `taprio`: gates of traffic classes that open and close by the clock (IEEE 802.1Qbv), in
+//! software.
 //!
-//! Mirrors net/sched/sch_taprio.c. Parameters: `num_tc`, `map`, `queues` as of `mqprio`; `clockid` (TAI and
-//! REALTIME: the wall-clock time of the stack's clock; MONOTONIC and BOOTTIME: the stack's clock, which starts
-//! at 0); a schedule: `base-time` (ns of that clock, default 0), `cycle-time` (ns, default: the sum of the
-//! intervals), `cycle-time-extension` (ns the last entry may be stretched to meet the next schedule),
-//! `sched-entry` (a mask of the classes whose gates are open, and for how long, ns); `max-sdu` of a class;
-//! `flags 1` with `txtime-delay` (txtime-assist). Class `n` is transmit queue `n - 1`, with a `pfifo` under it
-//! until another qdisc is grafted; queues are served strictly in order.
+//! Mirrors net/sched/sch_taprio.c. Parameters:
 //!
-//! Before its first schedule begins all gates are open. A packet leaves while its class's gate is open, if it
-//! can be over before the entry's end and within the octets an entry carries at the link's speed (10 Mbit/s
-//! where a device says none); an attempt beyond those octets uses them up all the same. A change waits as the
-//! admin schedule until its base time.
+//! - `num_tc`, `map`, `queues`: as in `mqprio`.
+//! - `clockid`: TAI and REALTIME are the wall-clock time of the stack's clock; MONOTONIC and
+//!   BOOTTIME are the stack's clock, which starts at 0.
+//! - `base-time`: start of the schedule, ns of that clock, default 0.
+//! - `cycle-time`: ns, default the sum of the intervals.
+//! - `cycle-time-extension`: ns by which the last entry may be stretched to meet the next schedule.
+//! - `sched-entry`: a mask of the classes whose gates are open, and the interval in ns.
+//! - `max-sdu` of a class.
+//! - `flags 1` with `txtime-delay`: txtime-assist.
 //!
-//! Not as Linux: an interval of zero is refused at creation too, where Linux takes it and may not come back;
-//! a qdisc grafted to a device that is up does not stop the schedule. Full offload is refused as by a device
-//! without a clock.
+//! Class `n` is transmit queue `n - 1`, with a `pfifo` under it until another qdisc is grafted. The
+//! queues are served strictly in order.
+//!
+//! All gates are open before the first schedule begins. A packet leaves while the gate of its class
+//! is open, if its transmission ends before the entry does and if the entry's byte budget suffices.
+//! The budget is the number of bytes that the link carries in the interval at its speed (10 Mbit/s
+//! if the device reports none). An attempt that exceeds the budget uses it up all the same. A
+//! changed schedule waits as the admin schedule until its base time.
+//!
+//! Differences from Linux: an interval of zero is refused at creation too; Linux accepts it and may
+//! hang. A qdisc grafted to a device that is up does not stop the schedule. Full offload is refused
+//! as by a device without a clock.
 
 mod parse;
 mod schedule;
@@ -45,7 +54,7 @@ pub const OPS: Ops = Ops {
     ..Ops::new("taprio", create)
 };
 
-/// `TCA_TAPRIO_ATTR_FLAG_TXTIME_ASSIST`
+/// Flag of txtime-assist (`TCA_TAPRIO_ATTR_FLAG_TXTIME_ASSIST`).
 const ASSIST: u32 = 1;
 
 /// The state of the qdisc.
@@ -55,9 +64,10 @@ struct Taprio {
     gates: Gates,
     clockid: i32,
     flags: u32,
-    /// `txtime-delay`, ns.
+    /// `txtime-delay`, in ns.
     delay: u32,
-    /// Octets of the largest packet of each class without its link-layer header; 0 knows no bound.
+    /// Length in bytes of the largest packet of each class without its link-layer header; 0 for no
+    /// limit.
     max_sdu: [u32; CLASSES],
     header_len: u32,
 }
@@ -92,7 +102,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 }
 
 impl Taprio {
-    /// Takes a request that has been checked (the second half of `taprio_change`).
+    /// Applies a request that was checked (the second half of `taprio_change`).
     fn apply(&mut self, request: parse::Request, create: &Create<'_>) {
         self.max_sdu = request.max_sdu;
         self.delay = request.delay.unwrap_or(self.delay);
@@ -101,7 +111,8 @@ impl Taprio {
         self.gates.submit(request.schedule, create.now(), !assist);
     }
 
-    /// The class of the packet in front, and whether its gate and the octets left let it leave.
+    /// Returns whether the gate of the front packet's class is open and the budget suffices for it
+    /// to leave.
     fn may_leave(&mut self, front: Front, now: u64) -> bool {
         let class = self.classes.of_priority[front.priority as usize & 15];
         self.gates.admit(class, front.len, now)
@@ -125,9 +136,9 @@ impl Qdisc for Taprio {
             packet.set_departure(Some(time));
         }
         let before = q.drops.len();
-        let how = self.queues.enqueue(queue, q, packet);
+        let result = self.queues.enqueue(queue, q, packet);
         q.note().uncounted += (q.drops.len() - before) as u32;
-        how
+        result
     }
 
     fn dequeue(&mut self, q: &mut QueueCx<'_, '_, '_>) -> Option<Packet> {
@@ -142,7 +153,7 @@ impl Qdisc for Taprio {
                     continue;
                 };
                 if !self.may_leave(front, now) {
-                    waits |= self.may_ever(front);
+                    waits |= self.may_ever_leave(front);
                     continue;
                 }
             }
@@ -154,7 +165,7 @@ impl Qdisc for Taprio {
             waits = (0..self.queues.count() as usize).any(|queue| {
                 self.queues
                     .front(queue, q)
-                    .is_some_and(|front| self.may_ever(front))
+                    .is_some_and(|front| self.may_ever_leave(front))
             });
         }
         if waits && let Some(time) = self.gates.next(now) {
@@ -240,14 +251,14 @@ impl Qdisc for Taprio {
 }
 
 impl Taprio {
-    /// Whether any gate, now or later, can let it leave.
-    fn may_ever(&self, front: Front) -> bool {
+    /// Returns whether any gate, now or later, can let the front packet leave.
+    fn may_ever_leave(&self, front: Front) -> bool {
         let class = self.classes.of_priority[front.priority as usize & 15];
-        self.gates.could(class, front.len)
+        self.gates.ever_admits(class, front.len)
     }
 }
 
-/// `dump_schedule`
+/// Writes a schedule (`dump_schedule`).
 fn put(schedule: &Schedule, w: &mut Writer) {
     w.put_u64_pad(attr::SCHED_BASE_TIME, schedule.base as u64, attr::PAD);
     w.put_u64_pad(attr::SCHED_CYCLE_TIME, schedule.cycle as u64, attr::PAD);

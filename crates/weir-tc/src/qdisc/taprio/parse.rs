@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests: the checks of `taprio_change`, in its order.
+//! Parsing of requests: the checks of `taprio_change`, in the same order.
 
 use weir_netlink::errno::{EINVAL, ENOTSUPP, EOPNOTSUPP, ERANGE};
 use weir_netlink::tca::taprio as attr;
@@ -11,10 +11,10 @@ use crate::host::Device;
 use crate::qdisc::Create;
 use crate::txq::{CLASSES, TrafficClasses};
 
-/// `TCA_TAPRIO_ATTR_FLAG_FULL_OFFLOAD`
+/// Flag of full offload (`TCA_TAPRIO_ATTR_FLAG_FULL_OFFLOAD`).
 const OFFLOAD: u32 = 2;
 
-/// Octets of the shortest frame (`ETH_ZLEN`).
+/// Length of the shortest frame, in bytes (`ETH_ZLEN`).
 const SHORTEST: i64 = 60;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -42,7 +42,7 @@ static CLASS: Policy = policy! { max attr::TC_ENTRY_MAX;
     attr::TC_ENTRY_MAX_SDU => Rule::u32(),
 };
 
-/// `CLOCK_*`
+/// Clocks (`CLOCK_*`).
 mod clock {
     pub const REALTIME: i32 = 0;
     pub const MONOTONIC: i32 = 1;
@@ -52,7 +52,7 @@ mod clock {
 
 /// A request that has passed all checks.
 pub struct Request {
-    /// None: as they are.
+    /// The requested traffic classes; `None` keeps the present ones.
     pub classes: Option<TrafficClasses>,
     pub flags: u32,
     pub clockid: i32,
@@ -65,7 +65,7 @@ fn invalid(text: &'static str) -> Error {
     Error::msg(EINVAL, text)
 }
 
-/// What a clock shows at the start of the stack's, ns.
+/// Returns the time of a clock at the start of the stack's clock, in ns.
 pub fn offset(clockid: i32, create: &Create<'_>) -> i64 {
     match clockid {
         clock::MONOTONIC | clock::BOOTTIME => 0,
@@ -73,12 +73,13 @@ pub fn offset(clockid: i32, create: &Create<'_>) -> i64 {
     }
 }
 
-/// `taprio_set_picos_per_byte`: 10 Mbit/s where the device says nothing.
+/// Returns the picoseconds per byte at the link's speed, 10 Mbit/s if the device reports none
+/// (`taprio_set_picos_per_byte`).
 pub fn picos_per_octet(speed: Option<u32>) -> i64 {
     8_000_000 / i64::from(speed.filter(|&speed| speed > 0).unwrap_or(10))
 }
 
-/// `taprio_new_flags`
+/// Parses and checks the flags (`taprio_new_flags`).
 fn flags(tb: &Table<'_>, old: Option<&Taprio>) -> Result<u32, Error> {
     let new = tb.u32(attr::FLAGS)?.unwrap_or(0);
     if old.is_some_and(|old| old.flags != new) {
@@ -91,7 +92,7 @@ fn flags(tb: &Table<'_>, old: Option<&Taprio>) -> Result<u32, Error> {
     Ok(new)
 }
 
-/// `taprio_parse_mqprio_opt`
+/// Checks the traffic classes and their queues (`taprio_parse_mqprio_opt`).
 fn classes(qopt: &TcMqprioQopt, flags: u32, queues: u32) -> Result<(), Error> {
     let count = usize::from(qopt.num_tc);
     if count > CLASSES {
@@ -120,7 +121,7 @@ fn classes(qopt: &TcMqprioQopt, flags: u32, queues: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// `taprio_parse_tc_entries`
+/// Parses the largest packets of traffic classes (`taprio_parse_tc_entries`).
 fn max_sdu(
     options: &Attr<'_>,
     mut sdu: [u32; CLASSES],
@@ -147,7 +148,8 @@ fn max_sdu(
     Ok(sdu)
 }
 
-/// `parse_sched_entry`
+/// Parses an entry of a schedule (`parse_sched_entry`). `shortest` is the transmission time of the
+/// shortest frame, in ns.
 fn entry(attr: &Attr<'_>, shortest: i64) -> Result<Entry, Error> {
     let parsed = attr.parse(&ENTRY, Strictness::Liberal);
     let tb = parsed.map_err(|_| invalid("Could not parse nested entry"))?;
@@ -160,7 +162,8 @@ fn entry(attr: &Attr<'_>, shortest: i64) -> Result<Entry, Error> {
     Ok(Entry::new(command, mask, interval))
 }
 
-/// `parse_taprio_schedule`; `shortest` is the time of the shortest frame, ns.
+/// Parses a schedule (`parse_taprio_schedule`). `shortest` is the transmission time of the shortest
+/// frame, in ns.
 fn schedule(tb: &Table<'_>, shortest: i64) -> Result<Schedule, Error> {
     if tb.has(attr::SCHED_SINGLE_ENTRY) {
         let text = "Adding a single entry is not supported";
@@ -168,7 +171,7 @@ fn schedule(tb: &Table<'_>, shortest: i64) -> Result<Schedule, Error> {
     }
     let mut entries = Vec::new();
     if let Some(list) = tb.get(attr::SCHED_ENTRY_LIST) {
-        // What is no entry is passed over.
+        // Other attributes are ignored.
         for nest in list.attrs().filter(|attr| attr.ty == attr::SCHED_ENTRY) {
             entries.push(entry(&nest, shortest)?);
         }
@@ -192,7 +195,7 @@ fn schedule(tb: &Table<'_>, shortest: i64) -> Result<Schedule, Error> {
     Ok(Schedule::new(base, cycle, extension, entries))
 }
 
-/// `taprio_parse_clockid`
+/// Parses and checks the clock (`taprio_parse_clockid`).
 fn clockid(tb: &Table<'_>, flags: u32, old: Option<&Taprio>) -> Result<i32, Error> {
     let given = tb.i32(attr::SCHED_CLOCKID)?;
     if flags & OFFLOAD != 0 {
@@ -213,7 +216,7 @@ fn clockid(tb: &Table<'_>, flags: u32, old: Option<&Taprio>) -> Result<i32, Erro
 }
 
 impl Request {
-    /// Checks a request to make one, or to change `old`.
+    /// Checks a request to create a qdisc, or to change `old`.
     pub fn of(create: &Create<'_>, old: Option<&Taprio>) -> Result<Self, Error> {
         let options = create.options.ok_or(Error::new(EINVAL))?;
         let tb = options.parse(&POLICY, Strictness::Liberal)?;
@@ -236,7 +239,7 @@ impl Request {
             let text = "Changing the traffic mapping of a running schedule is not supported";
             return Err(Error::msg(ENOTSUPP, text));
         }
-        // The speed of the link is looked at behind these checks: the first time it is not known yet.
+        // Linux reads the speed of the link after these checks, so it is not yet known at creation.
         let picos = old.map_or(0, |old| old.gates.picos);
         let schedule = schedule(&tb, SHORTEST * picos / 1000)?;
         let clockid = clockid(&tb, flags, old)?;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Schedules of gates, and where in them the clock stands (`advance_sched`).
+//! Schedules of gates and their progress with the clock (`advance_sched`).
 
-/// All gates are open (`TAPRIO_ALL_GATES_OPEN`).
+/// The mask with all gates open (`TAPRIO_ALL_GATES_OPEN`).
 const OPEN: u32 = u32::MAX;
 
-/// A time in which some gates are open.
+/// An interval in which some gates are open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// `TCA_TAPRIO_SCHED_ENTRY_CMD`, kept.
+    /// The command (`TCA_TAPRIO_SCHED_ENTRY_CMD`); it is kept and has no effect.
     pub command: u8,
-    /// A bit a traffic class whose gate is open.
+    /// Bit mask of the traffic classes whose gates are open.
     pub mask: u32,
-    /// Nanoseconds, at least 1.
+    /// Length in ns, at least 1.
     pub interval: u32,
-    /// When it ends, or ended last.
+    /// Its next end, or its last one, in ns of the schedule's clock.
     end: i64,
-    /// Octets that may still leave in it.
+    /// Bytes that may still leave in it.
     budget: i64,
-    /// Of txtime-assist: the end of what has been given a time in it (`next_txtime`).
+    /// With txtime-assist, the end of the transmissions already assigned to it (`next_txtime`).
     pub(super) free: i64,
 }
 
@@ -34,14 +34,14 @@ impl Entry {
     }
 }
 
-/// `struct sched_gate_list`; times are nanoseconds of the schedule's clock.
+/// A schedule (`struct sched_gate_list`). Times are in ns of the schedule's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     pub base: i64,
-    /// At least 1.
+    /// Cycle time, at least 1.
     pub cycle: i64,
     pub extension: i64,
-    /// At least one.
+    /// Entries, at least one.
     pub entries: Vec<Entry>,
     cycle_end: i64,
 }
@@ -57,7 +57,8 @@ impl Schedule {
         }
     }
 
-    /// `taprio_get_start_time`: its base time, or the next beginning of a cycle.
+    /// Returns its base time, or the next start of a cycle if that has passed
+    /// (`taprio_get_start_time`).
     fn start(&self, now: i64) -> i64 {
         if self.base > now {
             return self.base;
@@ -68,24 +69,24 @@ impl Schedule {
     }
 }
 
-/// The gates.
+/// The gates with their current and next schedule.
 #[derive(Debug, Default)]
 pub struct Gates {
-    /// What the clock shows at the start of the stack's.
+    /// Time of the schedule's clock at the start of the stack's clock.
     pub(super) offset: i64,
-    /// Picoseconds an octet takes on the link.
+    /// Picoseconds per byte on the link.
     pub picos: i64,
-    /// The schedule at work, and the one to follow it.
+    /// The schedule in effect. `admin` is the one that follows it.
     pub oper: Option<Schedule>,
     pub admin: Option<Schedule>,
-    /// The entry of `oper` at work; none: all gates are open.
+    /// The current entry of `oper`; `None` if all gates are open.
     current: Option<usize>,
-    /// When the timer runs out.
+    /// Expiry of the timer.
     expires: Option<i64>,
 }
 
 impl Gates {
-    /// Without a schedule.
+    /// Makes gates without a schedule.
     pub fn new(offset: i64) -> Self {
         Self {
             offset,
@@ -97,21 +98,22 @@ impl Gates {
         self.offset.wrapping_add(now as i64)
     }
 
-    /// `length_to_duration`
+    /// Returns the transmission time of `octets` bytes, in ns (`length_to_duration`).
     pub(super) fn duration(&self, octets: u32) -> i64 {
         i64::from(octets) * self.picos / 1000
     }
 
-    /// `taprio_set_budget`: octets an entry carries.
+    /// Returns the number of bytes that an entry carries (`taprio_set_budget`).
     fn budget(picos: i64, interval: u32) -> i64 {
         i64::from(interval) * 1000 / picos.max(1)
     }
 
-    /// Takes a schedule: by a timer to its start or, without timers, at once if there is none.
+    /// Submits a schedule. With timers it takes effect at its start; without, it takes effect at
+    /// once if there is no other.
     pub fn submit(&mut self, mut new: Schedule, now: u64, timed: bool) {
         let start = new.start(self.clock(now));
         if !timed {
-            // `setup_txtime`
+            // As in `setup_txtime`.
             let mut free = start;
             for entry in &mut new.entries {
                 entry.free = free;
@@ -134,24 +136,25 @@ impl Gates {
         self.admin = Some(new);
     }
 
-    /// Brings the schedules to the present.
+    /// Advances the schedules to the present.
     pub fn settle(&mut self, now: u64) {
         let now = self.clock(now);
         while self.expires.is_some_and(|expires| expires <= now) {
-            self.skip(now);
+            self.skip_cycles(now);
             self.advance();
         }
         if self.expires.is_none()
             && self.oper.is_some()
             && self.admin.as_ref().is_some_and(|admin| now > admin.base)
         {
-            // Without timers (`get_packet_txtime`).
+            // Without timers the admin schedule replaces the other at its base time
+            // (`get_packet_txtime`).
             self.oper = self.admin.take();
         }
     }
 
-    /// Passes over cycles that are alike.
-    fn skip(&mut self, now: i64) {
+    /// Skips cycles in which nothing changes.
+    fn skip_cycles(&mut self, now: i64) {
         let (Some(oper), Some(0)) = (&mut self.oper, self.current) else {
             return;
         };
@@ -175,7 +178,7 @@ impl Gates {
         }
     }
 
-    /// `advance_sched`: the timer has run out.
+    /// Advances to the next entry after the timer has expired (`advance_sched`).
     fn advance(&mut self) {
         if self.oper.is_none() {
             self.oper = self.admin.take();
@@ -197,7 +200,7 @@ impl Gates {
                 }
                 let end = from.saturating_add(oper.entries[next].interval.into());
                 let mut end = end.min(oper.cycle_end);
-                // `should_change_schedules`
+                // As in `should_change_schedules`.
                 let stretched = end.saturating_add(oper.extension);
                 let change = |admin: &mut Schedule| admin.base <= end || admin.base <= stretched;
                 if let Some(admin) = self.admin.take_if(change) {
@@ -213,14 +216,14 @@ impl Gates {
         (self.current, self.expires) = (Some(next), Some(end));
     }
 
-    /// The gates that are open.
+    /// Returns the mask of open gates.
     pub fn mask(&self) -> u32 {
         let entry = self.oper.as_ref().zip(self.current);
         let entry = entry.and_then(|(oper, at)| oper.entries.get(at));
         entry.map_or(OPEN, |entry| entry.mask)
     }
 
-    /// Whether a packet of a class may leave now; its octets are taken off those the entry carries
+    /// Returns whether a packet of a class may leave now, and charges its bytes to the entry
     /// (`taprio_dequeue_from_txq`).
     pub fn admit(&mut self, class: u8, octets: u32, now: u64) -> bool {
         let over = self.clock(now).saturating_add(self.duration(octets));
@@ -243,8 +246,9 @@ impl Gates {
         entry.budget >= 0
     }
 
-    /// Whether any entry can let a packet of a class leave, in what the cycle leaves of it.
-    pub fn could(&self, class: u8, octets: u32) -> bool {
+    /// Returns whether any entry, cut short by the end of the cycle, can let a packet of a class
+    /// leave.
+    pub fn ever_admits(&self, class: u8, octets: u32) -> bool {
         let (duration, octets) = (self.duration(octets), i64::from(octets));
         self.oper.iter().chain(&self.admin).any(|schedule| {
             let mut left = schedule.cycle;
@@ -259,7 +263,7 @@ impl Gates {
         })
     }
 
-    /// When the gates change next, ns of the stack's clock.
+    /// Returns the time of the next change of gates, in ns of the stack's clock.
     pub fn next(&self, now: u64) -> Option<u64> {
         let expires = self.expires?.wrapping_sub(self.offset);
         u64::try_from(expires).ok().map(|time| time.max(now))

@@ -10,7 +10,7 @@ fn schedule(base: i64, cycle: i64, extension: i64, entries: &[(u32, u32)]) -> Sc
     Schedule::new(base, cycle, extension, entries.collect())
 }
 
-/// 1000 ps an octet.
+/// Makes gates on a link with 1000 ps per byte.
 fn gates(schedule: Schedule) -> Gates {
     let mut gates = Gates::new(0);
     gates.picos = 1000;
@@ -18,7 +18,7 @@ fn gates(schedule: Schedule) -> Gates {
     gates
 }
 
-/// The masks at some times.
+/// Returns the masks at the given times.
 fn masks<const N: usize>(gates: &mut Gates, times: [u64; N]) -> [u32; N] {
     times.map(|time| {
         gates.settle(time);
@@ -29,12 +29,12 @@ fn masks<const N: usize>(gates: &mut Gates, times: [u64; N]) -> [u32; N] {
 const OPEN: u32 = u32::MAX;
 
 #[test]
-fn a_schedule_begins_at_its_base_or_at_its_next_cycle() {
+fn a_schedule_starts_at_its_base_time_or_the_next_cycle() {
     let entries = [(1, 100), (2, 200)];
     let mut later = gates(schedule(1000, 300, 0, &entries));
     let times = [999, 1000, 1099, 1100, 1299, 1300, 1400];
     assert_eq!(masks(&mut later, times), [OPEN, 1, 1, 2, 2, 1, 2]);
-    // Of a base that has passed, the next cycle from now (0).
+    // If the base time has passed, the schedule starts with the next cycle after now (0).
     let mut past = gates(schedule(-1000, 300, 0, &entries));
     assert_eq!(masks(&mut past, [199, 200, 300, 500]), [OPEN, 1, 2, 1]);
     let mut zero = gates(schedule(0, 300, 0, &entries));
@@ -42,15 +42,15 @@ fn a_schedule_begins_at_its_base_or_at_its_next_cycle() {
 }
 
 #[test]
-fn the_octets_of_an_entry_are_used_up_by_attempts() {
+fn attempts_use_up_the_budget_of_an_entry() {
     let mut gates = gates(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
     gates.settle(1000);
-    // An octet takes a nanosecond: 500 of them, to be over at 1500.
-    assert!(!gates.admit(0, 501, 1000), "over too late");
+    // A byte takes a nanosecond. 500 bytes fit, and must be over at 1500.
+    assert!(!gates.admit(0, 501, 1000), "it ends too late");
     assert!(!gates.admit(1, 10, 1000), "its gate is closed");
     assert!(gates.admit(0, 400, 1100));
     assert!(!gates.admit(0, 200, 1100), "100 are left");
-    assert!(!gates.admit(0, 50, 1100), "the attempt has taken them");
+    assert!(!gates.admit(0, 50, 1100), "the attempt used them up");
     gates.settle(1500);
     assert!(gates.admit(1, 500, 1500));
     gates.settle(2000);
@@ -63,43 +63,44 @@ fn a_change_waits_for_its_base_time() {
     gates.settle(1250);
     gates.submit(schedule(2050, 100, 0, &[(4, 50), (8, 50)]), 1250, true);
     assert!(gates.admin.is_some());
-    // As in Linux, all gates are open until the timer runs out, at the end of the entry at work.
+    // As in Linux, all gates are open until the timer expires at the end of the current entry.
     assert_eq!(masks(&mut gates, [1250, 1299, 1300]), [OPEN, OPEN, 2]);
-    // The entry that would end past the new base time gives way before it begins: at 2000, for the
-    // end that follows, 2100, is past 2050.
+    // An entry that would end after the new base time is replaced at its start: at 2000, because
+    // the following end, 2100, is after 2050.
     let times = [1400, 1950, 1999, 2000, 2099, 2100, 2150];
     assert_eq!(masks(&mut gates, times), [1, 2, 2, 4, 4, 8, 4]);
     assert!(gates.admin.is_none());
 }
 
 #[test]
-fn the_last_entry_is_given_up_for_a_schedule_within_the_extension() {
+fn a_schedule_within_the_extension_replaces_the_last_entry() {
     let with = |extension| {
         let mut gates = gates(schedule(1000, 200, extension, &[(1, 100), (2, 100)]));
         gates.settle(1350);
         gates.submit(schedule(1820, 100, 0, &[(4, 50), (8, 50)]), 1350, true);
         masks(&mut gates, [1650, 1750, 1810, 1860, 1870, 1920])
     };
-    // Without, the entry of 1800 is the one that would end past 1820.
+    // Without an extension, the entry at 1800 is the one that would end after 1820.
     assert_eq!(with(0), [1, 2, 4, 4, 8, 4]);
-    // 20 ns from the end of the entry of 1700 to the new base: it is the new schedule's first already.
+    // The entry at 1700 ends 20 ns before the new base time, so it is already the first entry of
+    // the new schedule.
     assert_eq!(with(20), [1, 4, 4, 4, 8, 4]);
 }
 
 #[test]
-fn only_what_some_gate_may_let_leave_waits_for_it() {
+fn only_packets_that_fit_some_gate_can_ever_leave() {
     let whole = gates(schedule(1000, 300, 0, &[(1, 100), (2, 200)]));
-    assert!(whole.could(0, 100) && !whole.could(0, 101));
-    assert!(whole.could(1, 200) && !whole.could(1, 201));
-    assert!(!whole.could(2, 1));
+    assert!(whole.ever_admits(0, 100) && !whole.ever_admits(0, 101));
+    assert!(whole.ever_admits(1, 200) && !whole.ever_admits(1, 201));
+    assert!(!whole.ever_admits(2, 1));
     // The cycle ends within the second entry and before the third.
     let cut = gates(schedule(1000, 150, 0, &[(1, 100), (2, 200), (4, 10)]));
-    assert!(cut.could(0, 100) && cut.could(1, 50) && !cut.could(1, 51));
-    assert!(!cut.could(2, 1));
+    assert!(cut.ever_admits(0, 100) && cut.ever_admits(1, 50) && !cut.ever_admits(1, 51));
+    assert!(!cut.ever_admits(2, 1));
 }
 
 #[test]
-fn far_times_are_reached_at_once() {
+fn distant_times_are_reached_without_iteration() {
     let mut gates = gates(schedule(0, 2, 0, &[(1, 1), (2, 1)]));
     let year = 31_536_000_000_000_000;
     assert_eq!(masks(&mut gates, [year, year + 1, year + 2]), [1, 2, 1]);
@@ -109,7 +110,7 @@ fn far_times_are_reached_at_once() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whenever the clock is looked at, the gates are those of the entry its cycle is in.
+    /// At any time the gates are those of the entry that the cycle has reached.
     #[test]
     fn gates_follow_the_cycle(
         intervals in prop::collection::vec(1u32..50, 1..6),
@@ -119,7 +120,8 @@ proptest! {
     ) {
         let sum: i64 = intervals.iter().map(|&i| i64::from(i)).sum();
         let first = i64::from(intervals[0]);
-        // Shorter than the intervals, but for the first, or longer than they are.
+        // The cycle is shorter than the sum of the intervals, but not than the first one, or
+        // longer.
         let cycle = (sum + 20 - cut).max(first);
         let period = sum.min(cycle);
         let entries: Vec<_> = (1..).zip(intervals.iter().copied()).collect();
@@ -140,7 +142,8 @@ proptest! {
     }
 }
 
-/// Of txtime-assist: two classes, half a cycle each from 1000 on; an octet takes a nanosecond.
+/// Makes gates with txtime-assist: two classes with half a cycle each from 1000 on. A byte takes a
+/// nanosecond.
 fn assisted(schedule: Schedule) -> Gates {
     let mut gates = Gates::new(0);
     gates.picos = 1000;
@@ -149,9 +152,13 @@ fn assisted(schedule: Schedule) -> Gates {
 }
 
 #[test]
-fn times_are_given_one_behind_the_other_in_the_intervals_of_a_class() {
+fn departure_times_fill_the_intervals_of_a_class() {
     let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
-    assert_eq!(gates.transmit_time(0, 100, 30, 5), Some(35), "all is open");
+    assert_eq!(
+        gates.transmit_time(0, 100, 30, 5),
+        Some(35),
+        "all gates are open"
+    );
     let mut times = |class, count| -> Vec<_> {
         let time = |_| gates.transmit_time(class, 100, 1050, 50).unwrap();
         (0..count).map(time).collect()
@@ -162,7 +169,7 @@ fn times_are_given_one_behind_the_other_in_the_intervals_of_a_class() {
 }
 
 #[test]
-fn what_fits_no_interval_gets_no_time() {
+fn a_packet_that_fits_no_interval_gets_no_time() {
     let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
     assert_eq!(gates.transmit_time(0, 501, 1100, 0), None);
     assert_eq!(
@@ -170,14 +177,14 @@ fn what_fits_no_interval_gets_no_time() {
         None,
         "its gate never opens"
     );
-    // The cycle's end leaves 100 of the second interval: Linux would look for ever.
+    // The end of the cycle leaves 100 ns of the second interval. Linux would search forever.
     let mut cut = assisted(schedule(1000, 600, 0, &[(1, 500), (2, 500)]));
     assert_eq!(cut.transmit_time(1, 101, 1100, 0), None);
     assert_eq!(cut.transmit_time(1, 100, 1100, 0), Some(1500));
 }
 
 #[test]
-fn times_past_the_base_of_the_next_schedule_are_its_own() {
+fn times_after_the_next_base_time_follow_the_next_schedule() {
     let mut gates = assisted(schedule(1000, 1000, 0, &[(1, 500), (2, 500)]));
     gates.submit(schedule(1900, 200, 0, &[(2, 100), (1, 100)]), 1100, false);
     let mut times = |count| -> Vec<_> {
@@ -188,7 +195,8 @@ fn times_past_the_base_of_the_next_schedule_are_its_own() {
 }
 
 proptest! {
-    /// Whatever the packets, each is sent while its gate is open, not before it comes, and with no other.
+    /// For any packets, each is sent while its gate is open, not before it arrives, and with no
+    /// overlap.
     #[test]
     fn times_never_overlap_and_gates_are_open(
         entries in prop::collection::vec((1_u32..8, 20_u32..200), 1..5),
@@ -215,7 +223,7 @@ proptest! {
             });
             let &(mask, interval) = open.unwrap();
             prop_assert!(mask >> class & 1 != 0, "its gate is closed at {time}");
-            prop_assert!(at + u64::from(octets) <= u64::from(interval), "it is not over in time");
+            prop_assert!(at + u64::from(octets) <= u64::from(interval), "it does not end in time");
             sent.push((time, time + u64::from(octets)));
         }
         sent.sort_unstable();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Txtime-assist: no packet waits for its gate; each gets the time at which it is to leave, one behind the
-//! other in the intervals of its class, and an `etf` below lets it go then.
+//! Txtime-assist: packets do not wait for their gates. Each packet gets a departure time, one after
+//! the other in the intervals of its class, and an `etf` below releases it then.
 //!
-//! Mirrors `get_packet_txtime` and `find_entry_to_transmit`. Not as Linux: a packet for which an interval cut
-//! short by the cycle's end has never room is dropped, where Linux looks for one for ever.
+//! Mirrors `get_packet_txtime` and `find_entry_to_transmit`. One difference from Linux: a packet
+//! that never fits into an interval cut short by the end of the cycle is dropped; Linux searches
+//! forever.
 
 use super::schedule::{Gates, Schedule};
 
-/// Where an entry's gates are open.
+/// An interval in which the gates of an entry are open.
 struct Window {
     entry: usize,
     start: i64,
@@ -15,13 +16,13 @@ struct Window {
 }
 
 impl Schedule {
-    /// `get_cycle_time_elapsed`
+    /// Returns the time since the start of the cycle (`get_cycle_time_elapsed`).
     fn elapsed(&self, time: i64) -> i64 {
         time.saturating_sub(self.base) % self.cycle
     }
 
-    /// `get_interval_end_time`: where an interval that begins at `start` ends; `next` is when another schedule
-    /// takes over.
+    /// Returns the end of an interval that starts at `start` (`get_interval_end_time`). `next` is
+    /// the base time of the next schedule.
     fn interval_end(&self, next: Option<i64>, interval: u32, start: i64) -> i64 {
         let cycle_end = start.saturating_add(self.cycle - self.elapsed(start));
         let end = start.saturating_add(interval.into());
@@ -33,8 +34,9 @@ impl Schedule {
         next.filter(within).unwrap_or(cycle_end)
     }
 
-    /// `find_entry_to_transmit`: where a class may send for `duration` from `time` on, as far as can be told
-    /// without a look at what the entry found has sent.
+    /// Returns a window in which a class may send for `duration` from `time` on
+    /// (`find_entry_to_transmit`). The caller must check whether the transmissions already assigned
+    /// to the entry leave room.
     fn window(&self, next: Option<i64>, class: u8, duration: i64, time: i64) -> Option<Window> {
         let mut end = time.saturating_sub(self.elapsed(time));
         let cycle_end = end.saturating_add(self.cycle);
@@ -74,13 +76,13 @@ impl Schedule {
 }
 
 impl Gates {
-    /// When a packet may leave that comes at `now` and takes `delay` to get to the device, ns of the stack's
-    /// clock; none: never.
+    /// Returns the time at which a packet may leave that arrives at `now` and takes `delay` to
+    /// reach the device, in ns of the stack's clock. Returns `None` if it can never leave.
     pub fn transmit_time(&mut self, class: u8, octets: u32, now: u64, delay: u32) -> Option<u64> {
         let now = now.saturating_add(delay.into());
         self.settle(now);
         let (offset, duration, mut least) = (self.offset, self.duration(octets), self.clock(now));
-        let shown = |time: i64| u64::try_from(time.wrapping_sub(offset)).ok();
+        let to_stack_clock = |time: i64| u64::try_from(time.wrapping_sub(offset)).ok();
         let Some(oper) = &self.oper else {
             return Some(now);
         };
@@ -88,7 +90,8 @@ impl Gates {
             return Some(now);
         }
         let mut next = self.admin.as_ref().map(|admin| admin.base);
-        // Each attempt finds an interval full, and an empty one has room.
+        // Each attempt may find a full interval; an empty interval has room. This bounds the number
+        // of attempts.
         let schedules = self.oper.iter().chain(&self.admin);
         let most = 4 * schedules
             .map(|schedule| schedule.entries.len())
@@ -112,7 +115,7 @@ impl Gates {
             least = time.saturating_add(duration);
             if least <= window.end {
                 sends.free = least;
-                return shown(time);
+                return to_stack_clock(time);
             }
             sends.free = window.start.saturating_add(cycle);
         }
