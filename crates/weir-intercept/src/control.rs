@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control socket of a stack: [`Backend`] calls, and commands, between processes.
+//! The control socket of a stack, which carries [`Backend`] calls and commands between processes.
 //!
-//! `weir up` (and `weir run`, for commands inside its script) has a [`Server`] on a path;
-//! `weir exec` makes a [`Client`], which is a [`Backend`], and gives it to its
-//! [`Launcher`](crate::Launcher); `weir stat` and the like use its [`Backend::command`], with
-//! up to two descriptors.
+//! `weir up` has a [`Server`] on a path, and so does `weir run` for commands inside its script.
+//! `weir exec` makes a [`Client`], which is a [`Backend`], and passes it to its
+//! [`Launcher`](crate::Launcher). `weir stat` and similar commands use its [`Backend::command`],
+//! with up to two descriptors.
 //!
-//! The wire: a stream socket; each message a length (u32, little endian) and that many bytes of
-//! JSON; descriptors go with the first bytes of a message (`SCM_RIGHTS`). A connection carries one
-//! request at a time, answered in order. The netlink sockets of clients do not pass here: the
-//! daemon is handed its end of each.
+//! The wire is a stream socket. Each message is a length (u32, little endian) and that many bytes
+//! of JSON; descriptors travel with the first bytes of a message (`SCM_RIGHTS`). A connection
+//! carries one request at a time and answers in order. The netlink sockets of clients do not pass
+//! here: the daemon receives its end of each.
 //!
-//! Who may connect: whom the file's mode lets (0600 unless changed), and then only the daemon's own
-//! user or root, since supervisor and daemon both read the clients' `/proc` and the stack's
-//! directory. A client in turn takes only a daemon of its own user or of root: others may have put a socket
-//! there for it to find.
+//! The file's mode (0600 unless changed) decides who may connect. The server then accepts only the
+//! daemon's own user and root, since supervisor and daemon both read the clients' `/proc` and the
+//! stack's directory. A client in turn accepts only a daemon of its own user or of root, because
+//! another user may have placed a socket at that path.
 //!
-//! A connection that ends voids the holds of its launches. A daemon that ends makes
-//! every further call `ECONNREFUSED`; the clients' netlink sockets read end of file.
+//! The end of a connection voids the holds of its launches. After the daemon ends, every further
+//! call fails with `ECONNREFUSED` and the clients' netlink sockets read end of file.
 use crate::backend::{
     Backend, Errno, Node, NsId, PendingWriter, SocketGrant, SocketId, SocketOption, SocketRequest,
     StackInfo, Tree,
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Longest message, bytes: a dump of some ten thousand links fits.
+/// The longest message, in bytes: room for a dump of some ten thousand links.
 const MAX_MESSAGE: usize = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -76,7 +76,7 @@ enum Reply {
     Command(Result<Value, String>),
 }
 
-/// Bytes as a string of hexadecimal digits.
+/// Serialises bytes as a string of hexadecimal digits.
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -119,7 +119,7 @@ fn send<T: Serialize>(
     stream.write_all(&bytes[sent..])
 }
 
-/// The next message; `None` at the end.
+/// Receives the next message. Returns `None` at end of file.
 fn receive<T: for<'a> Deserialize<'a>>(
     mut stream: &UnixStream,
 ) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
@@ -155,13 +155,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a path. A socket file that a dead daemon left is replaced; a live one is
-    /// `AddrInUse`; any other file there is `AlreadyExists` and stays.
+    /// Listens on a path. It replaces a socket file that a dead daemon left. It fails with
+    /// `AddrInUse` if a daemon serves the socket, and with `AlreadyExists` if another kind of file
+    /// is there.
     pub fn bind(path: &Path, backend: Arc<dyn Backend>) -> io::Result<Server> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 if !fs::symlink_metadata(path)?.file_type().is_socket() {
-                    let text = "a file that is no socket is there";
+                    let text = "the path exists and is not a socket";
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
                 }
                 let stale = UnixStream::connect(path)
@@ -189,16 +190,16 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Stops listening and removes the file; open connections go on until their clients end.
+    /// Stops listening and removes the file. Open connections go on until their clients end.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Wakes the thread out of accept.
+        // Wakes the thread from accept.
         let woken = UnixStream::connect(&self.path).is_ok();
         drop(fs::remove_file(&self.path));
         if let Some(thread) = self.thread.take()
             && woken
         {
-            // A panic there was printed by the thread.
+            // The thread has already printed its panic, if any.
             drop(thread.join());
         }
     }
@@ -210,7 +211,7 @@ fn accept(listener: &UnixListener, stop: &AtomicBool, backend: &Arc<dyn Backend>
             return;
         }
         let Ok(stream) = stream else {
-            // Out of descriptors, most likely: others must close some first.
+            // Most likely the process has run out of descriptors, and others must close some first.
             std::thread::sleep(std::time::Duration::from_millis(10));
             continue;
         };
@@ -220,15 +221,16 @@ fn accept(listener: &UnixListener, stop: &AtomicBool, backend: &Arc<dyn Backend>
         }
         let backend = backend.clone();
         let thread = std::thread::Builder::new().name("weir-control".into());
-        // Without a thread the client sees the connection closed.
+        // If no thread can be created, the client sees the connection closed.
         drop(thread.spawn(move || serve(&stream, &*backend)));
     }
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until its end.
 fn serve(stream: &UnixStream, backend: &dyn Backend) {
     let mut launches = BTreeSet::new();
-    // A message that cannot be read ends the connection: there is no way to find the next.
+    // A message that cannot be read ends the connection, since the start of the next one is
+    // unknown.
     while let Ok(Some((request, fds))) = receive(stream) {
         let reply = answer(backend, request, fds, &mut launches);
         if send(stream, &reply, &[]).is_err() {
@@ -309,7 +311,7 @@ fn answer(
 #[derive(Debug)]
 pub struct Client {
     stack: StackInfo,
-    /// One request at a time.
+    /// Carries one request at a time.
     stream: Mutex<UnixStream>,
 }
 
@@ -319,11 +321,11 @@ impl Client {
         let stream = UnixStream::connect(path)?;
         let owner = sys::peer_uid(stream.as_fd()).map_err(into_io)?;
         if owner != 0 && owner != sys::effective_uid() {
-            let text = format!("the stack there is another user's ({owner})");
+            let text = format!("the stack there belongs to another user ({owner})");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         let refused = || {
-            let text = "the stack closed the connection (another user's?)";
+            let text = "the stack closed the connection (does it belong to another user?)";
             io::Error::new(io::ErrorKind::PermissionDenied, text)
         };
         send(&stream, &Request::Stack, &[]).map_err(|_| refused())?;
@@ -349,7 +351,7 @@ impl Client {
     }
 }
 
-/// Calls and takes the payload of the one reply that fits.
+/// Calls the server and extracts the payload of the one reply that fits.
 macro_rules! ask {
     ($client:expr, $request:expr, $reply:ident) => {
         ask!($client, $request, &[], $reply)
@@ -386,7 +388,7 @@ impl Backend for Client {
     }
 
     fn settle(&self, socket: SocketId) {
-        // A stack that is gone has answered all it will.
+        // A stack that is gone answers no further request.
         drop(self.call(&Request::Settle(socket), &[]));
     }
 

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which system calls stop for the supervisor: one table, and the BPF program made from it.
+//! The table of system calls that stop for the supervisor, and the BPF program made from it.
 //!
-//! A call that is not in the table costs nothing: the kernel remembers (per call number) that
-//! the filter always allows it. A call in the table is compared in the kernel, some
-//! nanoseconds; only what matches a rule goes to the supervisor (about 10 us, 60 us before
-//! Linux 6.6). Calls of a foreign architecture (i386, x32) and `io_uring`, which would pass by
-//! the filter, fail with `ENOSYS`, as on a kernel without them; so does `clone3`, whose flags
-//! a filter cannot see: libraries fall back to `clone`.
+//! A call that is not in the table costs nothing: the kernel caches, per call number, that the
+//! filter always allows it. For a call in the table the kernel compares arguments, which takes some
+//! nanoseconds; only a match goes to the supervisor (about 10 us, or 60 us before Linux 6.6). Calls
+//! of a foreign architecture (i386, x32) and `io_uring` would bypass the filter; they fail with
+//! `ENOSYS`, as on a kernel without them. So does `clone3`, whose flags a filter cannot see;
+//! libraries fall back to `clone`.
 //!
-//! Calls that would reach the host beyond its networks (modules, BPF programs, keys, clocks) fail as for a
-//! process without capabilities. [`calls`] lists every call of x86-64 with the reason for what becomes of it;
-//! calls newer than that list fail with `ENOSYS`.
+//! Calls that would reach the host beyond its networks (modules, BPF programs, keys, clocks) fail
+//! as for a process without capabilities. [`calls`] lists every call of x86-64 with the reason for
+//! its treatment; calls newer than that list fail with `ENOSYS`.
 //!
-//! A filter sees the arguments as numbers, never memory. Paths are therefore judged by the
-//! supervisor, and a written sysctl is recognised by its descriptor: see [`WRITE_FDS`].
+//! A filter sees the arguments as numbers and never reads memory. Therefore the supervisor judges
+//! paths, and the filter recognises the write to a sysctl by its descriptor: see [`WRITE_FDS`].
 pub(crate) mod calls;
 
 use crate::supervisor::nsfs;
 use libc::c_long;
 
-/// Descriptors from here on are given to sysctl files opened for writing, so that a filter
-/// can tell a `write` to one; below the usual limit of 1,024 open files and `FD_SETSIZE`.
+/// The descriptors of sysctl files opened for writing, so that a filter can recognise a `write` to
+/// one. They lie below the usual limit of 1,024 open files and below `FD_SETSIZE`.
 pub(crate) const WRITE_FDS: std::ops::Range<u32> = 960..992;
-/// Descriptors from here on are given to netlink sockets of programs that may look for an answer without
-/// waiting for it, and to datagram stand-ins of internet sockets: what is sent through them stops, and
-/// what is received (`supervisor/traffic.rs`).
+/// The descriptors of netlink sockets of programs that may look for an answer without waiting for
+/// it, and of datagram stand-ins for internet sockets. Sends and receives on them stop
+/// (`supervisor/traffic.rs`).
 pub(crate) const TRAFFIC_FDS: std::ops::Range<u32> = 896..960;
-/// A `write` to standard output of at most this many bytes stops too: `echo 1 > FILE` in a shell
-/// is `open`, `dup2` to 1, `write`, and only so can a refused value fail in the shell.
+/// A `write` of at most this many bytes to standard output stops too. A shell runs `echo 1 > FILE`
+/// as `open`, `dup2` to 1, `write`; trapping this `write` is the only way to make a refused value
+/// fail in the shell.
 const SHORT_WRITE: u32 = 128;
 
 /// A condition on an argument of the call (its low 32 bits).
@@ -41,12 +42,12 @@ enum Test {
     AnyOf(u8, u32),
     /// None of these bits is set.
     NoneOf(u8, u32),
-    /// All 64 bits are not zero: a pointer that is not null.
+    /// The 64-bit argument is not zero: a pointer that is not null.
     NotNull(u8),
 }
 use Test::{AnyOf, In, NoneOf, NotNull, Range};
 
-/// What happens when all conditions of a rule hold.
+/// The action when all conditions of a rule hold.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Notify,
@@ -54,7 +55,7 @@ enum Then {
 }
 use Then::{Fail, Notify};
 
-/// When a rule is part of the program.
+/// The condition for a rule to be part of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum If {
     Always,
@@ -62,9 +63,9 @@ enum If {
     NoHostNetwork,
     /// Mode A: `/run/netns` is not a real directory.
     PathTraps,
-    /// Namespaces of threads ride in a limit of their process, and else in a table.
+    /// A resource limit of the process carries the namespace of a thread, with a table as fallback.
     LimitCarrier,
-    /// Namespaces of threads ride in their timer slack.
+    /// The timer slack of a thread carries its namespace.
     SlackCarrier,
     /// The stack's clock is not the machine's.
     OwnClock,
@@ -72,7 +73,7 @@ enum If {
 
 type Rule = (If, c_long, &'static [Test], Then);
 
-/// What the program depends on.
+/// The options that determine the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) host_network: bool,
@@ -94,7 +95,7 @@ impl Options {
     }
 }
 
-/// A time-out in milliseconds that is neither none nor endless.
+/// Matches a time-out in milliseconds that is neither zero nor infinite.
 const fn some_time(argument: u8) -> Test {
     Range(argument, 1, i32::MAX as u32)
 }
@@ -135,9 +136,10 @@ const OUTSIDE: &[u32] = &[
     libc::AF_XDP as u32,
 ];
 
-/// The table. Rules of one call stand together; the first that matches decides.
+/// The table. Rules of one call are adjacent; the first match decides.
 const RULES: &[Rule] = &[
-    // Datagrams. These come first: `tc -b` makes little else, and each comparison before them costs it.
+    // Datagrams. They come first because `tc -b` makes few other calls, and each comparison before
+    // them slows it down.
     (If::Always, libc::SYS_sendmsg, &[TRAFFIC], Notify),
     (If::Always, libc::SYS_recvmsg, &[TRAFFIC], Notify),
     (
@@ -154,7 +156,7 @@ const RULES: &[Rule] = &[
         &[AnyOf(3, libc::MSG_DONTWAIT as u32)],
         Notify,
     ),
-    // Files of sysctl open for writing.
+    // Sysctl files open for writing.
     (
         If::Always,
         libc::SYS_write,
@@ -229,7 +231,7 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_lgetxattr, &[], Notify),
     (If::Always, libc::SYS_listxattr, &[], Notify),
     (If::Always, libc::SYS_llistxattr, &[], Notify),
-    // A namespace's file is on nsfs.
+    // The file of a namespace reports the file system nsfs.
     (If::Always, libc::SYS_statfs, &[], Notify),
     (If::Always, libc::SYS_fstatfs, &[], Notify),
     // Namespaces.
@@ -247,7 +249,7 @@ const RULES: &[Rule] = &[
     (If::Always, libc::SYS_sethostname, &[], Notify),
     (If::Always, libc::SYS_setdomainname, &[], Notify),
     (If::Always, libc::SYS_pidfd_getfd, &[], Notify),
-    // mount(2) says at once what these say in parts.
+    // The steps into which these calls split mount(2); programs fall back to mount(2).
     (If::Always, libc::SYS_open_tree, &[], Fail(libc::ENOSYS)),
     (If::Always, OPEN_TREE_ATTR, &[], Fail(libc::ENOSYS)),
     (If::Always, libc::SYS_move_mount, &[], Fail(libc::ENOSYS)),
@@ -383,7 +385,7 @@ const RULES: &[Rule] = &[
         &[Range(1, *nsfs::REQUESTS.start(), *nsfs::REQUESTS.end())],
         Notify,
     ),
-    // Waits for some time.
+    // Timed waits.
     (If::OwnClock, libc::SYS_nanosleep, &[], Notify),
     (If::OwnClock, libc::SYS_clock_nanosleep, &[], Notify),
     #[cfg(target_arch = "x86_64")]
@@ -402,7 +404,7 @@ const RULES: &[Rule] = &[
         &[In(1, FUTEX_WAITS), NotNull(3)],
         Notify,
     ),
-    // The host's kernel, also for root.
+    // Calls that change the host's kernel, refused for root as well.
     (If::Always, libc::SYS_init_module, &[], Fail(libc::EPERM)),
     (If::Always, libc::SYS_finit_module, &[], Fail(libc::EPERM)),
     (If::Always, libc::SYS_delete_module, &[], Fail(libc::EPERM)),
@@ -444,7 +446,7 @@ const RULES: &[Rule] = &[
         &[],
         Fail(libc::EPERM),
     ),
-    // What would pass by the filter.
+    // Calls that bypass the filter.
     (
         If::Always,
         libc::SYS_io_uring_setup,
@@ -469,7 +471,7 @@ const RULES: &[Rule] = &[
 const ARCH: u32 = 0xc000_003e; // AUDIT_ARCH_X86_64
 #[cfg(target_arch = "aarch64")]
 const ARCH: u32 = 0xc000_00b7; // AUDIT_ARCH_AARCH64
-/// Set in the number of an x32 call.
+/// The bit set in the number of an x32 call.
 const X32_BIT: u32 = 0x4000_0000;
 
 // Offsets in struct seccomp_data.
@@ -506,7 +508,7 @@ fn fail_with(errno: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | errno as u32
 }
 
-/// Makes the program.
+/// Builds the program.
 pub(crate) fn build(options: Options) -> Vec<libc::sock_filter> {
     let mut program = vec![
         statement(LOAD, ARCH_AT),
@@ -518,7 +520,7 @@ pub(crate) fn build(options: Options) -> Vec<libc::sock_filter> {
         program.push(jump(GE, X32_BIT, 0, 1));
         program.push(statement(RETURN, fail_with(libc::ENOSYS)));
     }
-    // What nobody has judged does not exist.
+    // A call that nobody has judged does not exist.
     program.push(jump(GT, calls::LAST, 0, 1));
     program.push(statement(RETURN, fail_with(libc::ENOSYS)));
     let rules: Vec<&Rule> = RULES.iter().filter(|r| options.wants(r.0)).collect();
@@ -527,7 +529,7 @@ pub(crate) fn build(options: Options) -> Vec<libc::sock_filter> {
         let call = rules[at].1;
         let same = rules[at..].iter().take_while(|r| r.1 == call).count();
         let block = block(&rules[at..at + same]);
-        // The accumulator holds the number here, and again after a block that was skipped.
+        // The accumulator holds the call number here, also after a skipped block.
         program.push(jump(EQ, call as u32, 0, short(block.len())));
         program.extend(block);
         at += same;
@@ -536,7 +538,7 @@ pub(crate) fn build(options: Options) -> Vec<libc::sock_filter> {
     program
 }
 
-/// The rules of one call; always returns.
+/// Builds the rules of one call; the block always returns.
 fn block(rules: &[&Rule]) -> Vec<libc::sock_filter> {
     let mut block = Vec::new();
     for (_, _, tests, then) in rules {
@@ -569,7 +571,7 @@ fn block(rules: &[&Rule]) -> Vec<libc::sock_filter> {
     block
 }
 
-/// Stands for "end of this rule" until that is known.
+/// A placeholder for "end of this rule" until its position is known.
 const EXIT: u8 = u8::MAX;
 
 fn emit(test: &Test, rule: &mut Vec<libc::sock_filter>, exits: &mut Vec<usize>) {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a program, and all it starts, against a stack.
+//! Runs a program, and every program it starts, against a stack.
 //!
-//! [`Launcher::spawn`] forks the keeper and the program (see [`crate::spawn`]), takes the listener of
-//! the program's filter and starts a supervisor thread for it. Two modes:
+//! [`Launcher::spawn`] forks the keeper and the program (see [`crate::spawn`]), takes the listener
+//! of the program's filter and starts a supervisor thread for it. There are two modes:
 //!
-//! * **U**, [`Mode::Namespaces`]: a mount namespace for the launch (with a user namespace for an
-//!   ordinary user, in which the program sees itself as root), with a private `/run` whose `netns`
-//!   is the stack's directory of names. Root needs no user namespace.
-//! * **A**, [`Mode::PathTraps`]: nothing of that; calls that name `/run/netns` are trapped.
+//! * **U**, [`Mode::Namespaces`]: the launch has its own mount namespace with a private `/run`,
+//!   whose `netns` is the stack's directory of names. For an ordinary user it also has a user
+//!   namespace, in which the program sees itself as root. Root needs no user namespace.
+//! * **A**, [`Mode::PathTraps`]: no namespaces; calls that name `/run/netns` are trapped.
 //!
-//! [`Mode::Auto`] takes U where the kernel allows it and A where not (Ubuntu's AppArmor, Docker,
-//! gVisor-like sandboxes). A launch inside a launch of the same stack just runs the program:
-//! the outer supervisor serves it already. Inside a launch of another stack it is an error, since the
-//! kernel allows one listener for a process.
+//! [`Mode::Auto`] takes U where the kernel allows it and A where it does not (Ubuntu's AppArmor,
+//! Docker, sandboxes like gVisor). A launch inside a launch of the same stack just runs the
+//! program, since the outer supervisor already serves it. Inside a launch of another stack it is an
+//! error, since the kernel allows one listener per process.
 //!
-//! `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGQUIT`, `SIGUSR1`, `SIGUSR2` sent to the launcher by another
-//! process go on to the program (those a terminal sends reach it by themselves). The exit code is
-//! the program's, or 128 plus the signal that ended it.
+//! `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGQUIT`, `SIGUSR1` and `SIGUSR2` that another process sends to
+//! the launcher are forwarded to the program. Those that a terminal sends reach it without help.
+//! The exit code is the program's, or 128 plus the signal that ended it.
 use crate::backend::{Backend, Errno, NsId};
 use crate::filter;
 use crate::runtime::Runtime;
@@ -40,15 +40,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Set in the environment of clients to the stack's id.
+/// The environment variable of clients that holds the stack's id.
 pub const ACTIVE_VARIABLE: &str = "WEIR_ACTIVE";
-/// Exit code of the command line when a launch could not be set up.
+/// The exit code of the command line if a launch could not be set up.
 pub const EXIT_SETUP: i32 = 125;
 
-/// How `/run/netns` is made the stack's.
+/// The way in which `/run/netns` becomes the stack's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Namespaces where allowed, else path traps.
+    /// Namespaces where the kernel allows them, otherwise path traps.
     #[default]
     Auto,
     /// Mode U: a private mount tree.
@@ -57,12 +57,12 @@ pub enum Mode {
     PathTraps,
 }
 
-/// Why a launch failed.
+/// The reason why a launch failed.
 #[derive(Debug)]
 pub enum LaunchError {
-    /// Already inside a launch of another stack.
+    /// The launcher already runs inside a launch of another stack.
     Nested {
-        /// The id of the stack around.
+        /// The id of the outer stack.
         outer: String,
     },
     /// The program could not be executed.
@@ -72,17 +72,18 @@ pub enum LaunchError {
         /// `ENOENT`, `EACCES`, ...
         errno: Errno,
     },
-    /// Something before that.
+    /// A step before the execution failed.
     Setup {
-        /// What was tried.
+        /// The step that failed.
         what: &'static str,
-        /// Why it failed.
+        /// The reason.
         errno: Errno,
     },
 }
 
 impl LaunchError {
-    /// The exit code a command line gives for this: 127 not found, 126 not executable, else 125.
+    /// Returns the exit code of the command line for this error: 127 if not found, 126 if not
+    /// executable, otherwise 125.
     pub fn exit_code(&self) -> i32 {
         match self {
             LaunchError::Exec { errno, .. } if errno.0 == libc::ENOENT => 127,
@@ -97,7 +98,7 @@ impl fmt::Display for LaunchError {
         match self {
             LaunchError::Nested { outer } => write!(
                 f,
-                "already inside the stack {outer}: a program can be in one stack only"
+                "already inside the stack {outer}: a program can run in only one stack"
             ),
             LaunchError::Exec { program, errno } => {
                 write!(f, "{}: {errno}", program.to_string_lossy())
@@ -139,7 +140,8 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// A program, found in `PATH` or where the administrator's programs are, and its arguments.
+    /// Prepares a program and its arguments. The program is looked up in `PATH` and in the
+    /// directories of administration tools.
     pub fn new<A: AsRef<OsStr>>(
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
@@ -164,75 +166,79 @@ impl Launcher {
         }
     }
 
-    /// The mode; [`Mode::Auto`] unless told otherwise.
+    /// Sets the mode. Default: [`Mode::Auto`].
     pub fn mode(mut self, mode: Mode) -> Launcher {
         self.mode = mode;
         self
     }
 
-    /// Whether the program may open the host's internet and packet sockets. Default: no.
+    /// Sets whether the program may open the host's internet and packet sockets. Default: no.
     pub fn host_network(mut self, allowed: bool) -> Launcher {
         self.host_network = allowed;
         self
     }
 
-    /// In a user namespace: the program keeps its user id instead of being root there (it then
-    /// has no right to mount, and `ip netns exec` complains). Default: no.
+    /// Sets whether the program keeps its user id in a user namespace instead of being root there.
+    /// It then has no right to mount, and `ip netns exec` complains. Default: no.
     pub fn keep_user(mut self, keep: bool) -> Launcher {
         self.keep_user = keep;
         self
     }
 
-    /// The namespace the program starts in. Default: the stack's initial one.
+    /// Sets the namespace in which the program starts. Default: the stack's initial one.
     pub fn netns(mut self, ns: NsId) -> Launcher {
         self.netns = Some(ns);
         self
     }
 
-    /// Sets a variable of the program's environment, which is else the launcher's.
+    /// Sets a variable of the program's environment. The program inherits the others from the
+    /// launcher.
     pub fn env(mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Launcher {
         let value = Some(value.as_ref().to_os_string());
         self.environment.insert(key.as_ref().to_os_string(), value);
         self
     }
 
-    /// Removes a variable.
+    /// Removes a variable from the program's environment.
     pub fn env_remove(mut self, key: impl AsRef<OsStr>) -> Launcher {
         self.environment.insert(key.as_ref().to_os_string(), None);
         self
     }
 
-    /// The program's working directory. Default: the launcher's.
+    /// Sets the program's working directory. Default: the launcher's.
     pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Launcher {
         self.directory = Some(directory.as_ref().to_path_buf());
         self
     }
 
-    /// Whether signals sent to this process go on to the program. Default: yes.
+    /// Sets whether signals sent to this process are forwarded to the program. Default: yes.
     pub fn forward_signals(mut self, forward: bool) -> Launcher {
         self.forward_signals = forward;
         self
     }
 
-    /// A file that the program, and all it starts, find as `weir` before what `PATH` leads to.
+    /// Sets a file that the program, and every program it starts, find as `weir` before any in
+    /// `PATH`.
     pub fn provide(mut self, file: Option<PathBuf>) -> Launcher {
         self.provided = file;
         self
     }
 
-    /// Waits of the program, and of all it starts, go by another clock than the machine's.
+    /// Sets a clock other than the machine's for the waits of the program and of every program it
+    /// starts.
     pub fn waits(mut self, waits: Option<Arc<Waits>>) -> Launcher {
         self.waits = waits;
         self
     }
 
-    /// Whether the program's standard input is empty (`/dev/null`) instead of the launcher's. Default: no.
+    /// Sets whether the program's standard input is empty (`/dev/null`) instead of the launcher's.
+    /// Default: no.
     pub fn no_input(mut self, none: bool) -> Launcher {
         self.no_input = none;
         self
     }
 
-    /// Whether the program's standard output is the launcher's standard error. Default: no.
+    /// Sets whether the program's standard output is the launcher's standard error. Default: no.
     pub fn output_to_errors(mut self, to_errors: bool) -> Launcher {
         self.output_to_errors = to_errors;
         self
@@ -336,9 +342,9 @@ impl Launcher {
         })
     }
 
-    /// Inside a launch of the same stack: no filter, no supervisor.
+    /// Starts a program inside a launch of the same stack, without filter and supervisor.
     fn spawn_nested(self, runtime: &Runtime, stack: &str) -> Result<Child, LaunchError> {
-        // The launch around has put its tools into `PATH`.
+        // The outer launch has already put its tools into `PATH`.
         let mut plan = self.plan(stack, None)?;
         if let Some(ns) = self.netns {
             let file = runtime
@@ -363,7 +369,7 @@ impl Launcher {
             errno: Errno(libc::EPROTO),
         })?;
         sys::may_read_memory(started.program).map_err(setup_error(
-            "reading the program's memory (Yama's ptrace_scope, or a program nobody may read)",
+            "reading the program's memory (Yama's ptrace_scope, or a program file without read permission)",
         ))?;
         Runtime::note_keeper(&scratch.0, started.keeper, setup.start_in)
             .map_err(setup_io_error("the launch's directory"))?;
@@ -385,7 +391,7 @@ impl Launcher {
             .spawn(move || {
                 // A supervisor that fails must not leave programs waiting for it.
                 if catch_unwind(AssertUnwindSafe(|| supervisor.run())).is_err() {
-                    crate::say("the supervisor failed; everything it supervised is ended");
+                    crate::say("the supervisor failed; all programs it supervised were killed");
                     tell_keeper(control.as_fd(), b'K', 0);
                 }
             })
@@ -418,7 +424,7 @@ impl Launcher {
             arguments.push(c_string(argument)?);
         }
         let last_words = format!(
-            "weir: the supervisor of {} died; everything it supervised is ended\n",
+            "weir: the supervisor of {} died; all programs it supervised were killed\n",
             self.program.to_string_lossy()
         );
         Ok(Plan {
@@ -458,7 +464,7 @@ impl Launcher {
     fn error(&self, step: Step, errno: Errno, active: Option<String>) -> LaunchError {
         let what = match step {
             Step::Exec => {
-                // execvp says EACCES if any directory of PATH could not be searched.
+                // execvp reports EACCES if any directory of PATH could not be searched.
                 let errno = if errno.0 == libc::EACCES && !is_in_path(&self.program) {
                     Errno(libc::ENOENT)
                 } else {
@@ -518,11 +524,12 @@ fn c_string(text: &OsStr) -> Result<CString, LaunchError> {
     })
 }
 
-/// Where the administrator's programs are: on Debian `tc`, `sysctl` and `bridge`, outside the `PATH` of other
-/// users, whom the kernel would refuse what they ask for. Here nobody is refused.
+/// The directories of administration tools. On Debian they hold `tc`, `sysctl` and `bridge` and are
+/// not in the `PATH` of ordinary users, whose requests the kernel would refuse. Weir serves every
+/// user.
 const ADMINISTRATOR: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Makes a folder of a launch in which a file has the name `weir`.
+/// Creates a directory of the launch in which `file` has the name `weir`.
 fn link_tool(scratch: &Path, file: &Path) -> Result<PathBuf, LaunchError> {
     let tools = scratch.join("bin");
     fs::create_dir(&tools)
@@ -531,9 +538,10 @@ fn link_tool(scratch: &Path, file: &Path) -> Result<PathBuf, LaunchError> {
     Ok(tools)
 }
 
-/// The `PATH` of clients: a launch's own tools, what it was, and then [`ADMINISTRATOR`]'s.
+/// Returns the `PATH` of clients: the launch's own tools, the former `PATH`, then
+/// [`ADMINISTRATOR`].
 fn client_path(tools: Option<&Path>, path: Option<OsString>) -> OsString {
-    // As execvp and shells have it.
+    // The default of execvp and of shells.
     let old = path.unwrap_or_else(|| "/bin:/usr/bin".into());
     let mut path = OsString::new();
     if let Some(tools) = tools {
@@ -550,7 +558,7 @@ fn client_path(tools: Option<&Path>, path: Option<OsString>) -> OsString {
     path
 }
 
-/// A program to be executed: its file where only the clients' `PATH` leads to it.
+/// Returns the program to execute: its full path if only the clients' `PATH` finds it.
 fn located(program: &OsStr) -> OsString {
     let files = ADMINISTRATOR.map(|directory| Path::new(directory).join(program));
     let file = files.iter().find(|file| file.exists());
@@ -560,15 +568,16 @@ fn located(program: &OsStr) -> OsString {
     }
 }
 
-/// Whether a program named without a slash can be seen in `PATH`; true for one with a slash.
+/// Returns whether `PATH` finds a program named without a slash. Returns true for a name with a
+/// slash.
 fn is_in_path(program: &OsStr) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     program.as_bytes().contains(&b'/')
         || std::env::split_paths(&path).any(|directory| directory.join(program).exists())
 }
 
-/// Whether this process runs under a seccomp filter: the variable alone may have been carried
-/// out of a launch.
+/// Returns whether this process runs under a seccomp filter. The variable alone does not prove it,
+/// because a program may have carried it out of a launch.
 fn is_filtered() -> bool {
     fs::read_to_string("/proc/self/status")
         .unwrap_or_default()
@@ -580,10 +589,11 @@ fn is_filtered() -> bool {
 }
 
 const CAP_SYS_ADMIN: u64 = 21;
-/// To set and read the timer slack of others.
+/// The capability to set and read the timer slack of other threads.
 const CAP_SYS_NICE: u64 = 23;
 
-/// Whether this process has a capability (and so the program, if it gets no user namespace).
+/// Returns whether this process has a capability. The program then has it too, unless it gets a
+/// user namespace.
 fn has_capability(number: u64) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
@@ -593,8 +603,8 @@ fn has_capability(number: u64) -> bool {
         .is_some_and(|mask| mask >> number & 1 == 1)
 }
 
-/// A private `/run`: a small tmpfs that shows what `/run` holds now, and the stack's names as
-/// `netns`. Everything is private to the launch.
+/// Returns the steps that build a private `/run`: a small tmpfs that shows the present content of
+/// `/run`, and the stack's names as `netns`. Everything is private to the launch.
 fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, LaunchError> {
     let stage = scratch.join("run");
     fs::create_dir_all(&stage).map_err(setup_io_error("the launch's directory"))?;
@@ -661,7 +671,7 @@ fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, Laun
         flags: libc::MS_MOVE,
         required: true,
     });
-    // Also for root, whom the files' modes would let in: settings are the host's.
+    // The files' modes would let root write the host's settings, so they become read-only.
     if sys::effective_uid() == 0 {
         for settings in [c"/proc/sys", c"/sys"] {
             let read_only = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -687,8 +697,8 @@ fn mount_steps(scratch: &Path, runtime: &Runtime) -> Result<Vec<MountStep>, Laun
     Ok(steps)
 }
 
-/// `$XDG_RUNTIME_DIR/netns`, where programs without privilege, such as CNI's, keep names of namespaces in
-/// place of `/run/netns`.
+/// Returns `$XDG_RUNTIME_DIR/netns`, where unprivileged programs such as CNI plugins keep names of
+/// namespaces instead of in `/run/netns`.
 fn user_names() -> Option<String> {
     let folder = std::env::var("XDG_RUNTIME_DIR").ok()?;
     let folder = folder.trim_end_matches('/');
@@ -697,7 +707,7 @@ fn user_names() -> Option<String> {
         .then(|| format!("{folder}/netns"))
 }
 
-/// The two processes after a successful `exec`.
+/// The keeper and the program after a successful `exec`.
 struct Running {
     keeper: u32,
     program: u32,
@@ -705,7 +715,7 @@ struct Running {
     listener: Option<OwnedFd>,
 }
 
-/// Starts keeper and program and follows the setup.
+/// Starts the keeper and the program and follows the setup.
 fn start(plan: &Plan) -> Result<Running, (Step, Errno)> {
     let other = |errno| (Step::Other, errno);
     let started = spawn::start(plan).map_err(other)?;
@@ -730,7 +740,7 @@ fn start(plan: &Plan) -> Result<Running, (Step, Errno)> {
     };
     if let Some(failure) = failure {
         tell_keeper(started.control.as_fd(), b'K', 0);
-        // The keeper ends by itself; a failed wait changes nothing.
+        // The keeper ends without help; a failed wait changes nothing.
         let _ = sys::wait_for(started.keeper);
         return Err(failure);
     }
@@ -749,7 +759,7 @@ fn tell_keeper(control: std::os::fd::BorrowedFd<'_>, what: u8, value: i32) {
     let _ = sys::send(control, &message, 0);
 }
 
-/// The keeper's next message; `None` when it is gone.
+/// Receives the keeper's next message. Returns `None` when the keeper is gone.
 fn receive_control(control: std::os::fd::BorrowedFd<'_>) -> Option<(u8, i32)> {
     let mut message = [0; 5];
     loop {
@@ -764,18 +774,18 @@ fn receive_control(control: std::os::fd::BorrowedFd<'_>) -> Option<(u8, i32)> {
     }
 }
 
-/// The launch's directory, removed at the end.
+/// The launch's directory, removed on drop.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left-over scratch goes with the stack's directory.
+        // Leftover scratch is removed with the stack's directory.
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The wait status of `waitpid`.
@@ -783,7 +793,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// The program's exit code, or 128 plus the signal that ended it.
+    /// Returns the program's exit code, or 128 plus the signal that ended it.
     pub fn code(self) -> i32 {
         if libc::WIFSIGNALED(self.status) {
             128 + libc::WTERMSIG(self.status)
@@ -795,8 +805,8 @@ impl Exit {
 
 /// A running program.
 ///
-/// When this value goes, what the program left running is ended (`SIGTERM`, after half a second
-/// `SIGKILL`) and the supervisor stops.
+/// Dropping this value ends the processes that the program left running (`SIGTERM`, after half a
+/// second `SIGKILL`) and stops the supervisor.
 #[derive(Debug)]
 pub struct Child {
     keeper: u32,
@@ -810,22 +820,22 @@ pub struct Child {
 }
 
 impl Child {
-    /// The program's process id.
+    /// Returns the program's process id.
     pub fn id(&self) -> u32 {
         self.program
     }
 
-    /// The mode in use ([`Mode::Auto`] in a launch inside a launch).
+    /// Returns the mode in use ([`Mode::Auto`] in a launch inside a launch).
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Sends the program a signal, unless it has ended.
+    /// Sends a signal to the program unless it has ended.
     pub fn signal(&self, signal: i32) {
         tell_keeper(self.control.as_fd(), b'S', signal);
     }
 
-    /// Waits for the program (not for what it left running).
+    /// Waits for the program, but not for processes it left running.
     pub fn wait(&mut self) -> Exit {
         while self.status.is_none() {
             match receive_control(self.control.as_fd()) {
@@ -853,7 +863,8 @@ impl Child {
         exit
     }
 
-    /// Waits for the program and everything it started, but not longer than this; whether all have ended.
+    /// Waits at most `most` for the program and everything it started. Returns whether all have
+    /// ended.
     pub fn wait_all_for(&mut self, most: Duration) -> bool {
         self.wait();
         let began = Instant::now();
@@ -874,7 +885,7 @@ impl Child {
         }
     }
 
-    /// Signals are this process's own from now on.
+    /// Stops forwarding signals; this process handles them from now on.
     pub fn keep_signals(&mut self) {
         self.forwarding = None;
     }
@@ -884,11 +895,12 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.forwarding = None;
         tell_keeper(self.control.as_fd(), b'K', 0);
-        // The keeper is our child and ends on request; nothing to do if it is already gone.
+        // The keeper is a child of this process and ends on request. If it is already gone, there
+        // is nothing to do.
         let _ = sys::wait_for(self.keeper);
         if let Some((thread, stop)) = self.supervisor.take() {
             sys::wake(stop.as_fd());
-            // A panic of the supervisor was printed by its thread.
+            // The supervisor's thread has already printed its panic, if any.
             drop(thread.join());
         }
         self.scratch = None;

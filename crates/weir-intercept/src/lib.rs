@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a program so that its netlink sockets, namespace calls and /proc/sys/net reach Weir.
+//! Runs a program so that its netlink sockets, namespace calls and `/proc/sys/net` reach Weir.
 //!
 //! The program, unmodified and unprivileged, runs under a seccomp filter with a user-notification
-//! listener. A supervisor thread answers the calls the filter stops (the table in `filter.rs`); the
-//! rest, among it every `sendmsg` and `recvmsg`, runs natively.
+//! listener. A supervisor thread answers the calls that the filter stops (the table in
+//! `filter.rs`). All other calls, nearly every `sendmsg` and `recvmsg` among them, run natively.
 //!
 //! ```text
 //!  program ──(netlink datagrams, a SEQPACKET socket)──────────► stack
@@ -11,30 +11,35 @@
 //!     └──────► supervisor ──────── Backend ────────────────────────┘
 //! ```
 //!
-//! * [`Launcher`] starts a program; [`Child`] is one that runs.
-//! * [`Backend`] is what a supervisor asks of the stack; [`control`] carries it to another process.
-//! * [`Runtime`] is the directory where namespaces have their files and names.
-//! * [`transport`] has the stack's end of netlink sockets.
-//! * [`task`] says which namespace a thread is in.
+//! * [`Launcher`] starts a program; [`Child`] is a running program.
+//! * [`Backend`] is the interface a supervisor needs from the stack; [`control`] carries it to
+//!   another process.
+//! * [`Runtime`] is the directory that holds the files and names of namespaces.
+//! * [`transport`] is the stack's end of netlink sockets.
+//! * [`task`] finds the namespace of a thread.
 //!
-//! # What a daemon does
-//! It makes a [`Runtime`], implements [`Backend`], and for each socket it is handed
-//! ([`Backend::open_socket`]) polls a [`transport::Connection`]. Before it serves any request it calls
-//! [`transport::PendingWrites::drain`]. `IFLA_NET_NS_FD` and `NETNSA_FD` are
-//! [`Runtime::namespace_of_fd`] of the client's process, `IFLA_NET_NS_PID` is
-//! [`task::Tasks::namespace_of`]. It drops a namespace by the rule of [`Backend::release`].
+//! # Requirements on a daemon
+//! A daemon makes a [`Runtime`], implements [`Backend`], and polls a [`transport::Connection`] for
+//! each socket it receives in [`Backend::open_socket`]. It calls
+//! [`transport::PendingWrites::drain`] before it serves any request. It resolves `IFLA_NET_NS_FD`
+//! and `NETNSA_FD` with [`Runtime::namespace_of_fd`] of the client's process, and `IFLA_NET_NS_PID`
+//! with [`task::Tasks::namespace_of`]. It drops a namespace by the rule of [`Backend::release`].
 //!
 //! # Limits
-//! Both modes stop every `open` and `stat` (some 10 us each, 60 us before Linux 6.6 has synchronous
-//! wake-ups): paths cannot be told apart in the kernel. `clone(CLONE_NEWNET)` and `clone3` are not
-//! served; the second falls back to the first in all C libraries. A namespace without a
-//! name goes shortly after its last process, not with it. Where an outer seccomp filter answers `unshare` or
-//! `mount` itself (Docker's default profile) its answer stands, and `ip netns add` fails; gVisor has
-//! no user notification. Programs with their own PID namespace or root directory name paths
-//! that are not recognised. With no-new-privileges, set-user-id programs and file capabilities
-//! (sudo, ping) have no effect.
+//! - Both modes stop every `open` and `stat`, because the kernel's filter cannot tell paths apart.
+//!   Each stop costs about 10 us, or 60 us before Linux 6.6 introduced synchronous wakeups.
+//! - `clone(CLONE_NEWNET)` and `clone3` are not served. All C libraries fall back from `clone3` to
+//!   `clone`.
+//! - A namespace without a name is dropped shortly after its last process exits, not at the same
+//!   moment.
+//! - If an outer seccomp filter answers `unshare` or `mount` itself (Docker's default profile
+//!   does), its answer stands and `ip netns add` fails. gVisor has no user notification.
+//! - Paths are not recognised when they come from programs with their own PID namespace or root
+//!   directory.
+//! - Under no-new-privileges, set-user-id programs and file capabilities (sudo, ping) have no
+//!   effect.
 //!
-//! Needs Linux 5.14, x86_64 or aarch64, 64-bit clients. This leads honest programs; it is
+//! Needs Linux 5.14, x86_64 or aarch64, and 64-bit clients. The crate runs honest programs; it is
 //! no sandbox for hostile ones.
 #![deny(unsafe_code)]
 
@@ -60,7 +65,7 @@ pub use backend::{
 pub use launcher::{ACTIVE_VARIABLE, Child, EXIT_SETUP, Exit, LaunchError, Launcher, Mode};
 pub use runtime::Runtime;
 
-/// A sentence on standard error; nobody is left to tell if that fails.
+/// Prints a sentence on standard error, and ignores a failure to do so.
 fn say(sentence: &str) {
     use std::io::Write;
     drop(writeln!(std::io::stderr(), "weir: {sentence}"));

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What threads of clients are doing, as `/proc` tells.
+//! The state of clients' threads, read from `/proc`.
 use std::collections::BTreeMap;
 use std::fs;
 
-/// A thread, at one look.
+/// A snapshot of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread {
-    /// The letter `ps` shows: `S` asleep, `R` running, ...
+    /// The state letter that `ps` shows: `S` asleep, `R` running, ...
     pub(crate) state: u8,
-    /// How often the processor was taken from it or given up by it.
+    /// The number of voluntary and involuntary context switches.
     switches: u64,
-    /// Signals that wait for the thread or its process, and those it blocks.
+    /// Signals pending for the thread or its process. `blocked` holds the signals it blocks.
     pending: u64,
     blocked: u64,
 }
 
 impl Thread {
-    /// Whether a signal would interrupt it; `mask` in the place of the signals it blocks.
+    /// Returns whether a signal would interrupt the thread. `mask` replaces the set of blocked
+    /// signals.
     pub(crate) fn has_signal(&self, mask: Option<u64>) -> bool {
         self.pending & !mask.unwrap_or(self.blocked) != 0
     }
 
-    /// Whether it has ended, and its parent does not know yet.
+    /// Returns whether the thread has ended; its parent may not have reaped it yet.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
-    /// Whether it sleeps until somebody wakes it, has stopped, or has ended. `trapped`: the supervisor
-    /// has its call, which is an uninterruptible sleep to the kernel.
+    /// Returns whether the thread sleeps until it is woken, has stopped, or has ended. With
+    /// `trapped` the supervisor holds its call, which the kernel counts as uninterruptible sleep.
     pub(crate) fn rests(&self, trapped: bool) -> bool {
         matches!(self.state, b'S' | b'T' | b't' | b'Z' | b'X') || trapped && self.state == b'D'
     }
 }
 
-/// A thread; `None` if it is gone.
+/// Reads the state of a thread. Returns `None` if the thread is gone.
 pub(crate) fn thread(tid: u32) -> Option<Thread> {
     parse(&fs::read_to_string(format!("/proc/{tid}/status")).ok()?)
 }
@@ -64,7 +65,8 @@ fn parse(status: &str) -> Option<Thread> {
     (thread.state != 0).then_some(thread)
 }
 
-/// All threads of all processes below one that has a single thread, by process and thread; `None` if some of them came or went.
+/// Reads the state of all threads of all processes below a single-threaded one, by process and
+/// thread. Returns `None` if some of them appeared or ended meanwhile.
 pub(crate) fn below(root: u32) -> Option<BTreeMap<(u32, u32), Thread>> {
     let mut found = BTreeMap::new();
     let mut processes = children(root, root)?;
@@ -78,7 +80,7 @@ pub(crate) fn below(root: u32) -> Option<BTreeMap<(u32, u32), Thread>> {
     Some(found)
 }
 
-/// The processes a thread has made and that have not ended.
+/// Returns the processes that a thread forked and that have not ended.
 fn children(process: u32, tid: u32) -> Option<Vec<u32>> {
     let list = fs::read_to_string(format!("/proc/{process}/task/{tid}/children")).ok()?;
     list.split_ascii_whitespace()
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_looked_at() {
+    fn thread_state_is_read() {
         let me = parse(
             "Name:\tsh\nState:\tS (sleeping)\nSigPnd:\t0000000000000200\nShdPnd:\t0000000000010000\n\
              SigBlk:\t0000000000010000\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n",

@@ -2,18 +2,18 @@
 //! The runtime directory of a stack: namespace files and namespace names.
 //!
 //! ```text
-//! DIR/ns/0 1 2 ...   one empty file a namespace; its (device, inode) is the namespace's identity
+//! DIR/ns/0 1 2 ...   one empty file per namespace; its (device, inode) identifies the namespace
 //! DIR/names/foo      what clients see in /run/netns: a hard link to ns/N, or an empty placeholder
-//! DIR/lock           locked (flock) as long as the stack's process lives
-//! DIR/control        the control socket, where the stack has one
+//! DIR/lock           locked (flock) while the stack's process lives
+//! DIR/control        the control socket, if the stack has one
 //! DIR/launch-ID/     scratch of one launch: the staged /run, directories of served trees, and
-//!                    `keeper`: the process all its programs descend from, and where they start
+//!                    `keeper`: the ancestor of all its programs, and their first namespace
 //! ```
-//! What Linux does with a bind mount of `/proc/PID/ns/net` on a name is done with a hard link:
+//! Linux names a namespace by a bind mount of `/proc/PID/ns/net`. Weir uses a hard link instead:
 //! the name has the inode of the namespace, so `stat`, `setns` and `ip netns identify` agree
-//! whoever opens which, and a descriptor in any process names its namespace by (device, inode).
-//! Supervisors and the daemon read the same directory: nothing about names crosses the control
-//! socket. Access is by the directory's mode, 0700.
+//! regardless of which of them a client opens, and a descriptor in any process identifies its
+//! namespace by (device, inode). Supervisors and the daemon read the same directory, so names never
+//! cross the control socket. The directory's mode, 0700, controls access.
 use crate::backend::{Errno, NsId};
 use crate::sys;
 use std::collections::BTreeMap;
@@ -34,23 +34,24 @@ const KEEPER: &str = "keeper";
 pub struct Runtime {
     path: PathBuf,
     device: u64,
-    /// The lock, where this process is the stack's.
+    /// The lock, if this process is the stack's.
     owner: Option<fs::File>,
-    /// Inode of a namespace file to its number; an entry is checked at each use.
+    /// Maps the inode of a namespace file to its number; every use checks the entry.
     known: Mutex<BTreeMap<u64, NsId>>,
 }
 
 impl Runtime {
-    /// Makes a new directory `weir-XXXXXX` under `parent`, or else under the first of
-    /// `/dev/shm`, `XDG_RUNTIME_DIR`, `TMPDIR` and `/tmp` that can be written. It is removed with
-    /// this value; those of stacks whose process was killed are removed by the next one. A tmpfs
-    /// (the first two) is best: names are listed newest first and after the
-    /// dots, as in `/run` and `/proc`; procps' `sysctl -a` depends on that.
+    /// Creates a directory `weir-XXXXXX` under `parent`. Without a `parent` it goes under the first
+    /// writable one of `/dev/shm`, `XDG_RUNTIME_DIR`, `TMPDIR` and `/tmp`. Dropping this value
+    /// removes the directory; the next stack to start removes the directories of killed stacks. A
+    /// tmpfs (the first two) is best: it lists names newest first and after the dots, like `/run`
+    /// and `/proc`, and procps' `sysctl -a` depends on that.
     pub fn create(parent: Option<&Path>) -> io::Result<Runtime> {
         let parent = parent.map_or_else(default_parent, Path::to_path_buf);
         remove_dead(&parent);
         let path = sys::make_unique_directory(&parent.join(PREFIX)).map_err(into_io)?;
-        // Locked before it has its name: nobody can take it for a dead one's.
+        // Takes the lock before the file has its name, so that no other stack takes the directory
+        // for a dead one's.
         let staged = path.join("lock.new");
         let lock = fs::File::create(&staged)?;
         sys::try_lock(lock.as_fd()).map_err(into_io)?;
@@ -76,22 +77,22 @@ impl Runtime {
         })
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What clients see as `/run/netns`.
+    /// Returns the directory that clients see as `/run/netns`.
     pub fn names(&self) -> PathBuf {
         self.path.join("names")
     }
 
-    /// Where the control socket of this stack belongs.
+    /// Returns the path of this stack's control socket.
     pub fn control(&self) -> PathBuf {
         self.path.join("control")
     }
 
-    /// The file that stands for a namespace, made if missing.
+    /// Returns the file that stands for a namespace, and creates it if it is missing.
     pub fn namespace_path(&self, ns: NsId) -> io::Result<PathBuf> {
         let path = self.path.join("ns").join(ns.0.to_string());
         if !path.exists() {
@@ -105,17 +106,17 @@ impl Runtime {
         Ok(path)
     }
 
-    /// The file that stands for a namespace, open for reading.
+    /// Opens the file that stands for a namespace for reading.
     pub fn namespace_file(&self, ns: NsId) -> io::Result<OwnedFd> {
         Ok(fs::File::open(self.namespace_path(ns)?)?.into())
     }
 
-    /// The inode number that clients see for a namespace.
+    /// Returns the inode number that clients see for a namespace.
     pub fn namespace_inode(&self, ns: NsId) -> io::Result<u64> {
         Ok(fs::metadata(self.namespace_path(ns)?)?.ino())
     }
 
-    /// The namespace whose file has this device and inode.
+    /// Returns the namespace whose file has this device and inode.
     pub fn namespace_of(&self, device: u64, inode: u64) -> Option<NsId> {
         if device != self.device {
             return None;
@@ -141,19 +142,19 @@ impl Runtime {
         known.get(&inode).copied().filter(|&ns| is(ns))
     }
 
-    /// The namespace an open file of a process stands for (`IFLA_NET_NS_FD`, `NETNSA_FD`,
-    /// `setns`), if any.
+    /// Returns the namespace that an open file of a process stands for (`IFLA_NET_NS_FD`,
+    /// `NETNSA_FD`, `setns`), if any.
     pub fn namespace_of_fd(&self, process: u32, fd: i32) -> Option<NsId> {
         let meta = fs::metadata(format!("/proc/{process}/fd/{fd}")).ok()?;
         self.namespace_of(meta.dev(), meta.ino())
     }
 
-    /// Whether a name in `/run/netns` refers to the namespace.
+    /// Returns whether a name in `/run/netns` refers to the namespace.
     pub fn is_named(&self, ns: NsId) -> bool {
         fs::metadata(self.path.join("ns").join(ns.0.to_string())).is_ok_and(|m| m.nlink() > 1)
     }
 
-    /// Removes the file of a namespace the stack has dropped.
+    /// Removes the file of a namespace that the stack has dropped.
     pub fn remove_namespace(&self, ns: NsId) {
         let path = self.path.join("ns").join(ns.0.to_string());
         if let Ok(meta) = fs::metadata(&path) {
@@ -164,19 +165,20 @@ impl Runtime {
         }
     }
 
-    /// Makes the scratch of a launch.
+    /// Creates the scratch directory of a launch.
     pub(crate) fn create_launch(&self, launch: u64) -> io::Result<PathBuf> {
         let path = self.path.join(format!("{LAUNCH}{launch:016x}"));
         fs::create_dir(&path)?;
         Ok(path)
     }
 
-    /// Notes whose descendants the programs of a launch are.
+    /// Records the keeper of a launch and the namespace its programs start in.
     pub(crate) fn note_keeper(scratch: &Path, keeper: u32, start_in: NsId) -> io::Result<()> {
         fs::write(scratch.join(KEEPER), format!("{keeper} {}", start_in.0))
     }
 
-    /// The keepers of all launches in a runtime directory, and the namespaces their programs start in.
+    /// Returns the keepers of all launches in a runtime directory, each with the namespace its
+    /// programs start in.
     pub(crate) fn keepers(runtime: &Path) -> BTreeMap<u32, NsId> {
         let read = |entry: fs::DirEntry| {
             let name = entry.file_name();
@@ -189,7 +191,8 @@ impl Runtime {
         entries.filter_map(read).collect()
     }
 
-    /// Makes a name (a path below [`Runtime::names`]) refer to a namespace: the bind mount.
+    /// Makes a name (a path below [`Runtime::names`]) refer to a namespace; stands for the bind
+    /// mount.
     pub(crate) fn attach_name(&self, name: &Path, ns: NsId) -> Result<(), Errno> {
         let staged = self.path.join(format!("ns/.{}", sys::random_u64()));
         fs::hard_link(self.namespace_path(ns)?, &staged)?;
@@ -199,8 +202,9 @@ impl Runtime {
         })
     }
 
-    /// Makes a name an empty placeholder again: the unmount. Returns what it referred to;
-    /// `EINVAL` if it referred to nothing, as Linux says of what is not a mount point.
+    /// Makes a name an empty placeholder again; stands for the unmount. Returns the namespace it
+    /// referred to. Fails with `EINVAL` if it referred to none, like `umount` of a path that is no
+    /// mount point.
     pub(crate) fn detach_name(&self, name: &Path) -> Result<NsId, Errno> {
         let meta = fs::metadata(name)?;
         let ns = self
@@ -220,13 +224,13 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if self.owner.is_some() {
-            // Nothing to tell anyone: a directory that cannot be removed is only litter.
+            // A directory that cannot be removed is harmless litter.
             drop(fs::remove_dir_all(&self.path));
         }
     }
 }
 
-/// Removes what killed stacks of this user left: directories whose lock nobody holds.
+/// Removes the directories that killed stacks of this user left: those whose lock nobody holds.
 fn remove_dead(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry
@@ -236,12 +240,12 @@ fn remove_dead(parent: &Path) {
             && entry
                 .metadata()
                 .is_ok_and(|m| m.is_dir() && m.uid() == sys::effective_uid());
-        // One without a lock is being made just now, or is something else.
+        // A directory without a lock is either under construction or not a stack's.
         if is_ours
             && let Ok(lock) = fs::File::open(entry.path().join(LOCK))
             && sys::try_lock(lock.as_fd()).is_ok()
         {
-            drop(fs::remove_dir_all(entry.path())); // what stays is only litter
+            drop(fs::remove_dir_all(entry.path())); // leftovers are harmless
         }
     }
 }
@@ -249,7 +253,7 @@ fn remove_dead(parent: &Path) {
 fn default_parent() -> PathBuf {
     let of_variable = |name| std::env::var_os(name).map(PathBuf::from);
     [
-        // A tmpfs lists names in the order they came, the same on every machine.
+        // A tmpfs lists names in order of creation, the same on every machine.
         Some(PathBuf::from("/dev/shm")),
         of_variable("XDG_RUNTIME_DIR"),
         of_variable("TMPDIR"),
@@ -294,7 +298,7 @@ mod tests {
         let second = Runtime::create(Some(parent.path())).unwrap();
         let path = first.path().to_path_buf();
         let mut first = first;
-        // As after a kill: the lock is free, the directory is there.
+        // Simulates a kill: the lock is free and the directory remains.
         first.owner = None;
         drop(first);
         assert!(path.exists());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The seccomp user-notification listener, as safe calls.
+//! Safe wrappers of the seccomp user-notification listener.
 #![allow(unsafe_code)] // ioctls on the listener with fixed kernel structures.
 use crate::backend::Errno;
 use crate::sys;
@@ -9,18 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Names the notification.
+    /// The id of the notification.
     pub(crate) id: u64,
     /// The calling thread.
     pub(crate) tid: u32,
-    /// Number of the call.
+    /// The number of the call.
     pub(crate) number: i64,
-    /// Its arguments.
+    /// The arguments.
     pub(crate) args: [u64; 6],
 }
 
 impl Call {
-    /// An argument that is a C int (a descriptor, a flag word).
+    /// Returns an argument that is a C int (a descriptor, a flag word).
     pub(crate) fn int(&self, argument: usize) -> i32 {
         self.args[argument] as i32
     }
@@ -29,13 +29,13 @@ impl Call {
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The kernel carries on with the call as it is.
+    /// The kernel executes the call unchanged.
     Continue,
-    /// The call returns this.
+    /// The call returns this value.
     Value(i64),
-    /// Already answered, by a descriptor.
+    /// The answer was sent already, with a descriptor.
     Sent,
-    /// Answered later, when its wait is over ([`crate::waits`]).
+    /// The answer is sent later, when the wait is over ([`crate::waits`]).
     Later,
 }
 
@@ -44,10 +44,11 @@ pub(crate) enum Answer {
 pub(crate) struct Listener(OwnedFd);
 
 impl Listener {
-    /// Takes the listener; asks for wake-ups on the waker's CPU where Linux has them (6.6).
+    /// Wraps the listener, and requests wakeups on the waker's CPU where Linux supports them (6.6).
     pub(crate) fn new(fd: OwnedFd) -> Listener {
         const SYNC_WAKE_UP: u64 = 1;
-        // SAFETY: the argument is a plain number. Older kernels refuse it, which only costs time.
+        // SAFETY: the argument is a plain number. Older kernels refuse the call, which only costs
+        // time.
         unsafe {
             libc::ioctl(
                 fd.as_raw_fd(),
@@ -58,7 +59,8 @@ impl Listener {
         Listener(fd)
     }
 
-    /// Takes the next call; call when the listener is readable. `ENOENT`: the caller died first.
+    /// Takes the next call. The listener must be readable. Fails with `ENOENT` if the caller has
+    /// died.
     pub(crate) fn receive(&self) -> Result<Call, Errno> {
         // SAFETY: all-zero is a valid notification, and the kernel demands zeroes.
         let mut request: libc::seccomp_notif = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -78,7 +80,7 @@ impl Listener {
         })
     }
 
-    /// Answers a call. A caller that died meanwhile needs no answer.
+    /// Answers a call. A caller that has died needs no answer.
     pub(crate) fn answer(&self, call: &Call, answer: Result<Answer, Errno>) {
         let mut response = libc::seccomp_notif_resp {
             id: call.id,
@@ -104,8 +106,8 @@ impl Listener {
         };
     }
 
-    /// Whether the caller still waits. Memory and descriptors read before are then the caller's,
-    /// not those of another process that got its number.
+    /// Returns whether the caller still waits. If it does, the memory and descriptors read before
+    /// were the caller's, not those of another process that reused its id.
     pub(crate) fn is_waiting(&self, call: &Call) -> bool {
         // SAFETY: the argument points to the 64-bit id this ioctl reads.
         let result = unsafe {

@@ -2,9 +2,10 @@
 //! Forwards signals of the launcher to the programs it runs.
 //!
 //! While at least one program runs, `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGQUIT`, `SIGUSR1` and
-//! `SIGUSR2` have a handler that passes them to the keepers of all running programs, if a process sent them
-//! (`kill`); those the kernel sends for a terminal reach the whole foreground group by themselves
-//! and are only kept from ending the launcher. With the last program the former handlers return.
+//! `SIGUSR2` have a handler. It forwards a signal that a process sent (`kill`) to the keepers of
+//! all running programs. A signal that the kernel sends for a terminal reaches the whole foreground
+//! group without help; the handler only keeps it from killing the launcher. The former handlers are
+//! restored after the last program ends.
 #![allow(unsafe_code)] // Signal handlers: they only load atomics and call send(2).
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -19,11 +20,11 @@ const SIGNALS: [i32; 6] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
 ];
-/// Programs at once that can be forwarded to; a launch beyond that runs without.
+/// The maximum number of programs to forward to. Further launches run without forwarding.
 const MAX_TARGETS: usize = 128;
-/// Control descriptors of the keepers; -1 is free. Read by the handler.
+/// Control descriptors of the keepers, -1 for a free slot. The handler reads them.
 static TARGETS: [AtomicI32; MAX_TARGETS] = [const { AtomicI32::new(-1) }; MAX_TARGETS];
-/// How many targets there are, and the handlers from before the first.
+/// The number of targets, and the handlers installed before the first.
 static STATE: Mutex<State> = Mutex::new(State {
     targets: 0,
     before: Vec::new(),
@@ -38,7 +39,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Forwarding(usize);
 
-/// Starts forwarding to the keeper behind this control descriptor.
+/// Starts forwarding to the keeper at the other end of this control descriptor.
 pub(crate) fn forward(control: BorrowedFd<'_>) -> Option<Forwarding> {
     let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = TARGETS
@@ -66,7 +67,7 @@ impl Drop for Forwarding {
     }
 }
 
-/// Sets this module's handler, or a former action; returns what was there.
+/// Installs this module's handler, or restores a former action, and returns the previous one.
 fn install(signal: i32, action: Option<&libc::sigaction>) -> libc::sigaction {
     // SAFETY: all-zero is a valid sigaction; the handler has the SA_SIGINFO signature and is
     // async-signal-safe; both structures live during the call.
@@ -89,7 +90,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     }
     let mut message = [b'S', 0, 0, 0, 0];
     message[1..].copy_from_slice(&signal.to_ne_bytes());
-    // SAFETY: errno belongs to the interrupted code; it is put back.
+    // SAFETY: errno belongs to the interrupted code; it is restored below.
     let errno = unsafe { *libc::__errno_location() };
     for target in &TARGETS {
         let fd = target.load(Ordering::Acquire);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From `fork` to `exec`: the keeper process and the program.
+//! The keeper process and the program, from `fork` to `exec`.
 //!
 //! ```text
 //! launcher (many threads)
 //!   └─ keeper: child subreaper of everything below; reaps, forwards signals, reports the status,
-//!        └─ program (and whatever it starts)                and ends all if the launcher dies
+//!        └─ program (and whatever it starts)                and kills all if the launcher dies
 //! ```
-//! The launcher is an ancestor of every client, as Yama's `ptrace_scope=1` wants for reading
-//! their memory, and its own children are never mixed with theirs: what the program leaves
-//! behind becomes the keeper's. The keeper is a copy of the launcher that never runs `exec`, so
-//! it closes all descriptors and gives back all large private memory at once: the launcher's
-//! pages stay its own, not shared copy-on-write.
+//! The launcher is an ancestor of every client, which Yama's `ptrace_scope=1` requires for reading
+//! their memory. The keeper separates the launcher's own children from the client's: orphans of the
+//! program are reparented to the keeper. The keeper is a copy of the launcher that never runs
+//! `exec`, so it closes all descriptors and releases all large private memory at once. The
+//! launcher's pages then stay its own instead of being shared copy-on-write.
 //!
-//! Both run between `fork` and `exec` of a process that may have many threads: nothing here
-//! allocates, locks or panics; everything needed is in the [`Plan`], made before the fork.
+//! Both processes run between `fork` and `exec` of a process that may have many threads: nothing
+//! here allocates, locks or panics. The [`Plan`], made before the fork, holds everything they need.
 //!
-//! Messages on the control pair (`SOCK_SEQPACKET`), each a byte and an i32: from the keeper
-//! `P pid` (the program's), `X status` (the program ended), `E 0` (nothing is left below);
-//! to the keeper `S signal` (for the program), `K 0` (end everything). End of file on the
-//! keeper's side means the launcher died. On the setup pair the program sends `L` with the
-//! listener, `F step errno` on failure, and nothing more: `exec` closes it.
+//! Messages on the control pair (`SOCK_SEQPACKET`) are a byte and an i32. The keeper sends `P pid`
+//! (the program's), `X status` (the program ended) and `E 0` (no descendant is left). The launcher
+//! sends `S signal` (for the program) and `K 0` (kill everything). End of file on the keeper's side
+//! means that the launcher died. On the setup pair the program sends `L` with the listener, or `F
+//! step errno` on failure; `exec` closes the pair.
 #![allow(unsafe_code)] // Raw system calls after fork, where std may not be used.
 use crate::backend::Errno;
 use crate::sys;
@@ -28,16 +28,16 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::null;
 
-/// A step of making a private mount tree.
+/// A step in the construction of a private mount tree.
 #[derive(Debug)]
 pub(crate) enum MountStep {
-    /// `mkdir`, mode 0755; may exist.
+    /// `mkdir` with mode 0755; the directory may exist.
     Directory(CString),
-    /// An empty file; may exist.
+    /// An empty file; it may exist.
     File(CString),
     /// `symlink(target, path)`.
     Symlink(CString, CString),
-    /// `mount(source, target, kind, flags)`. One that is not required may fail.
+    /// `mount(source, target, kind, flags)`. A mount that is not required may fail.
     Mount {
         source: CString,
         target: CString,
@@ -47,14 +47,14 @@ pub(crate) enum MountStep {
     },
 }
 
-/// A user namespace to make, with the maps to write.
+/// A user namespace to create, with its uid and gid maps.
 #[derive(Debug)]
 pub(crate) struct UserNamespace {
     pub(crate) uid_map: CString,
     pub(crate) gid_map: CString,
 }
 
-/// Everything the two processes need.
+/// Everything that the keeper and the program need.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) program: CString,
@@ -65,26 +65,26 @@ pub(crate) struct Plan {
     pub(crate) no_input: bool,
     /// Standard output is the launcher's standard error.
     pub(crate) output_to_errors: bool,
-    /// A mount namespace of its own, with these steps.
+    /// The steps that build a mount namespace for the launch.
     pub(crate) mounts: Option<Vec<MountStep>>,
     pub(crate) user_namespace: Option<UserNamespace>,
-    /// An empty network namespace of the kernel, where one may be made.
+    /// An empty network namespace of the kernel, if the kernel allows one.
     pub(crate) own_network: bool,
     /// Root gives up the capabilities that reach the host beyond its files ([`GIVEN_UP`]).
     pub(crate) give_up: bool,
-    /// The filter; none in a launch inside a launch.
+    /// The filter; `None` in a launch inside a launch.
     pub(crate) filter: Option<Vec<libc::sock_filter>>,
-    /// Carrier of the namespace ([`crate::task`]): timer slack, nanoseconds, ...
+    /// The namespace's carrier ([`crate::task`]), if it is the timer slack, nanoseconds.
     pub(crate) slack: Option<u64>,
-    /// ... or soft `RLIMIT_RSS`.
+    /// The namespace's carrier, if it is the soft `RLIMIT_RSS`.
     pub(crate) limit: Option<u64>,
-    /// In a launch inside a launch: a namespace file for `setns`.
+    /// In a launch inside a launch: the namespace file for `setns`.
     pub(crate) enter: Option<OwnedFd>,
-    /// What the keeper says if the launcher dies.
+    /// The message that the keeper prints if the launcher dies.
     pub(crate) last_words: CString,
 }
 
-/// Capabilities root gives up in a launch: what they allow reaches the whole host.
+/// Capabilities that root gives up in a launch because they reach the whole host.
 pub(crate) const GIVEN_UP: [u32; 19] = [
     9,  // LINUX_IMMUTABLE
     16, // SYS_MODULE
@@ -107,7 +107,7 @@ pub(crate) const GIVEN_UP: [u32; 19] = [
     40, // CHECKPOINT_RESTORE
 ];
 
-/// Takes [`GIVEN_UP`] from the process, and from what it executes.
+/// Drops [`GIVEN_UP`] from the process and from the programs it executes.
 ///
 /// # Safety
 /// As [`run_program`].
@@ -127,7 +127,8 @@ unsafe fn give_up() {
     // SAFETY: the structures are those of capget(2) version 3 and live on the stack.
     unsafe {
         for capability in GIVEN_UP {
-            // A kernel that does not know it, or a bound that lacks it already, is fine.
+            // This fails harmlessly on a kernel that does not know the capability, or if the
+            // bounding set lacks it already.
             libc::prctl(
                 libc::PR_CAPBSET_DROP,
                 libc::c_ulong::from(capability),
@@ -148,7 +149,7 @@ unsafe fn give_up() {
     }
 }
 
-/// Where the program's setup failed.
+/// The step at which the program's setup failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
@@ -179,7 +180,7 @@ impl Step {
     }
 }
 
-/// The two processes, seen from the launcher.
+/// The launcher's view of the keeper and the program.
 #[derive(Debug)]
 pub(crate) struct Started {
     /// The keeper's process id.
@@ -190,7 +191,7 @@ pub(crate) struct Started {
     pub(crate) setup: OwnedFd,
 }
 
-/// Memory mappings from this size on are given back by the keeper.
+/// The keeper releases memory mappings of at least this many bytes.
 const LARGE_MAPPING: usize = 4 << 20;
 
 /// Forks the keeper, which forks the program.
@@ -231,7 +232,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
-/// Large private anonymous mappings (address, length) without the caller's stack.
+/// Returns the large private anonymous mappings (address, length) except the caller's stack.
 fn large_mappings() -> Vec<(usize, usize)> {
     let here = 0u8;
     let stack = std::ptr::from_ref(&here) as usize;
@@ -253,7 +254,7 @@ fn large_mappings() -> Vec<(usize, usize)> {
     maps.lines().filter_map(parse).collect()
 }
 
-/// The keeper. Never returns.
+/// Runs the keeper. Never returns.
 ///
 /// # Safety
 /// Only in the single thread of a freshly forked process.
@@ -265,10 +266,10 @@ unsafe fn keeper(
     control: RawFd,
     setup: RawFd,
 ) -> ! {
-    // SAFETY: all calls below are plain system calls on this process's own descriptors, signals
-    // and children, with pointers to live stack memory or to the plan. The mappings given back
-    // hold the launcher's heap and stacks; after the program's fork nothing in them is used,
-    // the arrays `large` and `last_words` being copied to this stack first.
+    // SAFETY: all calls below are plain system calls on this process's own descriptors, signals and
+    // children, with pointers to live stack memory or to the plan. The released mappings hold the
+    // launcher's heap and stacks. Nothing uses them after the program's fork: the arrays `large`
+    // and `last_words` are copied to this stack first.
     unsafe {
         let mut last_words = [0u8; 256];
         let words = plan.last_words.as_bytes();
@@ -305,7 +306,8 @@ unsafe fn keeper(
     }
 }
 
-/// Makes signals with a handler of the launcher's default ones, as `exec` will; ignored ones stay.
+/// Resets signals with a handler of the launcher to the default, as `exec` will. Ignored signals
+/// stay ignored.
 ///
 /// # Safety
 /// As [`keeper`].
@@ -322,7 +324,7 @@ unsafe fn drop_handlers() {
     }
 }
 
-/// Moves `fd` to 3 and closes all others but the standard ones.
+/// Moves `fd` to 3 and closes all other descriptors except the standard ones.
 ///
 /// # Safety
 /// Only where nothing else in the process uses descriptors.
@@ -357,7 +359,8 @@ fn tell(control: RawFd, what: u8, value: i32) {
     };
 }
 
-/// Reaps, forwards and reports until nothing is left or the launcher wants or meets the end.
+/// Reaps children, forwards signals and reports, until no descendant is left, the launcher asks for
+/// the end, or the launcher dies.
 ///
 /// # Safety
 /// As [`keeper`].
@@ -430,7 +433,7 @@ unsafe fn watch(control: RawFd, program: i32, last_words: &[u8]) -> ! {
     }
 }
 
-/// Ends what is left: `SIGTERM`, half a second, `SIGKILL`.
+/// Ends the remaining descendants: `SIGTERM`, half a second, `SIGKILL`.
 ///
 /// # Safety
 /// As [`keeper`].
@@ -464,7 +467,8 @@ unsafe fn end_all(signals: RawFd) {
     }
 }
 
-/// Kills all descendants: children of a killed process become the keeper's, until none is left.
+/// Kills all descendants. Children of a killed process become the keeper's, so it repeats until
+/// none is left.
 ///
 /// # Safety
 /// As [`keeper`].
@@ -483,7 +487,7 @@ unsafe fn kill_all() {
     }
 }
 
-/// Signals each child; false if there is none.
+/// Signals each child. Returns false if there is none.
 ///
 /// # Safety
 /// As [`keeper`].
@@ -520,7 +524,7 @@ unsafe fn signal_children(signal: c_int) -> bool {
     any
 }
 
-/// The program's side. Never returns.
+/// Runs the program's side. Never returns.
 ///
 /// # Safety
 /// Only in the single thread of a freshly forked process.
@@ -553,7 +557,7 @@ unsafe fn run_program(
     }
 }
 
-/// Everything before `exec`. On failure errno says why.
+/// Does all setup before `exec`. On failure errno holds the reason.
 ///
 /// # Safety
 /// As [`run_program`].
@@ -567,7 +571,8 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
                 Step::UserNamespace,
             )?;
             if plan.own_network {
-                // With a limit of none, the filter alone keeps the host's network out of reach.
+                // This fails if the limit of network namespaces is 0. Then the filter alone keeps
+                // the host's network out of reach.
                 libc::unshare(libc::CLONE_NEWNET);
             }
             for (file, text) in [
@@ -589,7 +594,7 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
             )?;
         }
         if plan.user_namespace.is_none() && plan.own_network {
-            // Not for an ordinary user without a user namespace.
+            // This fails for an ordinary user without a user namespace.
             libc::unshare(libc::CLONE_NEWNET);
         }
         let mask = libc::umask(0o022);
@@ -597,12 +602,13 @@ unsafe fn prepare(plan: &Plan, setup: RawFd) -> Result<(), Step> {
             ok(mount_step(step).into(), Step::Mounts)?;
         }
         libc::umask(mask);
-        // The program does not outlive the keeper.
+        // Kills the program when the keeper dies.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         if let Some(directory) = &plan.directory {
             ok(libc::chdir(directory.as_ptr()).into(), Step::Directory)?;
         } else if plan.mounts.is_some() {
-            // The working directory must be seen through the new mounts.
+            // Enters the working directory again, so that the program sees it through the new
+            // mounts.
             let mut here = [0 as c_char; libc::PATH_MAX as usize];
             if !libc::getcwd(here.as_mut_ptr(), here.len()).is_null() {
                 libc::chdir(here.as_ptr());
@@ -689,7 +695,7 @@ unsafe fn mount_step(step: &MountStep) -> c_int {
     }
 }
 
-/// Installs the filter; the listener, or -1.
+/// Installs the filter. Returns the listener, or -1.
 ///
 /// # Safety
 /// As [`run_program`].
@@ -698,8 +704,9 @@ unsafe fn install(filter: &[libc::sock_filter]) -> i64 {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SPEC_ALLOW: before 5.16 a filter else switched speculation off for the program.
-    // WAIT_KILLABLE_RECV (5.19): else a signal restarts a call whose effect has already happened.
+    // SPEC_ALLOW: without it, a kernel before 5.16 disables speculation for the program.
+    // WAIT_KILLABLE_RECV (5.19): without it, a signal restarts a call that has already taken
+    // effect.
     let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     // SAFETY: the program points to the filter, which lives.
     unsafe {

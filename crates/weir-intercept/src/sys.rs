@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Safe wrappers around the system calls this crate needs and std does not have.
+//! Safe wrappers around the system calls that this crate needs and std does not have.
 //!
 //! Everything here is a thin, total function over file descriptors, paths or the memory of a
-//! client; nothing keeps state. What runs between `fork` and `exec` is in [`crate::spawn`].
+//! client; nothing keeps state. The code that runs between `fork` and `exec` is in
+//! [`crate::spawn`].
 #![allow(unsafe_code)] // The system call layer: each block calls libc with checked arguments.
 use crate::backend::Errno;
 use std::ffi::{CStr, CString};
@@ -11,7 +12,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
-/// The calling thread's errno.
+/// Returns the calling thread's errno.
 pub(crate) fn errno() -> Errno {
     Errno::from(io::Error::last_os_error())
 }
@@ -28,7 +29,7 @@ fn owned(result: i32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A path for a system call.
+/// Converts a path for a system call.
 pub(crate) fn c_path(path: &Path) -> Result<CString, Errno> {
     use std::os::unix::ffi::OsStrExt;
     CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::EINVAL))
@@ -46,14 +47,14 @@ unsafe impl Plain for libc::statx {}
 // SAFETY: filled by the kernel, integers only.
 unsafe impl Plain for libc::statfs {}
 
-/// The bytes of a plain structure.
+/// Returns the bytes of a plain structure.
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: `Plain` types were zeroed as a whole before the kernel filled them, so every byte,
     // padding included, is initialised; the slice lives as long as the borrow.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// Reads memory of a thread; returns how much could be read.
+/// Reads memory of a thread. Returns the number of bytes that could be read.
 pub(crate) fn read_memory(tid: u32, address: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     let local = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -79,17 +80,17 @@ pub(crate) fn read_array<const N: usize>(tid: u32, address: u64) -> Result<[u8; 
     }
 }
 
-/// Whether memory of a process may be read at all.
+/// Checks whether memory of a process may be read at all.
 pub(crate) fn may_read_memory(pid: u32) -> Result<(), Errno> {
-    // No process has anything mapped at the top of the address space: permission is checked first.
+    // No process maps the top of the address space, and the kernel checks permission first.
     match read_memory(pid, u64::MAX - 4096, &mut [0]) {
-        // ESRCH: it has ended already.
+        // ESRCH: the process has ended already.
         Ok(_) | Err(Errno(libc::EFAULT | libc::ESRCH)) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Writes memory of a thread, all or `EFAULT`.
+/// Writes memory of a thread. Fails with `EFAULT` unless all of it was written.
 pub(crate) fn write_memory(tid: u32, address: u64, bytes: &[u8]) -> Result<(), Errno> {
     if bytes.is_empty() {
         return Ok(());
@@ -115,7 +116,7 @@ pub(crate) fn write_memory(tid: u32, address: u64, bytes: &[u8]) -> Result<(), E
 /// Reads a NUL-terminated string of at most `PATH_MAX` bytes, never across an unmapped page.
 pub(crate) fn read_string(tid: u32, address: u64) -> Result<String, Errno> {
     const PAGE: u64 = 4096;
-    const FIRST: u64 = 256; // most paths are short: one small read does
+    const FIRST: u64 = 256; // most paths are short, so one small read suffices
     let mut text = Vec::new();
     let mut buffer = [0u8; PAGE as usize];
     while text.len() < libc::PATH_MAX as usize {
@@ -137,7 +138,7 @@ pub(crate) fn read_string(tid: u32, address: u64) -> Result<String, Errno> {
     Err(Errno(libc::ENAMETOOLONG))
 }
 
-/// A connected pair of AF_UNIX sockets, close-on-exec.
+/// Creates a connected pair of AF_UNIX sockets, close-on-exec.
 pub(crate) fn socket_pair(kind: i32) -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut fds = [-1; 2];
     // SAFETY: `fds` has room for the two descriptors.
@@ -152,7 +153,7 @@ pub(crate) fn socket_pair(kind: i32) -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((owned(fds[0])?, owned(fds[1])?))
 }
 
-/// An unconnected AF_UNIX socket of this type (flags included), close-on-exec.
+/// Creates an unconnected AF_UNIX socket of this type (flags included), close-on-exec.
 pub(crate) fn unix_socket(kind: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     owned(unsafe { libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0) })
@@ -198,7 +199,7 @@ pub(crate) fn set_socket_option(
     Ok(())
 }
 
-/// The peer's user id (`SO_PEERCRED`).
+/// Returns the peer's user id (`SO_PEERCRED`).
 pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     // SAFETY: all-zero is a valid ucred.
     let mut cred: libc::ucred = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -216,7 +217,7 @@ pub(crate) fn peer_uid(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     Ok(cred.uid)
 }
 
-/// Sends a packet (or stream bytes), never raising `SIGPIPE`.
+/// Sends a packet (or stream bytes) without ever raising `SIGPIPE`.
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
     // SAFETY: pointer and length describe `bytes`.
     let n = unsafe {
@@ -230,7 +231,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize
     Ok(check(n as i64)? as usize)
 }
 
-/// Receives a packet (or stream bytes); 0 is end of file.
+/// Receives a packet (or stream bytes). Returns 0 at end of file.
 pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Result<usize, Errno> {
     // SAFETY: pointer and length describe `buffer`.
     let n = unsafe {
@@ -245,17 +246,17 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Resu
 }
 
 const MAX_FDS: usize = 2;
-/// Room for a control message with `MAX_FDS` descriptors, aligned as a cmsghdr.
+/// A buffer for a control message with `MAX_FDS` descriptors, aligned as a cmsghdr.
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 64]);
 
-/// Sends bytes with up to two descriptors beside them.
+/// Sends bytes together with up to two descriptors.
 pub(crate) fn send_with_fds(
     fd: BorrowedFd<'_>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> Result<usize, Errno> {
-    assert!(fds.len() <= MAX_FDS, "at most two descriptors a message");
+    assert!(fds.len() <= MAX_FDS, "at most two descriptors per message");
     let mut io = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
@@ -289,7 +290,7 @@ pub(crate) fn send_with_fds(
     Ok(check(n as i64)? as usize)
 }
 
-/// Receives bytes and the descriptors that came with them.
+/// Receives bytes and the descriptors sent with them.
 pub(crate) fn receive_with_fds(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -330,7 +331,8 @@ pub(crate) fn receive_with_fds(
     Ok((n, fds))
 }
 
-/// A packet pipe (each write is one read), both ends close-on-exec, the read end non-blocking.
+/// Creates a packet pipe (each write is one read). Both ends are close-on-exec; the read end is
+/// non-blocking.
 pub(crate) fn packet_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let mut fds = [-1; 2];
     // SAFETY: `fds` has room for the two descriptors.
@@ -350,7 +352,7 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// A file in memory with this content, its offset at the start.
+/// Creates a file in memory with this content and its offset at the start.
 pub(crate) fn memory_file(name: &CStr, content: &[u8]) -> Result<OwnedFd, Errno> {
     // SAFETY: the name is NUL-terminated.
     let fd = owned(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
@@ -370,21 +372,21 @@ pub(crate) fn memory_file(name: &CStr, content: &[u8]) -> Result<OwnedFd, Errno>
     Ok(fd)
 }
 
-/// Opens a path relative to nothing, close-on-exec.
+/// Opens a path, close-on-exec.
 pub(crate) fn open(path: &Path, flags: i32, mode: u32) -> Result<OwnedFd, Errno> {
     let path = c_path(path)?;
     // SAFETY: the path is NUL-terminated.
     owned(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, mode) })
 }
 
-/// Reads from a descriptor without moving to blocking mode; 0 is end of file.
+/// Reads from a descriptor. Returns 0 at end of file.
 pub(crate) fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: pointer and length describe `buffer`.
     let n = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
     Ok(check(n as i64)? as usize)
 }
 
-/// `fstatat` as the client would have called it.
+/// Calls `fstatat` as the client would have.
 pub(crate) fn stat(path: &Path, flags: i32) -> Result<libc::stat, Errno> {
     let path = c_path(path)?;
     // SAFETY: all-zero is a valid stat.
@@ -394,7 +396,7 @@ pub(crate) fn stat(path: &Path, flags: i32) -> Result<libc::stat, Errno> {
     Ok(out)
 }
 
-/// `statx` as the client would have called it.
+/// Calls `statx` as the client would have.
 pub(crate) fn statx(path: &Path, flags: i32, mask: u32) -> Result<libc::statx, Errno> {
     let path = c_path(path)?;
     // SAFETY: all-zero is a valid statx.
@@ -404,7 +406,7 @@ pub(crate) fn statx(path: &Path, flags: i32, mask: u32) -> Result<libc::statx, E
     Ok(out)
 }
 
-/// `statfs`.
+/// Calls `statfs`.
 pub(crate) fn statfs(path: &Path) -> Result<libc::statfs, Errno> {
     let path = c_path(path)?;
     // SAFETY: all-zero is a valid statfs.
@@ -414,13 +416,13 @@ pub(crate) fn statfs(path: &Path) -> Result<libc::statfs, Errno> {
     Ok(out)
 }
 
-/// Size of a page of memory, bytes.
+/// Returns the size of a memory page, bytes.
 pub(crate) fn page_size() -> usize {
     // SAFETY: no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// `access`.
+/// Calls `access`.
 pub(crate) fn access(path: &Path, mode: i32) -> Result<(), Errno> {
     let path = c_path(path)?;
     // SAFETY: the path is NUL-terminated.
@@ -428,26 +430,27 @@ pub(crate) fn access(path: &Path, mode: i32) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `inotify_add_watch`.
+/// Calls `inotify_add_watch`.
 pub(crate) fn inotify_add_watch(fd: BorrowedFd<'_>, path: &Path, mask: u32) -> Result<i64, Errno> {
     let path = c_path(path)?;
     // SAFETY: the path is NUL-terminated.
     check(unsafe { libc::inotify_add_watch(fd.as_raw_fd(), path.as_ptr(), mask) })
 }
 
-/// A descriptor for a process; readable once it has ended.
+/// Opens a descriptor for a process, which is readable once the process has ended.
 pub(crate) fn pidfd_open(pid: u32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid as i32, 0) } as i32)
 }
 
-/// A duplicate of another process's descriptor.
+/// Duplicates a descriptor of another process.
 pub(crate) fn pidfd_getfd(process: BorrowedFd<'_>, fd: i32) -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) } as i32)
 }
 
-/// `poll` over descriptors for input; returns the `revents` of each. A timeout of `None` waits.
+/// Polls descriptors for input and returns the `revents` of each. A timeout of `None` waits without
+/// limit.
 pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result<Vec<i16>, Errno> {
     let mut set: Vec<libc::pollfd> = fds
         .iter()
@@ -468,13 +471,13 @@ pub(crate) fn poll_in(fds: &[BorrowedFd<'_>], timeout_ms: Option<i32>) -> Result
     Ok(set.iter().map(|p| p.revents).collect())
 }
 
-/// An epoll, close-on-exec.
+/// Creates an epoll, close-on-exec.
 pub(crate) fn epoll_create() -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
 }
 
-/// Adds a descriptor to an epoll, under a number.
+/// Adds a descriptor to an epoll, identified by a number.
 pub(crate) fn epoll_add(
     epoll: BorrowedFd<'_>,
     fd: BorrowedFd<'_>,
@@ -497,7 +500,7 @@ pub(crate) fn epoll_add(
     Ok(())
 }
 
-/// Takes a descriptor out of an epoll, if it is in there.
+/// Removes a descriptor from an epoll if it is there.
 pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
     // SAFETY: for this operation the event may be null.
     unsafe {
@@ -510,7 +513,7 @@ pub(crate) fn epoll_remove(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) {
     };
 }
 
-/// The numbers of descriptors that are ready, some of them if they are many.
+/// Returns the numbers of ready descriptors, or some of them if there are many.
 pub(crate) fn epoll_ready(epoll: BorrowedFd<'_>) -> Vec<u64> {
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
     // SAFETY: there is room for as many events as told.
@@ -526,7 +529,7 @@ pub(crate) fn epoll_ready(epoll: BorrowedFd<'_>) -> Vec<u64> {
     events[..count].iter().map(|event| event.u64).collect()
 }
 
-/// The time of a clock of the machine, ns.
+/// Returns the time of a clock of the machine, ns.
 pub(crate) fn clock_time(clock: i32) -> Result<u64, Errno> {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -537,45 +540,45 @@ pub(crate) fn clock_time(clock: i32) -> Result<u64, Errno> {
     Ok((time.tv_sec as u64).saturating_mul(1_000_000_000) + time.tv_nsec as u64)
 }
 
-/// Takes what was told to a counter descriptor.
+/// Resets an event descriptor.
 pub(crate) fn take_wake(fd: BorrowedFd<'_>) {
-    // Nothing there is as good.
+    // An event descriptor that was not signalled needs no reset.
     let _ = read(fd, &mut [0; 8]);
 }
 
-/// A counter descriptor used to wake a poll loop.
+/// Creates an event descriptor that wakes a poll loop.
 pub(crate) fn event_fd() -> Result<OwnedFd, Errno> {
     // SAFETY: no pointers.
     owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
 }
 
-/// Wakes whoever polls this event descriptor.
+/// Wakes the threads that poll this event descriptor.
 pub(crate) fn wake(fd: BorrowedFd<'_>) {
     let one = 1u64.to_ne_bytes();
     // SAFETY: eight readable bytes.
     unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
 }
 
-/// Takes the exclusive lock (`flock`) of a file; `EAGAIN` if it is taken.
+/// Takes the exclusive lock (`flock`) of a file. Fails with `EAGAIN` if it is taken.
 pub(crate) fn try_lock(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: no pointers.
     check(unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
     Ok(())
 }
 
-/// Effective user id.
+/// Returns the effective user id.
 pub(crate) fn effective_uid() -> u32 {
     // SAFETY: cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Real user and group id.
+/// Returns the real user and group id.
 pub(crate) fn user_and_group() -> (u32, u32) {
     // SAFETY: cannot fail.
     unsafe { (libc::getuid(), libc::getgid()) }
 }
 
-/// A new directory with a unique name `prefixXXXXXX`, mode 0700.
+/// Creates a directory with a unique name `prefixXXXXXX`, mode 0700.
 pub(crate) fn make_unique_directory(prefix: &Path) -> Result<PathBuf, Errno> {
     use std::os::unix::ffi::OsStringExt;
     let mut template = c_path(prefix)?.into_bytes();
@@ -588,7 +591,7 @@ pub(crate) fn make_unique_directory(prefix: &Path) -> Result<PathBuf, Errno> {
     Ok(PathBuf::from(std::ffi::OsString::from_vec(template)))
 }
 
-/// The soft `RLIMIT_RSS` of a process, bytes (Linux keeps it and does nothing with it).
+/// Returns the soft `RLIMIT_RSS` of a process, bytes (Linux stores it and ignores it).
 pub(crate) fn soft_limit(pid: u32) -> Option<u64> {
     limits(pid, None).ok().map(|limit| limit.rlim_cur)
 }
@@ -600,7 +603,7 @@ pub(crate) fn set_soft_limit(pid: u32, soft: u64) -> Result<(), Errno> {
     limits(pid, Some(limit)).map(drop)
 }
 
-/// Gets, and perhaps sets, the limit.
+/// Reads the limit, and sets it if `new` is given.
 fn limits(pid: u32, new: Option<libc::rlimit64>) -> Result<libc::rlimit64, Errno> {
     // SAFETY: all-zero is a valid rlimit64.
     let mut old: libc::rlimit64 = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -610,12 +613,12 @@ fn limits(pid: u32, new: Option<libc::rlimit64>) -> Result<libc::rlimit64, Errno
     Ok(old)
 }
 
-/// The CPUs a thread may run on.
+/// A set of CPUs that a thread may run on.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuSet(libc::cpu_set_t);
 
 impl CpuSet {
-    /// The CPUs thread `tid` may run on (0: the caller).
+    /// Returns the CPUs that thread `tid` may run on (0: the caller).
     pub(crate) fn of(tid: u32) -> Result<CpuSet, Errno> {
         // SAFETY: all-zero is a valid set.
         let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -626,7 +629,7 @@ impl CpuSet {
         Ok(CpuSet(set))
     }
 
-    /// The set with one CPU.
+    /// Returns the set with one CPU.
     pub(crate) fn one(cpu: usize) -> CpuSet {
         // SAFETY: all-zero is a valid set.
         let mut set: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -635,7 +638,7 @@ impl CpuSet {
         CpuSet(set)
     }
 
-    /// The CPUs of the set, ascending.
+    /// Returns the CPUs of the set, ascending.
     pub(crate) fn cpus(&self) -> Vec<usize> {
         (0..libc::CPU_SETSIZE as usize)
             // SAFETY: the number is below CPU_SETSIZE.
@@ -653,13 +656,13 @@ impl CpuSet {
     }
 }
 
-/// Thread id of the caller.
+/// Returns the thread id of the caller.
 pub(crate) fn thread_id() -> u32 {
     // SAFETY: cannot fail.
     (unsafe { libc::gettid() }) as u32
 }
 
-/// Waits for a child; returns its wait status.
+/// Waits for a child and returns its wait status.
 pub(crate) fn wait_for(pid: u32) -> Result<i32, Errno> {
     let mut status = 0;
     loop {
@@ -672,12 +675,12 @@ pub(crate) fn wait_for(pid: u32) -> Result<i32, Errno> {
     }
 }
 
-/// Standard error, as a descriptor to hand on.
+/// Duplicates standard error, to be passed on.
 pub(crate) fn standard_error() -> Result<OwnedFd, Errno> {
     Ok(io::stderr().as_fd().try_clone_to_owned()?)
 }
 
-/// Random bytes from the kernel (names of sockets; never part of a stack's behaviour).
+/// Returns random bytes from the kernel. They name sockets and never affect a stack's behaviour.
 pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: eight writable bytes.

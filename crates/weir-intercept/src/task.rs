@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which namespace a thread is in.
+//! The namespace of a thread.
 //!
-//! Linux copies a thread's network namespace to every thread and process it makes. Weir's
-//! namespaces are unknown to the kernel, so that inheritance needs a carrier:
+//! Linux copies a thread's network namespace to every thread and process that it creates. The
+//! kernel does not know Weir's namespaces, so their inheritance needs a carrier:
 //!
-//! * [`Carrier::TimerSlack`]: the namespace's number rides in the thread's timer slack, 50,001 ns
-//!   plus the number (the default is 50,000 ns). The kernel copies it at `clone`, keeps it at
-//!   `exec`, per thread; `/proc/TID/timerslack_ns` reads and sets it from outside with
-//!   `CAP_SYS_NICE` over the thread's user namespace: root has it, and so has the owner of the
-//!   user namespace of mode U. Exact, one small read, and no state here. The clients' own
-//!   `prctl(PR_SET_TIMERSLACK)` is answered without effect.
-//! * [`Carrier::Limit`]: without that right (mode A as an ordinary user) it rides in the soft
-//!   `RLIMIT_RSS` of the process, which Linux inherits and keeps but otherwise ignores, and which
-//!   `prlimit` reads and sets for processes of the same user. That is exact for processes with
-//!   one thread. If a thread of several moves, it goes into a table by id and start time, and the
-//!   limit says so (the *mixed* bit, with the leader's namespace): a new thread then counts
-//!   as being where the thread is that last called `clone`, a new process where the thread is that
-//!   has it in `/proc/PID/task/TID/children`; children are looked up before such a thread moves or exits. Wrong only for
-//!   children nobody has looked up of such a thread that was killed by a signal, and for a
+//! * [`Carrier::TimerSlack`]: the thread's timer slack carries the namespace's number, as 50,001 ns
+//!   plus the number (the default is 50,000 ns). The kernel copies it at `clone` and keeps it at
+//!   `exec`, per thread. `/proc/TID/timerslack_ns` reads and sets it from outside, with
+//!   `CAP_SYS_NICE` over the thread's user namespace; root has this capability, and so has the
+//!   owner of the user namespace of mode U. This carrier is exact, takes one small read, and needs
+//!   no state here. The supervisor answers a client's own `prctl(PR_SET_TIMERSLACK)` without
+//!   effect.
+//! * [`Carrier::Limit`]: without that capability (mode A as an ordinary user) the soft `RLIMIT_RSS`
+//!   of the process carries the number. Linux inherits and keeps this limit but otherwise ignores
+//!   it, and `prlimit` reads and sets it for processes of the same user. This carrier is exact for
+//!   processes with one thread. If one of several threads moves, it goes into a table by id and
+//!   start time, and the limit records that (the *mixed* bit, with the leader's namespace). From
+//!   then on a new thread counts as in the namespace of the thread that last called `clone`, and a
+//!   new process as in the namespace of the thread that lists it in `/proc/PID/task/TID/children`.
+//!   Children are looked up before such a thread moves or exits. The result is wrong only in two
+//!   cases: for children that were not looked up before a signal killed such a thread, and for a
 //!   thread other than the leader that calls `exec` in a namespace of its own.
 //!
-//! The number says nothing of the stack, so a process that is only looked at must first be found
-//! below one of the stack's keepers ([`Tasks::namespace_of`]).
+//! The number does not identify the stack. A process that is only inspected must therefore first be
+//! found below one of the stack's keepers ([`Tasks::namespace_of`]).
 //!
-//! Where neither can be read (a real-time thread has no timer slack, a program may set its own
-//! limits) the ancestors decide.
+//! Where neither carrier can be read, the ancestors decide: a real-time thread has no timer slack,
+//! and a program may set its own limits.
 use crate::backend::{Errno, NsId};
 use crate::runtime::Runtime;
 use crate::sys;
@@ -32,26 +34,26 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// Timer slack of a thread in namespace 0, nanoseconds.
+/// The timer slack of a thread in namespace 0, nanoseconds.
 pub(crate) const SLACK_BASE: u64 = 50_001;
-/// Namespace numbers above this do not fit the carrier (a slack of a minute).
+/// The range of namespace numbers that fit the carrier: a slack of a minute.
 const SLACK_SPAN: u64 = 60_000_000_000;
-/// Longest chain of unknown ancestors whose namespace is inferred.
+/// The longest chain of unknown ancestors over which a namespace is inferred.
 const MAX_DEPTH: u32 = 256;
-/// Longest chain of ancestors that is followed to a keeper.
+/// The longest chain of ancestors followed to a keeper.
 const MAX_ANCESTORS: u32 = 65_536;
 
-/// Soft limit that carries namespace 0; the namespace's number is in the low 32 bits.
+/// The soft limit that stands for namespace 0. The namespace's number is in the low 32 bits.
 pub(crate) const LIMIT_BASE: u64 = 0x3ae1_7000_0000_0000;
-/// Set where threads of the process are in different namespaces.
+/// Set if threads of the process are in different namespaces.
 const LIMIT_MIXED: u64 = 1 << 32;
 
-/// How the namespace of a thread is inherited.
+/// The way in which threads inherit their namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// In the thread's timer slack.
+    /// By the thread's timer slack.
     TimerSlack,
-    /// In a resource limit of the process.
+    /// By a resource limit of the process.
     Limit,
 }
 
@@ -59,21 +61,21 @@ pub enum Carrier {
 #[derive(Debug)]
 pub struct Tasks {
     carrier: Carrier,
-    /// Processes the clients descend from, and the namespaces of those never moved.
+    /// The keepers from which clients descend, and the namespaces of clients that never moved.
     keepers: BTreeMap<u32, NsId>,
-    /// Where keepers of other launches are found.
+    /// The runtime directory, which lists keepers of other launches.
     runtime: PathBuf,
-    /// Threads whose processes cannot carry for them: id to start time and namespace.
+    /// Threads whose process cannot carry their namespace: id to start time and namespace.
     table: BTreeMap<u32, (u64, NsId)>,
-    /// Processes with the mixed bit of their own, not inherited: id to start time, and the
-    /// namespace of the thread that last made a thread.
+    /// Processes that have the mixed bit of their own, not inherited: id to start time, and the
+    /// namespace of the thread that last created a thread.
     mixed: BTreeMap<u32, (u64, Option<NsId>)>,
-    /// Size of the tables at which what has ended is removed.
+    /// The table size at which entries of ended threads are removed.
     prune_at: usize,
 }
 
 impl Tasks {
-    /// For a daemon: the threads of all launches against a stack.
+    /// Tracks the threads of all launches against a stack, for a daemon.
     pub fn new(runtime: &Runtime) -> Tasks {
         Tasks {
             carrier: Carrier::TimerSlack,
@@ -85,7 +87,7 @@ impl Tasks {
         }
     }
 
-    /// For a supervisor: the threads below `keeper`, which start in a namespace.
+    /// Tracks the threads below `keeper`, which start in a namespace, for a supervisor.
     pub(crate) fn of_launch(
         carrier: Carrier,
         keeper: u32,
@@ -99,13 +101,13 @@ impl Tasks {
         }
     }
 
-    /// The namespace of any thread on this machine; `None` if it is none of this stack
-    /// (`IFLA_NET_NS_PID`, `NETNSA_PID`, `/proc/PID/ns/net`).
+    /// Returns the namespace of any thread on this machine, or `None` if the thread does not belong
+    /// to this stack (`IFLA_NET_NS_PID`, `NETNSA_PID`, `/proc/PID/ns/net`).
     pub fn namespace_of(&mut self, tid: u32) -> Option<NsId> {
         self.is_ours(tid).then(|| self.namespace(tid)).flatten()
     }
 
-    /// Whether a thread descends from a keeper.
+    /// Returns whether a thread descends from a keeper.
     fn is_ours(&mut self, tid: u32) -> bool {
         let below = |keepers: &BTreeMap<u32, NsId>| {
             let mut at = tid;
@@ -121,7 +123,7 @@ impl Tasks {
         if below(&self.keepers) {
             return true;
         }
-        // Another launch, perhaps one that began after the last look.
+        // The thread may belong to another launch, perhaps one that began after the last look.
         let keepers = Runtime::keepers(&self.runtime);
         let known = below(&keepers);
         if known {
@@ -130,7 +132,7 @@ impl Tasks {
         known
     }
 
-    /// The namespace of a thread that is known to be of this stack.
+    /// Returns the namespace of a thread that is known to belong to this stack.
     pub(crate) fn namespace(&mut self, tid: u32) -> Option<NsId> {
         if self.carrier == Carrier::TimerSlack
             && let Some(ns) = carried(tid)
@@ -182,8 +184,9 @@ impl Tasks {
         self.prune_at = ((self.table.len() + self.mixed.len()) * 2).max(1024);
     }
 
-    /// Before a thread changes its namespace or ends: fixes what its children and the other
-    /// threads of its process have inherited so far, where that is not carried.
+    /// Records the namespaces that the children of a thread and the other threads of its process
+    /// have inherited so far, where no carrier holds them. Call it before the thread changes its
+    /// namespace or ends.
     pub(crate) fn settle_children(&mut self, tid: u32) {
         if self.carrier == Carrier::TimerSlack {
             return;
@@ -206,16 +209,17 @@ impl Tasks {
         }
     }
 
-    /// Before a thread makes a thread: the new one starts where this one is.
+    /// Prepares for a new thread, which starts in the namespace of `tid`. Call it before `tid`
+    /// creates a thread.
     pub(crate) fn before_thread(&mut self, tid: u32) {
         if self.mixed.is_empty() {
-            return; // a process in one namespace carries for all its threads
+            return; // the limit of a process in one namespace serves all its threads
         }
         let Some(process) = process_of(tid).filter(|process| self.mixed.contains_key(process))
         else {
             return;
         };
-        // Those made by the call before this one.
+        // Looks up the threads that the previous call created.
         for thread in threads(process) {
             self.infer(thread, 0);
         }
@@ -225,13 +229,13 @@ impl Tasks {
         }
     }
 
-    /// Whether the namespace of this thread is not carried: its children must be looked up before
-    /// it ends.
+    /// Returns whether no carrier holds the namespace of this thread. Then its children must be
+    /// looked up before it ends.
     pub(crate) fn is_in_table(&self, tid: u32) -> bool {
         self.table.contains_key(&tid)
     }
 
-    /// The namespace of a thread by what it or its ancestors carry.
+    /// Infers the namespace of a thread from the carrier of the thread or of its ancestors.
     fn infer(&mut self, tid: u32, depth: u32) -> Option<NsId> {
         if tid <= 1 || depth > MAX_DEPTH {
             return None;
@@ -264,8 +268,8 @@ impl Tasks {
             return in_limit;
         }
         let ns = if let Some(&initial) = self.keepers.get(&parent) {
-            // An orphan of threads in several namespaces that nobody looked up is put where
-            // their leader was.
+            // An orphan of a process with threads in several namespaces that was never looked up
+            // gets the namespace of their leader.
             in_limit.unwrap_or(initial)
         } else {
             let forker = threads(parent)
@@ -275,7 +279,8 @@ impl Tasks {
             self.infer(forker, depth + 1)?
         };
         if limit.is_some() {
-            // The bit was the parent's: from here on the process carries for itself.
+            // The bit was inherited from the parent. From here on the limit of this process carries
+            // its own namespace.
             let limit = LIMIT_BASE | u64::from(ns.0);
             if sys::set_soft_limit(process, limit).is_ok() {
                 return Some(ns);
@@ -287,10 +292,10 @@ impl Tasks {
     }
 }
 
-/// Bits of a limit that say something.
+/// The bits of a limit that carry information.
 const CARRIED: u64 = LIMIT_MIXED | u32::MAX as u64;
 
-/// Reads the namespace a thread carries in its timer slack.
+/// Reads the namespace that a thread carries in its timer slack.
 fn carried(tid: u32) -> Option<NsId> {
     let text = fs::read_to_string(format!("/proc/{tid}/timerslack_ns")).ok()?;
     let slack: u64 = text.trim_end().parse().ok()?;
@@ -304,20 +309,21 @@ fn carry(tid: u32, ns: NsId) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Parent process and start time (clock ticks since boot) of a thread.
+/// Returns the parent process and start time (clock ticks since boot) of a thread.
 pub(crate) fn parent_and_start(tid: u32) -> Option<(u32, u64)> {
     stat(tid).map(|(_, parent, start)| (parent, start))
 }
 
-/// Whether a thread still runs: it is not a zombie, which is in no namespace any more.
+/// Returns whether a thread still runs. A zombie does not: it is in no namespace any more.
 pub(crate) fn is_alive(tid: u32) -> bool {
     stat(tid).is_some_and(|(state, ..)| !matches!(state, 'Z' | 'X'))
 }
 
-/// State, parent process and start time of a thread.
+/// Reads the state, parent process and start time of a thread.
 fn stat(tid: u32) -> Option<(char, u32, u64)> {
     let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
-    // The program's name is in parentheses and may hold anything: count from the last one.
+    // The program's name is in parentheses and may contain anything, so parsing starts after the
+    // last one.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?; // field 3
     let parent = fields.next()?.parse().ok()?;
@@ -325,14 +331,14 @@ fn stat(tid: u32) -> Option<(char, u32, u64)> {
     Some((state, parent, start))
 }
 
-/// The process (thread group) of a thread.
+/// Returns the process (thread group) of a thread.
 pub(crate) fn process_of(tid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?;
     line.trim().parse().ok()
 }
 
-/// The threads of a process, ascending.
+/// Returns the threads of a process, ascending.
 pub(crate) fn threads(process: u32) -> Vec<u32> {
     let mut list: Vec<u32> = fs::read_dir(format!("/proc/{process}/task"))
         .into_iter()
@@ -344,7 +350,7 @@ pub(crate) fn threads(process: u32) -> Vec<u32> {
     list
 }
 
-/// The processes a thread has made and not yet lost.
+/// Returns the child processes of a thread that it has not reaped.
 pub(crate) fn children(process: u32, thread: u32) -> Vec<u32> {
     fs::read_to_string(format!("/proc/{process}/task/{thread}/children"))
         .unwrap_or_default()
@@ -353,7 +359,7 @@ pub(crate) fn children(process: u32, thread: u32) -> Vec<u32> {
         .collect()
 }
 
-/// All processes below `root`, parents first.
+/// Returns all processes below `root`, parents first.
 pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let mut list = vec![root];
     let mut at = 0;
@@ -373,8 +379,8 @@ mod tests {
 
     use super::*;
 
-    /// Held by tests that change the limit, which is the whole process's and which new children get: as it
-    /// was before is it afterwards.
+    /// Serialises tests that change the limit, which belongs to the whole process and is inherited
+    /// by new children. Restores the former value on drop.
     struct Limit {
         before: u64,
         _alone: MutexGuard<'static, ()>,
@@ -437,7 +443,7 @@ mod tests {
             }
             std::thread::yield_now();
         };
-        // A later move of the parent leaves the child where it was.
+        // A later move of the parent does not move the child.
         tasks.settle_children(shell);
         tasks.set(shell, NsId(8)).unwrap();
         assert_eq!(tasks.namespace_of(sleeper), Some(NsId(7)));
@@ -448,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_one_process_are_told_apart() {
+    fn threads_of_one_process_have_their_own_namespaces() {
         let _limit = Limit::held();
         let runtime = Runtime::create(None).unwrap();
         let me = std::process::id();

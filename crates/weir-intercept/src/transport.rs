@@ -2,32 +2,34 @@
 //! The daemon's end of clients' netlink sockets.
 //!
 //! A client's netlink socket is one end of an `AF_UNIX SOCK_SEQPACKET` pair: one packet is one
-//! netlink datagram. The daemon's end is bound to a ten-byte abstract name
-//! `00 XX 00 00 00 00 g g g g`, so that a client that asks who sent a message gets an address of
-//! length 12 whose bytes 4..8, `nl_pid` of a `sockaddr_nl`, are 0: the kernel. (`nl_family` reads
-//! `AF_UNIX`; clients that look at it use `recvfrom`, which the supervisor completes.) Uniqueness
-//! is five random bytes a socket. The pair is made by the supervisor and handed to the daemon, so
-//! nothing listens under that name, nobody else can connect, and the daemon knows the socket
-//! before the client does: a notification right after `bind` cannot be lost.
+//! netlink datagram. The daemon's end is bound to a ten-byte abstract name `00 XX 00 00 00 00 g g g
+//! g`. A client that asks for the sender of a message therefore gets an address of length 12 whose
+//! bytes 4..8, `nl_pid` of a `sockaddr_nl`, are 0: the kernel. (`nl_family` reads `AF_UNIX`;
+//! clients that look at it use `recvfrom`, which the supervisor completes.) Five random bytes make
+//! the name unique. The supervisor creates the pair and passes it to the daemon. Nothing listens
+//! under that name, so nobody else can connect. The daemon knows the socket before the client does,
+//! so a notification right after `bind` cannot be lost.
 //!
-//! Also here: [`PendingWrites`] (sysctl writes the filter could not see) and [`Placement`].
+//! This module also has [`PendingWrites`] (sysctl writes that the filter could not see) and
+//! [`Placement`].
 use crate::backend::{Errno, NsId, PendingWriter, Tree};
 use crate::sys::{self, CpuSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Largest request that is taken. What a client can send is bound by its `SO_SNDBUF`, beyond which
-/// `sendmsg` gives EMSGSIZE as for a netlink socket: 425,984 octets less some for an ordinary user, unless
-/// `net.core.wmem_max` was raised or `SO_SNDBUFFORCE` used. A buffer costs memory only as it is written.
+/// The longest request accepted, in bytes. A client's `SO_SNDBUF` bounds its requests; beyond that
+/// `sendmsg` fails with EMSGSIZE as on a netlink socket. The bound is slightly below 425,984 bytes
+/// for an ordinary user, unless `net.core.wmem_max` was raised or `SO_SNDBUFFORCE` used. A buffer
+/// costs memory only as it is written.
 pub const MAX_REQUEST: usize = 4 << 20;
-/// Send buffer the daemon's end asks for, bytes; the kernel caps it at twice `wmem_max`.
+/// The send buffer that the daemon's end requests, bytes. The kernel caps it at twice `wmem_max`.
 const DAEMON_SEND_BUFFER: i32 = 4 << 20;
 
-/// Makes a client's socket: (client's end, daemon's end).
+/// Creates a client's socket: (client's end, daemon's end).
 pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (client, daemon) = sys::socket_pair(libc::SOCK_SEQPACKET)?;
-    // Five random bytes: a collision is improbable, and then another five are taken.
+    // A collision of five random bytes is improbable; if it happens, another five are drawn.
     for attempt in 0.. {
         let random = sys::random_u64().to_ne_bytes();
         let mut name = [0; 10];
@@ -48,20 +50,20 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((client, daemon))
 }
 
-/// What [`Connection::receive`] found.
+/// The result of [`Connection::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// A datagram of this many bytes is in the buffer.
     Datagram(usize),
     /// A datagram longer than the buffer was dropped.
     TooLong(usize),
-    /// Nothing there now.
+    /// No datagram is available now.
     Nothing,
     /// The client closed its end.
     Closed,
 }
 
-/// The daemon's end of a netlink socket. All calls are non-blocking.
+/// The daemon's end of a netlink socket. No call blocks.
 #[derive(Debug)]
 pub struct Connection {
     fd: OwnedFd,
@@ -73,11 +75,11 @@ impl Connection {
         Connection { fd: daemon_end }
     }
 
-    /// Takes the next request.
+    /// Receives the next request.
     pub fn receive(&self, buffer: &mut [u8]) -> Received {
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
         match sys::receive(self.fd.as_fd(), buffer, flags) {
-            // An empty datagram and the end both read as 0: the hang-up tells them apart.
+            // An empty datagram and end of file both read as 0; the hang-up distinguishes them.
             Ok(0) if self.is_closed() => Received::Closed,
             Ok(n) if n > buffer.len() => Received::TooLong(n),
             Ok(n) => Received::Datagram(n),
@@ -86,7 +88,8 @@ impl Connection {
         }
     }
 
-    /// Octets of the next request; `None` if none is there now. 0 at the end.
+    /// Returns the length of the next request in bytes, or `None` if none is available now. Returns
+    /// 0 at end of file.
     pub fn next_length(&self) -> Option<usize> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | libc::MSG_PEEK;
         match sys::receive(self.fd.as_fd(), &mut [], flags) {
@@ -95,9 +98,9 @@ impl Connection {
         }
     }
 
-    /// Sends a datagram. `EAGAIN`: the client does not read and its queue is full (Linux would
-    /// hold back a dump, and drop a notification with `ENOBUFS`); `EPIPE`, `ECONNRESET`: it
-    /// closed.
+    /// Sends a datagram. Fails with `EAGAIN` if the client does not read and its queue is full
+    /// (Linux would pause a dump, and drop a notification with `ENOBUFS`), and with `EPIPE` or
+    /// `ECONNRESET` if the client has closed its end.
     pub fn send(&self, datagram: &[u8]) -> Result<(), Errno> {
         match sys::send(self.fd.as_fd(), datagram, libc::MSG_DONTWAIT) {
             Ok(_) => Ok(()),
@@ -106,8 +109,8 @@ impl Connection {
         }
     }
 
-    /// Waits until a request is there or the client closed; false after `timeout_ms` (`None`: no
-    /// limit).
+    /// Waits until a request is available or the client has closed its end. Returns false after
+    /// `timeout_ms` (`None`: no limit).
     pub fn wait(&self, timeout_ms: Option<i32>) -> bool {
         sys::poll_in(&[self.fd.as_fd()], timeout_ms).is_ok_and(|events| events[0] != 0)
     }
@@ -119,7 +122,8 @@ impl Connection {
 }
 
 impl AsFd for Connection {
-    /// For `poll`: readable when a request waits or the client closed.
+    /// Returns the descriptor for `poll`, which is readable when a request waits or the client has
+    /// closed its end.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -127,13 +131,13 @@ impl AsFd for Connection {
 
 /// Sysctl files open for writing whose writes the filter cannot see.
 ///
-/// The daemon keeps one of these, gives it every [`PendingWriter`], and calls
-/// [`PendingWrites::drain`] before it serves any request: a value written before a request is
-/// then in effect when the request is served. With no such file open that is one load.
+/// The daemon has one of these, adds every [`PendingWriter`] to it, and calls
+/// [`PendingWrites::drain`] before it serves any request. A value written before a request is then
+/// in effect when the request is served. Without such files `drain` costs one load.
 #[derive(Debug, Default)]
 pub struct PendingWrites {
     count: AtomicUsize,
-    /// Guards the writers; `count` is its length.
+    /// The writers. `count` is the length of this list.
     writers: Mutex<Vec<PendingWriter>>,
 }
 
@@ -145,8 +149,8 @@ impl PendingWrites {
         self.count.store(writers.len(), Ordering::Release);
     }
 
-    /// Applies what was written meanwhile; a refused value is told on the launcher's standard
-    /// error, since the write itself has already succeeded.
+    /// Applies the values written since the last call. The write of a refused value has already
+    /// succeeded, so a message on the launcher's standard error reports the refusal.
     pub fn drain(&self, mut apply: impl FnMut(NsId, Tree, &str, &[u8]) -> Result<(), Errno>) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -182,29 +186,29 @@ fn complain(writer: &PendingWriter, value: &[u8], error: Errno) {
         value.trim_end(),
     );
     if let Ok(fd) = writer.complaints.try_clone() {
-        // There is nobody left to tell if this fails.
+        // A failure to print cannot be reported anywhere.
         drop(std::fs::File::from(fd).write_all(sentence.as_bytes()));
     }
 }
 
 /// Puts a busy client and the thread that serves it on one CPU.
 ///
-/// `tc -b` sends a request and waits for its answer. With both sides on different CPUs each step
-/// wakes an idle one (14 k requests a second); on one CPU it is a switch (64 k). From the
-/// 64th packet on that came alone, [`Ride::packet`] moves the pair to one CPU, round robin over connections,
-/// and the end of the [`Ride`] gives back what each had. Short-lived clients are never touched. For
-/// daemons that serve a connection by a thread of its own.
+/// `tc -b` sends a request and waits for its answer. With the two sides on different CPUs, each
+/// step wakes an idle CPU (14 k requests a second); on one CPU it is a context switch (64 k).
+/// [`Ride::packet`] counts packets that arrived alone, and at the 64th moves the pair to one CPU,
+/// round robin over connections. Dropping the [`Ride`] restores the former CPU sets. Short-lived
+/// clients are never moved. This serves daemons with one thread per connection.
 #[derive(Debug)]
 pub struct Placement {
     cpus: Vec<usize>,
     next: AtomicUsize,
 }
 
-/// Packets after which a connection counts as busy.
+/// The number of packets after which a connection counts as busy.
 const BUSY_PACKETS: u32 = 64;
 
 impl Placement {
-    /// Placement over the CPUs the calling thread may use now.
+    /// Creates a placement over the CPUs that the calling thread may use now.
     pub fn new() -> Placement {
         Placement {
             cpus: CpuSet::of(0).map(|set| set.cpus()).unwrap_or_default(),
@@ -212,8 +216,8 @@ impl Placement {
         }
     }
 
-    /// Starts watching a connection; call on the thread that serves it. `client` is the
-    /// thread that opened the socket ([`crate::SocketRequest::thread`]).
+    /// Starts to track a connection. Call it on the thread that serves it. `client` is the thread
+    /// that opened the socket ([`crate::SocketRequest::thread`]).
     pub fn ride(&self, client: u32) -> Ride<'_> {
         Ride {
             placement: self,
@@ -236,17 +240,17 @@ pub struct Ride<'a> {
     placement: &'a Placement,
     client: u32,
     packets: u32,
-    /// CPUs of the client and of this thread before they were moved.
+    /// The CPU sets of the client and of this thread before the move.
     before: Option<(CpuSet, CpuSet)>,
 }
 
 impl Ride<'_> {
-    /// Whether enough packets came alone.
+    /// Returns whether enough packets arrived alone.
     pub fn is_busy(&self) -> bool {
         self.packets >= BUSY_PACKETS
     }
 
-    /// Counts a packet whose client waits for the answer; moves the pair at the 64th.
+    /// Counts a packet whose client waits for the answer, and moves the pair at the 64th.
     pub fn packet(&mut self) {
         self.packets = self.packets.saturating_add(1);
         if self.packets != BUSY_PACKETS || self.placement.cpus.len() < 2 {
@@ -259,7 +263,8 @@ impl Ride<'_> {
         let cpu = CpuSet::one(self.placement.cpus[turn % self.placement.cpus.len()]);
         if cpu.apply(self.client).is_ok() {
             self.before = Some((client, server));
-            // The client is moved; if this thread cannot follow, it is still served.
+            // The client is moved already. If this thread cannot follow, the client is still
+            // served.
             let _ = cpu.apply(0);
         }
     }

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Timed waits of a launch's programs, under a clock that is not the machine's.
 //!
-//! With a [`Waits`] (see [`crate::Launcher::waits`]) a call that waits for some time stops: `nanosleep`,
-//! `clock_nanosleep`, `poll`, `ppoll`, `select`, `pselect6`, `epoll_wait`, `epoll_pwait`, `epoll_pwait2`, and
-//! `futex` with a time-out. The supervisor notes when the wait would be over by the stack's clock and
-//! leaves the caller waiting. Whoever keeps that clock does the rest:
+//! With a [`Waits`] (see [`crate::Launcher::waits`]) every call that waits for some time stops:
+//! `nanosleep`, `clock_nanosleep`, `poll`, `ppoll`, `select`, `pselect6`, `epoll_wait`,
+//! `epoll_pwait`, `epoll_pwait2`, and `futex` with a time-out. The supervisor computes the deadline
+//! by the stack's clock and leaves the caller waiting. The owner of that clock does the rest:
 //!
-//! 1. [`Waits::ask`] says whether all programs of the launch wait: then only time can wake one.
-//! 2. It moves its clock to [`Waits::earliest`], with all that happens on the way.
+//! 1. [`Waits::ask`] reports whether all programs of the launch wait. If they do, only time can
+//!    wake one.
+//! 2. The owner moves its clock to [`Waits::earliest`] and runs every event up to then.
 //! 3. [`Waits::expire`] ends the wait as the kernel would have.
 //!
-//! A wait also ends early, as it would have: when a descriptor it names becomes ready (the supervisor
-//! holds duplicates and polls them), when a signal is pending, or when a futex has another value. The call then
-//! goes on in the kernel, which finds the same.
+//! A wait also ends early when it would in the kernel: when one of its descriptors becomes ready
+//! (the supervisor polls duplicates of them), when a signal is pending, or when the futex has
+//! another value. The call then continues in the kernel, which sees the same condition.
 //!
-//! # Whether all wait
-//! Every thread below the keeper is looked at twice. One that is asleep both times, and was not switched in
-//! between, has slept all the time; if that is so for all, there was a moment at which all were asleep,
-//! and nobody was left to wake another but the supervisor, the stack and the world outside. The
-//! supervisor itself looks, between two calls, and then whether another call has stopped.
+//! # Detecting that all programs wait
+//! The supervisor looks at every thread below the keeper twice. A thread that is asleep both times,
+//! without a context switch in between, has slept all the time. If that holds for all threads,
+//! there was a moment at which all were asleep, and only the supervisor, the stack and the outside
+//! world could wake one. The supervisor itself does the looking, between two calls, and then checks
+//! whether another call has stopped.
 //!
-//! # What programs see of it
-//! They read the machine's clock, which is not trapped. So an absolute deadline is one of that clock: what is
-//! left of it is rounded up (125 ms, 1.25 s, 60 s), so that the time between a program's look at the clock
-//! and its call does not matter. A program that looks at the clock after a
-//! wait, finds that less time has passed, and waits for the rest, waits for that rest in real time: its wait has been counted.
-//! A wait of twenty days or longer is taken for one without end.
+//! # What programs observe
+//! Programs read the machine's clock, which is not trapped. An absolute deadline therefore refers
+//! to that clock. The remaining time is rounded up (125 ms, 1.25 s, 60 s), so that the time between
+//! a program's read of the clock and its call does not matter. A program may read the clock after a
+//! wait, find that less time has passed, and wait for the rest. It waits for that rest in real
+//! time, because the stack's clock has already counted the whole wait. A wait of twenty days or
+//! more counts as infinite.
 use crate::backend::Errno;
 use crate::seccomp::{Answer, Call, Listener};
 use crate::sys;
@@ -34,35 +37,35 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A wait of milliseconds lasts at least this long, so that what is left of it by the machine's clock
-/// is a smaller number of milliseconds, and known as the rest of a wait.
+/// The minimum duration of a wait given in milliseconds, in real time. The rest by the machine's
+/// clock is then a smaller number of milliseconds, and recognisable as the rest of a wait.
 const COARSE: Duration = Duration::from_micros(1_100);
-/// How far off the rest of a wait may be, at least.
+/// The minimum tolerance in recognising the rest of a wait.
 const TOLERANCE: Duration = Duration::from_millis(4);
 
-/// What [`Waits::ask`] found.
+/// The result of [`Waits::ask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// There are no programs (any more).
+    /// There are no programs, or none any more.
     Ended,
     /// All programs wait.
     Waiting,
-    /// Some program is at work, or was just now.
+    /// Some program runs, or ran a moment ago.
     Busy,
 }
 
-/// How long a call waits.
+/// The duration of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// By the stack's clock, ns.
+    /// The duration by the stack's clock, ns.
     pub(crate) length: u64,
-    /// Clock and time, ns, of an absolute deadline.
+    /// The clock and time (ns) of an absolute deadline.
     pub(crate) absolute: Option<(i32, u64)>,
-    /// In milliseconds.
+    /// The call gives its time-out in milliseconds.
     pub(crate) coarse: bool,
 }
 
-/// A value that a futex has to have for the wait to go on.
+/// The value that a futex must have for the wait to go on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Futex {
     pub(crate) address: u64,
@@ -76,12 +79,13 @@ pub(crate) struct Wait {
     /// The caller's process.
     pub(crate) process: u32,
     pub(crate) span: Span,
-    /// Duplicates of the descriptors it waits for as well, with the events.
+    /// Duplicates of the descriptors that the call waits for as well, with the events.
     pub(crate) descriptors: Vec<(OwnedFd, u32)>,
     pub(crate) futex: Option<Futex>,
-    /// Signals blocked while it waits, if they are others.
+    /// The signals blocked during the wait, if the call changes them.
     pub(crate) mask: Option<u64>,
-    /// What is written into the caller's memory when time is up, and what the call then returns.
+    /// The bytes written into the caller's memory on expiry. `result` is the value that the call
+    /// then returns.
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
     pub(crate) result: Result<i64, Errno>,
 }
@@ -92,40 +96,40 @@ struct Noted {
     since: Instant,
 }
 
-/// A wait of a process that is over.
+/// The last expired wait of a process.
 struct Past {
     span: Span,
     since: Instant,
 }
 
-/// What waits share with the supervisor.
+/// The state shared with the supervisor.
 struct Attached {
     listener: Arc<Listener>,
-    /// An epoll of all descriptors waited for.
+    /// An epoll of all descriptors that calls wait for.
     ready: OwnedFd,
-    /// Wakes the supervisor for a question.
+    /// Wakes the supervisor to answer a question.
     bell: OwnedFd,
 }
 
 #[derive(Default)]
 struct State {
     attached: Option<Arc<Attached>>,
-    /// By deadline and thread. No two threads of one deadline are woken in another order in another run
-    /// of the same script, as long as processes are made in one order.
+    /// The waits by deadline and thread id. Threads with the same deadline therefore wake in the
+    /// same order in every run of a script, as long as processes are forked in the same order.
     waits: BTreeMap<(u64, u32), Noted>,
     past: BTreeMap<u32, Past>,
     last: u64,
     asked: u64,
     answered: u64,
     all_wait: bool,
-    /// Nobody sleeps until there is a wait any more.
+    /// [`Waits::until_any`] no longer blocks.
     unfollowed: bool,
-    /// Waits are the kernel's from now on.
+    /// The kernel serves all waits from now on.
     released: bool,
     ended: bool,
 }
 
-/// The timed waits of a launch; see the module's head.
+/// The timed waits of a launch; see the module documentation.
 pub struct Waits {
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
     state: Mutex<State>,
@@ -139,7 +143,7 @@ impl std::fmt::Debug for Waits {
 }
 
 impl Waits {
-    /// Under a clock that tells its time in nanoseconds.
+    /// Creates the waits of a launch, under a clock that returns its time in nanoseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Arc<Waits> {
         Arc::new(Waits {
             clock: Box::new(clock),
@@ -152,7 +156,7 @@ impl Waits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all programs wait.
+    /// Returns whether all programs wait.
     pub fn ask(&self) -> Activity {
         let mut state = self.state();
         let Some(attached) = state.attached.clone().filter(|_| !state.ended) else {
@@ -172,12 +176,13 @@ impl Waits {
         }
     }
 
-    /// When the next wait is over, ns of the stack's clock.
+    /// Returns the earliest deadline, ns of the stack's clock.
     pub fn earliest(&self) -> Option<u64> {
         self.state().waits.keys().next().map(|(time, _)| *time)
     }
 
-    /// Sleeps until there is a wait; false if there will be none any more, or after [`Waits::unfollow`].
+    /// Blocks until there is a wait. Returns false if there will be none, or after
+    /// [`Waits::unfollow`].
     pub fn until_any(&self) -> bool {
         let mut state = self.state();
         loop {
@@ -192,13 +197,13 @@ impl Waits {
         }
     }
 
-    /// Ends [`Waits::until_any`]; waits go on.
+    /// Ends [`Waits::until_any`]; waits themselves go on.
     pub fn unfollow(&self) {
         self.state().unfollowed = true;
         self.changed.notify_all();
     }
 
-    /// Ends the first wait that is over at `now`; false if none is.
+    /// Ends the first wait whose deadline is at or before `now`. Returns false if there is none.
     pub fn expire(&self, now: u64) -> bool {
         loop {
             let mut state = self.state();
@@ -231,7 +236,7 @@ impl Waits {
         }
     }
 
-    /// Gives all waits, and those to come, to the kernel and the machine's clock.
+    /// Leaves all present and future waits to the kernel and the machine's clock.
     pub fn release(&self) {
         let mut state = self.state();
         state.released = true;
@@ -241,7 +246,7 @@ impl Waits {
         self.changed.notify_all();
     }
 
-    /// The supervisor begins.
+    /// Attaches the supervisor, which starts.
     pub(crate) fn attach(&self, listener: &Arc<Listener>) -> Result<(), Errno> {
         let attached = Attached {
             listener: listener.clone(),
@@ -252,7 +257,7 @@ impl Waits {
         Ok(())
     }
 
-    /// The supervisor ends.
+    /// Records the end of the supervisor.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.ended = true;
@@ -260,15 +265,16 @@ impl Waits {
         self.changed.notify_all();
     }
 
-    /// What the supervisor polls: the bell, and what is readable when a descriptor waited for is ready.
+    /// Returns the descriptors that the supervisor polls: the bell, and one that is readable when a
+    /// descriptor that a call waits for is ready.
     pub(crate) fn descriptors(&self) -> Option<(OwnedFd, OwnedFd)> {
         let attached = self.state().attached.clone()?;
         let bell = attached.bell.try_clone().ok()?;
         Some((bell, attached.ready.try_clone().ok()?))
     }
 
-    /// Takes over a call; gives it back if it is the kernel's: another try for the rest of a wait, or
-    /// one whose descriptors cannot be polled.
+    /// Takes over a call. Returns false if the kernel must serve it: a retry for the rest of a
+    /// wait, or a wait on descriptors that cannot be polled.
     pub(crate) fn note(&self, wait: Wait) -> bool {
         let now = (self.clock)();
         let mut state = self.state();
@@ -288,7 +294,8 @@ impl Waits {
         for (at, (fd, events)) in noted.wait.descriptors.iter().enumerate() {
             let ready = attached.ready.as_fd();
             if sys::epoll_add(ready, fd.as_fd(), *events, noted.number).is_err() {
-                // A regular file, which is always ready, or no room: the kernel knows.
+                // Either a regular file, which is always ready, or no room: the kernel serves the
+                // call.
                 attached.forget(&noted.wait.descriptors[..at]);
                 return false;
             }
@@ -297,7 +304,7 @@ impl Waits {
             now.saturating_add(noted.wait.span.length),
             noted.wait.call.tid,
         );
-        // A thread waits once: what it waited for before was interrupted.
+        // A thread has one wait at a time: a previous one was interrupted.
         if let Some(old) = state.waits.insert(key, noted) {
             attached.forget(&old.wait.descriptors);
         }
@@ -321,9 +328,9 @@ impl Waits {
         }
     }
 
-    /// Ends waits whose caller is gone or has a signal to handle, or whose futex has changed; whether it
-    /// ended any.
-    pub(crate) fn take_care(&self) -> bool {
+    /// Ends waits whose caller is gone or has a signal to handle, and waits whose futex has
+    /// changed. Returns whether it ended any.
+    pub(crate) fn sweep(&self) -> bool {
         let mut state = self.state();
         let Some(attached) = state.attached.clone() else {
             return false;
@@ -342,21 +349,21 @@ impl Waits {
         !over.is_empty()
     }
 
-    /// How often [`take_care`](Self::take_care) is to look, if there is anything to look at.
-    pub(crate) fn care_interval(&self) -> Option<Duration> {
+    /// Returns the interval of [`sweep`](Self::sweep), or `None` if there is no wait.
+    pub(crate) fn sweep_interval(&self) -> Option<Duration> {
         let state = self.state();
         let futexes = state.waits.values().any(|noted| noted.wait.futex.is_some());
         let interval = if futexes { 1 } else { 10 };
         (!state.waits.is_empty()).then(|| Duration::from_millis(interval))
     }
 
-    /// The number of the last question, if it is not answered.
+    /// Returns the number of the last question if it is not answered.
     pub(crate) fn question(&self) -> Option<u64> {
         let state = self.state();
         (state.answered < state.asked).then_some(state.asked)
     }
 
-    /// Answers a question; `processes` are all there are.
+    /// Answers a question. `processes` are all processes of the launch.
     pub(crate) fn answer(&self, question: u64, all_wait: bool, processes: &[u32]) {
         let mut state = self.state();
         (state.answered, state.all_wait) = (question, all_wait);
@@ -366,14 +373,15 @@ impl Waits {
         self.changed.notify_all();
     }
 
-    /// The threads that wait here.
+    /// Returns the threads that wait here.
     pub(crate) fn threads(&self) -> Vec<u32> {
         self.state().waits.keys().map(|(_, tid)| *tid).collect()
     }
 }
 
 impl State {
-    /// Answers a call that has been taken out: by time, or by the kernel.
+    /// Answers a call that was removed from the waits: with its result on expiry, otherwise by
+    /// leaving it to the kernel.
     fn over(&self, noted: Noted, by_time: bool) {
         let Some(attached) = &self.attached else {
             return;
@@ -384,7 +392,7 @@ impl State {
             Ok(Answer::Continue)
         } else if attached.listener.is_waiting(&wait.call) {
             for (address, bytes) in &wait.writes {
-                // The kernel, too, leaves what cannot be written.
+                // The kernel also ignores memory that cannot be written.
                 let _ = sys::write_memory(wait.call.tid, *address, bytes);
             }
             wait.result.map(Answer::Value)
@@ -398,7 +406,8 @@ impl State {
 impl Attached {
     fn forget(&self, descriptors: &[(OwnedFd, u32)]) {
         for (fd, _) in descriptors {
-            // The open file lives on in the client: closing the duplicate does not take it out.
+            // The client still has the file open, so closing the duplicate does not remove it from
+            // the epoll.
             sys::epoll_remove(self.ready.as_fd(), fd.as_fd());
         }
     }
@@ -417,7 +426,8 @@ impl Attached {
 }
 
 impl Past {
-    /// Whether a wait is for the rest of this one, which was over sooner than the machine's clock says.
+    /// Returns whether a wait is for the rest of this one, which ended sooner than the machine's
+    /// clock says.
     fn is_for(&self, span: &Span) -> bool {
         match (self.span.absolute, span.absolute) {
             (Some(deadline), Some(again)) => deadline == again,

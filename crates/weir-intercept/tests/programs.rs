@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real programs under interception, against the stand-in stack.
+//! Runs real programs under interception, against the stand-in stack.
 //!
-//! Without arguments: runs every case in every way (as this user and, for root, as nobody; in
-//! mode U and mode A) and compares; a word as argument selects cases by name. The cases run this
-//! program again:
+//! Without arguments it runs every case in every way (as this user and, for root, also as nobody;
+//! in mode U and in mode A) and compares the output. An argument selects cases by name. The cases
+//! run this program again with one of these subcommands:
 //!
-//! * `host [--mode U|A] [--host-network] [--stat] -- CMD...`: one launch with a stack of its own, as
-//!   `weir run`;
-//! * `up PATH`: a stack behind a control socket, as `weir up`;
-//! * `exec PATH [--mode U|A] [--netns N] -- CMD...`: a launch against that, as `weir exec`.
-#![allow(clippy::unwrap_used)] // A test, without the harness that would say so.
+//! * `host [--mode U|A] [--host-network] [--stat] -- CMD...`: one launch with a stack of its own,
+//!   like `weir run`;
+//! * `up PATH`: a stack behind a control socket, like `weir up`;
+//! * `exec PATH [--mode U|A] [--netns N] -- CMD...`: a launch against that stack, like `weir exec`.
+#![allow(clippy::unwrap_used)] // A test without the harness that clippy recognises.
 mod cases;
 mod stand_in;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         ["host", ref rest @ ..] => {
             let stack = stand_in::StandIn::new();
             let backend = Arc::new(stand_in::Shared(stack));
-            // The server is for commands of programs inside.
+            // The server receives commands from programs inside.
             let path = backend.stack().directory.join("control");
             let _server = Server::bind(&path, backend.clone()).unwrap();
             launch(backend, rest)

@@ -176,7 +176,7 @@ fn internet_and_packet_sockets_are_refused_with_a_sentence() {
             EPROTONOSUPPORT EPROTONOSUPPORT EAFNOSUPPORT EAFNOSUPPORT \n";
         assert_eq!(printed, expected, "{user:?}");
         assert!(
-            said.contains("no connection or datagram of a program passes through the stack yet"),
+            said.contains("programs cannot send through the stack yet"),
             "{user:?}: {said}"
         );
         // Where it is asked for, it is the machine's.
@@ -193,15 +193,15 @@ fn internet_and_packet_sockets_are_refused_with_a_sentence() {
 /// once what is missing and what serves instead.
 #[test]
 fn programs_whose_sockets_are_refused_are_told_once() {
-    const AWAY: &str = "no connection or datagram of a program passes through the stack yet: \
-        frames enter it by --in and --gen of weir run\n";
-    const HERE: &str = "no connection or datagram reaches a program through the stack yet: \
+    const AWAY: &str = "programs cannot send through the stack yet; \
+        frames enter it with --in and --gen of weir run\n";
+    const HERE: &str = "programs cannot receive through the stack yet; \
         weir capture DEV shows what a device sends and receives\n";
     const PACKETS: &str = "packet sockets are not served; \
         weir capture DEV | tcpdump -r - shows a device's frames\n";
-    const NETFILTER: &str = "there is no netfilter in the stack: no nft, iptables, conntrack, ipset; \
-        tc filters drop and change packets\n";
-    const SOCKETS: &str = "the stack has no sockets of programs to list (no NETLINK_SOCK_DIAG)\n";
+    const NETFILTER: &str = "the stack has no netfilter: no nft, iptables, conntrack or ipset; \
+        tc filters can drop and change packets\n";
+    const SOCKETS: &str = "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)\n";
     // Program, package, command, sentence, and a word of what the program says.
     let programs = [
         (
@@ -299,14 +299,14 @@ fn programs_whose_sockets_are_refused_are_told_once() {
             "ethtool",
             "ethtool",
             "ethtool d0",
-            "the stack has no ethtool (generic netlink)\n",
+            "the stack does not serve the generic netlink family ethtool\n",
             "No data available",
         ),
         (
             "devlink",
             "iproute2",
             "devlink dev",
-            "the stack has no devlink (generic netlink)\n",
+            "the stack does not serve the generic netlink family devlink\n",
             "Failed to connect to devlink Netlink",
         ),
     ];

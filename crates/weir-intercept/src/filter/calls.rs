@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every system call of x86-64 up to Linux 6.18, and why a client may make it: what goes through, what stops
-//! for the supervisor, what is refused. Numbers beyond [`LAST`] do not exist for a client.
+//! Every system call of x86-64 up to Linux 6.18, with its treatment and the reason: it goes
+//! through, stops for the supervisor, or is refused. Numbers beyond [`LAST`] do not exist for a
+//! client.
 //!
-//! The table is for people and for tests: it is complete against the kernel's list, and says of each call what
-//! the filter made from [`super::RULES`] does.
+//! The table is documentation and is checked by tests: it is complete against the kernel's list,
+//! and states for each call how the filter built from [`super::RULES`] treats it.
 
-/// The last call the table knows; later ones fail with `ENOSYS` until someone has judged them.
+/// The last call that the table knows. Later calls fail with `ENOSYS` until someone has judged
+/// them.
 pub(crate) const LAST: u32 = 469;
 
-/// What becomes of the calls of a group.
+/// The treatment of a group of calls.
 #[cfg(all(test, target_arch = "x86_64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The filter lets them through, whatever their arguments.
+    /// The filter lets them through, regardless of their arguments.
     Through,
-    /// At least with some arguments they stop for the supervisor.
+    /// They stop for the supervisor, at least with some arguments.
     Stops,
-    /// The same, in mode A only.
+    /// They stop for the supervisor in mode A only.
     StopsInPathMode,
-    /// The same, depending on what carries a thread's namespace.
+    /// They stop for the supervisor depending on the carrier of a thread's namespace.
     StopsByCarrier,
-    /// The same, where the stack's clock is not the host's.
+    /// They stop for the supervisor if the stack's clock is not the host's.
     StopsByClock,
     /// They fail as for a process without capabilities.
     Refused,
@@ -28,11 +30,11 @@ pub(crate) enum Fate {
     Absent,
 }
 
-/// Calls that are judged alike.
+/// A group of calls with the same treatment and reason.
 #[cfg(all(test, target_arch = "x86_64"))]
 pub(crate) struct Group {
     pub(crate) fate: Fate,
-    /// Why.
+    /// The reason.
     pub(crate) why: &'static str,
     /// Names and numbers.
     pub(crate) calls: &'static [(&'static str, u32)],
@@ -43,7 +45,7 @@ pub(crate) struct Group {
 pub(crate) const GROUPS: &[Group] = &[
     Group {
         fate: Fate::StopsByClock,
-        why: "Waits for a time: under a clock of the stack's own they last as long as that says; else they go through.",
+        why: "Timed waits: under a clock of the stack's own, that clock decides how long they last; otherwise they go through.",
         calls: &[
             ("nanosleep", 35),
             ("clock_nanosleep", 230),
@@ -59,7 +61,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Traffic: what goes through sockets that stand for others stops, by the descriptor's number or a flag; all else goes through.",
+        why: "Traffic: a call on a stand-in socket stops, recognised by the descriptor's number or a flag; every other call goes through.",
         calls: &[
             ("sendmsg", 46),
             ("recvmsg", 47),
@@ -71,12 +73,12 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Writing: sysctls open for writing and short writes to standard output stop, by the descriptor's number.",
+        why: "Writing: writes to sysctls and short writes to standard output stop, recognised by the descriptor's number.",
         calls: &[("write", 1), ("writev", 20), ("pwrite64", 18)],
     },
     Group {
         fate: Fate::Stops,
-        why: "Paths: the supervisor judges them. It serves Weir's files, refuses the host's network and settings, and lets all others through.",
+        why: "Paths: the supervisor judges them. It serves Weir's files, refuses the host's network and settings, and lets all other paths through.",
         calls: &[
             ("open", 2),
             ("openat", 257),
@@ -103,7 +105,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::StopsInPathMode,
-        why: "Paths that make or move names: in mode A a name in /run/netns is the stack's; else the private mount tree holds it.",
+        why: "Paths that create or move names: in mode A a name in /run/netns belongs to the stack; otherwise the private mount tree holds it.",
         calls: &[
             ("mkdir", 83),
             ("mkdirat", 258),
@@ -116,7 +118,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
-        why: "Namespaces and mounts: network namespaces are the stack's. Others are entered, mounted in and named only where the launch made them.",
+        why: "Namespaces and mounts: network namespaces are the stack's. A client may enter, mount in and name other namespaces only if the launch created them.",
         calls: &[
             ("unshare", 272),
             ("setns", 308),
@@ -146,12 +148,12 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::StopsByCarrier,
-        why: "The carrier of a thread's namespace, its timer slack or a limit, is kept up to date; the rest of these calls goes through.",
+        why: "The carrier of a thread's namespace, its timer slack or a limit, must stay correct; the other uses of these calls go through.",
         calls: &[("prctl", 157), ("exit_group", 231)],
     },
     Group {
         fate: Fate::Refused,
-        why: "Modules of the kernel and other kernels: the host's.",
+        why: "Kernel modules and kexec: they belong to the host.",
         calls: &[
             ("init_module", 175),
             ("finit_module", 313),
@@ -173,7 +175,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Refused,
-        why: "Clocks, swap space, quotas, accounting, consoles, ports of the processor and the kernel's log: the host's.",
+        why: "Clocks, swap space, quotas, accounting, consoles, I/O ports and the kernel's log: they belong to the host.",
         calls: &[
             ("settimeofday", 164),
             ("clock_settime", 227),
@@ -190,12 +192,12 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Refused,
-        why: "A file by its handle passes by every path: refused as for a process without capabilities.",
+        why: "Opening a file by its handle bypasses the path checks: refused as for a process without capabilities.",
         calls: &[("open_by_handle_at", 304)],
     },
     Group {
         fate: Fate::Absent,
-        why: "Rings carry calls that no filter sees; clone3 has its flags in memory. Programs fall back to the plain calls.",
+        why: "io_uring carries calls that no filter sees; clone3 has its flags in memory. Programs fall back to the plain calls.",
         calls: &[
             ("io_uring_setup", 425),
             ("io_uring_enter", 426),
@@ -205,7 +207,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Absent,
-        why: "The new mount calls take apart what mount(2) says at once, and the supervisor would have to follow. Programs fall back to mount(2).",
+        why: "The new mount calls split mount(2) into steps that the supervisor would have to follow. Programs fall back to mount(2).",
         calls: &[
             ("open_tree", 428),
             ("open_tree_attr", 467),
@@ -219,7 +221,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "Reading, and what works on descriptors the process has: whatever they reach was judged when they were opened.",
+        why: "Reading, and calls on open descriptors: their files were judged when they were opened.",
         calls: &[
             ("read", 0),
             ("readv", 19),
@@ -292,7 +294,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "A socket that exists was made, or handed over, by the supervisor, or is of a family that reaches no network (UNIX and the like).",
+        why: "An existing socket was created by the supervisor, passed by it, or is of a family that reaches no network (UNIX and the like).",
         calls: &[
             ("socketpair", 53),
             ("accept", 43),
@@ -302,7 +304,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "Paths of names and marks that Weir does not serve: to a served file they fail, or change what stands for it, which is the launch's own.",
+        why: "Paths of names and attributes that Weir does not serve: for a served file the call fails or changes the launch's own stand-in.",
         calls: &[
             ("chdir", 80),
             ("chroot", 161),
@@ -380,7 +382,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "Processes and threads; the kernel's own checks say whom they reach. Root has given up CAP_SYS_PTRACE.",
+        why: "Processes and threads; the kernel's own checks limit which ones they reach. Root has given up CAP_SYS_PTRACE.",
         calls: &[
             ("fork", 57),
             ("vfork", 58),
@@ -452,7 +454,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "Users, groups, limits and priorities: no more than the process may. Root has given up the capabilities that reach the whole host.",
+        why: "Users, groups, limits and priorities: the kernel's own checks apply. Root has given up the capabilities that reach the whole host.",
         calls: &[
             ("getuid", 102),
             ("geteuid", 107),
@@ -538,7 +540,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "What tells of the machine.",
+        why: "Information about the machine.",
         calls: &[
             ("uname", 63),
             ("sysinfo", 99),
@@ -548,7 +550,7 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Through,
-        why: "Numbers of calls the kernel no longer has, or never had: ENOSYS.",
+        why: "Calls that the kernel no longer has or never had: ENOSYS.",
         calls: &[
             ("_sysctl", 156),
             ("create_module", 174),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program, run as the kernel would.
+//! Runs the filter program as the kernel would.
 use super::*;
 
-/// Runs the program as the kernel would.
+/// Interprets the program as the kernel would.
 fn run(program: &[libc::sock_filter], arch: u32, nr: u32, args: [u64; 6]) -> u32 {
     let mut data = Vec::new();
     data.extend(nr.to_ne_bytes());
@@ -31,7 +31,8 @@ fn run(program: &[libc::sock_filter], arch: u32, nr: u32, args: [u64; 6]) -> u32
     }
 }
 
-/// What the filter may answer to a call, whatever its arguments: a rule without conditions decides alone.
+/// Returns the answers that the filter may give to a call for any arguments. A rule without
+/// conditions decides alone.
 #[cfg(target_arch = "x86_64")]
 fn answers(options: Options, call: u32) -> std::collections::BTreeSet<u32> {
     let of_call = RULES
@@ -94,7 +95,7 @@ fn every_call_is_judged_and_judged_so() {
             );
         }
     }
-    // The numbers between the old calls and the new ones are of no call.
+    // The numbers between the old calls and the new ones are unassigned.
     let known: Vec<u32> = (0..=calls::LAST)
         .filter(|n| !(336..424).contains(n))
         .collect();

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets of families that would reach a network outside.
+//! Sockets of families that would reach an outside network.
 //!
-//! A datagram, stream or raw socket of the internet families is an AF_UNIX one that stands in for it:
-//! its `ioctl`s are answered ([`super::ioctl`]; busybox uses stream sockets for them), its options are
-//! taken, and it goes nowhere. What would go somewhere fails as on a machine without routes, which
-//! programs know how to report:
+//! An AF_UNIX socket stands in for a datagram, stream or raw socket of the internet families. The
+//! supervisor answers its `ioctl`s ([`super::ioctl`]; busybox uses stream sockets for them) and
+//! accepts its options, but it reaches no network. Calls that would reach one fail as on a machine
+//! without routes, which programs know how to report:
 //!
 //! | call | answer |
 //! |---|---|
 //! | `connect`, `sendto`, `sendmsg`, `sendmmsg` | ENETUNREACH |
-//! | `bind` to port 0, as clients do; `connect` to AF_UNSPEC | done |
+//! | `bind` to port 0, as clients do; `connect` to AF_UNSPEC | success |
 //! | `bind` to another port, `listen` | EADDRNOTAVAIL |
-//! | `setsockopt` of IP, IPv6, TCP, UDP, ICMPv6 and raw levels | done, without effect; `getsockopt` reads 0 |
-//! | `SO_BINDTODEVICE`, `SO_BINDTOIFINDEX` | done if the device is there, else ENODEV |
+//! | `setsockopt` of IP, IPv6, TCP, UDP, ICMPv6 and raw levels | success, without effect; `getsockopt` reads 0 |
+//! | `SO_BINDTODEVICE`, `SO_BINDTOIFINDEX` | success if the device exists, otherwise ENODEV |
 //! | the options of iptables, ip6tables, arptables and ebtables | ENOPROTOOPT, as without their modules |
 //!
-//! Packet, XDP and vsock sockets do not exist: EAFNOSUPPORT. A program is told once, on
-//! standard error, what is missing and what serves instead.
+//! Packet, XDP and vsock sockets fail with EAFNOSUPPORT. A message on standard error, once per
+//! program, says which function is missing and what replaces it.
 //!
 //! Not served: a stand-in beyond the numbers of [`super::traffic`] fails in `sendmsg` to an address
-//! with EINVAL, the kernel's.
+//! with EINVAL, which is the kernel's answer.
 use super::socket::{KIND_MASK, write_option};
 use super::{Handled, Supervisor, own_key};
 use crate::backend::Errno;
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 
-/// Stand-ins remembered; the oldest go first.
+/// The maximum number of stand-ins remembered; the oldest are forgotten first.
 const MAX_STAND_INS: usize = 65_536;
 
-/// What a stand-in stands for.
+/// The socket that a stand-in stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StandIn {
     pub(super) family: i32,
@@ -37,17 +37,17 @@ pub(super) struct StandIn {
     pub(super) protocol: i32,
 }
 
-const NO_WAY: &str = "no connection or datagram of a program passes through the stack yet: frames \
-     enter it by --in and --gen of weir run";
-const NO_LISTENER: &str = "no connection or datagram reaches a program through the stack yet: \
+const NO_WAY: &str = "programs cannot send through the stack yet; \
+     frames enter it with --in and --gen of weir run";
+const NO_LISTENER: &str = "programs cannot receive through the stack yet; \
      weir capture DEV shows what a device sends and receives";
 const NO_PACKETS: &str = "packet sockets are not served; \
      weir capture DEV | tcpdump -r - shows a device's frames";
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
-/// Of every way to ask for netfilter.
-pub(super) const NO_NETFILTER: &str = "there is no netfilter in the stack: no nft, iptables, conntrack, ipset; tc filters drop and change packets";
+/// The message for every way to ask for netfilter.
+pub(super) const NO_NETFILTER: &str = "the stack has no netfilter: no nft, iptables, conntrack or ipset; tc filters can drop and change packets";
 
-/// Whether an option asks for the tables of netfilter.
+/// Returns whether an option addresses the tables of netfilter.
 fn is_of_netfilter(level: i32, option: i32) -> bool {
     match level {
         libc::IPPROTO_IP => option >= 64,
@@ -57,7 +57,7 @@ fn is_of_netfilter(level: i32, option: i32) -> bool {
 }
 
 impl Supervisor {
-    /// `socket` of a family that leads outside.
+    /// Serves `socket` of a family that would reach an outside network.
     pub(super) fn outside_socket(&mut self, call: &Call) -> Handled {
         let (family, kind, protocol) = (call.int(0), call.int(1), call.int(2));
         let sentence = match family {
@@ -69,7 +69,7 @@ impl Supervisor {
                     (0, _) => return Err(Errno(libc::EPROTONOSUPPORT)),
                     _ => protocol,
                 };
-                // AF_UNIX takes a raw socket for a datagram socket.
+                // AF_UNIX treats a raw socket as a datagram socket.
                 if !matches!(plain, libc::SOCK_DGRAM | libc::SOCK_STREAM | libc::SOCK_RAW) {
                     return Err(Errno(libc::ESOCKTNOSUPPORT));
                 }
@@ -97,13 +97,13 @@ impl Supervisor {
         Err(Errno(libc::EAFNOSUPPORT))
     }
 
-    /// What a caller's socket stands for.
+    /// Returns the socket that a caller's stand-in stands for.
     pub(super) fn stand_in_of(&self, call: &Call) -> Option<StandIn> {
         let key = Self::file_key(call.tid, call.int(0)).ok()?;
         self.sockets.stand_ins.get(&key).copied()
     }
 
-    /// A connection or a datagram that would go somewhere.
+    /// Refuses a connection or a datagram that would leave the program.
     pub(super) fn unreachable(&mut self, call: &Call) -> Errno {
         self.say_once(call, "network", NO_WAY);
         Errno(libc::ENETUNREACH)
@@ -114,7 +114,7 @@ impl Supervisor {
         Err(Errno(libc::EADDRNOTAVAIL))
     }
 
-    /// `bind` of a stand-in.
+    /// Serves `bind` of a stand-in.
     pub(super) fn bind_stand_in(&mut self, call: &Call, stand_in: StandIn) -> Handled {
         let address: [u8; 4] = sys::read_array(call.tid, call.args[1])?;
         let family = i32::from(u16::from_ne_bytes([address[0], address[1]]));
@@ -128,7 +128,7 @@ impl Supervisor {
         self.no_listener(call)
     }
 
-    /// `connect` of a stand-in.
+    /// Serves `connect` of a stand-in.
     pub(super) fn connect_stand_in(&mut self, call: &Call) -> Handled {
         let family: [u8; 2] = sys::read_array(call.tid, call.args[1])?;
         if i32::from(u16::from_ne_bytes(family)) == libc::AF_UNSPEC {
@@ -137,7 +137,7 @@ impl Supervisor {
         Err(self.unreachable(call))
     }
 
-    /// `listen`; of a stand-in nobody can connect to.
+    /// Serves `listen`. Nobody can connect to a stand-in.
     pub(super) fn listen(&mut self, call: &Call) -> Handled {
         if self.stand_in_of(call).is_none() {
             return Ok(Answer::Continue);
@@ -145,7 +145,7 @@ impl Supervisor {
         self.no_listener(call)
     }
 
-    /// `setsockopt` of a stand-in.
+    /// Serves `setsockopt` of a stand-in.
     pub(super) fn set_stand_in_option(&mut self, call: &Call) -> Handled {
         let (level, option) = (call.int(1), call.int(2));
         if level != libc::SOL_SOCKET {
@@ -174,12 +174,12 @@ impl Supervisor {
                     self.device_numbered(ns, index)?;
                 }
             }
-            _ => {} // SO_MARK, and what AF_UNIX does not take: SO_REUSEPORT, ...
+            _ => {} // SO_MARK, and options that AF_UNIX refuses: SO_REUSEPORT, ...
         }
         Ok(Answer::Value(0))
     }
 
-    /// `getsockopt` of a stand-in.
+    /// Serves `getsockopt` of a stand-in.
     pub(super) fn stand_in_option(&mut self, call: &Call, stand_in: StandIn) -> Handled {
         let (level, option) = (call.int(1), call.int(2));
         match (level, option) {

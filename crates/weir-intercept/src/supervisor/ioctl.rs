@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ioctl(SIOC*)` on sockets: the old way to ask about interfaces.
+//! `ioctl(SIOC*)` on sockets: the old interface to network devices.
 //!
-//! `ip` reads and sets the queue length that way, busybox nearly everything, glibc
-//! `if_nametoindex`. Each call becomes an rtnetlink request to the backend, so there is one
-//! implementation of devices. Mirrors `dev_ioctl` (`net/core/dev_ioctl.c`), `devinet_ioctl` (`net/ipv4/devinet.c`).
+//! `ip` uses it to read and set the queue length, busybox for nearly everything, and glibc for
+//! `if_nametoindex`. Each call becomes an rtnetlink request to the backend, so there is only one
+//! implementation of devices. Mirrors `dev_ioctl` (`net/core/dev_ioctl.c`) and `devinet_ioctl`
+//! (`net/ipv4/devinet.c`).
 //!
 //! Served: `SIOCGIFNAME`, `-INDEX`, `-CONF`, `-FLAGS`, `-ADDR`, `-DSTADDR`, `-BRDADDR`, `-NETMASK`,
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
-//! `-HWBROADCAST`, `-TXQLEN`; what sets addresses ([`address`]), routes ([`route`]) and neighbours
-//! ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCGSKNS`. Those that make bridges are ENOPKG, as without
-//! the module. All others, among them ethtool, wireless, tunnel and multicast calls, are EOPNOTSUPP of a
-//! device and ENODEV without one.
+//! `-HWBROADCAST`, `-TXQLEN`; requests that set addresses ([`address`]), routes ([`route`]) and
+//! neighbours ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCGSKNS`. Requests that create bridges
+//! fail with ENOPKG, as without the module. All others, among them ethtool, wireless, tunnel and
+//! multicast calls, fail with EOPNOTSUPP for an existing device and with ENODEV otherwise.
 mod address;
 mod neighbour;
 mod route;
@@ -59,11 +60,11 @@ const BRDELBR: u32 = 0x89a1;
 
 const NO_BRIDGE: &str = "bridges are not served yet: no brctl, no ip link add type bridge";
 
-/// Length of an interface name, NUL included.
+/// The length of an interface name, NUL included.
 const IFNAMSIZ: usize = 16;
-/// Size of a struct ifreq: a name and a union.
+/// The size of a struct ifreq: a name and a union.
 const IFREQ: usize = 40;
-/// Flags `dev_change_flags` lets a caller set.
+/// The flags that `dev_change_flags` lets a caller set.
 const SETTABLE: u32 = (libc::IFF_UP
     | libc::IFF_DEBUG
     | libc::IFF_NOTRAILERS
@@ -75,7 +76,7 @@ const SETTABLE: u32 = (libc::IFF_UP
     | libc::IFF_AUTOMEDIA
     | libc::IFF_DYNAMIC) as u32;
 
-/// What a `RTM_NEWLINK` says of a device.
+/// A device as described by an `RTM_NEWLINK`.
 #[derive(Debug, Default)]
 struct Link {
     index: i32,
@@ -85,13 +86,13 @@ struct Link {
     mtu: u32,
     queue: u32,
     address: Vec<u8>,
-    /// The device below it.
+    /// The index of the lower device.
     lower: i32,
     /// The id of a VLAN device.
     vlan: Option<u16>,
 }
 
-/// What a `RTM_NEWADDR` says of an IPv4 address.
+/// An IPv4 address as described by an `RTM_NEWADDR`.
 #[derive(Clone, Debug, Default)]
 struct Address {
     index: u32,
@@ -164,7 +165,7 @@ impl Supervisor {
             return Ok(Answer::Value(0));
         }
         let label = c_bytes(&ifreq[..IFNAMSIZ]).to_vec();
-        // `eth0:1` is a label of an address of eth0.
+        // `eth0:1` is the label of an address of eth0.
         let name = label.split(|&b| b == b':').next().unwrap_or_default();
         let link = self.link(ns, Key::Name(name))?;
         if !is_served(request) {
@@ -173,7 +174,7 @@ impl Supervisor {
         let value = &mut ifreq[IFNAMSIZ..];
         match request {
             SIFFLAGS if name != label => {
-                // Of an alias only whether it stays.
+                // For an alias the flags only decide whether it stays.
                 self.still_waiting(call)?;
                 if value[0] & libc::IFF_UP as u8 == 0 {
                     self.remove_alias(ns, &link, &label)?;
@@ -292,12 +293,12 @@ impl Supervisor {
         found.ok_or(Errno(libc::ENODEV))
     }
 
-    /// The number of a device.
+    /// Returns the index of the device with this name.
     pub(super) fn device_named(&self, ns: NsId, name: &[u8]) -> Result<i32, Errno> {
         Ok(self.link(ns, Key::Name(name))?.index)
     }
 
-    /// Whether there is a device with a number.
+    /// Checks that a device with this index exists.
     pub(super) fn device_numbered(&self, ns: NsId, index: i32) -> Result<(), Errno> {
         self.link(ns, Key::Index(index)).map(drop)
     }
@@ -321,7 +322,7 @@ impl Supervisor {
         Ok(list)
     }
 
-    /// Sends a request that changes something.
+    /// Sends a request that changes state.
     fn order<T: Fixed>(
         &self,
         ns: NsId,
@@ -334,7 +335,7 @@ impl Supervisor {
         self.ask(ns, &request(ty, flags, header, fill)?, |_| Ok(()))
     }
 
-    /// Sends a request and walks its answer; an error in it is the result.
+    /// Sends a request and walks its answer. An error in the answer becomes the result.
     fn ask(
         &self,
         ns: NsId,
@@ -354,7 +355,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// `SIOCGIFCONF`: an ifreq for each IPv4 address.
+    /// Serves `SIOCGIFCONF`: one ifreq per IPv4 address.
     fn interface_list(&mut self, call: &Call, ns: NsId, at: u64) -> Handled {
         let ifconf: [u8; 16] = sys::read_array(call.tid, at)?;
         let room = usize::try_from(int(&ifconf)).map_err(|_| Errno(libc::EINVAL))?;
@@ -383,14 +384,14 @@ impl Supervisor {
     }
 }
 
-/// How a device is asked for.
+/// The key of a device in a request.
 #[derive(Clone, Copy)]
 enum Key<'a> {
     Index(i32),
     Name(&'a [u8]),
 }
 
-/// The octets of a request.
+/// Builds a request.
 fn request<T: Fixed>(
     ty: u16,
     flags: u16,
@@ -500,7 +501,7 @@ fn put_name(ifreq: &mut [u8], name: &[u8]) {
     ifreq[..n].copy_from_slice(&name[..n]);
 }
 
-/// A sockaddr_in in the union of an ifreq.
+/// Writes a sockaddr_in into the union of an ifreq.
 fn put_address(value: &mut [u8], address: [u8; 4]) {
     value[..16].fill(0);
     value[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The supervisor of one launch: a thread that answers the system calls its filter stops.
+//! The supervisor of one launch: a thread that answers the system calls that the filter stops.
 //!
-//! One file per family of calls: [`socket`] (netlink sockets; [`refuse`]), [`internet`] (sockets that would lead outside), [`traffic`]
-//! (what is sent and received where the answer must be there at once), [`namespace`]
-//! (unshare, setns, mounts of namespace files, lifetime of namespaces), [`nsfs`] (`statfs` and ioctls of
-//! namespace files), [`path`] (what calls with a path mean), [`served`] (`/proc/sys/net`, `/proc/net`,
-//! `/sys/class/net`, `/sys/bus/netdevsim`), [`ioctl`] (`SIOC*`), [`wait`] (waits for some time).
+//! Each family of calls has one file: [`socket`] (netlink sockets; [`refuse`]), [`internet`]
+//! (sockets that would reach an outside network), [`traffic`] (sends and receives whose answer must
+//! be available at once), [`namespace`] (unshare, setns, mounts of namespace files, lifetime of
+//! namespaces), [`nsfs`] (`statfs` and ioctls of namespace files), [`path`] (resolution of path
+//! arguments), [`served`] (`/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`),
+//! [`ioctl`] (`SIOC*`), [`wait`] (timed waits).
 //!
-//! The thread takes one call at a time. Everything about an open file of a client is looked up by
-//! its (device, inode), never by its number, which may have been closed, duplicated or reused.
-//! Memory of a client is copied once and judged from the copy; a call that is then continued is read
-//! again by the kernel, so this is no barrier against a hostile program, only a way of
-//! leading honest ones. Before an effect outlives the call, [`Listener::is_waiting`] makes sure
-//! that what was read belonged to the caller.
+//! The thread takes one call at a time. It identifies an open file of a client by (device, inode),
+//! never by its number, which may have been closed, duplicated or reused. It copies memory of a
+//! client once and judges the copy. The kernel reads the memory again when the call continues, so
+//! this is no barrier against a hostile program; it only serves honest ones. Before an effect that
+//! outlives the call, [`Listener::is_waiting`] makes sure that the memory read belonged to the
+//! caller.
 mod internet;
 mod ioctl;
 mod namespace;
@@ -38,34 +39,34 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a call handler returns.
+/// The result of a call handler.
 type Handled = Result<Answer, Errno>;
 
-/// Identity of an open file: device and inode.
+/// The identity of an open file: device and inode.
 type FileKey = (u64, u64);
 
-/// What the launcher knows when it starts a supervisor.
+/// The launcher's parameters for a new supervisor.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) runtime: Runtime,
-    /// Names the launch towards the backend.
+    /// The id of the launch at the backend.
     pub(crate) launch: u64,
     /// The launch's own directory.
     pub(crate) scratch: PathBuf,
     pub(crate) stack: StackInfo,
-    /// Namespace the program starts in.
+    /// The namespace in which the program starts.
     pub(crate) start_in: NsId,
     pub(crate) carrier: Carrier,
-    /// `$XDG_RUNTIME_DIR/netns`: where programs without privilege keep names of namespaces.
+    /// `$XDG_RUNTIME_DIR/netns`, where unprivileged programs keep names of namespaces.
     pub(crate) user_names: Option<String>,
-    /// Mode U: `/run/netns` is real for the program.
+    /// Mode U: `/run/netns` is a real directory for the program.
     pub(crate) private_mounts: bool,
-    /// In mode A: the program may make real mount namespaces (root).
+    /// In mode A: the program may create real mount namespaces (root).
     pub(crate) may_mount: bool,
     pub(crate) host_network: bool,
-    /// The process everything of the launch descends from.
+    /// The process from which everything in the launch descends.
     pub(crate) keeper: u32,
-    /// Where the stack's clock is not the machine's.
+    /// The timed waits, if the stack's clock is not the machine's.
     pub(crate) waits: Option<Arc<Waits>>,
 }
 
@@ -80,15 +81,15 @@ pub(crate) struct Supervisor {
     refused: refuse::Refused,
     writers: served::Writers,
     held: BTreeMap<NsId, namespace::Held>,
-    /// Processes that were told they have a user namespace.
+    /// Processes that asked for a user namespace and were answered without one.
     pretended_users: BTreeSet<u32>,
-    /// Threads that had ended, and stayed, when it was last looked whether all wait.
+    /// Threads that had ended but were not reaped at the last check whether all wait.
     ended: BTreeSet<u32>,
-    /// Sentences already said: program and reason.
+    /// The messages already printed: program and reason.
     told: BTreeSet<(String, &'static str)>,
 }
 
-/// How often a namespace that only an open file may still refer to is looked at, ms.
+/// The interval, in ms, at which to recheck a namespace to which perhaps only an open file refers.
 const LINGER_MS: i32 = 250;
 
 impl Supervisor {
@@ -120,7 +121,7 @@ impl Supervisor {
         })
     }
 
-    /// Serves until every program under the filter has ended, or the launcher says stop.
+    /// Serves until every program under the filter has ended, or the launcher stops it.
     pub(crate) fn run(mut self) {
         let mut last_look = Instant::now();
         let waits = self.setup.waits.clone();
@@ -147,7 +148,7 @@ impl Supervisor {
             if !lingering {
                 last_look = Instant::now();
             }
-            let care = waits.as_ref().and_then(|waits| waits.care_interval());
+            let care = waits.as_ref().and_then(|waits| waits.sweep_interval());
             let care_ms = care.map(|interval| interval.as_millis() as i32);
             let timeout = lingering
                 .then_some(LINGER_MS)
@@ -177,7 +178,7 @@ impl Supervisor {
                     waits.take_ready();
                 }
                 if care.is_some_and(|interval| last_care.elapsed() >= interval) {
-                    waits.take_care();
+                    waits.sweep();
                     last_care = Instant::now();
                 }
                 if events[2] != 0 {
@@ -298,7 +299,7 @@ impl Supervisor {
         }
     }
 
-    /// The calls newer architectures do not have.
+    /// Dispatches the calls that newer architectures do not have.
     #[cfg(target_arch = "x86_64")]
     fn handle_old(&mut self, call: &Call) -> Handled {
         const HERE: i32 = libc::AT_FDCWD;
@@ -322,13 +323,14 @@ impl Supervisor {
         }
     }
 
-    /// The namespace of a calling thread.
+    /// Returns the namespace of a calling thread.
     fn namespace(&mut self, tid: u32) -> NsId {
-        // Only our own programs get here; one that cannot be traced back counts as never moved.
+        // Only programs of this launch get here. One whose namespace cannot be determined counts as
+        // never moved.
         self.tasks.namespace(tid).unwrap_or(self.setup.start_in)
     }
 
-    /// Makes sure the caller still waits, before an effect that outlives the call.
+    /// Checks that the caller still waits, before an effect that outlives the call.
     fn still_waiting(&self, call: &Call) -> Result<(), Errno> {
         if self.listener.is_waiting(call) {
             Ok(())
@@ -337,15 +339,15 @@ impl Supervisor {
         }
     }
 
-    /// Identity of a caller's open file.
+    /// Returns the identity of a caller's open file.
     fn file_key(tid: u32, fd: i32) -> Result<FileKey, Errno> {
         let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).map_err(|_| Errno(libc::EBADF))?;
         Ok((meta.dev(), meta.ino()))
     }
 
-    /// Says a sentence on the launcher's standard error, once for a program and reason.
+    /// Prints a message on the launcher's standard error, once per program and reason.
     fn say_once(&mut self, call: &Call, reason: &'static str, sentence: &str) {
-        // The process's: threads have names of their own.
+        // Uses the name of the process, because threads have names of their own.
         let process = self.process(call);
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         let name = name.trim_end().to_string();
@@ -355,7 +357,7 @@ impl Supervisor {
         }
     }
 
-    /// The process of a calling thread.
+    /// Returns the process of a calling thread.
     fn process(&self, call: &Call) -> u32 {
         process_of(call.tid).unwrap_or(call.tid)
     }
@@ -369,7 +371,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Identity of a file of our own.
+/// Returns the identity of a file of this process.
 fn own_key(fd: &OwnedFd) -> Result<FileKey, Errno> {
     let meta = fs::File::from(fd.try_clone()?).metadata()?;
     Ok((meta.dev(), meta.ino()))

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Network namespaces: `unshare`, `setns`, mounts of namespace files, and how long one lives.
+//! Network namespaces: `unshare`, `setns`, mounts of namespace files, and the lifetime of a
+//! namespace.
 //!
-//! A namespace lives as long as a thread is in it, a name or an open file refers to it, or a socket
-//! of it is open, as in Linux. Names are hard links ([`crate::runtime`]), sockets are the daemon's;
-//! this file finds threads and open files: a launch holds a namespace from the time a thread
-//! enters it, and looks again when a process that was seen with it ends (pidfd), when a name of it
-//! is removed, and every quarter of a second while a living process has left it. A removed name
-//! with no user left thus drops the namespace before `umount2` returns.
+//! A namespace lives as long as a thread is in it, a name or an open file refers to it, or one of
+//! its sockets is open, as in Linux. Names are hard links ([`crate::runtime`]) and the daemon
+//! tracks sockets; this file tracks threads and open files. A launch holds a namespace from the
+//! time a thread enters it. It checks again when a process that used it ends (pidfd), when a name
+//! of it is removed, and every quarter of a second while a process that left it still lives.
+//! Removing the last name of an unused namespace thus drops it before `umount2` returns.
 //!
-//! `unshare(CLONE_NEWUSER | CLONE_NEWNET)` (`unshare -rn`) makes the network namespace only: the
-//! rights a program would get by the other come with Weir's namespaces anyway. The id maps it
-//! then writes go nowhere.
+//! `unshare(CLONE_NEWUSER | CLONE_NEWNET)` (`unshare -rn`) creates only the network namespace,
+//! because Weir's namespaces already grant the rights that the user namespace would give. The id
+//! maps that the program then writes are discarded.
 //!
-//! Not served: `clone(CLONE_NEWNET)` and `unshare` of a network namespace together with others
-//! than a user or mount namespace, since the arguments of a call cannot be changed; mounts of
-//! namespace files outside `/run/netns` and `$XDG_RUNTIME_DIR/netns`.
+//! Not served: `clone(CLONE_NEWNET)`; `unshare` of a network namespace together with others than a
+//! user or mount namespace, since the arguments of a call cannot be changed; mounts of namespace
+//! files outside `/run/netns` and `$XDG_RUNTIME_DIR/netns`.
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, NsId};
 use crate::seccomp::{Answer, Call};
@@ -31,12 +32,12 @@ const NETNS: i32 = libc::CLONE_NEWNET;
 const MOUNTNS: i32 = libc::CLONE_NEWNS;
 const USERNS: i32 = libc::CLONE_NEWUSER;
 
-/// A namespace this launch has a thread or an open file in.
+/// A namespace in which this launch has a thread or an open file.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Processes last seen with it, and the descriptors that tell their end.
+    /// Processes last seen using it, with the descriptors that report their end.
     pub(super) watched: BTreeMap<u32, OwnedFd>,
-    /// A living process may have let go of it: look again soon.
+    /// A living process may have stopped using it, so it must be rechecked soon.
     pub(super) lingering: bool,
 }
 
@@ -45,8 +46,8 @@ impl Supervisor {
         let flags = call.int(0);
         let others = flags & !(NETNS | MOUNTNS);
         if flags & NETNS == 0 {
-            // Mode A, a mount namespace: root gets it; for others the mounts that follow in
-            // `ip netns exec` are answered here and need none.
+            // A mount namespace in mode A: root gets it. For other users the supervisor answers the
+            // mounts that follow in `ip netns exec`, which then need none.
             return Ok(if others == 0 && !self.setup.may_mount {
                 Answer::Value(0)
             } else {
@@ -87,12 +88,12 @@ impl Supervisor {
                     self.say_once(
                         call,
                         "setns",
-                        "setns to a network namespace together with others is not served",
+                        "setns to a network namespace together with other namespaces is not served",
                     );
                     return Err(Errno(libc::EPERM));
                 }
                 _ => {
-                    // EBADF first, as the kernel has it.
+                    // Like the kernel, checks for EBADF first.
                     Self::file_key(call.tid, fd)?;
                     return Err(Errno(libc::EINVAL));
                 }
@@ -105,7 +106,8 @@ impl Supervisor {
         self.move_thread(call, ns)
     }
 
-    /// A namespace of another kind, by its file or by a process: one that a process of the launch is in.
+    /// Enters a namespace of another kind, given by its file or by a process. Allowed if a process
+    /// of the launch is in it.
     fn enter_other(&mut self, call: &Call, fd: i32) -> Handled {
         let inside = descendants(self.setup.keeper);
         let allowed = if let Some(process) = process_of_pidfd(call.tid, fd) {
@@ -125,20 +127,21 @@ impl Supervisor {
         self.own(call, allowed)
     }
 
-    /// What reaches only the namespace it is called in: not where that is the host's.
+    /// Serves a call that reaches only the caller's namespace of a kind. Refused if that namespace
+    /// is the host's.
     pub(super) fn in_own_namespace(&mut self, call: &Call, kind: &str) -> Handled {
         let own = self.is_in_own(call.tid, kind);
         self.own(call, own)
     }
 
-    /// Whether a thread's namespace of a kind is another one than the host's.
+    /// Returns whether a thread's namespace of a kind differs from the host's.
     pub(super) fn is_in_own(&self, tid: u32, kind: &str) -> bool {
         let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
         let (own, host) = (of(&tid.to_string()), of("self"));
         own.is_some() && own != host
     }
 
-    /// `pidfd_getfd`: a descriptor of a process of the launch.
+    /// Serves `pidfd_getfd` on a descriptor of a process of the launch.
     pub(super) fn borrow_descriptor(&mut self, call: &Call) -> Handled {
         let process = process_of_pidfd(call.tid, call.int(0));
         let inside = process.is_none_or(|p| descendants(self.setup.keeper).contains(&p));
@@ -174,7 +177,7 @@ impl Supervisor {
         Ok(Answer::Value(0))
     }
 
-    /// A thread of this process is in the namespace now.
+    /// Records that a thread of this process is in the namespace.
     fn enter(&mut self, process: u32, ns: NsId) {
         if ns == self.setup.start_in {
             return; // held as long as the launch lives
@@ -188,13 +191,14 @@ impl Supervisor {
                 Ok(fd) => {
                     slot.insert(fd);
                 }
-                // Ended already, or no more descriptors: look again soon instead.
+                // The process has ended, or descriptors have run out: recheck soon instead.
                 Err(_) => held.lingering = true,
             }
         }
     }
 
-    /// Looks whether anything of this launch still is in, or has open, the namespace.
+    /// Checks whether a thread of this launch is in the namespace or has its file open, and
+    /// releases it if not.
     pub(super) fn recheck(&mut self, ns: NsId) {
         if ns == self.setup.start_in {
             return;
@@ -232,7 +236,7 @@ impl Supervisor {
         }
     }
 
-    /// Processes with a thread in the namespace, and processes with its file open.
+    /// Returns the processes with a thread in the namespace, and the processes with its file open.
     fn users(&mut self, ns: NsId) -> (Vec<u32>, Vec<u32>) {
         let key = self
             .setup
@@ -265,7 +269,7 @@ impl Supervisor {
         };
         let flags = flags as libc::c_ulong;
         let Ok(target) = self.absolute(call, libc::AT_FDCWD, target) else {
-            return Ok(Answer::Continue); // the kernel says what is wrong with it
+            return Ok(Answer::Continue); // the kernel reports the error
         };
         let bind = flags & libc::MS_BIND != 0;
         let from = if bind {
@@ -275,7 +279,7 @@ impl Supervisor {
         };
         if let Some(name) = self.netns_name(&target) {
             if name.is_empty() {
-                return Ok(Answer::Value(0)); // /run/netns itself: made shared, bound on itself
+                return Ok(Answer::Value(0)); // /run/netns itself is made shared and bound on itself
             }
             let ns = match from {
                 Place::Namespace(thread) => self.tasks.namespace_of(thread),
@@ -299,14 +303,14 @@ impl Supervisor {
             self.say_once(
                 call,
                 "mount",
-                "a network namespace can be mounted in /run/netns and $XDG_RUNTIME_DIR/netns only",
+                "a network namespace can be mounted only in /run/netns and $XDG_RUNTIME_DIR/netns",
             );
             return Err(Errno(libc::EPERM));
         }
         let is_sysfs =
             kind != 0 && sys::read_string(call.tid, kind).is_ok_and(|kind| kind == "sysfs");
         if target == "/sys" && is_sysfs {
-            return Ok(Answer::Value(0)); // `ip netns exec`: the namespace's view of devices
+            return Ok(Answer::Value(0)); // `ip netns exec` mounts the namespace's view of devices
         }
         let propagation = libc::MS_SLAVE | libc::MS_PRIVATE | libc::MS_SHARED;
         if target == "/"
@@ -319,8 +323,8 @@ impl Supervisor {
         self.mount_of_own(call)
     }
 
-    /// A mount that is no network namespace's: in a mount namespace of the launch only. Without the right to
-    /// mount the kernel says so itself.
+    /// Serves a mount that concerns no network namespace: allowed only in a mount namespace of the
+    /// launch. For a program without the right to mount, the kernel refuses it.
     fn mount_of_own(&mut self, call: &Call) -> Handled {
         if self.setup.private_mounts || !self.setup.may_mount {
             return Ok(Answer::Continue);
@@ -349,7 +353,7 @@ impl Supervisor {
     }
 }
 
-/// The process a pidfd stands for.
+/// Returns the process that a pidfd refers to.
 fn process_of_pidfd(tid: u32, fd: i32) -> Option<u32> {
     let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("Pid:"))?;

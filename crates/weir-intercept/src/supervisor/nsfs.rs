@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a namespace's file says beside its inode: that it is on nsfs, and `ioctl(NS_GET_*)`.
+//! The file system of a namespace's file, nsfs, and `ioctl(NS_GET_*)`.
 //!
-//! The file is an empty one on a tmpfs ([`crate::runtime`]). Container runtimes look whether a path
-//! is a namespace by the magic number of its file system; `statfs` and `fstatfs` of such a file
-//! therefore answer what nsfs answers. Mirrors `simple_statfs` (`fs/libfs.c`) and `ns_ioctl`
+//! The file is an empty one on a tmpfs ([`crate::runtime`]). Container runtimes check whether a
+//! path is a namespace by the magic number of its file system; therefore `statfs` and `fstatfs` of
+//! such a file answer like nsfs. Mirrors `simple_statfs` (`fs/libfs.c`) and `ns_ioctl`
 //! (`fs/nsfs.c`).
 //!
 //! | request | answer |
 //! |---|---|
 //! | `NS_GET_NSTYPE` | `CLONE_NEWNET` |
-//! | `NS_GET_USERNS` | a descriptor of the caller's user namespace: it is the one that owns Weir's namespaces |
+//! | `NS_GET_USERNS` | a descriptor of the caller's user namespace, which owns Weir's namespaces |
 //! | `NS_GET_PARENT`, `NS_GET_OWNER_UID` | `EINVAL`: Linux answers them for other kinds of namespace |
 use super::path::Place;
 use super::{Handled, Supervisor};
@@ -23,7 +23,7 @@ use std::path::Path;
 
 /// `NSFS_MAGIC`
 const MAGIC: i64 = 0x6e73_6673;
-/// Longest name of a file (`NAME_MAX`).
+/// The longest file name (`NAME_MAX`).
 const NAME_LENGTH: i64 = 255;
 /// `ST_VALID`
 const FLAGS: i64 = 0x20;
@@ -32,10 +32,10 @@ const GET_USERNS: u32 = 0xb701;
 const GET_PARENT: u32 = 0xb702;
 const GET_NSTYPE: u32 = 0xb703;
 const GET_OWNER_UID: u32 = 0xb704;
-/// The requests trapped: all of the letter `NSIO` that Linux 6.1 has.
+/// The trapped requests: all `NSIO` requests of Linux 6.1.
 pub(crate) const REQUESTS: std::ops::RangeInclusive<u32> = GET_USERNS..=GET_OWNER_UID;
 
-/// A `struct statfs` of a 64-bit architecture, as Linux 6.1 fills it.
+/// Returns a `struct statfs` of a 64-bit architecture, as Linux 6.1 fills it.
 fn statfs_of_nsfs() -> Vec<u8> {
     let page = sys::page_size() as i64;
     // f_type, f_bsize; f_blocks, f_bfree, f_bavail, f_files, f_ffree; f_fsid; f_namelen, f_frsize,
@@ -47,19 +47,20 @@ fn statfs_of_nsfs() -> Vec<u8> {
 }
 
 impl Supervisor {
-    /// The namespace that a file of ours stands for.
+    /// Returns the namespace that a file of the runtime directory stands for.
     fn namespace_at(&self, path: &Path) -> Option<NsId> {
         let meta = fs::metadata(path).ok()?;
         self.setup.runtime.namespace_of(meta.dev(), meta.ino())
     }
 
-    /// Whether a path argument is a name in `/run/netns` that stands for a namespace, in either mode.
+    /// Returns whether a path argument is a name in `/run/netns` that stands for a namespace, in
+    /// either mode.
     pub(super) fn names_namespace(&self, call: &Call, at: i32, address: u64) -> bool {
         let names = self.setup.runtime.names();
         self.absolute(call, at, address).is_ok_and(|path| {
             let file = match self.netns_name(&path) {
                 Some(name) => names.join(name),
-                // Mode A: by a descriptor of the directory.
+                // Mode A: the path comes through a descriptor of the directory.
                 None if Path::new(&path).starts_with(&names) => path.into(),
                 None => return false,
             };
@@ -67,13 +68,13 @@ impl Supervisor {
         })
     }
 
-    /// `statfs`.
+    /// Serves `statfs`.
     pub(super) fn statfs(&mut self, call: &Call) -> Handled {
         let [path, out, ..] = call.args;
         let is_namespace = match self.place(call, libc::AT_FDCWD, path) {
             Place::Namespace(thread) => self.tasks.namespace_of(thread).is_some(),
             Place::File(thread, fd) => self.setup.runtime.namespace_of_fd(thread, fd).is_some(),
-            // Mode A: the name, or the directory of names, is not where the client looks.
+            // Mode A: the name, or the directory of names, is not at the client's path.
             Place::Name(name) if self.namespace_at(&name).is_none() => {
                 let stat = sys::statfs(&name)?;
                 sys::write_memory(call.tid, out, sys::bytes_of(&stat))?;
@@ -86,7 +87,7 @@ impl Supervisor {
         self.answer_statfs(call, is_namespace, out)
     }
 
-    /// `fstatfs`.
+    /// Serves `fstatfs`.
     pub(super) fn fstatfs(&mut self, call: &Call) -> Handled {
         let namespace = self.setup.runtime.namespace_of_fd(call.tid, call.int(0));
         self.answer_statfs(call, namespace.is_some(), call.args[1])
@@ -100,11 +101,11 @@ impl Supervisor {
         Ok(Answer::Value(0))
     }
 
-    /// `ioctl(NS_GET_*)`.
+    /// Serves `ioctl(NS_GET_*)`.
     pub(super) fn namespace_ioctl(&mut self, call: &Call) -> Handled {
         let fd = call.int(0);
         if self.setup.runtime.namespace_of_fd(call.tid, fd).is_none() {
-            return Ok(Answer::Continue); // another kind of namespace, or no namespace
+            return Ok(Answer::Continue); // another kind of namespace, or none
         }
         match call.args[1] as u32 {
             GET_NSTYPE => Ok(Answer::Value(i64::from(libc::CLONE_NEWNET))),

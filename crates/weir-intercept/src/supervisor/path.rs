@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that name a file: what the path means, and the answer where it is ours.
+//! Calls that name a file: resolution of the path, and the answer if the file is Weir's.
 //!
 //! | path | answer |
 //! |---|---|
 //! | `/proc/{self,thread-self,PID}[/task/TID]/ns/net` | the namespace's file; `readlink` gives `net:[inode]` |
 //! | `/proc/sys/net/...`, `/proc[/PID]/net/...`, `/sys/class/net/...`, `/sys/bus/netdevsim/...` | served by the backend ([`super::served`]) |
 //! | `/run/netns`, `/var/run/netns`, `$XDG_RUNTIME_DIR/netns` (mode A) | the same call on the stack's directory of names |
-//! | a namespace's name, to be removed (both modes) | `EBUSY`, as of a mount point |
-//! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, for who was told it has a user namespace |
-//! | `/proc/PID/net/...` of a process outside | `EACCES`: it is the host's network |
-//! | `/dev/net/tun` | `EACCES`: a tap device would be the host's |
+//! | removal of a namespace's name (both modes) | `EBUSY`, as for a mount point |
+//! | `/proc/PID/{uid_map,gid_map,setgroups}`, for writing | a sink, if the process asked for a user namespace and was answered without one |
+//! | `/proc/PID/net/...` of a process outside | `EACCES`: it shows the host's network |
+//! | `/dev/net/tun` | `EACCES`: a tap device would belong to the host |
 //!
-//! Relative paths are judged from the caller's working directory or directory descriptor. Dots
-//! are taken lexically; symbolic links other than the ones above are not followed.
+//! Relative paths start at the caller's working directory or directory descriptor. Dots are
+//! resolved lexically; symbolic links other than the ones above are not followed.
 //!
 //! Not served: `chmod`, `chown` and `chdir` of `/run/netns` in mode A.
 use super::served::Served;
@@ -25,12 +25,12 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// What a path means.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nothing of ours: the kernel's business.
+    /// A path for the kernel to handle.
     Elsewhere,
-    /// In mode A, a path at or below `/run/netns`, as the file behind it.
+    /// In mode A, a path at or below `/run/netns`, as the file that stands for it.
     Name(PathBuf),
     /// `/proc/PID/ns/net` of this thread.
     Namespace(u32),
@@ -38,24 +38,24 @@ pub(super) enum Place {
     File(u32, i32),
     /// A served file or directory.
     Served(Served),
-    /// `/proc/PID/net` of a process that is in no namespace of ours, or what is in it.
+    /// `/proc/PID/net`, or a path below it, of a process in no namespace of the stack.
     Foreign,
     /// `/dev/net/tun`.
     Tun,
-    /// A setting of the host: below `/proc/sys` and `/sys`, but for what is served.
+    /// A setting of the host: a path below `/proc/sys` or `/sys` that the stack does not serve.
     HostSetting,
     /// `uid_map`, `gid_map` or `setgroups` of a process.
     UserMap,
 }
 
-/// Where sysfs shows what is served.
+/// The sysfs paths of the served trees.
 const SYSFS: [(&str, Tree); 3] = [
     ("/sys/class/net", Tree::SysClassNet),
     ("/sys/devices/virtual/net", Tree::SysClassNet),
     ("/sys/bus/netdevsim", Tree::SysBusNetdevsim),
 ];
 
-/// First components of all paths of ours; others need no second look.
+/// The first components of all paths that Weir handles. Other paths need no further check.
 const ROOTS: [&str; 5] = ["/proc", "/run", "/var", "/sys", "/dev"];
 
 /// Removes empty and dot components of an absolute path, lexically.
@@ -81,7 +81,7 @@ fn normalise(path: &str) -> String {
     out
 }
 
-/// Whether a normalised path is this prefix or below; what follows, without the slash.
+/// Returns the rest of a normalised path that is at or below this prefix, without the slash.
 fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(prefix)?;
     if rest.is_empty() {
@@ -92,7 +92,7 @@ fn below<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 impl Supervisor {
-    /// The absolute, normalised path an argument of a call means.
+    /// Returns the absolute, normalised path of a call's argument.
     pub(super) fn absolute(&self, call: &Call, at: i32, address: u64) -> Result<String, Errno> {
         let path = sys::read_string(call.tid, address)?;
         self.absolute_of(call, at, &path)
@@ -112,14 +112,14 @@ impl Supervisor {
         Ok(normalise(&format!("{base}/{path}")))
     }
 
-    /// The name in `/run/netns` a path means (the directory itself: empty).
+    /// Returns the name in `/run/netns` that a path means (empty for the directory itself).
     pub(super) fn netns_name<'a>(&self, path: &'a str) -> Option<&'a str> {
         below(path, "/run/netns")
             .or_else(|| below(path, "/var/run/netns"))
             .or_else(|| below(path, self.setup.user_names.as_deref()?))
     }
 
-    /// What the path argument of a call means. A path that cannot be read is the kernel's.
+    /// Resolves the path argument of a call. A path that cannot be read is left to the kernel.
     pub(super) fn place(&mut self, call: &Call, at: i32, address: u64) -> Place {
         let path = match sys::read_string(call.tid, address) {
             Ok(path) => path,
@@ -173,7 +173,8 @@ impl Supervisor {
         if below(path, "/sys").is_some() && below(path, "/sys/fs/cgroup").is_none() {
             return Place::HostSetting;
         }
-        // The directories made for served trees, entered by a descriptor or as working directory.
+        // The directories created for served trees, entered through a descriptor or as working
+        // directory.
         let scratch = self.setup.scratch.to_str();
         match scratch.and_then(|scratch| below(path, scratch)) {
             Some(rest) => Served::from_scratch(rest).map_or(Place::Elsewhere, Place::Served),
@@ -227,7 +228,7 @@ impl Supervisor {
         }
     }
 
-    /// A file of ours that stands for the place, for calls that only look.
+    /// Returns a real file that stands for the place, for calls that only inspect it.
     fn stand_in(&mut self, place: Place) -> Result<Option<PathBuf>, Errno> {
         match place {
             Place::Elsewhere
@@ -245,8 +246,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether the place is a directory below `/proc`, where nobody makes files: the one that stands
-    /// for it must be written to.
+    /// Returns whether the place is a directory below `/proc`, where nobody can create files. The
+    /// real directory that stands for it is writable.
     fn is_read_only_directory(&self, place: &Place) -> bool {
         matches!(place, Place::Served(served) if self.is_directory_in_proc(served))
     }
@@ -269,7 +270,7 @@ impl Supervisor {
                 self.say_once(
                     call,
                     "setting",
-                    "settings outside net.* are the host's, and read-only",
+                    "settings outside net.* belong to the host and are read-only",
                 );
                 return Err(Errno(libc::EROFS));
             }
@@ -285,7 +286,7 @@ impl Supervisor {
                 self.say_once(
                     call,
                     "foreign",
-                    "/proc/PID/net of a process outside Weir is refused: it is the host's network",
+                    "/proc/PID/net of a process outside Weir is refused: it shows the host's network",
                 );
                 return Err(Errno(libc::EACCES));
             }
@@ -294,7 +295,7 @@ impl Supervisor {
                 self.say_once(
                     call,
                     "tun",
-                    "/dev/net/tun is refused: a tap device would be the host's",
+                    "/dev/net/tun is refused: a tap device would belong to the host",
                 );
                 return Err(Errno(libc::EACCES));
             }
@@ -310,7 +311,7 @@ impl Supervisor {
                     sys::open(&path, flags & libc::O_PATH, 0)?
                 }
             },
-            // `ip netns add` creates the file with mode 0; it must be readable later.
+            // `ip netns add` creates the file with mode 0, but it must be readable later.
             Place::Name(path) => sys::open(&path, flags, mode as u32 & 0o777 | 0o444)?,
         };
         self.listener
@@ -403,7 +404,7 @@ impl Supervisor {
         let thread = match self.place(call, at, address) {
             Place::Namespace(thread) => thread,
             Place::Served(served) => {
-                // It is there or it is not, but it is no link: `sysctl` asks for each part of a path.
+                // A served path is never a link. `sysctl` asks for each component of a path.
                 self.placeholder(&served)?;
                 return Err(Errno(libc::EINVAL));
             }
@@ -421,7 +422,7 @@ impl Supervisor {
         Ok(Answer::Value(length as i64))
     }
 
-    /// A path argument in `/run/netns` (mode A), as the file behind it.
+    /// Resolves a path argument in `/run/netns` (mode A) to the file that stands for it.
     fn name_argument(&mut self, call: &Call, at: i32, address: u64) -> Option<PathBuf> {
         match self.place(call, at, address) {
             Place::Name(path) => Some(path),
@@ -440,7 +441,8 @@ impl Supervisor {
     }
 
     pub(super) fn unlink(&mut self, call: &Call, at: i32, address: u64, flags: i32) -> Handled {
-        // In Linux a namespace is mounted there; runtimes try to remove the name, and count on this.
+        // In Linux a namespace is mounted there. Container runtimes try to remove the name and rely
+        // on EBUSY.
         if self.names_namespace(call, at, address) {
             return Err(Errno(libc::EBUSY));
         }
@@ -471,7 +473,7 @@ impl Supervisor {
         }
     }
 
-    /// Extended attributes of a name in `/run/netns`, or of what is served: there are none.
+    /// Serves extended attributes of a name in `/run/netns` or of a served file, which have none.
     pub(super) fn no_attributes(&mut self, call: &Call, none: Result<i64, i32>) -> Handled {
         let path = match self.place(call, libc::AT_FDCWD, call.args[0]) {
             Place::Name(path) => path,
@@ -498,7 +500,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_taken_lexically() {
+    fn paths_are_resolved_lexically() {
         assert_eq!(normalise("/proc//sys/./net/../net/"), "/proc/sys/net");
         assert_eq!(normalise("/../.."), "/");
         assert_eq!(below("/run/netns", "/run/netns"), Some(""));

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Netlink protocols that are open on the off chance: sockets that answer every request with an error.
+//! Netlink protocols that programs open without needing them: these sockets answer every request
+//! with an error.
 //!
-//! Go's vishvananda/netlink opens ROUTE, XFRM and NETFILTER sockets for each handle and gives up
-//! if one is missing. The supervisor serves XFRM and NETFILTER itself: `EOPNOTSUPP`. The stack never sees
-//! them.
+//! Go's vishvananda/netlink opens ROUTE, XFRM and NETFILTER sockets for each handle and fails if
+//! one is missing. The supervisor serves XFRM and NETFILTER itself and answers `EOPNOTSUPP`. The
+//! stack never sees them.
 use crate::seccomp::Call;
 use crate::transport::{Connection, MAX_REQUEST, Received};
 use std::os::fd::{AsFd, BorrowedFd};
 use weir_netlink::{self as nl, AckOptions, Error, Writer};
 
-/// Protocols served here: XFRM, NETFILTER.
+/// The protocols served here: XFRM, NETFILTER.
 pub(super) const PROTOCOLS: [i32; 2] = [6, 12];
 
 /// The daemon's ends of such sockets.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
-    /// With port id.
+    /// The sockets, each with its port id.
     sockets: Vec<(Connection, u32)>,
 }
 
@@ -25,14 +26,14 @@ impl Refused {
         self.sockets.push((connection, portid));
     }
 
-    /// Descriptors to poll.
+    /// Returns the descriptors to poll.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets
             .iter()
             .map(|(connection, _)| connection.as_fd())
     }
 
-    /// Answers what has arrived and forgets closed sockets.
+    /// Answers the requests that have arrived and forgets closed sockets.
     pub(super) fn serve(&mut self) {
         let mut buffer = vec![0; MAX_REQUEST];
         self.sockets.retain(|(connection, portid)| {
@@ -58,7 +59,8 @@ fn answer(portid: u32, datagram: &[u8]) -> Vec<u8> {
     let error = Error::new(libc::EOPNOTSUPP);
     let mut w = Writer::new();
     for message in nl::messages(datagram).filter(nl::Message::is_served) {
-        // The socket's own, whatever the request says: iproute2 waits for nothing else.
+        // Uses the socket's own port id instead of the request's, because iproute2 accepts no
+        // other.
         let options = AckOptions::default();
         if nl::write_ack(&mut w, &message, portid, Some(&error), options).is_err() {
             break;
@@ -67,7 +69,7 @@ fn answer(portid: u32, datagram: &[u8]) -> Vec<u8> {
     w.into_vec()
 }
 
-/// The port id such a socket gets: they are few, and nobody asks twice.
+/// Returns the port id for such a socket. They are few, and nobody looks twice at their port ids.
 pub(super) fn port_id(call: &Call, process: u32) -> u32 {
     if process == call.tid {
         process

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files the stack serves: `/proc/sys/net`, `/proc/net`, `/sys/class/net`, `/sys/bus/netdevsim`.
+//! Files that the stack serves: `/proc/sys/net`, `/proc/net`, `/sys/class/net`,
+//! `/sys/bus/netdevsim`.
 //!
-//! *Reading* gives a file in memory with the content of that moment (a file kept open does not
-//! follow later changes). *Directories* are real ones, made in the launch's scratch when opened,
-//! with an empty placeholder of the right mode for each file: listings, and paths relative to
-//! them, then work natively; `stat` and `access` are answered from the placeholders.
+//! *Reading* returns a file in memory with the content at the time of the open; a file kept open
+//! does not follow later changes. *Directories* are real: opening one creates it in the launch's
+//! scratch, with an empty placeholder of the right mode for each file. Listings, and paths relative
+//! to the directory, then work natively; the placeholders answer `stat` and `access`.
 //!
-//! *Writing* must take effect, or fail, within the call. The descriptor handed out is a packet pipe at
-//! a number of [`WRITE_FDS`], where the filter sees `write`, `pwrite64` and `writev`; short
-//! writes to descriptor 1 are seen too, which covers a shell's `echo 1 > FILE` (and `tee`,
-//! `sysctl -w`, `dd`, Python, ...). A seen write is answered with what the backend says and never
-//! reaches the pipe. Through other duplicates (`exec 3> FILE; echo 1 >&3`) the value goes into
-//! the pipe, which the backend empties before it serves any other request
-//! ([`crate::transport::PendingWrites`]); a refused value is then told on standard error, and the
-//! namespace is that of who opened the file.
+//! *Writing* must take effect, or fail, within the call. The client gets a packet pipe at a number
+//! of [`WRITE_FDS`], where the filter sees `write`, `pwrite64` and `writev`. The filter also sees
+//! short writes to descriptor 1, which covers a shell's `echo 1 > FILE` (and `tee`, `sysctl -w`,
+//! `dd`, Python, ...). A trapped write returns the backend's result and never reaches the pipe.
+//! Through other duplicates (`exec 3> FILE; echo 1 >&3`) the value goes into the pipe, and the
+//! backend empties the pipe before it serves any other request
+//! ([`crate::transport::PendingWrites`]). A message on standard error then reports a refused value,
+//! and the value applies to the namespace of the thread that opened the file.
 use super::{FileKey, Handled, Supervisor, own_key};
 use crate::backend::{Errno, Node, NsId, PendingWriter, Tree};
 use crate::filter::WRITE_FDS;
@@ -25,7 +26,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Longest value taken in one write, bytes.
+/// The longest value accepted in one write, bytes.
 const MAX_VALUE: usize = 4096;
 
 /// A file or directory of a served tree.
@@ -36,7 +37,7 @@ pub(super) struct Served {
     path: String,
 }
 
-/// Directory names of the trees in a launch's scratch.
+/// The directory names of the trees in a launch's scratch.
 const TREES: [(Tree, &str); 4] = [
     (Tree::Sysctl, "sysctl"),
     (Tree::ProcNet, "proc-net"),
@@ -53,7 +54,7 @@ impl Served {
         }
     }
 
-    /// Reads a path relative to the scratch: `trees/NS/TREE/...`.
+    /// Parses a path relative to the scratch: `trees/NS/TREE/...`.
     pub(super) fn from_scratch(path: &str) -> Option<Served> {
         let (ns, rest) = path.strip_prefix("trees/")?.split_once('/')?;
         let (tree, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -78,7 +79,7 @@ impl Served {
         matches!(self.tree, Tree::Sysctl | Tree::ProcNet)
     }
 
-    /// The directory it is in; of a tree's root, itself.
+    /// Returns the parent directory. The root of a tree is its own parent.
     fn parent(&self) -> Served {
         let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
         Served::new(self.ns, self.tree, path)
@@ -94,7 +95,7 @@ impl Served {
     }
 }
 
-/// Files open for writing.
+/// The files open for writing.
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     open: BTreeMap<FileKey, Writer>,
@@ -103,7 +104,7 @@ pub(super) struct Writers {
 #[derive(Debug)]
 struct Writer {
     served: Served,
-    /// A read end that hangs up when the last writer has closed; none for a file in memory.
+    /// A read end that hangs up when the last writer has closed it; `None` for a file in memory.
     pipe: Option<OwnedFd>,
 }
 
@@ -124,12 +125,12 @@ impl Supervisor {
         self.backend.lookup(served.ns, served.tree, &served.path)
     }
 
-    /// Whether it is a directory of `/proc`.
+    /// Returns whether the file is a directory of `/proc`.
     pub(super) fn is_directory_in_proc(&self, served: &Served) -> bool {
         served.is_in_proc() && matches!(self.node(served), Ok(Node::Directory))
     }
 
-    /// The real file or directory that shows what `stat` should see.
+    /// Returns the real file or directory whose attributes `stat` should report.
     pub(super) fn placeholder(&self, served: &Served) -> Result<PathBuf, Errno> {
         let node = self.node(served)?;
         self.make_placeholder(served, node)
@@ -160,13 +161,13 @@ impl Supervisor {
         Ok(path)
     }
 
-    /// Makes the real directory show what the backend lists now.
+    /// Brings the real directory up to date with the backend's list.
     fn fill_directory(&self, served: &Served) -> Result<PathBuf, Errno> {
         let path = self.make_placeholder(served, Node::Directory)?;
         let names = self.backend.list(served.ns, served.tree, &served.path)?;
         // In reverse, since a tmpfs lists the newest first.
         for name in names.iter().rev() {
-            // A name that went between the two calls is not shown.
+            // A name that vanished between the two calls is not shown.
             if let Ok(node) = self.node(&served.child(name)) {
                 self.make_placeholder(&served.child(name), node)?;
             }
@@ -180,7 +181,7 @@ impl Supervisor {
             {
                 continue;
             }
-            // What cannot be removed is shown once too often, nothing worse.
+            // A file that cannot be removed is shown once more, which is harmless.
             drop(fs::remove_file(entry.path()).or_else(|_| fs::remove_dir_all(entry.path())));
         }
         Ok(path)
@@ -189,7 +190,7 @@ impl Supervisor {
     pub(super) fn open_served(&mut self, call: &Call, served: &Served, flags: i32) -> Handled {
         let close_on_exec = flags & libc::O_CLOEXEC != 0;
         let node = self.node(served).map_err(|error| {
-            // Who would make a file in `/proc` hears that there is none, in sysfs that he may not.
+            // Creating a file fails with ENOENT in `/proc` and with EACCES in sysfs.
             let refused = error.0 == libc::ENOENT
                 && flags & libc::O_CREAT != 0
                 && !served.is_in_proc()
@@ -221,7 +222,7 @@ impl Supervisor {
                 }
                 let content = self.backend.read(served.ns, served.tree, &served.path)?;
                 let file = sys::memory_file(c"weir", &content)?;
-                // A second description that is really read-only, with its offset at 0.
+                // Opens a second description that is really read-only, with its offset at 0.
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
                 sys::open(Path::new(&path), libc::O_RDONLY, 0)?
             }
@@ -269,7 +270,7 @@ impl Supervisor {
                 return Ok(sent);
             }
         }
-        // All taken, or beyond the caller's limit of open files.
+        // All numbers are taken, or above the caller's limit of open files.
         self.listener
             .answer_with(call, file.as_fd(), close_on_exec, None)
     }
@@ -310,7 +311,7 @@ impl Supervisor {
 
     fn writer_of(&mut self, call: &Call) -> Option<Served> {
         if self.writers.open.is_empty() {
-            return None; // the usual case of a short write to standard output
+            return None; // the common case: a short write to standard output
         }
         self.writers.prune();
         let key = Self::file_key(call.tid, call.int(0)).ok()?;
@@ -322,7 +323,8 @@ impl Supervisor {
             return Ok(Answer::Value(0));
         }
         self.still_waiting(call)?;
-        // The bus is no namespace's: what is made there goes to the writer's, whoever opened the file.
+        // The bus belongs to no namespace: a new device goes to the writer's namespace, regardless
+        // of who opened the file.
         let ns = match served.tree {
             Tree::SysBusNetdevsim => self.namespace(call.tid),
             _ => served.ns,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets: netlink sockets that lead to the stack, and sockets that would lead outside.
+//! Sockets: netlink sockets that lead to the stack, and sockets that would reach an outside
+//! network.
 //!
 //! `socket(AF_NETLINK, _, NETLINK_ROUTE)` or `NETLINK_GENERIC`, and the few other protocols of
-//! [`refuse`], gives one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]); from then on `sendmsg`,
-//! `recvmsg`, `poll`, `dup`, `fork` and `close` are the kernel's, without a stop. What shows the
-//! difference stops here:
+//! [`refuse`], returns one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]). From then on the
+//! kernel serves `sendmsg`, `recvmsg`, `poll`, `dup`, `fork` and `close` without a stop. Calls that
+//! would show the difference stop here:
 //!
 //! | call | answer |
 //! |---|---|
-//! | `bind`, `connect` with a `sockaddr_nl` | told to the backend |
+//! | `bind`, `connect` with a `sockaddr_nl` | passed to the backend |
 //! | `getsockname`, `getpeername` | a `sockaddr_nl` |
-//! | `setsockopt`, `getsockopt` of `SOL_NETLINK`; `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL` | as of a netlink socket |
-//! | `recvfrom` with an address | the kernel's address is written first, then the call goes on with an address length of 0 |
-//! | what is sent and received where the program may not wait for the answer | goes on, or returns, when the stack has answered ([`super::traffic`]) |
+//! | `setsockopt`, `getsockopt` of `SOL_NETLINK`; `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL` | as on a netlink socket |
+//! | `recvfrom` with an address | writes the kernel's address first, then the call continues with an address length of 0 |
+//! | sends and receives of programs that may not wait for the answer | continue or return once the stack has answered ([`super::traffic`]) |
 //!
-//! Other netlink protocols do not exist (`EPROTONOSUPPORT`). Sockets of the internet families and of
-//! others that would lead outside are in [`super::internet`].
+//! Other netlink protocols do not exist (`EPROTONOSUPPORT`). Sockets of the internet families and
+//! of others that would reach an outside network are in [`super::internet`].
 //!
 //! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux).
 use super::internet::StandIn;
@@ -28,21 +29,21 @@ use crate::transport::{self, Connection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Length of a sockaddr_nl.
+/// The length of a sockaddr_nl.
 const SOCKADDR_NL: usize = 12;
 pub(super) const KIND_MASK: i32 = 0xf;
 
 /// A client's netlink socket.
 #[derive(Debug)]
 pub(super) struct NetlinkSocket {
-    /// None for one the stack knows nothing of ([`refuse`]).
+    /// The socket's id; `None` for a socket that the stack does not know ([`refuse`]).
     pub(super) id: Option<SocketId>,
     pub(super) ns: crate::backend::NsId,
     portid: u32,
     groups: BTreeSet<u32>,
     kind: i32,
     pub(super) protocol: i32,
-    /// Options that are on, by number.
+    /// The numbers of the options that are on.
     options: BTreeSet<i32>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct NetlinkSocket {
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     pub(super) netlink: BTreeMap<FileKey, NetlinkSocket>,
-    /// Stand-ins of internet sockets.
+    /// The stand-ins of internet sockets.
     pub(super) stand_ins: BTreeMap<FileKey, StandIn>,
     prune_at: usize,
 }
@@ -71,7 +72,7 @@ impl Supervisor {
                     self.say_once(
                         call,
                         "diagnosis",
-                        "the stack has no sockets of programs to list (no NETLINK_SOCK_DIAG)",
+                        "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)",
                     );
                 }
                 Err(Errno(libc::EPROTONOSUPPORT))
@@ -86,7 +87,8 @@ impl Supervisor {
             .answer_with(call, socket.as_fd(), close_on_exec, None)
     }
 
-    /// The same, at a number whose traffic stops, if one is free and the program may have it.
+    /// Returns a socket to the caller at a number whose traffic stops, if one is free and within
+    /// the program's limit.
     pub(super) fn hand_out_for_traffic(
         &mut self,
         call: &Call,
@@ -105,7 +107,7 @@ impl Supervisor {
                 .answer_with(call, socket.as_fd(), close_on_exec, Some(number))
             {
                 Ok(sent) => return Ok(sent),
-                Err(_) => break, // beyond the caller's limit of open files
+                Err(_) => break, // above the caller's limit of open files
             }
         }
         self.hand_out(call, socket, kind)
@@ -364,7 +366,8 @@ impl Supervisor {
             self.settle(id);
         }
         if call.args[4] != 0 && call.args[5] != 0 {
-            // The kernel then stores no byte of its AF_UNIX address, and a length of 12.
+            // With a length of 0 the kernel stores no byte of its AF_UNIX address, but writes a
+            // length of 12.
             let room = u32::from_ne_bytes(sys::read_array(call.tid, call.args[5])?) as usize;
             let address = netlink_address(0, 0);
             let n = room.min(SOCKADDR_NL);
@@ -374,8 +377,8 @@ impl Supervisor {
         Ok(Answer::Continue)
     }
 
-    /// The namespace a socket's ioctls are about: its own, or the caller's; `None` if the
-    /// descriptor is no socket.
+    /// Returns the namespace to which a socket's ioctls apply: a netlink socket's own, otherwise
+    /// the caller's. Returns `None` if the descriptor is no socket.
     pub(super) fn namespace_for_ioctl(&mut self, call: &Call) -> Option<crate::backend::NsId> {
         if let Some(socket) = self.netlink(call) {
             return Some(socket.ns);
@@ -387,7 +390,7 @@ impl Supervisor {
     }
 }
 
-/// The bytes of a sockaddr_nl.
+/// Returns the bytes of a sockaddr_nl.
 fn netlink_address(portid: u32, groups: u32) -> [u8; SOCKADDR_NL] {
     let mut address = [0; SOCKADDR_NL];
     address[..2].copy_from_slice(&(libc::AF_NETLINK as u16).to_ne_bytes());
@@ -396,7 +399,7 @@ fn netlink_address(portid: u32, groups: u32) -> [u8; SOCKADDR_NL] {
     address
 }
 
-/// Family, port id and groups of the address argument of `bind` or `connect`.
+/// Returns family, port id and groups of the address argument of `bind` or `connect`.
 fn read_address(call: &Call) -> Result<(u16, u32, u32), Errno> {
     let address: [u8; SOCKADDR_NL] = sys::read_array(call.tid, call.args[1])?;
     let word = |at: usize| {
@@ -408,7 +411,8 @@ fn read_address(call: &Call) -> Result<(u16, u32, u32), Errno> {
     Ok((family, word(4), word(8)))
 }
 
-/// Answers `getsockname` or `getpeername`: as much as there is room for, and the full length.
+/// Answers `getsockname` or `getpeername`: writes the address as far as it fits, and its full
+/// length.
 fn write_address(call: &Call, address: &[u8]) -> Handled {
     let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[2])?);
     let room = usize::try_from(room).map_err(|_| Errno(libc::EINVAL))?;

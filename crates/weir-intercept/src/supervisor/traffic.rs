@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is sent and received through sockets whose program may not wait for the answer.
+//! Sends and receives on sockets of programs that may not wait for the answer.
 //!
-//! In Linux a netlink request runs inside `sendmsg`: the answer is there when that returns, and so
-//! are the first datagrams of a dump; each `recvmsg` makes the next ones. Here a thread of the stack
-//! answers, which a program that waits in `recvmsg` does not notice, but one that does not wait
-//! finds nothing: with `O_NONBLOCK`, with `MSG_DONTWAIT`, or if it asks `poll` with a time-out of 0.
+//! In Linux a netlink request runs inside `sendmsg`: when that returns, the answer and the first
+//! datagrams of a dump are available, and each `recvmsg` produces further ones. Here a thread of
+//! the stack answers. A program that waits in `recvmsg` does not notice the difference. A program
+//! that does not wait would find nothing: with `O_NONBLOCK`, with `MSG_DONTWAIT`, or in `poll` with
+//! a time-out of 0.
 //!
-//! A filter cannot see whether a socket waits, only its number. So netlink sockets get numbers of
-//! [`TRAFFIC_FDS`](crate::filter::TRAFFIC_FDS), however they are made and whatever is set later, and
-//! a call to send that names one of these stops: the supervisor sends the datagram in the program's
-//! place, lets the stack answer, and returns. A call to receive stops as well and goes on when the stack has
-//! written what the socket takes, so that a dump longer than its buffer has no gap. Both cost a
-//! stop, which `tc -b` should not pay: the programs of [`WAITING`] never look without waiting, and
-//! their sockets get the lowest number, as do all once these numbers are taken or beyond
-//! the limit of open files. Then only calls with `MSG_DONTWAIT` stop.
+//! A filter sees only the number of a socket, not whether its owner waits. Therefore netlink
+//! sockets get numbers of [`TRAFFIC_FDS`](crate::filter::TRAFFIC_FDS), regardless of how they are
+//! created and which options are set later. A send on such a number stops: the supervisor sends the
+//! datagram in the program's place, lets the stack answer, and returns. A receive stops as well and
+//! continues when the stack has written as much as the socket holds, so that a dump longer than its
+//! buffer has no gap. Each stop takes time, which `tc -b` should not pay. The programs of
+//! [`WAITING`] always wait, so their sockets get the lowest free number. So do the sockets of all
+//! programs once these numbers are taken or above the limit of open files. On a lowest-number
+//! socket only calls with `MSG_DONTWAIT` stop.
 //!
 //! Datagram stand-ins of internet sockets ([`super::internet`]) get such numbers too, so that
-//! `sendmsg` through one is refused as `sendto` is.
+//! `sendmsg` on one is refused like `sendto`.
 //!
-//! Not served: duplicates of a socket (`dup`) at other numbers; `read` beyond what a socket's buffer takes.
+//! Not served: duplicates of a socket (`dup`) at other numbers; `read` beyond the capacity of a
+//! socket's buffer.
 use super::internet::NO_NETFILTER;
 use super::{Handled, Supervisor};
 use crate::backend::{Errno, SocketId};
@@ -30,27 +33,28 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use weir_netlink as nl;
 
-/// Programs that wait for each answer, by the name the kernel has of them: iproute2's and busybox's, and our
-/// own, whose `weir play` takes as long as it plays.
+/// Programs that wait for each answer, by their name in the kernel: those of iproute2 and busybox,
+/// and `weir`, whose `weir play` takes as long as it plays.
 const WAITING: [&str; 4] = ["ip", "tc", "bridge", "weir"];
-/// Size of a struct msghdr.
+/// The size of a struct msghdr.
 const MSGHDR: usize = 56;
-/// Most parts of one datagram that are read here.
+/// The maximum number of parts of one datagram that are read here.
 const MAX_PARTS: u64 = 1024;
 
-/// Whether a call names a descriptor of [`TRAFFIC_FDS`].
+/// Returns whether a call names a descriptor of [`TRAFFIC_FDS`].
 pub(super) fn is_traffic(call: &Call) -> bool {
     TRAFFIC_FDS.contains(&(call.args[0] as u32))
 }
 
 impl Supervisor {
-    /// Whether the caller is a program that waits for each answer.
+    /// Returns whether the caller is a program that waits for each answer.
     pub(super) fn waits_for_answers(call: &Call) -> bool {
         let name = fs::read_to_string(format!("/proc/{}/comm", call.tid)).unwrap_or_default();
         WAITING.contains(&name.trim_end())
     }
 
-    /// Lets the stack answer what a socket has sent; `None`: one the stack knows nothing of.
+    /// Lets the stack answer the requests that a socket has sent. `None` is a socket that the stack
+    /// does not know.
     pub(super) fn settle(&mut self, id: Option<SocketId>) {
         match id {
             Some(id) => self.backend.settle(id),
@@ -58,7 +62,7 @@ impl Supervisor {
         }
     }
 
-    /// A call that sends.
+    /// Serves a send.
     pub(super) fn send(&mut self, call: &Call) -> Handled {
         if self.stand_in_of(call).is_some() {
             return Err(self.unreachable(call));
@@ -66,7 +70,7 @@ impl Supervisor {
         let Some((id, protocol)) = self.netlink(call).map(|s| (s.id, s.protocol)) else {
             return Ok(Answer::Continue);
         };
-        // What cannot be read or sent from here, the kernel sends, or says why not.
+        // If the datagram cannot be read or sent here, the kernel sends it or reports the error.
         let Ok(datagram) = datagram(call) else {
             return Ok(Answer::Continue);
         };
@@ -89,7 +93,8 @@ impl Supervisor {
         Ok(Answer::Value(datagram.len() as i64))
     }
 
-    /// A sentence for a request to what is not served, which the program knows only a number of.
+    /// Prints a message for a request to a family that is not served, since the program itself sees
+    /// only an errno.
     fn say_what_is_missing(
         &mut self,
         call: &Call,
@@ -100,11 +105,7 @@ impl Supervisor {
         match protocol {
             libc::NETLINK_NETFILTER => self.say_once(call, "netfilter", NO_NETFILTER),
             libc::NETLINK_XFRM => {
-                self.say_once(
-                    call,
-                    "xfrm",
-                    "there is no IPsec in the stack (NETLINK_XFRM)",
-                );
+                self.say_once(call, "xfrm", "the stack has no IPsec (NETLINK_XFRM)");
             }
             libc::NETLINK_GENERIC => {
                 let mut answer = [0; 20];
@@ -115,7 +116,8 @@ impl Supervisor {
                     && u16::from_ne_bytes([answer[4], answer[5]]) == nl::nlm::ERROR
                     && answer[16..] == (-libc::ENOENT).to_ne_bytes()
                 {
-                    let sentence = format!("the stack has no {family} (generic netlink)");
+                    let sentence =
+                        format!("the stack does not serve the generic netlink family {family}");
                     self.say_once(call, "family", &sentence);
                 }
             }
@@ -123,7 +125,8 @@ impl Supervisor {
         }
     }
 
-    /// A call that receives and says nothing of an address ([`receive_from`](Self::receive_from)).
+    /// Serves a receive without an address argument ([`receive_from`](Self::receive_from) serves
+    /// the others).
     pub(super) fn receive(&mut self, call: &Call) -> Handled {
         if let Some(id) = self.netlink(call).map(|socket| socket.id) {
             self.settle(id);
@@ -132,7 +135,7 @@ impl Supervisor {
     }
 }
 
-/// The family whose number a generic netlink request asks for.
+/// Returns the family that a generic netlink request looks up.
 fn family_asked_for(datagram: &[u8]) -> Option<String> {
     const CONTROLLER: u16 = 16;
     const GET_FAMILY: u8 = 3;
@@ -147,7 +150,7 @@ fn family_asked_for(datagram: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(name.c_str()).into_owned())
 }
 
-/// The datagram a call sends; of several, the first.
+/// Returns the datagram of a send, or the first one of several.
 fn datagram(call: &Call) -> Result<Vec<u8>, Errno> {
     let [_, address, length, ..] = call.args;
     match call.number {
@@ -158,21 +161,21 @@ fn datagram(call: &Call) -> Result<Vec<u8>, Errno> {
             let header: [u8; MSGHDR] = sys::read_array(call.tid, address)?;
             let (at, count, control) = (word(&header, 2), word(&header, 3), word(&header, 4));
             if control != 0 {
-                return Err(Errno(libc::EINVAL)); // descriptors, credentials: not ours to repeat
+                return Err(Errno(libc::EINVAL)); // descriptors and credentials cannot be repeated here
             }
             gather(call.tid, &parts(call.tid, at, count)?)
         }
     }
 }
 
-/// A word of a structure of words.
+/// Returns a word of a structure of words.
 fn word(bytes: &[u8], number: usize) -> u64 {
     let at = number * 8;
     let word = bytes.get(at..at + 8).and_then(|word| word.first_chunk());
     word.map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// Addresses and lengths of an array of struct iovec.
+/// Reads the addresses and lengths of an array of struct iovec.
 fn parts(tid: u32, address: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     if count > MAX_PARTS {
         return Err(Errno(libc::EMSGSIZE));
@@ -185,7 +188,7 @@ fn parts(tid: u32, address: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     Ok(bytes.chunks_exact(16).map(part).collect())
 }
 
-/// What stands at these addresses, one after the other.
+/// Reads the memory at these addresses into one buffer.
 fn gather(tid: u32, parts: &[(u64, u64)]) -> Result<Vec<u8>, Errno> {
     let mut out = Vec::new();
     for &(address, length) in parts {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that wait for some time, where the stack's clock is not the machine's ([`crate::waits`]).
+//! Timed waits under a clock that is not the machine's ([`crate::waits`]).
 //!
-//! What cannot be read, or is not valid, is the kernel's to refuse; so are waits of this program's own
-//! (`weir capture` looks after its capture now and then), and descriptors beyond [`MOST`].
+//! The kernel serves calls whose arguments cannot be read or are invalid, and refuses them. It also
+//! serves calls on more than [`MOST`] descriptors and the waits of `weir` itself, since `weir
+//! capture` looks at its capture periodically.
 use super::{Handled, Supervisor};
 use crate::backend::Errno;
 use crate::look;
@@ -15,15 +16,15 @@ use std::os::fd::{AsFd, OwnedFd};
 
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
-/// From here on a wait counts as one without end (`sleep infinity` waits for 24 days at a time).
+/// A wait of at least this long counts as infinite (`sleep infinity` waits for 24 days at a time).
 const ENDLESS: u64 = 20 * 24 * 3600 * SECOND;
-/// Most descriptors one call may wait for here.
+/// The maximum number of descriptors that one call may wait for here.
 const MOST: usize = 256;
-/// Size of a struct pollfd, and where the events that came are in it.
+/// The size of a struct pollfd. `REVENTS` is the offset of its returned events.
 const POLLFD: usize = 8;
 const REVENTS: usize = 6;
 
-/// What a call waits for, beside time.
+/// The conditions of a wait other than time.
 #[derive(Default)]
 struct Wanted {
     /// Descriptors and events.
@@ -34,7 +35,7 @@ struct Wanted {
 }
 
 impl Supervisor {
-    /// A call with a time-out.
+    /// Serves a call with a time-out.
     pub(super) fn wait(&mut self, call: &Call) -> Handled {
         let Some(waits) = self.setup.waits.clone() else {
             return Ok(Answer::Continue);
@@ -75,7 +76,7 @@ impl Supervisor {
         })
     }
 
-    /// Answers whoever keeps the clock whether all programs wait.
+    /// Answers the owner of the clock whether all programs wait.
     pub(super) fn answer_question(&mut self) {
         let Some(waits) = self.setup.waits.clone() else {
             return;
@@ -88,10 +89,10 @@ impl Supervisor {
         waits.answer(question, all_wait, &processes.unwrap_or_default());
     }
 
-    /// The processes, if all of them wait ([`crate::waits`] says why two looks).
+    /// Returns the processes if all of them wait. [`crate::waits`] explains the two looks.
     fn all_wait(&mut self) -> Option<Vec<u32>> {
         let waits = self.setup.waits.clone()?;
-        if waits.take_care() {
+        if waits.sweep() {
             return None;
         }
         let trapped = waits.threads();
@@ -102,8 +103,8 @@ impl Supervisor {
         if !first.iter().all(rest) || look::below(self.setup.keeper)? != first {
             return None;
         }
-        // A process is seen to have ended an instant before its parent is woken. Who has only just been seen
-        // may be in that instant.
+        // A process shows as ended an instant before its parent is woken. A process seen as ended
+        // for the first time may be in that instant.
         let ended = first.iter().filter(|(_, thread)| thread.has_ended());
         let ended: BTreeSet<u32> = ended.map(|(&(_, tid), _)| tid).collect();
         if !ended.is_subset(&std::mem::replace(&mut self.ended, ended.clone())) {
@@ -113,13 +114,13 @@ impl Supervisor {
         let mut fds = vec![self.listener.as_fd(), ready.as_fd()];
         fds.extend(self.refused.fds());
         let events = sys::poll_in(&fds, Some(0)).ok()?;
-        // The listener hangs up when nobody is left.
+        // The listener hangs up when no program is left.
         let quiet = events.iter().all(|event| event & libc::POLLIN == 0);
         quiet.then(|| first.keys().map(|(process, _)| *process).collect())
     }
 }
 
-/// How long a call waits and for what; `None` for one that is the kernel's.
+/// Returns the duration and the conditions of a wait, or `None` if the kernel serves it.
 fn wanted(call: &Call) -> Result<Option<(Span, Wanted)>, Errno> {
     let tid = call.tid;
     let [first, second, third, fourth, fifth, sixth] = call.args;
@@ -129,7 +130,7 @@ fn wanted(call: &Call) -> Result<Option<(Span, Wanted)>, Errno> {
         libc::SYS_clock_nanosleep => {
             let clock = call.int(0);
             if !is_clock(clock) {
-                return Ok(None); // of processor time
+                return Ok(None); // a clock of processor time
             }
             if call.int(1) & libc::TIMER_ABSTIME != 0 {
                 absolute(tid, third, clock)?
@@ -207,7 +208,7 @@ fn wanted(call: &Call) -> Result<Option<(Span, Wanted)>, Errno> {
 }
 
 impl Wanted {
-    /// Notes an array of struct pollfd, and how it looks when time is up.
+    /// Records an array of struct pollfd and its content on expiry.
     fn poll(&mut self, tid: u32, address: u64, count: u64) -> Result<(), Errno> {
         let count = usize::try_from(count).ok().filter(|count| *count <= MOST);
         let count = count.ok_or(Errno(libc::EINVAL))?;
@@ -227,7 +228,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// Notes the three sets of `select`: for reading, writing, and exceptions.
+    /// Records the three sets of `select`: reading, writing, exceptions.
     fn select(&mut self, tid: u32, count: i32, sets: [u64; 3]) -> Result<(), Errno> {
         let count = usize::try_from(count).map_err(|_| Errno(libc::EINVAL))?;
         if count > 1 << 16 {
@@ -254,7 +255,7 @@ impl Wanted {
     }
 }
 
-/// Duplicates of descriptors of a process, each with its events.
+/// Duplicates descriptors of a process, each with its events.
 fn duplicates(process: u32, wanted: &[(i32, u32)]) -> Result<Vec<(OwnedFd, u32)>, Errno> {
     if wanted.is_empty() {
         return Ok(Vec::new());
@@ -269,7 +270,7 @@ fn duplicates(process: u32, wanted: &[(i32, u32)]) -> Result<Vec<(OwnedFd, u32)>
     wanted.iter().map(duplicate).collect()
 }
 
-/// Whether a clock is one that goes on by itself.
+/// Returns whether a clock measures elapsed time.
 fn is_clock(clock: i32) -> bool {
     const CLOCKS: [i32; 4] = [
         libc::CLOCK_REALTIME,
@@ -285,7 +286,7 @@ fn word(bytes: &[u8; 16], at: usize) -> u64 {
     word.map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// The signal mask of a call, if it names one.
+/// Returns the signal mask of a call, if it has one.
 fn mask(tid: u32, address: u64, size: u64) -> Result<Option<u64>, Errno> {
     match (address, size) {
         (0, _) => Ok(None),
@@ -294,7 +295,7 @@ fn mask(tid: u32, address: u64, size: u64) -> Result<Option<u64>, Errno> {
     }
 }
 
-/// Seconds, and nanoseconds below `bound`, as a span.
+/// Converts seconds, and nanoseconds below `bound`, to a span.
 fn span_of(seconds: u64, nanoseconds: u64, bound: u64) -> Result<Span, Errno> {
     if seconds > i64::MAX as u64 || nanoseconds >= bound {
         return Err(Errno(libc::EINVAL));
@@ -306,13 +307,13 @@ fn span_of(seconds: u64, nanoseconds: u64, bound: u64) -> Result<Span, Errno> {
     })
 }
 
-/// A span of a struct timespec.
+/// Reads a struct timespec as a span.
 fn relative(tid: u32, address: u64) -> Result<Span, Errno> {
     let pair: [u8; 16] = sys::read_array(tid, address)?;
     span_of(word(&pair, 0), word(&pair, 8), SECOND)
 }
 
-/// What is left until a struct timespec of a clock.
+/// Returns the time left until a struct timespec of a clock.
 fn absolute(tid: u32, address: u64, clock: i32) -> Result<Span, Errno> {
     let deadline = relative(tid, address)?.length;
     let left = deadline.saturating_sub(sys::clock_time(clock)?);
@@ -331,13 +332,14 @@ fn milliseconds(count: i32) -> Span {
     }
 }
 
-/// A time rounded up to half a hundredth of its power of ten (125 ms, 1.25 s, 60 s), at least to a millisecond.
+/// Rounds a time up to a twentieth of its power of ten (125 ms, 1.25 s, 60 s), at least to a
+/// millisecond.
 fn rounded(time: u64) -> u64 {
     let mut power = 1;
     while time / power >= 10 {
         power *= 10;
     }
-    // Up to the next power the same unit serves, which divides it.
+    // The same unit serves up to the next power, which it divides.
     let unit = (power / 20).max(MILLISECOND);
     time.div_ceil(unit).saturating_mul(unit)
 }
@@ -347,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_of_a_deadline_is_rounded() {
+    fn time_left_until_a_deadline_is_rounded_up() {
         for (time, expected) in [
             (0, 0),
             (1, MILLISECOND),

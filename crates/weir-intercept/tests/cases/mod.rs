@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cases: shell scripts with what they must print, and a few with processes to kill.
+//! The test cases: shell scripts with their expected output, and functions that kill processes.
 #![allow(clippy::zombie_processes)] // A failed expectation ends the test program.
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes on a busy machine; shorter than the sleeps of what must not end by
-/// itself.
+/// The time limit of a process: longer than any case takes on a busy machine, and shorter than the
+/// sleeps of processes that must be killed.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// A script run under `sh`, and what must come out.
+/// A script run under `sh`, with its expected output.
 struct Case {
     name: &'static str,
-    /// Programs it needs; without them it is reported as skipped.
+    /// Programs that the case needs. Without them it counts as skipped.
     needs: &'static [&'static str],
     script: &'static str,
-    /// Standard output, exactly (surrounding white space aside).
+    /// The exact standard output, except for surrounding white space.
     prints: &'static str,
     /// Parts of standard error.
     says: &'static [&'static str],
@@ -77,7 +77,7 @@ const CASES: &[Case] = &[
     Case {
         name: "netns-monitor",
         needs: &["ip", "stdbuf"],
-        // Its watch stands before anything happens.
+        // Waits until its inotify watch exists before anything changes.
         script: "o=$(mktemp); ip netns add a; stdbuf -oL ip netns monitor > $o & m=$!
                  until grep -qs ^inotify /proc/$m/fdinfo/*; do sleep .05; done; ip netns add b; ip netns del a
                  until grep -q 'delete a' $o; do sleep .05; done; kill $m; cat $o; rm $o",
@@ -234,7 +234,7 @@ print(u.getsockopt(1, 39) == socket.AF_INET, u.getsockopt(1, 3))
 '",
         prints: "ENETUNREACH\nworked\nEAFNOSUPPORT\n('0.0.0.0', 0)\nENETUNREACH\nEADDRNOTAVAIL\nENETUNREACH\nworked\n\
                  EPROTONOSUPPORT\n(0, 0) (-95,)\n(0, 0) (-95,)\nb'y'\nTrue 2",
-        says: &["weir: python3: no connection or datagram of a program passes through the stack yet"],
+        says: &["weir: python3: programs cannot send through the stack yet"],
         ..DEFAULT
     },
     Case {
@@ -268,7 +268,7 @@ for n, name in ((0x8933, b\"nope\"), (0x8946, b\"d0\"), (0x8b01, b\"d0\"), (0x89
     Case {
         name: "monitor",
         needs: &["ip"],
-        // It hears once it tells of something, and all when it tells of the last.
+        // Waits until the monitor reports one change, then until it reports the last.
         script: "o=$(mktemp); ip monitor link > $o & m=$!; n=1300
                  until grep -q lo: $o; do n=$((n + 1)); ip link set lo mtu $n; sleep .05; done
                  ip link add d7 type dummy; ip link set d7 up; ip link set lo mtu 1300
@@ -427,7 +427,7 @@ os.system(f\"until {d} | grep -F [1]; do sleep .05; done\")
     },
 ];
 
-/// Who, and how.
+/// The user and the mode of a run.
 #[derive(Clone, Copy)]
 struct Way {
     nobody: bool,
@@ -442,8 +442,9 @@ impl Way {
         format!("{user}/{}", self.mode)
     }
 
-    /// Whether the machine has what the way needs, as `unshare` finds. Mode U is not skipped where that is
-    /// missing, as in many containers: it is not there, and mode A takes its place.
+    /// Returns whether the machine supports this way, tested with `unshare`. In many containers no
+    /// mount namespace may be created. Mode U then does not exist and mode A replaces it, so it
+    /// does not count as skipped.
     fn is_here(self) -> bool {
         let tries: &[&[&str]] = match (self.mode, self.nobody) {
             ("U", true) => &[&["-Urm", "true"]],
@@ -456,17 +457,17 @@ impl Way {
             if self.nobody {
                 unshare.uid(NOBODY).gid(NOBODY);
             }
-            // Without the program nothing is known.
+            // Without `unshare` nothing is known, so the cases run.
             unshare.status().map_or(true, |status| status.success())
         });
         if !here {
             let name = self.name();
-            println!("not as {name}: no mount namespace may be made here");
+            println!("not run as {name}: no mount namespace may be created here");
         }
         here
     }
 
-    /// This program again, as the user of this way.
+    /// Returns a command that runs this program again as the user of this way.
     fn command(self, words: &[&str]) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(words).current_dir("/").stdin(Stdio::null());
@@ -479,10 +480,10 @@ impl Way {
     }
 }
 
-/// A Python with pyroute2, which `ci/setup test` makes.
+/// A Python with pyroute2, which `ci/setup test` installs.
 const PYROUTE2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/venv/bin/python");
 
-/// Runs the cases whose name contains `only`; the exit code.
+/// Runs the cases whose name contains `only` and returns the exit code.
 pub fn run_all(only: Option<&str>) -> i32 {
     let root = is_root();
     let ways: Vec<Way> = [(false, "U"), (false, "A"), (true, "U"), (true, "A")]
@@ -532,7 +533,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// What must be the same before and after.
+/// Collects the state of the host that the cases must not change.
 fn host_state() -> String {
     let mut state = String::new();
     for path in [
@@ -542,7 +543,7 @@ fn host_state() -> String {
     ] {
         let _ = write!(state, "{:?}", std::fs::read_to_string(path).ok());
     }
-    // In /run others come and go.
+    // Other entries of /run may change at any time.
     let netns = Path::new("/run/netns").exists();
     let _ = write!(state, "{netns}");
     for path in ["/run/netns", "/sys/class/net"] {
@@ -578,7 +579,7 @@ fn run_case(case: &Case, way: Way) -> Result<(), String> {
         return Err(format!("skipped: no {missing}"));
     }
     let mut command = way.command(&["host", "--mode", way.mode, "--", "sh", "-c", case.script]);
-    // pyenv's shims are not for everyone: use the system's Python.
+    // pyenv's shims do not run for every user, so the system's Python is used.
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     let mut child = command.spawn().map_err(|e| e.to_string())?;
     let out = drain(child.stdout.take());
@@ -619,7 +620,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<St
     })
 }
 
-/// The exit code; a process that does not end is killed and that is the failure.
+/// Waits for the exit code. Kills a process that does not end, and reports that as the failure.
 fn finish(child: &mut Child) -> Result<i32, String> {
     use std::os::unix::process::ExitStatusExt;
     let end = Instant::now() + PATIENCE;
@@ -637,8 +638,8 @@ fn finish(child: &mut Child) -> Result<i32, String> {
 
 type Test = fn(Way) -> Result<(), String>;
 
-/// A client to build: its name, the command (in `tests/clients`, `$OUT` is the result) and what it
-/// prints.
+/// A client to build: its name, the command (run in `tests/clients`; `$OUT` is the result) and its
+/// expected output.
 const CLIENTS: &[(&str, &str, &str)] = &[
     (
         "libmnl",
@@ -657,14 +658,15 @@ const CLIENTS: &[(&str, &str, &str)] = &[
     ),
     (
         "go",
-        // Built by `ci/setup test`, or from modules that are here.
+        // Built by `ci/setup test`, or from Go modules on this machine.
         "cp ../../../../target/clients/go-intercept $OUT || \
          { cd go && GOFLAGS=-mod=readonly GOPROXY=off go build -o $OUT .; }",
         "event go0\nlinks 2 mtu 1300\ndone",
     ),
 ];
 
-/// Builds the clients that can be built here, once for all ways; those that cannot are skipped.
+/// Builds the clients once for all ways and runs them. Clients that cannot be built here are
+/// skipped.
 fn clients(way: Way) -> Result<(), String> {
     let directory = std::env::temp_dir().join(format!("weir-clients-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -768,7 +770,8 @@ fn signals_are_forwarded(way: Way) -> Result<(), String> {
                 "--mode",
                 way.mode,
                 "--",
-                // A shell cannot trap what was ignored when it started, as in a background job.
+                // A shell cannot trap a signal that was ignored when it started, as in a background
+                // job.
                 "env",
                 "--default-signal",
                 "sh",
@@ -787,7 +790,7 @@ fn signals_are_forwarded(way: Way) -> Result<(), String> {
 }
 
 fn alive(pid: &str) -> bool {
-    // A zombie is dead.
+    // A zombie counts as dead.
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| !s.contains(") Z "))
 }
 
@@ -816,7 +819,8 @@ fn supervisor_killed(way: Way) -> Result<(), String> {
     expect("told", err.contains("the supervisor of sh died"), true)
 }
 
-/// Root without capabilities, as in a container, can neither mount nor map itself: mode A.
+/// Root without capabilities, as in a container, can neither mount nor write id maps, so mode A is
+/// chosen.
 fn falls_back(way: Way) -> Result<(), String> {
     if !is_root() || way.nobody || way.mode != "A" || !has("setpriv") || !has("ip") {
         return Ok(());
@@ -906,7 +910,7 @@ fn daemon_killed(way: Way) -> Result<(), String> {
 
 fn two_launches(way: Way) -> Result<(), String> {
     let up = Up::start(way)?;
-    // Both go on when the other is so far.
+    // Each script waits for the other to reach its point.
     let script = "ip netns add shared; ip link add s0 type dummy; ip link set s0 netns shared
                   sysctl -qw net.core.somaxconn=5; ip netns exec shared sleep 1000 & echo $!
                   until test \"$(ip netns pids shared)\" = $!; do sleep .05; done; echo there
@@ -938,7 +942,7 @@ fn second_daemon(way: Way) -> Result<(), String> {
     let mut child = up.exec(way, script);
     expect("first serves", finish(&mut child)?, 0)?;
     let path = up.path.clone();
-    // A dead daemon's socket is replaced.
+    // The third daemon replaces the socket of a dead one.
     let mut up = up;
     up.child.kill().unwrap();
     up.child.wait().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The C library's own netlink and ioctl clients; linked statically. cc -static ifaddrs.c
+// Tests the C library's own netlink and ioctl clients, linked statically. cc -static ifaddrs.c
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// libmnl: port id, a dump, an error with its errno. cc libmnl.c -lmnl
+// Tests libmnl: port id, a dump, an error with its errno. cc libmnl.c -lmnl
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>

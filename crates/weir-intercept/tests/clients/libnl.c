@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// libnl-3: a cache, a new link, a subscription. cc libnl.c -I/usr/include/libnl3 -lnl-3 -lnl-route-3
+// Tests libnl-3: a cache, a new link, a subscription. cc libnl.c -I/usr/include/libnl3 -lnl-3
+// -lnl-route-3
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
 #include <netlink/route/link.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stand-in for the stack: just enough for real programs to be satisfied.
+//! A stand-in for the stack that serves just enough for real programs.
 //!
-//! Links can be made, listed, changed, moved and deleted, sysctls hold integers, all other dumps are
-//! empty and all other requests succeed. A thread a connection. Tests of interception only: what
-//! the real stack answers is tested with it.
+//! It creates, lists, changes, moves and deletes links, and its sysctls hold integers. All other
+//! dumps are empty and all other requests succeed. It has one thread per connection. It tests only
+//! the interception; the answers of the real stack are tested with the real stack.
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ impl StandIn {
         stack
     }
 
-    /// Namespaces dropped so far.
+    /// Returns the namespaces dropped so far.
     pub fn dropped(&self) -> Vec<NsId> {
         self.state.lock().unwrap().dropped.clone()
     }
@@ -119,7 +119,7 @@ impl StandIn {
                         (s.ns, s.portid, s.process, s.options)
                     };
                     for answer in self.answer(ns, portid, process, options, &buffer[..n]) {
-                        // A client that does not read: the stack would hold the dump back.
+                        // The client does not read, and the stack would pause the dump.
                         while connection.send(&answer) == Err(Errno(libc::EAGAIN)) {
                             std::thread::sleep(std::time::Duration::from_millis(1));
                         }
@@ -136,7 +136,7 @@ impl StandIn {
         self.maybe_drop(&mut state, socket.ns);
     }
 
-    /// Answers a datagram: one datagram a dump part, acknowledgements together.
+    /// Answers a datagram: one datagram per dump part, and the acknowledgements together.
     fn answer(
         &self,
         ns: NsId,
@@ -302,7 +302,7 @@ fn write_link(w: &mut Writer, link: &Link, ty: u16, flags: u16, seq: u32, pid: u
     w.finish(mark).unwrap();
 }
 
-/// The shared half of the backend, so that connection threads can hold it.
+/// The shared half of the backend, which connection threads hold.
 pub struct Shared(pub Arc<StandIn>);
 
 impl Backend for Shared {

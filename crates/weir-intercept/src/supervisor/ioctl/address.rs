@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses set the old way: `ifconfig DEV ADDRESS`, `netmask`, `broadcast`, `pointopoint`, aliases
+//! Addresses set by ioctl: `ifconfig DEV ADDRESS`, `netmask`, `broadcast`, `pointopoint`, aliases
 //! (`DEV:1`), and on an IPv6 socket `add` and `del`.
 //!
-//! Mirrors `devinet_ioctl` (`net/ipv4/devinet.c`): an address is found by its label, taken out, and
-//! brought in again changed, so its routes go and come; a new address has the mask of its
-//! class. IPv6: `addrconf_add_ifaddr`, `addrconf_del_ifaddr` (`net/ipv6/addrconf.c`).
+//! Mirrors `devinet_ioctl` (`net/ipv4/devinet.c`): an address is found by its label, removed, and
+//! added again with the change, so its routes are removed and added too. A new address has the mask
+//! of its class. IPv6 mirrors `addrconf_add_ifaddr` and `addrconf_del_ifaddr`
+//! (`net/ipv6/addrconf.c`).
 use super::{Address, IFNAMSIZ, Link, put_name};
 use super::{SIFADDR, SIFBRDADDR, SIFDSTADDR};
 use crate::backend::{Errno, NsId};
 use crate::supervisor::Supervisor;
 use weir_netlink::{IfAddrMsg, ifa, ifla, nlm, rta, rtm};
 
-/// Bits of a mask; `None` if it has a gap (`bad_mask`).
+/// Returns the number of bits of a mask, or `None` if it has a gap (`bad_mask`).
 pub(super) fn mask_bits(mask: [u8; 4]) -> Option<u8> {
     let mask = u32::from_be_bytes(mask);
     let bits = mask.leading_ones();
     (mask.checked_shl(bits).unwrap_or(0) == 0).then_some(bits as u8)
 }
 
-/// Bits of the network of an address's class (`inet_abc_len`).
+/// Returns the prefix length of an address's class (`inet_abc_len`).
 fn class_bits(address: [u8; 4]) -> Result<u8, Errno> {
     match address {
         [0, ..] | [255, 255, 255, 255] => Ok(0),
@@ -30,14 +31,15 @@ fn class_bits(address: [u8; 4]) -> Result<u8, Errno> {
     }
 }
 
-/// The last address of a network.
+/// Returns the last address of a network.
 fn broadcast(local: [u8; 4], prefix: u8) -> [u8; 4] {
     let host = u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
     (u32::from_be_bytes(local) | host).to_be_bytes()
 }
 
 impl Supervisor {
-    /// `SIOCSIFADDR`, `-BRDADDR`, `-DSTADDR`, `-NETMASK`; `value` is the address, in its sockaddr_in.
+    /// Serves `SIOCSIFADDR`, `-BRDADDR`, `-DSTADDR`, `-NETMASK`. `value` is the address in its
+    /// sockaddr_in.
     pub(super) fn change_address(
         &self,
         ns: NsId,
@@ -90,7 +92,7 @@ impl Supervisor {
         self.address(ns, rtm::NEWADDR, nlm::F_CREATE | nlm::F_EXCL, &next)
     }
 
-    /// Takes out the address of a label: an alias that goes down.
+    /// Removes the address of a label, for an alias that is set down.
     pub(super) fn remove_alias(&self, ns: NsId, link: &Link, label: &[u8]) -> Result<(), Errno> {
         let address = self.labelled(ns, link, label)?;
         self.address(
@@ -101,13 +103,13 @@ impl Supervisor {
         )
     }
 
-    /// Whether an alias has an address.
+    /// Checks that an alias has an address.
     pub(super) fn has_alias(&self, ns: NsId, link: &Link, label: &[u8]) -> Result<(), Errno> {
         let address = self.labelled(ns, link, label)?;
         address.map(drop).ok_or(Errno(libc::EADDRNOTAVAIL))
     }
 
-    /// The local address of a label, as the source of a route by it.
+    /// Returns the local address of a label, as the source address of a route through it.
     pub(super) fn address_of_label(
         &self,
         ns: NsId,
@@ -134,7 +136,7 @@ impl Supervisor {
     ) -> Result<(), Errno> {
         let mut prefix = class_bits(local)?;
         if local == [0; 4] {
-            return Ok(()); // `ifconfig DEV 0.0.0.0`: only the old one goes
+            return Ok(()); // `ifconfig DEV 0.0.0.0` only removes the old address
         }
         let mut address = Address {
             index: link.index as u32,
@@ -177,7 +179,7 @@ impl Supervisor {
         })
     }
 
-    /// `SIOCSIFADDR` and `SIOCDIFADDR` of an IPv6 socket: a struct in6_ifreq.
+    /// Serves `SIOCSIFADDR` and `SIOCDIFADDR` of an IPv6 socket, with a struct in6_ifreq.
     pub(super) fn change_ipv6_address(
         &self,
         ns: NsId,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Neighbours set the old way: `arp -s`, `arp -d`, `arp ADDRESS` (`SIOCSARP`, `SIOCDARP`, `SIOCGARP`).
+//! Neighbours set by ioctl: `arp -s`, `arp -d`, `arp ADDRESS` (`SIOCSARP`, `SIOCDARP`, `SIOCGARP`).
 //!
-//! Mirrors `arp_ioctl` (`net/ipv4/arp.c`). Not served: published entries (`arp -Ds`, `pub`), since the
-//! stack has no proxy neighbours: EOPNOTSUPP.
+//! Mirrors `arp_ioctl` (`net/ipv4/arp.c`). Published entries (`arp -Ds`, `pub`) fail with
+//! EOPNOTSUPP, since the stack has no proxy neighbours.
 use super::{IFNAMSIZ, Key, c_bytes};
 use crate::backend::{Errno, NsId};
 use crate::seccomp::Call;
@@ -14,9 +14,9 @@ pub(super) const DARP: u32 = 0x8953;
 pub(super) const GARP: u32 = 0x8954;
 pub(super) const SARP: u32 = 0x8955;
 
-/// Size of a struct arpreq: protocol address, hardware address, flags, mask, device.
+/// The size of a struct arpreq: protocol address, hardware address, flags, mask, device.
 const ARPREQ: usize = 68;
-/// Where its parts begin.
+/// The offsets of its parts.
 const HARDWARE: usize = 16;
 const FLAGS: usize = 32;
 const DEVICE: usize = 52;
@@ -60,7 +60,7 @@ impl Supervisor {
             Some(link)
         };
         if request != GARP && flags & PUBLISHED != 0 {
-            // None is there to be deleted.
+            // There is no entry to delete.
             return Err(Errno(match request {
                 DARP => libc::ENOENT,
                 _ => libc::EOPNOTSUPP,

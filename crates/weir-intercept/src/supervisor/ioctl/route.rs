@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes set the old way: `route add`, `route del` (`SIOCADDRT`, `SIOCDELRT`), by a struct rtentry or,
-//! on an IPv6 socket, a struct in6_rtmsg.
+//! Routes set by ioctl: `route add`, `route del` (`SIOCADDRT`, `SIOCDELRT`), with a struct rtentry
+//! or, on an IPv6 socket, a struct in6_rtmsg.
 //!
 //! Mirrors `rtentry_to_fib_config` (`net/ipv4/fib_frontend.c`) and `rtmsg_to_fib6_config`
-//! (`net/ipv6/route.c`): the metric is one more than the priority, and a route that takes what it may match is
-//! deleted whatever its scope.
+//! (`net/ipv6/route.c`). The metric is one more than the priority, and a deletion matches routes of
+//! every scope.
 use super::address::mask_bits;
 use super::{Key, int};
 use crate::backend::{Errno, NsId};
@@ -20,12 +20,12 @@ const MTU: u32 = 0x40;
 const WINDOW: u32 = 0x80;
 const IRTT: u32 = 0x100;
 const REJECT: u32 = 0x200;
-/// Octets of the headers of TCP and IPv4, which `route add ... mss` leaves out.
+/// The length in bytes of the headers of TCP and IPv4, which `route add ... mss` excludes.
 const HEADERS: u32 = 40;
-/// Priority of an IPv6 route whose metric is 0.
+/// The priority of an IPv6 route whose metric is 0.
 const USER_PRIORITY: u32 = 1024;
 
-/// Family and address of a sockaddr_in.
+/// Returns family and address of a sockaddr_in.
 fn internet(sockaddr: &[u8]) -> (i32, [u8; 4]) {
     let family = u16::from_ne_bytes([sockaddr[0], sockaddr[1]]);
     (
@@ -42,7 +42,7 @@ fn words(add: bool) -> (u16, u16) {
 }
 
 impl Supervisor {
-    /// A struct rtentry.
+    /// Serves a struct rtentry.
     pub(super) fn change_route(
         &mut self,
         call: &Call,
@@ -147,7 +147,7 @@ impl Supervisor {
         })
     }
 
-    /// Whether an address is neither the stack's own, nor broadcast, nor multicast.
+    /// Returns whether an address is neither the stack's own, nor broadcast, nor multicast.
     fn is_unicast(&self, ns: NsId, address: [u8; 4]) -> Result<bool, Errno> {
         Ok(match self.route_to(ns, address) {
             Ok((ty, _)) => ty == rta::rtn::UNICAST,
@@ -155,7 +155,7 @@ impl Supervisor {
         })
     }
 
-    /// Type and device of the route to an address.
+    /// Returns type and device of the route to an address.
     pub(super) fn route_to(&self, ns: NsId, address: [u8; 4]) -> Result<(u8, u32), Errno> {
         let header = RtMsg {
             family: libc::AF_INET as u8,
@@ -179,7 +179,7 @@ impl Supervisor {
         Ok(found)
     }
 
-    /// A struct in6_rtmsg.
+    /// Serves a struct in6_rtmsg.
     pub(super) fn change_ipv6_route(
         &self,
         ns: NsId,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! VLAN devices the old way: `vconfig` (`SIOCSIFVLAN`, `SIOCGIFVLAN`).
+//! VLAN devices by ioctl: `vconfig` (`SIOCSIFVLAN`, `SIOCGIFVLAN`).
 //!
-//! Mirrors `vlan_ioctl_handler` (`net/8021q/vlan.c`). How a new device is named is a setting of the
-//! namespace, which `/proc/net/vlan/config` shows.
+//! Mirrors `vlan_ioctl_handler` (`net/8021q/vlan.c`). The naming scheme for new devices is a
+//! setting of the namespace, shown in `/proc/net/vlan/config`.
 use super::{Key, Link, c_bytes, int};
 use crate::backend::{Errno, NsId, Tree};
 use crate::seccomp::Call;
@@ -15,13 +15,13 @@ use weir_netlink::{
 pub(super) const GIFVLAN: u32 = 0x8982;
 pub(super) const SIFVLAN: u32 = 0x8983;
 
-/// Size of a struct vlan_ioctl_args: command, device, a union, priority.
+/// The size of a struct vlan_ioctl_args: command, device, a union, priority.
 const ARGUMENTS: usize = 56;
-/// Where its parts begin.
+/// The offsets of its parts.
 const DEVICE: usize = 4;
 const UNION: usize = 28;
 const QOS: usize = 52;
-/// Octets of a name in it.
+/// The length in bytes of a name in it.
 const NAME: usize = 24;
 
 /// Commands (`enum vlan_ioctl_cmds`).
@@ -37,7 +37,7 @@ const GET_ID: i32 = 9;
 /// `IFLA_VLAN_QOS_MAPPING`
 const QOS_MAPPING: u16 = 1;
 
-/// Ways to name a device (`enum vlan_name_types`).
+/// The naming schemes for devices (`enum vlan_name_types`).
 const NAME_TYPES: [&str; 4] = [
     "VLAN_NAME_TYPE_PLUS_VID",
     "VLAN_NAME_TYPE_RAW_PLUS_VID",
@@ -45,7 +45,7 @@ const NAME_TYPES: [&str; 4] = [
     "VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD",
 ];
 
-/// Where the namespace's way is read and written.
+/// The file that reads and writes the namespace's scheme.
 const CONFIG: &str = "vlan/config";
 
 impl Supervisor {
@@ -128,7 +128,7 @@ impl Supervisor {
         sys::write_memory(call.tid, at, &arguments)
     }
 
-    /// `register_vlan_device`
+    /// Creates a VLAN device (`register_vlan_device`).
     fn add_vlan(&self, ns: NsId, lower: &Link, id: u32) -> Result<(), Errno> {
         if id >= 4095 {
             return Err(Errno(libc::ERANGE));
@@ -168,7 +168,7 @@ impl Supervisor {
     }
 }
 
-/// `IFLA_LINKINFO` of a VLAN device.
+/// Writes `IFLA_LINKINFO` of a VLAN device.
 fn properties(w: &mut Writer, fill: impl FnOnce(&mut Writer)) {
     let whole = w.nest(ifla::LINKINFO);
     w.put_c_str(info::KIND, b"vlan");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// vishvananda/netlink and netns: links, a subscription, namespaces of locked threads.
+// Tests vishvananda/netlink and netns: links, a subscription, namespaces of locked threads.
 package main
 
 import (
