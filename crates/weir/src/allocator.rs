@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program's allocator. Rules come by the million, from many connections at once: the C library's
-//! spends a system call on each page of a thread's heap, and eight octets on each object.
+//! The program's allocator. Many connections at once insert rules by the million. The C library's
+//! allocator would spend a system call on each page of a thread's heap, and eight bytes on each
+//! object.
 #![allow(unsafe_code)] // an allocator, and an option of a C library
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -13,15 +14,15 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// What any block is aligned to.
+/// The alignment of every block.
 const ALIGNED: usize = size_of::<usize>();
 
-/// mimalloc, asked for an alignment only where that is more than any block has: of most sizes it else
-/// takes a larger block, and a longer way.
+/// mimalloc, with an explicit alignment only where it exceeds that of every block: for most sizes
+/// an explicit alignment takes a larger block and a slower path.
 struct Allocator;
 
-// SAFETY: mimalloc's blocks, from its own functions; those with and without an alignment free and move
-// each other's.
+// SAFETY: the blocks come from mimalloc's own functions. Its aligned and unaligned functions free
+// and move each other's blocks.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -35,7 +36,7 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, _layout: Layout) {
-        // SAFETY: by the caller's contract it is one of ours.
+        // SAFETY: by the caller's contract the block came from this allocator.
         unsafe { mi_free(block.cast()) }
     }
 
@@ -52,9 +53,9 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Asks for pages of 2 MiB where the system gives them: a page fault a rule's page is a good part of
-/// what inserting it costs. The first thing the program does.
+/// Enables pages of 2 MiB if the system offers them: the page faults of small pages are a large
+/// part of the cost of inserting a rule. The program calls this first.
 pub fn prefer_large_pages() {
-    // SAFETY: it sets an integer and is not to be called from two threads; there is only one yet.
+    // SAFETY: it sets an integer and must not be called from two threads; only one exists so far.
     unsafe { mi_option_set_enabled_default(mi_option_large_os_pages, true) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every command and flag, declared once: help, man pages and completions are made from this.
+//! Every command and flag, declared once. Help, man pages and completions derive from it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use weir_port::generator::{Generator, Parameters};
 
 /// The Linux network stack's control language and fast path as an ordinary program.
 ///
-/// Unmodified ip, tc and sysctl configure namespaces, links, routes, qdiscs and filters that live in
-/// Weir, not in the kernel. No privilege is needed.
+/// Unmodified ip, tc and sysctl configure namespaces, links, routes, qdiscs and filters that live
+/// in Weir, not in the kernel. No privilege is needed.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -22,25 +22,25 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a script against a private stack under virtual time, play captures, report.
+    /// Run a script against a private stack in virtual time, play captures, print a report.
     Run(Run),
-    /// Keep a stack in real time until SIGINT or SIGTERM.
+    /// Keep a stack running in real time until SIGINT or SIGTERM.
     Up(Up),
-    /// Run a command against a stack kept by `weir up`.
+    /// Run a command against the stack of a running `weir up`.
     Exec(Exec),
-    /// Inside `weir run`: advance virtual time, playing captures, timers and queues.
+    /// Inside `weir run`: advance virtual time and play captures, timers and queues.
     Play(Play),
-    /// Show counters: devices, filters, actions, drops, stages.
+    /// Show counters of devices, filters and actions, drops, or the cost of stages.
     Stat(Stat),
-    /// Draw reports as a page of HTML.
+    /// Draw reports of `weir run --json` as an HTML page.
     Report(Report),
     /// Write the frames of a device to standard output as pcapng.
     Capture(Capture),
-    /// Put the frames of a capture into a device.
+    /// Inject the frames of a capture into a device.
     Inject(Inject),
-    /// Measure, side by side with a peer.
+    /// Run a benchmark of Weir and its peers.
     Bench(Bench),
-    /// Print the completion script of a shell.
+    /// Print a shell's completion script.
     Completions(Completions),
     /// Write the man pages to a directory.
     Man(Man),
@@ -48,80 +48,82 @@ pub enum Command {
 
 /// `weir run`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "DEV is `dev` (in the initial namespace) or `netns/dev`. FILE is pcap or pcapng, \
-gzip too; `-` is standard input or output. A script is any program; a file that is not executable is \
-run by `sh`, and `-` is a script on standard input, run by `sh -s`. It finds `weir` without a PATH to it. \
-When all its programs wait, the clock moves to where the first wait ends: `sleep 5` plays five seconds and takes no \
-time. Programs still read the machine's clock. What it leaves in the background acts while the rest is played, \
-and up to five seconds of the clock longer. \
-What it prints goes to standard error where a capture or the JSON goes to standard output.\n\nSPEC is key=value pairs parted by commas, all optional: proto (udp, tcp), rate (frames a second, or \
-bits with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean lengths of times with frames \
-and of silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: \
-of the run and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, \
-or with us, ms, s.\n\nThe exit status is the script's, or 128 plus the signal that ended it; 126 when it cannot be \
-executed, 127 when it is not found; 130 when Ctrl-C interrupted the run, which then reports what there is; 125 when \
-Weir itself failed, 2 when the command line is wrong."
-)]
+#[command(after_help = "\
+DEV is `dev` for a device in the initial namespace, or `netns/dev`. FILE is pcap or pcapng, also with gzip; `-` is \
+standard input or output.\n\n\
+SCRIPT is any program. A file that is not executable is run by `sh`, and `-` runs standard input with `sh -s`. Scripts \
+find `weir` without a PATH to it. When all programs of the script wait, the clock moves to the end of the first wait: \
+`sleep 5` takes no real time and plays five seconds. Programs still read the machine's clock. Programs left in the \
+background keep running while the remaining packets are played, and for up to five seconds of the clock after that. \
+If a capture or the JSON goes to standard output, the script's output goes to standard error.\n\n\
+SPEC is a list of key=value pairs separated by commas. All are optional: proto (udp, tcp), rate (frames per second, or \
+bits per second with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean durations of bursts and of \
+silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: from the run's seed \
+and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, or have a unit us, ms \
+or s.\n\n\
+The exit status is the script's, or 128 plus the signal that ended it; 126 if it cannot be executed and 127 if it is \
+not found; 130 if Ctrl-C interrupted the run, which then reports the results so far; 125 if Weir itself failed; 2 if \
+the command line is wrong.")]
 pub struct Run {
-    /// Frames that arrive at DEV, at the times of the capture.
+    /// Play a capture: its frames arrive at DEV at their times.
     #[arg(long = "in", value_name = "DEV=FILE")]
     pub inputs: Vec<DeviceFile>,
-    /// Frames that are made and arrive at DEV: `rate=2mbit,size=60-1514,gaps=poisson,stop=5s`; see below.
+    /// Generate frames that arrive at DEV: `rate=2mbit,size=60-1514,gaps=poisson,stop=5s`; see
+    /// below.
     #[arg(long = "gen", value_name = "DEV=SPEC")]
     pub generators: Vec<DeviceGenerator>,
-    /// Where to write what leaves DEV, with virtual time stamps.
+    /// Write the frames that leave DEV to FILE, with virtual time stamps.
     #[arg(long = "out", value_name = "DEV=FILE")]
     pub outputs: Vec<DeviceFile>,
-    /// Where to write the dropped packets, each with place and reason (pcapng).
+    /// Write dropped packets to FILE (pcapng), each with its place and reason.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub drops: Option<PathBuf>,
-    /// Seeds all randomness of the stack.
+    /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Stop the clock here (`5s`, `300ms`, `2m`) instead of when all packets have left.
+    /// Stop the clock at this time (`5s`, `300ms`, `2m`) instead of when all packets have left.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Time>,
-    /// Move the clock by `weir play` and after the script alone. Else what the script's programs sleep, and
-    /// the time-outs they wait for, pass on this clock, as soon as nothing else can happen.
+    /// Move the clock only by `weir play` and after the script. By default it also moves while all
+    /// programs of the script sleep or wait for a time-out and nothing else can happen.
     #[arg(long)]
     pub frozen_clock: bool,
-    /// Write the report as JSON; `-` is standard output.
+    /// Write the report as JSON to FILE; `-` is standard output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
     /// Do not print the report.
     #[arg(long, short)]
     pub quiet: bool,
-    /// Show devices, qdiscs, classes and actions without traffic in the report too.
+    /// Include devices, qdiscs, classes and actions without traffic in the report.
     #[arg(long)]
     pub all: bool,
-    /// Its limits.
+    /// The limits of the stack.
     #[command(flatten)]
     pub budget: Budget,
-    /// How the client is run.
+    /// The options of the client.
     #[command(flatten)]
     pub client: Client,
-    /// A program, or a file that `sh` is to run; `-` is standard input.
+    /// The program to run, or a file for `sh`; `-` is standard input.
     #[arg(required_unless_present = "command", conflicts_with = "command", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub script: Option<std::ffi::OsString>,
-    /// A command and its arguments, in the place of a script.
+    /// The command and its arguments, instead of a script.
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<std::ffi::OsString>,
 }
 
-/// What filters and actions may take, in all namespaces of the stack.
+/// Limits on filters and actions in all namespaces of the stack.
 #[derive(Debug, Args, Clone, Copy)]
 pub struct Budget {
-    /// Refuse more filters than N with ENOSPC.
+    /// Refuse filters beyond N with ENOSPC.
     #[arg(long, value_name = "N")]
     pub max_rules: Option<u64>,
-    /// Refuse filters and actions that would take more than SIZE (`64M`, `2G`) with ENOMEM; reckoned at
-    /// 256 octets a filter and some 150 an action.
+    /// Refuse filters and actions that would exceed SIZE (`64M`, `2G`) with ENOMEM; a filter counts
+    /// as 256 bytes and an action as about 150.
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<Size>,
 }
 
-/// Octets, with a suffix K, M or G (of 1024).
+/// A number of bytes, with an optional suffix K, M or G (powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -147,78 +149,77 @@ impl FromStr for Size {
         let octets = number.and_then(|n| n.checked_mul(1 << shift));
         octets
             .map(Self)
-            .ok_or_else(|| format!("`{text}` is not a size as `500000`, `64M` or `2G`"))
+            .ok_or_else(|| format!("`{text}` is not a size such as `500000`, `64M` or `2G`"))
     }
 }
 
-/// How a client is run.
+/// The options of a client.
 #[derive(Debug, Args, Clone)]
 pub struct Client {
-    /// Let the client use the host's internet and packet sockets; by default it has no network but Weir's.
+    /// Allow the client to use the host's internet and packet sockets; by default Weir is its only
+    /// network.
     #[arg(long)]
     pub host_network: bool,
-    /// How the client's namespace calls are served.
+    /// How to serve the client's namespace calls.
     #[arg(long, value_enum, default_value_t = Mode::Auto)]
     pub mode: Mode,
 }
 
-/// How namespace calls are served.
+/// The way in which namespace calls are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// `user` where user namespaces are allowed, else `paths`.
+    /// `user` if user namespaces are allowed, otherwise `paths`.
     Auto,
-    /// With a user and mount namespace for the launch.
+    /// Run the client in a user and mount namespace.
     User,
-    /// By trapping the calls that name paths.
+    /// Trap the calls that name paths.
     Paths,
 }
 
 /// `weir up`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "DEV, FILE and SPEC are as for `weir run`. What leaves DEV is written from when a client has made it; captures \
-and generators begin when all their devices are up. A capture on standard input, or in a pipe, is played from when its \
-first frame is there."
-)]
+#[command(after_help = "\
+DEV, FILE and SPEC are as for `weir run`. The output of DEV is written from the time a client creates the device. \
+Captures and generators begin when all their devices are up. A capture from standard input or a pipe begins with its \
+first frame.")]
 pub struct Up {
-    /// Frames that arrive at DEV, at the times of the capture.
+    /// Play a capture: its frames arrive at DEV at their times.
     #[arg(long = "in", value_name = "DEV=FILE")]
     pub inputs: Vec<DeviceFile>,
-    /// Frames that are made and arrive at DEV.
+    /// Generate frames that arrive at DEV.
     #[arg(long = "gen", value_name = "DEV=SPEC")]
     pub generators: Vec<DeviceGenerator>,
-    /// Where to write what leaves DEV.
+    /// Write the frames that leave DEV to FILE.
     #[arg(long = "out", value_name = "DEV=FILE")]
     pub outputs: Vec<DeviceFile>,
-    /// The control socket.
+    /// The path of the control socket.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Stack CPUs, 1 to 64: threads that take timers and posted work, each piece whole. Frames go on
-    /// where they came up; they are not spread by flow.
+    /// Number of stack CPUs, 1 to 64: threads that serve timers and posted work. Each timer or
+    /// piece of work, with the frames it sends, runs on one of them; frames are not spread by flow.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cpus: usize,
-    /// Seeds all randomness of the stack.
+    /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Its limits.
+    /// The limits of the stack.
     #[command(flatten)]
     pub budget: Budget,
 }
 
 /// `weir exec`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "The exit status is the command's, or 128 plus the signal that ended it; 126 when it cannot be \
-executed, 127 when it is not found; 125 when Weir itself failed, 2 when the command line is wrong."
-)]
+#[command(after_help = "\
+The exit status is the command's, or 128 plus the signal that ended it; 126 if it cannot be executed and 127 if it is \
+not found; 125 if Weir itself failed; 2 if the command line is wrong.")]
 pub struct Exec {
     /// The control socket of the stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Start in this namespace (as named by `ip netns add`).
+    /// Start in this namespace (a name given to `ip netns add`).
     #[arg(long, value_name = "NAME")]
     pub netns: Option<String>,
-    /// How the client is run.
+    /// The options of the client.
     #[command(flatten)]
     pub client: Client,
     /// The command and its arguments.
@@ -234,7 +235,8 @@ pub struct Exec {
 /// `weir play`
 #[derive(Debug, Args)]
 pub struct Play {
-    /// Up to this time of the stack's clock (`5s`, `300ms`); without it, until all packets have left.
+    /// Play up to this time of the stack's clock (`5s`, `300ms`); by default, until all packets
+    /// have left.
     #[arg(long, value_name = "TIME")]
     pub until: Option<Time>,
 }
@@ -242,22 +244,23 @@ pub struct Play {
 /// `weir stat`
 #[derive(Debug, Args)]
 pub struct Stat {
-    /// The control socket; without it, the stack this command runs in.
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Show what has no traffic too.
+    /// Include objects without traffic.
     #[arg(long)]
     pub all: bool,
-    /// With `qdisc`: how often the lock of each root was taken and waited for.
+    /// With `qdisc`: show how often each root's lock was taken and waited for.
     #[arg(long)]
     pub locks: bool,
-    /// With `qdisc`: how long calls to transmit took, and how many packets left together, at each root.
+    /// With `qdisc`: show histograms of transmit durations and of batch sizes at each root.
     #[arg(long)]
     pub histogram: bool,
-    /// With `qdisc`: from now on, measure what --histogram shows, or do not.
+    /// With `qdisc`: switch the measurement for --histogram on or off.
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub measure: Option<Switch>,
     /// What to show.
@@ -274,31 +277,31 @@ pub enum Switch {
     Off,
 }
 
-/// What `weir stat` shows.
+/// The views of `weir stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum StatWhat {
     /// Devices, filters, actions and drops.
     All,
     /// The cost of each stage.
     Stages,
-    /// Locks and transmit at the root qdiscs.
+    /// Locks and transmits of the root qdiscs.
     Qdisc,
 }
 
 /// `weir report`
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Where to write the page: one file that needs no network; `-` is standard output.
+    /// Write the page to FILE: a single file that needs no network; `-` is standard output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: PathBuf,
-    /// Its heading; by default the names of the runs.
+    /// The heading; by default the names of the runs.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// A sentence below the heading: what a reader should know of the runs.
+    /// A sentence below the heading that explains the runs.
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// What `weir run --json` wrote; several are shown side by side, in this order. Without any, standard
-    /// input.
+    /// Reports written by `weir run --json`; several are shown side by side in this order. By
+    /// default, one from standard input.
     #[arg(value_name = "REPORT.json", value_hint = ValueHint::FilePath)]
     pub reports: Vec<PathBuf>,
 }
@@ -306,10 +309,11 @@ pub struct Report {
 /// `weir capture`
 #[derive(Debug, Args)]
 pub struct Capture {
-    /// The control socket; without it, the stack this command runs in.
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Stop after so many frames.
+    /// Stop after N frames.
     #[arg(long, short = 'c', value_name = "N")]
     pub count: Option<u64>,
     /// The device: `dev` or `netns/dev`.
@@ -319,29 +323,30 @@ pub struct Capture {
 
 /// `weir inject`
 #[derive(Debug, Args)]
-#[command(
-    after_help = "FILE is pcap or pcapng, gzip too. Frames keep the distances in time that they have in the capture, and \
-the command ends when the last one has entered; in a script of `weir run` they do so by the stack's clock.\n\nThe exit \
-status is 125 when a frame was not taken; those before it were. 2 when the command line is wrong."
-)]
+#[command(after_help = "\
+FILE is pcap or pcapng, also with gzip. Frames keep the time between them that they have in the capture: by the stack's \
+clock in a script of `weir run`, in real time otherwise. The command ends after the last frame.\n\n\
+The exit status is 125 if a frame was refused, in which case the frames before it stay injected, and 2 if the command line \
+is wrong.")]
 pub struct Inject {
-    /// The control socket; without it, the stack this command runs in, else the user's own.
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// The device receives the frames, as if its driver had brought them. By default it sends them, as if a packet
-    /// socket had: they meet egress filters and the qdisc.
+    /// Let the device receive the frames, as from its driver. By default it sends them, as from a
+    /// packet socket, through egress filters and the qdisc.
     #[arg(long)]
     pub receive: bool,
-    /// Stop after so many frames.
+    /// Stop after N frames.
     #[arg(long, short = 'c', value_name = "N")]
     pub count: Option<u64>,
-    /// All frames at once, whatever their times.
+    /// Inject all frames at once, regardless of their times.
     #[arg(long)]
     pub topspeed: bool,
     /// The device: `dev` or `netns/dev`.
     #[arg(value_name = "DEV")]
     pub device: DeviceName,
-    /// The capture; `-`, and by default, standard input.
+    /// The capture; `-`, the default, is standard input.
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 }
@@ -349,19 +354,19 @@ pub struct Inject {
 /// `weir bench`
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// The benchmark; without it, the list.
+    /// The benchmark; by default, list them.
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// Under 30 seconds, not to be quoted.
+    /// Run for less than 30 seconds; do not quote the numbers.
     #[arg(long)]
     pub short: bool,
-    /// Write the result as JSON.
+    /// Write the result as JSON to FILE.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
-    /// Write the result as an SVG chart.
+    /// Write the result as an SVG chart to FILE.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub chart: Option<PathBuf>,
-    /// What a benchmark runs in a process of its own.
+    /// The part of a benchmark that runs in its own process.
     #[arg(long, hide = true)]
     pub part: Option<String>,
 }
@@ -377,7 +382,7 @@ pub struct Completions {
 /// `weir man`
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The directory.
+    /// The directory for the pages.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
 }
@@ -435,7 +440,7 @@ impl FromStr for DeviceFile {
             .split_once('=')
             .ok_or_else(|| format!("`{text}` is not DEV=FILE"))?;
         if file.is_empty() {
-            return Err(format!("`{text}` names no file"));
+            return Err(format!("`{text}` has no file name"));
         }
         Ok(Self {
             device: device.parse()?,
@@ -449,9 +454,9 @@ impl FromStr for DeviceFile {
 pub struct DeviceGenerator {
     /// The device.
     pub device: DeviceName,
-    /// What arrives there, as written.
+    /// The specification as written.
     pub spec: String,
-    /// The same.
+    /// The parsed specification.
     pub parameters: Parameters,
 }
 
@@ -483,7 +488,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is not a time such as 5s, 300ms, 1.5s, 2m (a plain number is seconds)"
+                "`{text}` is not a time such as 5s, 300ms, 1.5s or 2m (a plain number is seconds)"
             )
         };
         let end = text
@@ -526,7 +531,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_declaration_is_sound() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
@@ -568,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_have_a_namespace_or_not() {
+    fn device_names_parse_with_and_without_a_namespace() {
         let parsed: DeviceFile = "edge/lan0=a=b.pcap".parse().unwrap();
         assert_eq!(parsed.device.to_string(), "edge/lan0");
         assert_eq!(parsed.file, PathBuf::from("a=b.pcap"));

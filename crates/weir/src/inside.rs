@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How `weir play`, `weir stat` and `weir capture` reach the stack they run in: through a netlink
-//! socket, like every other client, with a message type of Weir's own and JSON as its payload.
+//! The channel from `weir play`, `weir stat` and `weir capture` to the stack in which they run: a
+//! netlink socket, like every other client's, with a message type of Weir's own and JSON as its
+//! payload.
 //!
-//! No environment variable and no path is needed, so it works in any namespace and in a cleaned
-//! environment. The kernel answers the type with EOPNOTSUPP: then there is no Weir around.
+//! It needs no environment variable and no path, so it works in any namespace and in a cleaned
+//! environment. The kernel answers the message type with EOPNOTSUPP, which means that the process
+//! runs outside Weir.
 
 use std::os::fd::OwnedFd;
 
@@ -12,12 +14,12 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde_json::Value;
 use weir_netlink::{Header, Writer, messages, nlm};
 
-/// The message type, beyond all of rtnetlink's.
+/// The message type, above all of rtnetlink's.
 const COMMAND: u16 = 0x7765;
-/// Octets of JSON in one message.
+/// The number of JSON bytes in one message.
 const CHUNK: usize = 32 << 10;
 
-/// The command in a datagram, if it is one.
+/// Returns the command in a datagram, if it is one.
 pub fn command_of(datagram: &[u8]) -> Option<(Header, Value)> {
     let message = messages(datagram)
         .next()
@@ -26,7 +28,7 @@ pub fn command_of(datagram: &[u8]) -> Option<(Header, Value)> {
     Some((message.header, command))
 }
 
-/// The datagrams that answer a command: its JSON in chunks, then the end.
+/// Builds the datagrams that answer a command: its JSON in chunks, then the end.
 pub fn answer(header: &Header, answer: &Result<Value, String>) -> Vec<Vec<u8>> {
     let json = match answer {
         Ok(value) => serde_json::json!({ "ok": value }),
@@ -47,12 +49,12 @@ fn message(ty: u16, header: &Header, payload: &[u8]) -> Vec<u8> {
     let mark = out.message(ty, nlm::F_MULTI, header.seq, header.pid);
     out.raw(payload);
     let finished = out.finish(mark);
-    debug_assert!(finished.is_ok(), "a writer without a bound is never full");
+    debug_assert!(finished.is_ok(), "an unbounded writer is never full");
     out.into_vec()
 }
 
 fn open() -> Result<OwnedFd, String> {
-    let fail = |error| format!("no netlink socket: {error}");
+    let fail = |error| format!("cannot open a netlink socket: {error}");
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
@@ -64,7 +66,8 @@ fn open() -> Result<OwnedFd, String> {
     Ok(socket)
 }
 
-/// Sends a command to the stack this process runs in and waits for the answer; `None` when it runs in none.
+/// Sends a command to the stack in which this process runs and waits for the answer. Returns `None`
+/// if the process runs outside Weir.
 pub fn ask(command: &Value) -> Result<Option<Value>, String> {
     let socket = open()?;
     let mut out = Writer::new();
@@ -86,7 +89,7 @@ pub fn ask(command: &Value) -> Result<Option<Value>, String> {
             match message.header.ty {
                 COMMAND => json.extend_from_slice(message.payload()),
                 nlm::DONE => return read_answer(&json).map(Some),
-                // The kernel's.
+                // The kernel answered.
                 nlm::ERROR => return Ok(None),
                 _ => {}
             }
@@ -96,7 +99,7 @@ pub fn ask(command: &Value) -> Result<Option<Value>, String> {
 
 fn read_answer(json: &[u8]) -> Result<Value, String> {
     let mut answer: Value = serde_json::from_slice(json)
-        .map_err(|error| format!("the answer cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot parse the answer: {error}"))?;
     if let Some(text) = answer.get("error").and_then(Value::as_str) {
         return Err(text.to_owned());
     }

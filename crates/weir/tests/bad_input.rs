@@ -107,7 +107,7 @@ fn a_script_that_fails() {
         }
         let (status, _, stderr) = ends(*user, &["run", "--gen", "d0=count=0", "true"]);
         assert!(
-            status == 125 && stderr.contains("--gen d0: without end"),
+            status == 125 && stderr.contains("--gen d0: the generator never ends"),
             "{stderr}"
         );
         let empty = folder.file("empty.sh");

@@ -232,8 +232,8 @@ fn exit_statuses_are_those_that_help_tells() {
             let (_, help, _) = ends(&mut weir(*user, &[command, "--help"]));
             let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
             for sentence in [
-                "126 when it cannot be executed, 127 when it is not found",
-                "125 when Weir itself failed, 2 when the command line is wrong",
+                "126 if it cannot be executed and 127 if it is not found",
+                "125 if Weir itself failed; 2 if the command line is wrong",
             ] {
                 assert!(words.contains(sentence), "{help}");
             }

@@ -139,7 +139,7 @@ fn nothing_of_it_is_seen_inside() {
         assert_eq!(printed.matches("Permission denied").count(), 4, "{printed}");
         assert!(printed.ends_with("\n3\n3\n"), "{user:?}: {printed}");
         assert!(
-            said.contains("it is the host's network"),
+            said.contains("it shows the host's network"),
             "{user:?}: {said}"
         );
     }
@@ -338,7 +338,7 @@ fn a_tap_and_kernel_namespaces_are_refused() {
     for user in users() {
         let (_, said, status) = script_and_weir(*user, "exec 3<>/dev/net/tun");
         assert!(
-            status != 0 && said.contains("a tap device would be the host's"),
+            status != 0 && said.contains("a tap device would belong to the host"),
             "{said}"
         );
         // A process of the machine is in no namespace of Weir.

@@ -160,7 +160,7 @@ fn what_is_not_taken_is_said_with_file_and_frame() {
         ),
         (
             format!("weir inject v0 {cut}"),
-            format!("{cut}: frame 1: the capture holds 60 of its 1000 octets"),
+            format!("{cut}: frame 1: the capture holds 60 of its 1000 bytes"),
         ),
         (
             format!("ip link set v0 down; weir inject v0 {long}"),

@@ -247,7 +247,7 @@ fn an_interrupted_run_reports_what_there_is() {
     assert_eq!(done.status.code(), Some(130));
     let printed = text(&done.stdout);
     assert!(
-        printed.contains("Interrupted: this is what there was until then."),
+        printed.contains("Interrupted: these are the results so far."),
         "{printed}"
     );
     let report = report(&folder, "report.json");

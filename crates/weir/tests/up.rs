@@ -164,7 +164,7 @@ fn one_socket_one_stack() {
     let second = stack.weir("up", &[]);
     assert_eq!(second.status.code(), Some(125));
     assert!(
-        err(&second).contains("a stack is running there"),
+        err(&second).contains("a stack already runs there"),
         "{}",
         err(&second)
     );
@@ -304,13 +304,13 @@ fn every_command_finds_the_users_own_stack() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("there is no device nosuch"), "{said}");
 
-    // Where others may write, the socket may be anybody's.
+    // In a directory that other users may write to, the socket may belong to anyone.
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     for args in [&["exec", "--", "true"][..], &["stat"], &["up"]] {
         let refused = done(args);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(
-            refused.status.code() == Some(125) && said.contains("others may write there"),
+            refused.status.code() == Some(125) && said.contains("other users may write there"),
             "{args:?}: {said}"
         );
     }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report as an SVG chart: measures grouped by their unit, in columns; a bar a side, a whisker for the
-//! spread, a mark for the goal and a word on whether it is held. A side has one colour in the whole chart.
+//! A report as an SVG chart. Measures are grouped by their unit, in columns. Each side has a bar, a
+//! whisker for the spread, a mark for the goal and a word for the verdict, and one colour in the
+//! whole chart.
 
 use std::fmt::Write;
 
 use super::{Curve, Report, Row, Series, Verdict};
 
-/// Pixels: of a column, between columns, and the most a column is high.
+/// The width of a column, the gap between columns, and the maximum height of a column, in pixels.
 const COLUMN: f64 = 430.0;
 const GAP: f64 = 30.0;
 const HIGHEST: f64 = 1080.0;
-/// Above the columns: heading and key.
+/// The height of heading and key above the columns.
 const TOP: f64 = 70.0;
 const BAR: f64 = 15.0;
-/// What stands left of the bars, and right of them.
+/// The widths of the names left of the bars and of the figures right of them.
 const NAMES: f64 = 110.0;
 const FIGURES: f64 = 64.0;
 
-/// Colours that the colour-blind tell apart (Okabe and Ito); Weir's own first.
+/// Colours that colour-blind readers can distinguish (Okabe and Ito); Weir's own first.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8f8a00", "#666666",
 ];
@@ -28,7 +29,7 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// A colour for each side; beyond the palette, by turns around the colour circle.
+/// Returns the colour of a side. Beyond the palette, colours step around the colour circle.
 fn colour(sides: &[String], name: &str) -> String {
     let at = sides.iter().position(|side| side == name).unwrap_or(0);
     let more = at.wrapping_sub(COLOURS.len());
@@ -38,7 +39,7 @@ fn colour(sides: &[String], name: &str) -> String {
     )
 }
 
-/// A text in as many lines as it needs.
+/// Wraps a text into lines.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -56,7 +57,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Part of a column: it is drawn with its upper left corner at 0, 0.
+/// A part of a column, drawn with its upper left corner at 0, 0.
 struct Block {
     height: f64,
     body: String,
@@ -71,7 +72,7 @@ fn heading(unit: &str) -> Block {
     Block { height: 34.0, body }
 }
 
-/// The bars of a measure.
+/// Draws the bars of a measure.
 fn bars(row: &Row, sides: &[String]) -> Block {
     let mut body = String::new();
     let mut y = 0.0;
@@ -139,7 +140,7 @@ fn bars(row: &Row, sides: &[String]) -> Block {
     }
 }
 
-/// A figure with as many digits as it needs to be read.
+/// Formats a figure with as many digits as a reader needs.
 fn figure(value: f64) -> String {
     match value {
         value if value >= 100.0 || value == value.trunc() => format!("{value:.0}"),
@@ -148,7 +149,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// A line of points under its name.
+/// Draws a curve under its name.
 fn line(curve: &Curve) -> Block {
     const HEIGHT: f64 = 100.0;
     const LEFT: f64 = 60.0;
@@ -189,7 +190,8 @@ fn line(curve: &Curve) -> Block {
     }
 }
 
-/// Blocks one below the other, in as many columns as they need; the columns and the height of the highest.
+/// Stacks blocks into as many columns as they need. Returns the columns, their width and the height
+/// of the highest.
 fn columns(groups: Vec<(String, Vec<Block>)>) -> (String, f64, f64) {
     let (mut body, mut x, mut y, mut highest) = (String::new(), 0.0, 0.0, 0.0_f64);
     let mut place = |block: &Block, x: f64, y: f64| {
@@ -330,7 +332,7 @@ mod tests {
     fn units_stand_together_and_goals_are_judged() {
         let svg = svg(&report(9));
         assert_eq!(svg.matches(">in ns<").count(), 1);
-        // 1.5 ns asked to be at most 4; 4.5 M/s at least.
+        // For a goal of at most 4 ns, row 0 has a median of 1.5 ns and row 6 one of 7.5 ns.
         assert!(svg.contains("✓ goal 4 held") && svg.contains("✗ goal 4 missed"));
         assert!(svg.contains("measure &lt;0&gt;"));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Benchmarks: a file each, a line each in [`ALL`]. Each runs Weir and its peers in turn in one run
-//! and gives medians and spread, as a table, as JSON and as a chart.
+//! Benchmarks, one file and one entry in [`ALL`] each. A benchmark measures Weir and its peers in
+//! turn in one run, and reports medians and spread as a table, as JSON and as a chart.
 
 mod chart;
 mod path;
@@ -13,11 +13,11 @@ use crate::cli;
 
 pub use result::{Curve, Report, Row, Series, Verdict};
 
-/// How a benchmark runs.
+/// The options of a benchmark.
 pub struct Options {
-    /// Under 30 s, no judgement of times.
+    /// Takes less than 30 s and does not judge times.
     pub short: bool,
-    /// A part to be run in this process alone, as the benchmark itself has asked for.
+    /// The part that the benchmark asked to run in this process alone.
     pub part: Option<String>,
 }
 
@@ -25,7 +25,7 @@ pub struct Options {
 pub struct Bench {
     /// Its name on the command line.
     pub name: &'static str,
-    /// A line about it.
+    /// A one-line description.
     pub about: &'static str,
     /// Runs it.
     pub run: fn(&Options) -> Result<Report, String>,
@@ -34,22 +34,24 @@ pub struct Bench {
 /// All benchmarks.
 pub static ALL: &[&Bench] = &[&path::BENCH, &rules::BENCH, &transmit::BENCH];
 
-/// The list, for people and for CI: a name a line.
+/// Returns the list for people and for CI, one name per line.
 pub fn list() -> String {
     ALL.iter()
         .map(|bench| format!("{:<10} {}\n", bench.name, bench.about))
         .collect()
 }
 
-/// Runs the benchmark asked for and writes what was asked for.
+/// Runs the requested benchmark and writes its results.
 pub fn run(args: &cli::Bench) -> Result<String, String> {
     let Some(name) = &args.name else {
         return Ok(list());
     };
-    let bench = ALL
-        .iter()
-        .find(|bench| bench.name == name)
-        .ok_or_else(|| format!("there is no benchmark {name}; there are:\n{}", list()))?;
+    let bench = ALL.iter().find(|bench| bench.name == name).ok_or_else(|| {
+        format!(
+            "there is no benchmark {name}; the benchmarks are:\n{}",
+            list()
+        )
+    })?;
     let report = (bench.run)(&Options {
         short: args.short,
         part: args.part.clone(),

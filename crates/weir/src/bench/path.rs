@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench path`: the shipped capture, from memory, through receive, flower (10 masks, 10,000
-//! rules), the FIB (100,000 routes) and transmit to a null port, on one CPU; beside testpmd's macswap of
-//! the same packets, where DPDK is installed.
+//! rules), the FIB (100,000 routes) and transmit to a null port, on one CPU. The peer is testpmd's
+//! macswap of the same packets, if DPDK is installed.
 //!
-//! The rules match nothing in the capture, so every IPv4 packet is looked up under all ten masks. The
-//! frames are those of the capture that are routed: what is for the router itself (ARP, neighbour
-//! discovery) and what would make it answer is left out, and said so.
+//! The rules match nothing in the capture, so every IPv4 packet is looked up under all ten masks.
+//! The frames are those of the capture that are routed. Frames to the router itself (ARP, neighbour
+//! discovery) and frames that would make it answer are left out, and the report says so.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,7 +27,7 @@ use crate::report::stages;
 /// The benchmark.
 pub static BENCH: Bench = Bench {
     name: "path",
-    about: "a packet's way: receive, 10,000 flower rules, 100,000 routes, transmit",
+    about: "a packet's path: receive, 10,000 flower rules, 100,000 routes, transmit",
     run,
 };
 
@@ -36,7 +36,7 @@ static CAPTURE: &[u8] = include_bytes!("../../../../examples/edge-router/lan.pca
 const MASKS: u32 = 10;
 const RULES: u32 = 10_000;
 const ROUTES: u32 = 100_000;
-/// Nanoseconds a packet that the project wants.
+/// The goal of the project, ns per packet.
 const GOAL: f64 = 150.0;
 /// The router's address in the capture.
 const ROUTER: [u8; 6] = [2, 0, 0, 1, 0, 1];
@@ -44,7 +44,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 1, 0, 1];
 struct Client(Connection);
 
 impl Client {
-    /// Sends one request; an error is the benchmark's.
+    /// Sends one request. An error ends the benchmark.
     fn send(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) -> Result<(), String> {
         let mut out = Writer::new();
         let mark = out.message(ty, nlm::F_REQUEST | flags, 1, 0);
@@ -151,7 +151,7 @@ impl Client {
         })
     }
 
-    /// A rule that drops what goes to one prefix of 172.16.0.0/12.
+    /// Adds a rule that drops packets to one prefix of 172.16.0.0/12.
     fn rule(&mut self, index: u32, number: u32) -> Result<(), String> {
         let length = 32 - number % MASKS;
         let address = 0xac10_0000 | (number / MASKS) << MASKS;
@@ -185,7 +185,7 @@ impl Client {
     }
 }
 
-/// The frames of the capture that are routed.
+/// Returns the frames of the capture that are routed.
 fn frames() -> Result<Vec<Vec<u8>>, String> {
     let mut reader =
         Reader::new("the shipped capture", CAPTURE).map_err(|error| error.to_string())?;
@@ -194,7 +194,7 @@ fn frames() -> Result<Vec<Vec<u8>>, String> {
     while reader.read(&mut frame).map_err(|error| error.to_string())? {
         let data = &frame.data;
         let routed = match data.get(12..14) {
-            // To the WAN's network, with hops left.
+            // Addressed to the WAN's network, with a TTL above 1.
             Some([0x08, 0x00]) => {
                 data.get(30..32) == Some(&[10, 2]) && data.get(22).is_some_and(|ttl| *ttl > 1)
             }
@@ -245,7 +245,7 @@ fn set_up() -> Result<Bed, String> {
     for number in 0..ROUTES {
         // 20.0.0.0 and up, /24 each, scattered by an odd multiplier.
         let net = 0x1400_0000 | (number.wrapping_mul(0x9e37_79b1) >> 15) << 8 & 0x01ff_ff00;
-        // Some nets come twice: another prefix length then.
+        // Some prefixes come up twice; the second gets another prefix length.
         let added = client.route(af::INET, &net.to_be_bytes(), 24, &[10, 2, 0, 2]);
         if added.is_err() {
             let other = 0x4000_0000 | number << 8;
@@ -268,7 +268,7 @@ fn set_up() -> Result<Bed, String> {
     })
 }
 
-/// Plays the frames `rounds` times; nanoseconds a packet.
+/// Plays the frames `rounds` times. Returns nanoseconds per packet.
 fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
     let ns = bed
         .stack
@@ -295,7 +295,7 @@ fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
     Ok(start.elapsed().as_nanos() as f64 / packets as f64)
 }
 
-/// The frames as a plain capture file, for testpmd.
+/// Writes the frames as a plain capture file, for testpmd.
 fn write_capture(frames: &[Vec<u8>], path: &std::path::Path) -> std::io::Result<()> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     file.write_all(&0xa1b2_c3d4u32.to_ne_bytes())?;
@@ -324,7 +324,7 @@ fn run(options: &Options) -> Result<Report, String> {
     let file = std::env::temp_dir().join(format!("weir-bench-{}.pcap", std::process::id()));
     let mut peer_works = match testpmd::available() {
         Ok(()) if options.short => {
-            notes.push("testpmd left out of the short form".into());
+            notes.push("testpmd is not measured with --short".into());
             false
         }
         Ok(()) => write_capture(&bed.frames, &file).is_ok(),
@@ -352,7 +352,7 @@ fn run(options: &Options) -> Result<Report, String> {
         }
     }
     eprintln!("\rruns done     ");
-    // A file that was never written is no loss.
+    // The file may never have been written.
     let _ = std::fs::remove_file(&file);
     let stages = stages::since(&bed.cpu.state().stages, &before);
     let dropped: u64 = bed
@@ -381,7 +381,7 @@ fn run(options: &Options) -> Result<Report, String> {
         note: notes.join("; "),
     };
     let detail = format!(
-        "{}stages {:.1} ns of {:.1} ns a packet measured; the rest is the loop that fills the batches\n",
+        "{}stages account for {:.1} ns of the {:.1} ns per packet; the rest is the loop that fills the batches\n",
         stages.to_text(),
         stages.total_ns() / (runs * rounds * bed.frames.len()) as f64,
         total / (runs * rounds * bed.frames.len()) as f64,

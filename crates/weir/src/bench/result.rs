@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a benchmark found.
+//! The result of a benchmark.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub struct Series(pub Vec<f64>);
 
 impl Series {
-    /// The middle of the runs.
+    /// Returns the median of the runs.
     pub fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -22,12 +22,12 @@ impl Series {
         }
     }
 
-    /// The smallest.
+    /// Returns the minimum.
     pub fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::NAN, f64::min)
     }
 
-    /// The largest.
+    /// Returns the maximum.
     pub fn max(&self) -> f64 {
         self.0.iter().copied().fold(f64::NAN, f64::max)
     }
@@ -42,35 +42,35 @@ impl Series {
 pub struct Row {
     /// A short name, unique in the report.
     pub id: String,
-    /// What was measured.
+    /// The description of the measure.
     pub measure: String,
-    /// In what.
+    /// The unit.
     pub unit: &'static str,
-    /// Whether a higher figure is the better one.
+    /// Whether a higher figure is better.
     pub higher_is_better: bool,
     /// Weir's runs.
     pub weir: Series,
     /// The peers' runs, by name.
     pub peers: BTreeMap<String, Series>,
-    /// The figure to reach.
+    /// The goal.
     pub goal: Option<f64>,
-    /// What was left out, and why.
+    /// Parts that were left out, and why.
     pub note: String,
 }
 
-/// What a run says about a goal.
+/// The verdict on a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The median reaches it.
+    /// The median reaches the goal.
     Held,
-    /// It does not.
+    /// The median misses the goal.
     Missed,
-    /// Nothing was measured: a peer it is relative to is not here.
+    /// Nothing was measured: the peer that the goal refers to is not available.
     NotJudged,
 }
 
 impl Verdict {
-    /// A sign, for who sees no colours.
+    /// Returns a sign that does not depend on colour.
     pub fn sign(self) -> char {
         match self {
             Self::Held => '✓',
@@ -79,7 +79,7 @@ impl Verdict {
         }
     }
 
-    /// A word.
+    /// Returns the verdict as a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Held => "held",
@@ -90,7 +90,7 @@ impl Verdict {
 }
 
 impl Row {
-    /// What the runs say about the goal, if there is one.
+    /// Returns the verdict on the goal, if there is one.
     pub fn verdict(&self) -> Verdict {
         let median = self.weir.median();
         match self.goal {
@@ -107,16 +107,16 @@ impl Row {
     }
 }
 
-/// A measure against another: points of a line in the chart.
+/// A measure over another, as points of a line in the chart.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// Which line.
+    /// The name of the line.
     pub name: String,
-    /// What the points' second figure is in.
+    /// The unit of the points' second figure.
     pub unit: &'static str,
-    /// What the first figure counts.
+    /// The quantity of the first figure.
     pub over: &'static str,
-    /// Its points.
+    /// The points.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -129,11 +129,11 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Lines for the chart.
     pub curves: Vec<Curve>,
-    /// Text after the table: a stage report, say.
+    /// Text after the table, for example a stage report.
     pub detail: String,
 }
 
-/// The machine in a line: processor and CPUs.
+/// Describes the machine in a line: processor and CPUs.
 pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
@@ -147,7 +147,7 @@ pub fn machine() -> String {
 }
 
 impl Report {
-    /// As data.
+    /// Returns the result as JSON.
     pub fn to_json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows
@@ -186,7 +186,7 @@ impl Report {
         json!({ "bench": self.bench, "machine": machine(), "rows": rows, "curves": curves })
     }
 
-    /// As a table.
+    /// Returns the result as a table.
     pub fn to_text(&self) -> String {
         let mut text = format!("weir bench {} on {}\n\n", self.bench, machine());
         let line = |name: &str, series: &Series, unit: &str| {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir bench rules`: filters by the hundred thousand, inserted, dumped, deleted; memory a rule;
-//! look-ups among a million; packets while rules come and go.
+//! `weir bench rules`: inserts, dumps and deletes filters by the hundred thousand. It measures
+//! memory per rule, look-ups among a million rules, and packets while rules change.
 //!
-//! Clients are threads at netlink sockets of a stack in this process, served as those of programs are:
-//! [`wire::BATCH`] messages a datagram, a few datagrams under way. Memory is the difference of the
-//! process's resident memory, measured in a process of its own. Peers in the same run: `tc -b` against
-//! a socket that only acknowledges, and u32 with mirred on this machine's kernel where that is allowed;
-//! flower on Linux 6.1 in User-Mode Linux where that is installed.
+//! Clients are threads at netlink sockets of a stack in this process, served like those of
+//! programs: [`wire::BATCH`] messages per datagram and a few datagrams in flight. Memory is the
+//! growth of the process's resident memory, measured in a separate process. The peers in the same
+//! run are `tc -b` against a socket that only acknowledges, u32 with mirred on this machine's
+//! kernel if it is permitted, and flower on Linux 6.1 in User-Mode Linux if it is installed.
 
 mod bed;
 mod linux;
@@ -28,20 +28,20 @@ use wire::{Client, Profile};
 /// The benchmark.
 pub static BENCH: Bench = Bench {
     name: "rules",
-    about: "filters by the hundred thousand: insert, delete, dump, memory, look-ups",
+    about: "hundreds of thousands of filters: insert, delete, dump, memory, look-ups",
     run,
 };
 
-/// How much of each.
+/// The size of each measurement.
 struct Scale {
     runs: usize,
-    /// Rules a connection inserts in a run.
+    /// Rules that a connection inserts in a run.
     rules: u32,
-    /// Lines all `tc` processes of a run have together.
+    /// Lines of all `tc` processes of a run together.
     lines: u32,
-    /// Rules when memory is measured, and look-ups.
+    /// Rules for the measurements of memory and of look-ups.
     many: u32,
-    /// Of packets in quiet and while rules change.
+    /// Duration of the measurements of packets, idle and while rules change.
     length: Duration,
 }
 
@@ -61,7 +61,7 @@ const FULL: Scale = Scale {
     length: Duration::from_secs(3),
 };
 
-/// What the runs found, by row and side.
+/// The figures of the runs, by row and side.
 #[derive(Default)]
 struct Found {
     series: BTreeMap<String, Series>,
@@ -84,7 +84,7 @@ impl Found {
         self.notes.entry(id.to_owned()).or_insert(note.into());
     }
 
-    /// A figure, or why there is none.
+    /// Adds a figure, or the reason why there is none.
     fn try_push(&mut self, id: &str, row: &str, figure: Result<f64, String>) {
         match figure {
             Ok(figure) => self.push(id, figure),
@@ -93,13 +93,13 @@ impl Found {
     }
 }
 
-/// Names of the rows of a profile.
+/// Returns the name of a row of a profile.
 fn of(profile: Profile, what: &str) -> String {
     let letter = if profile == Profile::A { 'a' } else { 'b' };
     format!("{what}-{letter}")
 }
 
-/// One connection: insert with either kind of counters, dump, delete.
+/// Measures one connection: insert with either kind of counters, dump, delete.
 fn one_connection(
     bed: &Bed,
     scale: &Scale,
@@ -140,7 +140,7 @@ fn one_connection(
     Ok(())
 }
 
-/// Several connections at once, in one priority or one each, against one.
+/// Measures several connections at once, in one priority or one each, relative to one connection.
 fn connections(
     bed: &Bed,
     scale: &Scale,
@@ -156,7 +156,7 @@ fn connections(
     )
 }
 
-/// As many connections, each in the same priority or its own.
+/// Measures `many` connections, in the same priority or each in its own.
 fn some_connections(
     bed: &Bed,
     scale: &Scale,
@@ -187,14 +187,14 @@ fn some_connections(
             );
             found.note(
                 &id,
-                "stacks apart: each connection to a stack of its own, nothing shared",
+                "stacks apart: each connection has a stack of its own, and nothing is shared",
             );
         }
     }
     Ok(())
 }
 
-/// Unmodified `tc -b` and its peers, in turn.
+/// Measures unmodified `tc -b` and its peers in turn.
 fn tools(bed: &Bed, scale: &Scale, found: &mut Found) {
     for processes in [1, 4, 20] {
         let load = tools::Load {
@@ -212,7 +212,7 @@ fn tools(bed: &Bed, scale: &Scale, found: &mut Found) {
     }
 }
 
-/// Look-ups among many rules, and packets while rules change.
+/// Measures look-ups among many rules, and packets while rules change.
 fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
     for masks in [1, 10] {
         for _ in 0..scale.runs {
@@ -226,7 +226,7 @@ fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
             }
             found.note(
                 &id,
-                "cached rules: packets to 1,000 of the rules; lines alone: five random lines a packet, nothing else",
+                "cached rules: packets to 1,000 of the rules; lines alone: only five random cache lines per packet",
             );
         }
     }
@@ -241,13 +241,13 @@ fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
         found.push("throughput", busy.rate / quiet.rate * 100.0);
         found.note(
             "throughput",
-            format!("{:.0}k rules/s came and went", rate / 1e3),
+            format!("{:.0}k rules/s inserted and deleted", rate / 1e3),
         );
     }
     Ok(())
 }
 
-/// The rows: id, what is measured, unit, whether more is better, the goal.
+/// The definition of a row: id, description, unit, whether higher is better, goal.
 type Line = (String, String, &'static str, bool, Option<f64>);
 
 fn lines(scale: &Scale) -> Vec<Line> {
@@ -272,14 +272,14 @@ fn lines(scale: &Scale) -> Vec<Line> {
         };
         line(
             "insert",
-            "insert, 1 connection, 100 messages a datagram",
+            "insert, 1 connection, 100 messages per datagram",
             "k/s",
             true,
             Some(insert),
         );
         line(
             "counters",
-            "insert with per-CPU counters against plain",
+            "insert with per-CPU counters, relative to plain counters",
             "%",
             true,
             Some(90.0),
@@ -293,7 +293,7 @@ fn lines(scale: &Scale) -> Vec<Line> {
             let id = format!("connections-{many}-{same}");
             line(
                 &id,
-                &format!("insert, {text}, against one"),
+                &format!("insert, {text}, relative to one connection"),
                 "x",
                 true,
                 Some(1.6),
@@ -303,7 +303,7 @@ fn lines(scale: &Scale) -> Vec<Line> {
         line("dump", "dump", "k/s", true, Some(2000.0));
         line(
             "memory",
-            &format!("resident memory a rule, {} rules", scale.many),
+            &format!("resident memory per rule, {} rules", scale.many),
             "B",
             false,
             Some(memory),
@@ -312,7 +312,7 @@ fn lines(scale: &Scale) -> Vec<Line> {
     for processes in [1, 4, 20] {
         let what = format!("unmodified tc -b, {processes} processes");
         lines.push((format!("tc-{processes}"), what.clone(), "k/s", true, None));
-        let share = format!("{what}, of what is only acknowledged");
+        let share = format!("{what}, relative to a socket that only acknowledges");
         lines.push((
             format!("tc-{processes}-share"),
             share,
@@ -323,14 +323,14 @@ fn lines(scale: &Scale) -> Vec<Line> {
     }
     for (masks, goal) in [(1, 80.0), (10, 180.0)] {
         let what = format!(
-            "a packet at the filters of {} rules under {masks} masks: dissection, look-up, counters",
+            "one packet at {} rules under {masks} masks: dissection, look-up, counters",
             scale.many
         );
         lines.push((format!("lookup-{masks}"), what, "ns", false, Some(goal)));
     }
-    let what = "longest batch while 100k rules/s come and go";
+    let what = "longest batch while 100k rules/s are inserted and deleted";
     lines.push(("longest".into(), what.into(), "ms", false, Some(1.0)));
-    let what = "throughput while 100k rules/s come and go, of quiet";
+    let what = "throughput while 100k rules/s are inserted and deleted, relative to idle";
     lines.push(("throughput".into(), what.into(), "%", true, Some(90.0)));
     lines
 }
@@ -403,8 +403,9 @@ fn run(options: &Options) -> Result<Report, String> {
     Ok(report(scale, found, curves))
 }
 
-/// The requests of connections alone, `RUNS[:RULES[:PROFILE[:CONNECTIONS]]]`: a line a figure, with all
-/// runs. With a profile named, those of one connection only, and of as many in one priority.
+/// Measures the requests of connections alone, `RUNS[:RULES[:PROFILE[:CONNECTIONS]]]`. Prints one
+/// line per figure with all runs. With a profile it measures one connection of that profile, and
+/// with CONNECTIONS also that many in one priority.
 fn requests(args: &str) -> Result<String, String> {
     let mut found = Found::default();
     let mut args = args.split(':');
@@ -441,7 +442,7 @@ fn requests(args: &str) -> Result<String, String> {
     Ok(found.series.iter().map(line).collect())
 }
 
-/// Runs a part in a process of its own; what it says.
+/// Runs a part in a separate process and returns its output.
 fn elsewhere(part: &str) -> Result<String, String> {
     let failed = |error| format!("this program: {error}");
     let me = std::env::current_exe().map_err(failed)?;
@@ -453,10 +454,10 @@ fn elsewhere(part: &str) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{part} in a process of its own: {said}"))
+    Err(format!("{part} in a separate process: {said}"))
 }
 
-/// What is run in a process of its own; its figures go to standard output, a line each.
+/// Runs a part in this process. It prints its figures on standard output, one per line.
 fn part_of(part: &str) -> Result<Report, String> {
     let (what, rest) = part.split_once(':').unwrap_or((part, ""));
     let text = match what {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer of `path`: DPDK's testpmd replaying the same capture from memory (`net_pcap`,
-//! `infinite_rx`), swapping addresses, dropping on transmit.
+//! The peer of `path`: DPDK's testpmd, which replays the same capture from memory (`net_pcap`,
+//! `infinite_rx`), swaps addresses, and drops on transmit.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Whether testpmd can be run, or why not.
+/// Returns whether testpmd can run, or the reason why not.
 pub fn available() -> Result<(), String> {
     match Command::new("dpdk-testpmd")
         .arg("--version")
@@ -19,7 +19,7 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Nanoseconds a packet of one run over `seconds`.
+/// Runs testpmd for `seconds`. Returns nanoseconds per packet.
 pub fn run(capture: &Path, seconds: u64) -> Result<f64, String> {
     let device = format!("net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
     let prefix = format!("weir{}", std::process::id());
@@ -54,7 +54,7 @@ pub fn run(capture: &Path, seconds: u64) -> Result<f64, String> {
     let mut text = String::new();
     if let Some(mut output) = output {
         use std::io::Read;
-        // What is not UTF-8 would only be a part of a banner.
+        // Only a banner could contain text that is not UTF-8.
         let _ = output.read_to_string(&mut text);
     }
     let _ = child.wait();
@@ -64,7 +64,8 @@ pub fn run(capture: &Path, seconds: u64) -> Result<f64, String> {
     }
 }
 
-/// Packets a second: the median of those printed each second, but for the first, which is the start's.
+/// Returns packets per second: the median of the rates printed each second, except the first, which
+/// includes the start.
 fn rate(text: &str) -> Option<f64> {
     let rates = text.lines().filter_map(|line| {
         let rate = line.trim().strip_prefix("Rx-pps:")?;
@@ -77,7 +78,7 @@ fn rate(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    /// As testpmd of DPDK 22.11 prints it.
+    /// Output of testpmd from DPDK 22.11.
     #[test]
     fn the_rate_is_found() {
         let block = |rate: u64| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench transmit`: many senders, one qdisc.
 //!
-//! Three parts. Push and drain alone: threads hand elements to whoever works on the queue, against the
-//! ways others do it (a two-level busylock, a mutex around a queue, crossbeam's queue). The full way:
-//! 120 octets of UDP built and sent through the qdisc of a device that throws them away, against the
-//! same through this machine's kernel into an ifb, where that is allowed. And what each qdisc takes for
-//! a packet, with few flows and with many.
+//! There are three parts. Push and drain alone: threads pass elements to the thread that works on
+//! the queue, compared with other designs (a two-level busylock, a mutex around a queue,
+//! crossbeam's queue). The full path: packets with 120 bytes of UDP are built and sent through the
+//! qdisc of a device that discards them, compared with the same on this machine's kernel into an
+//! ifb, if that is permitted. The cost of each qdisc per packet, with few flows and with many.
 
 mod cost;
 mod drain;
@@ -20,17 +20,17 @@ use super::{Bench, Options, Report, Row, Series};
 /// The benchmark.
 pub static BENCH: Bench = Bench {
     name: "transmit",
-    about: "many senders through one qdisc: push and drain, the full way, what each qdisc takes",
+    about: "many senders through one qdisc: push and drain, the full path, the cost of each qdisc",
     run,
 };
 
-/// How much of each.
+/// The size of each measurement.
 struct Scale {
     runs: usize,
-    /// Of a run.
+    /// The duration of a run.
     length: Duration,
     threads: &'static [usize],
-    /// Flows, and classes, when there are many.
+    /// The number of flows, and of classes, in the measurements with many.
     flows: u32,
     classes: u32,
 }
@@ -51,18 +51,18 @@ const FULL: Scale = Scale {
     classes: 10_000,
 };
 
-/// How long threads run before what they do counts: each of 64 on two processors has had its turn of some
-/// milliseconds then, and its memory.
+/// Returns how long threads run before the measurement starts. By then each of 64 threads on two
+/// processors has had its time slice of some milliseconds, and its memory.
 fn warm_up(length: Duration) -> Duration {
     length / 2
 }
 
-/// Rows in the making.
+/// The rows under construction.
 #[derive(Default)]
 struct Rows(Vec<Row>);
 
 impl Rows {
-    /// The row with an id, made with the first figure.
+    /// Returns the row with an id, and creates it with the first figure.
     fn row(&mut self, id: &str, measure: &str, unit: &'static str, goal: Option<f64>) -> &mut Row {
         if let Some(at) = self.0.iter().position(|row| row.id == id) {
             return &mut self.0[at];
@@ -112,7 +112,7 @@ fn run(options: &Options) -> Result<Report, String> {
     for run in 0..scale.runs {
         eprint!("\rrun {} of {}: push and drain ", run + 1, scale.runs);
         push_and_drain(&scale, &mut rows);
-        eprint!("\rrun {} of {}: the full way   ", run + 1, scale.runs);
+        eprint!("\rrun {} of {}: the full path  ", run + 1, scale.runs);
         full_way(&scale, options.short, &mut rows)?;
         eprint!("\rrun {} of {}: qdiscs         ", run + 1, scale.runs);
         qdiscs(&scale, &mut rows)?;
@@ -127,8 +127,9 @@ fn run(options: &Options) -> Result<Report, String> {
     })
 }
 
-/// A part: `drain:WAY:THREADS:MILLISECONDS`, `send:KIND:...`, `cost:KIND:FLOWS:...` or `cost:htb:CLASSES:...`; without
-/// a name before them, threads and milliseconds are of the peer in a process of its own.
+/// Runs a part: `drain:WAY:THREADS:MILLISECONDS`, `send:KIND:...`, `cost:KIND:FLOWS:...` or
+/// `cost:htb:CLASSES:...`. Threads and milliseconds without a name before them are the peer's part
+/// in a separate process.
 fn part_of(part: &str) -> Result<String, String> {
     let words: Vec<&str> = part.split(':').collect();
     let [what, name, count, length] = words[..] else {
@@ -195,8 +196,8 @@ fn push_and_drain(scale: &Scale, rows: &mut Rows) {
     }
 }
 
-/// A stack for each processor: what is left of many senders' cost where they share nothing but the
-/// processors, their caches and their memory. It bounds from below what any shared queue can reach.
+/// Creates a stack per processor. It measures the cost of many senders that share only the
+/// processors, their caches and their memory, which is a lower bound for any shared queue.
 fn beds_apart(kind: &str, threads: usize) -> Result<Vec<send::Bed>, String> {
     let beds = send::processors().len().clamp(1, threads);
     let each = threads.div_ceil(beds);
@@ -204,7 +205,7 @@ fn beds_apart(kind: &str, threads: usize) -> Result<Vec<send::Bed>, String> {
     (0..beds).map(bed).collect()
 }
 
-/// The peer of the full way.
+/// The peer of the full path.
 const LINUX: &str = "Linux's ifb";
 
 const KINDS: [&str; 3] = ["pfifo", "fq", "htb"];
@@ -223,22 +224,21 @@ fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
             let found = send::send(&bed, threads, scale.length)?;
             let id = format!("send {kind} {threads}");
             let measure =
-                format!("120 octets of UDP built and sent through {kind}, {threads} senders");
+                format!("120 bytes of UDP built and sent through {kind}, {threads} senders");
             let row = rows.row(&id, &measure, "M/s", None);
             row.weir.0.push(found.millions);
-            row.remark("batches of 32 on either side");
+            row.remark("batches of 32 on both sides");
             let id = format!("send {kind} {threads} ns");
-            let measure =
-                format!("the same, time of the processors a packet, {kind}, {threads} senders");
+            let measure = format!("the same, processor time per packet, {kind}, {threads} senders");
             let row = rows.row(&id, &measure, "ns", None);
             row.weir.0.push(found.cpu_ns);
             if Some(&threads) == scale.threads.last() {
                 let apart = send::send(&beds_apart(kind, threads)?, threads, scale.length)?;
                 row.peer("senders apart", apart.cpu_ns);
-                row.remark("senders apart: a stack for each processor, nothing shared");
+                row.remark("senders apart: one stack per processor, nothing shared");
             }
             if short {
-                row.remark("Linux left out of the short form");
+                row.remark("Linux is not measured with --short");
                 continue;
             }
             match linux::send(kind, threads, scale.length) {
@@ -285,10 +285,10 @@ fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     Ok(())
 }
 
-/// A root of a kind for many flows.
+/// Returns the root qdisc of a kind for many flows.
 fn many(kind: &str) -> String {
     match kind {
-        // Packets without a socket are of as many flows as the mask has.
+        // Packets without a socket form as many flows as the mask allows.
         "fq" => send::root("fq orphan_mask 1048575 buckets 262144"),
         kind => send::root(kind),
     }
@@ -302,7 +302,7 @@ fn record(rows: &mut Rows, id: &str, measure: &str, goal: Option<f64>, found: Re
     }
 }
 
-/// Figures that follow from others.
+/// Derives figures from others.
 fn relate(scale: &Scale, rows: &mut Rows) {
     let median = |rows: &Rows, id: &str| {
         let row = rows.0.iter().find(|row| row.id == id);
@@ -323,7 +323,7 @@ fn relate(scale: &Scale, rows: &mut Rows) {
     for kind in KINDS {
         ratio(
             &format!("senders {kind}"),
-            &format!("{kind}: time of the processors a packet, {most} senders against 1"),
+            &format!("{kind}: processor time per packet, {most} senders relative to 1"),
             &format!("send {kind} {most} ns"),
             &format!("send {kind} 1 ns"),
             1.5,
@@ -332,7 +332,7 @@ fn relate(scale: &Scale, rows: &mut Rows) {
     for kind in ["fq", "htb"] {
         ratio(
             &format!("{kind} pfifo"),
-            &format!("{kind} against pfifo, time of the processors, 1 sender"),
+            &format!("{kind} relative to pfifo, processor time, 1 sender"),
             &format!("send {kind} 1 ns"),
             "send pfifo 1 ns",
             2.0,
@@ -340,7 +340,7 @@ fn relate(scale: &Scale, rows: &mut Rows) {
         for threads in scale.threads {
             ratio(
                 &format!("{kind} pfifo {threads}"),
-                &format!("{kind} against pfifo, time a packet, {threads} senders"),
+                &format!("{kind} relative to pfifo, time per packet, {threads} senders"),
                 &format!("send pfifo {threads}"),
                 &format!("send {kind} {threads}"),
                 2.0,
@@ -349,14 +349,14 @@ fn relate(scale: &Scale, rows: &mut Rows) {
     }
     ratio(
         "fq scale",
-        &format!("fq: {} flows against 100", scale.flows),
+        &format!("fq: {} flows relative to 100", scale.flows),
         "cost fq many",
         "cost fq few",
         3.0,
     );
     ratio(
         "htb scale",
-        &format!("htb: {} classes against 100", scale.classes),
+        &format!("htb: {} classes relative to 100", scale.classes),
         "cost htb many",
         "cost htb few",
         3.0,
@@ -369,12 +369,12 @@ fn relate(scale: &Scale, rows: &mut Rows) {
         if ratio.is_finite() {
             let row = rows.row(&format!("senders {kind}"), "", "times", None);
             row.peer("senders apart", ratio);
-            row.remark("senders apart: on a stack for each processor, nothing shared");
+            row.remark("senders apart: one stack per processor, nothing shared");
         }
     }
 }
 
-/// What is asked for in terms of the peers.
+/// Adds the goals that refer to peers.
 fn against_peers(scale: &Scale, rows: &mut Rows) {
     let mut found = Vec::new();
     for &threads in scale.threads {
@@ -392,13 +392,13 @@ fn against_peers(scale: &Scale, rows: &mut Rows) {
             found.push((id, measure, goal, times));
         };
         let drain = format!("drain {threads}");
-        let text = |peer: &str| format!("push and drain, {threads} threads, against {peer}");
+        let text = |peer: &str| format!("push and drain, {threads} threads, relative to {peer}");
         if threads >= 4 {
             times(&drain, "busylock", text("the busylock"), 2.0);
         }
         times(&drain, "best", text("the best of the others"), 1.0);
         for kind in KINDS {
-            let measure = format!("sent through {kind}, {threads} senders, against Linux");
+            let measure = format!("sent through {kind}, {threads} senders, relative to Linux");
             times(&format!("send {kind} {threads}"), LINUX, measure, 10.0);
         }
     }

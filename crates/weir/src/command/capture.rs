@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir capture`: the frames of a device to standard output, live.
+//! `weir capture`: writes the frames of a device to standard output, live.
 //!
-//! The stack itself writes to this process's standard output; this process waits for the end: the
-//! count, a reader that went away, or a signal.
+//! The stack writes directly to this process's standard output. This process waits for the end: the
+//! frame count, a reader that closed the pipe, or a signal.
 
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cli::Capture;
 
-/// How often the end is looked for.
+/// The interval between checks for the end.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Captures until the end.
@@ -36,7 +36,9 @@ pub fn run(args: &Capture) -> Result<ExitCode, String> {
         }),
         vec![output],
     )?;
-    let id = answer["id"].as_u64().ok_or("the stack gave no capture")?;
+    let id = answer["id"]
+        .as_u64()
+        .ok_or("the stack did not start a capture")?;
     loop {
         std::thread::sleep(LOOK);
         let answer = super::ask(socket, &json!({ "command": "captured", "id": id }))?;

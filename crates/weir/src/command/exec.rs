@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir exec`: a command against a stack kept by `weir up`.
+//! `weir exec`: runs a command against the stack of a `weir up`.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn namespace(client: &Client, name: &str) -> Result<NsId, String> {
         .ok_or_else(missing)
 }
 
-/// Runs the command and answers its status.
+/// Runs the command and returns its status.
 pub fn run(args: &Exec) -> Result<ExitCode, String> {
     let client = Arc::new(connect(args.socket.as_deref())?);
     let mut launcher = Launcher::new(&args.command[0], &args.command[1..])

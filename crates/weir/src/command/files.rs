@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a run's command line: none is written twice, or read and written, and a report can be
-//! written before anything runs.
+//! The files on a run's command line. No file is written twice, or both read and written, and the
+//! report's file is opened before anything runs.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -11,25 +11,26 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{DeviceFile, Run, Up};
 
-/// Standard input or output, on a command line.
+/// Returns whether a file name on the command line means standard input or output.
 pub fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// What a file is known by. Devices (`/dev/null`, a terminal) have no identity: they are written by several.
+/// The identity of a file. Devices (`/dev/null`, a terminal) have none, since several outputs may
+/// share them.
 #[derive(PartialEq, Eq)]
 enum Identity {
-    /// Standard input or output, whatever it is.
+    /// Standard input or output, regardless of its kind.
     Standard,
     /// Device and inode of a regular file or a pipe.
     There(u64, u64),
-    /// Device and inode of the directory, and the name, of a file still to be made.
+    /// Device and inode of the directory, and the name, of a file that does not exist yet.
     New(u64, u64, OsString),
 }
 
 /// A file of the command line.
 struct Use<'a> {
-    /// As messages name it: `--out v0`.
+    /// The name for messages: `--out v0`.
     what: String,
     file: &'a Path,
     writes: bool,
@@ -71,7 +72,7 @@ fn there(file: &Path) -> Option<Identity> {
     identified.then(|| Identity::There(data.dev(), data.ino()))
 }
 
-/// The files a command line names.
+/// The files that a command line names.
 #[derive(Default)]
 pub struct Files<'a> {
     inputs: &'a [DeviceFile],
@@ -103,7 +104,7 @@ impl<'a> From<&'a Up> for Files<'a> {
     }
 }
 
-/// Refuses a command line that uses a file twice where one use would spoil the other.
+/// Refuses a command line that uses a file twice if one use would spoil the other.
 pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
     let args = args.into();
     let mut uses = Vec::new();
@@ -138,7 +139,8 @@ pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
     for (number, one) in uses.iter().enumerate() {
         let ids = one.identities();
         for other in &uses[number + 1..] {
-            // Standard input and standard output are two things, and each of them is one.
+            // Standard input and standard output are different files, but each of them may be used
+            // only once.
             let both_read = !one.writes && !other.writes;
             let shared = other.identities().iter().any(|id| match id {
                 Identity::Standard => one.writes == other.writes && ids.contains(id),
@@ -157,7 +159,7 @@ pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether something but the script writes to standard output.
+/// Returns whether anything but the script writes to standard output.
 pub fn writes_standard_output<'a>(args: impl Into<Files<'a>>) -> bool {
     let args = args.into();
     let captures = args.outputs.iter().map(|output| output.file.as_path());
@@ -165,8 +167,8 @@ pub fn writes_standard_output<'a>(args: impl Into<Files<'a>>) -> bool {
     files.any(is_standard)
 }
 
-/// A file for a report, opened before there is one. What stands in it stays until then, and a file
-/// made for nothing is removed.
+/// A report's file, opened before the report exists. Its old content stays until then. A file
+/// created in vain is removed.
 pub struct ReportFile {
     path: PathBuf,
     file: Option<File>,
@@ -174,7 +176,7 @@ pub struct ReportFile {
 }
 
 impl ReportFile {
-    /// Opens, or makes, the file; `-` is standard output.
+    /// Opens or creates the file; `-` is standard output.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed = |error| format!("{}: {error}", path.display());
         let mut options = OpenOptions::new();
@@ -185,7 +187,7 @@ impl ReportFile {
             match options.clone().create_new(true).open(path) {
                 Ok(file) => (Some(file), true),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    // Through a symbolic link that leads nowhere a file is made as well.
+                    // Opening a dangling symbolic link creates a file as well.
                     let made = !path.exists();
                     let file = options.create(true).truncate(false).open(path);
                     (Some(file.map_err(failed)?), made)
@@ -200,11 +202,11 @@ impl ReportFile {
         })
     }
 
-    /// Writes the report, in the place of what was there.
+    /// Writes the report in place of the old content.
     pub fn write(mut self, text: &str) -> Result<(), String> {
         self.made = false;
         let written = match &self.file {
-            // Not by `std::io::stdout`, which takes a closed descriptor for success.
+            // `std::io::stdout` would report success on a closed descriptor.
             None => std::io::stdout()
                 .as_fd()
                 .try_clone_to_owned()
@@ -226,7 +228,7 @@ impl ReportFile {
 impl Drop for ReportFile {
     fn drop(&mut self) {
         if self.made {
-            // A file that cannot be removed stays, empty.
+            // If the file cannot be removed, it stays empty.
             let _ = std::fs::remove_file(&self.path);
         }
     }

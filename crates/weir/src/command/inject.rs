@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir inject`: frames of a capture enter a device of the stack around, or of one behind a control socket.
+//! `weir inject`: injects frames of a capture into a device of the stack in which it runs, or of
+//! one behind a control socket.
 //!
-//! This process reads the capture, sleeps between frames, and hands over those whose time has come. It sleeps like
-//! any other program: in a script of `weir run`, by the stack's clock.
+//! This process reads the capture, sleeps between frames, and sends the frames that are due. It
+//! sleeps like any other program: in a script of `weir run`, by the stack's clock.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,22 +15,22 @@ use weir_port::{Frame, Source};
 use crate::cli::Inject;
 use crate::engine::inject::to_hex;
 
-/// Frames, and their octets, that are handed over at once at most.
+/// The maximum number of frames, and of their bytes, in one request.
 const FRAMES: usize = 64;
 const OCTETS: usize = 128 << 10;
 
-/// Frames of one time, and what has been sent until now.
+/// The frames that are due at one time, and the count of frames sent before.
 struct Sender<'a> {
     args: &'a Inject,
     file: String,
     frames: Vec<String>,
     octets: usize,
-    /// Frames handed over before.
+    /// The number of frames injected so far.
     sent: u64,
 }
 
 impl Sender<'_> {
-    /// The stack's clock; an error says that there is no such device, or no stack.
+    /// Returns the stack's clock. Fails if there is no such device, or no stack.
     fn now(&self) -> Result<u64, String> {
         self.ask(&[]).map(|(_, _, now)| now)
     }
@@ -45,12 +46,12 @@ impl Sender<'_> {
                 "frames": frames,
             }),
         )?;
-        let number = |key: &str| answer[key].as_u64().ok_or("the stack gave no answer");
+        let number = |key: &str| answer[key].as_u64().ok_or("the stack did not answer");
         let error = answer["error"].as_str().map(str::to_owned);
         Ok((number("taken")?, error, number("now")?))
     }
 
-    /// Hands over what has been collected; the stack's time.
+    /// Sends the collected frames and returns the stack's time.
     fn flush(&mut self) -> Result<u64, String> {
         let frames = std::mem::take(&mut self.frames);
         self.octets = 0;
@@ -70,10 +71,10 @@ impl Sender<'_> {
     fn push(&mut self, frame: &Frame) -> Result<(), String> {
         if !frame.is_complete() {
             let number = self.sent + self.frames.len() as u64 + 1;
-            // What came before stays sent.
+            // The frames before this one stay injected.
             self.flush()?;
             return Err(format!(
-                "{}: frame {number}: the capture holds {} of its {} octets",
+                "{}: frame {number}: the capture holds {} of its {} bytes",
                 self.file,
                 frame.data.len(),
                 frame.orig_len
@@ -89,10 +90,10 @@ impl Sender<'_> {
     }
 }
 
-/// Sends the frames, each at its time.
+/// Injects the frames, each at its time.
 pub fn run(args: &Inject) -> Result<ExitCode, String> {
-    // Waits of a program of the name `weir` are not by the stack's clock: `weir capture` looks after its capture.
-    // Under its old name the program would send all frames at one time.
+    // Waits of a program named `weir` do not follow the stack's clock, because `weir capture` looks
+    // after its capture. Under that name this program would inject all frames at the same time.
     rustix::thread::set_name(c"weir-inject")
         .map_err(|error| format!("the thread's name: {error}"))?;
     let file = args.file.to_string_lossy().into_owned();
@@ -103,11 +104,11 @@ pub fn run(args: &Inject) -> Result<ExitCode, String> {
         octets: 0,
         sent: 0,
     };
-    // What is wrong with the device is said before a capture is waited for.
+    // Reports a problem with the device before waiting for a capture.
     sender.now()?;
     let mut reader = Reader::open(&file).map_err(|error| error.to_string())?;
     let mut frame = Frame::default();
-    // The time at which the last frame was due, and its stamp. The first one was due when it went.
+    // The due time and the time stamp of the last frame. The first frame was due when it was sent.
     let (mut due, mut stamp) = (None, None);
     let mut left = args.count.unwrap_or(u64::MAX);
     let read = loop {
@@ -119,13 +120,14 @@ pub fn run(args: &Inject) -> Result<ExitCode, String> {
             Ok(false) => break Ok(()),
             Err(error) => break Err(error.to_string()),
         }
-        // A capture may go back in time; nothing else does.
+        // Time stamps in a capture may go backwards; the injection does not.
         let gap = frame.time_ns.saturating_sub(stamp.unwrap_or(frame.time_ns));
         stamp = Some(frame.time_ns.max(stamp.unwrap_or(0)));
         if gap > 0 && !args.topspeed {
             let now = sender.flush()?;
             let last = due.unwrap_or(now);
-            // How much later than it was due the last frame went: a clock that stands still makes none late.
+            // The delay of the last frame after its due time. Under a clock that stands still no
+            // frame is late.
             let late = now.saturating_sub(last);
             due = Some(last + gap);
             if gap > late {

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Man};
 
-/// Writes `weir.1` and a page a command.
+/// Writes `weir.1` and one page per command.
 pub fn run(args: &Man) -> Result<ExitCode, String> {
     let failed = |error| format!("{}: {error}", args.directory.display());
     std::fs::create_dir_all(&args.directory).map_err(failed)?;

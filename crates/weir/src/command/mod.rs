@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands: a file each.
+//! The commands, one file each.
 
 mod capture;
 mod completions;
@@ -25,10 +25,10 @@ use weir_intercept::Backend;
 
 use crate::cli::{Command, Mode};
 
-/// Weir itself failed (as opposed to the program it ran).
+/// The exit status for a failure of Weir itself, as opposed to the program it ran.
 pub const FAILED: u8 = 125;
 
-/// Runs a command; errors go to standard error.
+/// Runs a command and prints errors on standard error.
 pub fn dispatch(command: Command) -> ExitCode {
     let result = match command {
         Command::Run(args) => run::run(&args),
@@ -51,13 +51,14 @@ pub fn dispatch(command: Command) -> ExitCode {
     })
 }
 
-/// Asks the stack behind a control socket: the one named, else the one this process runs in, else the
-/// user's own.
+/// Sends a command to a stack: that of the named control socket, otherwise the one in which this
+/// process runs, otherwise the user's own.
 fn ask(socket: Option<&Path>, command: &Value) -> Result<Value, String> {
     ask_with(socket, command, Vec::new())
 }
 
-/// The same with descriptors for the stack; one around this process finds them by itself.
+/// Sends a command with descriptors for the stack. The stack in which this process runs obtains
+/// them without help.
 fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match socket {
         Some(_) => exec::connect(socket)?.command_with(command, files),
@@ -65,14 +66,14 @@ fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Resu
             Some(answer) => Ok(answer),
             None => exec::connect(None)
                 .map_err(|error| {
-                    format!("this command runs inside `weir run` or `weir exec`, or asks a stack of `weir up`: {error}")
+                    format!("this command needs to run inside `weir run` or `weir exec`, or the stack of a `weir up`: {error}")
                 })?
                 .command_with(command, files),
         },
     }
 }
 
-/// Prints to standard output; a reader that went away is no error.
+/// Prints to standard output. A reader that closed the pipe is no error.
 fn print(text: &str) -> Result<(), String> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -83,9 +84,9 @@ fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// This program, which clients find as `weir`.
+/// Returns the path of this program, which clients find as `weir`.
 fn own_program() -> Option<std::path::PathBuf> {
-    // Without it clients have to know where it is.
+    // Without it clients must know its path.
     std::env::current_exe().ok()
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! While captures are played: progress on a terminal, and an orderly end by Ctrl-C.
+//! Progress on a terminal and a clean stop on Ctrl-C, while captures play.
 //!
-//! A run longer than a second shows, on standard error if that is a terminal, how far virtual time has
-//! come and how many packets a second move. The first SIGINT or SIGTERM interrupts virtual time, so
-//! that the run reports what there is; the second one ends the program. While a script runs, the
-//! launcher hands signals on to it instead.
+//! A run that takes longer than a second shows, if standard error is a terminal, how far virtual
+//! time has advanced and how many packets a second move. The first SIGINT or SIGTERM interrupts
+//! virtual time, so that the run reports its results so far. The second ends the program. While a
+//! script runs, the launcher forwards signals to it instead.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use weir_stack::Stack;
 
 use crate::report::units;
 
-/// How long a run goes on before it shows anything, and how often it does then.
+/// The time before the first progress line. `EVERY` is the interval after that.
 const FIRST: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_millis(250);
 
@@ -29,13 +29,13 @@ pub struct Interruption {
 }
 
 impl Interruption {
-    /// Interrupts the stack's virtual time by the first signal, ends the program by the second.
+    /// Makes the first signal interrupt the stack's virtual time, and the second end the program.
     pub fn catch(stack: &Stack) -> Self {
         let interrupt = stack.interrupt.clone();
         let mut signals = Vec::new();
         for signal in [SIGINT, SIGTERM] {
-            // Actions run in the order they are registered. `interrupt` is first, so that no signal is lost
-            // while the others are being registered.
+            // Actions run in the order of registration. `interrupt` comes first, so that no signal
+            // is lost while the others are being registered.
             let first = signal_hook::flag::register(signal, interrupt.clone());
             let again = Arc::new(AtomicBool::new(false));
             let end = signal_hook::flag::register_conditional_shutdown(
@@ -44,14 +44,14 @@ impl Interruption {
                 again.clone(),
             );
             let arm = signal_hook::flag::register(signal, again);
-            // Without a handler a signal ends the program, as it would have anyway.
+            // Without a handler a signal ends the program, which is its default.
             signals.extend(first.into_iter().chain(end).chain(arm));
         }
         Self { signals, interrupt }
     }
 
-    /// Whether a signal has interrupted the run.
-    pub fn has_come(&self) -> bool {
+    /// Returns whether a signal has interrupted the run.
+    pub fn is_interrupted(&self) -> bool {
         self.interrupt.load(Relaxed)
     }
 }
@@ -64,13 +64,13 @@ impl Drop for Interruption {
     }
 }
 
-/// Shows how far a run has come until it is dropped.
+/// Shows the progress of a run until it is dropped.
 pub struct Progress {
     done: Arc<(Mutex<bool>, Condvar)>,
     shown: Option<JoinHandle<()>>,
 }
 
-/// Packets that all devices have received.
+/// Returns the number of packets that all devices have received.
 fn packets(stack: &Stack) -> u64 {
     let namespaces = stack.all_namespaces();
     let devices = namespaces.iter().flat_map(|ns| ns.all_devices());
@@ -97,7 +97,7 @@ fn show(stack: &Stack, until: Option<u64>, done: &(Mutex<bool>, Condvar)) {
         let text = format!("virtual time {time:.1}{total} s, {rate}");
         let gap = " ".repeat(usize::saturating_sub(shown, text.len()));
         shown = text.len();
-        // A terminal that is gone needs no progress.
+        // A closed terminal needs no progress.
         let _ = write!(std::io::stderr(), "\r{text}{gap}");
         before = now;
     }
@@ -107,7 +107,7 @@ fn show(stack: &Stack, until: Option<u64>, done: &(Mutex<bool>, Condvar)) {
 }
 
 impl Progress {
-    /// Shows it from now on. `until`: where the clock is to stop, if that is known.
+    /// Starts to show progress. `until` is the time at which the clock stops, if it is known.
     pub fn start(stack: &Stack, until: Option<u64>) -> Self {
         let done = Arc::default();
         let shown = std::io::stderr().is_terminal().then(|| {
@@ -129,7 +129,7 @@ impl Drop for Progress {
         *self.done.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.done.1.notify_all();
         if let Some(shown) = self.shown.take() {
-            // It cannot fail but by a panic, which has been shown.
+            // The thread fails only by a panic, which has already been printed.
             let _ = shown.join();
         }
     }

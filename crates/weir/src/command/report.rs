@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir report`: a page of one run, or of several side by side.
+//! `weir report`: draws a page of one run, or of several side by side.
 
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub fn run(args: &cli::Report) -> Result<ExitCode, String> {
     let standard_input = [Path::new("-").to_owned()];
     let files = match args.reports.as_slice() {
         [] if std::io::stdin().is_terminal() => {
-            return Err("no report: name a file that `weir run --json FILE` wrote".into());
+            return Err("no report given: pass a file written by `weir run --json FILE`".into());
         }
         [] => &standard_input,
         files => files,
@@ -37,7 +37,7 @@ pub fn run(args: &cli::Report) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A report and the name of its run: the file's, without what follows its last point.
+/// Reads a report. The name of its run is the file's name without the extension.
 fn read(file: &Path) -> Result<(String, Value), String> {
     let name = if file == Path::new("-") {
         "standard input".into()

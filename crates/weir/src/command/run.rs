@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: a private stack under virtual time, a script as its client, captures played, a report.
+//! `weir run`: runs a script as the client of a private stack in virtual time, plays captures,
+//! prints a report.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -23,14 +24,14 @@ use crate::playback::Playback;
 use crate::report;
 use crate::report::units::Style;
 
-/// The status of a script that SIGINT ended, and of a run that it interrupted.
+/// The exit status of a script that SIGINT ended, and of an interrupted run.
 const INTERRUPTED: u8 = 130;
 
-/// How long processes that a script left in the background are waited for: until they sleep, of the machine's
-/// time; while they sleep and no packet is under way, of the stack's.
+/// The time limit for processes that a script left in the background: machine time until they all
+/// sleep, and stack time while they sleep and no packet is in flight.
 const LEFTOVERS: Duration = Duration::from_secs(5);
 
-/// Runs the script, plays what is left, reports.
+/// Runs the script, plays the remaining packets, reports.
 pub fn run(args: &Run) -> Result<ExitCode, String> {
     let stack = Stack::new(Config {
         seed: args.seed,
@@ -45,10 +46,10 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     {
         let name = &made.device;
         return Err(format!(
-            "--gen {name}: without end; name count or stop, or --until"
+            "--gen {name}: the generator never ends; set count or stop, or use --until"
         ));
     }
-    // All that can be refused is refused before anything runs, or is written to.
+    // Everything that can be refused is refused before anything runs or is written.
     files::check(args)?;
     let json = args.json.as_deref().map(ReportFile::open).transpose()?;
     let playback = Playback::open(
@@ -57,15 +58,15 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         &args.outputs,
         args.drops.as_deref(),
     )?;
-    let runtime =
-        Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+    let runtime = Runtime::create(None)
+        .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
     let (status, leftovers) = run_script(args, &engine)?;
     if status == INTERRUPTED {
         engine.stack.interrupt.store(true, Relaxed);
     } else if status != 0 {
-        // Nothing half-reported: what the script said stands above.
+        // A partial report would follow the script's own error message.
         eprintln!(
             "weir: {} ended with status {status}; nothing was played after it",
             name(args)
@@ -80,7 +81,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     let progress = Progress::start(&engine.stack, until);
     let grace = engine.stack.clock.now() + LEFTOVERS.as_nanos() as u64;
     let played = engine.play(until.map_or(Goal::Packets(Some(grace)), Goal::Until), false);
-    let partial = interruption.has_come();
+    let partial = interruption.is_interrupted();
     drop(progress);
     let mut report = report::collect(&engine, engine.recording());
     report.partial = partial;
@@ -106,7 +107,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     })
 }
 
-/// What was asked to run, for messages.
+/// Returns the name of the script or command for messages.
 fn name(args: &Run) -> std::borrow::Cow<'_, str> {
     if is_standard_input(args) {
         return "the script on standard input".into();
@@ -115,12 +116,12 @@ fn name(args: &Run) -> std::borrow::Cow<'_, str> {
     name.map(|name| name.to_string_lossy()).unwrap_or_default()
 }
 
-/// Whether the script is on standard input.
+/// Returns whether the script is on standard input.
 fn is_standard_input(args: &Run) -> bool {
     args.script.as_ref().is_some_and(|script| script == "-")
 }
 
-/// To standard output, or to standard error where something else goes to standard output.
+/// Prints to standard output, or to standard error if another output uses standard output.
 fn print_report(args: &Run, text: &str) -> Result<(), String> {
     use std::io::Write;
     if files::writes_standard_output(args) {
@@ -131,7 +132,7 @@ fn print_report(args: &Run, text: &str) -> Result<(), String> {
     super::print(text)
 }
 
-/// The program and its arguments: a script that is not executable is run by `sh`.
+/// Returns the program and its arguments. `sh` runs a script that is not executable.
 fn program(args: &Run) -> (OsString, Vec<OsString>) {
     let Some(script) = &args.script else {
         let program = args.command.first().cloned().unwrap_or_default();
@@ -144,20 +145,20 @@ fn program(args: &Run) -> (OsString, Vec<OsString>) {
     let is_file = |data: &std::fs::Metadata| data.is_file();
     match std::fs::metadata(path).ok().filter(is_file) {
         Some(data) if data.permissions().mode() & 0o111 == 0 => ("sh".into(), vec![script.clone()]),
-        // Without a folder in its name it would be looked for in PATH.
+        // Without a directory in its name, the program would be looked up in PATH.
         Some(_) if path.components().count() == 1 => (Path::new(".").join(path).into(), Vec::new()),
         _ => (script.clone(), Vec::new()),
     }
 }
 
-/// Moves the clock as the script's programs wait for it, until it is dropped.
+/// Moves the clock as the script's programs wait, until it is dropped.
 struct Follower(Arc<Waits>, Option<JoinHandle<()>>);
 
 impl Follower {
     fn start(engine: &Arc<Engine>, waits: &Arc<Waits>) -> Self {
         let engine = engine.clone();
         let thread = std::thread::Builder::new().name("clock".into());
-        // Without the thread programs sleep by the machine's clock.
+        // Without the thread, programs sleep by the machine's clock.
         let thread = thread.spawn(move || engine.follow()).ok();
         if thread.is_none() {
             waits.release();
@@ -170,14 +171,14 @@ impl Drop for Follower {
     fn drop(&mut self) {
         self.0.unfollow();
         if let Some(thread) = self.1.take() {
-            // It cannot fail but by a panic, which has been shown.
+            // The thread fails only by a panic, which has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Runs the script; answers its status, and what it has left in the background, which goes on as long as
-/// the value is there: an `ip monitor &` sees what is played.
+/// Runs the script. Returns its status and the processes that it left in the background. These run
+/// until the value is dropped, so that an `ip monitor &` sees the packets played.
 fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<(u8, Option<Child>), String> {
     let (program, arguments) = program(args);
     let waits = (!args.frozen_clock).then(|| engine.take_waits());
@@ -186,7 +187,7 @@ fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<(u8, Option<Child>), S
         .host_network(args.client.host_network)
         .provide(own_program())
         .waits(waits.clone())
-        // A capture there is for the stack alone, and so is what reads one.
+        // A capture on standard input belongs to the stack, not to the script.
         .no_input(
             args.inputs
                 .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir stat`: counters of the stack around, or of one behind a control socket.
+//! `weir stat`: shows counters of the stack in which it runs, or of one behind a control socket.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::{Stat, StatWhat, Switch};
 use crate::report::units::Style;
 
-/// Asks for the report and prints it.
+/// Requests the report and prints it.
 pub fn run(args: &Stat) -> Result<ExitCode, String> {
     let what = match args.what {
         None | Some(StatWhat::All) => "report",
@@ -16,9 +16,9 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         Some(StatWhat::Qdisc) => "qdisc",
     };
     if what != "qdisc" && (args.locks || args.histogram || args.measure.is_some()) {
-        return Err("--locks, --histogram and --measure belong to `weir stat qdisc`".into());
+        return Err("--locks, --histogram and --measure need `weir stat qdisc`".into());
     }
-    // Without a choice, both.
+    // The default is both.
     let all = !args.locks && !args.histogram;
     let answer = super::ask(
         args.socket.as_deref(),

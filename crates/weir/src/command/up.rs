@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir up`: a stack in real time, until SIGINT or SIGTERM.
+//! `weir up`: keeps a stack in real time until SIGINT or SIGTERM.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::cli::Up;
 use crate::engine::Engine;
 use crate::playback::Playback;
 
-/// The control socket when none is named, in a folder only the user may write to: `XDG_RUNTIME_DIR`,
-/// `/run/user/UID`, or for root `/run`.
+/// Returns the default control socket, in a directory that only the user may write to:
+/// `XDG_RUNTIME_DIR`, `/run/user/UID`, or for root `/run`.
 pub fn default_socket() -> Result<PathBuf, String> {
     let uid = rustix::process::geteuid().as_raw();
     let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -33,11 +33,11 @@ pub fn default_socket() -> Result<PathBuf, String> {
     match std::fs::metadata(&folder) {
         Ok(data) if private(&data) => Ok(folder.join("weir.sock")),
         Ok(_) => Err(format!(
-            "{}: others may write there, so the control socket cannot be trusted: name one by --socket PATH",
+            "{}: other users may write there, so the control socket cannot be trusted; set one with --socket PATH",
             folder.display()
         )),
         Err(error) => Err(format!(
-            "no folder for the control socket ({}: {error}): set XDG_RUNTIME_DIR, or name one by --socket PATH",
+            "no directory for the control socket ({}: {error}); set XDG_RUNTIME_DIR or use --socket PATH",
             folder.display()
         )),
     }
@@ -60,7 +60,7 @@ impl Bell {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a ring after `seen`, at most `limit`.
+    /// Waits at most `limit` for a ring after `seen`.
     fn wait(&self, seen: u64, limit: Duration) {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         drop(
@@ -70,10 +70,11 @@ impl Bell {
     }
 }
 
-/// Longest sleep of an idle CPU.
+/// The longest sleep of an idle CPU.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The loop of CPU `id`: turns while there is work, else `idle`, and sleep until the next timer or ring.
+/// Runs the loop of CPU `id`: calls `turn` while there is work, then `idle`, and sleeps until the
+/// next timer or ring.
 fn run_cpu(
     engine: &Engine,
     id: usize,
@@ -81,7 +82,7 @@ fn run_cpu(
     mut turn: impl FnMut() -> bool,
     idle: impl Fn(),
 ) {
-    // What the CPU defers by RCU and takes from slabs is its own from here on.
+    // Binds the thread to the CPU's own RCU callbacks and slabs.
     weir_sync::percpu::bind(id);
     while !engine.is_stopping() {
         let seen = bell.count();
@@ -99,17 +100,17 @@ fn run_cpu(
     }
 }
 
-/// Keeps the stack.
+/// Runs the stack until a signal.
 pub fn run(args: &Up) -> Result<ExitCode, String> {
     if args.cpus == 0 || args.cpus > 64 {
-        return Err("--cpus takes 1 to 64".into());
+        return Err("--cpus must be 1 to 64".into());
     }
     files::check(args)?;
     let path = match &args.socket {
         Some(path) => path.clone(),
         None => default_socket()?,
     };
-    // Signals first: one that comes during the start ends it cleanly.
+    // Installs signal handlers first, so that a signal during the start ends it cleanly.
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;
     let config = Config {
@@ -124,13 +125,13 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     let bell = Arc::new(Bell::default());
     let ring = bell.clone();
     stack.set_waker(Box::new(move || ring.ring()));
-    let runtime =
-        Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+    let runtime = Runtime::create(None)
+        .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let inputs = (&args.inputs[..], &args.generators[..]);
     let playback = Playback::open_live(&stack, inputs, &args.outputs)?;
     let engine = Engine::new(stack, runtime, playback);
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => format!("{}: a stack is running there", path.display()),
+        std::io::ErrorKind::AddrInUse => format!("{}: a stack already runs there", path.display()),
         _ => format!("{}: {error}", path.display()),
     })?;
     let mut cpus = Vec::new();
@@ -138,8 +139,8 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         let (engine, bell) = (engine.clone(), bell.clone());
         let run = move || {
             if id == 0 {
-                // The engine's own CPU is shared with commands, which are short. It also runs what
-                // control threads deferred, who may not come back for it.
+                // Commands, which are short, share the engine's own CPU. This CPU also runs the RCU
+                // callbacks of control threads, which may never run again.
                 let idle = || {
                     engine.end_dead_captures();
                     engine.stack.domain.poll_all();
@@ -156,7 +157,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         cpus.push(thread.map_err(|error| format!("cpu {id}: {error}"))?);
     }
     let said = format!(
-        "weir: the stack is up; weir exec --socket {} -- COMMAND\n",
+        "weir: the stack is up; run commands with weir exec --socket {} -- COMMAND\n",
         path.display()
     );
     if files::writes_standard_output(args) {
@@ -166,7 +167,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     }
     let signal = signals.forever().next();
     eprintln!(
-        "weir: {}: the stack goes down",
+        "weir: {}: the stack is shutting down",
         if signal == Some(SIGINT) {
             "SIGINT"
         } else {
@@ -177,7 +178,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     engine.stop();
     bell.ring();
     for cpu in cpus {
-        // A panic there was printed by the thread.
+        // The thread has already printed its panic, if any.
         let _ = cpu.join();
     }
     let finished = engine.finish();

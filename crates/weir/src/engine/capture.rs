@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Live captures: frames of a device, both ways, written to a client's standard output.
+//! Live captures: write the frames of a device, in both directions, to a client's standard output.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -59,7 +59,7 @@ impl Observer for Live {
             .write(&frame)
             .and_then(|()| state.writer.flush());
         if let Err(error) = written {
-            // A reader that went away ends a capture as usual.
+            // A reader that closed the pipe ends a capture normally.
             state.error = (!error.is_broken_pipe()).then(|| error.to_string());
             state.ended = true;
         }
@@ -72,11 +72,12 @@ impl Observer for Live {
     }
 }
 
-/// A capture, as the device knows it, and the device.
+/// A capture, the observer registered at the device, and the device.
 type Running = (Arc<Live>, Arc<dyn Observer>, Arc<Device>);
 
-/// A process's standard output: the descriptor itself where the kernel gives it out (the process is below this
-/// one, or this one is root's), else the file behind it, if this user may open it.
+/// Returns a process's standard output. It is the descriptor itself if the kernel grants access to
+/// it (the process descends from this one, or this one runs as root), otherwise the file behind it,
+/// if this user may open it.
 fn output_of(process: u32) -> std::io::Result<File> {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(std::io::ErrorKind::InvalidInput)?;
@@ -98,8 +99,8 @@ pub struct Captures {
 }
 
 impl Captures {
-    /// Starts a capture for a process, on its standard output.
-    /// `files` holds that, or nothing: then it is taken from the process.
+    /// Starts a capture for a process, on its standard output. `files` holds that descriptor; if it
+    /// is empty, the descriptor is taken from the process.
     pub fn start(
         &mut self,
         engine: &Engine,
@@ -153,7 +154,7 @@ impl Captures {
         Ok(json!({ "id": self.last }))
     }
 
-    /// Whether a capture has ended; the answer ends it for good.
+    /// Returns whether a capture has ended. Reporting the end also removes the capture.
     pub fn look(&mut self, engine: &Engine, command: &Value) -> Value {
         let id = command["id"].as_u64().unwrap_or(0);
         let answer = match self.live.get(&id) {

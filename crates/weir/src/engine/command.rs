@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `stat`, `capture` and `inject`, as JSON objects with a `command`.
+//! The commands of `weir play`, `stat`, `capture` and `inject`: JSON objects with a `command` key.
 
 use std::os::fd::OwnedFd;
 
@@ -9,7 +9,7 @@ use super::{Engine, Goal, lock};
 use crate::report;
 use crate::report::units::Style;
 
-/// Carries out a command.
+/// Executes a command.
 pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),

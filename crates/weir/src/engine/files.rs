@@ -14,7 +14,7 @@ use super::{proc_net, sys_net};
 
 const NO_SUCH: Errno = Errno(libc::ENOENT);
 
-/// What stands at `path`.
+/// Looks up `path`.
 pub fn lookup(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Node, Errno> {
     match tree {
         Tree::Sysctl => match tree::lookup(ns, path).ok_or(NO_SUCH)? {
@@ -36,10 +36,10 @@ pub fn lookup(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<N
     }
 }
 
-/// What a write to a file of the simulated bus does.
+/// The handler of a write to a file of the simulated bus.
 type Store = fn(&Stack, &Arc<Namespace>, &[u8]) -> Result<(), Error>;
 
-/// The files of the simulated bus, which are only written.
+/// The write-only files of the simulated bus.
 const BUS: &[(&str, Store)] = &[
     ("del_device", |stack, _, id| {
         netdevsim::del_device(stack, id)
@@ -47,8 +47,7 @@ const BUS: &[(&str, Store)] = &[
     ("new_device", netdevsim::new_device),
 ];
 
-/// The port, and what follows it, of `devices/netdevsimN/net/PORT/...` on the simulated bus; the ports of a device, and
-/// nothing, of its folder.
+/// A node at or below `devices` on the simulated bus.
 enum OnBus<'p> {
     /// `devices`
     Devices,
@@ -56,7 +55,7 @@ enum OnBus<'p> {
     Device,
     /// `devices/netdevsimN/net`, with the names of the ports that are in the namespace.
     Ports(Vec<String>),
-    /// What `/sys/class/net` has at this path.
+    /// The node of `/sys/class/net` at this path.
     Port(&'p str),
 }
 
@@ -85,7 +84,7 @@ fn on_bus<'p>(stack: &Stack, ns: &Namespace, path: &'p str) -> Option<OnBus<'p>>
     }
 }
 
-/// The names in a directory.
+/// Lists the names in a directory.
 pub fn list(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec<String>, Errno> {
     match tree {
         Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
@@ -107,7 +106,7 @@ pub fn list(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec
     }
 }
 
-/// The content of a file.
+/// Returns the content of a file.
 pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Result<Vec<u8>, Errno> {
     let text = match (tree, path) {
         (Tree::Sysctl, _) => tree::read(ns, path).map_err(Errno)?,
@@ -121,7 +120,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
     Ok(text.into_bytes())
 }
 
-/// A write to a file.
+/// Writes to a file.
 pub fn write(
     stack: &Stack,
     ns: &Arc<Namespace>,

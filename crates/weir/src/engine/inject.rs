@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames that `weir inject` hands over: sent by a device as by a packet socket, or received by it as from a driver.
+//! Frames from `weir inject`: sent by a device as from a packet socket, or received by it as from a
+//! driver.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use weir_stack::device::Device;
 
 use super::Engine;
 
-/// Octets of the longest frame there is memory for.
+/// The length in bytes of the longest frame.
 const LONGEST: usize = 65_535;
 
-/// Octets as hexadecimal digits.
+/// Converts bytes to hexadecimal digits.
 pub fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -34,7 +35,8 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(octet).collect()
 }
 
-/// Takes the command's `frames` (hexadecimal) at the present time: how many went, and why the next one did not.
+/// Injects the command's `frames` (hexadecimal) at the present time. Returns how many were taken,
+/// and the reason why the next one was refused.
 pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
     let name = command["device"]
         .as_str()
@@ -45,7 +47,7 @@ pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
         .iter()
         .map(|frame| frame.as_str().and_then(from_hex))
         .collect();
-    let frames = frames.ok_or("the command holds something that is no frame")?;
+    let frames = frames.ok_or("the command contains an invalid frame")?;
     let ns = engine
         .namespace(netns)
         .ok_or_else(|| format!("there is no namespace {}", netns.unwrap_or_default()))?;
@@ -61,14 +63,14 @@ pub fn run(engine: &Engine, command: &Value) -> Result<Value, String> {
             (sent, error.map(|errno| sentence(errno, &device)))
         }
     });
-    // What the frames set off at once is done when the command has its answer.
+    // Completes the work that the frames triggered before the command is answered.
     cpu.settle();
     drop(cpu);
     let now = engine.stack.clock.now();
     Ok(json!({ "taken": taken, "error": error, "now": now }))
 }
 
-/// The device receives the frames, as if its driver had brought them.
+/// Lets the device receive the frames, as from its driver.
 fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, frames: &[Vec<u8>]) -> (usize, Option<String>) {
     if !device.is_up() {
         return (0, Some(sentence(libc::ENETDOWN, device)));
@@ -87,7 +89,7 @@ fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, frames: &[Vec<u8>]) -> (usize,
     (frames.len(), None)
 }
 
-/// Why a device did not take a frame.
+/// Returns the reason why a device refused a frame.
 fn sentence(errno: i32, device: &Device) -> String {
     match errno {
         libc::ENETDOWN => "Network is down".into(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack at work: it serves clients' sockets, namespaces and sysctls ([`weir_intercept::Backend`]),
-//! owns the CPU that moves packets, and carries out the commands of `weir play`, `stat`, `capture` and `inject`.
+//! A running stack. It serves clients' sockets, namespaces and sysctls
+//! ([`weir_intercept::Backend`]), owns the CPU that moves packets, and executes the commands of
+//! `weir play`, `stat`, `capture` and `inject`.
 
 mod capture;
 mod command;
@@ -32,7 +33,7 @@ use socket::Socket;
 pub use time::Goal;
 use time::Time;
 
-/// The netlink protocol with a number.
+/// Returns the netlink protocol with this number.
 fn protocol_of(number: i32) -> Option<Protocol> {
     match number {
         libc::NETLINK_ROUTE => Some(Protocol::Route),
@@ -45,32 +46,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A stack at work; see the module's head.
+/// A running stack; see the module documentation.
 pub struct Engine {
     /// The stack.
     pub stack: Stack,
-    /// Its first CPU, whose loop is the event loop of virtual time.
+    /// The first CPU, whose loop is the event loop of virtual time.
     pub cpu: Mutex<Cpu>,
-    /// Where namespace names live.
+    /// The directory of namespace names.
     pub runtime: Arc<Runtime>,
     playback: Mutex<Playback>,
-    /// Whether some of it waits for devices that clients of a stack in real time make.
+    /// Whether parts of the playback wait for devices that clients of a stack in real time create.
     expects: AtomicBool,
-    /// What a run under virtual time records of itself, from when time first moves.
+    /// The recording of a run under virtual time, from the first move of the clock.
     recording: OnceLock<Recording>,
     captures: Mutex<capture::Captures>,
     placement: Placement,
     pending: PendingWrites,
     sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
-    /// Which namespaces threads are in.
+    /// The namespaces of threads.
     tasks: Mutex<Tasks>,
-    /// Which launches hold which namespaces.
+    /// The namespaces that launches hold.
     holds: Mutex<BTreeSet<(u64, u32)>>,
     last_socket: AtomicU64,
     stopping: AtomicBool,
     time: Time,
-    /// New filters are acknowledged, and nothing else is done: what the sockets alone cost, for
-    /// `weir bench rules`.
+    /// Acknowledges new filters without installing them, so that `weir bench rules` can measure the
+    /// cost of the sockets alone.
     pub acknowledge_only: AtomicBool,
     me: Weak<Engine>,
 }
@@ -80,11 +81,11 @@ fn to_stack(ns: NsId) -> weir_stack::NsId {
 }
 
 fn from_stack(ns: weir_stack::NsId) -> NsId {
-    // The number of namespaces a stack can make in its life is bounded by this.
+    // This cast bounds the number of namespaces that a stack can create in its life.
     NsId(ns.0 as u32)
 }
 
-/// The client behind a socket, for requests that name namespaces by descriptor or process.
+/// The client of a socket, for requests that identify namespaces by descriptor or process.
 struct Client {
     engine: Weak<Engine>,
     process: u32,
@@ -101,7 +102,7 @@ impl Peer for Client {
     }
 
     fn namespace_by_pid(&self, pid: u32) -> Option<weir_stack::NsId> {
-        // `ip link set DEV netns 1`: the way back to the initial namespace.
+        // `ip link set DEV netns 1` moves a device back to the initial namespace.
         if pid == 1 {
             return Some(Stack::INITIAL);
         }
@@ -112,7 +113,7 @@ impl Peer for Client {
 }
 
 impl Engine {
-    /// Puts a stack to work.
+    /// Starts a stack.
     pub fn new(stack: Stack, runtime: Runtime, playback: Playback) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             cpu: Mutex::new(Cpu::new(&stack, 0)),
@@ -135,12 +136,12 @@ impl Engine {
         })
     }
 
-    /// Whether the stack is being stopped.
+    /// Returns whether the stack is being stopped.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Stops serving: clients see the end of their sockets.
+    /// Stops serving; clients read end of file on their sockets.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         for socket in std::mem::take(&mut *lock(&self.sockets)).values() {
@@ -148,12 +149,12 @@ impl Engine {
         }
     }
 
-    /// The CPU, for the data path.
+    /// Locks the CPU of the data path.
     pub fn cpu(&self) -> MutexGuard<'_, Cpu> {
         lock(&self.cpu)
     }
 
-    /// The namespace that `ip netns add` gave a name; the initial one for `None`.
+    /// Returns the namespace with a name given to `ip netns add`, or the initial one for `None`.
     pub fn namespace(&self, name: Option<&str>) -> Option<Arc<Namespace>> {
         let id = match name {
             None => Stack::INITIAL,
@@ -162,7 +163,8 @@ impl Engine {
         self.stack.namespace(id)
     }
 
-    /// The names of a namespace, the first of them; `None` for the initial one and unnamed ones.
+    /// Returns the first name of a namespace. Returns `None` for the initial one and for unnamed
+    /// ones.
     pub fn name_of(&self, id: weir_stack::NsId) -> Option<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.runtime.names())
             .ok()?
@@ -180,12 +182,13 @@ impl Engine {
         self.runtime.namespace_of(file.dev(), file.ino())
     }
 
-    /// What the run has recorded, if time has moved and is virtual.
+    /// Returns the recording of the run, if time is virtual and has moved.
     pub fn recording(&self) -> Option<&Recording> {
         self.recording.get()
     }
 
-    /// Lets virtual time go on, captures and all; `on_request` of a client or at the run's end.
+    /// Advances virtual time and plays captures. `on_request` means on a client's request, as
+    /// opposed to the end of the run.
     pub fn play(&self, goal: Goal, on_request: bool) -> Result<(), String> {
         self.end_dead_captures();
         self.begin_playback()?;
@@ -193,7 +196,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets captures begin, where they have not.
+    /// Starts the captures that have not started.
     fn begin_playback(&self) -> Result<(), String> {
         let begun = lock(&self.playback).start(self);
         self.recording.get_or_init(|| {
@@ -204,7 +207,8 @@ impl Engine {
         begun
     }
 
-    /// Begins captures of a stack in real time whose devices are there, after a request that may have made one.
+    /// Starts captures of a stack in real time whose devices now exist. Called after a request that
+    /// may have created one.
     pub fn look_for_devices(&self) {
         if !self.expects.load(Ordering::Relaxed) {
             return;
@@ -221,12 +225,12 @@ impl Engine {
         lock(&self.captures).reap(self);
     }
 
-    /// Ends the captures' files.
+    /// Finishes the captures' files.
     pub fn finish(&self) -> Finished {
         lock(&self.playback).finish()
     }
 
-    /// Applies sysctl writes that went through descriptors the filter cannot see.
+    /// Applies sysctl writes through descriptors that the filter cannot see.
     pub fn settle_sysctls(&self) {
         self.pending
             .drain(|ns, tree, path, value| self.write(ns, tree, path, value));
@@ -245,7 +249,7 @@ impl Engine {
             .ok_or(Errno(libc::EBADF))
     }
 
-    /// Drops a namespace nobody can reach any more.
+    /// Drops a namespace that nobody can reach any more.
     fn reap(&self, ns: NsId) {
         let held = lock(&self.holds).iter().any(|(_, held)| *held == ns.0);
         let open = lock(&self.sockets)
@@ -258,7 +262,7 @@ impl Engine {
     }
 }
 
-/// Closes a socket that is no longer served, whatever the reason: its client sees the end.
+/// Closes a socket on drop, regardless of why it is no longer served. Its client reads end of file.
 struct Served {
     engine: Arc<Engine>,
     ns: NsId,
@@ -295,8 +299,8 @@ impl Backend for Engine {
             engine: self.me.clone(),
             process: request.process,
         };
-        let (wire, told) = (transport::Connection::new(daemon_end), self.time.told());
-        let (socket, woken) = Socket::new(wire, told.clone(), |waker| {
+        let (wire, sent) = (transport::Connection::new(daemon_end), self.time.sent());
+        let (socket, woken) = Socket::new(wire, sent.clone(), |waker| {
             let (stack, client) = (&self.stack, Box::new(client));
             Connection::open(stack, &ns, protocol, portid, client, Some(waker))
         })?;
@@ -309,7 +313,7 @@ impl Backend for Engine {
                 engine,
                 id,
             };
-            // Goes before the other one: a namespace is removed when no socket holds it.
+            // Drops before `served`, because a namespace is removed only when no socket holds it.
             let socket = socket;
             socket.serve(&served.engine, thread, woken);
         };
@@ -361,7 +365,7 @@ impl Backend for Engine {
             SocketOption::CapAck(yes) => socket.connection().options.cap_ack = yes,
             SocketOption::ExtAck(yes) => socket.connection().options.ext_ack = yes,
             SocketOption::StrictCheck(yes) => socket.connection().options.strict = yes,
-            // They change what goes beside a datagram, which AF_UNIX does not carry.
+            // These options change ancillary data, which AF_UNIX does not carry.
             SocketOption::PacketInfo(_)
             | SocketOption::BroadcastError(_)
             | SocketOption::ListenAllNsid(_) => {}

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One client's netlink socket: the thread that serves it, and what flows back.
+//! One client's netlink socket: the thread that serves it, and the datagrams that flow back.
 //!
-//! Requests are served one datagram at a time, under the socket's own lock; answers and
-//! notifications leave through the mailbox. A client that does not read is not read from either:
-//! beyond what fits the socket and [`Connection::is_congested`] its next requests stay in its own
-//! send buffer (back-pressure), and a dump waits with a few datagrams of memory. What a socket takes is bounded by
-//! [`Mailbox::LIMIT`] for answers, and by the longest request, which is given back when it has been served.
+//! The thread serves requests one datagram at a time, under the socket's own lock. Answers and
+//! notifications leave through the mailbox. Back-pressure stops a client that does not read: once
+//! the socket is full and the connection [`Connection::is_congested`], its next requests stay in
+//! its own send buffer, and a dump pauses with a few datagrams in memory. The memory of a socket is
+//! bounded by [`Mailbox::LIMIT`] for answers, and by the longest request, whose buffer is freed
+//! after it has been served.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,12 +22,12 @@ use weir_stack::{Connection, NsId, Protocol};
 use super::Engine;
 use crate::inside;
 
-/// Octets a socket has room for at least, once it has been used.
+/// The minimum size in bytes of a socket's buffer once it has been used.
 const SHORT: usize = 16 << 10;
-/// A request of more octets gives its memory back when it has been served.
+/// The buffer of a request longer than this, in bytes, is freed after the request.
 const LONG: usize = 64 << 10;
 
-/// Whether a datagram begins with a new filter.
+/// Returns whether a datagram begins with a new filter.
 fn is_filter(datagram: &[u8]) -> bool {
     let first = weir_netlink::messages(datagram).next();
     first.is_some_and(|message| message.header.ty == weir_netlink::rtm::NEWTFILTER)
@@ -38,18 +39,18 @@ impl AsFd for Socket {
     }
 }
 
-/// A client's socket, from the stack's side.
+/// The stack's side of a client's socket.
 pub struct Socket {
     /// The wire.
     wire: transport::Connection,
     /// The stack's end. Held while one datagram is served.
     connection: Mutex<Connection>,
     mailbox: Arc<Mailbox>,
-    /// Held while datagrams leave, so that they leave in order.
+    /// Held while datagrams are sent, so that they leave in order.
     leaving: Mutex<()>,
-    /// Counts datagrams that clients were sent.
-    told: Arc<AtomicU64>,
-    /// Wakes the serving thread when a datagram could not leave at once.
+    /// Counts the datagrams sent to clients.
+    sent: Arc<AtomicU64>,
+    /// Wakes the serving thread when a datagram could not be sent at once.
     wake: PipeWriter,
     ns: NsId,
     protocol: Protocol,
@@ -60,10 +61,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Socket {
-    /// Makes the socket; [`Socket::serve`] runs it. `connect` gets the mailbox's waker.
+    /// Creates the socket; [`Socket::serve`] runs it. `connect` receives the mailbox's waker.
     pub fn new(
         wire: transport::Connection,
-        told: Arc<AtomicU64>,
+        sent: Arc<AtomicU64>,
         connect: impl FnOnce(weir_stack::notify::Waker) -> Connection,
     ) -> std::io::Result<(Arc<Self>, PipeReader)> {
         let (reader, writer) = std::io::pipe()?;
@@ -84,7 +85,7 @@ impl Socket {
                 connection: Mutex::new(connection),
                 mailbox,
                 leaving: Mutex::new(()),
-                told,
+                sent,
                 wake: writer,
                 ns,
                 protocol,
@@ -93,27 +94,29 @@ impl Socket {
         Ok((socket, reader))
     }
 
-    /// The socket's namespace.
+    /// Returns the socket's namespace.
     pub fn namespace(&self) -> NsId {
         self.ns
     }
 
-    /// What it speaks.
+    /// Returns the socket's protocol.
     pub fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// The stack's end.
+    /// Locks the stack's end.
     pub fn connection(&self) -> MutexGuard<'_, Connection> {
         lock(&self.connection)
     }
 
-    /// Where the socket's answers and notifications wait; also holds its groups and port id.
+    /// Returns the queue of the socket's answers and notifications, which also holds its groups and
+    /// port id.
     pub fn mailbox(&self) -> &Mailbox {
         &self.mailbox
     }
 
-    /// Whether more is to be sent as soon as the client has room; false while a request is served.
+    /// Returns whether more datagrams will be sent as soon as the client has room. Returns false
+    /// while a request is served.
     pub fn has_more(&self) -> bool {
         let connection = self.connection.try_lock();
         let dumping = connection.is_ok_and(|connection| connection.is_dumping());
@@ -121,7 +124,7 @@ impl Socket {
     }
 
     fn wake(&self) {
-        // A full pipe wakes as well as one more byte would.
+        // A full pipe wakes the thread just as well.
         let _ = (&self.wake).write(&[0]);
     }
 
@@ -130,27 +133,27 @@ impl Socket {
         self.wake();
     }
 
-    /// Sends what waits; `false` when the client's queue is full.
+    /// Sends the queued datagrams. Returns false if the client's queue is full.
     fn flush(&self) -> bool {
         let _order = lock(&self.leaving);
         while let Some(datagram) = self.mailbox.take() {
             match self.wire.send(&datagram) {
                 Ok(()) => {
-                    self.told.fetch_add(1, SeqCst);
+                    self.sent.fetch_add(1, SeqCst);
                 }
                 Err(weir_intercept::Errno(libc::EAGAIN)) => {
                     self.mailbox.put_back(datagram);
                     return false;
                 }
-                // The client is gone; the serving thread will see it.
+                // The client is gone; the serving thread will notice.
                 Err(_) => return true,
             }
         }
         true
     }
 
-    /// Serves the requests that are there now, at most `most` datagrams; how many, or none when the client
-    /// closed. The buffer grows to what is there.
+    /// Serves the available requests, at most `most` datagrams. Returns their number, or `None` if
+    /// the client has closed the socket. The buffer grows to the length of the request.
     pub fn serve_present(&self, engine: &Engine, buffer: &mut Vec<u8>, most: u64) -> Option<u64> {
         let mut served = 0;
         loop {
@@ -164,7 +167,7 @@ impl Socket {
             if served == most || !flushed && connection.is_congested() {
                 return Some(served);
             }
-            // What is not there now may be longer when it comes.
+            // A request that arrives only after this check may be longer than the buffer.
             let Some(length) = self.wire.next_length() else {
                 return Some(served);
             };
@@ -204,12 +207,13 @@ impl Socket {
         }
     }
 
-    /// Serves the client until it closes; `client` is the thread that opened the socket.
+    /// Serves the client until it closes the socket. `client` is the thread that opened it.
     pub fn serve(&self, engine: &Engine, client: u32, mut woken: PipeReader) {
         let mut buffer = Vec::new();
         let mut ride = engine.placement.ride(client);
         while !engine.is_stopping() {
-            // After a request that came alone another look finds none.
+            // A busy client sends the next request only after the answer, so a second look would
+            // find none.
             let most = if ride.is_busy() { 1 } else { u64::MAX };
             let Some(served) = self.serve_present(engine, &mut buffer, most) else {
                 return;
@@ -226,12 +230,13 @@ impl Socket {
                 PollFd::from_borrowed_fd(self.wire.as_fd(), interest),
                 PollFd::new(&woken, PollFlags::IN),
             ];
-            // An interrupted wait is looked at again.
+            // After an interrupted wait the loop checks again.
             if poll(&mut fds, None).is_ok() && !fds[1].revents().is_empty() {
                 let mut drained = [0; 64];
                 let _ = woken.read(&mut drained);
             }
-            // Who has more under way than it waits for is served beside it, not in its place.
+            // Only a client that waits for each answer shares the serving thread's CPU. A client
+            // with more requests in flight is served in parallel.
             if served == 1 {
                 ride.packet();
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/sys/class/net` of a namespace (`net/core/net-sysfs.c`): a folder a device with its attributes, counters and
-//! queues, as a Linux 6.1 with SMP, XPS and BQL has them.
+//! `/sys/class/net` of a namespace (`net/core/net-sysfs.c`): one directory per device with its
+//! attributes, counters and queues, as in Linux 6.1 with SMP, XPS and BQL.
 //!
-//! Devices are folders, not links to folders below `/sys/devices`; those are there too. What a setting would change
-//! goes by the request that does the same. Attributes that Linux keeps, and nothing here would obey, are refused with
-//! EOPNOTSUPP; so are receive packet steering and the limits of byte queues.
+//! Devices are directories, not links into `/sys/devices`; `/sys/devices/virtual/net` shows the same
+//! directories. A write becomes the request with the same effect. Attributes that Linux stores, but
+//! the stack would ignore, are refused with EOPNOTSUPP; so are receive packet steering and the
+//! limits of byte queues.
 
 use std::sync::Arc;
 
@@ -20,16 +21,16 @@ const NO_SUCH: Errno = Errno(libc::ENOENT);
 const INVALID: Errno = Errno(libc::EINVAL);
 const NOT_SERVED: Errno = Errno(libc::EOPNOTSUPP);
 
-/// What an attribute says.
+/// The function that formats an attribute.
 type Show = fn(&Stack, &Device) -> Result<String, Errno>;
-/// The attributes of a request that does what a write would.
+/// The function that converts a write into the attributes of a request.
 type Store = fn(&Device, &str, &mut IfInfoMsg, &mut Writer) -> Result<(), Errno>;
 
-/// A file of a device's folder.
+/// A file in a device's directory.
 struct Attribute {
     name: &'static str,
     show: Show,
-    /// Of one that can be written.
+    /// The write handler, if the file can be written.
     store: Option<Store>,
 }
 
@@ -57,7 +58,7 @@ fn octets(mac: [u8; 6]) -> Result<String, Errno> {
     Ok(mac.map(|octet| format!("{octet:02x}")).join(":"))
 }
 
-/// Of a device that is up; another has no carrier, speed or state.
+/// Returns the device if it is up. A device that is down has no carrier, speed or state.
 fn running(device: &Device) -> Result<&Device, Errno> {
     Some(device).filter(|device| device.is_up()).ok_or(INVALID)
 }
@@ -66,7 +67,8 @@ fn refused(_: &Device, _: &str, _: &mut IfInfoMsg, _: &mut Writer) -> Result<(),
     Err(NOT_SERVED)
 }
 
-/// A number as `kstrtoul` reads it: decimal, `0x` or `0` in front of others, one newline at its end.
+/// Parses a number like `kstrtoul`: decimal, hexadecimal after `0x` or octal after `0`, with at
+/// most one newline at the end.
 fn number(text: &str) -> Result<u32, Errno> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -85,7 +87,7 @@ fn number(text: &str) -> Result<u32, Errno> {
     }
 }
 
-/// The states of `IF_OPER_*`.
+/// The names of the states `IF_OPER_*`.
 const STATES: [&str; 7] = [
     "unknown",
     "notpresent",
@@ -151,7 +153,7 @@ const ATTRIBUTES: &[Attribute] = &[
         "ifalias",
         |_, device| {
             let alias = device.names().alias.clone();
-            // Without one the file is empty: not even a newline.
+            // Without an alias the file is empty and has no newline.
             Ok(alias.unwrap_or_default())
         },
         |_, value, _, out| {
@@ -215,7 +217,7 @@ const ATTRIBUTES: &[Attribute] = &[
     both("threaded", |_, _| say(0), refused),
     both(
         "tx_queue_len",
-        // Linux shows it with a sign (`fmt_dec`).
+        // Linux formats it as a signed number (`fmt_dec`).
         |_, device| say(device.txqlen() as i32),
         |_, value, _, out| {
             out.put_u32(ifla::TXQLEN, number(value)?);
@@ -245,7 +247,7 @@ const STATISTICS: &[Counter] = &[
     ("rx_bytes", |s| s.rx_bytes),
     ("rx_compressed", |s| s.rx_compressed),
     ("rx_crc_errors", |s| s.rx_crc_errors),
-    // With those that no buffer was left for (`rx_dropped_show`).
+    // Linux adds the drops for want of a buffer (`rx_dropped_show`).
     ("rx_dropped", |s| s.rx_dropped),
     ("rx_errors", |s| s.rx_errors),
     ("rx_fifo_errors", |s| s.rx_fifo_errors),
@@ -267,9 +269,9 @@ const STATISTICS: &[Counter] = &[
     ("tx_window_errors", |s| s.tx_window_errors),
 ];
 
-/// Files of a receive queue, with their modes: nothing is steered.
+/// The files of a receive queue, with their modes. Nothing is steered.
 const RECEIVE: &[(&str, u32)] = &[("rps_cpus", 0o644), ("rps_flow_cnt", 0o644)];
-/// Files of a transmit queue.
+/// The files of a transmit queue.
 const TRANSMIT: &[(&str, u32)] = &[
     ("traffic_class", 0o444),
     ("tx_maxrate", 0o644),
@@ -278,7 +280,7 @@ const TRANSMIT: &[(&str, u32)] = &[
     ("xps_rxqs", 0o644),
 ];
 const LIMITS_FOLDER: &str = "byte_queue_limits";
-/// Limits of a queue whose device does not tell what has left it, with what they say.
+/// The limits of a queue whose device does not report completions, with their values.
 const LIMITS: &[(&str, u32, &str)] = &[
     ("hold_time", 0o644, "1000"),
     ("inflight", 0o444, "0"),
@@ -287,7 +289,7 @@ const LIMITS: &[(&str, u32, &str)] = &[
     ("limit_min", 0o644, "0"),
 ];
 
-/// What a path names.
+/// The node at a path.
 enum Place {
     Root,
     Device,
@@ -311,7 +313,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
         return Some(Place::Root);
     };
     let device = ns.device_by_name(name)?;
-    // Not by an alternative name.
+    // An alternative name does not resolve.
     if device.name() != name {
         return None;
     }
@@ -359,7 +361,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
     })
 }
 
-/// What stands at a path.
+/// Looks up a path.
 pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
     Ok(match place(ns, path).ok_or(NO_SUCH)? {
         Place::Attribute(_, attribute) => Node::File(match attribute.store {
@@ -374,7 +376,7 @@ pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
     })
 }
 
-/// The names in a folder.
+/// Lists the names in a directory.
 pub fn list(ns: &Namespace, path: &str) -> Result<Vec<String>, Errno> {
     let owned = |names: &mut dyn Iterator<Item = &str>| names.map(str::to_owned).collect();
     let names: Vec<String> = match place(ns, path).ok_or(NO_SUCH)? {
@@ -410,14 +412,14 @@ pub fn list(ns: &Namespace, path: &str) -> Result<Vec<String>, Errno> {
     Ok(names)
 }
 
-/// A device with several transmit queues; others have no such map (`xps_cpus_show`).
+/// Returns the device if it has several transmit queues. Others have no such map (`xps_cpus_show`).
 fn steered(device: &Device) -> Result<&Device, Errno> {
     Some(device)
         .filter(|device| device.tx_queues() > 1)
         .ok_or(NO_SUCH)
 }
 
-/// The content of a file.
+/// Returns the content of a file.
 pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> {
     let none = || xps::shown(&std::collections::BTreeSet::new(), stack.config.cpus);
     let text = match place(ns, path).ok_or(NO_SUCH)? {
@@ -450,7 +452,7 @@ pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> 
     Ok(if text.is_empty() { text } else { text + "\n" })
 }
 
-/// A write to a file.
+/// Writes to a file.
 pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Result<(), Errno> {
     match place(ns, path).ok_or(NO_SUCH)? {
         Place::Attribute(device, attribute) => {
@@ -473,7 +475,7 @@ pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Re
     }
 }
 
-/// Changes a device by a request.
+/// Changes a device with a request.
 fn set(
     stack: &Stack,
     ns: &Arc<Namespace>,

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a run's virtual time moves: by `weir play`, after the script, and by what clients sleep.
+//! The virtual time of a run, moved by `weir play`, after the script, and by the sleeps of clients.
 //!
-//! A client's wait for some time is noted as a deadline of this clock ([`weir_intercept::waits`]). One loop,
-//! [`Engine::drive`], moves the clock, whoever asks for it: it waits until all clients wait, moves the clock to
-//! the next timer or deadline, and ends one wait. So everything a client does happens at one time of
-//! this clock, clients that wait for the same time go on one after the other, and a script has one
-//! answer. Whenever a client has been told something on the way it may go on by itself, and is waited for.
+//! The wait of a client becomes a deadline of this clock ([`weir_intercept::waits`]). One loop,
+//! [`Engine::drive`], moves the clock for all callers: it waits until all clients wait, moves the
+//! clock to the next timer or deadline, and ends one wait. So every action of a client happens at
+//! one time of this clock, and clients that wait for the same time continue one after the other.
+//! This makes the result of a script deterministic. When a client receives a datagram on the way,
+//! it may act before its deadline, so the loop waits for it again.
 //!
-//! While a script runs, [`Engine::follow`] drives to the next deadline as soon as nothing else can happen.
-//! A `weir play` drives to where it was told, deadlines among it; so does the run when the script has ended,
-//! for what the script left in the background.
+//! While a script runs, [`Engine::follow`] drives to the next deadline as soon as nothing else can
+//! happen. A `weir play` drives to the requested time, with the deadlines before it. After the end
+//! of the script the run does the same for the processes left in the background.
 //!
-//! With `--frozen-clock` there are no such waits: clients sleep by the machine's clock, beside this one.
+//! With `--frozen-clock` there are no such waits: clients sleep by the machine's clock,
+//! independently of this one.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,36 +27,38 @@ use weir_stack::cpu::Pause;
 
 use super::{Engine, lock};
 
-/// How long clients that do not come to rest hold up a `weir play`, of the machine's time.
+/// The machine time for which clients that do not come to rest delay a `weir play`.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is looked whether they rest: soon at first, then less often.
-const FIRST_LOOK: Duration = Duration::from_micros(50);
-const LAST_LOOK: Duration = Duration::from_millis(5);
+/// The pauses between checks whether clients rest: short at first, then longer.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LAST_PAUSE: Duration = Duration::from_millis(5);
 
-/// How far time is to go.
+/// The goal of a move of the clock.
 #[derive(Clone, Copy, Debug)]
 pub enum Goal {
-    /// To this time, ns.
+    /// Move to this time, ns.
     Until(u64),
-    /// Until no timer holds a packet; then on to deadlines of clients up to this time, if there is one.
+    /// Move until no timer holds a packet; then continue to deadlines of clients up to this time,
+    /// if it is set.
     Packets(Option<u64>),
 }
 
-/// What is under way between clients and the stack, and who moves the clock.
+/// The requests in progress between clients and the stack, and the lock of the clock's driver.
 #[derive(Default)]
 pub struct Time {
-    /// Waits of the run's clients, where they go by this clock.
+    /// The waits of the run's clients, if they follow this clock.
     waits: OnceLock<Arc<Waits>>,
-    /// Looks at a socket for a request, begun and ended.
+    /// The number of checks of a socket for a request that have begun; `ended` counts those that
+    /// have ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// Datagrams that clients were sent.
-    told: Arc<AtomicU64>,
-    /// Held by who moves the clock.
+    /// Counts the datagrams sent to clients.
+    sent: Arc<AtomicU64>,
+    /// Held by the thread that moves the clock.
     driving: Mutex<()>,
 }
 
-/// A request under way.
+/// A request in progress.
 pub struct Serving<'a>(&'a Time);
 
 impl Drop for Serving<'_> {
@@ -80,64 +84,65 @@ impl Drop for Paused<'_> {
 }
 
 impl Time {
-    /// Until the value goes, a request may be under way.
+    /// Marks a request as possibly in progress until the value is dropped.
     pub fn serving(&self) -> Serving<'_> {
         self.begun.fetch_add(1, SeqCst);
         Serving(self)
     }
 
-    /// Counts datagrams that clients were sent.
-    pub fn told(&self) -> &Arc<AtomicU64> {
-        &self.told
+    /// Returns the counter of datagrams sent to clients.
+    pub fn sent(&self) -> &Arc<AtomicU64> {
+        &self.sent
     }
 }
 
-/// Sleeps between looks, ever longer.
-struct Looks(Duration);
+/// Sleeps between checks, with growing pauses.
+struct Backoff(Duration);
 
-impl Looks {
+impl Backoff {
     fn new() -> Self {
-        Self(FIRST_LOOK)
+        Self(FIRST_PAUSE)
     }
 
     fn sleep(&mut self) {
         std::thread::sleep(self.0);
-        self.0 = (self.0 * 2).min(LAST_LOOK);
+        self.0 = (self.0 * 2).min(LAST_PAUSE);
     }
 }
 
 impl Engine {
-    /// Has clients wait by this stack's clock.
+    /// Makes clients wait by this stack's clock.
     pub fn take_waits(&self) -> Arc<Waits> {
         let stack = self.stack.clone();
         let make = || Waits::new(move || stack.clock.now());
         self.time.waits.get_or_init(make).clone()
     }
 
-    /// Moves the clock as clients wait for it, until there are none or [`Waits::release`] is called.
+    /// Moves the clock as clients wait for it, until there are none left or [`Waits::release`] is
+    /// called.
     pub fn follow(&self) {
         let Some(waits) = self.time.waits.get() else {
             return;
         };
-        let mut looks = Looks::new();
+        let mut backoff = Backoff::new();
         while waits.until_any() {
             if self.is_interrupted() {
-                // Time goes no further: the machine's serves to end what is under way.
+                // Virtual time has stopped, so clients finish by the machine's clock.
                 waits.release();
                 return;
             }
             let driving = self.driving();
             if self.clients() == Activity::Waiting {
                 self.step(waits);
-                looks = Looks::new();
+                backoff = Backoff::new();
             } else {
                 drop(driving);
-                looks.sleep();
+                backoff.sleep();
             }
         }
     }
 
-    /// Ends the first wait; moves the clock to where it is over if that lies ahead.
+    /// Ends the first wait, and moves the clock to its deadline if that lies ahead.
     fn step(&self, waits: &Waits) {
         if waits.expire(self.stack.clock.now()) {
             return;
@@ -145,17 +150,18 @@ impl Engine {
         let Some(deadline) = waits.earliest() else {
             return;
         };
-        // Without all their devices captures begin later.
+        // Captures whose devices do not all exist begin later.
         drop(self.begin_playback());
         if self.pace(Some(deadline), Some(deadline)) == Pause::Limit {
             waits.expire(deadline);
         }
     }
 
-    /// Moves the clock on for a command or at the run's end; everything there is to do is done then.
+    /// Moves the clock for a command or at the end of the run, and completes all the work that is
+    /// due.
     ///
-    /// For a command of a client (`on_request`) its request is not under way meanwhile, but is again before anybody
-    /// else may move the clock.
+    /// With `on_request` the request of the client that asked does not count as in progress
+    /// meanwhile. It counts again before anyone else may move the clock.
     pub(super) fn drive(&self, goal: Goal, on_request: bool) {
         let _driving = self.driving();
         let _paused = on_request.then(|| Paused::new(&self.time));
@@ -189,13 +195,13 @@ impl Engine {
         }
     }
 
-    /// Lets the clock go on, up to a deadline and until a client has been told something.
+    /// Runs the clock up to a deadline, or until a client receives a datagram.
     fn pace(&self, until: Option<u64>, deadline: Option<u64>) -> Pause {
         if self.time.waits.get().is_none() {
             return self.cpu().run_paced(until, deadline, || true);
         }
-        let told = self.time.told.load(SeqCst);
-        let silent = || self.time.told.load(SeqCst) == told;
+        let sent = self.time.sent.load(SeqCst);
+        let silent = || self.time.sent.load(SeqCst) == sent;
         self.cpu().run_paced(until, deadline, silent)
     }
 
@@ -204,19 +210,19 @@ impl Engine {
         driving.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until clients rest or are gone; false if they do not come to rest.
+    /// Waits until clients rest or are gone. Returns false if they do not come to rest.
     pub fn wait_for_clients(&self) -> bool {
-        let (since, mut looks) = (Instant::now(), Looks::new());
+        let (since, mut backoff) = (Instant::now(), Backoff::new());
         while !self.is_interrupted() && self.clients() == Activity::Busy {
             if since.elapsed() > PATIENCE {
                 return false;
             }
-            looks.sleep();
+            backoff.sleep();
         }
         true
     }
 
-    /// Whether clients wait, and the stack has nothing for them either.
+    /// Returns whether clients wait and the stack has nothing for them either.
     fn clients(&self) -> Activity {
         let Some(waits) = self.time.waits.get() else {
             return Activity::Ended;
@@ -231,7 +237,8 @@ impl Engine {
         activity
     }
 
-    /// If no request waits or is under way, a number that is another one after each.
+    /// Returns a number that changes with each request, or `None` if a request waits or is in
+    /// progress.
     fn idle_since(&self) -> Option<u64> {
         let begun = self.time.begun.load(SeqCst);
         if self.time.ended.load(SeqCst) != begun {
@@ -252,7 +259,7 @@ impl Engine {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // A closed socket is readable until its thread has seen that.
+        // A closed socket is readable until its thread has noticed.
         (poll(&mut fds, Some(&now)) == Ok(0)).then_some(begun)
     }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Captures and generators of a stack in real time (`weir up --in`, `--gen`, `--out`).
 //!
-//! There are no devices when such a stack begins, its clients make them. A file of what leaves a device begins when
-//! a client has made the device: the client has its answer after that. All inputs begin together, when all
-//! their devices are there and up. The first frame of all files comes then; a capture on standard input, or in
-//! a pipe, is played from when its first frame is there.
+//! Such a stack starts without devices; its clients create them. The output file of a device begins
+//! when a client has created the device, before the client gets its answer. All inputs begin
+//! together, when all their devices exist and are up. The first frame of all files arrives at that
+//! time. A capture from standard input or a pipe begins with its first frame.
 //!
-//! A thread a capture reads it and sleeps, so that a pipe nobody writes to holds up nothing else.
+//! Each capture has a thread that reads it and sleeps, so that a pipe without data delays nothing
+//! else.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -25,22 +26,22 @@ use crate::cli::{DeviceFile, DeviceGenerator, DeviceName};
 use crate::command::is_standard;
 use crate::engine::Engine;
 
-/// Longest sleep between looks whether the stack goes down.
+/// The longest sleep between checks whether the stack is being stopped.
 const LOOK: Duration = Duration::from_millis(100);
-/// Frames a capture may have handed to the stack's CPU that it has not taken yet.
+/// The maximum number of frames of a capture queued for the stack's CPU.
 const AHEAD: usize = 256;
 
 /// A capture that has not begun.
 enum Origin {
-    /// A file, and its first frame.
+    /// A file and its first frame.
     File(Box<Reader>, Frame),
-    /// To be opened by who may wait for it.
+    /// A pipe, to be opened by a thread that may block on it.
     Pipe(String),
 }
 
-/// What waits for its devices.
+/// Inputs and outputs that wait for their devices.
 pub(super) struct Waiting {
-    /// Device, and place among the outputs.
+    /// Devices, each with its index among the outputs.
     outputs: Vec<(DeviceName, usize)>,
     inputs: Vec<(DeviceName, Origin)>,
     generators: Vec<DeviceGenerator>,
@@ -54,7 +55,7 @@ impl Waiting {
     }
 }
 
-/// Whether something can be opened without waiting for who writes to it.
+/// Returns whether opening the path may block until another process writes to it.
 fn is_pipe(path: &Path) -> bool {
     let fifo = |data: std::fs::Metadata| data.file_type().is_fifo();
     is_standard(path) || path.metadata().is_ok_and(fifo)
@@ -117,12 +118,12 @@ impl Playback {
         Ok(playback)
     }
 
-    /// Whether [`Playback::look`] has something to look for.
+    /// Returns whether [`Playback::look`] has anything to do.
     pub fn is_waiting(&self) -> bool {
         self.live.is_some()
     }
 
-    /// Begins what has its devices now.
+    /// Starts the inputs and outputs whose devices now exist.
     pub fn look(&mut self, engine: &Arc<Engine>) {
         let Some(mut waiting) = self.live.take() else {
             return;
@@ -149,7 +150,7 @@ impl Playback {
         }
     }
 
-    /// Begins all inputs; `devices` are theirs, generators' last.
+    /// Starts all inputs. `devices` are their devices, those of generators last.
     fn begin(&mut self, engine: &Arc<Engine>, waiting: &mut Waiting, devices: &[Arc<Device>]) {
         let begun = engine.stack.clock.now();
         let stamps = waiting
@@ -185,7 +186,7 @@ impl Playback {
             };
             let thread = std::thread::Builder::new().name("capture".into());
             if let Err(error) = thread.spawn(play) {
-                lock(&self.errors).push(format!("a thread for a capture: {error}"));
+                lock(&self.errors).push(format!("cannot start a thread for a capture: {error}"));
             }
         }
         for (device, made) in generated.iter().zip(waiting.generators.drain(..)) {
@@ -196,7 +197,7 @@ impl Playback {
         }
     }
 
-    /// Begins a generator.
+    /// Starts a generator.
     pub(super) fn begin_generator(
         &mut self,
         engine: &Engine,
@@ -231,11 +232,12 @@ impl Playback {
 struct Player {
     engine: Weak<Engine>,
     device: DeviceKey,
-    /// The stamp of a frame that comes when inputs begin, and the clock's time then.
+    /// The time stamp that corresponds to the start of the inputs, and the clock's time at the
+    /// start.
     zero: Option<u64>,
     begun: u64,
     played: Arc<Mutex<Played>>,
-    /// Frames on the way to the stack's CPU.
+    /// The number of frames queued for the stack's CPU.
     ahead: Arc<AtomicUsize>,
 }
 
@@ -269,7 +271,8 @@ impl Player {
         }
     }
 
-    /// Sleeps until a time of the stack's clock, and until the stack has room; false if the stack goes down.
+    /// Sleeps until a time of the stack's clock and until the stack has room. Returns false if the
+    /// stack is being stopped.
     fn wait(&self, time: u64) -> bool {
         loop {
             let Some(engine) = self.engine.upgrade().filter(|engine| !engine.is_stopping()) else {

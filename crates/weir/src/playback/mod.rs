@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The captures of a run: frames that come in at devices at their times, and files of what leaves. Those of a
-//! stack in real time are in [`live`].
+//! The captures of a run: frames that arrive at devices at their times, and files of the frames
+//! that leave. [`live`] serves stacks in real time.
 //!
-//! Under virtual time captures and generators begin when time first moves, and all their devices are there: the script makes
-//! them. That is time 0 of the clock, unless clients slept before there were devices. The first frame of
-//! all captures comes then, and time stamps written are that frame's time plus the clock.
+//! Under virtual time captures and generators begin when the clock first moves and all their
+//! devices exist: the script creates them. That is time 0 of the clock, unless clients slept before
+//! the devices existed. The first frame of all captures arrives then, and output time stamps are
+//! that frame's time plus the clock.
 
 mod live;
 
@@ -30,13 +31,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Errors met while time moved: told at the end, after the report.
+/// Errors during the run, printed at the end, after the report.
 pub type Errors = Arc<Mutex<Vec<String>>>;
 
-/// A capture, or a generator, that plays into a device.
+/// A capture or a generator that plays into a device.
 struct Input {
     reader: Box<dyn Source>,
-    /// The stamp of a frame that comes when inputs begin, and the clock's time then.
+    /// The time stamp that corresponds to the start of the inputs, and the clock's time at the
+    /// start.
     zero: u64,
     begun: u64,
     frame: Frame,
@@ -45,18 +47,18 @@ struct Input {
     errors: Errors,
 }
 
-/// What became of an input's frames.
+/// The counters of an input's frames.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Played {
     /// Frames that arrived.
     pub frames: u64,
-    /// Their octets.
+    /// The number of bytes in them.
     pub octets: u64,
-    /// Frames for which there was no memory, no device, or that were cut in the capture.
+    /// Frames without memory or device, and frames truncated in the capture.
     pub lost: u64,
 }
 
-/// A device receives a frame, or loses what is not whole.
+/// Lets a device receive a frame, or counts a truncated frame as lost.
 fn receive(cx: &mut Cx<'_>, device: DeviceKey, frame: Option<&[u8]>, played: &Mutex<Played>) {
     let device = cx.device(device).cloned();
     let packet = frame.and_then(|data| cx.stack.pool.packet(data));
@@ -75,7 +77,7 @@ fn receive(cx: &mut Cx<'_>, device: DeviceKey, frame: Option<&[u8]>, played: &Mu
 }
 
 impl Input {
-    /// Plays the frame at hand and arms the next.
+    /// Plays the current frame and arms the timer of the next.
     fn arrive(mut self: Box<Self>, cx: &mut Cx<'_>) {
         let whole = self.frame.is_complete().then_some(&self.frame.data[..]);
         receive(cx, self.device, whole, &self.played);
@@ -87,7 +89,7 @@ impl Input {
     }
 
     fn arm(self: Box<Self>, stack: &Stack) {
-        // A capture may go back in time; the clock does not.
+        // Time stamps in a capture may go backwards; the clock does not.
         let time = self
             .frame
             .time_ns
@@ -98,16 +100,16 @@ impl Input {
     }
 }
 
-/// A file of what leaves a device.
+/// A file of the frames that leave a device.
 struct Output {
     writer: Mutex<(Writer, u32)>,
     epoch_ns: u64,
-    /// Whether a reader is to see each frame at once.
+    /// Whether each frame is flushed for a reader at once.
     at_once: bool,
     errors: Errors,
 }
 
-/// A frame for a file: with its accelerated VLAN tag back in the data.
+/// Builds a frame for a file, with its accelerated VLAN tag inserted into the data.
 pub fn frame_of(
     packet: &weir_packet::Packet,
     time_ns: u64,
@@ -176,7 +178,7 @@ impl DropObserver for DropFile {
             if let Some(note) = dropped.note {
                 comment = format!("{note}; {comment}");
             }
-            // From the frame's beginning, where it is still there.
+            // Starts at the beginning of the frame if that still exists.
             let mut whole = dropped.packet.copy();
             if let Some(packet) = &mut whole {
                 let _ = packet.data_to_mac();
@@ -195,7 +197,7 @@ impl DropObserver for DropFile {
     }
 }
 
-/// The captures of a run; see the module's head.
+/// The captures of a run; see the module documentation.
 #[derive(Default)]
 pub struct Playback {
     waiting: Option<Waiting>,
@@ -206,20 +208,20 @@ pub struct Playback {
     errors: Errors,
 }
 
-/// What is set up before the script runs and attached when time first moves.
+/// Inputs and outputs set up before the script runs and attached when the clock first moves.
 struct Waiting {
     inputs: Vec<(DeviceName, Reader, Frame)>,
     generators: Vec<DeviceGenerator>,
     outputs: Vec<DeviceName>,
 }
 
-/// What a run's captures came to.
+/// The results of a run's captures.
 pub struct Finished {
-    /// Device, file, what arrived.
+    /// Device, file, counters of the arrived frames.
     pub inputs: Vec<(DeviceName, String, Played)>,
-    /// Device, file, what was written.
+    /// Device, file, counters of the written frames.
     pub outputs: Vec<(DeviceName, String, Summary)>,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<String>,
 }
 
@@ -228,7 +230,7 @@ fn text(path: &Path) -> String {
 }
 
 impl Playback {
-    /// Opens all files before anything runs; sets the clock's epoch.
+    /// Opens all files before anything runs, and sets the clock's epoch.
     pub fn open(
         stack: &Stack,
         (inputs, generators): (&[DeviceFile], &[DeviceGenerator]),
@@ -303,7 +305,7 @@ impl Playback {
             ns.device_by_name(&name.device)
                 .ok_or_else(|| format!("{flag} {name}: there is no such device"))
         };
-        // All of them first: a missing one leaves nothing half attached.
+        // Resolves all devices first, so that a missing one leaves nothing half attached.
         let outputs = waiting
             .outputs
             .iter()
@@ -350,8 +352,9 @@ impl Playback {
         Ok(())
     }
 
-    /// What a device's generator is, where its text leaves that open: frames go to the device, and by
-    /// chances of its own, the first of its name or another.
+    /// Creates a device's generator and fills in the defaults of its specification: frames are
+    /// addressed to the device, and the seed derives from the run's seed, the device and the number
+    /// of generators before it at this device.
     fn generator(
         &self,
         engine: &Engine,
@@ -371,7 +374,7 @@ impl Playback {
         Generator::new(parameters).map_err(|error| error.to_string())
     }
 
-    /// Ends the files.
+    /// Finishes the files.
     pub fn finish(&mut self) -> Finished {
         let mut outputs = Vec::new();
         for (name, sink, file) in &self.outputs {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report as data. `docs/report.schema.json` describes it; a test holds the two against each other.
+//! The report as JSON. `docs/report.schema.json` describes it, and a test checks one against the
+//! other.
 
 use serde_json::{Value, json};
 
@@ -64,7 +65,7 @@ fn device(device: &DeviceReport) -> Value {
         let flow = |flow: &super::FlowReport| json!({ "name": flow.name, "sojourn": flow.waits.to_json() });
         value["flows"] = device.flows.iter().map(flow).collect();
     }
-    // A device that never moved a packet has nothing to show over time.
+    // A device that never moved a packet has no series.
     if device
         .series
         .iter()
@@ -76,7 +77,7 @@ fn device(device: &DeviceReport) -> Value {
 }
 
 impl Report {
-    /// The report as data.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> Value {
         let mut value = json!({
             "schema": SCHEMA,

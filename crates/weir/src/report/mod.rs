@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a stack did: counters by device, qdisc, class, filter and action, drops by place and reason,
-//! sojourn times, and all of it over time.
+//! The report of a stack: counters by device, qdisc, class, filter and action, drops by place and
+//! reason, sojourn times, and all of it over time.
 
 mod json;
 pub mod page;
@@ -27,18 +27,18 @@ use crate::playback::Finished;
 use series::{Recorder, Sample, Series};
 use waits::{FlowReport, Quantiles, Waits};
 
-/// The version of the report's JSON schema, `docs/report.schema.json`; it grows when a field goes or changes
-/// its meaning.
+/// The version of the report's JSON schema, `docs/report.schema.json`. It increases when a field is
+/// removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Packets that were dropped at one place for one reason.
+/// The packets dropped at one place for one reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Drop {
-    /// The part of a packet's way.
+    /// The place on the packet's path.
     pub place: Place,
-    /// Why.
+    /// The reason.
     pub reason: DropReason,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
 }
 
@@ -46,27 +46,27 @@ pub struct Drop {
 pub struct DeviceReport {
     /// `netns/dev` or `dev`.
     pub name: String,
-    /// `IFLA_INFO_KIND`; `loopback` for lo.
+    /// `IFLA_INFO_KIND`, or `loopback` for lo.
     pub kind: String,
-    /// `netns/dev` of the device that `IFLA_LINK` names: a veth's peer, or what a VLAN stands on.
+    /// `netns/dev` of the device that `IFLA_LINK` names: a veth's peer, or a VLAN's lower device.
     pub link: Option<String>,
-    /// The namespace the device belongs to: actions of one index are the same action there.
+    /// The namespace of the device. Actions with the same index in a namespace are the same action.
     pub namespace: weir_stack::NsId,
     /// Counters.
     pub totals: LinkTotals,
-    /// What was dropped.
+    /// The drops.
     pub drops: Vec<Drop>,
-    /// Qdiscs, those that were asked for, with their classes.
+    /// The qdiscs that were configured, with their classes.
     pub qdiscs: Vec<QdiscReport>,
-    /// Filters with their actions.
+    /// The filters with their actions.
     pub filters: Vec<FilterReport>,
-    /// How long packets waited in all its qdiscs.
+    /// The sojourn times of packets in all its qdiscs.
     pub waits: Option<Quantiles>,
-    /// The same of each class in which any waited.
+    /// The sojourn times of each class in which a packet waited.
     pub class_waits: BTreeMap<u32, Quantiles>,
-    /// The same of each flow.
+    /// The sojourn times of each flow.
     pub flows: Vec<FlowReport>,
-    /// What it counted in each interval.
+    /// The counters of each interval.
     pub series: Vec<Sample>,
 }
 
@@ -76,39 +76,39 @@ pub struct FileReport {
     pub device: String,
     /// The file.
     pub file: String,
-    /// Frames read or written.
+    /// The number of frames read or written.
     pub frames: u64,
-    /// Their octets.
+    /// The number of bytes in them.
     pub octets: u64,
-    /// Frames that were lost.
+    /// The number of frames lost.
     pub lost: u64,
 }
 
 /// The report of a stack.
 pub struct Report {
-    /// Nanoseconds of the stack's clock.
+    /// The stack's clock, ns.
     pub now: u64,
-    /// Seed of all randomness.
+    /// The seed of all randomness.
     pub seed: u64,
     /// Whether time is virtual.
     pub virtual_time: bool,
     /// Whether the run was interrupted.
     pub partial: bool,
-    /// When the first and the last packet moved, ns of the stack's clock, to the interval.
+    /// The times of the first and the last packet, ns of the stack's clock, rounded to intervals.
     pub traffic: Option<(u64, u64)>,
-    /// Nanoseconds of an interval of the devices' series; 0 without.
+    /// The length of an interval of the devices' series, ns; 0 without series.
     pub interval: u64,
-    /// Devices by namespace and index.
+    /// The devices by namespace and index.
     pub devices: Vec<DeviceReport>,
-    /// Packets dropped for devices that had gone.
+    /// The packets dropped for devices that no longer exist.
     pub gone: Vec<Drop>,
-    /// What came in.
+    /// The inputs.
     pub inputs: Vec<FileReport>,
-    /// What went out.
+    /// The outputs.
     pub outputs: Vec<FileReport>,
 }
 
-/// What a run records beside the stack's own counters.
+/// The recording of a run, beside the stack's own counters.
 #[derive(Clone, Default)]
 pub struct Recording {
     series: Recorder,
@@ -116,10 +116,10 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records from now on.
+    /// Starts recording.
     pub fn start(&self, stack: &Stack) {
         self.series.start(stack);
-        // A stack is recorded once.
+        // A stack is recorded only once.
         let _ = stack.trace.waits.set(self.waits.clone());
     }
 }
@@ -133,7 +133,7 @@ fn drops(counted: Vec<(Place, DropReason, u64)>) -> Vec<Drop> {
     counted.into_iter().map(drop).collect()
 }
 
-/// What stands before the names of a namespace's devices.
+/// Returns the prefix of the device names of a namespace.
 fn prefix(engine: &Engine, id: weir_stack::NsId) -> String {
     match (engine.name_of(id), id == Stack::INITIAL) {
         (Some(name), _) => format!("{name}/"),
@@ -150,7 +150,7 @@ fn kind_of(device: &Device) -> String {
     }
 }
 
-/// Collects the counters of a stack, and what a run has recorded.
+/// Collects the counters of a stack and the recording of a run.
 pub fn collect(engine: &Engine, recording: Option<&Recording>) -> Report {
     let stack = &engine.stack;
     let mut series = recording.map_or_else(Series::default, |r| r.series.series(stack));
@@ -204,7 +204,7 @@ pub fn collect(engine: &Engine, recording: Option<&Recording>) -> Report {
 }
 
 impl Report {
-    /// Adds what the run's captures came to.
+    /// Adds the results of the run's captures.
     pub fn with_files(mut self, finished: &Finished) -> Self {
         self.inputs = finished
             .inputs
@@ -231,13 +231,13 @@ impl Report {
         self
     }
 
-    /// How long traffic flowed.
+    /// Returns the duration of the traffic.
     fn traffic_time(&self) -> Duration {
         let (from, to) = self.traffic.unwrap_or((0, self.now));
         Duration::from_nanos(to.saturating_sub(from))
     }
 
-    /// Packets dropped, by what that means.
+    /// Returns the number of dropped packets of a class.
     fn dropped(&self, class: DropClass) -> u64 {
         let of_devices = self.devices.iter().flat_map(|device| &device.drops);
         let all = of_devices.chain(&self.gone);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters of a run over time: for each device, what it had counted at the end of each interval.
+//! Counters of a run over time: the counters of each device at the end of each interval.
 //!
-//! The recorder is a timer of the stack's virtual clock. Intervals start at a millisecond; whenever the
-//! run is longer than the recorder has room for, it joins neighbouring intervals and doubles their length,
-//! so that memory and work stay bounded and the resolution is at worst 1/256 of the run. The timer holds no packet, so
-//! it never keeps a run going, and it changes nothing that packets could meet.
+//! The recorder is a timer of the stack's virtual clock. Intervals start at a millisecond. When a
+//! run becomes longer than the recorder has room for, it joins neighbouring intervals and doubles
+//! their length. Memory and work thus stay bounded, and the resolution is at worst 1/256 of the
+//! run. The timer holds no packet, so it never prolongs a run, and it does not affect packets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,29 +13,29 @@ use weir_stack::Stack;
 use weir_stack::clock::Holds;
 use weir_stack::device::{Device, DeviceKey};
 
-/// Nanoseconds of the first intervals.
+/// The length of the first intervals, ns.
 const FIRST: u64 = 1_000_000;
-/// Intervals kept for a device, at most.
+/// The maximum number of intervals per device.
 const MOST: usize = 512;
-/// The same for all devices together, where they are many.
+/// The maximum number of intervals of all devices together.
 const MOST_IN_ALL: usize = 1 << 19;
-/// The same for a device, at least.
+/// The minimum number of intervals per device.
 const LEAST: usize = 16;
 
-/// What a device had counted at a time.
+/// The counters of a device.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Packets received.
     pub rx_packets: u64,
-    /// Octets received.
+    /// Bytes received.
     pub rx_octets: u64,
     /// Packets sent.
     pub tx_packets: u64,
-    /// Octets sent.
+    /// Bytes sent.
     pub tx_octets: u64,
-    /// Packets dropped, for whatever reason.
+    /// Packets dropped, for any reason.
     pub drops: u64,
-    /// Packets in its qdiscs: the most at the end of any interval joined here.
+    /// Packets in its qdiscs: the maximum over the ends of the joined intervals.
     pub waiting: u64,
 }
 
@@ -55,7 +55,7 @@ impl Sample {
         }
     }
 
-    /// What was counted since `before`.
+    /// Returns the difference to `before`.
     fn since(&self, before: &Sample) -> Sample {
         Sample {
             rx_packets: self.rx_packets.saturating_sub(before.rx_packets),
@@ -68,7 +68,7 @@ impl Sample {
     }
 }
 
-/// Samples of a device: the first is that of interval `first`.
+/// The samples of a device. The first belongs to interval `first`.
 #[derive(Debug, Default)]
 struct OfDevice {
     first: usize,
@@ -78,23 +78,23 @@ struct OfDevice {
 #[derive(Debug)]
 struct State {
     interval: u64,
-    /// Intervals that have ended.
+    /// The number of intervals that have ended.
     ended: usize,
     devices: BTreeMap<DeviceKey, OfDevice>,
 }
 
-/// The recorder; see the module's head.
+/// The recorder; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Recorder(Arc<Mutex<State>>);
 
-/// What a run counted over time.
+/// The counters of a run over time.
 #[derive(Debug, Default, Clone)]
 pub struct Series {
-    /// Nanoseconds of an interval; the last one may be shorter.
+    /// The length of an interval, ns. The last one may be shorter.
     pub interval: u64,
-    /// For each device what it counted in each interval, the first of which starts at 0.
+    /// The counters of each device in each interval. The first interval starts at 0.
     pub devices: BTreeMap<DeviceKey, Vec<Sample>>,
-    /// From the start of the first interval with a packet to the end of the last, in ns.
+    /// From the start of the first interval with a packet to the end of the last one, ns.
     pub traffic: Option<(u64, u64)>,
 }
 
@@ -120,7 +120,7 @@ impl State {
                     first: self.ended,
                     samples: Vec::new(),
                 });
-                // A device that was away has missed some.
+                // A device that was away has missed some samples.
                 let last = kept.samples.last().copied().unwrap_or_default();
                 kept.samples.resize(self.ended - kept.first, last);
                 kept.samples.push(sample);
@@ -133,9 +133,9 @@ impl State {
         }
     }
 
-    /// Joins each two neighbouring intervals.
+    /// Joins pairs of neighbouring intervals.
     fn join(&mut self) {
-        // An odd one at the end stays, as the first half of one that goes on.
+        // An odd interval at the end remains, as the first half of one in progress.
         let pairs = self.ended / 2;
         for device in self.devices.values_mut() {
             let at = |index: usize| {
@@ -162,7 +162,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Samples the stack from now on.
+    /// Starts to sample the stack.
     pub fn start(&self, stack: &Stack) {
         let (recorder, time) = (self.clone(), {
             let state = self.state();
@@ -175,7 +175,7 @@ impl Recorder {
         stack.arm(time, Holds::Nothing, Box::new(job));
     }
 
-    /// What was counted by intervals, up to now.
+    /// Returns the counters by interval up to now.
     pub fn series(&self, stack: &Stack) -> Series {
         let mut state = self.state();
         if stack.clock.now() > state.interval * state.ended as u64 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cost of each stage: ns a packet by stage and group, and their sum.
+//! The cost of each stage: ns per packet by stage and group, and their sum.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use weir_stack::stages::{StageCount, Stages, cycles};
 
 use crate::engine::Engine;
 
-/// One stage's row.
+/// The row of a stage.
 pub struct Row {
     /// The stage.
     pub stage: &'static str,
-    /// What it is summed in.
+    /// The group in which it is summed.
     pub group: &'static str,
-    /// Its counters.
+    /// The counters.
     pub count: StageCount,
 }
 
 /// The stages of a CPU.
 pub struct StageReport {
-    /// The stages, in the order of a packet's way.
+    /// The stages, in the order in which a packet passes them.
     pub rows: Vec<Row>,
-    /// Cycles of the counter in a nanosecond.
+    /// Cycles of the counter per nanosecond.
     pub cycles_per_ns: f64,
 }
 
@@ -42,7 +42,7 @@ pub fn collect(engine: &Engine) -> StageReport {
     of(&engine.cpu().state().stages)
 }
 
-/// What stages counted since `before`.
+/// Returns the difference of the counters to `before`.
 pub fn since(stages: &Stages, before: &[(weir_stack::stages::Stage, StageCount)]) -> StageReport {
     let mut report = of(stages);
     for (row, (_, old)) in report.rows.iter_mut().zip(before) {
@@ -53,7 +53,7 @@ pub fn since(stages: &Stages, before: &[(weir_stack::stages::Stage, StageCount)]
     report
 }
 
-/// The report of some counters.
+/// Builds the report of some counters.
 pub fn of(stages: &Stages) -> StageReport {
     let rows = stages
         .counts()
@@ -74,12 +74,12 @@ impl StageReport {
         cycles as f64 / self.cycles_per_ns
     }
 
-    /// Nanoseconds in all stages.
+    /// Returns the nanoseconds in all stages.
     pub fn total_ns(&self) -> f64 {
         self.ns(self.rows.iter().map(|row| row.count.cycles).sum())
     }
 
-    /// As data.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows
@@ -92,7 +92,7 @@ impl StageReport {
         json!({ "stages": rows, "total_ns": self.total_ns() })
     }
 
-    /// As text.
+    /// Returns the report as text.
     pub fn to_text(&self) -> String {
         let mut text = String::from(
             "stage       group        batches     packets  packets/batch  ns/packet\n",

@@ -10,7 +10,7 @@ use weir_tc::report::{ActionReport, ClassReport, FilterReport, QdiscReport};
 
 use super::DeviceReport;
 
-/// A handle in tc's notation: `1:` or `1:2`.
+/// Formats a handle in tc's notation: `1:` or `1:2`.
 pub fn handle(handle: u32) -> String {
     match (handle >> 16, handle & 0xffff) {
         (major, 0) => format!("{major:x}:"),
@@ -18,7 +18,7 @@ pub fn handle(handle: u32) -> String {
     }
 }
 
-/// A filter's handle in tc's notation: `0x1`, or `800::800` of a u32 filter.
+/// Formats a filter's handle in tc's notation: `0x1`, or `800::800` for a u32 filter.
 fn filter_handle(filter: &FilterReport) -> String {
     let handle = filter.handle;
     if filter.kind != "u32" {
@@ -32,7 +32,7 @@ fn filter_handle(filter: &FilterReport) -> String {
     }
 }
 
-/// A protocol in tc's notation.
+/// Formats a protocol in tc's notation.
 fn protocol(ethertype: u16) -> String {
     match ethertype {
         0x0003 => "all".into(),
@@ -45,7 +45,7 @@ fn protocol(ethertype: u16) -> String {
     }
 }
 
-/// What a drop means, as a word.
+/// Returns the name of a drop class.
 pub fn drop_class(class: DropClass) -> &'static str {
     match class {
         DropClass::Fault => "fault",
@@ -78,7 +78,7 @@ fn class_json(device: &DeviceReport, class: &ClassReport) -> Value {
     value
 }
 
-/// A qdisc as data.
+/// Returns a qdisc as JSON.
 pub fn qdisc_json(device: &DeviceReport, qdisc: &QdiscReport) -> Value {
     let mut value = json!({
         "kind": qdisc.kind,
@@ -100,7 +100,7 @@ pub fn qdisc_json(device: &DeviceReport, qdisc: &QdiscReport) -> Value {
     value
 }
 
-/// A filter as data.
+/// Returns a filter as JSON.
 pub fn filter_json(filter: &FilterReport) -> Value {
     let actions: Vec<Value> = filter
         .actions
@@ -128,25 +128,25 @@ pub fn filter_json(filter: &FilterReport) -> Value {
     })
 }
 
-/// A row of the tree of qdiscs and classes.
+/// A row in the tree of qdiscs and classes.
 pub struct TreeRow {
-    /// How deep it stands.
+    /// The depth in the tree.
     pub depth: usize,
     /// `htb 1:`, or `class 1:10`.
     pub name: String,
-    /// Octets and packets that left, where they are counted.
+    /// Bytes and packets that left, if they are counted.
     pub sent: Option<(u64, u64)>,
-    /// Queue and drops.
+    /// The queue and drop counters.
     pub queue: weir_tc::counters::Queue,
-    /// Packets that came: those that left and those dropped. An ingress qdisc counts each packet before
-    /// its filters decide.
+    /// The packets that arrived: those that left and those dropped. An ingress qdisc counts each
+    /// packet before its filters decide.
     pub offered: u64,
-    /// Whose sojourn times belong here.
+    /// The sojourn times of the row.
     pub waits: Option<super::Quantiles>,
 }
 
 impl TreeRow {
-    /// Whether nothing has happened there.
+    /// Returns whether nothing has happened there.
     pub fn is_idle(&self) -> bool {
         let queue = &self.queue;
         self.sent.is_none_or(|(_, packets)| packets == 0)
@@ -156,7 +156,7 @@ impl TreeRow {
     }
 }
 
-/// The qdiscs and classes of a device, each followed by what is below it.
+/// Returns the qdiscs and classes of a device, each followed by its children.
 pub fn tree(device: &DeviceReport) -> Vec<TreeRow> {
     let mut rows = Vec::new();
     let shown = |qdisc: &&QdiscReport| qdisc.handle != 0 || !qdisc.classes.is_empty();
@@ -172,7 +172,7 @@ pub fn tree(device: &DeviceReport) -> Vec<TreeRow> {
     rows
 }
 
-/// How deep a tree is shown; hierarchies of more levels than Linux allows cannot be made.
+/// The maximum depth shown. Linux refuses hierarchies with more levels.
 const DEEPEST: usize = 32;
 
 fn add_qdisc(device: &DeviceReport, qdisc: &QdiscReport, depth: usize, rows: &mut Vec<TreeRow>) {
@@ -224,20 +224,22 @@ fn add_classes(
     }
 }
 
-/// A row of the table of filters and actions.
+/// A row in the table of filters and actions.
 pub struct FilterRow {
     /// The filter.
     pub filter: String,
     /// The action.
     pub action: String,
-    /// Packets, octets and drops; none for a filter without actions, or an action shown before.
+    /// Packets, bytes and drops; `None` for a filter without actions and for an action shown
+    /// before.
     pub numbers: Option<[u64; 3]>,
-    /// The action has seen no packet.
+    /// Whether the action has seen no packet.
     pub is_idle: bool,
 }
 
-/// Rows of the text report: one an action of a filter, one for a filter without. An action that several
-/// filters share has its counters in the first of them; `seen` remembers those of the namespace.
+/// Returns the rows of the text report: one per action of a filter, and one for a filter without
+/// actions. The first of several filters that share an action shows its counters; `seen` holds the
+/// actions already shown in the namespace.
 pub fn filter_rows(
     filter: &FilterReport,
     seen: &mut BTreeSet<(&'static str, u32)>,

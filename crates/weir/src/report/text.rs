@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report as text: the same on every machine for the same run.
+//! The report as text. The same run gives the same text on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::tc::{self, TreeRow};
 use super::units::{self, Style, bit_rate, count, packet_rate, share};
 use super::{DeviceReport, Drop, FileReport, Report};
 
-/// A cell: its text, and whether it tells of a fault.
+/// A cell: its text, and whether it reports a fault.
 #[derive(Clone)]
 struct Cell {
     text: String,
@@ -29,7 +29,7 @@ impl From<&str> for Cell {
     }
 }
 
-/// A count of something that should be 0.
+/// Formats a count that should be 0.
 fn bad(number: u64) -> Cell {
     Cell {
         text: count(number),
@@ -37,7 +37,7 @@ fn bad(number: u64) -> Cell {
     }
 }
 
-/// Rows with aligned columns: the first `left` columns to the left, the others to the right.
+/// Aligns rows in columns: the first `left` columns to the left, the others to the right.
 fn table(style: Style, head: &[&str], left: usize, rows: &[Vec<Cell>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].text.chars().count());
@@ -69,7 +69,7 @@ fn table(style: Style, head: &[&str], left: usize, rows: &[Vec<Cell>]) -> String
     text
 }
 
-/// A file's name, or the beginning of a generator's long text.
+/// Returns a file's name, or the beginning of a generator's long specification.
 fn shortened(name: &str) -> String {
     const LONGEST: usize = 48;
     match name.char_indices().nth(LONGEST) {
@@ -78,7 +78,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// How many rows of zeros are not shown, as a line.
+/// Formats the number of hidden idle rows as a line.
 fn folded(style: Style, number: usize, (one, many): (&str, &str)) -> String {
     let what = match number {
         0 => return String::new(),
@@ -101,7 +101,7 @@ impl DeviceReport {
 }
 
 impl Report {
-    /// The report as text.
+    /// Returns the report as text.
     pub fn to_text(&self, style: Style) -> String {
         let mut text = self.headline(style);
         for section in [
@@ -112,7 +112,7 @@ impl Report {
             self.filters(style),
             self.drops(style, "Drops", DropClass::Fault),
             self.drops(style, "Dropped by a rule", DropClass::Rule),
-            self.drops(style, "Not for us (no fault)", DropClass::NotForUs),
+            self.drops(style, "Not for this host (no fault)", DropClass::NotForUs),
         ] {
             if !section.is_empty() {
                 text.push('\n');
@@ -137,7 +137,7 @@ impl Report {
         }
         text = style.heading(&text) + "\n";
         if self.partial {
-            text += &style.fault("Interrupted: this is what there was until then.");
+            text += &style.fault("Interrupted: these are the results so far.");
             text.push('\n');
         }
         text
@@ -160,7 +160,7 @@ impl Report {
             ]
         };
         let rows: Vec<_> = files.iter().map(row).collect();
-        let head = ["device", "file", "frames", "octets", "rate", "", "lost"];
+        let head = ["device", "file", "frames", "bytes", "rate", "", "lost"];
         style.heading(title) + "\n" + &table(style, &head, 2, &rows)
     }
 
@@ -187,13 +187,13 @@ impl Report {
             "device",
             "kind",
             "rx packets",
-            "rx octets",
+            "rx bytes",
             "rx rate",
             "tx packets",
-            "tx octets",
+            "tx bytes",
             "tx rate",
             "drops",
-            "by rule, not for us",
+            "by rule, not for host",
         ];
         let hidden = self.devices.len() - rows.len();
         let mut text = style.heading("Devices") + "\n";
@@ -211,7 +211,7 @@ impl Report {
             let tree = tc::tree(device);
             let busy: Vec<bool> = tree.iter().map(|row| !row.is_idle()).collect();
             for (at, row) in tree.iter().enumerate() {
-                // What is above something busy is shown too, so that the tree has no holes.
+                // The ancestors of a busy row are shown too, so that the tree has no gaps.
                 let below = tree[at + 1..].iter().zip(&busy[at + 1..]);
                 let mut below = below.take_while(|(other, _)| other.depth > row.depth);
                 if !(style.all || busy[at] || below.any(|(_, busy)| *busy)) {
@@ -228,7 +228,7 @@ impl Report {
             "device",
             "qdisc, class",
             "packets",
-            "octets",
+            "bytes",
             "rate",
             "drops",
             "loss",

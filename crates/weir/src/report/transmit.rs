@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What sending costs at the root qdiscs: their locks, and how long calls to transmit took.
+//! The cost of sending at the root qdiscs: their locks, and the duration of transmits.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use weir_sync::spin::LockStats;
 
 use crate::engine::Engine;
 
-/// A root qdisc: one of a device, or one at a transmit queue.
+/// A root qdisc, of a device or of one transmit queue.
 struct Root {
     /// `netns/dev` or `dev`.
     device: String,
@@ -55,7 +55,7 @@ pub fn collect(engine: &Engine) -> TransmitReport {
     }
 }
 
-/// Classes that hold something: the highest number in each, and how many.
+/// Returns the classes of a histogram that hold something: the upper bound of each, and its count.
 fn classes<const N: usize>(counts: [u64; N]) -> impl Iterator<Item = (u64, u64)> {
     let highest = |class: u32| match class as usize {
         last if last + 1 == TIMES => u64::MAX,
@@ -65,13 +65,13 @@ fn classes<const N: usize>(counts: [u64; N]) -> impl Iterator<Item = (u64, u64)>
     all.map(move |(class, count)| (highest(class), count))
 }
 
-/// A mean, 0 of nothing.
+/// Returns the mean, or 0 if nothing was counted.
 fn mean(sum: u64, count: u64) -> f64 {
     sum as f64 / count.max(1) as f64
 }
 
 impl TransmitReport {
-    /// As data: `at_most` is the highest number of a class.
+    /// Returns the report as JSON. `at_most` is the upper bound of a class.
     pub fn to_json(&self, locks: bool, histogram: bool) -> Value {
         let table = |counts: Vec<(u64, u64)>| -> Value {
             let row =
@@ -114,7 +114,7 @@ impl TransmitReport {
         json!({ "measured": self.measured, "roots": roots })
     }
 
-    /// As text.
+    /// Returns the report as text.
     pub fn to_text(&self, locks: bool, histogram: bool) -> String {
         let mut text = String::new();
         if locks {
@@ -164,7 +164,9 @@ impl TransmitReport {
             }
         }
         if histogram && !self.measured {
-            text.push_str("\nTransmit is not measured now: weir stat qdisc --measure on\n");
+            text.push_str(
+                "\nTransmits are not measured; to measure them run weir stat qdisc --measure on\n",
+            );
         }
         text
     }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How numbers, rates, times and emphasis look in text reports.
+//! Formats numbers, rates, times and emphasis in text reports.
 
 use std::time::Duration;
 
-/// How a text report looks.
+/// The style of a text report.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
     /// Emphasis by ANSI escape sequences.
     pub colour: bool,
-    /// Rows whose counters are all zero are shown too.
+    /// Whether to show rows whose counters are all zero.
     pub all: bool,
 }
 
 impl Style {
-    /// Colour where standard output is a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
+    /// Uses colour if standard output is a terminal, unless `NO_COLOR` is set
+    /// (<https://no-color.org>).
     pub fn of_stdout(all: bool) -> Self {
         use std::io::IsTerminal;
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -30,23 +31,23 @@ impl Style {
         }
     }
 
-    /// A heading.
+    /// Formats a heading.
     pub fn heading(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// Something that went wrong.
+    /// Emphasises a fault.
     pub fn fault(self, text: &str) -> String {
         self.paint("31", text)
     }
 
-    /// Something of less interest.
+    /// Dims text of less interest.
     pub fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
 }
 
-/// A count with its thousands separated: `1,234,567`.
+/// Formats a count with separated thousands: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -59,7 +60,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// A number with three significant digits and an SI prefix: `3.02 M`.
+/// Formats a number with three significant digits and an SI prefix: `3.02 M`.
 fn scaled(value: f64) -> String {
     let (mut value, mut prefix) = (value, "");
     for next in ["k", "M", "G", "T"] {
@@ -77,25 +78,25 @@ fn scaled(value: f64) -> String {
     format!("{value:.decimals$} {prefix}")
 }
 
-/// How many a second, over a time: `None` for a time of nothing.
+/// Returns the count per second, or `None` for a time of zero.
 pub fn per_second(count: u64, over: Duration) -> Option<f64> {
     let seconds = over.as_secs_f64();
     (seconds > 0.0).then(|| count as f64 / seconds)
 }
 
-/// Octets in a time, as a rate: `3.02 Mbit/s`; `-` for nothing.
+/// Formats bytes over a time as a rate: `3.02 Mbit/s`; `-` for zero.
 pub fn bit_rate(octets: u64, over: Duration) -> String {
     let rate = per_second(octets.saturating_mul(8), over).filter(|rate| *rate > 0.0);
     rate.map_or("-".to_owned(), |rate| format!("{}bit/s", scaled(rate)))
 }
 
-/// Packets in a time, as a rate: `1.20 kp/s`; `-` for nothing.
+/// Formats packets over a time as a rate: `1.20 kp/s`; `-` for zero.
 pub fn packet_rate(packets: u64, over: Duration) -> String {
     let rate = per_second(packets, over).filter(|rate| *rate > 0.0);
     rate.map_or("-".to_owned(), |rate| format!("{}p/s", scaled(rate)))
 }
 
-/// A share in per cent: `3.2 %`; `-` for none.
+/// Formats a share in per cent: `3.2 %`; `-` for none.
 pub fn share(part: u64, whole: u64) -> String {
     match (part, whole) {
         (0, _) | (_, 0) => "-".to_owned(),
@@ -109,7 +110,7 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// Nanoseconds in the unit that suits them: `2.4 ms`.
+/// Formats nanoseconds in a suitable unit: `2.4 ms`.
 pub fn time(ns: u64) -> String {
     let of = |unit: f64, name: &str| {
         let value = ns as f64 / unit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long packets wait in the qdiscs of a run: a histogram a class, and one a flow.
+//! Sojourn times of packets in the qdiscs of a run: one histogram per class and one per flow.
 //!
 //! The sojourn time of a packet is the time from its arrival at the root qdisc of a device to its
-//! departure from it, in virtual time. Histograms keep three significant digits.
+//! departure from it, in virtual time. Histograms have three significant digits.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,21 +14,21 @@ use weir_packet::dissect::{self, FlowKeys, Used};
 use weir_stack::device::DeviceKey;
 use weir_stack::trace::{Left, WaitObserver};
 
-/// Flows of a device that get a histogram of their own; later ones share one.
+/// The number of flows per device with a histogram of their own. Later flows share one.
 const FLOWS: usize = 64;
 
 /// Quantiles of sojourn times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantiles {
-    /// Packets that left.
+    /// The number of packets that left.
     pub packets: u64,
-    /// Median.
+    /// The median.
     pub p50: u64,
-    /// 95 of 100 wait no longer.
+    /// The 95th percentile.
     pub p95: u64,
-    /// 99 of 100 wait no longer.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// The maximum.
     pub max: u64,
 }
 
@@ -44,7 +44,7 @@ impl Quantiles {
         })
     }
 
-    /// As data.
+    /// Returns the quantiles as JSON.
     pub fn to_json(self) -> Value {
         json!({
             "packets": self.packets, "p50_ns": self.p50, "p95_ns": self.p95, "p99_ns": self.p99,
@@ -56,9 +56,9 @@ impl Quantiles {
 /// A flow's part of the report.
 #[derive(Debug, Clone)]
 pub struct FlowReport {
-    /// `udp 10.1.0.2:4000 > 10.2.0.2:4001`, or what the frames are.
+    /// `udp 10.1.0.2:4000 > 10.2.0.2:4001`, or the kind of frames.
     pub name: String,
-    /// How long its packets waited.
+    /// The sojourn times of its packets.
     pub waits: Quantiles,
 }
 
@@ -68,24 +68,21 @@ struct OfDevice {
     flows: BTreeMap<String, Histogram<u64>>,
 }
 
-/// The histograms of a run; see the module's head.
+/// The histograms of a run; see the module documentation.
 #[derive(Default)]
 pub struct Waits(Mutex<BTreeMap<DeviceKey, OfDevice>>);
 
 fn new_histogram() -> Histogram<u64> {
-    #[expect(
-        clippy::expect_used,
-        reason = "three significant digits are among those it takes"
-    )]
-    Histogram::new(3).expect("3 is between 0 and 5")
+    #[expect(clippy::expect_used, reason = "three significant digits are valid")]
+    Histogram::new(3).expect("3 is a valid number of significant digits")
 }
 
 fn record(histogram: &mut Histogram<u64>, waited: u64) {
-    // It grows by itself; only a time of 2^63 ns could fail, and is as long as the longest.
+    // The histogram grows automatically. Only a time of 2^63 ns could fail.
     let _ = histogram.record(waited);
 }
 
-/// What people call the flow of a frame.
+/// Returns the name of a frame's flow.
 fn flow_of(left: &Left<'_>) -> String {
     let mut keys = FlowKeys::default();
     dissect::dissect(left.packet, Used::FIVE_TUPLE, &mut keys);
@@ -133,7 +130,7 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Of all packets that left a device's qdiscs.
+    /// Returns the quantiles of all packets that left a device's qdiscs.
     pub fn of_device(&self, device: DeviceKey) -> Option<Quantiles> {
         let devices = self.devices();
         let mut all = new_histogram();
@@ -143,13 +140,13 @@ impl Waits {
         Quantiles::of(&all)
     }
 
-    /// Of the packets that waited in a class.
+    /// Returns the quantiles of the packets that waited in a class.
     pub fn of_class(&self, device: DeviceKey, class: u32) -> Option<Quantiles> {
         let devices = self.devices();
         Quantiles::of(devices.get(&device)?.classes.get(&class)?)
     }
 
-    /// The flows of a device, those with most packets first.
+    /// Returns the flows of a device, those with most packets first.
     pub fn flows(&self, device: DeviceKey) -> Vec<FlowReport> {
         let devices = self.devices();
         let Some(device) = devices.get(&device) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack at work in this process, with clients at its netlink sockets as `weir up` has them.
+//! A running stack in this process, with clients at its netlink sockets like those of `weir up`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,25 +13,25 @@ use super::wire::{Client, Profile, Rules};
 use crate::engine::Engine;
 use crate::playback::Playback;
 
-/// The stack: d0 with the filters, vxlan1, external, as the target.
+/// The stack: d0 with the filters, and vxlan1 (external) as the target.
 pub struct Bed {
-    /// The stack at work.
+    /// The running stack.
     pub engine: Arc<Engine>,
-    /// Index of d0.
+    /// The index of d0.
     pub ifindex: u32,
-    /// Index of vxlan1.
+    /// The index of vxlan1.
     pub target: u32,
 }
 
 impl Bed {
-    /// A stack in real time with its devices and a clsact on d0.
+    /// Creates a stack in real time with its devices and a clsact on d0.
     pub fn new() -> Result<Self, String> {
         let stack = Stack::new(Config {
             virtual_time: false,
             ..Config::default()
         });
-        let runtime =
-            Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+        let runtime = Runtime::create(None)
+            .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
         let mut bed = Self {
             engine: Engine::new(stack, runtime, Playback::default()),
             ifindex: 0,
@@ -64,14 +64,14 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A device of the stack.
+    /// Returns a device of the stack.
     pub fn device(&self, name: &str) -> Result<Arc<Device>, String> {
         let ns = self.engine.stack.namespace(Stack::INITIAL);
         ns.and_then(|ns| ns.device_by_name(name))
             .ok_or(format!("the stack has no {name}"))
     }
 
-    /// Puts the hook on d0, or takes it away with all that is there.
+    /// Adds the hook to d0, or removes it with everything in it.
     pub fn clsact(&self, add: bool) -> Result<(), String> {
         let (ty, flags) = if add {
             (rtm::NEWQDISC, nlm::F_CREATE | nlm::F_EXCL)
@@ -89,7 +89,7 @@ impl Bed {
         })
     }
 
-    /// A client's socket, served by a thread of its own as those of programs are.
+    /// Opens a client's socket, served by a thread of its own like those of programs.
     pub fn client(&self) -> Result<Client, String> {
         let (client, daemon) = socketpair(
             AddressFamily::UNIX,
@@ -108,11 +108,11 @@ impl Bed {
         };
         self.engine
             .open_socket(&request, daemon)
-            .map_err(|error| format!("a netlink socket: {error}"))?;
+            .map_err(|error| format!("cannot open a netlink socket: {error}"))?;
         Ok(Client(client))
     }
 
-    /// Rules of a profile in a priority.
+    /// Returns the rules of a profile in a priority.
     pub fn rules(&self, profile: Profile, prio: u16, plain: bool) -> Rules {
         Rules {
             profile,
@@ -130,8 +130,9 @@ impl Drop for Bed {
     }
 }
 
-/// Sends each connection's datagrams on a thread of its own, in turn to the beds; seconds until all are
-/// answered. What requests before have left to be freed is not charged to these.
+/// Sends each connection's datagrams on a thread of its own, in turn to the beds. Returns the
+/// seconds until all are answered. Memory that earlier requests left to be freed is freed before
+/// the measurement.
 pub fn send(beds: &[&Bed], connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String> {
     for bed in beds {
         bed.engine.stack.domain.barrier();
@@ -147,7 +148,7 @@ pub fn send(beds: &[&Bed], connections: Vec<Vec<Vec<u8>>>) -> Result<f64, String
                     let client = bed.client();
                     start.wait();
                     let sent = client.and_then(|client| client.send_all(&datagrams));
-                    // What waits for it to be dropped is not measured.
+                    // Returns the datagrams, so that dropping them is not measured.
                     sent.map(|()| datagrams)
                 })
             })

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer: flower of Linux 6.1 in User-Mode Linux, given the same messages by the same client.
+//! The peer: flower of Linux 6.1 in User-Mode Linux, which gets the same messages from the same
+//! client.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -12,14 +13,14 @@ use super::tools::Folder;
 use super::wire::{Client, Profile, Rules};
 use super::{Found, of};
 
-/// Rules of a run: User-Mode Linux has one CPU and its memory is a file.
+/// The number of rules in a run. User-Mode Linux has one CPU and keeps its memory in a file.
 const RULES: u32 = 50_000;
 
-/// One run of insertion and deletion, where it is installed.
+/// Runs insertion and deletion once, if User-Mode Linux is installed.
 pub fn insert(short: bool, profile: Profile, found: &mut Found) {
     let row = of(profile, "insert");
     if short {
-        return found.note(&row, "Linux 6.1 left out of the short form");
+        return found.note(&row, "Linux 6.1 is not measured with --short");
     }
     match boot(profile) {
         Ok((insert, delete)) => {
@@ -31,8 +32,8 @@ pub fn insert(short: bool, profile: Profile, found: &mut Found) {
     }
 }
 
-/// Boots the kernel with this program as its only work; thousands of rules inserted and deleted a
-/// second.
+/// Boots the kernel with this program as its only work. Returns thousands of rules inserted and
+/// deleted per second.
 fn boot(profile: Profile) -> Result<(f64, f64), String> {
     let left_out = |why: &str| format!("Linux 6.1 left out: {why}");
     let me = std::env::current_exe().map_err(|error| left_out(&error.to_string()))?;
@@ -96,7 +97,7 @@ fn boot(profile: Profile) -> Result<(f64, f64), String> {
     }
 }
 
-/// The part inside: `PROFILE:IFINDEX:TARGET`.
+/// Runs the part inside: `PROFILE:IFINDEX:TARGET`.
 pub fn here(what: &str) -> Result<String, String> {
     let wrong = || format!("insert:{what} is not insert:PROFILE:IFINDEX:TARGET");
     let parts: Vec<&str> = what.split(':').collect();
@@ -121,7 +122,7 @@ pub fn here(what: &str) -> Result<String, String> {
         // NETLINK_ROUTE is 0, the default.
         None,
     );
-    let client = Client(socket.map_err(|error| format!("a netlink socket: {error}"))?);
+    let client = Client(socket.map_err(|error| format!("cannot open a netlink socket: {error}"))?);
     let (add, delete) = (rules.add(0, RULES), rules.delete(0, RULES));
     let rate = |datagrams: &[Vec<u8>]| {
         let start = Instant::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a packet costs at the hook of d0: dissection, look-up, the action and its counters. And how
-//! long a batch takes while rules come and go.
+//! The cost of a packet at the hook of d0 (dissection, look-up, action and counters), and the
+//! duration of a batch while rules change.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::bed::Bed;
 use super::wire::{BATCH, Profile};
 use crate::report::stages;
 
-/// A frame of Ethernet, IPv4 and UDP to an address and port.
+/// Builds a frame of Ethernet, IPv4 and UDP to an address and port.
 fn frame(destination: u32, port: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1]);
@@ -28,17 +28,18 @@ fn frame(destination: u32, port: u16) -> Vec<u8> {
     frame
 }
 
-/// Port of the rules under a mask.
+/// Returns the port of the rules under a mask.
 fn port(mask: u32) -> u16 {
     4000 + mask as u16
 }
 
-/// The address rule `n` under a mask is for.
+/// Returns the address of rule `n` under a mask.
 fn address(mask: u32, n: u32) -> u32 {
     (10 << 24) + (n << mask)
 }
 
-/// The request for a rule on addresses of `32 - mask` bits and a port, that drops.
+/// Writes the request for a rule that matches a port and an address prefix of `32 - mask` bits, and
+/// drops.
 fn rule(out: &mut Writer, ifindex: u32, mask: u32, n: u32, last: bool) {
     let flags = nlm::F_REQUEST | nlm::F_CREATE | if last { nlm::F_ACK } else { 0 };
     let mark = out.message(rtm::NEWTFILTER, flags, u32::from(last), 0);
@@ -68,7 +69,7 @@ fn rule(out: &mut Writer, ifindex: u32, mask: u32, n: u32, last: bool) {
     out.end(action);
     out.end(actions);
     out.end(options);
-    // Without a bound a message always fits.
+    // A message always fits an unbounded writer.
     let _ = out.finish(mark);
 }
 
@@ -91,7 +92,7 @@ pub fn fill(bed: &Bed, masks: u32, rules: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// Frames that hit rules at random, the same in each run.
+/// Returns frames that hit rules at random, the same in each run.
 pub fn frames(masks: u32, rules: u32, count: usize) -> Vec<Vec<u8>> {
     let mut seed = 1_u64;
     let mut random = || {
@@ -106,7 +107,8 @@ pub fn frames(masks: u32, rules: u32, count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Nanoseconds a packet spends in the ingress filters stage, by the counters of the stages.
+/// Returns the nanoseconds that a packet spends in the ingress filters stage, by the stage's
+/// counters.
 pub fn hits(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<f64, String> {
     let before: Vec<_> = cpu.state().stages.counts().collect();
     for chunk in frames.chunks(64) {
@@ -125,7 +127,7 @@ pub fn hits(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<f64, String>
     Ok(count.cycles as f64 / since.cycles_per_ns / count.packets as f64)
 }
 
-/// Gives d0 one batch.
+/// Lets d0 receive one batch.
 fn receive(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<(), String> {
     let device = bed.device("d0")?;
     let mut batch = Batch::new();
@@ -143,10 +145,10 @@ fn receive(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Times the frames are played by the part.
+/// The number of times the part plays the frames.
 const RUNS: usize = 51;
 
-/// The part, `MASKS:RULES`: nanoseconds of each run, in the order of their size.
+/// Runs the part, `MASKS:RULES`. Returns the nanoseconds of each run, sorted.
 pub fn here(what: &str) -> Result<String, String> {
     let wrong = || format!("lookup:{what} is not lookup:MASKS:RULES");
     let (masks, rules) = what.split_once(':').ok_or_else(wrong)?;
@@ -162,7 +164,8 @@ pub fn here(what: &str) -> Result<String, String> {
     let mut runs = (0..RUNS)
         .map(|_| hits(&bed, &mut cpu, &frames))
         .collect::<Result<Vec<_>, _>>()?;
-    // The same packets at the same filters, to rules that the caches hold: the processor's share.
+    // The same packets at the same filters, but to rules in the processor's caches: the share
+    // without cache misses.
     let near = self::frames(masks, rules.min(NEAR), 1 << 16);
     let mut cached = (0..RUNS)
         .map(|_| hits(&bed, &mut cpu, &near))
@@ -181,15 +184,15 @@ pub fn here(what: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Rules whose lines the caches of a processor hold.
+/// The number of rules whose cache lines fit the processor's caches.
 const NEAR: u32 = 1000;
-/// Cache lines a hit reads, one after the other: the slot of the mask's table, the filter, its key, the
-/// action, its counters.
+/// The cache lines that a hit reads one after the other: the slot in the mask's table, the filter,
+/// its key, the action, its counters.
 const LINES: usize = 5;
 
-/// What those lines cost without anything else: for each of 64 packets a random line of each of five
-/// arrays, the next one's place in the one before, asked for ahead of the batch's turn as a look-up does.
-/// Nanoseconds a packet of each run.
+/// Measures the cost of those cache lines alone. For each of 64 packets it reads a random line from
+/// each of five arrays; each line holds the index into the next array, and is prefetched before the
+/// batch's turn, as in a look-up. Returns nanoseconds per packet of each run.
 fn lines_alone(rules: usize) -> Vec<f64> {
     #[repr(align(64))]
     #[derive(Clone, Copy)]
@@ -225,11 +228,11 @@ fn lines_alone(rules: usize) -> Vec<f64> {
     (0..RUNS).map(run).collect()
 }
 
-/// The part in a process of its own, where nothing that was measured before has left its threads and its
-/// memory: the medians of its runs, of which the first makes the rules' counters, by what was measured.
+/// Runs the part in a separate process, free of threads and memory left by earlier measurements.
+/// Returns the medians of its runs by name. The first run creates the rules' counters.
 pub fn elsewhere(masks: u32, rules: u32) -> Result<Vec<(String, f64)>, String> {
     let text = super::elsewhere(&format!("lookup:{masks}:{rules}"))?;
-    // Beside these lines there is the head of the report.
+    // The output also contains the report's header.
     let median = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         let runs: Result<Vec<f64>, _> = line.split_whitespace().map(str::parse).collect();
@@ -243,16 +246,16 @@ pub fn elsewhere(masks: u32, rules: u32) -> Result<Vec<(String, f64)>, String> {
     found.ok_or(format!("look-ups could not be measured: {text}"))
 }
 
-/// What the batches of a while took.
+/// The figures of some batches.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct While {
-    /// Packets a second.
+    /// Packets per second.
     pub rate: f64,
-    /// Milliseconds of the longest batch.
+    /// The duration of the longest batch, milliseconds.
     pub longest: f64,
 }
 
-/// Plays batches for a while.
+/// Plays batches for a time.
 fn play(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>], length: Duration) -> Result<While, String> {
     let (start, mut packets, mut longest) = (Instant::now(), 0_u64, Duration::ZERO);
     let mut last = start;
@@ -272,8 +275,8 @@ fn play(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>], length: Duration) -> Resul
     })
 }
 
-/// Batches in quiet, and while 100,000 rules a second are inserted and deleted: the two, and how many
-/// rules a second came or went.
+/// Plays batches while the rules are idle, and while 100,000 rules a second are inserted and
+/// deleted. Returns both figures, and the rate of insertions and deletions.
 pub fn disturbed(
     bed: &Bed,
     cpu: &mut Cpu,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory a rule and the rate of insertion, against the number of rules that are there.
+//! Memory per rule and the rate of insertion, over the number of rules.
 //!
-//! Measured in a process of its own: the difference of resident memory (`Rss` of
-//! `/proc/self/smaps_rollup`) between no rules and all, which counts everything: tables, allocator,
-//! indices, what grows and is thrown away.
+//! Measured in a separate process, as the difference in resident memory (`Rss` of
+//! `/proc/self/smaps_rollup`) between no rules and all. This counts everything: tables, allocator,
+//! indices, and memory that tables discard as they grow.
 
 use std::time::Instant;
 
@@ -11,21 +11,21 @@ use super::super::Curve;
 use super::bed::Bed;
 use super::wire::{Client, Profile};
 
-/// Points of a curve.
+/// The number of points in a curve.
 const POINTS: u32 = 20;
 
-/// A table that grew: rules, octets of memory, rules a second since the last point.
+/// The growth of a table: rules, bytes of memory, rules per second since the last point.
 pub struct Grown(Vec<(f64, f64, f64)>);
 
 impl Grown {
-    /// Octets a rule at the end.
+    /// Returns the bytes per rule at the end.
     pub fn bytes(&self) -> f64 {
         self.0
             .last()
             .map_or(f64::NAN, |&(rules, bytes, _)| bytes / rules)
     }
 
-    /// For the chart.
+    /// Returns the curves for the chart.
     pub fn curves(&self, profile: &str) -> Vec<Curve> {
         let curve = |name: &str, unit, value: fn(&(f64, f64, f64)) -> f64| Curve {
             name: format!(
@@ -53,10 +53,10 @@ fn resident() -> Result<f64, String> {
             .parse::<f64>()
             .ok()
     });
-    Ok(kilobytes.ok_or("smaps_rollup names no Rss")? * 1024.0)
+    Ok(kilobytes.ok_or("smaps_rollup has no Rss")? * 1024.0)
 }
 
-/// Runs the measure in a process of its own.
+/// Runs the measurement in a separate process.
 pub fn elsewhere(profile: Profile, rules: u32) -> Result<Grown, String> {
     let letter = if profile == Profile::A { 'a' } else { 'b' };
     let text = super::elsewhere(&format!("memory:{letter}:{rules}"))?;
@@ -73,7 +73,7 @@ pub fn elsewhere(profile: Profile, rules: u32) -> Result<Grown, String> {
     Ok(Grown(points))
 }
 
-/// The part: `PROFILE:RULES`.
+/// Runs the part: `PROFILE:RULES`.
 pub fn here(what: &str) -> Result<String, String> {
     let wrong = || format!("memory:{what} is not memory:PROFILE:RULES");
     let (letter, rules) = what.split_once(':').ok_or_else(wrong)?;
@@ -87,7 +87,7 @@ pub fn here(what: &str) -> Result<String, String> {
     let client = bed.client()?;
     let made = bed.rules(profile, 1, false);
     let step = (rules / POINTS).max(1);
-    // What the clients' own requests take is there before the first look.
+    // Allocates the memory of the clients' own requests before the first measurement.
     insert(&client, &made.add(rules, rules + step))?;
     insert(&client, &made.delete(rules, rules + step))?;
     let before = resident()?;

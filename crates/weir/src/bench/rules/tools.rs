@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unmodified `tc -b` against the stack, against a socket that only acknowledges, and, for comparison,
-//! u32 with mirred on this machine's kernel.
+//! Unmodified `tc -b` against the stack, against a socket that only acknowledges, and, for
+//! comparison, u32 with mirred on this machine's kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use weir_intercept::Launcher;
 use super::bed::Bed;
 use super::wire::Profile;
 
-/// Lines of a process.
+/// The load of the `tc` processes.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     pub processes: u32,
@@ -25,18 +25,18 @@ impl Load {
     }
 }
 
-/// A folder that goes with the value.
+/// A directory that is removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it.
+    /// Creates the directory.
     pub fn new(name: &str) -> Result<Self, String> {
         let path = std::env::temp_dir().join(format!("weir-bench-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -46,7 +46,7 @@ impl Folder {
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Seconds between the times in the files `start` and `end`.
+    /// Returns the seconds between the times in the files `start` and `end`.
     fn seconds(&self) -> Result<f64, String> {
         let time = |name| {
             let text = std::fs::read_to_string(self.0.join(name)).ok()?;
@@ -54,19 +54,19 @@ impl Folder {
         };
         match (time("start"), time("end")) {
             (Some(start), Some(end)) if end > start => Ok((end - start) / 1e9),
-            _ => Err("tc did not run to its end".into()),
+            _ => Err("tc did not finish".into()),
         }
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder left behind in /tmp is no harm.
+        // A directory left behind in /tmp does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// All batches at once; notes when they began and ended.
+/// Returns a script that runs all batches at once and records when they began and ended.
 fn script(folder: &Folder) -> String {
     format!(
         "cd {}; date +%s%N >start; failed=0; pids=; for f in batch.*; do tc -b $f >/dev/null & pids=\"$pids $!\"; done; \
@@ -75,7 +75,7 @@ fn script(folder: &Folder) -> String {
     )
 }
 
-/// Whether there is a `tc`.
+/// Returns whether there is a `tc`.
 pub fn available() -> Result<(), String> {
     match Command::new("tc").arg("-V").stdout(Stdio::null()).status() {
         Ok(_) => Ok(()),
@@ -83,7 +83,8 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Rules a second of profile A by `tc -b`; `only_acknowledge` leaves out everything but the socket.
+/// Returns rules of profile A per second through `tc -b`. `only_acknowledge` excludes everything
+/// but the socket.
 pub fn weir(bed: &Bed, load: Load, only_acknowledge: bool) -> Result<f64, String> {
     let folder = Folder::new("tc")?;
     let rules = bed.rules(Profile::A, 1, false);
@@ -108,8 +109,9 @@ pub fn weir(bed: &Bed, load: Load, only_acknowledge: bool) -> Result<f64, String
     Ok(f64::from(load.each() * load.processes) / folder.seconds()? / 1e3)
 }
 
-/// Rules a second of u32 and mirred by `tc -b` on this machine's kernel, in a namespace of its own:
-/// a priority a process, 16 hash tables in each, so that no chain is long.
+/// Returns rules of u32 and mirred per second through `tc -b` on this machine's kernel, in a
+/// namespace of its own. Each process has its priority with 16 hash tables, so that no chain is
+/// long.
 pub fn host_u32(load: Load) -> Result<f64, String> {
     let folder = Folder::new("u32")?;
     let mut set_up = String::new();

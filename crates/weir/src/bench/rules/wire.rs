@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The messages of the two profiles, and a client that sends them as fast as they are answered.
 //!
-//! Profile A: two MAC addresses, drop. Profile B: seven keys, `tunnel_key set`, `mirred redirect`. The
-//! attributes are those `tc` sends for the lines of [`Rules::tc_line`].
+//! Profile A is two MAC addresses and drop. Profile B is seven keys, `tunnel_key set` and `mirred
+//! redirect`. The attributes are those that `tc` sends for the lines of [`Rules::tc_line`].
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use rustix::net::{
 use weir_netlink::tca::{self, act, cls_flags, flower, mirred, tunnel_key};
 use weir_netlink::{TcGen, TcMirred, TcMsg, TcTunnelKey, Writer, messages, nlm, rtm};
 
-/// Messages of a datagram.
+/// Messages per datagram.
 pub const BATCH: u32 = 100;
-/// Datagrams that are under way without having been acknowledged.
+/// The maximum number of unacknowledged datagrams in flight.
 const WINDOW: usize = 4;
-/// Largest answer.
+/// The maximum length of an answer, bytes.
 const ANSWER: usize = 1 << 18;
 
-/// What a rule is.
+/// The kind of rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// Two MAC addresses, drop.
@@ -29,13 +29,13 @@ pub enum Profile {
     B,
 }
 
-/// Where rules go, and how they count.
+/// The rules' device, target and counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     pub profile: Profile,
     /// The device with the filters.
     pub ifindex: u32,
-    /// Where profile B redirects to.
+    /// The target of profile B's redirect.
     pub target: u32,
     pub prio: u16,
     /// `no_percpu`
@@ -112,7 +112,7 @@ impl Rules {
         }
     }
 
-    /// The first action of profile B: what vxlan1 encapsulates with.
+    /// Writes the first action of profile B: the tunnel key with which vxlan1 encapsulates.
     fn first_of_two(&self, out: &mut Writer) {
         self.action(out, 1, "tunnel_key", |out| {
             let parms = TcTunnelKey {
@@ -145,11 +145,12 @@ impl Rules {
             out.put_be16(flower::KEY_ETH_TYPE, 0x0800);
             out.end(options);
         }
-        // Without a bound a message always fits.
+        // A message always fits an unbounded writer.
         let _ = out.finish(mark);
     }
 
-    /// Datagrams of [`BATCH`] requests for the rules `from..to`; the last of each asks for an answer.
+    /// Builds datagrams of [`BATCH`] requests for the rules `from..to`. The last request of each
+    /// asks for an acknowledgement.
     fn datagrams(&self, ty: u16, flags: u16, from: u32, to: u32) -> Vec<Vec<u8>> {
         let all: Vec<u32> = (from..to).collect();
         let datagram = |rules: &[u32]| {
@@ -163,17 +164,17 @@ impl Rules {
         all.chunks(BATCH as usize).map(datagram).collect()
     }
 
-    /// To insert the rules `from..to`.
+    /// Builds the requests that insert the rules `from..to`.
     pub fn add(&self, from: u32, to: u32) -> Vec<Vec<u8>> {
         self.datagrams(rtm::NEWTFILTER, nlm::F_CREATE | nlm::F_EXCL, from, to)
     }
 
-    /// To delete them.
+    /// Builds the requests that delete them.
     pub fn delete(&self, from: u32, to: u32) -> Vec<Vec<u8>> {
         self.datagrams(rtm::DELTFILTER, 0, from, to)
     }
 
-    /// What `tc -b` reads to insert rule `n`.
+    /// Returns the line with which `tc -b` inserts rule `n`.
     pub fn tc_line(&self, n: u32, device: &str) -> String {
         let [_, a, b, c] = n.to_be_bytes();
         let counters = if self.plain { " no_percpu" } else { "" };
@@ -206,7 +207,8 @@ impl Client {
             .map_err(|e| format!("send: {e}"))
     }
 
-    /// Sends all, keeps a few under way, and waits for the last answer. A refusal is an error.
+    /// Sends all datagrams with a few in flight, and waits for the last answer. A refusal is an
+    /// error.
     pub fn send_all(&self, datagrams: &[Vec<u8>]) -> Result<(), String> {
         let mut buffer = vec![0; ANSWER];
         let (mut sent, mut answered) = (0, 0);
@@ -230,8 +232,8 @@ impl Client {
         Ok(())
     }
 
-    /// Dumps the filters of a device's ingress; how many there are. The first datagrams, up to what
-    /// `keep` has room for, go there.
+    /// Dumps the filters of a device's ingress and returns their number. The first datagrams, up to
+    /// the capacity of `keep`, are stored in it.
     pub fn dump(&self, ifindex: u32, keep: &mut Vec<Vec<u8>>) -> Result<u32, String> {
         let mut out = Writer::new();
         let mark = out.message(rtm::GETTFILTER, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
@@ -240,13 +242,13 @@ impl Client {
             parent: 0xffff_fff2,
             ..TcMsg::default()
         });
-        // Without a bound a message always fits.
+        // A message always fits an unbounded writer.
         let _ = out.finish(mark);
         self.send(out.bytes())?;
         self.count_rules(keep)
     }
 
-    /// Reads a dump to its end; how many rules it had.
+    /// Reads a dump to its end and returns the number of rules.
     fn count_rules(&self, keep: &mut Vec<Vec<u8>>) -> Result<u32, String> {
         let (mut buffer, mut count) = (vec![0; ANSWER], 0);
         loop {
@@ -258,15 +260,16 @@ impl Client {
                 match message.header.ty {
                     nlm::DONE => return Ok(count),
                     nlm::ERROR => return Err("the dump was refused".into()),
-                    // An instance of its own has handle 0, 8 octets into the message.
+                    // The message of a classifier instance itself has handle 0, 8 bytes into the
+                    // payload.
                     _ => count += u32::from(message.payload().get(8..12) != Some(&[0; 4])),
                 }
             }
         }
     }
 
-    /// Reads `rules` rules that another thread sends from datagrams made before, as a dump; what the
-    /// sockets and this client take of a dump, without the making of it.
+    /// Reads `rules` rules that another thread sends as a dump from datagrams built before.
+    /// Measures the share of the sockets and of this client in a dump, without the building of it.
     pub fn dump_ready(datagrams: &[Vec<u8>], rules: u32) -> Result<f64, String> {
         let pair = socketpair(
             AddressFamily::UNIX,
@@ -280,7 +283,7 @@ impl Client {
         let counted: Vec<_> = datagrams.iter().map(|d| (d, rules_of(d))).collect();
         let mut end = Writer::new();
         let mark = end.message(nlm::DONE, 0, 1, 0);
-        // Without a bound a message always fits.
+        // A message always fits an unbounded writer.
         let _ = end.finish(mark);
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -292,7 +295,7 @@ impl Client {
                     }
                     sent += count;
                 }
-                // A client that is gone reads no end.
+                // A client that is gone does not read the end.
                 let _ = server.send(end.bytes());
             });
             let read = client.count_rules(&mut Vec::new())?;
@@ -300,7 +303,7 @@ impl Client {
         })
     }
 
-    /// One request that must be served.
+    /// Sends one request that must succeed.
     pub fn request(
         &self,
         ty: u16,

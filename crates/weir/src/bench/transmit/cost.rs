@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a qdisc takes to enqueue and dequeue a packet: the qdisc stage's own count of one CPU.
+//! The cost of enqueueing and dequeueing a packet in a qdisc, as counted by the qdisc stage of one
+//! CPU.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +11,16 @@ use weir_stack::stages::Stage;
 use super::send::{Bed, build};
 use crate::report::stages;
 
-/// How packets differ.
+/// The way in which packets differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// By source address, and hash.
+    /// By source address and hash.
     Flows,
     /// By the class in their priority.
     Classes,
 }
 
-/// The `tc` commands of an htb with classes 1:1 to 1:`classes` under one parent.
+/// Returns the `tc` commands of an htb with classes 1:1 to 1:`classes` under one parent.
 pub fn htb(classes: u32) -> String {
     format!(
         "tc qdisc add dev d0 root handle 1: htb && {{ \
@@ -30,12 +31,13 @@ pub fn htb(classes: u32) -> String {
     )
 }
 
-/// Nanoseconds a packet, when `count` flows or classes send in turn.
+/// Returns nanoseconds per packet when `count` flows or classes send in turn.
 pub fn of(root: &str, count: u32, spread: Spread, length: Duration) -> Result<f64, String> {
     let bed = Bed::new(root, 1)?;
     let mut cpu = bed.cpu(1);
     let mut cache = cpu.with(|cx| cx.stack.pool.cache());
-    // A sequence that visits all and looks random: flows do not come in the order of memory.
+    // A sequence that visits all and looks random, so that flows are not visited in the order of
+    // memory.
     let (mut at, step) = (0u32, coprime(count));
     let mut send = |cpu: &mut weir_stack::Cpu| {
         let mut batch = Batch::new();
@@ -79,7 +81,7 @@ pub fn of(root: &str, count: u32, spread: Spread, length: Duration) -> Result<f6
     Ok(cycles as f64 / since.cycles_per_ns / packets as f64)
 }
 
-/// A step that visits all of `count`, about 0.618 of it.
+/// Returns a step that visits all of `count`, about 0.618 of it.
 fn coprime(count: u32) -> u32 {
     let gcd = |mut a: u32, mut b: u32| {
         while b != 0 {

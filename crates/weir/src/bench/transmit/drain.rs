@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Push and drain alone: threads hand elements over and take turns at working on the queue.
+//! Push and drain alone: threads push elements and take turns at working on the queue.
 //!
-//! An element has a cache line of its own and goes home to its thread when it has been taken, so a
-//! thread has no more than [`CREDIT`] under way, as a socket has its send budget. Whoever works counts
-//! the elements of each thread and checks that they come in order. Every 64th push is timed.
+//! An element has a cache line of its own and returns to its thread after it was dequeued. A thread
+//! has at most [`CREDIT`] elements in flight, like a socket with its send budget. The working
+//! thread counts the elements of each thread and checks their order. Every 64th push is timed.
 
 use std::collections::VecDeque;
 use std::sync::Barrier;
@@ -15,12 +15,12 @@ use weir_sync::combine::Combiner;
 use weir_sync::list::{Entry, LocklessList};
 use weir_sync::spin::SpinLock;
 
-/// Elements of a thread under way.
+/// The maximum number of a thread's elements in flight.
 const CREDIT: u64 = 1024;
-/// Elements a locked queue gives out at a time.
+/// The number of elements that a locked queue dequeues at a time.
 const BATCH: usize = 64;
 
-/// What is handed over: with its link a cache line, as a packet's metadata.
+/// The element: one cache line including its link, like a packet's metadata.
 pub struct Item {
     thread: usize,
     number: u64,
@@ -29,15 +29,15 @@ pub struct Item {
 
 type Element = Entry<Item>;
 
-/// What a run found.
+/// The figures of a run.
 pub struct Found {
     /// Millions of elements a second.
     pub millions: f64,
-    /// Of a push, ns, 99th percentile.
+    /// The 99th percentile of a push, ns.
     pub p99: f64,
 }
 
-/// A way to hand over.
+/// A queue design.
 pub struct Way {
     /// Its name; Weir's own is "weir".
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub struct Way {
     pub run: fn(usize, Duration) -> Found,
 }
 
-/// All ways.
+/// All designs.
 pub static WAYS: &[Way] = &[
     Way {
         name: "weir",
@@ -70,8 +70,9 @@ pub static WAYS: &[Way] = &[
 ];
 
 trait Queue: Default + Sync {
-    /// Hands an element over, says so by `pushed`, and, if nobody else does, gives all to `sink`. Part of
-    /// the caller for all ways: one call more is a tenth of what is measured.
+    /// Pushes an element, calls `pushed`, and, if no other thread works on the queue, passes all
+    /// elements to `sink`. It is inlined for all designs, since one call more is a tenth of the
+    /// measured time.
     fn submit(&self, element: Element, pushed: impl FnOnce(), sink: impl FnMut(Element));
 }
 
@@ -92,7 +93,7 @@ impl Queue for Combiner<Element> {
     }
 }
 
-/// Linux's: who finds the list empty takes the lock.
+/// Linux's design: the thread that finds the list empty takes the lock.
 #[derive(Default)]
 struct ListAndLock(LocklessList<Element>, SpinLock<()>);
 
@@ -108,7 +109,7 @@ impl Queue for ListAndLock {
     }
 }
 
-/// What the locked ways have behind their lock.
+/// The state behind the lock of the locked designs.
 #[derive(Default)]
 struct Locked {
     queue: VecDeque<Element>,
@@ -116,13 +117,13 @@ struct Locked {
 }
 
 impl Locked {
-    /// True: the caller works now.
+    /// Pushes an element. Returns true if the caller must work on the queue now.
     fn push(&mut self, element: Element) -> bool {
         self.queue.push_back(element);
         !std::mem::replace(&mut self.running, true)
     }
 
-    /// False: there was nothing more.
+    /// Takes elements. Returns false if there were none left.
     fn take(&mut self, into: &mut Vec<Element>) -> bool {
         let count = self.queue.len().min(BATCH);
         into.extend(self.queue.drain(..count));
@@ -131,7 +132,7 @@ impl Locked {
     }
 }
 
-/// Linux's before the list: a second lock in front of the first while somebody works.
+/// Linux's design before the list: a second lock in front of the first while a thread works.
 #[derive(Default)]
 struct Busylock {
     root: SpinLock<Locked>,
@@ -188,7 +189,7 @@ fn work(mut take: impl FnMut(&mut Vec<Element>) -> bool, mut sink: impl FnMut(El
     }
 }
 
-/// A queue without locks, and Linux's RUNNING and MISSED bits around it.
+/// A queue without locks, with Linux's RUNNING and MISSED bits around it.
 #[derive(Default)]
 struct Crossbeam(SegQueue<Element>, AtomicU32);
 
@@ -219,7 +220,7 @@ impl Queue for Crossbeam {
     }
 }
 
-/// What a thread gets back.
+/// The elements that return to a thread.
 #[derive(Default)]
 #[repr(align(128))]
 struct Home {
@@ -263,7 +264,7 @@ fn measure<Q: Queue>(threads: usize, length: Duration) -> Found {
     }
 }
 
-/// Pushes, once all are ready, until told to stop; the times of some pushes, ns.
+/// Pushes once all threads are ready, until stopped. Returns the times of some pushes, ns.
 fn push<Q: Queue>(
     queue: &Q,
     thread: usize,
@@ -280,7 +281,7 @@ fn push<Q: Queue>(
         })
     };
     let mut own: Vec<Element> = (0..CREDIT).map(item).collect();
-    // Its pages are there before the measurement begins.
+    // Allocates its pages before the measurement begins.
     let mut times: Vec<_> = (0..1 << 16).collect();
     times.clear();
     let sink = |element: Element| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer: the same packets by UDP sockets and `sendmmsg` through the same qdisc of an ifb of this
-//! machine's kernel, which throws away what is sent on it; in a network namespace of its own.
+//! The peer: the same packets from UDP sockets by `sendmmsg` through the same qdisc, on an ifb of
+//! this machine's kernel, which discards them; in a network namespace of its own.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Command, Stdio};
@@ -15,7 +15,8 @@ use super::send::{BATCH, PAYLOAD, root};
 
 const TARGET: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 98, 0, 2), 9999);
 
-/// Millions of packets a second that reached the device, and processor time a packet, ns.
+/// Returns millions of packets per second that reached the device, and processor time per packet,
+/// ns.
 pub fn send(kind: &str, threads: usize, length: Duration) -> Result<(f64, f64), String> {
     let left_out = |why: &str| format!("Linux left out: {why}");
     let me = std::env::current_exe().map_err(|error| left_out(&error.to_string()))?;
@@ -42,7 +43,7 @@ pub fn send(kind: &str, threads: usize, length: Duration) -> Result<(f64, f64), 
     }
 }
 
-/// Inside the namespace: `THREADS:MILLISECONDS`.
+/// Runs the part inside the namespace: `THREADS:MILLISECONDS`.
 pub fn part(what: &str) -> Result<String, String> {
     let wrong = || format!("{what} is not THREADS:MILLISECONDS");
     let (threads, length) = what.split_once(':').ok_or_else(wrong)?;
@@ -68,7 +69,7 @@ pub fn part(what: &str) -> Result<String, String> {
     Ok(format!("{} {}\n", rate / 1e6, cpu * 1e9 / all as f64))
 }
 
-/// Packets the ifb has thrown away.
+/// Returns the number of packets that the ifb has discarded.
 fn reached() -> Result<u64, String> {
     let path = "/proc/net/dev";
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
@@ -79,7 +80,7 @@ fn reached() -> Result<u64, String> {
     dropped.ok_or(format!("{path} has no d0"))
 }
 
-/// Sends until told to stop; seconds of processor time.
+/// Sends until stopped. Returns seconds of processor time.
 fn sender(stop: &AtomicBool) -> Result<f64, String> {
     let fail = |error: &dyn std::fmt::Display| format!("a socket: {error}");
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(|error| fail(&error))?;
@@ -94,7 +95,7 @@ fn sender(stop: &AtomicBool) -> Result<f64, String> {
         .collect();
     let start = clock_gettime(ClockId::ThreadCPUTime);
     while !stop.load(Relaxed) {
-        // A full buffer is part of what is measured.
+        // A full buffer is part of the measurement.
         let _ = sendmmsg(&socket, &mut messages, SendFlags::empty());
     }
     let end = clock_gettime(ClockId::ThreadCPUTime);

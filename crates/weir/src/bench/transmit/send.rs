@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The full way in Weir: packets built, egress hook, qdisc, device; each sender a stack CPU.
+//! The full path in Weir: packets built, egress hook, qdisc, device. Each sender is a stack CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -14,12 +14,12 @@ use weir_stack::{Config, Cpu, Device, Stack, datapath};
 use crate::engine::Engine;
 use crate::playback::Playback;
 
-/// Packets of one call, as `sendmmsg` of the peer has.
+/// Packets per call, as in the peer's `sendmmsg`.
 pub const BATCH: usize = 32;
-/// Octets of UDP's payload.
+/// The length of UDP's payload, bytes.
 pub const PAYLOAD: usize = 120;
 
-/// The `tc` commands that give d0 a root of a kind.
+/// Returns the `tc` commands that give d0 a root qdisc of a kind.
 pub fn root(kind: &str) -> String {
     let tc = "tc qdisc add dev d0 root";
     match kind {
@@ -41,24 +41,24 @@ pub struct Bed {
     pub device: Arc<Device>,
 }
 
-/// What a run found.
+/// The figures of a run.
 pub struct Found {
-    /// Millions of packets a second that left the device.
+    /// Millions of packets per second that left the device.
     pub millions: f64,
-    /// Processor time of the whole process a packet, ns.
+    /// Processor time of the whole process per packet, ns.
     pub cpu_ns: f64,
 }
 
 impl Bed {
-    /// For CPUs 1 to `senders`; `root` is a shell command.
+    /// Creates a stack for CPUs 1 to `senders`. `root` is a shell command.
     pub fn new(root: impl AsRef<str>, senders: usize) -> Result<Self, String> {
         let stack = Stack::new(Config {
             virtual_time: false,
             cpus: senders + 1,
             ..Config::default()
         });
-        let runtime =
-            Runtime::create(None).map_err(|error| format!("the stack's directory: {error}"))?;
+        let runtime = Runtime::create(None)
+            .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
         let engine = Engine::new(stack, runtime, Playback::default());
         let script = format!(
             "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 && ip link add d0 type dummy && \
@@ -78,16 +78,16 @@ impl Bed {
         }
     }
 
-    /// A CPU of the stack.
+    /// Returns a CPU of the stack.
     pub fn cpu(&self, id: usize) -> Cpu {
         Cpu::new(&self.engine.stack, id)
     }
 
-    /// Sends when all are ready, until told to stop.
+    /// Sends once all threads are ready, until stopped.
     fn sender(&self, id: usize, stop: &AtomicBool, ready: &Barrier) {
         let mut cpu = self.cpu(id);
-        // What a sender may have under way, as a socket's send buffer: its own few packets. It is
-        // there from the start: no page is zeroed while the clock runs.
+        // The sender's own few packets in flight, like a socket's send buffer. They are allocated
+        // at the start, so that no page is zeroed during the measurement.
         let bytes = 2 << 20;
         let pool = Pool::new(PoolConfig {
             limit: bytes,
@@ -100,7 +100,8 @@ impl Bed {
         while !stop.load(Relaxed) {
             let mut batch = Batch::new();
             if cache.alloc_bulk(&mut batch, BATCH) == 0 {
-                // A socket's sender sleeps until there is room; what is left to its CPU comes first.
+                // The sender of a socket sleeps until there is room. Work posted to its CPU comes
+                // first.
                 cpu.settle();
                 std::thread::sleep(Duration::from_micros(50));
                 continue;
@@ -114,7 +115,7 @@ impl Bed {
             cpu.with(|cx| datapath::transmit(cx, &self.device, batch));
             cpu.turn();
         }
-        // What others have left to this CPU.
+        // Serves the work that other CPUs have posted to this one.
         cpu.settle();
     }
 }
@@ -125,7 +126,7 @@ impl Drop for Bed {
     }
 }
 
-/// The processors this process may run on.
+/// Returns the processors on which this process may run.
 pub fn processors() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         return Vec::new();
@@ -135,8 +136,9 @@ pub fn processors() -> Vec<usize> {
         .collect()
 }
 
-/// Sends from some threads for a while, in turn to the beds. With several beds, each has a processor of
-/// its own: what is sent through one shares no line with what is sent through another.
+/// Sends from some threads for a time, in turn to the beds. With several beds each has a processor
+/// of its own, so that packets sent through one share no cache line with those sent through
+/// another.
 pub fn send(beds: &[Bed], threads: usize, length: Duration) -> Result<Found, String> {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let left = || -> u64 {
@@ -162,7 +164,7 @@ pub fn send(beds: &[Bed], threads: usize, length: Duration) -> Result<Found, Str
                 if let Some(processor) = pin {
                     let mut only = CpuSet::new();
                     only.set(processor);
-                    // The process may run there, so this thread may.
+                    // The process may run there, so this thread may too.
                     let _ = sched_setaffinity(None, &only);
                 }
                 bed.sender(id, stop, ready);
@@ -185,7 +187,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Ethernet, IPv4, UDP from port 1024 on of one of 2^32 addresses, and the payload.
+/// Builds Ethernet, IPv4 and UDP from port 1024 of one of 2^32 addresses, and the payload.
 pub fn build(packet: &mut weir_packet::Packet, flow: u32, number: u32) {
     const HEAD: [u8; 42] = [
         2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, // Ethernet

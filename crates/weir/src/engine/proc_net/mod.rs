@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/proc/net` of a namespace: what `route`, `netstat`, `ifconfig`, `arp` and `ip maddr` read, with
-//! Linux's columns. Routes, addresses and neighbours come from the dumps a client would get.
+//! `/proc/net` of a namespace: the files that `route`, `netstat`, `ifconfig`, `arp` and `ip maddr`
+//! read, with Linux's columns. Routes, addresses and neighbours come from the dumps that a client
+//! would get.
 //!
-//! Tables of sockets are empty, as there are no sockets inside. Groups are those a device joins by
-//! itself (all hosts, all nodes, solicited nodes, all routers), the newest first; that a VLAN device
-//! passes its own on is not shown. Other files are ENOENT: never the host's.
+//! Tables of sockets are empty, as there are no sockets inside. Groups are those that a device
+//! joins without a request (all hosts, all nodes, solicited nodes, all routers), newest first. The
+//! groups that a VLAN device passes to its lower device are not shown. All other files fail with
+//! ENOENT; the host's are never shown.
 
 mod vlan;
 
@@ -24,8 +26,8 @@ use weir_stack::{Device, Namespace, Stack};
 /// The smallest MTU of IPv6, without which a device has none.
 const IPV6_MIN_MTU: u32 = 1280;
 
-/// What `tc` reads before anything else. Nanoseconds a tick as iproute2 and the kernel agree on:
-/// 1000 us in units of 64 ns, clock at 1 GHz.
+/// The file that `tc` reads first. It gives the nanoseconds per tick as iproute2 and the kernel
+/// define them: 1000 us in units of 64 ns, clock at 1 GHz.
 const PSCHED: &str = "000003e8 00000040 000f4240 3b9aca00\n";
 
 const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
@@ -34,13 +36,13 @@ const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm
 const RAW: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
 const UDP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops";
 
-/// How a file is made.
+/// The source of a file's content.
 enum Content {
-    /// Always the same.
+    /// Constant text.
     Text(&'static str),
-    /// The head of a table that is empty, to this width.
+    /// The header of an empty table, padded to this width.
     Head(&'static str, usize),
-    /// From the namespace.
+    /// Text formatted from the namespace.
     Made(fn(&Stack, &Arc<Namespace>) -> String),
 }
 
@@ -69,14 +71,14 @@ const FILES: &[(&str, Content)] = &[
     ),
 ];
 
-/// A folder, with what is in it.
+/// A directory with its content.
 struct Folder {
     name: &'static str,
     names: fn(&Namespace) -> Vec<String>,
     read: fn(&Stack, &Arc<Namespace>, &str) -> Option<String>,
 }
 
-/// The folders, sorted.
+/// The directories, sorted.
 const FOLDERS: &[Folder] = &[Folder {
     name: "vlan",
     names: vlan::names,
@@ -87,7 +89,7 @@ fn folder(name: &str) -> Option<&'static Folder> {
     FOLDERS.iter().find(|folder| folder.name == name)
 }
 
-/// What stands at a path.
+/// Looks up a path.
 pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
     let file = Node::File(0o444);
     match path.split_once('/') {
@@ -100,7 +102,7 @@ pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
     }
 }
 
-/// The names in a folder.
+/// Lists the names in a directory.
 pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     if !path.is_empty() {
         return Some((folder(path)?.names)(ns));
@@ -111,7 +113,7 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
     Some(names.into_iter().map(str::to_owned).collect())
 }
 
-/// The content of a file; `None` when there is none of that name.
+/// Returns the content of a file, or `None` if it does not exist.
 pub fn read(stack: &Stack, ns: &Arc<Namespace>, path: &str) -> Option<String> {
     if let Some((parent, name)) = path.split_once('/') {
         return (folder(parent)?.read)(stack, ns, name);
@@ -124,7 +126,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, path: &str) -> Option<String> {
     })
 }
 
-/// A write by the supervisor, for an ioctl: no client may open a file here for writing.
+/// Applies a write of the supervisor for an ioctl. No client may open a file here for writing.
 pub fn write(ns: &Namespace, path: &str, value: &[u8]) -> Result<(), Errno> {
     match path {
         "vlan/config" => vlan::write(ns, value),
@@ -132,7 +134,7 @@ pub fn write(ns: &Namespace, path: &str, value: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Lets `see` see each message of a dump, with its attributes up to `max`.
+/// Calls `see` for each message of a dump, with its attributes up to `max`.
 fn dump<T: Fixed + Default>(
     stack: &Stack,
     ns: &Arc<Namespace>,
@@ -183,17 +185,17 @@ fn name_of(stack: &Stack, ns: &Namespace, index: u32) -> Option<String> {
     ns.device(index, &guard).map(|device| device.name())
 }
 
-/// An IPv4 address as the kernel prints its four octets in memory.
+/// Returns an IPv4 address as the kernel prints its four bytes in memory.
 fn raw(address: Ipv4Addr) -> u32 {
     u32::from_ne_bytes(address.octets())
 }
 
-/// `%pi6`
+/// Formats an IPv6 address (`%pi6`).
 fn hex(address: Ipv6Addr) -> String {
     format!("{:032x}", u128::from(address))
 }
 
-/// `/proc/net/dev` (`dev_seq_show`)
+/// Formats `/proc/net/dev` (`dev_seq_show`).
 fn dev(_: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::from(
         "Inter-|   Receive                                                |  Transmit\n \
@@ -226,7 +228,7 @@ fn dev(_: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// `/proc/net/route` (`fib_route_seq_show`): the main table.
+/// Formats `/proc/net/route` (`fib_route_seq_show`): the main table.
 fn route(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let head =
         "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";
@@ -248,7 +250,7 @@ fn route(stack: &Stack, ns: &Arc<Namespace>) -> String {
             {
                 return;
             }
-            // Of several next hops the first is shown.
+            // Only the first of several next hops is shown.
             let hop = attrs.get(rta::MULTIPATH).and_then(|attr| {
                 let hop = weir_netlink::RtNextHop::from_bytes(attr.payload)?;
                 let len = usize::from(hop.len).min(attr.payload.len());
@@ -292,8 +294,8 @@ fn route(stack: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// `/proc/net/ipv6_route` (`rt6_info_route`): all tables, the main one first, each with its last entry
-/// that stands for no route. Reference counts are 1.
+/// Formats `/proc/net/ipv6_route` (`rt6_info_route`): all tables, the main one first. Each table
+/// ends with its null entry. Reference counts are 1.
 fn ipv6_route(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let mut tables: Vec<(u32, String)> = [rta::table::MAIN, rta::table::LOCAL]
         .map(|table| (table, String::new()))
@@ -361,7 +363,7 @@ fn ipv6_route(stack: &Stack, ns: &Arc<Namespace>) -> String {
     all
 }
 
-/// `/proc/net/if_inet6` (`if6_seq_show`)
+/// Formats `/proc/net/if_inet6` (`if6_seq_show`).
 fn if_inet6(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
     let request = IfAddrMsg {
@@ -397,7 +399,7 @@ fn if_inet6(stack: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// `/proc/net/arp` (`arp_seq_show`)
+/// Formats `/proc/net/arp` (`arp_seq_show`).
 fn arp(stack: &Stack, ns: &Arc<Namespace>) -> String {
     use weir_netlink::nda::nud;
     const VALID: u16 =
@@ -447,7 +449,7 @@ fn arp(stack: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// The IPv4 groups a device is in: all hosts, from when it is up.
+/// Returns the IPv4 groups of a device: all hosts, once it is up.
 fn groups4(device: &Device) -> &'static [Ipv4Addr] {
     if device.is_up() {
         const { &[Ipv4Addr::new(224, 0, 0, 1)] }
@@ -456,7 +458,7 @@ fn groups4(device: &Device) -> &'static [Ipv4Addr] {
     }
 }
 
-/// The IPv6 groups a device is in, with how often and with their flags.
+/// Returns the IPv6 groups of a device, with their use counts and flags.
 fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
     /// `MAF_LAST_REPORTER`, `MAF_NOREPORT`
     const REPORTED: u32 = 4;
@@ -489,7 +491,7 @@ fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
     groups
 }
 
-/// `/proc/net/igmp` (`igmp_mc_seq_show`)
+/// Formats `/proc/net/igmp` (`igmp_mc_seq_show`).
 fn igmp(_: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::from("Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n");
     for device in ns.all_devices() {
@@ -513,7 +515,7 @@ fn igmp(_: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// `/proc/net/igmp6` (`igmp6_mc_seq_show`)
+/// Formats `/proc/net/igmp6` (`igmp6_mc_seq_show`).
 fn igmp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
     for device in ns.all_devices() {
@@ -529,8 +531,8 @@ fn igmp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
     text
 }
 
-/// `/proc/net/dev_mcast` (`dev_mc_seq_show`): the link-layer addresses of the groups, of those that
-/// leave the host.
+/// Formats `/proc/net/dev_mcast` (`dev_mc_seq_show`): the link-layer addresses of the groups on
+/// devices that leave the host.
 fn dev_mcast(stack: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
     for device in ns.all_devices() {

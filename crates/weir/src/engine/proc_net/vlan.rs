@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/proc/net/vlan`: `config`, which says how `vconfig` names devices and lists them, and a file for
-//! each VLAN device (`net/8021q/vlanproc.c`).
+//! `/proc/net/vlan`: `config`, which shows the naming scheme of `vconfig` and lists the VLAN
+//! devices, and one file per VLAN device (`net/8021q/vlanproc.c`).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ const NAME_TYPES: [&str; 4] = [
     "VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD",
 ];
 
-/// What Linux 6.1 shows as the private flags of a VLAN device.
+/// The private flags that Linux 6.1 shows for a VLAN device.
 const PRIVATE_FLAGS: u32 = 0x8_1001;
 
 fn is_vlan(device: &Device) -> bool {
     device.link.kind() == KIND.name
 }
 
-/// The names.
+/// Lists the names.
 pub fn names(ns: &Namespace) -> Vec<String> {
     let devices = ns.all_devices();
     let devices = devices.iter().filter(|device| is_vlan(device));
@@ -37,7 +37,7 @@ pub fn names(ns: &Namespace) -> Vec<String> {
     devices.chain([CONFIG.to_owned()]).collect()
 }
 
-/// A file of the folder.
+/// Returns the content of a file in the directory.
 pub fn read(stack: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
     if name == CONFIG {
         return Some(config(stack, ns));
@@ -46,7 +46,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
     Some(show(stack, &device))
 }
 
-/// Sets how devices are named: for the supervisor, which takes `SIOCSIFVLAN`.
+/// Sets the naming scheme of devices, for the supervisor's `SIOCSIFVLAN`.
 pub fn write(ns: &Namespace, value: &[u8]) -> Result<(), Errno> {
     let name = NAME_TYPES.iter().position(|name| name.as_bytes() == value);
     let name = name.ok_or(Errno(libc::EINVAL))?;
@@ -54,7 +54,7 @@ pub fn write(ns: &Namespace, value: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `IFLA_INFO_DATA` of a device.
+/// Calls `see` with `IFLA_INFO_DATA` of a device.
 fn with_data<T>(stack: &Stack, device: &Device, see: impl FnOnce(&Table<'_>) -> T) -> T {
     let mut out = Writer::new();
     let nest = out.nest(info::DATA);
@@ -81,7 +81,7 @@ fn below(stack: &Stack, device: &Device) -> String {
     lower.unwrap_or_default()
 }
 
-/// `vlan_seq_show`
+/// Formats `config` (`vlan_seq_show`).
 fn config(stack: &Stack, ns: &Namespace) -> String {
     let way = NAME_TYPES.get(ns.vlan_names.load(Relaxed) as usize);
     let way = way.unwrap_or(&"UNKNOWN");
@@ -94,7 +94,7 @@ fn config(stack: &Stack, ns: &Namespace) -> String {
     text
 }
 
-/// `vlandev_seq_show`
+/// Formats the file of a device (`vlandev_seq_show`).
 fn show(stack: &Stack, device: &Device) -> String {
     let totals = device.totals();
     with_data(stack, device, |data| {

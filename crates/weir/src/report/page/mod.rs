@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports as a page: one HTML file that needs nothing else, for one run or for several side by side.
+//! Reports as a page: one self-contained HTML file for one run, or for several side by side.
 //!
-//! The page holds the reports as data and draws them itself: `page.js` makes the figures, the drawing of the
-//! namespaces and the tables, uPlot (`uplot.min.js`, MIT) plots what was counted over time.
+//! The page contains the reports as data and draws them itself. `page.js` draws the figures, the
+//! topology of the namespaces and the tables; uPlot (`uplot.min.js`, MIT) plots the counters over
+//! time.
 
 use serde_json::Value;
 
@@ -14,10 +15,10 @@ const SCRIPT: &str = include_str!("page.js");
 const UPLOT: &str = include_str!("uplot.min.js");
 const UPLOT_STYLE: &str = include_str!("uplot.min.css");
 
-/// Reads a report; an error says what is wrong with the text and where.
+/// Parses a report. The error gives the problem and its position.
 ///
 /// # Errors
-/// The text is no JSON, no report of Weir's, or one of another version of the schema.
+/// The text is no JSON, no report of Weir, or a report of another version of the schema.
 pub fn parse(text: &str) -> Result<Value, String> {
     let report: Value =
         serde_json::from_str(text).map_err(|error| format!("line {}: {error}", error.line()))?;
@@ -25,7 +26,7 @@ pub fn parse(text: &str) -> Result<Value, String> {
         Some(schema) if schema == u64::from(SCHEMA) => {}
         Some(schema) => {
             return Err(format!(
-                "a report of schema {schema}; this Weir reads schema {SCHEMA}"
+                "the report has schema version {schema}, but this Weir reads version {SCHEMA}"
             ));
         }
         None => return Err("not a report of `weir run --json` or `weir stat --json`".into()),
@@ -43,14 +44,14 @@ pub fn parse(text: &str) -> Result<Value, String> {
     Ok(report)
 }
 
-/// The page of some reports, each with the name of its run.
+/// Returns the page of some reports, each with the name of its run.
 pub fn html(title: &str, note: &str, reports: Vec<(String, Value)>) -> String {
     let named = |(name, mut report): (String, Value)| {
         report["run"] = name.into();
         report
     };
     let reports: Vec<Value> = reports.into_iter().map(named).collect();
-    // `<` begins a tag even in a script's data; JSON can say it otherwise.
+    // `<` begins a tag even in a script's data. JSON allows an escape for it.
     let reports = Value::from(reports).to_string().replace('<', "\\u003c");
     let parts = [
         ("@TITLE@", escape(title)),
@@ -60,7 +61,7 @@ pub fn html(title: &str, note: &str, reports: Vec<(String, Value)>) -> String {
         ("@UPLOT@", UPLOT.to_owned()),
         ("@SCRIPT@", SCRIPT.to_owned()),
     ];
-    // Text that is put in is not searched again: it may hold such a name itself.
+    // Inserted text is not searched again, because it may contain such a name itself.
     let mut page = String::new();
     let mut rest = TEMPLATE;
     while let Some((at, name, text)) = parts
@@ -99,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_refused() {
+    fn input_that_is_no_report_is_refused() {
         let refused = |text: &str| parse(text).unwrap_err();
         assert!(refused("{\n\n nonsense").starts_with("line 3: "));
         assert!(refused("[1]").contains("not a report"));
-        assert!(refused(r#"{"schema": 99}"#).contains("schema 99"));
+        assert!(refused(r#"{"schema": 99}"#).contains("schema version 99"));
         assert!(refused(r#"{"schema": 1}"#).contains("no devices"));
         assert!(parse(&empty().to_string()).is_ok());
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Draws a page from the reports in it: one run, or several side by side. The reports are those of
-// docs/report.schema.json, each with the name of its run.
+// Draws the page of the reports in it: one run, or several side by side. Their format is
+// docs/report.schema.json, plus the name of the run.
 "use strict";
 
 const runs = JSON.parse(document.getElementById("reports").textContent);
@@ -71,7 +71,7 @@ function headline() {
   const of = (get) => runs.map((run) => get(device(run, at)));
   if (at && of((d) => d?.sojourn).every(Boolean) && of((d) => d.sojourn.p95_ns).some((ns) => ns > 0)) {
     figure(across(of((d) => d.sojourn.p50_ns), time), `median wait in the queues of ${at}`);
-    figure(across(of((d) => d.sojourn.p95_ns), time), `95 of 100 packets there wait no longer`);
+    figure(across(of((d) => d.sojourn.p95_ns), time), `95th percentile of the wait there`);
     figure(across(runs.map((run) => bits(device(run, at), (d) => d.tx.octets)(run)), rate), `sent by ${at} while traffic flowed`);
   } else {
     const busiest = [...runs[0].devices].sort((a, b) => b.tx.octets - a.tx.octets)[0];
@@ -79,7 +79,7 @@ function headline() {
     if (busiest?.tx.octets) figure(across(runs.map(sent), rate), `sent by ${busiest.name}, the busiest device`);
   }
   const read = runs.map((run) => sum(run.inputs.map((input) => input.frames)));
-  if (read.some((n) => n > 0)) figure(across(read, count), "frames came in");
+  if (read.some((n) => n > 0)) figure(across(read, count), "frames received from captures and generators");
   const lost = runs.map((run) => sum(run.devices.map(faults)) + sum(run.gone.filter((x) => x.class === "fault").map((x) => x.packets)));
   figure(across(lost, count), "packets lost to a fault or a full queue");
   fill("headline", ...figures);
@@ -87,11 +87,12 @@ function headline() {
   const run = runs[0];
   const traffic = run.traffic ? `traffic from ${time(run.traffic.from_ns)} to ${time(run.traffic.to_ns)}` : "no traffic";
   const names = several ? `${runs.map((run) => run.run).join(" → ")} · ` : "";
-  const partial = runs.some((run) => run.partial) ? " · interrupted: this is what there was until then" : "";
+  const partial = runs.some((run) => run.partial) ? " · interrupted: these are the results so far" : "";
   fill("facts", `${names}${traffic} of ${run.virtual_time ? "virtual" : "real"} time · seed ${run.seed} · Weir ${run.weir}${partial}`);
 }
 
-// What is shown -------------------------------------------------------------------------------------
+// Selection
+// -----------------------------------------------------------------------------------------
 
 const shown = { run: 0, device: bottleneck() };
 
@@ -408,7 +409,7 @@ function table(id, title, about, rows, columns) {
   fill(id, make("h2", {}, title), about ? make("p", { class: "about" }, about) : null, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
-const MEANING = { fault: "a fault", rule: "as a rule says", "not-for-us": "not for this host" };
+const MEANING = { fault: "a fault", rule: "a rule", "not-for-us": "not for this host" };
 
 function tables() {
   const run = runs[shown.run];
