@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What may go wrong around a run: scripts that fail, captures that are broken or missing, a full
-//! disk, clients that do not read, are killed, or send what no library sends (`golden/wire.cmd`
-//! has what Linux answers to those).
+//! Failures around a run: scripts that fail, captures that are broken or missing, a full disk,
+//! clients that do not read, are killed, or send requests that no library sends (`golden/wire.cmd`
+//! has Linux's answers to those).
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -13,7 +13,7 @@ use std::process::Stdio;
 
 use common::{Folder, User, has, output, script, text, users, weir, works};
 
-/// The exit status, standard output and standard error of `weir ARGS`.
+/// Returns the exit status, standard output and standard error of `weir ARGS`.
 fn ends(user: User, args: &[&str]) -> (i32, String, String) {
     let output = output(&mut weir(user, args));
     let status = output.status.code().unwrap_or(-1);
@@ -42,7 +42,7 @@ fn capture() -> Vec<u8> {
     unpacked
 }
 
-/// A script that makes d0, and v0 that sends back what comes in.
+/// A script that creates d0, and v0, which sends back the frames it receives.
 const SETUP: &str = "ip link add d0 type dummy
 ip link set d0 up
 ip link add v0 type veth peer name v1
@@ -157,7 +157,7 @@ fn a_device_that_is_not_there() {
 }
 
 #[test]
-fn a_broken_capture_keeps_what_was_read() {
+fn a_broken_capture_keeps_the_frames_before_the_error() {
     let folder = Folder::new();
     let setup = setup(&folder);
     let whole = capture();
@@ -182,7 +182,7 @@ fn a_broken_capture_keeps_what_was_read() {
                 && stderr.contains("(the 163 frames before it are kept)"),
             "{stderr}"
         );
-        // They went in and are reported.
+        // The frames before the cut were played and are reported.
         assert!(stdout.contains("163  90,885"), "{stdout}");
         assert!(fs::read_to_string(&json).unwrap().contains("163"));
         for (content, sentence) in [
@@ -228,7 +228,7 @@ fn a_full_disk() {
                 "{more:?}: {stderr}"
             );
         }
-        // The report itself.
+        // The report itself goes to the full disk.
         let full = fs::OpenOptions::new()
             .write(true)
             .open("/dev/full")
@@ -262,15 +262,15 @@ fn standard_input_and_output_carry_captures() {
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
-        // A capture and nothing else on one side, the report on the other.
+        // One stream carries only the capture, the other the report.
         assert_eq!(output.stdout[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
         assert!(!text(&output.stdout).contains("Devices\n"));
         assert!(text(&output.stderr).contains("Devices\n"));
     }
 }
 
-/// Sends without reading; from the largest memory of the process whose command line begins with
-/// `weir run`, found as the parent's parent, and that it still serves.
+/// Sends without reading. Then prints the peak memory of the process whose command line begins with
+/// `weir run`, found among the ancestors, and checks that it still serves.
 const NEVER_READS: &str = r#"python3 - <<'X'
 import os, socket, struct, sys
 link = struct.pack("=BBHiII", 0, 0, 0, 1, 0, 0)
@@ -327,8 +327,8 @@ fn a_hundred_thousand_requests_without_reading_cost_no_memory() {
     }
 }
 
-/// A request longer than the socket's send buffer is EMSGSIZE, as of a netlink socket; where that bound is
-/// lifted (by root), one of megabytes is served and a longer one answered.
+/// A request longer than the socket's send buffer fails with EMSGSIZE, as on a netlink socket. If
+/// root lifts that bound, a request of megabytes is served and a longer one is answered.
 const TOO_LONG: &str = r#"python3 - <<'X'
 import socket, struct
 def ask(s, size):
@@ -396,7 +396,7 @@ X
 #[test]
 fn a_background_process_does_not_hold_the_run() {
     for user in users() {
-        // What the script leaves behind: Weir waits for it, and it is still served.
+        // Weir waits for processes that the script leaves behind, and still serves them.
         let (printed, status) = script(*user, "(sleep 0.1; ip -br link | wc -l) & exit 0");
         assert_eq!((printed.as_str(), status), ("1\n", 0));
     }
@@ -411,7 +411,7 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
             "tc filter add dev v0 ingress prio {n} matchall action drop 2>&1 && echo added {n}\n"
         )
     };
-    // One datagram from tc: what stands behind a refusal in it is served.
+    // One datagram from tc: the requests after a refused one are served.
     let batch = "printf 'filter %s\\n' \
         'del dev v0 ingress prio 2' 'add dev v0 ingress prio 4 matchall action drop' \
         'add dev v0 ingress prio 5 matchall action drop' 'del dev v0 ingress prio 49152' \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random filters match in Weir what they match on Linux: the counters of each set of rules in
-//! `classify/` (`make.py` made those whose names it has) after the packets beside it are those of Linux 6.1
-//! (`classify/record.sh`), those of each filter and each key of u32 among them.
+//! Random filters match the same packets in Weir as on Linux. After the packets in `classify/`, the
+//! counters of each rule set there (`make.py` generates those that it names) equal those of Linux
+//! 6.1 (`classify/record.sh`), including the counters of each filter and each key of u32.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -48,27 +48,28 @@ fn basic_rules() {
     }
 }
 
-/// Packets that have been routed, some through a device they were redirected to: `route`, `meta`, `flow`
-/// and the transmit queues `skbedit` chose.
+/// Packets that were routed, some through a device to which they were redirected: `route`, `meta`,
+/// `flow` and the transmit queues that `skbedit` chose.
 #[test]
 fn routed() {
     play("routed-1");
     play("routed-2");
 }
 
-/// Devices that redirect and mirror to each other and to themselves: how often each action runs.
+/// Devices that redirect and mirror to each other and to themselves: the number of times each
+/// action runs.
 #[test]
 fn circles() {
     play("circle-1");
 }
 
-/// What `tunnel_key`, `skbedit` and `ife` write beside the packet, looked for by `flower` and `basic`.
+/// Metadata that `tunnel_key`, `skbedit` and `ife` attach, matched by `flower` and `basic`.
 #[test]
 fn metadata() {
     play("meta-1");
 }
 
-/// Marks set by an action, looked for by `fw`, `u32` and `basic`; and routes of what has none.
+/// Marks set by an action, matched by `fw`, `u32` and `basic`; and the routes of unmarked packets.
 #[test]
 fn marks() {
     play("marks-1");

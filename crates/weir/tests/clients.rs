@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other clients than iproute2: libmnl, libnl-3, a static busybox, Go with vishvananda/netlink,
-//! pyroute2 (its pytest example is in `examples.rs`), and what libc itself asks.
+//! Clients other than iproute2: libmnl, libnl-3, a static busybox, Go with vishvananda/netlink,
+//! pyroute2 (its pytest example is in `examples.rs`), and libc's own requests.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -41,7 +41,7 @@ fn libmnl() {
     }
 }
 
-/// As Linux 6.1 answered `tests/clients/psample.py`.
+/// The answers of Linux 6.1 to `tests/clients/psample.py`.
 const PSAMPLE: &str = "\
 nosuch: 2 No such file or directory
 psample version 1 groups ['config', 'packets']
@@ -62,7 +62,7 @@ fn generic_netlink_reads_samples() {
     if !has("python3", "python3") {
         return;
     }
-    // An ARP request, and a UDP packet with a VLAN tag, which is not in the sample.
+    // An ARP request, and a UDP packet with a VLAN tag, which the sample does not contain.
     let frames = [
         "ffffffffffff0200000000010806000108000604000102000000\
          0001c0000201000000000000c0000209",
@@ -173,9 +173,9 @@ fn there_are_no_bridges() {
     }
 }
 
-/// `tests/clients/nonblocking.py`: Linux 6.1 prints the same.
+/// Runs `tests/clients/nonblocking.py`; Linux 6.1 prints the same.
 #[test]
-fn who_does_not_wait_finds_the_answer() {
+fn a_client_that_does_not_wait_finds_the_answer() {
     if !has("python3", "python3") {
         return;
     }
@@ -211,7 +211,8 @@ fn who_does_not_wait_finds_the_answer() {
     }
 }
 
-/// The Go client, built by `ci/setup test`, or here where there is a Go but no build yet.
+/// Returns the Go client, built by `ci/setup test`, or here if Go is installed but the client is
+/// not built yet.
 fn go_client() -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/go");
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/clients/go-netlink");
@@ -310,9 +311,9 @@ fn pyroute2() {
     }
 }
 
-/// `getifaddrs`, `if_nametoindex` and `/proc/net`, as Python's libc asks for them.
+/// Runs `getifaddrs` and `if_nametoindex`, and reads `/proc/net`, as Python's libc does.
 #[test]
-fn what_libc_asks() {
+fn libc_reads_interfaces_and_proc_net() {
     if !has("python3", "python3") {
         return;
     }
@@ -341,7 +342,7 @@ X
     }
 }
 
-/// Ports of the simulated bus are listed below their device, in the namespace they are in.
+/// Ports of the simulated bus are listed below their device, in the namespace where they are.
 #[test]
 fn ports_of_the_simulated_bus() {
     for user in users() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Virtual time passes with what the script's programs sleep: every call that waits for some time, what ends a
-//! wait early, programs in the background, traffic on the way, and that it is the same each time. Waits of
-//! hours stand for what would never end by the machine's clock.
+//! Virtual time passes while the script's programs sleep: every call that waits for some time,
+//! early ends of waits, programs in the background, traffic meanwhile, and repeatability. Waits of
+//! hours would never end by the machine's clock.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -10,10 +10,10 @@ use std::fs;
 
 use common::{Folder, User, has, output, script, script_with, text, users, weir};
 
-/// Prints the clock.
+/// A shell function that prints the clock.
 const NOW: &str = "now() { weir stat | sed -n 's/^Time \\([0-9.]*\\) s.*/\\1/p'; }\n";
 
-/// As set-up scripts wait for duplicate address detection.
+/// The loop in which set-up scripts wait for duplicate address detection.
 const TENTATIVE: &str = "set -e
 ip link set lo up
 ip link add v0 type veth peer name v1
@@ -36,7 +36,7 @@ fn a_script_that_waits_until_no_address_is_tentative_ends() {
                 "{user:?} {mode}: {printed}"
             );
         }
-        // The machine's clock is none for addresses.
+        // Addresses do not follow the machine's clock.
         let frozen = "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 up
             ip link set v1 up; sleep 0.05; ip -br addr show tentative; weir stat | head -1 | cut -d, -f1";
         let (printed, status) = script_with(*user, &["--frozen-clock"], frozen);
@@ -47,7 +47,7 @@ fn a_script_that_waits_until_no_address_is_tentative_ends() {
     }
 }
 
-/// One wait of an hour by each call; those that take descriptors wait for a pipe that nobody writes to.
+/// One wait of an hour by each call. Calls with descriptors wait for a pipe to which nobody writes.
 const CALLS: &str = r#"
 import ctypes, os, select, threading, time
 r, w = os.pipe()
@@ -135,7 +135,7 @@ fn every_call_that_waits_takes_virtual_time() {
     }
 }
 
-/// What ends a wait before its time: descriptors, another thread, signals.
+/// Early ends of a wait: descriptors, another thread, signals.
 const EARLY: &str = r#"
 import os, select, signal, socket, sys, threading, time
 r, w = os.pipe()
@@ -172,7 +172,7 @@ os.wait()
 "#;
 
 #[test]
-fn what_ends_a_wait_early_does() {
+fn waits_end_early() {
     if !has("python3", "python3") {
         return;
     }
@@ -190,7 +190,7 @@ fn what_ends_a_wait_early_does() {
     }
 }
 
-/// A child that is killed, a trap, a pipeline, `wait`.
+/// A killed child, a trap, a pipeline, `wait`.
 const SHELL: &str = "sleep 36000 & kill $!; wait $!; echo $?
 sleep 36000 & kill -KILL $!; wait $!; echo $?
 (trap 'echo trapped; exit 0' TERM; (sleep 36000) & wait) & sleep 1; kill $!; wait $!; echo $?
@@ -220,7 +220,8 @@ fn shells_wait() {
     }
 }
 
-/// Two programs in the background act at their times, also while a `weir play` moves the clock, one after the other.
+/// Two programs in the background act at their times, one after the other, also while a `weir play`
+/// moves the clock.
 const BACKGROUND: &str = "ip link add d0 type dummy
 (sleep 2; echo at 2; ip link set d0 up; sleep 1; echo at 3) &
 (for at in 1 2 3; do sleep 1; echo again at $at; done) &
@@ -254,7 +255,8 @@ fn programs_in_the_background_act_at_their_times() {
             "later",
         ];
         assert_eq!(said, expected, "{user:?}");
-        // Five seconds are for what is left when the script has ended; nothing happens in the last of them.
+        // After the script ended, background programs have five more seconds; nothing happens in
+        // the last of them.
         assert!(
             lines
                 .next()
@@ -269,7 +271,7 @@ fn programs_in_the_background_act_at_their_times() {
     }
 }
 
-/// Frames come in while the script sleeps, and later if there is no device for them yet.
+/// Frames arrive while the script sleeps, or later if their device does not exist yet.
 #[test]
 fn traffic_goes_on_while_a_script_sleeps() {
     let count = "ip -s -j link show d0 | grep -o '\"rx\":{[^}]*' | grep -o 'packets\":[0-9]*' | cut -d: -f2";
@@ -300,7 +302,7 @@ fn traffic_goes_on_while_a_script_sleeps() {
     }
 }
 
-/// A program that looks at the machine's clock and waits for the rest of its time is counted once.
+/// A program that reads the machine's clock and waits for the rest of its time is counted once.
 #[test]
 fn the_rest_of_a_wait_is_not_counted_again() {
     if !has("python3", "python3") {
@@ -312,7 +314,7 @@ fn the_rest_of_a_wait_is_not_counted_again() {
     assert!(status == 0 && (0.5..1.6).contains(&time), "{printed}");
 }
 
-/// Sleeps, background programs, addresses that settle, listeners: the same bytes each time.
+/// Sleeps, background programs, addresses that become valid, listeners: the same bytes in each run.
 const ALL: &str = "ip link set lo up
 ip link add v0 type veth peer name v1
 ip monitor link addr neigh >monitor &

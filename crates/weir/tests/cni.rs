@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plugins of Debian's containernetworking-plugins, unmodified: those whose kinds are served pass ADD,
-//! CHECK and DEL; the others say what is missing.
+//! The plugins of Debian's containernetworking-plugins, unmodified. Plugins whose link kinds are
+//! served pass ADD, CHECK and DEL; the others report the missing function.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use common::{Folder, User, has, output, script_with, text, users, weir};
 
-/// What each plugin does: the lines of `clients/cni.sh`.
+/// The output of each plugin: the lines of `clients/cni.sh`.
 const ANSWERS: &str = "\
 loopback: ADD
 lo               UNKNOWN        127.0.0.1/8 
@@ -93,7 +93,7 @@ fn cni_plugins() {
     }
 }
 
-/// The same under a stack that stays up, by `weir exec`.
+/// The same against a stack of `weir up`, through `weir exec`.
 #[test]
 fn cni_plugins_by_exec() {
     if !has("/usr/lib/cni/ptp", "containernetworking-plugins") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weir run` makes of its command line: scripts from standard input, `weir` inside scripts, standard
-//! output for captures and JSON, files that would be spoilt, exit statuses, generators that are not right.
+//! The command line of `weir run`: scripts from standard input, `weir` inside scripts, standard
+//! output for captures and JSON, files that would be overwritten, exit statuses, invalid
+//! generators.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -12,19 +13,19 @@ use std::process::{Command, Output, Stdio};
 
 use common::{Folder, User, output, text, users, weir};
 
-/// Status, standard output and standard error.
+/// Returns status, standard output and standard error.
 fn ends(command: &mut Command) -> (i32, String, String) {
     let output = output(command);
     let status = output.status.code().unwrap_or(-1);
     (status, text(&output.stdout), text(&output.stderr))
 }
 
-/// The same with something on standard input.
+/// Runs the command with `input` on standard input.
 fn fed(command: &mut Command, input: &str) -> Output {
     command.stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Who does not read it to its end may have ended.
+    // The command may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -49,7 +50,8 @@ fn a_script_comes_from_standard_input() {
     }
 }
 
-/// A plain `weir` is this one in scripts, in what they start, and as the command.
+/// `weir` without a path is this program in scripts, in the programs they start, and as the
+/// command.
 #[test]
 fn weir_is_found_without_a_path_to_it() {
     let script = "command -v weir; env -i PATH=\"$PATH\" weir play --until 2s; weir stat >/dev/null && echo good";
@@ -103,7 +105,7 @@ fn standard_output_has_the_capture_or_the_json_alone() {
             assert!(told.starts_with("words\n"), "{told}");
             assert_eq!(told.contains("Devices"), !quiet, "{told}");
         }
-        // A capture on standard input is none of the script's business.
+        // The script does not read a capture on standard input.
         let mut command = weir(*user, &["run", "--quiet", "--in", "v0=-", "--"]);
         let ran = fed(command.args(["sh", "-c", TALKS]), "not a capture");
         assert!(!text(&ran.stdout).contains("not a capture"));
@@ -116,7 +118,7 @@ fn standard_output_has_the_capture_or_the_json_alone() {
     }
 }
 
-/// Command lines that are refused before anything runs: nothing is written to.
+/// Command lines that are refused before anything runs or is written.
 #[test]
 fn a_file_is_not_written_twice_nor_read_and_written() {
     for user in users() {
@@ -155,7 +157,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
             &["--out", "a=kept", "--drops", &alias],
             "--out a and --drops: both would write",
         );
-        // Files that cannot be made.
+        // Files that cannot be created.
         refused(
             &["--json", "no/folder/x"],
             "no/folder/x: No such file or directory",
@@ -179,7 +181,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
             "{told}"
         );
 
-        // Devices are no files, and one capture may come in twice.
+        // Devices have no identity, and one capture may be played twice.
         let nowhere = [
             "--json",
             "/dev/null",
@@ -194,7 +196,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
             (0, String::new(), String::new())
         );
 
-        // What a report replaces stays until there is one.
+        // The old report stays until there is a new one.
         fs::set_permissions(&kept, fs::Permissions::from_mode(0o666)).unwrap();
         let report = |script: &str| {
             let mut command = weir(
@@ -212,7 +214,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
 }
 
 #[test]
-fn exit_statuses_are_those_that_help_tells() {
+fn exit_statuses_match_the_help() {
     let folder = Folder::new();
     let unreadable = folder.file("no-interpreter");
     fs::write(&unreadable, "#!/no/such/interpreter\n").unwrap();
@@ -242,7 +244,7 @@ fn exit_statuses_are_those_that_help_tells() {
 }
 
 #[test]
-fn generators_that_are_not_right() {
+fn invalid_generators_are_refused() {
     for (spec, sentence) in [
         (
             "d0=size=20",
@@ -263,7 +265,7 @@ fn generators_that_are_not_right() {
         let (status, _, told) = ends(&mut weir(User::Own, &["run", "--gen", spec, "true"]));
         assert!(status == 2 && told.contains(sentence), "{spec}: {told}");
     }
-    // Without a size the headers have room.
+    // The default size has room for the headers.
     let made = [
         "run",
         "-q",

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use common::{Folder, User, output, text, users, weir};
 
-/// Random addresses, random verdicts, timers, a link that is cut; time that the script drives.
+/// Random addresses, random verdicts, timers, a link that goes down, and time that the script
+/// advances.
 const SCRIPT: &str = r#"set -e
 ip link add v0 type veth peer name v1
 ip netns add far
@@ -92,7 +93,7 @@ fn the_same_twice_and_for_everybody() {
     assert!(first[2] != other[2], "the seed has no effect");
 }
 
-/// Frames go out of a0 and, copied, of b0; each has a netem that draws for everything.
+/// Frames leave by a0 and, mirrored, by b0. Each has a netem that draws for everything.
 const CHANCES: &str = r#"set -e
 for device in in0 a0 b0; do ip link add $device type dummy; ip link set $device up; done
 tc qdisc add dev in0 clsact
@@ -104,7 +105,7 @@ if [ "$1" != alone ]; then tc qdisc add dev b0 root $network; fi
 if [ "$1" = more ]; then ip link add c0 type dummy; ip link set c0 up; tc qdisc add dev c0 root $network; fi
 "#;
 
-/// The captures of a0 and b0.
+/// Returns the captures of a0 and b0.
 fn chances(seed: &str, what: &str) -> [Vec<u8>; 2] {
     let folder = Folder::new();
     let script = folder.file("script.sh");
@@ -118,7 +119,7 @@ fn chances(seed: &str, what: &str) -> [Vec<u8>; 2] {
     ["a.pcapng", "b.pcapng"].map(|name| fs::read(folder.0.join(name)).unwrap())
 }
 
-/// Packets of a capture of equal ones: their times.
+/// Returns the times of the packets in a capture of equal packets.
 fn times(capture: &[u8]) -> Vec<u64> {
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
     let (mut at, mut times) = (0, Vec::new());
@@ -132,7 +133,7 @@ fn times(capture: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn chances_of_one_device_are_nothing_to_another() {
+fn devices_draw_independently_of_each_other() {
     let both = chances("5", "both");
     assert_eq!(chances("5", "both"), both, "the same seed");
     assert_eq!(chances("5", "alone")[0], both[0], "nothing drawn at b0");
@@ -140,7 +141,8 @@ fn chances_of_one_device_are_nothing_to_another() {
     let other = chances("6", "both");
     let [a, b] = both.each_ref().map(|capture| times(capture));
     for times in [&a, &b] {
-        // Of 2000, a tenth lost, a twentieth twice: 1900 of those, within five deviations.
+        // Of 2000 packets a tenth is lost, and of the others a twentieth is duplicated: 1895
+        // remain, within five deviations.
         assert!(times.len().abs_diff(1895) < 100, "{}", times.len());
     }
     assert!(a != b, "devices draw by themselves");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run comes to its end, soon, whatever its qdiscs and sysctls are set to. Extreme values of many kinds at
-//! once, each qdisc on a device of its own, all of which get all frames; each is replaced by another in between.
-//! What a search finds beyond these, `crates/weir-fuzz` keeps.
+//! A run ends soon regardless of the settings of its qdiscs and sysctls. The tests set extreme
+//! values of many kinds at once. Each qdisc has a device of its own, all devices get all frames,
+//! and each qdisc is replaced by another halfway. `crates/weir-fuzz` keeps further cases found by a
+//! search.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use std::fmt::Write;
@@ -10,17 +11,18 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Many times what a run takes.
+/// Many times the duration of a run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Size tables: none, one that makes packets hundreds of megabytes long, one of ADSL for tiny packets.
+/// Size tables: none, one that makes packets hundreds of megabytes long, and one of ADSL for tiny
+/// packets.
 const STABS: [&str; 3] = [
     "",
     "stab overhead 2000000000",
     "stab linklayer adsl mtu 64 tsize 16",
 ];
 
-/// Roots, with the options of a class `1:1` of those that have classes.
+/// Root qdiscs, with the options of class `1:1` for those that have classes.
 const ROOTS: &[(&str, &str)] = &[
     ("htb default 1", "rate 8bit burst 1m"),
     (
@@ -87,7 +89,7 @@ const ROOTS: &[(&str, &str)] = &[
     ("etf clockid CLOCK_TAI delta 2147483647", ""),
 ];
 
-/// `tc` lines that put a root on a device, with its class.
+/// Appends the `tc` lines that put a root qdisc on a device, with its class.
 fn root(lines: &mut String, device: &str, (root, class): (&str, &str), stab: &str) {
     writeln!(
         lines,
@@ -148,7 +150,7 @@ fn ends(name: &str, script: &str) {
     assert!(said.contains("Time 20.000000000 s"), "{said}");
 }
 
-/// The frames of `in0` go to all devices.
+/// Sends the frames of `in0` to all devices.
 const FAN: &str = "
 set -e
 ip link add in0 type veth peer name p0
@@ -180,7 +182,7 @@ fn with_any_root() {
     }
 }
 
-/// Gates whose entries, or cycles, last a nanosecond, with frames long after they begin.
+/// Gates whose entries, or cycles, last a nanosecond, with frames long after their start.
 #[test]
 fn with_any_gate() {
     let mut script = FAN.to_owned();
@@ -203,7 +205,7 @@ fn with_any_gate() {
     ends("gate", &script);
 }
 
-/// Each sysctl in turn is set to extremes; what takes them keeps the last one.
+/// Sets each sysctl in turn to extreme values. A sysctl that accepts them keeps the last one.
 #[test]
 fn with_any_sysctl() {
     let mut script = FAN.to_owned();

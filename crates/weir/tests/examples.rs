@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every example runs as its README line says, with the program just built.
+//! Every example runs like the command in its README, with the program just built.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -32,7 +32,7 @@ fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// One run of the edge router into `folder`: its files by name, and the report as printed.
+/// Runs the edge router once into `folder`. Returns its files by name, and the report as printed.
 fn edge_router(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let edge = examples().join("edge-router");
     let ends = [
@@ -100,8 +100,8 @@ fn twenty_stacks() {
     succeed(Command::new(examples().join("twenty-stacks/run.sh")).env("WEIR", WEIR));
 }
 
-/// A line of the bottleneck's table: packets that left and were dropped, most that waited, and the median
-/// and longest wait in milliseconds.
+/// Parses a line of the bottleneck's table: packets that left and were dropped, the most that
+/// waited, and the median and longest wait in milliseconds.
 fn bottleneck_row(table: &str, feed: &str, queue: &str) -> [f64; 5] {
     let words = |line: &str| {
         line.split_whitespace()
@@ -134,7 +134,8 @@ fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
     let (table, files) = run();
     for feed in ["capture", "generator"] {
         let [fifo, fair] = ["fifo", "fair"].map(|queue| bottleneck_row(&table, feed, queue));
-        // The same packets came to both, but for neighbour solicitations, which are repeated while they wait.
+        // The same packets arrived in both runs, except for neighbour solicitations, which are
+        // repeated while packets wait.
         let came = |row: [f64; 5]| row[0] + row[1];
         assert!((0.0..10.0).contains(&(came(fifo) - came(fair))), "{table}");
         assert!(
@@ -159,7 +160,8 @@ fn a_bottleneck_with_a_fifo_and_with_fq_codel() {
     assert_eq!(files.len(), same.len());
 }
 
-/// The CNI plugin's tests, built by `ci/setup test`, or here where there is a Go but no build yet.
+/// The CNI plugin's tests, built by `ci/setup test`, or here if Go is installed but they are not
+/// built yet.
 #[test]
 fn cni_plugin_in_go() {
     let built = examples().join("../target/clients/cni-plugin.test");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet socket of the machine behind a device of the stack, in a network namespace of the test's own:
-//! more frames than the socket may hold, over a slow qdisc of the machine's.
+//! A packet socket of the machine behind a device of the stack, in a network namespace of the
+//! test's own: more frames than the socket may hold, over a slow qdisc of the machine.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -21,10 +21,10 @@ use weir_stack::link::Wire;
 use weir_stack::{Config, Connection, Cpu, Cx, Device, Stack, datapath};
 
 const INSIDE: &str = "WEIR_TEST_INSIDE";
-/// More than a socket may have on their way, which is `wmem_default`; fewer than wait in one that is read
-/// late, which is as much, doubled.
+/// More frames than a socket may have in flight (`wmem_default`), and fewer than a socket that is
+/// read late can queue (twice as many).
 const FRAMES: u32 = 480;
-/// An ethertype of no protocol.
+/// An unassigned ethertype.
 const TYPE: u16 = 0x88b5;
 
 /// Runs this file's other test in namespaces of its own.
@@ -76,7 +76,7 @@ impl Wire for Port {
     }
 }
 
-/// A device of the stack with a queue for all frames.
+/// Creates a device of the stack with a queue for all frames.
 fn device(stack: &Stack) -> Arc<Device> {
     let ns = stack.namespace(Stack::INITIAL).unwrap();
     let mut connection = Connection::new(stack, &ns, 1, Box::new(NoPeer), None);
@@ -127,7 +127,7 @@ fn inside() {
     let receiver = socket(AddressFamily::PACKET, SocketType::RAW, Some(protocol)).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&receiver, 64 << 20)
         .or_else(|_| {
-            // Without the right to, as much as anybody may have.
+            // Without the privilege, the limit for ordinary users applies.
             rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 64 << 20)
         })
         .unwrap();
@@ -163,14 +163,14 @@ fn inside() {
     }
     let full = device.tc.root_stats().unwrap().2;
     assert!(full.requeues > 0, "the socket was never full");
-    // From now on the machine's qdisc lets them go.
+    // From now on the machine's qdisc passes them quickly.
     let mut faster = Command::new("tc");
     faster.args("qdisc change dev v0 root tbf rate 100mbit burst 3000 limit 10000000".split(' '));
     assert!(faster.status().unwrap().success());
     let mut done = false;
     while !done {
         cpu.settle();
-        // Far more than it takes: who waits longer has been forgotten.
+        // Far more time than needed: a sender that waits longer was forgotten.
         done = to_do.recv_timeout(Duration::from_secs(60)).unwrap();
     }
     arrived.join().unwrap();

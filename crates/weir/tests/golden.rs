@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unmodified ip, tc and sysctl say in Weir what they say on Linux: each `golden/NAME.cmd` is a
-//! list of commands, `NAME.expected` what Linux 6.1 said to them (`golden/record.sh`). In
-//! `refused` stands what Weir does not serve, with the sentence it answers, recorded from Weir.
+//! Unmodified ip, tc and sysctl print the same in Weir as on Linux. Each `golden/NAME.cmd` is a
+//! list of commands, and `NAME.expected` the output of Linux 6.1 (`golden/record.sh`). `refused`
+//! lists what Weir does not serve, with Weir's messages, and was recorded from Weir.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use common::User;
 
-/// The first lines that differ, with what stands around them.
+/// Returns the first lines that differ, with some context.
 fn difference(expected: &str, got: &str) -> Option<String> {
     if expected == got {
         return None;

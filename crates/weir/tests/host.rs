@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine's own network is the same before and after a run that does everything; and what
-//! programs inside may not have of it is refused clearly.
+//! The machine's own network is the same before and after a run that does everything. Programs
+//! inside are refused with a clear message whatever they may not have of it.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use common::{User, has, output, script, script_and_weir, script_with, text, users, works};
 
-/// All settings below a directory, but those the kernel counts by itself.
+/// Reads all settings below a directory except those that the kernel changes on its own.
 fn settings(dir: &Path, out: &mut String) -> io::Result<()> {
     let mut entries: Vec<_> = fs::read_dir(dir)?.collect::<Result<_, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
@@ -30,7 +30,7 @@ fn settings(dir: &Path, out: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// The machine's network state as text.
+/// Returns the machine's network state as text.
 fn snapshot() -> String {
     let mut found = String::new();
     for command in [
@@ -55,7 +55,8 @@ fn snapshot() -> String {
     found
 }
 
-/// Addresses live for a time, and the machine's own programs go on.
+/// Removes values that change on their own: address lifetimes, and the effects of the machine's
+/// other programs.
 fn steady(text: &str) -> Vec<String> {
     let lived = |line: &str| {
         line.split_whitespace()
@@ -101,7 +102,7 @@ fn untouched_by_a_run_that_does_everything() {
     for user in users() {
         let before = snapshot();
         works(*user, EVERYTHING);
-        // The same undone inside, and a script that fails half way.
+        // The same undone inside, and a script that fails halfway.
         works(
             *user,
             &format!(
@@ -120,14 +121,15 @@ fn untouched_by_a_run_that_does_everything() {
 }
 
 #[test]
-fn nothing_of_it_is_seen_inside() {
+fn the_host_network_is_invisible_inside() {
     for user in users() {
         let printed = works(
             *user,
             "ip -br link | cut -d' ' -f1; ip route; ip netns; ls /sys/class/net; ls /proc/sys/net/ipv4/conf; ls /run/netns 2>/dev/null; true",
         );
         assert_eq!(printed, "lo\nlo\nall\ndefault\nlo\n", "{user:?}");
-        // Nor through a process outside, this one, in whatever way its files are named.
+        // A process outside (this one) gives no access either, regardless of how its files are
+        // named.
         let pid = std::process::id();
         let (printed, said, _) = script_and_weir(
             *user,
@@ -179,7 +181,7 @@ fn internet_and_packet_sockets_are_refused_with_a_sentence() {
             said.contains("programs cannot send through the stack yet"),
             "{user:?}: {said}"
         );
-        // Where it is asked for, it is the machine's.
+        // With --host-network the socket is the machine's.
         let (printed, status) = script_with(
             *user,
             &["--host-network"],
@@ -189,10 +191,10 @@ fn internet_and_packet_sockets_are_refused_with_a_sentence() {
     }
 }
 
-/// Programs whose sockets are refused say what they say on a machine without routes, and Weir says
-/// once what is missing and what serves instead.
+/// Programs whose sockets are refused print the messages they print on a machine without routes.
+/// Weir prints once which function is missing and what replaces it.
 #[test]
-fn programs_whose_sockets_are_refused_are_told_once() {
+fn programs_whose_sockets_are_refused_print_one_message() {
     const AWAY: &str = "programs cannot send through the stack yet; \
         frames enter it with --in and --gen of weir run\n";
     const HERE: &str = "programs cannot receive through the stack yet; \
@@ -202,7 +204,7 @@ fn programs_whose_sockets_are_refused_are_told_once() {
     const NETFILTER: &str = "the stack has no netfilter: no nft, iptables, conntrack or ipset; \
         tc filters can drop and change packets\n";
     const SOCKETS: &str = "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)\n";
-    // Program, package, command, sentence, and a word of what the program says.
+    // Program, package, command, Weir's message, and a part of the program's own message.
     let programs = [
         (
             "ping",
@@ -356,7 +358,7 @@ fn a_tap_and_kernel_namespaces_are_refused() {
     }
 }
 
-/// Calls by number, and files opened for writing: what each answers.
+/// Calls by number, and files opened for writing, with the result of each.
 const BEYOND: &str = r#"python3 - <<'X'
 import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
@@ -406,7 +408,7 @@ fn the_kernel_of_the_host_is_out_of_reach() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn calls_of_32_bit_programs_do_not_exist() {
-    // getpid by int 0x80, in memory that may be executed: mov eax, 20; int 0x80; ret.
+    // getpid by int 0x80, in executable memory: mov eax, 20; int 0x80; ret.
     let code = r#"python3 - <<'X'
 import ctypes, mmap
 page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -435,7 +437,7 @@ fn a_client_is_in_an_empty_network_namespace_of_the_kernel() {
             BufReader::new(child.stdout.take().unwrap())
                 .read_line(&mut line)
                 .unwrap();
-            // Its devices, as one sees them from outside.
+            // The devices of its kernel namespace, seen from outside.
             let devices = fs::read_to_string(format!("/proc/{}/net/dev", line.trim()));
             let here = fs::read_to_string("/proc/self/net/dev").unwrap();
             let names = |text: &str| -> Vec<String> {
@@ -445,7 +447,8 @@ fn a_client_is_in_an_empty_network_namespace_of_the_kernel() {
             let seen = names(&devices.unwrap());
             child.stdin.take().unwrap().write_all(b"\n").unwrap();
             child.wait().unwrap();
-            // The kernel may put tunnels of its own into each namespace; none is one of the host's cards.
+            // The kernel may put its own tunnel devices into each namespace; none is a network card
+            // of the host.
             let inode = seen == names(&here);
             if own {
                 assert!(
@@ -468,7 +471,7 @@ fn root_mounts_in_namespaces_of_its_own_only() {
         unshare -u sh -c 'hostname inner && hostname'; nsenter -t {} -m true || echo outside",
         std::process::id()
     );
-    // An ordinary user cannot mount on the host anyhow.
+    // An ordinary user cannot mount on the host anyway.
     if fs::metadata("/proc/self").is_ok_and(|data| std::os::unix::fs::MetadataExt::uid(&data) != 0)
     {
         return;

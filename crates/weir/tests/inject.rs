@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir inject`: frames enter a device of a run, or of a stack that is up, as from a packet socket or a driver.
+//! `weir inject`: frames enter a device of a run, or of a stack that is up, as from a packet socket
+//! or a driver.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -23,7 +24,7 @@ fn file(folder: &Folder, name: &str) -> String {
     folder.0.join(name).to_str().unwrap().to_owned()
 }
 
-/// A capture of frames: when each came (ms), and its octets.
+/// Writes a capture of frames, each with its time (ms) and its bytes.
 fn capture(folder: &Folder, name: &str, frames: &[(u64, Vec<u8>)]) -> String {
     let file = file(folder, name);
     let mut writer = Writer::create(&file).unwrap();
@@ -37,7 +38,7 @@ fn capture(folder: &Folder, name: &str, frames: &[(u64, Vec<u8>)]) -> String {
     file
 }
 
-/// A frame of an unassigned type (local experimental), broadcast, that carries its number.
+/// Builds a broadcast frame of an unassigned type (local experimental) that carries its number.
 fn frame(number: u8, length: usize) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5, number]);
@@ -45,7 +46,7 @@ fn frame(number: u8, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Time, in milliseconds after the first, and octets of the frames of a capture.
+/// Reads the frames of a capture: the time in milliseconds after the first, and the bytes.
 fn frames(file: &str) -> Vec<(u64, Vec<u8>)> {
     let mut reader = Reader::open(file).unwrap();
     let (mut frame, mut found) = (Frame::default(), Vec::new());
@@ -57,7 +58,8 @@ fn frames(file: &str) -> Vec<(u64, Vec<u8>)> {
     found
 }
 
-/// Runs a script under virtual time: what it prints, and standard error.
+/// Runs a script under virtual time. Returns its output and standard error, and whether it
+/// succeeded.
 fn run(user: User, arguments: &[&str], script: &str) -> (String, String, bool) {
     let mut run = common::weir(user, &["run", "--quiet"]);
     run.args(arguments).args(["--", "sh", "-c", script]);
@@ -95,7 +97,7 @@ tc -s filter show dev v1 ingress | grep Sent
         );
         let (said, errors, done) = run(user, &["--out", &format!("v0={out}")], &script);
         assert!(done, "{errors}");
-        // The last one still waits when the command ends.
+        // The last frame still waits when the command ends.
         assert!(said.contains("Sent 180 bytes 3 pkt"), "{said}");
         assert!(said.contains("Sent 184 bytes 4 pkt"), "{said}");
         assert_eq!(frames(&out), given);
@@ -103,7 +105,7 @@ tc -s filter show dev v1 ingress | grep Sent
 }
 
 #[test]
-fn a_driver_brings_them_to_the_ingress_side() {
+fn received_frames_pass_the_ingress_side() {
     for &user in common::users() {
         let script = format!(
             "set -e
@@ -125,7 +127,7 @@ ip -s -j link show d0
 }
 
 #[test]
-fn what_is_not_taken_is_said_with_file_and_frame() {
+fn a_refusal_names_the_file_and_the_frame() {
     let folder = Folder::new();
     let long = capture(
         &folder,
@@ -191,12 +193,12 @@ fn what_is_not_taken_is_said_with_file_and_frame() {
         assert!(said.starts_with("125\n"), "{command}: {said}");
         assert!(errors.contains(&expected), "{command}: {errors}");
     }
-    // Those before it were sent.
+    // The frames before it were sent.
     let (said, _) = tried(&format!("weir inject v0 {long}"));
     assert!(said.contains("\"packets\":2"), "{said}");
 }
 
-/// A process that does not outlive the test.
+/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -238,7 +240,7 @@ fn into_a_stack_that_is_up() {
         .spawn()
         .unwrap();
     let out = file(&folder, "out.pcapng");
-    // The head of the file says that the capture has begun.
+    // The file's header shows that the capture has begun.
     while fs::metadata(&out).unwrap().len() == 0 {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -254,9 +256,9 @@ fn into_a_stack_that_is_up() {
         frames.iter().map(|(_, octets)| octets.clone()).collect()
     };
     assert_eq!(octets(&came), octets(&given));
-    // None came before its time; a millisecond may be cut off at either end.
+    // No frame came before its time; rounding may remove a millisecond at either end.
     assert!(came[1].0 >= 28 && came[2].0 >= 58, "{came:?}");
-    // Inside it needs no socket.
+    // Inside the stack it needs no socket.
     exec(&["weir", "inject", "--topspeed", "v0", &input]);
     let links = exec(&["ip", "-s", "-j", "link", "show", "v0"]);
     assert!(links.contains("\"bytes\":480,\"packets\":6"), "{links}");

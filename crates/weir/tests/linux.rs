@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scripts in `linux/` print under Weir what they print on Linux 6.1, byte by byte, by an
-//! unmodified `ip`; those in `loaded/` as well, whose queues hold packets. `record` in each folder made the
-//! expectations.
+//! The scripts in `linux/` print the same under Weir as on Linux 6.1, byte by byte, with an
+//! unmodified `ip`. So do those in `loaded/`, whose queues hold packets. `record` in each folder
+//! recorded the expectations.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -19,7 +19,7 @@ fn same_as_linux(name: &str) {
     same("linux", name, &[]);
 }
 
-/// With the frames of `loaded/frames.py`.
+/// Runs a script with the frames of `loaded/frames.py`.
 #[track_caller]
 fn loaded(name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/loaded");
@@ -97,7 +97,7 @@ fn queues() {
     same_as_linux("queues");
 }
 
-/// Requests about filters, chains, blocks and actions that are refused, and what is there after them.
+/// Requests about filters, chains, blocks and actions that are refused, and the state after them.
 #[test]
 fn refusals() {
     same_as_linux("refusals");
@@ -144,7 +144,7 @@ fn cake() {
     same_as_linux("cake");
 }
 
-/// With the handles of qdiscs that ask for none, which count across namespaces.
+/// Includes the handles that are assigned to qdiscs without one, which count across namespaces.
 #[test]
 fn blackhole() {
     same_as_linux("blackhole");

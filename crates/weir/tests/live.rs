@@ -14,7 +14,7 @@ use common::{Folder, WEIR, text};
 use weir_port::pcap::{Reader, Writer};
 use weir_port::{Frame, Sink, Source};
 
-/// Longer than anything here takes on a busy machine.
+/// The time limit of a step: longer than any takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A stack that is up.
@@ -24,7 +24,8 @@ struct Up {
 }
 
 impl Up {
-    /// `where_said`: whether standard error says that the stack is up, in the place of standard output.
+    /// Starts a stack. With `on_errors` it reports on standard error instead of standard output
+    /// that it is up.
     fn new(folder: &Folder, arguments: &[&str], on_errors: bool) -> Self {
         let socket = folder.file("control");
         let mut child = Command::new(WEIR)
@@ -36,7 +37,7 @@ impl Up {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        // Octet by octet: what follows is not for us.
+        // Reads byte by byte, because the output after the first line belongs to the test.
         let mut said: Box<dyn Read> = match on_errors {
             true => Box::new(child.stderr.as_mut().unwrap()),
             false => Box::new(child.stdout.as_mut().unwrap()),
@@ -64,7 +65,7 @@ impl Up {
         self.child.stdin.take().unwrap()
     }
 
-    /// Waits until a device has received so many packets.
+    /// Waits until a device has received this number of packets.
     fn wait_for(&self, device: &str, packets: u32) {
         let began = Instant::now();
         loop {
@@ -81,7 +82,7 @@ impl Up {
         }
     }
 
-    /// Ends the stack: what it has said.
+    /// Stops the stack and returns its output.
     fn end(mut self) -> Output {
         let ended = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -108,13 +109,13 @@ impl Drop for Up {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap().as_millis() as u64
 }
 
-/// A frame of an unassigned type (local experimental), broadcast, that carries its number.
+/// Builds a broadcast frame of an unassigned type (local experimental) that carries its number.
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5, number]);
@@ -122,7 +123,7 @@ fn frame(number: u8) -> Vec<u8> {
     frame
 }
 
-/// A capture of numbered frames, each with its time in milliseconds.
+/// Builds a capture of numbered frames, each with its time in milliseconds.
 fn capture(frames: &[(u64, u8)]) -> Vec<u8> {
     let folder = Folder::new();
     let file = folder.file("made.pcap");
@@ -136,7 +137,7 @@ fn capture(frames: &[(u64, u8)]) -> Vec<u8> {
     fs::read(file).unwrap()
 }
 
-/// Time, in milliseconds since 1970, and number of the frames of a capture.
+/// Reads the frames of a capture: the time in milliseconds since 1970, and the number.
 fn numbers(octets: Vec<u8>) -> Vec<(u64, u8)> {
     let mut reader = Reader::new("capture", std::io::Cursor::new(octets)).unwrap();
     let (mut frame, mut found) = (Frame::default(), Vec::new());
@@ -147,7 +148,7 @@ fn numbers(octets: Vec<u8>) -> Vec<(u64, u8)> {
     found
 }
 
-/// What arrives at v0 leaves v1's namespace by d0.
+/// Frames that arrive at v0 leave v1's namespace by d0.
 const SCRIPT: &str = "ip link add v0 type veth peer name v1
 ip link add d0 type dummy
 ip link set d0 addrgenmode none
@@ -188,14 +189,14 @@ fn a_file_a_pipe_and_a_generator() {
     pipe.write_all(&capture(&[(0, 11), (50, 12)])).unwrap();
     drop(pipe);
     up.wait_for("v0", 5);
-    // A reader has them at once.
+    // A reader sees the frames at once.
     let seen = numbers(fs::read(&out).unwrap());
     let ended = up.end();
     assert!(ended.status.success(), "{}", text(&ended.stderr));
     let order: Vec<_> = seen.iter().map(|(_, number)| *number).collect();
     assert_eq!(order, [1, 2, 3, 11, 12]);
-    // None came before its time: a file begins when its device is up, a pipe when it is written to. The stack's clock
-    // and the machine's may part by a little.
+    // No frame came before its time: a file begins when its device is up, a pipe at its first
+    // write. The stack's clock and the machine's may differ a little.
     for (at, since) in [
         (0, began),
         (1, began + 100),
@@ -213,11 +214,11 @@ fn a_file_a_pipe_and_a_generator() {
 }
 
 #[test]
-fn what_leaves_goes_to_standard_output() {
+fn outgoing_frames_go_to_standard_output() {
     let folder = Folder::new();
     let up = Up::new(&folder, &["--out", "d0=-", "--gen", "v0=count=1"], true);
     up.exec("ip link add d0 type dummy; ip link del d0");
-    // The device of the name is gone, and so is what was to be written of it.
+    // The first device of this name is gone, and with it its output file.
     up.exec(SCRIPT);
     up.wait_for("v0", 1);
     let ended = up.end();
@@ -277,7 +278,8 @@ fn files_are_tried_before_the_stack_is_up() {
         );
         assert!(!fs::exists(folder.file("control")).unwrap());
     }
-    // A capture that ends in the middle of a frame is told when it comes to that.
+    // A capture that ends in the middle of a frame is reported only when playback reaches that
+    // point.
     let mut cut = capture(&[(0, 1), (0, 2)]);
     cut.truncate(cut.len() - 10);
     let file = folder.file("cut.pcap");

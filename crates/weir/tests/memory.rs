@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack's memory is bounded by what the sockets' receive queues may hold, however much its clients ask without
-//! reading.
+//! A stack's memory is bounded by the capacity of the sockets' receive queues, regardless of how
+//! many requests its clients send without reading.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -9,14 +9,15 @@ use std::process::{Command, Stdio};
 use std::{env, fs, process};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// KiB a socket may take: a full queue of answers (1 MiB), and several times that for what its thread's allocator
-/// keeps of the pages it has used.
+/// The memory that a socket may take, KiB: a full queue of answers (1 MiB), and several times that
+/// for pages that its thread's allocator keeps.
 const SOCKET: u64 = 4_500;
-/// Sockets that are filled at once.
+/// The number of sockets filled at once.
 const SOCKETS: u64 = 32;
 
-/// Fills sockets that it never reads, tells so, and waits. Each sends one datagram of requests for the link `d0`,
-/// which has as many names as there can be, so that an answer is a hundred times as long as its request.
+/// Fills sockets that it never reads, reports that, and waits. Each sends one datagram of requests
+/// for the link `d0`, which has the maximum number of names, so that an answer is a hundred times
+/// as long as its request.
 const CLIENT: &str = r#"
 import socket, struct, subprocess, sys
 count = int(sys.argv[1])
@@ -40,7 +41,7 @@ for s in sockets:
 print("read", flush=True)
 "#;
 
-/// KiB of memory a process has in use.
+/// Returns the resident memory of a process, KiB.
 fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
@@ -84,12 +85,12 @@ fn clients_that_do_not_read() {
     stack.kill().unwrap();
     stack.wait().unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    // Without a bound answers alone were 32 * 120 * 64 KB.
+    // Without a bound the answers alone would take 32 * 120 * 64 KB.
     assert!(grown <= SOCKETS * SOCKET, "{grown} KiB");
     assert!(grown > SOCKETS * 500, "{grown} KiB: nothing waits");
 }
 
-/// Requests that are longer than those before are read whole, whenever they come.
+/// A request that is longer than those before it is read whole, regardless of when it arrives.
 const LONGER: &str = r#"
 import socket, struct
 s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)

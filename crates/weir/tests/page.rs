@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir report --html`: pages of one run and of two, looked at in a browser, and what is no report.
+//! `weir report --html`: pages of one run and of two, checked in a browser, and refused input.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use common::{Folder, User, output, text, weir};
 
-/// Two namespaces, a narrow link between them with a queue of LIMIT packets, and a flow it cannot carry.
+/// Two namespaces, a narrow link between them with a queue of LIMIT bytes, and a flow that exceeds
+/// it.
 const SCRIPT: &str = "set -e
 ip netns add left
 ip netns add right
@@ -32,7 +33,7 @@ fn command(folder: &Folder, args: &[&str]) -> Command {
     command
 }
 
-/// Runs the script with a queue of so many octets; the report goes to NAME.json.
+/// Runs the script with a queue of `limit` bytes. The report goes to NAME.json.
 fn run(folder: &Folder, name: &str, limit: u32) {
     fs::write(folder.0.join("script.sh"), SCRIPT).unwrap();
     let json = format!("{name}.json");
@@ -51,7 +52,7 @@ fn run(folder: &Folder, name: &str, limit: u32) {
 }
 
 #[test]
-fn pages_hold_in_a_browser() {
+fn pages_render_in_a_browser() {
     let folder = Folder::new();
     run(&folder, "deep", 200_000);
     run(&folder, "short", 10_000);
@@ -73,7 +74,7 @@ fn pages_hold_in_a_browser() {
         let done = output(&mut command(&folder, args));
         assert!(done.status.success(), "{}", text(&done.stderr));
     }
-    // By standard input and output, the same page.
+    // Standard input and output give the same page.
     let deep = fs::File::open(folder.0.join("deep.json")).unwrap();
     let done = output(
         command(&folder, &["report", "--html", "-", "--title", "Weir: deep"])
@@ -119,7 +120,7 @@ fn pages_hold_in_a_browser() {
 }
 
 #[test]
-fn what_is_no_report_is_refused() {
+fn input_that_is_no_report_is_refused() {
     let folder = Folder::new();
     let refused = |args: &[&str], wanted: &str| {
         let done = output(command(&folder, args).stdin(Stdio::null()));

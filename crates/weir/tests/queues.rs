@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets over devices with several transmit queues: which queue each takes, who counts it, when it
-//! leaves.
+//! Packets over devices with several transmit queues: the queue that each takes, the counters, and
+//! the time at which each leaves.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -11,12 +11,12 @@ use common::{Folder, User, output, text, weir};
 use weir_port::pcap::Reader;
 use weir_port::{Frame, Source};
 
-/// Octets of each frame.
+/// The length of each frame in bytes.
 const LEN: usize = 125;
 
-/// A capture of UDP frames of [`LEN`] octets: when, ns, and to which port.
+/// Builds a capture of UDP frames of [`LEN`] bytes, each with its time (ns) and port.
 fn capture(frames: impl IntoIterator<Item = (u64, u16)>) -> Vec<u8> {
-    // Nanoseconds, Ethernet.
+    // Time stamps in nanoseconds, link type Ethernet.
     let words = [0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 65_535, 1];
     let mut out: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
     for (time, port) in frames {
@@ -35,7 +35,7 @@ fn capture(frames: impl IntoIterator<Item = (u64, u16)>) -> Vec<u8> {
     out
 }
 
-/// When each frame of a capture of Weir's came, ns after its first, and to which port.
+/// Returns the time of each frame in an output of Weir, ns after the first, and its port.
 fn departures(folder: &Folder, name: &str) -> Vec<(u64, u16)> {
     let mut reader = Reader::open(&folder.file(name)).unwrap();
     let (mut frame, mut found) = (Frame::new(0, Vec::new()), Vec::new());
@@ -46,7 +46,7 @@ fn departures(folder: &Folder, name: &str) -> Vec<(u64, u16)> {
     found
 }
 
-/// Frames into `in0`, from where they are sent out of `q0`; what the script printed.
+/// Plays frames into `in0`, from where they leave by `q0`. Returns the script's output.
 fn run(folder: &Folder, frames: impl IntoIterator<Item = (u64, u16)>, script: &str) -> String {
     fs::write(folder.0.join("in.pcap"), capture(frames)).unwrap();
     let script = format!(
@@ -75,7 +75,7 @@ fn run(folder: &Folder, frames: impl IntoIterator<Item = (u64, u16)>, script: &s
     text(&output.stdout)
 }
 
-/// Packets a qdisc or class has sent, by the words its line begins with.
+/// Returns the packets that a qdisc or class has sent. `words` begin its line.
 #[track_caller]
 fn sent(printed: &str, what: &str) -> u64 {
     let mut lines = printed.lines().skip_while(|line| !line.starts_with(what));
@@ -118,7 +118,7 @@ fn mq_takes_the_queue_of_the_flow_or_of_skbedit() {
     }
     assert_eq!(departures(&folder, "out.pcapng").len(), 396);
 
-    // With one flow alone, chosen by the filter, all is in one queue.
+    // With one flow alone, which the filter maps, all packets take one queue.
     let frames = (0..10).map(|n| (1_000_000 + n, 7));
     let printed = run(
         &folder,
@@ -235,7 +235,7 @@ fn a_simulated_device_sends_by_its_queues_until_it_goes() {
 fn mqprio_takes_a_queue_of_the_priority_s_class() {
     let folder = Folder::new();
     let frames = (0..300).map(|n| (1_000_000 + n * 1000, n as u16));
-    // Ports below 100 are of priority 0, those below 200 of 1, the rest of 2.
+    // Ports below 100 have priority 0, those below 200 priority 1, the others 2.
     let printed = run(
         &folder,
         frames,
@@ -258,9 +258,9 @@ fn mqprio_takes_a_queue_of_the_priority_s_class() {
 }
 
 #[test]
-fn a_queue_that_waits_holds_up_no_other() {
+fn a_waiting_queue_does_not_delay_others() {
     let folder = Folder::new();
-    // Twenty packets at once: the even ports take queue 0, the odd ones queue 1.
+    // Twenty packets at once: even ports take queue 0, odd ones queue 1.
     let frames = (0..20).map(|n| (1_000_000, n as u16));
     run(
         &folder,
@@ -279,7 +279,7 @@ fn a_queue_that_waits_holds_up_no_other() {
     let start = left[0].0;
     let (even, odd): (Vec<_>, Vec<_>) = left.iter().partition(|(_, port)| port % 2 == 0);
     assert!(even.iter().all(|(time, _)| *time == start));
-    // 125 octets at 1 Mbit/s take a millisecond; the bucket was full of one.
+    // 125 bytes at 1 Mbit/s take a millisecond; the full bucket held one packet.
     for (n, (time, port)) in (0..).zip(odd) {
         assert_eq!((time - start, u64::from(port)), (n * 1_000_000, 2 * n + 1));
     }
@@ -304,12 +304,12 @@ fn multiq_serves_its_bands_in_turn() {
         .into_iter()
         .map(|(_, port)| port)
         .collect();
-    // The first leaves before the others have come; from then on the bands take turns.
+    // The first leaves before the others arrive; from then on the bands take turns.
     assert_eq!(ports, [0, 3, 1, 4, 2, 5]);
 }
 
 #[test]
-fn transmit_is_measured_where_that_is_asked_for() {
+fn transmit_is_measured_on_request() {
     let folder = Folder::new();
     let frames = (0..40).map(|n| (1_000_000 + n * 1000, n as u16 % 4));
     let printed = run(
@@ -344,7 +344,7 @@ fn transmit_is_measured_where_that_is_asked_for() {
             (&"pfifo_fast".into(), &"0:".into())
         );
         let transmit = &root["transmit"];
-        // Each frame comes alone, leaves alone, and calls transmit once.
+        // Each frame arrives alone, leaves alone, and calls transmit once.
         assert_eq!(transmit["calls"], packets, "{json}");
         assert_eq!(transmit["packets"], packets);
         let times = transmit["ns"].as_array().unwrap().iter();
@@ -355,7 +355,7 @@ fn transmit_is_measured_where_that_is_asked_for() {
             _ => vec![serde_json::json!({ "at_most": 1, "count": packets })],
         };
         assert_eq!(transmit["batches"], serde_json::Value::from(ones));
-        // One processor waits for nobody.
+        // A single processor never waits.
         let lock = &root["lock"];
         assert!(lock["acquisitions"].as_u64().unwrap() >= packets);
         for zero in ["contended", "wait_ns", "max_wait_ns"] {
@@ -385,13 +385,14 @@ fn the_burst_in_front_of_a_lock_is_a_sysctl() {
     assert_eq!(lines[3], "7");
 }
 
-/// When the captures of the gates' tests begin (the script sees that time), ns since 1970, and their
-/// schedules.
+/// The time at which the captures of the gate tests begin (the script sees it) and the base time of
+/// their schedules, ns since 1970.
 const START: u64 = 1_000_000_000_000_000_000;
 const BASE: u64 = START + 3_000_000;
 
-/// `taprio` of two classes by priority, whose gates are open for one and for two milliseconds; a frame
-/// takes 100 us at the 10 Mbit/s of a dummy. Odd ports are of priority 1.
+/// Returns a script with a `taprio` of two classes by priority, whose gates are open for one and
+/// for two milliseconds. A frame takes 100 us at the 10 Mbit/s of a dummy. Odd ports have priority
+/// 1.
 fn gates(more: &str) -> String {
     format!(
         "tc qdisc add dev q0 root handle 1: taprio num_tc 2 map 0 1 queues 1@0 1@1 \\
@@ -405,7 +406,7 @@ fn gates(more: &str) -> String {
     )
 }
 
-/// Departures by priority, ns after [`BASE`]: (when, how many), in order.
+/// Returns the departures by priority: time in ns after [`BASE`] and count, in order.
 fn by_class(folder: &Folder) -> [Vec<(i64, usize)>; 2] {
     let left = departures(folder, "out.pcapng");
     [0, 1].map(|class| {
@@ -422,21 +423,22 @@ fn by_class(folder: &Folder) -> [Vec<(i64, usize)>; 2] {
 }
 
 #[test]
-fn taprio_opens_gates_to_the_nanosecond_and_for_as_many_octets() {
+fn taprio_opens_gates_to_the_nanosecond_and_the_byte() {
     let folder = Folder::new();
-    // One of each class before the schedule, 25 of each in the middle of its first entry.
+    // One frame of each class before the schedule, 25 of each in the middle of its first entry.
     let frames = [(START + 1000, 50), (START + 1000, 49)];
     let all = (0..50).map(|port| (BASE + 500_000, port));
     run(&folder, frames.into_iter().chain(all), &gates(""));
     let ms = 1_000_000;
-    // An entry carries 10 frames a millisecond, however late they come, if the last is over in time.
+    // An entry carries 10 frames per millisecond, regardless of their arrival, if the last one ends
+    // in time.
     let first = vec![(1000 - 3 * ms, 1), (ms / 2, 10), (3 * ms, 10), (6 * ms, 5)];
     let second = vec![(1000 - 3 * ms, 1), (ms, 20), (4 * ms, 5)];
     assert_eq!(by_class(&folder), [first, second]);
 }
 
 #[test]
-fn taprio_keeps_a_frame_that_would_not_be_over_in_time() {
+fn taprio_holds_a_frame_that_would_not_end_in_time() {
     let folder = Folder::new();
     // 100 us before the gate closes, and a nanosecond later.
     let frames = [(START, 50), (BASE + 900_000, 2), (BASE + 900_001, 4)];
@@ -451,16 +453,16 @@ fn taprio_changes_its_schedule_at_the_base_time_of_the_new() {
     let all = (0..50).map(|port| (BASE + 500_000, port));
     let frames = [(START, 50)].into_iter().chain(all);
     let later = BASE + 6_000_000;
-    // Made before the first begins, it takes its place; the gates stay open until the timer, which
-    // was armed for the first, runs out.
+    // A schedule set before the first one begins replaces it. The gates stay open until the timer
+    // that was armed for the first one expires.
     let change = format!(
         "tc qdisc replace dev q0 root handle 1: taprio num_tc 2 map 0 1 queues 1@0 1@1 \\
             base-time {later} sched-entry S 02 500000 sched-entry S 01 500000 clockid CLOCK_TAI"
     );
     run(&folder, frames, &gates(&change));
     let ms = 1_000_000;
-    // The timer of the first: its schedule is the second's by now, whose first entry lasts until its
-    // own end, long after; 5 frames in half a millisecond.
+    // The timer of the first: the second schedule is active by now, and its first entry lasts until
+    // its own end, long after. 5 frames fit in half a millisecond.
     let class1 = vec![
         (ms / 2, 5),
         (7 * ms, 5),
@@ -486,7 +488,8 @@ fn taprio_writes_times_that_etf_keeps_to_the_nanosecond() {
     );
     let frames = [(START, 50)].into_iter().chain(all);
     run(&folder, frames, &gates(&assist));
-    // A frame takes 100 us. `etf` lets it go when less than its delta is left, what comes later at once.
+    // A frame takes 100 us. `etf` releases it when less than its delta is left, and a later one at
+    // once.
     let (ms, us) = (1_000_000, 1000);
     let sent = |from: i64, count: i64| {
         let times = (0..count).map(move |n| from + n * 100 * us - us + 1);

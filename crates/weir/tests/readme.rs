@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The support table of README.md names exactly the kinds the code has.
+//! The support table of README.md names exactly the kinds in the code.
 
 use std::collections::BTreeSet;
 
 const README: &str = include_str!("../../../README.md");
 
-/// The names in the second column of the row `row`.
+/// Returns the names in the second column of the row `row`.
 fn served(row: &str) -> BTreeSet<String> {
     let start = format!("| {row} |");
     let line = README

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report of a run: its JSON against the published schema, its text, and what a run that is
-//! interrupted reports.
+//! The report of a run: its JSON against the published schema, its text, and the report of an
+//! interrupted run.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -12,8 +12,8 @@ use std::process::Stdio;
 use common::{Folder, User, output, text, users, weir};
 use serde_json::Value;
 
-/// Two htb classes, one of which is too slow for what it gets; a u32 filter, an action that two
-/// filters share, a drop by a rule, and a device that nobody uses.
+/// Two htb classes, one of which is too slow for its traffic; a u32 filter, an action that two
+/// filters share, a drop by a rule, and an unused device.
 const SCRIPT: &str = "set -e
 ip link add in0 type dummy
 ip link add out0 type dummy
@@ -46,7 +46,7 @@ const FLOWS: [&str; 6] = [
     "in0=dport=5003,rate=100,count=200,size=1000,seed=3",
 ];
 
-/// `weir run ARGS` of that script in a folder.
+/// Returns the command `weir run ARGS` of that script in a folder.
 fn run(user: User, folder: &Folder, args: &[&str], script: &str) -> std::process::Command {
     fs::write(folder.0.join("script.sh"), script).unwrap();
     let mut command = weir(user, &["run"]);
@@ -54,7 +54,7 @@ fn run(user: User, folder: &Folder, args: &[&str], script: &str) -> std::process
     command
 }
 
-/// A report as JSON, held against the schema.
+/// Parses a report and validates it against the schema.
 #[track_caller]
 fn report(folder: &Folder, name: &str) -> Value {
     let path = folder.0.join(name);
@@ -79,7 +79,7 @@ fn device<'a>(report: &'a Value, name: &str) -> &'a Value {
         .unwrap()
 }
 
-/// The line of a text that has all these words.
+/// Returns the line of a text that contains all these words.
 #[track_caller]
 fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
     let mut lines = text.lines();
@@ -112,7 +112,8 @@ fn json_follows_the_schema() {
         assert_eq!(class("1:20")["parent"], "1:1");
         assert_eq!(class("1:20")["leaf"], "20:");
         assert_eq!(class("1:1").get("parent"), None);
-        // The fast class never waits, the slow one drains 8,000 bits at 1 Mbit/s with five in front.
+        // The fast class never waits; the slow one drains 8,000 bits at 1 Mbit/s behind five
+        // packets.
         let p50 = |id: &str| class(id)["sojourn"]["p50_ns"].as_u64().unwrap();
         assert!(p50("1:10") < 1_000_000, "{}", p50("1:10"));
         assert!(
@@ -140,24 +141,24 @@ fn json_follows_the_schema() {
 }
 
 #[test]
-fn text_leads_from_the_whole_to_the_parts() {
+fn the_text_report_has_all_sections() {
     let folder = Folder::new();
     let done = output(&mut run(User::Own, &folder, &FLOWS, SCRIPT));
     let printed = text(&done.stdout);
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(!printed.contains('\x1b'), "colours are for terminals");
     assert!(line(&printed, &["traffic from"]).contains("traffic from 0.0 s to 2"));
-    // Rates go by the time traffic flowed: 500 frames a second of 1,000 octets.
+    // Rates refer to the time while traffic flowed: 500 frames a second of 1,000 bytes.
     assert!(line(&printed, &["dport=5001"]).contains("1,000,000"));
     assert!(line(&printed, &["dport=5001"]).contains("Mbit/s"));
-    // The tree: each level two spaces further in.
+    // The tree: each level is indented by two more spaces.
     let column = |word: &str| line(&printed, &[word]).find(word).unwrap();
     assert_eq!(column("class 1:1 "), column("htb 1:") + 2);
     assert_eq!(column("class 1:10"), column("class 1:1 ") + 2);
     assert_eq!(column("pfifo 20:"), column("class 1:20") + 2);
     assert!(line(&printed, &["class 1:20"]).contains("ms"));
     assert!(line(&printed, &["u32 handle 800::800"]).starts_with("  out0"));
-    // Both filters name the action; its counters stand once.
+    // Both filters name the action; its counters appear once.
     let shared: Vec<&str> = printed
         .lines()
         .filter(|line| line.contains("index 7"))
@@ -173,7 +174,7 @@ fn text_leads_from_the_whole_to_the_parts() {
         1,
         "{printed}"
     );
-    // What a rule dropped is not among the faults.
+    // Packets that a rule dropped are not among the faults.
     let (faults, rules) = printed
         .split_once("Dropped by a rule: 200 packets")
         .unwrap();
@@ -193,7 +194,7 @@ fn text_leads_from_the_whole_to_the_parts() {
 }
 
 #[test]
-fn idle_rows_are_folded() {
+fn idle_rows_are_hidden() {
     let folder = Folder::new();
     let printed = |all: &[&str]| {
         let args = [&FLOWS[..], all].concat();
@@ -216,9 +217,9 @@ fn idle_rows_are_folded() {
 }
 
 #[test]
-fn an_interrupted_run_reports_what_there_is() {
+fn an_interrupted_run_reports_its_results_so_far() {
     let folder = Folder::new();
-    // Far more than is played before the signal comes.
+    // Far more than the run plays before the signal arrives.
     let flow = [
         "--gen",
         "in0=dport=5001,rate=100000,count=100000000",
@@ -232,7 +233,7 @@ fn an_interrupted_run_reports_what_there_is() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The script ends right before the captures are played.
+    // The script ends right before the captures play.
     let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut ready = String::new();
     std::io::BufRead::read_line(&mut errors, &mut ready).unwrap();
@@ -256,8 +257,8 @@ fn an_interrupted_run_reports_what_there_is() {
     assert!(played < 100_000_000, "{played}");
 }
 
-/// Waits until a process plays. It catches SIGINT then, and no longer SIGUSR1, which it hands on to the
-/// script while that runs.
+/// Waits until a process plays. It then catches SIGINT, and no longer SIGUSR1, which it forwards
+/// while the script runs.
 fn wait_until_playing(pid: &str) {
     loop {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tunnels give what Linux 6.1 gives: the frames that leave under the scripts in `tunnel/` are, to the
-//! byte, those that `tunnel/record.py` recorded there. Of an outer IPv4 header the identification is
-//! left out, which Linux draws at random, and with it the checksum, which must be right.
+//! Tunnels send the same frames as Linux 6.1: those that leave under the scripts in `tunnel/`
+//! equal, to the byte, those that `tunnel/record.py` recorded. The comparison excludes the
+//! identification of an outer IPv4 header, which Linux draws at random, and the checksum that
+//! depends on it; the checksum must be correct.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tunnel")
 }
 
-/// The frames of a capture.
+/// Returns the frames of a capture.
 fn read(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(path.to_str().unwrap()).unwrap();
     let mut frame = Frame::new(0, Vec::new());
@@ -29,7 +30,7 @@ fn read(path: &Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Zeroes the identification and checksum of an IPv4 header, which is right.
+/// Checks the checksum of an IPv4 header, then zeroes it and the identification.
 fn without_id(frame: &mut [u8]) {
     if frame[12..14] == [8, 0] {
         let header = &mut frame[14..34];
@@ -88,12 +89,12 @@ fn is_datagram(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn metadata_say_how_frames_are_sent() {
+fn metadata_decide_how_frames_are_sent() {
     same_as_linux("external", ("in0", "inner.pcap"), "u0");
 }
 
 #[test]
-fn remotes_say_how_frames_are_sent() {
+fn remotes_decide_how_frames_are_sent() {
     same_as_linux("classic", ("in0", "inner.pcap"), "u0");
 }
 
@@ -103,7 +104,7 @@ fn frames_come_out_and_filters_see_the_tunnel() {
 }
 
 #[test]
-fn what_is_learned_ages() {
+fn learned_entries_age() {
     let folder = folder();
     let run = Command::new(WEIR)
         .args(["run", "-q", "--in"])
@@ -113,7 +114,7 @@ fn what_is_learned_ages() {
         .output()
         .unwrap();
     let default = "00:00:00:00:00:00 dev vx1 dst 192.0.2.9 self permanent\n";
-    // Where the last frame with the address came from.
+    // The source of the last frame with this address.
     let learned = "02:00:00:00:00:01 dev vx1 dst 192.0.2.3 self \n";
     let said = String::from_utf8_lossy(&run.stdout);
     assert_eq!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir up`, `exec`, `stat` and `capture`: a stack kept, its control socket, its end.
+//! `weir up`, `exec`, `stat` and `capture`: a running stack, its control socket, its end.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-/// Longer than anything here takes on a busy machine.
+/// The time limit of a step: longer than any takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A stack that is up.
@@ -270,12 +270,12 @@ fn a_capture_begins_at_once_and_ends_with_its_reader() {
     assert_eq!(head, [0x0a, 0x0d, 0x0d, 0x0a], "no pcapng section header");
     capture.kill().unwrap();
     capture.wait().unwrap();
-    // The stack lets go of the pipe: its end can be read.
+    // The stack closes the pipe, so its end can be read.
     let mut rest = Vec::new();
     output.read_to_end(&mut rest).unwrap();
 }
 
-/// `weir ARGS` with XDG_RUNTIME_DIR as given.
+/// Returns the command `weir ARGS` with this XDG_RUNTIME_DIR.
 fn weir_at(runtime: Option<&Path>, args: &[&str]) -> Command {
     let mut command = Command::new(WEIR);
     command.args(args).env_remove("XDG_RUNTIME_DIR");
@@ -333,7 +333,7 @@ fn a_file_that_is_no_socket_stays() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// Root finds a stack of nobody's, who may have put it there for that.
+/// Root finds a stack of nobody, who may have placed it there on purpose.
 #[test]
 fn a_stack_of_another_user_is_not_joined() {
     use std::os::unix::fs::MetadataExt;
@@ -379,7 +379,7 @@ fn a_stack_of_another_user_is_not_joined() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Standard output may be a pipe that this user could not open again: root's, for one.
+/// Standard output may be a pipe that this user could not open again, for example root's.
 #[test]
 fn a_capture_writes_to_a_pipe_of_another_user() {
     use std::os::unix::fs::MetadataExt;

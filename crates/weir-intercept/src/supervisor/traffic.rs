@@ -84,7 +84,7 @@ impl Supervisor {
             return Ok(Answer::Continue);
         }
         self.settle(id);
-        self.say_what_is_missing(call, protocol, &datagram, socket.as_fd());
+        self.report_missing_family(call, protocol, &datagram, socket.as_fd());
         if call.number == libc::SYS_sendmmsg {
             let length = (datagram.len() as u32).to_ne_bytes();
             sys::write_memory(call.tid, call.args[1] + MSGHDR as u64, &length)?;
@@ -95,7 +95,7 @@ impl Supervisor {
 
     /// Prints a message for a request to a family that is not served, since the program itself sees
     /// only an errno.
-    fn say_what_is_missing(
+    fn report_missing_family(
         &mut self,
         call: &Call,
         protocol: i32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of the program share: runs of the binary as this user and, where that is root,
-//! as nobody too; programs that must be there; folders that go with the test.
+//! Shared parts of the program's tests: runs of the binary as this user and, if that is root, also
+//! as nobody; required programs; temporary folders.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{ErrorKind, Write};
@@ -13,10 +13,10 @@ use std::{env, fs, process};
 /// The program under test.
 pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Who runs it.
+/// The user who runs the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// Who runs the tests.
+    /// The user who runs the tests.
     Own,
     /// `nobody`, without groups and capabilities.
     Nobody,
@@ -29,7 +29,7 @@ fn setpriv() -> Command {
     command
 }
 
-/// This user, and nobody where we are root and nobody can read the tree.
+/// Returns this user, and also nobody if this is root and nobody can read the tree.
 pub fn users() -> &'static [User] {
     static USERS: OnceLock<&[User]> = OnceLock::new();
     USERS.get_or_init(|| {
@@ -54,20 +54,21 @@ pub fn users() -> &'static [User] {
         if reads.is_ok_and(|status| status.success()) {
             &[User::Own, User::Nobody]
         } else {
-            // No `skip`: ci/unprivileged runs the tests as nobody, wherever the tree is.
-            say("not as nobody too: nobody cannot read this tree (ci/unprivileged)");
+            // Not a `skip`: ci/unprivileged runs the tests as nobody, regardless of where the tree
+            // is.
+            say("not run as nobody, who cannot read this tree (see ci/unprivileged)");
             &[User::Own]
         }
     })
 }
 
-/// Says something even when the test passes.
+/// Prints a message even if the test passes.
 pub fn say(text: &str) {
-    // Not captured by the test runner, unlike `eprintln!`; there is nobody to tell of a failure.
+    // Unlike `eprintln!`, the test runner does not capture this. A failure cannot be reported.
     let _ = writeln!(std::io::stderr(), "weir tests: {text}");
 }
 
-/// `PROGRAM ARGS` as that user; finds programs of the administrator too.
+/// Returns the command `PROGRAM ARGS` for that user, which also finds administration tools.
 pub fn command(user: User, program: &str) -> Command {
     let mut command = match user {
         User::Own => Command::new(program),
@@ -87,19 +88,20 @@ pub fn command(user: User, program: &str) -> Command {
     command
 }
 
-/// `weir ARGS` as that user.
+/// Returns the command `weir ARGS` for that user.
 pub fn weir(user: User, args: &[&str]) -> Command {
     let mut command = command(user, WEIR);
     command.args(args);
     command
 }
 
-/// `weir run --quiet -- bash -c SCRIPT`: what it printed, errors among it, and its exit status.
+/// Runs `weir run --quiet -- bash -c SCRIPT`. Returns its output, including errors, and its exit
+/// status.
 pub fn script(user: User, script: &str) -> (String, i32) {
     script_with(user, &[], script)
 }
 
-/// The same with more arguments of `weir run`.
+/// Runs a script with more arguments of `weir run`.
 pub fn script_with(user: User, args: &[&str], script: &str) -> (String, i32) {
     let mut command = weir(user, &["run", "--quiet"]);
     command
@@ -109,7 +111,7 @@ pub fn script_with(user: User, args: &[&str], script: &str) -> (String, i32) {
     (text(&output.stdout), output.status.code().unwrap_or(-1))
 }
 
-/// A script whose standard error is Weir's alone: what it printed and what Weir said.
+/// Runs a script whose own errors go to its output. Returns the output and Weir's messages.
 pub fn script_and_weir(user: User, script: &str) -> (String, String, i32) {
     let mut command = weir(user, &["run", "--quiet", "--", "bash", "-c"]);
     let output = output(command.arg(format!("exec 2>&1\n{script}")));
@@ -117,7 +119,7 @@ pub fn script_and_weir(user: User, script: &str) -> (String, String, i32) {
     (text(&output.stdout), text(&output.stderr), status)
 }
 
-/// Runs a script that must succeed; answers what it printed.
+/// Runs a script that must succeed. Returns its output.
 #[track_caller]
 pub fn works(user: User, text: &str) -> String {
     let (printed, status) = script(user, text);
@@ -136,7 +138,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Says that a test is skipped and why; fails where none may be (`WEIR_REQUIRE_ALL=1`, as in CI).
+/// Reports that a test is skipped, and why. Fails if no test may be skipped (`WEIR_REQUIRE_ALL=1`,
+/// as in CI).
 #[track_caller]
 pub fn skip(why: &str) {
     let all = env::var("WEIR_REQUIRE_ALL").as_deref() == Ok("1");
@@ -144,8 +147,8 @@ pub fn skip(why: &str) {
     say(&format!("SKIPPED: {why}"));
 }
 
-/// Whether a program or file is there. If not, says which Debian package has it, and that the test is
-/// skipped.
+/// Returns whether a program or file exists. If not, reports the Debian package that has it and
+/// skips the test.
 #[track_caller]
 pub fn has(program: &str, package: &str) -> bool {
     let found = if program.contains('/') {
@@ -163,14 +166,15 @@ pub fn has(program: &str, package: &str) -> bool {
     found
 }
 
-/// A folder of the test's own that everybody may write to, gone with it.
+/// A folder of the test's own that everybody may write to, removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new() -> Self {
         use std::os::unix::fs::PermissionsExt;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // A name is taken where a test was killed, or by a process of the same number in another container.
+        // A name may be taken by a killed test, or by a process with the same id in another
+        // container.
         let free = |number: u32| {
             let path = env::temp_dir().join(format!("weir-test-{}-{number}", process::id()));
             match fs::create_dir(&path) {
@@ -185,7 +189,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A file in it, as text.
+    /// Returns the path of a file in it, as text.
     pub fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
@@ -193,7 +197,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over is in the temporary folder.
+        // Leftovers remain in the temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_hold_stays_text() {
+    fn names_are_inserted_as_text() {
         let page = html("<b>&@NOTE@", "", vec![("</script>@STYLE@".into(), empty())]);
         assert!(page.contains("<h1>&lt;b&gt;&amp;@NOTE@</h1>"));
         assert!(page.contains(r#""run":"\u003c/script>@STYLE@""#));
