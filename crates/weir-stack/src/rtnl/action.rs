@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests for actions: RTM_NEWACTION, RTM_DELACTION, RTM_GETACTION (`weir_tc::control::action`).
+//! Requests for actions: RTM_NEWACTION, RTM_DELACTION, RTM_GETACTION (`weir_tc::control::action`).
 
 use weir_netlink::{Error, Writer, rtm};
 
 use super::{Ctl, Dump, DumpCtl, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWACTION,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labels by which IPv6 source addresses are chosen: RTM_NEWADDRLABEL, RTM_DELADDRLABEL,
-//! RTM_GETADDRLABEL (`ip addrlabel`; `net/ipv6/addrlabel.c`). The table is [`crate::ipv6::label`].
+//! The labels for IPv6 source address selection: RTM_NEWADDRLABEL, RTM_DELADDRLABEL,
+//! RTM_GETADDRLABEL (`ip addrlabel`; `net/ipv6/addrlabel.c`). The table is in
+//! [`crate::ipv6::label`].
 
 use std::net::Ipv6Addr;
 
@@ -12,7 +13,7 @@ use weir_netlink::{
 use crate::ipv6::label::{self, Label};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWADDRLABEL,
@@ -48,9 +49,9 @@ fn prefix(attrs: &Table<'_>) -> Result<Ipv6Addr, Error> {
     Ok(Ipv6Addr::from(*octets))
 }
 
-/// `ip6addrlbl_newdel`
+/// Adds or deletes a label (`ip6addrlbl_newdel`).
 fn change(ctl: &mut Ctl<'_>) -> Result<(), Error> {
-    // A copy: what is parsed lives in the message.
+    // Copied because the parsed attributes borrow from the message.
     let message = ctl.message;
     let (header, attrs) = message.parse::<IfAddrLblMsg>(&POLICY, Strictness::Liberal)?;
     if header.family != af::INET6 || header.prefixlen > 128 {
@@ -84,7 +85,7 @@ fn write(entry: &Label, seq: u32, out: &mut Writer) {
     out.put_u32(addrlabel::LABEL, entry.label);
 }
 
-/// `ip6addrlbl_get`: the entry of an address.
+/// Returns the entry of an address (`ip6addrlbl_get`).
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (header, attrs) = message.parse::<IfAddrLblMsg>(&POLICY, ctl.get_strictness())?;
@@ -115,7 +116,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     ctl.reply(rtm::NEWADDRLABEL, 0, |out| write(&entry, seq, out))
 }
 
-/// `ip6addrlbl_dump`
+/// Dumps the table (`ip6addrlbl_dump`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let family = ctl.message.family().unwrap_or(af::UNSPEC);
     if !matches!(family, af::UNSPEC | af::INET6) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `IFLA_AF_SPEC`: what the families keep at a link (`inet_set_link_af`, `inet6_set_link_af`).
+//! `IFLA_AF_SPEC`: the per-family settings of a link (`inet_set_link_af`, `inet6_set_link_af`).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::rtnl::Ctl;
 use crate::sysctl::Ipv6Conf;
 
-/// Applies the families' settings of a set request.
+/// Applies the per-family settings of a set request.
 pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result<(), Error> {
     for family in spec.attrs() {
         match family.ty {

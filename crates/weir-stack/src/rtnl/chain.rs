@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests for chains of filters: RTM_NEWCHAIN, RTM_DELCHAIN, RTM_GETCHAIN (`weir_tc::control::chain`).
+//! Requests for filter chains: RTM_NEWCHAIN, RTM_DELCHAIN, RTM_GETCHAIN
+//! (`weir_tc::control::chain`).
 
 use weir_netlink::{Error, Writer, rtm};
 
 use super::{Ctl, Dump, DumpCtl, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWCHAIN,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests for classes of qdiscs: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS (`weir_tc::control::class`).
+//! Requests for qdisc classes: RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS
+//! (`weir_tc::control::class`).
 
 use weir_netlink::{Error, Writer, rtm};
 
 use super::{Ctl, Dump, DumpCtl, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWTCLASS,

@@ -2,9 +2,10 @@
 //! Forwarding tables: RTM_NEWNEIGH, RTM_DELNEIGH and RTM_GETNEIGH of family AF_BRIDGE
 //! (`rtnl_fdb_add`, `rtnl_fdb_del`, `rtnl_fdb_get`, `rtnl_fdb_dump` of net/core/rtnetlink.c).
 //!
-//! A kind of link with a table of its own gives an [`Fdb`]; of others the table is the list of addresses
-//! they take (`ndo_dflt_fdb_add`), which are only shown, for they take every frame: those of requests, of groups
-//! that IP joins, and of the VLANs on it that are up. Not served: bridges.
+//! A link kind with its own table provides an [`Fdb`]. For other kinds, the table is the device's
+//! list of additional addresses (`ndo_dflt_fdb_add`). These are only reported, since the devices
+//! accept every frame. They come from requests, from groups that IP joins, and from the VLAN
+//! devices on top that are up. Not implemented: bridges.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::device::{Device, Mac};
 use crate::rtnl::{Collected, Ctl, Dump};
 use crate::stack::Stack;
 
-/// Attributes are read without a policy, each by its reader.
+/// The policy checks nothing: each attribute is validated where it is read.
 static POLICY: Policy = policy! { max nda::MAX; nda::UNSPEC => Rule::unspec(0) };
 
 /// The forwarding table of a device.
@@ -43,7 +44,7 @@ pub trait Fdb {
         mac: Mac,
     ) -> Result<(), Error>;
 
-    /// Answers with an entry (`ndo_fdb_get`).
+    /// Replies with an entry (`ndo_fdb_get`).
     fn get(
         &self,
         ctl: &mut Ctl<'_>,
@@ -52,7 +53,7 @@ pub trait Fdb {
         mac: Mac,
     ) -> Result<(), Error>;
 
-    /// All entries, each a message behind its header (`ndo_fdb_dump`).
+    /// Returns all entries, each as a message without its netlink header (`ndo_fdb_dump`).
     fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 }
 
@@ -60,7 +61,7 @@ fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)
 }
 
-/// What requests that add and delete have in common.
+/// Parses the common part of add and delete requests.
 fn named<'a>(
     ctl: &Ctl<'a>,
     not_ethernet: &'static str,
@@ -85,7 +86,7 @@ fn named<'a>(
     Ok((message, attrs, device.clone(), mac, vid))
 }
 
-/// `fdb_vid_parse`
+/// Parses the VLAN id (`fdb_vid_parse`).
 fn vid(attrs: &Table<'_>) -> Result<u16, Error> {
     let Some(attr) = attrs.get(nda::VLAN) else {
         return Ok(0);
@@ -99,7 +100,7 @@ fn vid(attrs: &Table<'_>) -> Result<u16, Error> {
     }
 }
 
-/// Whether the device itself is asked.
+/// Checks that the request addresses the device itself.
 fn check_self(message: &NdMsg) -> Result<(), Error> {
     if message.flags & ntf::SELF == 0 {
         return Err(Error::new(errno::EOPNOTSUPP));
@@ -107,7 +108,7 @@ fn check_self(message: &NdMsg) -> Result<(), Error> {
     Ok(())
 }
 
-/// `ndo_dflt_fdb_add`
+/// Adds an address to the device's list (`ndo_dflt_fdb_add`).
 fn take(ctl: &Ctl<'_>, device: &Device, message: &NdMsg, mac: Mac, vid: u16) -> Result<(), Error> {
     let local = message.state == 0 || message.state & nud::PERMANENT != 0;
     if !local || vid != 0 {
@@ -119,7 +120,7 @@ fn take(ctl: &Ctl<'_>, device: &Device, message: &NdMsg, mac: Mac, vid: u16) -> 
     Ok(())
 }
 
-/// `ndo_dflt_fdb_del`
+/// Removes an address from the device's list (`ndo_dflt_fdb_del`).
 fn refuse(device: &Device, message: &NdMsg, mac: Mac) -> Result<(), Error> {
     if message.state & nud::PERMANENT == 0 {
         return Err(Error::new(errno::EINVAL));
@@ -130,8 +131,8 @@ fn refuse(device: &Device, message: &NdMsg, mac: Mac) -> Result<(), Error> {
     }
 }
 
-/// What a device takes beside its own address, with what the VLANs on it take (`vlan_dev_open`,
-/// `vlan_dev_set_rx_mode`): single hosts and groups.
+/// Returns the additional unicast and multicast addresses of a device, including those of the VLAN
+/// devices on top of it (`vlan_dev_open`, `vlan_dev_set_rx_mode`).
 fn taken(device: &Device, guard: &Guard) -> (Vec<Mac>, Vec<Mac>) {
     let (mut hosts, mut groups) = device.taken().lists();
     for (_, _, vlan) in device.vlans(guard) {
@@ -154,7 +155,7 @@ fn taken(device: &Device, guard: &Guard) -> (Vec<Mac>, Vec<Mac>) {
     (hosts, groups)
 }
 
-/// `ndo_dflt_fdb_dump`
+/// Returns the entries of a device without its own table (`ndo_dflt_fdb_dump`).
 fn shown(device: &Device, guard: &Guard) -> Vec<Vec<u8>> {
     if device.link.hardware_type() != ifla::arphrd::ETHER {
         return Vec::new();
@@ -168,7 +169,7 @@ fn shown(device: &Device, guard: &Guard) -> Vec<Vec<u8>> {
     hosts.iter().chain(&groups).map(message).collect()
 }
 
-/// `nlmsg_populate_fdb_fill`
+/// Writes an entry (`nlmsg_populate_fdb_fill`).
 fn entry(out: &mut Writer, device: &Device, mac: &Mac, vid: u16, state: u16) {
     out.fixed(&NdMsg {
         family: af::BRIDGE,
@@ -183,14 +184,14 @@ fn entry(out: &mut Writer, device: &Device, mac: &Mac, vid: u16, state: u16) {
     }
 }
 
-/// Tells listeners that a request was served (`rtnl_fdb_notify`).
+/// Notifies the listeners of a change (`rtnl_fdb_notify`).
 fn notify(ctl: &Ctl<'_>, device: &Device, ty: u16, mac: Mac, vid: u16, state: u16) {
     crate::rtnl::announce(ctl.ns, rtm::grp::NEIGH, ty, |out| {
         entry(out, device, &mac, vid, state);
     });
 }
 
-/// `rtnl_fdb_add`
+/// Adds an entry (`rtnl_fdb_add`).
 pub fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (message, attrs, device, mac, vid) =
         named(ctl, "FDB add only supported for Ethernet devices")?;
@@ -203,12 +204,12 @@ pub fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a request may ask for many entries at once.
+/// Returns whether a request may have the bulk flag.
 pub fn has_bulk(request: &Message<'_>) -> bool {
     request.header.ty == rtm::DELNEIGH && request.family() == Some(af::BRIDGE)
 }
 
-/// A request to delete many at once: no kind of device does so.
+/// Handles a bulk delete, which no device kind supports.
 fn delete_many(ctl: &Ctl<'_>) -> Result<(), Error> {
     let (message, attrs) = ctl.message.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
     if message.ifindex == 0 {
@@ -224,7 +225,7 @@ fn delete_many(ctl: &Ctl<'_>) -> Result<(), Error> {
     Err(Error::new(errno::EOPNOTSUPP))
 }
 
-/// `rtnl_fdb_del`
+/// Deletes an entry (`rtnl_fdb_del`).
 pub fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if ctl.has(nlm::F_BULK) {
         return delete_many(ctl);
@@ -240,7 +241,7 @@ pub fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `rtnl_fdb_get`
+/// Returns an entry (`rtnl_fdb_get`).
 pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
@@ -285,11 +286,11 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     fdb.get(ctl, &device, &attrs, mac)
 }
 
-/// `rtnl_fdb_dump`
+/// Dumps entries (`rtnl_fdb_dump`).
 pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     let payload = request.payload();
-    // Old clients send an `ifinfomsg`: the index is at the same place.
+    // Old clients send an `ifinfomsg`; its index is at the same offset.
     let index = payload
         .get(4..8)
         .and_then(|octets| octets.first_chunk())
@@ -315,7 +316,7 @@ pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     }
     let mut messages = Vec::new();
     if master != 0 {
-        // There are no bridges: nothing is a port of that device.
+        // There are no bridges, so nothing is a port of that device.
         if ctl.ns.device(master, ctl.guard).is_none() {
             return Err(Error::new(errno::ENODEV));
         }

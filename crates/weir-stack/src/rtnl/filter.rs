@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests for filters: RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER (`weir_tc::control::filter`).
+//! Requests for filters: RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER
+//! (`weir_tc::control::filter`).
 
 use weir_netlink::{Error, Writer, rtm};
 
 use super::{Ctl, Dump, DumpCtl, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWTFILTER,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rtnetlink server: which request goes to which object (`net/core/rtnetlink.c`).
+//! The rtnetlink server: dispatches requests to the objects they concern (`net/core/rtnetlink.c`).
 //!
 //! Each object is one file with a `HANDLERS` table; `FAMILIES` lists the tables. A handler gets a
-//! [`Ctl`] and touches only the objects the request names: there is no lock around requests. A
-//! request type nobody serves is answered EOPNOTSUPP.
+//! [`Ctl`] and touches only the objects that the request names: there is no global lock around
+//! requests. Unknown request types get EOPNOTSUPP.
 
 use std::cell::Cell;
 use std::sync::{Arc, LazyLock};
@@ -36,7 +36,7 @@ pub mod route;
 pub mod rule;
 mod unserved;
 
-/// The objects served: one line each.
+/// The handler tables of all objects, one line each.
 static FAMILIES: &[&[Handler]] = &[
     address::HANDLERS,
     address_label::HANDLERS,
@@ -55,7 +55,7 @@ static FAMILIES: &[&[Handler]] = &[
     unserved::HANDLERS,
 ];
 
-/// The same by type: looked at for every request.
+/// The handlers by type, consulted for every request.
 static BY_TYPE: LazyLock<Vec<Option<&Handler>>> = LazyLock::new(|| {
     let all = || FAMILIES.iter().copied().flatten();
     (0..=rtm::MAX)
@@ -63,7 +63,7 @@ static BY_TYPE: LazyLock<Vec<Option<&Handler>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Whether requests of that type are for filters or actions.
+/// Returns whether requests of this type concern filters or actions.
 pub fn makes_rules(ty: u16) -> bool {
     matches!(
         ty,
@@ -71,16 +71,16 @@ pub fn makes_rules(ty: u16) -> bool {
     )
 }
 
-/// Serves a request that is not a dump.
+/// A handler for a request that is not a dump.
 pub type DoIt = fn(&mut Ctl<'_>) -> Result<(), Error>;
-/// Starts a dump.
+/// A function that starts a dump.
 pub type DumpIt = fn(&mut Ctl<'_>) -> Result<Box<dyn Dump>, Error>;
 
-/// Serves one request type.
+/// The handlers of one request type.
 pub struct Handler {
     /// `RTM_*`
     pub ty: u16,
-    /// Serves a request that is not a dump.
+    /// The handler for requests that are not dumps.
     pub doit: Option<DoIt>,
     /// Starts a dump.
     pub dumpit: Option<DumpIt>,
@@ -92,7 +92,7 @@ pub struct Ctl<'a> {
     pub stack: &'a Stack,
     /// The socket's namespace.
     pub ns: &'a Arc<Namespace>,
-    /// Keeps what the handler reads alive.
+    /// Keeps everything the handler reads alive.
     pub guard: &'a Guard,
     /// The client behind the socket.
     pub peer: &'a dyn Peer,
@@ -102,20 +102,20 @@ pub struct Ctl<'a> {
     pub portid: u32,
     /// `NETLINK_GET_STRICT_CHK`
     pub strict: bool,
-    /// The time in ticks, once a request of the datagram has asked for it.
+    /// The time in ticks, once a request of the datagram has needed it.
     pub ticks: &'a Cell<Option<u32>>,
-    /// Answers to the datagram so far; see [`Ctl::reply`].
+    /// The answers to the datagram so far; see [`Ctl::reply`].
     pub answers: &'a mut Vec<u8>,
 }
 
 impl<'a> Ctl<'a> {
-    /// Whether the request has all of `flags` (`NLM_F_*`).
+    /// Returns whether the request has all of `flags` (`NLM_F_*`).
     pub fn has(&self, flags: u16) -> bool {
         self.message.header.has(flags)
     }
 
-    /// How strictly this request's attributes are checked: strict sockets check dump and get
-    /// requests, everything new checks the old way.
+    /// Returns how strictly to validate the attributes of this request. Dump and get requests are
+    /// validated strictly on strict sockets.
     pub fn get_strictness(&self) -> Strictness {
         if self.strict {
             Strictness::DeprecatedStrict
@@ -124,13 +124,13 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// A device of the socket's namespace, for changes of its addresses.
+    /// Returns the context for changing the addresses of a device in the socket's namespace.
     pub(crate) fn site<'s>(&'s self, device: &'s Arc<Device>) -> Site<'s> {
         Site::new(self.stack, self.guard, self.ns, device)
     }
 
-    /// Sends an answer to the requester: `fill` writes one message of type `ty`. EMSGSIZE if an attribute of
-    /// it would be longer than one can be.
+    /// Sends an answer to the requester. `fill` writes one message of type `ty`. Returns EMSGSIZE
+    /// if one of its attributes would be too long.
     pub fn reply(
         &mut self,
         ty: u16,
@@ -145,8 +145,8 @@ impl<'a> Ctl<'a> {
         Ok(())
     }
 
-    /// Tells the listeners of `group` in `ns`, as caused by this request; a request with
-    /// `NLM_F_ECHO` gets its own copy (`rtnl_notify`).
+    /// Notifies the listeners of `group` in `ns` of a change caused by this request. If the request
+    /// has `NLM_F_ECHO`, the requester gets a copy too (`rtnl_notify`).
     pub fn notify(
         &mut self,
         ns: &Namespace,
@@ -167,19 +167,19 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// The namespace a request names by nsid (`rtnl_get_net_ns_capable`).
+    /// Returns the namespace that the request names by nsid (`rtnl_get_net_ns_capable`).
     pub fn namespace_by_nsid(&self, nsid: i32) -> Option<Arc<Namespace>> {
         let id = nsid::find(self.ns, nsid)?;
         self.stack.namespace(id)
     }
 
-    /// The namespace that a file descriptor of the client stands for.
+    /// Returns the namespace that a file descriptor of the client refers to.
     pub fn namespace_by_fd(&self, fd: u32) -> Result<Arc<Namespace>, Error> {
         self.lookup(self.peer.namespace_by_fd(fd))
             .ok_or_else(|| Error::new(errno::EINVAL))
     }
 
-    /// The namespace of a process.
+    /// Returns the namespace of a process.
     pub fn namespace_by_pid(&self, pid: u32) -> Result<Arc<Namespace>, Error> {
         self.lookup(self.peer.namespace_by_pid(pid))
             .ok_or_else(|| Error::new(errno::ESRCH))
@@ -190,8 +190,8 @@ impl<'a> Ctl<'a> {
     }
 }
 
-/// A message, or nothing if an attribute of it would be longer than one can be (a route with more next hops
-/// than a request can name, after some requests).
+/// Builds one message. The result is empty if one of its attributes would be too long. (A route can
+/// collect more next hops over several requests than one request can name.)
 fn one_message(
     ty: u16,
     flags: u16,
@@ -202,17 +202,17 @@ fn one_message(
     let mut out = Writer::new();
     let message = out.message(ty, flags, seq, portid);
     fill(&mut out);
-    // Taken back if it does not fit.
+    // A message that does not fit is removed again.
     let _ = out.finish(message);
     out
 }
 
-/// Tells listeners of a change that no request caused.
+/// Notifies the listeners of a change that was not caused by a request.
 pub fn announce(ns: &Namespace, group: u32, ty: u16, fill: impl FnOnce(&mut Writer)) {
     announce_with(ns, group, (ty, 0), fill);
 }
 
-/// The same with a message of a type and with flags.
+/// Like [`announce`], with a message type and flags.
 pub fn announce_with(
     ns: &Namespace,
     group: u32,
@@ -226,24 +226,25 @@ pub fn announce_with(
     ns.subscribers.notify(group, out.bytes(), None);
 }
 
-/// What a dump sees each time it is continued.
+/// The context of a dump each time it is continued.
 pub struct DumpCtl<'a> {
     /// The stack.
     pub stack: &'a Stack,
     /// The socket's namespace.
     pub ns: &'a Arc<Namespace>,
-    /// Keeps what is read alive for this datagram.
+    /// Keeps everything read for this datagram alive.
     pub guard: &'a Guard,
-    /// To be put in each message's header.
+    /// The port id for the header of each message.
     pub portid: u32,
-    /// To be put in each message's header.
+    /// The sequence number for the header of each message.
     pub seq: u32,
-    /// `NLM_F_MULTI`, and `NLM_F_DUMP_FILTERED` when the dump asked for it.
+    /// `NLM_F_MULTI`, and `NLM_F_DUMP_FILTERED` if the dump is filtered.
     pub flags: u16,
 }
 
 impl DumpCtl<'_> {
-    /// Writes one message of the dump; `false` (and nothing written) when the datagram is full.
+    /// Writes one message of the dump. Returns `false`, having written nothing, if the datagram is
+    /// full.
     pub fn message(&self, out: &mut Writer, ty: u16, fill: impl FnOnce(&mut Writer)) -> bool {
         let message = out.message(ty, self.flags, self.seq, self.portid);
         fill(out);
@@ -251,29 +252,31 @@ impl DumpCtl<'_> {
     }
 }
 
-/// A running dump: resumes where it stopped, however the table changed meanwhile.
+/// A running dump. It resumes where it stopped, even if the table has changed meanwhile.
 pub trait Dump: Send {
-    /// Writes messages until the datagram is full (`Ok(false)`) or nothing is left (`Ok(true)`).
+    /// Writes messages until the datagram is full (`Ok(false)`) or the dump is complete
+    /// (`Ok(true)`).
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error>;
 
-    /// Writes a message that is larger than a datagram should be; `out` has no bound. One that does not
-    /// fit there either ends the dump with EMSGSIZE.
+    /// Writes a single message that exceeds the usual datagram size; `out` has no limit. If it
+    /// still does not fit, the dump ends with EMSGSIZE.
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         self.fill(ctl, out)
     }
 
-    /// Counts changes of what is dumped; a change while dumping sets `NLM_F_DUMP_INTR`.
+    /// Returns a change counter of the dumped objects. A change during the dump sets
+    /// `NLM_F_DUMP_INTR`.
     fn generation(&self, _ctl: &DumpCtl<'_>) -> u32 {
         0
     }
 
-    /// Whether the answer was filtered as a strict request asked (`NLM_F_DUMP_FILTERED`).
+    /// Returns whether the dump is filtered, as a strict request may ask (`NLM_F_DUMP_FILTERED`).
     fn is_filtered(&self) -> bool {
         false
     }
 }
 
-/// A dump of objects collected when it started.
+/// A dump of objects that were collected when it started.
 pub struct Collected<T, F> {
     items: std::vec::IntoIter<T>,
     next: Option<T>,
@@ -286,7 +289,7 @@ where
     T: Send + 'static,
     F: FnMut(&DumpCtl<'_>, &T, &mut Writer) -> bool + Send + 'static,
 {
-    /// Dumps `items` with `fill`, which answers `false` when its message did not fit
+    /// Dumps `items` with `fill`, which returns `false` if its message did not fit
     /// ([`DumpCtl::message`]).
     pub fn boxed(items: Vec<T>, filtered: bool, fill: F) -> Box<dyn Dump> {
         Box::new(Self {
@@ -305,7 +308,7 @@ where
 {
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         match self.next.take().or_else(|| self.items.next()) {
-            // It is longer than an attribute can be.
+            // It exceeds the maximum length of an attribute.
             Some(item) if !(self.fill)(ctl, &item, out) => Err(Error::new(errno::EMSGSIZE)),
             _ => Ok(false),
         }
@@ -329,7 +332,7 @@ where
     }
 }
 
-/// The family a dump is for: one that nobody has registered stands for all (`rtnl_get_link`).
+/// Returns the address family of a dump. An unregistered family stands for all (`rtnl_get_link`).
 fn dumped_family(ctl: &Ctl<'_>) -> u8 {
     let family = ctl.message.family().unwrap_or(af::UNSPEC);
     match family {
@@ -338,7 +341,7 @@ fn dumped_family(ctl: &Ctl<'_>) -> u8 {
     }
 }
 
-/// A dump that ends at once with an error.
+/// A dump that ends immediately with an error.
 struct Refused(Option<Error>);
 
 impl Dump for Refused {
@@ -347,19 +350,19 @@ impl Dump for Refused {
     }
 }
 
-/// Serves a request (`rtnetlink_rcv_msg`); answers a dump that is to be run.
+/// Serves a request (`rtnetlink_rcv_msg`). Returns the dump to run, if the request asks for one.
 pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, Error> {
     let ty = ctl.message.header.ty;
     if ty > rtm::MAX {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
-    // All rtnetlink requests begin with a family.
+    // All rtnetlink requests begin with an address family.
     if ctl.message.payload().is_empty() {
         return Ok(None);
     }
     let handler = BY_TYPE.get(usize::from(ty)).copied().flatten();
     let handler = handler.ok_or_else(|| unserved::refuse(ty))?;
-    // Types come in fours: new, delete, get, set.
+    // Types come in groups of four: new, delete, get, set.
     if ty & 3 == 1 && ctl.has(nlm::F_BULK) && !fdb::has_bulk(&ctl.message) {
         return Err(Error::msg(
             errno::EOPNOTSUPP,
@@ -367,7 +370,7 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
         ));
     }
     if ty & 3 == 2 && ctl.message.is_dump() {
-        // Of IPv6 alone, and not registered for all families.
+        // This is IPv6-only and not registered for all families.
         if ty == rtm::GETADDRLABEL && ctl.message.family() != Some(af::INET6) {
             return Err(Error::new(errno::EOPNOTSUPP));
         }
@@ -375,7 +378,7 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
         if dumping {
             return Err(Error::new(errno::EBUSY));
         }
-        // What is wrong with the request ends the dump, as Linux's handlers have it (`netlink_dump`).
+        // An invalid request ends the dump with the error, as in Linux (`netlink_dump`).
         let dump = start(ctl).unwrap_or_else(|error| Box::new(Refused(Some(error))));
         return Ok(Some(dump));
     }
@@ -383,7 +386,8 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
     serve(ctl).map(|()| None)
 }
 
-/// Serves a traffic control request: its answers go to the client, a sentence beside a success too.
+/// Serves a traffic control request and sends its answers to the client. A success may carry a
+/// warning text.
 fn serve_tc<R>(
     ctl: &mut Ctl<'_>,
     handle: impl FnOnce(&weir_tc::control::Request<'_>, &mut weir_tc::Reply) -> Result<R, Error>,
@@ -408,8 +412,8 @@ fn serve_tc<R>(
     }
 }
 
-/// Serves a request about qdiscs or classes: what waited in one that went is dropped, and what may leave
-/// now is sent.
+/// Serves a request for qdiscs or classes. Drops the packets that waited in a removed one, and
+/// schedules what may leave now.
 fn serve_queue(
     ctl: &mut Ctl<'_>,
     handle: fn(
@@ -432,7 +436,7 @@ fn serve_queue(
     Ok(())
 }
 
-/// Continues a dump of traffic control's.
+/// Continues a traffic control dump.
 fn fill_tc(
     ctl: &DumpCtl<'_>,
     fill: impl FnOnce(&weir_tc::control::DumpCx<'_>) -> Result<bool, Error>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Neighbours: RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH (`net/core/neighbour.c`).
 //!
-//! Not served: proxy entries, managed entries. Forwarding tables
-//! (`bridge fdb`) are in [`super::fdb`].
+//! Not implemented: proxy entries, managed entries. Forwarding tables (`bridge fdb`) are in
+//! [`super::fdb`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::neigh::{Neighbour, Refused, Update, nud};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 use crate::stack::Stack;
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWNEIGH,
@@ -57,12 +57,12 @@ static POLICY: Policy = policy! {
     nda::FDB_EXT_ATTRS => Rule::nested_any(),
 };
 
-/// Tells the listeners of an entry's change.
+/// Notifies the listeners of a change of an entry.
 pub fn notify(stack: &Stack, guard: &Guard, entry: &Neighbour, ty: u16) {
     tell(stack, guard, entry, (ty, 0));
 }
 
-/// Asks the listeners for an entry's address (`neigh_app_ns`).
+/// Asks the listeners to resolve an entry's address (`neigh_app_ns`).
 pub fn ask(stack: &Stack, guard: &Guard, entry: &Neighbour) {
     tell(stack, guard, entry, (rtm::GETNEIGH, nlm::F_REQUEST));
 }
@@ -118,7 +118,7 @@ fn family_of(address: IpAddr) -> u8 {
     }
 }
 
-/// `RTN_*` of the address, as Linux's constructors set it.
+/// Returns the `RTN_*` type of the address, as Linux's constructors set it.
 fn kind_of(address: IpAddr) -> u8 {
     if address.is_multicast() {
         weir_netlink::rta::rtn::MULTICAST
@@ -127,7 +127,7 @@ fn kind_of(address: IpAddr) -> u8 {
     }
 }
 
-/// The destination of a request.
+/// Returns the destination of a request.
 fn destination(message: &NdMsg, attrs: &Table<'_>) -> Result<IpAddr, Error> {
     let dst = attrs
         .get(nda::DST)
@@ -148,7 +148,7 @@ fn destination(message: &NdMsg, attrs: &Table<'_>) -> Result<IpAddr, Error> {
     }
 }
 
-/// The device of a request; `None` when it names none.
+/// Returns the device of a request, or `None` if it names none.
 fn device_of(ctl: &Ctl<'_>, message: &NdMsg) -> Result<Option<Arc<Device>>, Error> {
     match message.ifindex {
         0 => Ok(None),
@@ -169,12 +169,12 @@ fn refuse_proxy(message: &NdMsg) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a request is about a forwarding table.
+/// Returns whether a request concerns a forwarding table.
 fn is_bridge(request: &Message<'_>) -> bool {
     request.payload().first() == Some(&af::BRIDGE)
 }
 
-/// `neigh_add`
+/// Adds or changes an entry (`neigh_add`).
 fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     if is_bridge(&request) {
@@ -210,7 +210,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             if !ctl.has(nlm::F_CREATE) {
                 return Err(Error::new(errno::ENOENT));
             }
-            // IPv6 needs the protocol on the device (`ndisc_allow_add`).
+            // IPv6 must be enabled on the device (`ndisc_allow_add`).
             let disabled = device.ipv6.conf.on(crate::sysctl::Ipv6Conf::DisableIpv6);
             if address.is_ipv6() && (disabled || !device.has_ipv6()) {
                 return Err(Error::msg(errno::EINVAL, "IPv6 is disabled on this device"));
@@ -238,7 +238,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let update = Update {
         mac,
         state,
-        // Without REPLACE a present address stays (`NEIGH_UPDATE_F_OVERRIDE`).
+        // Without REPLACE, an existing address stays (`NEIGH_UPDATE_F_OVERRIDE`).
         replace,
         weak: false,
         admin: true,
@@ -250,7 +250,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .map_err(told)
 }
 
-/// Why an update was refused, as its sender hears it.
+/// Converts the reason of a rejected update to an error for the client.
 fn told(refused: Refused) -> Error {
     match refused {
         Refused::NoAddress => Error::msg(errno::EINVAL, "No link layer address given"),
@@ -259,7 +259,7 @@ fn told(refused: Refused) -> Error {
     }
 }
 
-/// `neigh_delete`
+/// Deletes an entry (`neigh_delete`).
 fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     if is_bridge(&request) {
@@ -292,7 +292,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `neigh_get`
+/// Returns an entry (`neigh_get`).
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     if is_bridge(&request) {
@@ -316,7 +316,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, out))
 }
 
-/// `neigh_dump_info`
+/// Dumps entries (`neigh_dump_info`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     if is_bridge(&request) {

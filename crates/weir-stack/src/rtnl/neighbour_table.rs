@@ -2,8 +2,9 @@
 //! The neighbour tables and their settings: RTM_GETNEIGHTBL, RTM_SETNEIGHTBL (`ip ntable`;
 //! `neightbl_dump_info`, `neightbl_set` of `net/core/neighbour.c`).
 //!
-//! The thresholds and the interval of collection are kept and shown; tables have no bound here. A
-//! device's reachable time is drawn for each entry, so the base is shown. Statistics are 0.
+//! The thresholds and the interval of garbage collection are stored and reported, but have no
+//! effect. A device's reachable time is drawn per entry, so its base is reported. The statistics
+//! are 0.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::stack::Stack;
 use crate::sysctl::tree::{self, UNRES_PACKET};
 use crate::sysctl::{Conf, Neigh};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::GETNEIGHTBL,
@@ -66,7 +67,7 @@ static PARMS: Policy = policy! {
     parms::INTERVAL_PROBE_TIME_MS => Rule::u64().range(1, u64::MAX),
 };
 
-/// Settings that are numbers, in Linux's order of showing.
+/// The numeric settings, in the order in which Linux reports them.
 const NUMBERS: &[(u16, Neigh)] = &[
     (parms::PROXY_QLEN, Neigh::ProxyQlen),
     (parms::APP_PROBES, Neigh::AppSolicit),
@@ -75,7 +76,7 @@ const NUMBERS: &[(u16, Neigh)] = &[
     (parms::MCAST_REPROBES, Neigh::McastResolicit),
 ];
 
-/// Settings that are times in milliseconds.
+/// The settings that are times in milliseconds.
 const TIMES: &[(u16, Neigh)] = &[
     (parms::BASE_REACHABLE_TIME, Neigh::BaseReachableTime),
     (parms::GC_STALETIME, Neigh::GcStaleTime),
@@ -87,7 +88,7 @@ const TIMES: &[(u16, Neigh)] = &[
     (parms::INTERVAL_PROBE_TIME_MS, Neigh::IntervalProbeTime),
 ];
 
-/// The collection's settings: attribute, name below `neigh/default`, milliseconds in its unit.
+/// The garbage collection settings: attribute, name below `neigh/default`, milliseconds per unit.
 const COLLECTION: &[(u16, &str, u64)] = &[
     (tbl::GC_INTERVAL, "gc_interval", 1000),
     (tbl::THRESH1, "gc_thresh1", 1),
@@ -95,7 +96,7 @@ const COLLECTION: &[(u16, &str, u64)] = &[
     (tbl::THRESH3, "gc_thresh3", 1),
 ];
 
-/// A table.
+/// A neighbour table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     family: u8,
@@ -129,7 +130,7 @@ impl Kind {
         }
     }
 
-    /// Whether a device has settings of its own here.
+    /// Returns whether a device has its own settings in this table.
     fn is_on(&self, device: &Device) -> bool {
         device.has_ip(self.family == af::INET6)
     }
@@ -139,7 +140,7 @@ impl Kind {
     }
 }
 
-/// `neightbl_fill_parms`
+/// Writes the settings of a device or the defaults (`neightbl_fill_parms`).
 fn put_parms(out: &mut Writer, kind: &Kind, ns: &Namespace, device: Option<&Arc<Device>>) {
     let conf = kind.conf(ns, device);
     let nest = out.nest_noflag(tbl::PARMS);
@@ -160,7 +161,7 @@ fn put_parms(out: &mut Writer, kind: &Kind, ns: &Namespace, device: Option<&Arc<
     out.end(nest);
 }
 
-/// `neightbl_fill_info`, or for a device `neightbl_fill_param_info`
+/// Writes a table (`neightbl_fill_info`), or a device's settings (`neightbl_fill_param_info`).
 fn fill(out: &mut Writer, kind: &Kind, ns: &Namespace, device: Option<&Arc<Device>>, entries: u32) {
     out.fixed(&NdtMsg {
         family: kind.family,
@@ -187,7 +188,7 @@ fn fill(out: &mut Writer, kind: &Kind, ns: &Namespace, device: Option<&Arc<Devic
     put_parms(out, kind, ns, device);
 }
 
-/// `neightbl_dump_info`
+/// Dumps the tables (`neightbl_dump_info`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     if ctl.strict {
         let message = ctl.message;
@@ -217,7 +218,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             .iter()
             .filter(|entry| entry.key.address.is_ipv4() == (kind.family == af::INET));
         items.push((kind, None, entries.count() as u32));
-        // The newest first, as Linux keeps them.
+        // The newest come first, as in Linux.
         let devices = ctl.ns.all_devices().into_iter().rev();
         let devices = devices.filter(|device| kind.is_on(device));
         items.extend(devices.map(|device| (kind, Some(device), 0)));
@@ -233,7 +234,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     ))
 }
 
-/// `neightbl_set`
+/// Changes settings (`neightbl_set`).
 fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (header, attrs) = request.parse::<NdtMsg>(&POLICY, Strictness::Liberal)?;
@@ -247,7 +248,7 @@ fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             (header.family == af::UNSPEC || header.family == kind.family) && kind.name == name
         })
         .ok_or_else(|| Error::new(errno::ENOENT))?;
-    // All is checked before anything is set.
+    // Check everything before setting anything.
     let collects = COLLECTION
         .iter()
         .any(|(attribute, _, _)| attrs.has(*attribute));

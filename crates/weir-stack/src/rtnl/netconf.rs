@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings of devices that routing daemons watch: RTM_GETNETCONF, RTM_NEWNETCONF (`ip netconf`;
+//! Device settings that routing daemons watch: RTM_GETNETCONF, RTM_NEWNETCONF (`ip netconf`;
 //! `inet_netconf_*` of `net/ipv4/devinet.c`, `inet6_netconf_*` of `net/ipv6/addrconf.c`).
 //!
-//! The groups hear of a change by sysctl, and of a family that began or ended on a device.
+//! The groups are notified of changes by sysctl, and of a family being enabled or disabled on a
+//! device.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
 use crate::sysctl::tree::Target;
 use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Slot};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[Handler {
     ty: rtm::GETNETCONF,
     doit: Some(get),
@@ -33,7 +34,7 @@ static POLICY: Policy = policy! {
     netconf::IGNORE_ROUTES_WITH_LINKDOWN => Rule::unspec(4),
 };
 
-/// What is told of a family's settings, in Linux's order.
+/// The reported settings of a family, in Linux's order.
 trait Told: Slot + 'static {
     const FAMILY: u8;
     const NAME: &'static str;
@@ -71,7 +72,8 @@ impl Told for Ipv6Conf {
     const FAMILY: u8 = af::INET6;
     const NAME: &'static str = "ipv6";
     const GROUP: u32 = rtm::grp::IPV6_NETCONF;
-    // There is no multicast routing, whose setting stands between these.
+    // Linux reports the multicast routing setting between these; there is no multicast routing
+    // here.
     const SLOTS: &'static [(u16, Self)] = &[
         (netconf::FORWARDING, Self::Forwarding),
         (netconf::PROXY_NEIGH, Self::ProxyNdp),
@@ -98,7 +100,7 @@ fn ifindex(target: &Target) -> i32 {
     }
 }
 
-/// `inet_netconf_fill_devconf`; one slot or all.
+/// Writes one setting or all (`inet_netconf_fill_devconf`).
 fn fill<S: Told>(out: &mut Writer, ns: &Namespace, target: &Target, only: Option<usize>) {
     out.fixed(&NetConfMsg { family: S::FAMILY });
     out.put_i32(netconf::IFINDEX, ifindex(target));
@@ -109,12 +111,13 @@ fn fill<S: Told>(out: &mut Writer, ns: &Namespace, target: &Target, only: Option
     }
 }
 
-/// Tells the listeners that IPv4 is on a device, with all its settings (`__devinet_sysctl_register`).
+/// Announces that IPv4 is enabled on a device, with all its settings (`__devinet_sysctl_register`).
 pub fn began4(ns: &Namespace, device: &Arc<Device>) {
     began::<Ipv4Conf>(ns, device);
 }
 
-/// Tells the listeners that IPv6 is on a device (`__addrconf_sysctl_register`).
+/// Announces that IPv6 is enabled on a device, with all its settings
+/// (`__addrconf_sysctl_register`).
 pub fn began6(ns: &Namespace, device: &Arc<Device>) {
     began::<Ipv6Conf>(ns, device);
 }
@@ -125,12 +128,12 @@ fn began<S: Told>(ns: &Namespace, device: &Arc<Device>) {
     });
 }
 
-/// Tells the listeners that IPv4 has left a device (`__devinet_sysctl_unregister`).
+/// Announces that IPv4 is disabled on a device (`__devinet_sysctl_unregister`).
 pub fn ended4(ns: &Namespace, device: &Device) {
     ended::<Ipv4Conf>(ns, device);
 }
 
-/// Tells the listeners that IPv6 has left a device (`__addrconf_sysctl_unregister`).
+/// Announces that IPv6 is disabled on a device (`__addrconf_sysctl_unregister`).
 pub fn ended6(ns: &Namespace, device: &Device) {
     ended::<Ipv6Conf>(ns, device);
 }
@@ -142,12 +145,12 @@ fn ended<S: Told>(ns: &Namespace, device: &Device) {
     });
 }
 
-/// Tells the listeners that an IPv4 setting has another value.
+/// Announces a changed IPv4 setting.
 pub fn changed4(ns: &Namespace, target: &Target, slot: Ipv4Conf) {
     changed(ns, target, slot);
 }
 
-/// Tells the listeners that an IPv6 setting has another value.
+/// Announces a changed IPv6 setting.
 pub fn changed6(ns: &Namespace, target: &Target, slot: Ipv6Conf) {
     changed(ns, target, slot);
 }
@@ -163,7 +166,7 @@ fn changed<S: Told>(ns: &Namespace, target: &Target, slot: S) {
     }
 }
 
-/// `inet_netconf_get_devconf`
+/// Returns the settings of a device, `all` or `default` (`inet_netconf_get_devconf`).
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     match ctl.message.family() {
         Some(af::INET) => get_of::<Ipv4Conf>(ctl),
@@ -203,10 +206,10 @@ fn get_of<S: Told>(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     ctl.reply(rtm::NEWNETCONF, 0, |out| fill::<S>(out, &ns, &target, None))
 }
 
-/// `inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`
+/// Dumps the settings (`inet_netconf_dump_devconf`, `inet6_netconf_dump_devconf`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let family = crate::rtnl::dumped_family(ctl);
-    // A dump of all families has the header of the first byte alone.
+    // The header of a dump of all families is just the first byte.
     if ctl.strict && ctl.message.payload().len().next_multiple_of(4) > 4 {
         let name = if family == af::INET6 { "ipv6" } else { "ipv4" };
         let text = format!("{name}: Invalid data after header in netconf dump request");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Namespace ids: RTM_NEWNSID, RTM_GETNSID (`net/core/net_namespace.c`).
 //!
-//! An id is the name one namespace gives another; it is given by request, or when a message must
-//! name a namespace that has none yet.
+//! An id is a namespace's name for another namespace. It is assigned by a request, or automatically
+//! when a message must refer to a namespace without an id.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::namespace::{Namespace, NsId};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWNSID,
@@ -45,7 +45,7 @@ fn ids(ns: &Namespace) -> MutexGuard<'_, BTreeMap<NsId, i32>> {
     ns.nsids.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The namespace that `ns` calls `nsid`.
+/// Returns the namespace with the id `nsid` in `ns`.
 pub fn find(ns: &Namespace, nsid: i32) -> Option<NsId> {
     ids(ns)
         .iter()
@@ -53,7 +53,7 @@ pub fn find(ns: &Namespace, nsid: i32) -> Option<NsId> {
         .map(|(ns, _)| *ns)
 }
 
-/// The id by which `ns` knows `other`, given now if it has none (`peernet2id_alloc`).
+/// Returns the id of `other` in `ns`, assigning one if necessary (`peernet2id_alloc`).
 pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
     let mut ids = ids(ns);
     if let Some(id) = ids.get(&other) {
@@ -70,7 +70,7 @@ pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
     free
 }
 
-/// Takes away the id of a namespace that is gone.
+/// Removes the id of a namespace that no longer exists.
 pub fn forget(ns: &Namespace, gone: NsId) {
     let id = ids(ns).remove(&gone);
     if let Some(id) = id {
@@ -86,7 +86,7 @@ fn fill(out: &mut Writer, id: i32, current: Option<i32>) {
     }
 }
 
-/// The namespace a request means by process, descriptor or id.
+/// Returns the namespace that a request names by process, file descriptor or id.
 fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>, Error> {
     let at = |ty: u16, error: Error| match attrs.get(ty) {
         Some(attr) => error.at(&attr),
@@ -114,7 +114,7 @@ fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>
     Err(Error::msg(errno::EINVAL, "Peer netns reference is missing"))
 }
 
-/// The namespace whose ids are asked for (`NETNSA_TARGET_NSID`).
+/// Returns the namespace whose ids are requested (`NETNSA_TARGET_NSID`).
 fn target(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Error> {
     match attrs.i32(netnsa::TARGET_NSID)? {
         None => Ok(None),
@@ -125,7 +125,7 @@ fn target(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Er
     }
 }
 
-/// `rtnl_net_newid`
+/// Assigns an id (`rtnl_net_newid`).
 fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, Strictness::Liberal)?;
@@ -160,7 +160,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `rtnl_net_getid`
+/// Returns an id (`rtnl_net_getid`).
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
@@ -174,7 +174,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     ctl.reply(rtm::NEWNSID, 0, |out| fill(out, id, current))
 }
 
-/// `rtnl_net_dumpid`
+/// Dumps the ids (`rtnl_net_dumpid`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The requests for qdiscs: RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC (`weir_tc::control::qdisc`).
+//! Requests for qdiscs: RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC (`weir_tc::control::qdisc`).
 
 use weir_netlink::{Error, Writer, rtm};
 
 use super::{Ctl, Dump, DumpCtl, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWQDISC,

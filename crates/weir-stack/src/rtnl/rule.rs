@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Policy rules: RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE (`net/core/fib_rules.c`).
 //!
-//! Not served, and refused by name: `l3mdev`, realms, rules of multicast routing.
+//! Not implemented, and rejected by name: `l3mdev`, realms, rules of multicast routing.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::fib::{Address, Family};
 use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWRULE,
@@ -70,7 +70,7 @@ fn group<K: Address>() -> u32 {
     }
 }
 
-/// `fib_nl_newrule`, `fib_nl_delrule`
+/// Adds or deletes a rule (`fib_nl_newrule`, `fib_nl_delrule`).
 fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
     let ns = ctl.ns.clone();
     let message = ctl.message;
@@ -135,7 +135,7 @@ fn change_in<K: Address>(
     Ok(())
 }
 
-/// `validate_rulemsg`, `fib_nl2rule`
+/// Parses a rule (`validate_rulemsg`, `fib_nl2rule`).
 fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, Error> {
     let prefix = |ty, len: u8, text| -> Result<K, Error> {
         if len == 0 {
@@ -163,9 +163,9 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
         }
     }
     let mark = attrs.u32(fra::FWMARK)?.unwrap_or(0);
-    // A mark alone compares all its bits.
+    // A mark without a mask compares all bits.
     let mask = if mark != 0 { u32::MAX } else { 0 };
-    // -1 on the wire is none.
+    // -1 on the wire means none.
     let limit = |ty| -> Result<Option<u32>, Error> {
         Ok(attrs.u32(ty)?.filter(|&value| value != u32::MAX))
     };
@@ -207,7 +207,7 @@ fn parse<K: Address>(header: &FibRuleHdr, attrs: &Table<'_>) -> Result<Rule<K>, 
     })
 }
 
-/// `nla_get_kuid_range`
+/// Parses a range of user ids (`nla_get_kuid_range`).
 fn uids(attr: &Attr<'_>) -> Result<(u32, u32), Error> {
     let text = "Invalid uid range";
     let Some(&[a, b, c, d, e, f, g, h]) = attr.payload.first_chunk::<8>() else {
@@ -221,7 +221,7 @@ fn uids(attr: &Attr<'_>) -> Result<(u32, u32), Error> {
     Ok((first, last))
 }
 
-/// `nla_get_port_range`
+/// Parses a range of ports (`nla_get_port_range`).
 fn range(attr: &Attr<'_>, text: &'static str) -> Result<Ports, Error> {
     let Some(&[a, b, c, d]) = attr.payload.first_chunk::<4>() else {
         return invalid(text);
@@ -237,7 +237,7 @@ fn notify<K: Address>(ctl: &mut Ctl<'_>, ns: &Arc<Namespace>, ty: u16, entry: &E
     ctl.notify(ns, group::<K>(), ty, 0, |out| fill(out, entry));
 }
 
-/// `fib_nl_fill_rule`
+/// Writes a rule (`fib_nl_fill_rule`).
 fn fill<K: Address>(out: &mut Writer, entry: &Entry<K>) {
     let rule = &*entry.rule;
     out.fixed(&FibRuleHdr {
@@ -314,7 +314,7 @@ enum Either {
     V6(Entry<u128>),
 }
 
-/// `fib_nl_dumprule`
+/// Dumps the rules (`fib_nl_dumprule`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let message = ctl.message;
     if ctl.strict {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rtnetlink has and Weir does not: sentences for the refusals, and the dumps that are empty
-//! because nothing of the kind can be made.
+//! The parts of rtnetlink that Weir does not have: error texts for rejected requests, and dumps
+//! that are empty because no such object can exist.
 
 use weir_netlink::{Error, rtm};
 
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-/// The dumps that are empty.
+/// The empty dumps.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::GETNEXTHOP,
@@ -18,7 +18,7 @@ pub const HANDLERS: &[Handler] = &[
         doit: None,
         dumpit: Some(nothing),
     },
-    // Of VXLAN devices that filter by VNI.
+    // Dumps the VNI filters of VXLAN devices.
     Handler {
         ty: rtm::GETTUNNEL,
         doit: None,
@@ -30,7 +30,7 @@ fn nothing(_: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     Ok(Collected::boxed(Vec::<()>::new(), false, |_, (), _| true))
 }
 
-/// First and last type, and what is to be said.
+/// The first and last message type, and the error text.
 const SENTENCES: &[(u16, u16, &str)] = &[
     (
         rtm::GETMULTICAST,
@@ -67,7 +67,7 @@ const SENTENCES: &[(u16, u16, &str)] = &[
     ),
 ];
 
-/// The refusal of a type nobody serves.
+/// Returns the error for an unsupported message type.
 pub fn refuse(ty: u16) -> Error {
     match SENTENCES
         .iter()

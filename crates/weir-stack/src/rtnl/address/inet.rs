@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv4 addresses on the wire (`rtm_to_ifaddr`, `inet_rtm_newaddr`, `inet_rtm_deladdr`,
+//! Requests for IPv4 addresses (`rtm_to_ifaddr`, `inet_rtm_newaddr`, `inet_rtm_deladdr`,
 //! `inet_fill_ifaddr`).
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) fn fill(
     super::put_cacheinfo(out, address.created, address.updated, rest);
 }
 
-/// `rtm_to_ifaddr`
+/// Parses a request (`rtm_to_ifaddr`).
 fn parse(ctl: &Ctl<'_>) -> Result<(Arc<Device>, Address), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<IfAddrMsg>(&POLICY4, Strictness::Liberal)?;
@@ -105,7 +105,8 @@ fn parse(ctl: &Ctl<'_>) -> Result<(Arc<Device>, Address), Error> {
     Ok((device, address))
 }
 
-/// Tells the listeners of what a request changed, the requester too if it asked for an echo.
+/// Notifies the listeners of the changes that a request made, and the requester if it asked for an
+/// echo.
 fn tell(ctl: &mut Ctl<'_>, device: &Arc<Device>, news: Vec<News>) {
     let now = ctl.stack.clock.now();
     for news in news {
@@ -124,7 +125,7 @@ fn tell(ctl: &mut Ctl<'_>, device: &Arc<Device>, news: Vec<News>) {
     }
 }
 
-/// `inet_rtm_newaddr`
+/// Adds or replaces an address (`inet_rtm_newaddr`).
 pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (device, address) = parse(ctl)?;
     let replace = ctl.has(nlm::F_REPLACE) && !ctl.has(nlm::F_EXCL);
@@ -136,7 +137,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `inet_rtm_deladdr`
+/// Deletes an address (`inet_rtm_deladdr`).
 pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<IfAddrMsg>(&POLICY4, Strictness::Liberal)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 addresses on the wire (`inet6_rtm_newaddr`, `inet6_rtm_deladdr`, `inet6_rtm_getaddr`,
+//! Requests for IPv6 addresses (`inet6_rtm_newaddr`, `inet6_rtm_deladdr`, `inet6_rtm_getaddr`,
 //! `inet6_fill_ifaddr`).
 
 use std::net::Ipv6Addr;
@@ -49,7 +49,7 @@ pub(super) fn fill(
     }
 }
 
-/// Our address and the peer's (`extract_addr`).
+/// Returns our address and the peer's (`extract_addr`).
 fn addresses(attrs: &Table<'_>) -> Result<(Ipv6Addr, Option<Ipv6Addr>), Error> {
     let address = attrs.ipv6(ifa::ADDRESS)?;
     let local = attrs.ipv6(ifa::LOCAL)?;
@@ -60,7 +60,7 @@ fn addresses(attrs: &Table<'_>) -> Result<(Ipv6Addr, Option<Ipv6Addr>), Error> {
     }
 }
 
-/// `inet6_rtm_newaddr`
+/// Adds or changes an address (`inet6_rtm_newaddr`).
 pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<IfAddrMsg>(&POLICY6, Strictness::Liberal)?;
@@ -77,7 +77,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let device = super::device(ctl, &message)?;
     let flags = attrs.u32(ifa::FLAGS)?.unwrap_or(u32::from(message.flags));
-    // Linux ignores the other flags; optimistic detection is off (`optimistic_dad`).
+    // Linux ignores the other flags. Optimistic detection is off (`optimistic_dad`).
     address.flags = flags
         & (ifa::f::NODAD
             | ifa::f::HOMEADDRESS
@@ -113,7 +113,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `inet6_rtm_deladdr`
+/// Deletes an address (`inet6_rtm_deladdr`).
 pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (message, attrs) = request.parse::<IfAddrMsg>(&POLICY6, Strictness::Liberal)?;
@@ -134,7 +134,7 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `inet6_rtm_getaddr`
+/// Returns an address (`inet6_rtm_getaddr`).
 pub(super) fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let strictness = ctl.get_strictness();

@@ -2,13 +2,13 @@
 //! Addresses: RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR of IPv4 and IPv6 (`net/ipv4/devinet.c`,
 //! `net/ipv6/addrconf.c`).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `inet` | IPv4's requests |
-//! | `inet6` | IPv6's |
+//! | `inet` | IPv4 requests |
+//! | `inet6` | IPv6 requests |
 //!
-//! Not served: multicast and anycast addresses (RTM_GETMULTICAST, RTM_GETANYCAST), address labels,
-//! `IFA_F_MCAUTOJOIN`. `IFA_F_MANAGETEMPADDR` is kept and makes no temporary addresses.
+//! Not implemented: multicast and anycast addresses (RTM_GETMULTICAST, RTM_GETANYCAST),
+//! `IFA_F_MCAUTOJOIN`. `IFA_F_MANAGETEMPADDR` is stored but creates no temporary addresses.
 
 mod inet;
 mod inet6;
@@ -27,7 +27,7 @@ use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, DumpCtl, Handler, announce};
 use crate::{ipv4, ipv6};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWADDR,
@@ -95,27 +95,27 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     match family(ctl)? {
-        // Linux has a look-up of IPv6 only.
+        // Linux has this lookup for IPv6 only.
         af::INET => Err(Error::new(errno::EOPNOTSUPP)),
         _ => inet6::get(ctl),
     }
 }
 
-/// Tells the listeners of an IPv4 address.
+/// Notifies the listeners of an IPv4 address.
 pub fn announce4(site: &Site<'_>, address: &ipv4::address::Address, ty: u16) {
     announce(site.ns, rtm::grp::IPV4_IFADDR, ty, |out| {
         inet::fill(site.stack.clock.now(), site.device, address, None, out)
     });
 }
 
-/// Tells the listeners of an IPv6 address.
+/// Notifies the listeners of an IPv6 address.
 pub fn announce6(site: &Site<'_>, address: &ipv6::address::Address, ty: u16) {
     announce(site.ns, rtm::grp::IPV6_IFADDR, ty, |out| {
         inet6::fill(site.stack.clock.now(), site.device, address, None, out)
     });
 }
 
-/// Lifetimes and stamps (`put_cacheinfo`).
+/// Writes the lifetimes and time stamps (`put_cacheinfo`).
 fn put_cacheinfo(out: &mut Writer, created: u64, updated: u64, (preferred, valid): (u32, u32)) {
     let ticks = |time: u64| (time / (SECOND / USER_HZ)) as u32;
     let info = IfaCacheInfo {
@@ -127,7 +127,7 @@ fn put_cacheinfo(out: &mut Writer, created: u64, updated: u64, (preferred, valid
     out.put_fixed(ifa::CACHEINFO, &info);
 }
 
-/// The device of a request.
+/// Returns the device of a request.
 fn device(ctl: &Ctl<'_>, message: &IfAddrMsg) -> Result<Arc<Device>, Error> {
     ctl.ns
         .device(message.index, ctl.guard)
@@ -135,15 +135,15 @@ fn device(ctl: &Ctl<'_>, message: &IfAddrMsg) -> Result<Arc<Device>, Error> {
         .ok_or_else(|| Error::new(errno::ENODEV))
 }
 
-/// What a dump asked for.
+/// The filter of a dump request.
 struct Filter {
-    /// The device, 0 for all.
+    /// The index of the device, or 0 for all.
     ifindex: u32,
-    /// Another namespace than the socket's, and what it is called here.
+    /// A namespace other than the socket's, and its nsid.
     target: Option<(i32, Arc<Namespace>)>,
 }
 
-/// The checks of a strict dump request (`inet_valid_dump_ifaddr_req`).
+/// Validates a strict dump request (`inet_valid_dump_ifaddr_req`).
 fn filter(ctl: &Ctl<'_>, policy: &'static Policy, name: &str) -> Result<Filter, Error> {
     let mut filter = Filter {
         ifindex: 0,
@@ -182,7 +182,7 @@ enum Item {
     Inet6(Arc<Device>, Arc<ipv6::address::Address>),
 }
 
-/// `inet_dump_ifaddr`, `inet6_dump_ifaddr`
+/// Dumps addresses (`inet_dump_ifaddr`, `inet6_dump_ifaddr`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let family = crate::rtnl::dumped_family(ctl);
     let mut items = Vec::new();

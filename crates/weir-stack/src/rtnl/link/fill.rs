@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device to attributes (`rtnl_fill_ifinfo`).
+//! Writes a device's attributes (`rtnl_fill_ifinfo`).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::stack::Stack;
 use crate::sysctl::Ipv6Conf;
 
-/// Tells the listeners of a device's change; `change` is `ifi_change`.
+/// Notifies the listeners of a change of a device. `change` is `ifi_change`.
 pub fn notify(
     stack: &Stack,
     guard: &Guard,
@@ -31,8 +31,8 @@ pub fn notify(
     });
 }
 
-/// Tells the listeners in `ns` that a device goes to a namespace they call `nsid`, where it is to have an
-/// index (`rtmsg_ifinfo_newnet`).
+/// Notifies the listeners in `ns` that a device moves to the namespace with the id `nsid` and gets
+/// the index `ifindex` there (`rtmsg_ifinfo_newnet`).
 pub fn notify_move(
     stack: &Stack,
     guard: &Guard,
@@ -47,7 +47,7 @@ pub fn notify_move(
     });
 }
 
-/// Whether a device leaves the namespace it is told of in.
+/// Whether the announced device is leaving its namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goes {
     Not,
@@ -55,7 +55,7 @@ enum Goes {
     To { nsid: i32, ifindex: u32 },
 }
 
-/// A device's counters, with those of its kind.
+/// Returns a device's counters, including those of its kind.
 pub fn statistics(device: &Device) -> LinkStats64 {
     let totals = device.totals();
     let mut stats = LinkStats64 {
@@ -74,7 +74,7 @@ pub fn statistics(device: &Device) -> LinkStats64 {
     stats
 }
 
-/// IPv6's settings of a device that are not sysctls (`inet6_fill_ifla6_attrs`).
+/// Writes a device's IPv6 settings that are not sysctls (`inet6_fill_ifla6_attrs`).
 fn put_inet6(device: &Device, out: &mut Writer) {
     out.put(ifla::inet6::TOKEN, &[0; 16]);
     out.put_u8(
@@ -83,7 +83,7 @@ fn put_inet6(device: &Device, out: &mut Writer) {
     );
 }
 
-/// What IPv6 tells of a device (`inet6_fill_ifinfo`): `ip -6 link`.
+/// Writes a device as IPv6 reports it (`inet6_fill_ifinfo`), for `ip -6 link`.
 pub fn fill_ipv6(stack: &Stack, device: &Arc<Device>, out: &mut Writer) {
     out.fixed(&IfInfoMsg {
         family: af::INET6,
@@ -117,7 +117,8 @@ pub fn fill(
     write(stack, guard, ns, device, (change, Goes::Not), out);
 }
 
-/// `rtnl_fill_ifinfo`. IPv6 has left a device that goes before its end is told.
+/// Writes a device (`rtnl_fill_ifinfo`). When a device's removal is announced, IPv6 has already
+/// been shut down on it.
 fn write(
     stack: &Stack,
     guard: &Guard,
@@ -202,7 +203,7 @@ fn write(
         out.put_i32(ifla::NEW_IFINDEX, ifindex as i32);
     }
     let spec = out.nest_noflag(ifla::AF_SPEC);
-    // Without the flag, as Linux has it: iproute2 looks for the bare type.
+    // Without the nested flag, as in Linux: iproute2 looks for the bare type.
     if device.has_ipv6() && goes == Goes::Not {
         let inet6 = out.nest_noflag(u16::from(af::INET6));
         put_inet6(device, out);

@@ -2,13 +2,14 @@
 //! Links: RTM_NEWLINK, RTM_SETLINK, RTM_DELLINK, RTM_GETLINK, RTM_NEWLINKPROP, RTM_DELLINKPROP
 //! (`net/core/rtnetlink.c`).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `parse` | attributes to what is asked for |
-//! | `set` | changes of a present device, and moves between namespaces |
-//! | `fill` | a device to attributes |
+//! | `parse` | parsing of attributes |
+//! | `set` | changes of existing devices, and moves between namespaces |
+//! | `fill` | writing of attributes |
 //!
-//! Not served: masters (bridge, bond, vrf), VFs, XDP, `IFLA_MAP`, target namespaces by id on get.
+//! Not implemented: masters (bridge, bond, vrf), VFs, XDP, `IFLA_MAP`, target namespaces by id in
+//! get requests.
 
 mod fill;
 mod parse;
@@ -26,7 +27,7 @@ pub use fill::{fill, notify, statistics};
 pub use parse::parse_peer;
 pub use set::{configure, move_to};
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWLINK,
@@ -64,7 +65,7 @@ fn no_device() -> Error {
     Error::new(errno::ENODEV)
 }
 
-/// The device a request names by index or by either kind of name.
+/// Returns the device that a request names by index, name or alternative name.
 fn named(ctl: &Ctl<'_>, info: &IfInfoMsg, attrs: &Table<'_>) -> Result<Option<Arc<Device>>, Error> {
     if info.index < 0 {
         return Err(Error::msg(errno::EINVAL, "ifindex can't be negative"));
@@ -85,7 +86,7 @@ fn names_one(info: &IfInfoMsg, attrs: &Table<'_>) -> bool {
     info.index > 0 || attrs.has(ifla::IFNAME) || attrs.has(ifla::ALT_IFNAME)
 }
 
-/// `rtnl_newlink`
+/// Creates or changes a device (`rtnl_newlink`).
 fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
@@ -153,7 +154,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     configure(ctl, &device, &request)
 }
 
-/// The request again, for the kind to keep.
+/// Returns a copy of the request for the kind to consume.
 fn copy_of<'a>(new: &NewLink<'a>) -> NewLink<'a> {
     NewLink {
         ns: new.ns.clone(),
@@ -163,7 +164,7 @@ fn copy_of<'a>(new: &NewLink<'a>) -> NewLink<'a> {
     }
 }
 
-/// `rtnl_setlink`
+/// Changes a device (`rtnl_setlink`).
 fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
@@ -178,7 +179,7 @@ fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     set::set(ctl, &device, &info, &attrs)
 }
 
-/// `rtnl_dellink`
+/// Deletes devices (`rtnl_dellink`).
 fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
@@ -211,7 +212,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `rtnl_getlink`
+/// Returns a device (`rtnl_getlink`).
 fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let strictness = if ctl.strict {
@@ -241,10 +242,10 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     })
 }
 
-/// `rtnl_dump_ifinfo`
+/// Dumps devices (`rtnl_dump_ifinfo`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let message = ctl.message;
-    // No device is a bridge's port, none bridges in hardware (`rtnl_bridge_getlink`).
+    // No device is a bridge port or bridges in hardware (`rtnl_bridge_getlink`).
     if message.family() == Some(af::BRIDGE) {
         return Ok(Collected::boxed(Vec::<()>::new(), false, |_, (), _| true));
     }
@@ -329,7 +330,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     ))
 }
 
-/// `rtnl_linkprop`: alternative names.
+/// Adds or removes alternative names (`rtnl_linkprop`).
 fn properties(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link attributes to what is asked for (`ifla_policy`, `validate_linkmsg`).
+//! Parses link attributes (`ifla_policy`, `validate_linkmsg`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
 use weir_sync::rcu::Guard;
 
-/// Longest alternative name (`ALTIFNAMSIZ` less its NUL).
+/// The maximum length of an alternative name (`ALTIFNAMSIZ` without its NUL).
 const ALT_NAME: u16 = 127;
 
 /// `ifla_policy`
@@ -34,7 +34,7 @@ pub static POLICY: Policy = policy! {
     ifla::LINKINFO => Rule::nested_any(),
     ifla::NET_NS_PID => Rule::u32(),
     ifla::NET_NS_FD => Rule::u32(),
-    // A string, but it may be empty, which takes the alias away.
+    // A string, but possibly empty, which removes the alias.
     ifla::IFALIAS => Rule::binary(255),
     ifla::VFINFO_LIST => Rule::nested_any(),
     ifla::VF_PORTS => Rule::nested_any(),
@@ -45,7 +45,7 @@ pub static POLICY: Policy = policy! {
     ifla::NUM_TX_QUEUES => Rule::u32(),
     ifla::NUM_RX_QUEUES => Rule::u32(),
     ifla::GSO_MAX_SEGS => Rule::u32(),
-    // The room TCP leaves for headers: `MAX_TCP_HEADER + 1` of user-mode Linux.
+    // The room TCP needs for headers: `MAX_TCP_HEADER + 1` of user-mode Linux.
     ifla::GSO_MAX_SIZE => Rule::u32().range(257, u32::MAX as u64),
     ifla::PHYS_PORT_ID => Rule::binary(32),
     ifla::CARRIER_CHANGES => Rule::u32(),
@@ -81,7 +81,7 @@ static INFO_POLICY: Policy = policy! {
     ifla::info::SLAVE_DATA => Rule::nested_any(),
 };
 
-/// What `IFLA_LINKINFO` holds.
+/// The contents of `IFLA_LINKINFO`.
 pub struct LinkInfo<'a> {
     /// `IFLA_INFO_KIND`
     pub kind: Option<&'a str>,
@@ -90,7 +90,7 @@ pub struct LinkInfo<'a> {
 }
 
 impl<'a> LinkInfo<'a> {
-    /// Reads the nest, if it is there.
+    /// Parses the nested attribute, if it is present.
     pub fn parse(attrs: &Table<'a>) -> Result<Self, Error> {
         let Some(nest) = attrs.get(ifla::LINKINFO) else {
             return Ok(Self {
@@ -115,7 +115,7 @@ impl<'a> LinkInfo<'a> {
     }
 }
 
-/// At most one attribute may name a namespace (`rtnl_ensure_unique_netns`).
+/// Checks that at most one attribute names a namespace (`rtnl_ensure_unique_netns`).
 pub fn one_namespace(attrs: &Table<'_>) -> Result<(), Error> {
     let named = [ifla::NET_NS_PID, ifla::NET_NS_FD, ifla::TARGET_NETNSID];
     if named.iter().filter(|ty| attrs.has(**ty)).count() > 1 {
@@ -127,7 +127,7 @@ pub fn one_namespace(attrs: &Table<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The namespace a device is to be in, if the request names one (`rtnl_link_get_net`).
+/// Returns the namespace for the device, if the request names one (`rtnl_link_get_net`).
 pub fn target_namespace(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Error> {
     if let Some(pid) = attrs.u32(ifla::NET_NS_PID)? {
         return ctl.namespace_by_pid(pid).map(Some);
@@ -144,7 +144,7 @@ pub fn target_namespace(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<N
     }
 }
 
-/// Where `IFLA_LINK` is looked up, if the request says so.
+/// Returns the namespace in which to look up `IFLA_LINK`, if the request names one.
 pub fn link_namespace(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Error> {
     match attrs.i32(ifla::LINK_NETNSID)? {
         Some(nsid) => ctl
@@ -155,7 +155,7 @@ pub fn link_namespace(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Nam
     }
 }
 
-/// An Ethernet address; longer ones are cut, as Linux does.
+/// Returns an Ethernet address. As in Linux, longer ones are truncated.
 pub fn mac(attrs: &Table<'_>, ty: u16) -> Result<Option<Mac>, Error> {
     let Some(attr) = attrs.get(ty) else {
         return Ok(None);
@@ -167,7 +167,8 @@ pub fn mac(attrs: &Table<'_>, ty: u16) -> Result<Option<Mac>, Error> {
         .ok_or_else(|| Error::new(errno::EINVAL))
 }
 
-/// The address of a new Ethernet device (`is_valid_ether_addr` in the kinds' `validate`).
+/// Returns the address for a new Ethernet device (`is_valid_ether_addr` in the `validate` functions
+/// of the kinds).
 fn new_address(attrs: &Table<'_>) -> Result<Option<Mac>, Error> {
     let Some(attr) = attrs.get(ifla::ADDRESS) else {
         return Ok(None);
@@ -182,7 +183,7 @@ fn new_address(attrs: &Table<'_>) -> Result<Option<Mac>, Error> {
     Ok(Some(mac))
 }
 
-/// A master other than none is refused: no device of `ns` is one (`do_set_master`).
+/// Rejects a master, since no device of `ns` can be one (`do_set_master`).
 pub fn check_master(attrs: &Table<'_>, ns: &Namespace, guard: &Guard) -> Result<(), Error> {
     match attrs.u32(ifla::MASTER)?.unwrap_or(0) {
         0 => Ok(()),
@@ -191,7 +192,7 @@ pub fn check_master(attrs: &Table<'_>, ns: &Namespace, guard: &Guard) -> Result<
     }
 }
 
-/// The common part of a new link.
+/// Parses the common part of a request for a new link.
 pub fn new_link<'a>(
     info: &IfInfoMsg,
     attrs: &Table<'a>,
@@ -238,7 +239,7 @@ pub fn new_link<'a>(
     })
 }
 
-/// The peer of a new veth: `VETH_INFO_PEER` holds an `ifinfomsg` and attributes of its own.
+/// Parses the peer of a new veth: `VETH_INFO_PEER` holds an `ifinfomsg` and its own attributes.
 pub fn parse_peer<'a>(
     ctl: &mut Ctl<'_>,
     new: &NewLink<'a>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes of a present device (`do_setlink`), and moves between namespaces
+//! Changes of existing devices (`do_setlink`), and moves between namespaces
 //! (`__dev_change_net_namespace`).
 
 use std::sync::Arc;
@@ -16,9 +16,10 @@ use crate::rtnl::Ctl;
 use crate::stack::Stack;
 use weir_netlink::ifla::iff;
 
-/// Octets that an alternative name takes of a message at most (`nla_total_size(ALTIFNAMSIZ)`).
+/// The maximum number of bytes an alternative name takes in a message
+/// (`nla_total_size(ALTIFNAMSIZ)`).
 const PROPERTY: usize = 132;
-/// Flags a request may set or clear (`__dev_change_flags`).
+/// The flags that a request may set or clear (`__dev_change_flags`).
 const SETTABLE: u32 = iff::DEBUG
     | iff::NOTRAILERS
     | iff::NOARP
@@ -27,7 +28,7 @@ const SETTABLE: u32 = iff::DEBUG
     | iff::PORTSEL
     | iff::AUTOMEDIA;
 
-/// Applies a new device's flags and tells of it (`rtnl_configure_link`).
+/// Applies the flags of a new device and announces it (`rtnl_configure_link`).
 pub fn configure(ctl: &mut Ctl<'_>, device: &Arc<Device>, new: &NewLink<'_>) -> Result<(), Error> {
     let (flags, change) = new.flags;
     let ns = device.namespace(ctl.guard).clone();
@@ -38,7 +39,7 @@ pub fn configure(ctl: &mut Ctl<'_>, device: &Arc<Device>, new: &NewLink<'_>) -> 
     Ok(())
 }
 
-/// What `ifi_flags` under `ifi_change` asks for (`rtnl_dev_combine_flags`).
+/// Returns the flags requested by `ifi_flags` and `ifi_change` (`rtnl_dev_combine_flags`).
 fn combine(device: &Device, flags: u32, change: u32) -> u32 {
     if change != 0 {
         (flags & change) | (device.flags() & !change)
@@ -62,11 +63,11 @@ fn change_flags(
             link::ask_for_all(stack, guard, device, bit, wanted);
         }
     }
-    // Up and down was told already.
+    // Up and down have already been announced.
     Ok((device.flags() ^ before) & !iff::UP != 0)
 }
 
-/// `do_setlink`
+/// Changes a device (`do_setlink`).
 pub fn set(
     ctl: &mut Ctl<'_>,
     device: &Arc<Device>,
@@ -96,13 +97,14 @@ pub fn set(
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
         move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
     }
-    // Who listens hears of an address, an MTU, a name and a queue length one by one, before the protocols
-    // do (`rtnetlink_event`).
+    // Address, MTU, name and queue length are announced one by one, before the protocols react
+    // (`rtnetlink_event`).
     let tell = |ctl: &Ctl<'_>| {
         let ns = device.namespace(ctl.guard).clone();
         super::notify(ctl.stack, ctl.guard, &ns, device, rtm::NEWLINK, 0);
     };
-    // What is told at the end, and what only of a device that is up (`netdev_state_change`).
+    // Changes announced at the end, and those announced only if the device is up
+    // (`netdev_state_change`).
     let (mut changed, mut changed_if_up) = (false, false);
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
         device.link.check_address(&mac)?;
@@ -145,7 +147,7 @@ pub fn set(
     }
     if let Some(mac) = parse::mac(attrs, ifla::BROADCAST)? {
         device.set_broadcast(mac);
-        // `NETDEV_CHANGEADDR` as well.
+        // This is `NETDEV_CHANGEADDR` as well.
         tell(ctl);
         crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
         crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
@@ -187,7 +189,7 @@ pub fn set(
     Ok(())
 }
 
-/// `set_operstate`
+/// Sets the operational state (`set_operstate`). Returns whether it changed.
 fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     let now = link::operstate(stack, device);
     let is_up = matches!(now, oper::UP | oper::UNKNOWN);
@@ -205,8 +207,8 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     now != new
 }
 
-/// `IFLA_GSO_MAX_SIZE` and its like: nothing here makes or takes such packets, but they are shown. Linux
-/// tells nobody of the change.
+/// Sets the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither creates nor
+/// accepts such packets, but reports the limits. As in Linux, the change is not announced.
 fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
     let mut offload = device.offload();
     if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
@@ -228,7 +230,7 @@ fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `dev_set_mtu_ext`
+/// Sets the MTU (`dev_set_mtu_ext`).
 fn set_mtu(device: &Device, mtu: u32) -> Result<(), Error> {
     let (min, max) = device.link.mtu_bounds();
     if mtu < min {
@@ -242,7 +244,7 @@ fn set_mtu(device: &Device, mtu: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// VLANs are never larger than their device (`vlan_device_event`).
+/// Reduces the MTU of VLAN devices to that of their lower device (`vlan_device_event`).
 fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
     for (_, _, vlan) in device.vlans(ctl.guard) {
         if vlan.mtu() > device.mtu() {
@@ -257,7 +259,7 @@ fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
     }
 }
 
-/// `dev_change_name`
+/// Renames a device (`dev_change_name`).
 fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Error> {
     if !link::is_valid_name(pattern) {
         return Err(Error::new(errno::EINVAL));
@@ -286,9 +288,9 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
     Ok(())
 }
 
-/// Adds or takes away an alternative name (`netdev_name_node_alt_create`, `_destroy`).
+/// Adds or removes an alternative name (`netdev_name_node_alt_create`, `_destroy`).
 ///
-/// A link has as many as fit one attribute (496).
+/// A device has at most as many as fit into one attribute (496).
 pub fn alternative_name(
     ctl: &Ctl<'_>,
     device: &Arc<Device>,
@@ -298,7 +300,7 @@ pub fn alternative_name(
     let ns = device.namespace(ctl.guard);
     let mut links = ns.links();
     if add {
-        // `rtnl_prop_list_size`: as if each were as long as can be.
+        // Like `rtnl_prop_list_size`, assume the maximum length for each name.
         let size = match device.names().alt.len() {
             0 => 0,
             count => 4 + PROPERTY * count,
@@ -331,8 +333,9 @@ pub fn alternative_name(
     Ok(())
 }
 
-/// `__dev_change_net_namespace`: the device goes down, loses what it has in its old namespace, and
-/// enters the new one under its name, `pattern`, or the next free `dev%d`.
+/// Moves a device to another namespace (`__dev_change_net_namespace`). The device goes down, loses
+/// its state in the old namespace, and enters the new one under its own name, `pattern`, or the
+/// next free `dev%d`.
 pub fn move_to(
     stack: &Stack,
     guard: &Guard,
@@ -379,7 +382,7 @@ pub fn move_to(
         Ok((name, index))
     };
     let (_, ifindex) = plan(&mut target.links())?;
-    // From here on nothing is attached to it, until it is there.
+    // From here on nothing is attached to the device until it has arrived.
     if !device.begin_to_move() {
         return Err(Error::new(errno::ENODEV));
     }
@@ -389,7 +392,7 @@ pub fn move_to(
     let nsid = crate::rtnl::nsid::id_of(&source, target.id);
     super::fill::notify_move(stack, guard, &source, device, nsid, ifindex);
     let moved = || {
-        // Both tables, the lower id first: nobody sees the device in neither or in both.
+        // Lock both tables, the lower id first: nobody sees the device in neither or in both.
         let (mut first, mut second);
         let (from, to) = if source.id < target.id {
             (first, second) = (source.links(), target.links());

@@ -14,7 +14,7 @@ use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
 use crate::rtnl::{Ctl, Dump, DumpCtl};
 
-/// What of the tables is asked for (`struct fib_dump_filter`).
+/// The filter of a dump request (`struct fib_dump_filter`).
 #[derive(Debug, Default, Clone, Copy)]
 struct Filter {
     table: u32,
@@ -40,11 +40,11 @@ impl Filter {
     }
 }
 
-/// Starts a dump of one family, or of both for an unspecified one.
+/// Starts a dump of one family, or of both if the family is unspecified.
 pub fn start(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     Ok(match prepare(ctl) {
         Ok(dump) => Box::new(dump),
-        // Linux reports what is wrong with a dump at its end.
+        // Linux reports an invalid dump request at the end of the dump.
         Err(error) => Box::new(Failed(Some(error))),
     })
 }
@@ -73,7 +73,7 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
         filter,
         filtered: ctl.strict && (filter.is_set() || family == af::INET6),
     };
-    // There are no cached routes, and none made by router advertisements.
+    // There are no cached routes, and none created by router advertisements.
     if filter.flags & (rtm::f::CLONED | rtm::f::PREFIX) != 0 {
         return Ok(dump);
     }
@@ -88,7 +88,7 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     Ok(dump)
 }
 
-/// `ip_valid_fib_dump_req`
+/// Validates a strict dump request (`ip_valid_fib_dump_req`).
 fn strict_filter(ctl: &Ctl<'_>) -> Result<Filter, Error> {
     let invalid = |text| Err(Error::msg(errno::EINVAL, text));
     let message = ctl.message;
@@ -124,11 +124,11 @@ fn strict_filter(ctl: &Ctl<'_>) -> Result<Filter, Error> {
     Ok(filter)
 }
 
-/// Tables still to be shown, and how far the first one is.
+/// The tables still to be dumped, and the position in the first one.
 struct Tables<K: Address> {
     left: VecDeque<Arc<Table<K, Arc<Device>>>>,
     cursor: Cursor<K>,
-    /// Routes of the next prefix that were shown.
+    /// The number of routes of the next prefix that have already been dumped.
     shown: usize,
 }
 
@@ -165,7 +165,7 @@ impl<K: Address> Tables<K> {
         })
     }
 
-    /// Shows up to `most` routes; `false` when the datagram is full.
+    /// Writes up to `most` routes. Returns `false` if the datagram is full.
     fn fill(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer, filter: &Filter, most: usize) -> bool {
         let now = ctl.stack.clock.now();
         let mut room = most;
@@ -224,7 +224,7 @@ impl Dump for RouteDump {
     fn fill_one(&mut self, ctl: &DumpCtl<'_>, out: &mut Writer) -> Result<bool, Error> {
         let done = self.some(ctl, out, 1);
         if !done && out.is_empty() {
-            // More next hops than an attribute holds: it would be tried for ever.
+            // There are more next hops than fit an attribute; retrying would never end.
             return Err(Error::new(errno::EMSGSIZE));
         }
         Ok(done)

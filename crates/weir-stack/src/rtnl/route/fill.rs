@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A route to attributes (`fib_dump_info`, `rt6_fill_node`, `fib_nexthop_info`,
-//! `rtnetlink_put_metrics`), in Linux's order.
+//! Writes a route's attributes in Linux's order (`fib_dump_info`, `rt6_fill_node`,
+//! `fib_nexthop_info`, `rtnetlink_put_metrics`).
 
 use std::net::IpAddr;
 
@@ -11,12 +11,12 @@ use crate::clock::{SECOND, USER_HZ};
 use crate::fib::route::{Metrics, NextHop, Route, flag};
 use crate::fib::{Address, RouteDevice};
 
-/// The header's byte for a table.
+/// Returns the table number as it appears in the one-byte header field.
 pub fn table_byte(table: u32) -> u8 {
     u8::try_from(table).unwrap_or(rta::table::COMPAT as u8)
 }
 
-/// Writes a route; `now` is the stack's time, for life times.
+/// Writes a route. `now` is the stack clock's time, for lifetimes.
 pub fn route<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
     let shown = flag::DEAD | flag::LINKDOWN | flag::ONLINK;
     if K::IPV6 {
@@ -26,7 +26,8 @@ pub fn route<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, 
     }
 }
 
-/// Writes a route that is gone. Linux tells before what made it go has marked its hops.
+/// Writes a removed route. Linux sends the notification before the event that removed the route has
+/// marked its hops.
 pub fn gone<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64) {
     if K::IPV6 {
         route6(out, route, now, flag::ONLINK);
@@ -49,7 +50,7 @@ fn header<K: Address, D: RouteDevice>(route: &Route<K, D>) -> RtMsg {
     }
 }
 
-/// `fib_dump_info`
+/// Writes an IPv4 route (`fib_dump_info`).
 fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, shown: u8) {
     let info = &route.info;
     let flags = match &*info.hops {
@@ -82,7 +83,7 @@ fn route4<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, sho
     }
 }
 
-/// `rt6_fill_node` for a route of a table
+/// Writes an IPv6 route of a table (`rt6_fill_node`).
 fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now: u64, shown: u8) {
     let info = &route.info;
     let single = info.hops.first().filter(|_| route.siblings.is_empty());
@@ -114,7 +115,7 @@ fn route6<K: Address, D: RouteDevice>(out: &mut Writer, route: &Route<K, D>, now
     tail6(out, expires, 0, info.spec.pref);
 }
 
-/// A life time in hundredths of a second, negative when it is over.
+/// Returns a lifetime in hundredths of a second, negative if it has expired.
 fn ticks(expires: u64, now: u64) -> i32 {
     let left = |later: u64, earlier: u64| {
         i32::try_from((later - earlier) / (SECOND / USER_HZ)).unwrap_or(i32::MAX)
@@ -126,7 +127,7 @@ fn ticks(expires: u64, now: u64) -> i32 {
     }
 }
 
-/// What every IPv6 route ends with.
+/// Writes the attributes that end every IPv6 route.
 pub fn tail6(out: &mut Writer, expires: i32, error: u32, pref: u8) {
     out.put_fixed(
         rta::CACHEINFO,
@@ -139,7 +140,8 @@ pub fn tail6(out: &mut Writer, expires: i32, error: u32, pref: u8) {
     out.put_u8(rta::PREF, pref);
 }
 
-/// The flags of a hop as shown: one whose link is down and ignored for it shows as dead.
+/// Returns the reported flags of a hop. A hop whose link is down and is therefore ignored is
+/// reported as dead.
 fn flags_of<D: RouteDevice>(hop: &NextHop<D>, ipv6: bool) -> u8 {
     let found = hop.flags();
     let mut flags = found & (flag::DEAD | flag::LINKDOWN | flag::ONLINK);
@@ -154,7 +156,7 @@ fn flags_of<D: RouteDevice>(hop: &NextHop<D>, ipv6: bool) -> u8 {
     flags
 }
 
-/// `RTA_GATEWAY`, or `RTA_VIA` for the other family's gateway.
+/// Writes `RTA_GATEWAY`, or `RTA_VIA` for a gateway of the other family.
 fn gateway<D>(out: &mut Writer, hop: &NextHop<D>, ipv6: bool) {
     if let Some(address) = hop.gateway {
         put_gateway(out, address, ipv6);
@@ -195,7 +197,7 @@ fn multipath<'a, D: RouteDevice>(
     out.end(nest);
 }
 
-/// `rtnetlink_put_metrics`
+/// Writes the metrics (`rtnetlink_put_metrics`).
 pub fn metrics(out: &mut Writer, metrics: Option<&Metrics>) {
     let Some(metrics) = metrics.filter(|metrics| !metrics.is_empty()) else {
         return;

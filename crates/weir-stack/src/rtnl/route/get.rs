@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `ip route get`: the way of one packet (`inet_rtm_getroute`, `ip_route_output_key_hash_rcu`,
+//! `ip route get`: routes one packet (`inet_rtm_getroute`, `ip_route_output_key_hash_rcu`,
 //! `ip_route_input_slow`; `inet6_rtm_getroute`).
 //!
-//! Not implemented: `RTM_F_NOTIFY`; the user id of a request counts for nothing but the answer.
+//! Not implemented: `RTM_F_NOTIFY`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
 use crate::sysctl::{Ipv4, Ipv4Conf, Ipv6};
 
-/// `RTCF_*`: what a route does, in the upper half of the answer's flags.
+/// `RTCF_*`: the properties of a route, in the upper half of the answer's flags.
 mod rtcf {
     pub const DOREDIRECT: u32 = 0x0100_0000;
     pub const BROADCAST: u32 = 0x1000_0000;
@@ -40,7 +40,7 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
 }
 
-/// What a request asks.
+/// A parsed request.
 struct Query<'a, K> {
     header: RtMsg,
     attrs: Table<'a>,
@@ -49,8 +49,8 @@ struct Query<'a, K> {
     iif: u32,
 }
 
-/// Checks a request and reads what both families share (`inet_rtm_valid_getroute_req`,
-/// `inet6_rtm_valid_getroute_req`). `words` are the families' sentences.
+/// Validates a request and parses the part that both families share (`inet_rtm_valid_getroute_req`,
+/// `inet6_rtm_valid_getroute_req`). `words` holds the family's error texts.
 fn query<'a, K: Address>(ctl: &Ctl<'a>, words: &Words) -> Result<Query<'a, K>, Error> {
     let invalid = |text| Err(Error::msg(errno::EINVAL, text));
     let message = ctl.message;
@@ -129,7 +129,7 @@ fn query<'a, K: Address>(ctl: &Ctl<'a>, words: &Words) -> Result<Query<'a, K>, E
         proto,
         sport: attrs.be16(rta::SPORT)?.unwrap_or(0),
         dport: attrs.be16(rta::DPORT)?.unwrap_or(0),
-        // Of what comes in, nobody is the sender.
+        // A received packet has no sending user.
         uid: match iif {
             0 => attrs.u32(rta::UID)?.unwrap_or(0),
             _ => 0,
@@ -145,7 +145,7 @@ fn query<'a, K: Address>(ctl: &Ctl<'a>, words: &Words) -> Result<Query<'a, K>, E
     })
 }
 
-/// A family's sentences and flags.
+/// The error texts and flags of a family.
 struct Words {
     header: &'static str,
     values: &'static str,
@@ -175,12 +175,12 @@ const WORDS6: Words = Words {
 
 type Route4<'g> = Found<'g, u32, Arc<Device>>;
 
-/// The way of an IPv4 packet.
+/// The route of an IPv4 packet.
 struct Way<'g> {
     found: Option<Route4<'g>>,
     kind: u8,
     flags: u32,
-    /// The device it leaves by.
+    /// The index of the outgoing device.
     oif: u32,
     src: u32,
 }
@@ -236,7 +236,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             family: af::INET,
             dst_len: 32,
             src_len: if asked.src == 0 { 0 } else { 32 },
-            // The route's, not the one asked for.
+            // That of the route, not the requested one.
             tos: way.found.map_or(0, |found| found.tos),
             table: fill::table_byte(table),
             ty: way.kind,
@@ -280,7 +280,8 @@ fn hash_policy4(ns: &Namespace) -> HashPolicy {
     )
 }
 
-/// All hosts' group is the one every device is a member of.
+/// Returns the flags for a multicast group. Every device is a member of the all-hosts group and of
+/// no other.
 fn multicast_flags(group: u32) -> u32 {
     let all_hosts = Ipv4Addr::new(224, 0, 0, 1);
     let member = if Ipv4Addr::from(group) == all_hosts {
@@ -291,7 +292,7 @@ fn multicast_flags(group: u32) -> u32 {
     rtcf::MULTICAST | member
 }
 
-/// The way of a packet of our own (`ip_route_output_key_hash_rcu`, `__mkroute_output`).
+/// Routes a locally generated packet (`ip_route_output_key_hash_rcu`, `__mkroute_output`).
 fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<Way<'g>, Error> {
     let fib = &ns.fib.v4;
     let mut flow = asked;
@@ -356,7 +357,7 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
     }
     let found = match fib.lookup(&flow, LookupFlags::default(), guard) {
         Ok(found) => found,
-        // Told a device, Linux trusts that the destination is on its link.
+        // If a device is given, Linux assumes that the destination is on its link.
         Err(_) if flow.oif != 0 => {
             return Ok(on_link(
                 select(flow.src, flow.oif, 0, scope::LINK),
@@ -414,7 +415,7 @@ fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<
     })
 }
 
-/// The way of a packet that comes in (`ip_route_input_slow`).
+/// Routes a received packet (`ip_route_input_slow`).
 fn input4<'g>(
     ns: &'g Namespace,
     device: &Arc<Device>,
@@ -500,7 +501,7 @@ fn input4<'g>(
     }
 }
 
-/// The source for packets by a device.
+/// Returns the source address for packets through a device.
 fn source4(ns: &Namespace, oif: u32, towards: u32, scope: u8, guard: &Guard) -> u32 {
     let source = ns
         .device(oif, guard)

@@ -2,15 +2,15 @@
 //! Routes: RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE of IPv4 and IPv6 (`net/ipv4/fib_frontend.c`,
 //! `net/ipv4/route.c`, `net/ipv6/route.c`).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `parse` | attributes to a route as asked for |
-//! | `fill` | a route to attributes |
-//! | `dump` | tables, with the filters of a strict request |
-//! | `get` | `ip route get`: the way of one packet |
+//! | `parse` | parsing of attributes |
+//! | `fill` | writing of attributes |
+//! | `dump` | dumps of tables, with the filters of a strict request |
+//! | `get` | `ip route get`: routes one packet |
 //!
-//! Not served, and refused by name: realms, lightweight tunnels, nexthop objects, source-specific
-//! IPv6 routes; multicast routing (its dumps are empty).
+//! Not implemented, and rejected by name: realms, lightweight tunnels, nexthop objects,
+//! source-specific IPv6 routes. There is no multicast routing (its dumps are empty).
 
 mod dump;
 mod fill;
@@ -33,7 +33,7 @@ use crate::stack::Stack;
 
 pub use fill::table_byte;
 
-/// The requests served.
+/// The handled request types.
 pub const HANDLERS: &[Handler] = &[
     Handler {
         ty: rtm::NEWROUTE,
@@ -76,7 +76,7 @@ fn fill_event<K: Address, D: RouteDevice>(out: &mut Writer, event: &Event<K, D>,
     }
 }
 
-/// Tells the listeners of changes that no request caused.
+/// Notifies the listeners of changes that were not caused by a request.
 pub fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<Device>>]) {
     if events.is_empty() || !ns.subscribers.anybody(group::<K>()) {
         return;
@@ -92,7 +92,7 @@ pub fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Ar
     }
 }
 
-/// Tells the listeners of changes a request caused.
+/// Notifies the listeners of changes that a request caused.
 fn notify<K: Address, D: RouteDevice>(ctl: &mut Ctl<'_>, events: &[Event<K, D>]) {
     let ns = ctl.ns.clone();
     let now = ctl.stack.clock.now();
@@ -111,7 +111,7 @@ fn host<'a>(ctl: &Ctl<'a>) -> Host<'a> {
     }
 }
 
-/// `inet_rtm_newroute`, `inet6_rtm_newroute`
+/// Adds, replaces or changes a route (`inet_rtm_newroute`, `inet6_rtm_newroute`).
 fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let ns = ctl.ns.clone();
     match ctl.message.family() {
@@ -139,8 +139,8 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
 }
 
-/// Removes routes that lapse at a time once it is over. Linux's collector comes up to 30 seconds
-/// later; until then it shows them, and uses them no more.
+/// Arms a timer that removes expired routes right after `expires`. Linux's garbage collector runs
+/// up to 30 seconds later; until then it reports them, but no longer uses them.
 fn expire_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
     let ns = Arc::downgrade(ns);
     let fire = move |cx: &mut Cx<'_>| {
@@ -153,7 +153,7 @@ fn expire_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
     stack.arm(expires.saturating_add(1), Holds::Nothing, Box::new(fire));
 }
 
-/// `inet_rtm_delroute`, `inet6_rtm_delroute`
+/// Deletes routes (`inet_rtm_delroute`, `inet6_rtm_delroute`).
 fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let ns = ctl.ns.clone();
     match ctl.message.family() {

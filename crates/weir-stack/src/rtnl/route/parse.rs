@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attributes to a route as asked for (`rtm_to_fib_config`, `rtm_to_fib6_config`,
+//! Parses the attributes of route requests (`rtm_to_fib_config`, `rtm_to_fib6_config`,
 //! `fib_get_nhs`, `ip_metrics_convert`).
 
 use std::net::IpAddr;
@@ -65,7 +65,7 @@ fn invalid<T>(text: &'static str) -> Result<T, Error> {
     Err(Error::msg(errno::EINVAL, text))
 }
 
-/// An IPv4 route as asked for.
+/// Parses an IPv4 route request.
 pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
     let message = ctl.message;
     let (header, attrs) = message.parse::<RtMsg>(&POLICY4, Strictness::Liberal)?;
@@ -117,7 +117,7 @@ pub fn config4(ctl: &Ctl<'_>) -> Result<RouteConfig<u32>, Error> {
     })
 }
 
-/// An IPv6 route as asked for.
+/// Parses an IPv6 route request.
 pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
     let message = ctl.message;
     let (header, attrs) = message.parse::<RtMsg>(&POLICY6, Strictness::Liberal)?;
@@ -167,7 +167,7 @@ pub fn config6(ctl: &Ctl<'_>) -> Result<RouteConfig<u128>, Error> {
     })
 }
 
-/// What both families take from the same places.
+/// Parses the part that both families share.
 fn common<K: crate::fib::Address>(
     ctl: &Ctl<'_>,
     header: &RtMsg,
@@ -191,7 +191,7 @@ fn common<K: crate::fib::Address>(
     })
 }
 
-/// Attributes of things Weir has not.
+/// Rejects the attributes of features that Weir does not have.
 fn refuse_unserved(attrs: &Table<'_>) -> Result<(), Error> {
     let unserved = [
         (rta::FLOW, "Weir has no routing realms"),
@@ -206,20 +206,20 @@ fn refuse_unserved(attrs: &Table<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The leading bits of an address attribute, which may be as short as they are.
+/// Returns the leading bits of an address attribute, which may be as short as they are.
 fn prefix6(attr: &Attr<'_>, len: u8) -> Result<u128, Error> {
     let octets = usize::from(len).div_ceil(8);
     let mut whole = [0; 16];
     match (whole.get_mut(..octets), attr.payload.get(..octets)) {
         (Some(room), Some(given)) => room.copy_from_slice(given),
-        // Too long a prefix is refused with its own words later.
+        // A prefix length that is too large is rejected later with its own error text.
         (None, _) => {}
         (_, None) => return Err(Error::new(errno::EINVAL)),
     }
     Ok(u128::from_be_bytes(whole))
 }
 
-/// `fib_gw_from_via`
+/// Parses `RTA_VIA` (`fib_gw_from_via`).
 fn via(attr: &Attr<'_>) -> Result<IpAddr, Error> {
     let Some((family, address)) = attr.payload.split_first_chunk::<2>() else {
         return invalid("Invalid attribute length for RTA_VIA");
@@ -237,7 +237,7 @@ fn via(attr: &Attr<'_>) -> Result<IpAddr, Error> {
     }
 }
 
-/// The hops of `RTA_MULTIPATH`.
+/// Parses the hops of `RTA_MULTIPATH`.
 fn hops(attr: &Attr<'_>, ipv4: bool) -> Result<Vec<HopConfig>, Error> {
     let mut rest = attr.payload;
     let mut hops = Vec::new();
@@ -250,7 +250,7 @@ fn hops(attr: &Attr<'_>, ipv4: bool) -> Result<Vec<HopConfig>, Error> {
         rest = &rest[align(len).min(rest.len())..];
         hops.push(hop(&header, Attrs::new(own, base), ipv4)?);
     }
-    // IPv6 takes the hops up to the first that does not fit.
+    // IPv6 accepts the hops up to the first one that does not fit.
     if ipv4 && !rest.is_empty() {
         return invalid("Invalid nexthop configuration - extra data after nexthops");
     }
@@ -276,7 +276,7 @@ fn hop(header: &RtNextHop, attrs: Attrs<'_>, ipv4: bool) -> Result<HopConfig, Er
         (None, Some(attr)) if ipv4 => Some(via(&attr)?),
         (Some(attr), _) => match attr.payload.first_chunk::<16>() {
             Some(octets) => Some(IpAddr::from(*octets)),
-            // The words are Linux's.
+            // The text is Linux's.
             None => return invalid("Invalid IPv6 address in RTA_GATEWAY"),
         },
         (None, _) => None,
@@ -289,10 +289,10 @@ fn hop(header: &RtNextHop, attrs: Attrs<'_>, ipv4: bool) -> Result<HopConfig, Er
     })
 }
 
-/// The congestion control algorithms a route may name.
+/// The TCP congestion control algorithms that a route may name.
 const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// `ip_metrics_convert`
+/// Parses the metrics (`ip_metrics_convert`).
 fn metrics(attr: &Attr<'_>) -> Result<Metrics, Error> {
     let mut metrics = Metrics::default();
     for attr in attr.attrs() {
