@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `csum`: computes checksums anew, after other actions changed a packet.
+//! `csum`: recomputes checksums after other actions changed a packet.
 //!
 //! Mirrors net/sched/act_csum.c.
 //!
-//! Parameters: which checksums: ip4h (the IPv4 header's), icmp (ICMPv6 too), igmp, tcp, udp, udplite,
-//! sctp.
+//! Parameters: the checksums to recompute: ip4h (the IPv4 header's), icmp (ICMPv6 too), igmp, tcp,
+//! udp, udplite, sctp.
 //!
-//! Packets of other protocols pass unchanged, and so do IPv6 fragments and all but the IPv4 header of
-//! later IPv4 fragments. UDP over IPv4 without a checksum keeps none; UDP whose length is not that of
-//! the packet is left without one. A packet shorter than its header says is dropped and counts as a
-//! drop, as does every packet where the control action is drop, unchanged.
+//! Packets of other protocols pass unchanged, and so do IPv6 fragments. In later IPv4 fragments
+//! only the header checksum is recomputed. UDP over IPv4 without a checksum stays without one; UDP
+//! whose length differs from that of the packet is left without a checksum. A packet shorter than
+//! its header says is dropped and counts as a drop. If the control action is drop, every packet is
+//! dropped unchanged and counts as a drop.
 //!
-//! At egress Linux looks for a tag that stands in the data in the wrong place, so that such a frame
-//! passes unchanged and counts from the MAC header afterwards: as here.
+//! At egress Linux looks for a tag in the frame's data at the wrong offset: such a frame passes
+//! unchanged, and its offsets count from the MAC header afterwards. This code does the same.
 
 use weir_netlink::tca::csum as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcCsum, TcGen, Writer, policy};
@@ -54,7 +55,7 @@ pub struct Csum {
     flags: Published<u32>,
 }
 
-/// The packet is shorter than its headers say: drop it.
+/// The packet is shorter than its headers say and must be dropped.
 struct Short;
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
@@ -68,8 +69,8 @@ fn store(bytes: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// Makes the checksum of the segment behind `header` octets anew, up to `whole`: TCP, UDP, UDP-Lite,
-/// ICMP, ICMPv6, IGMP or SCTP, as `flags` ask.
+/// Recomputes the checksum of the segment from offset `header` up to `whole`, if `flags` ask for
+/// it: TCP, UDP, UDP-Lite, ICMP, ICMPv6, IGMP or SCTP.
 fn upper(
     packet: &mut [u8],
     proto: u8,
@@ -91,7 +92,7 @@ fn upper(
     if flags & flag == 0 {
         return Ok(());
     }
-    // `tcf_csum_skb_nextlayer`
+    // As in `tcf_csum_skb_nextlayer`.
     if whole < header + least || whole > packet.len() {
         return Err(Short);
     }
@@ -104,7 +105,7 @@ fn upper(
     }
     let rest = packet.get_mut(header..).ok_or(Short)?;
     if proto == SCTP {
-        // To the end of the packet, whatever the header says.
+        // The CRC covers everything up to the end of the packet, whatever the header says.
         if let Some(check) = rest.get_mut(at..at + 4) {
             check.fill(0);
         }
@@ -143,7 +144,7 @@ fn upper(
     Ok(())
 }
 
-/// `tcf_csum_ipv4`, of a packet that begins at its network header.
+/// Recomputes the checksums of a packet that begins at its IPv4 header (`tcf_csum_ipv4`).
 fn ipv4(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     let head: [u8; 20] = *packet.first_chunk().ok_or(Short)?;
     let header = usize::from(head[0] & 0xf) * 4;
@@ -155,7 +156,7 @@ fn ipv4(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     if flags & attr::UPDATE_FLAG_IPV4HDR != 0 {
         store(packet, 10, 0);
         let header = packet.get(..header).unwrap_or(packet);
-        // Of a length that can't be, x86's `ip_fast_csum` gives back the first two octets.
+        // For an impossible header length, x86's `ip_fast_csum` returns the first two bytes.
         let check = match header.len() {
             ..20 => u16::from_be_bytes([head[0], head[1]]),
             _ => Sum::new().add(header).finish(),
@@ -165,8 +166,8 @@ fn ipv4(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     Ok(())
 }
 
-/// Looks for the length of a jumbogram in hop-by-hop options; `Err` if it is malformed
-/// (`tcf_csum_ipv6_hopopts`).
+/// Returns the length of a jumbogram from hop-by-hop options, if it is there
+/// (`tcf_csum_ipv6_hopopts`). Fails if the options are malformed.
 fn jumbo(options: &[u8]) -> Result<Option<u32>, Short> {
     let mut at = 2;
     while let Some(&[kind, len]) = options.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -188,7 +189,7 @@ fn jumbo(options: &[u8]) -> Result<Option<u32>, Short> {
     Ok(None)
 }
 
-/// `tcf_csum_ipv6`, of a packet that begins at its network header.
+/// Recomputes the checksums of a packet that begins at its IPv6 header (`tcf_csum_ipv6`).
 fn ipv6(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     let mut payload = u32::from(word(packet, 4).unwrap_or_default());
     let mut next = *packet.get(6).ok_or(Short)?;
@@ -222,7 +223,7 @@ fn ipv6(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     }
 }
 
-/// Does the work; `Err` if the packet is to be dropped.
+/// Recomputes the checksums of a packet. Fails if the packet must be dropped.
 fn update(packet: &mut Packet, place: Place, flags: u32) -> Result<(), Short> {
     let mut place = place;
     let mut seen = packet.vlan().is_none();
@@ -253,7 +254,7 @@ fn update(packet: &mut Packet, place: Place, flags: u32) -> Result<(), Short> {
         }
     };
     if place.data != origin {
-        // Linux sets the network header to where the data began.
+        // Linux resets the network header to where the data began.
         let pulled = packet.pulled_from_mac().unwrap_or_default();
         packet.set_network(origin.saturating_sub(pulled));
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Actions in messages.
+//! Encoding of actions in messages.
 //!
-//! Mirrors `tcf_action_dump_terse`, `tcf_action_dump_1` and `tcf_action_dump` (net/sched/act_api.c).
+//! Mirrors `tcf_action_dump_terse`, `tcf_action_dump_1` and `tcf_action_dump`
+//! (net/sched/act_api.c).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,18 +13,18 @@ use super::{Action, ActionRef, HW_STATS_ANY};
 use crate::counters::{put_action_stats, put_usual_stats};
 use crate::env::Env;
 
-/// How actions are shown.
+/// The form in which actions are dumped.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// References taken off the count shown: those of the request itself.
+    /// References held by the request itself, subtracted from the count shown.
     pub refs: u32,
-    /// Only kind, statistics and cookie are wanted.
+    /// Dump only kind, statistics and cookie.
     pub terse: bool,
-    /// A terse dump names the index.
+    /// Include the index in a terse dump.
     pub index: bool,
 }
 
-/// Writes one action into a nest `ty`.
+/// Encodes one action in a nest of type `ty`.
 pub fn dump_action(w: &mut Writer, ty: u16, action: &Action, own: Own, env: &Env<'_>) {
     let common = &action.common;
     let nest = w.mark();
@@ -80,12 +81,12 @@ fn dump_options(w: &mut Writer, action: &Action, refs: u32, env: &Env<'_>) {
     action.kind.dump(common, start, env, w);
 }
 
-/// Writes the options of an action without what wraps them (`tcf_action_dump_old`).
+/// Encodes the options of an action without an enclosing nest (`tcf_action_dump_old`).
 pub fn dump_old(w: &mut Writer, action: &Action, env: &Env<'_>) {
     dump_options(w, action, 0, env);
 }
 
-/// Writes actions into nests 1 and up.
+/// Encodes actions in nests numbered from 1.
 pub fn dump_list(w: &mut Writer, actions: &[ActionRef], own: Own, env: &Env<'_>) {
     for (i, action) in actions.iter().enumerate() {
         dump_action(w, i as u16 + 1, action, own, env);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the actions of a filter over a packet.
+//! Runs the actions of a filter on a packet.
 //!
-//! Mirrors `tcf_action_exec` (net/sched/act_api.c), its limits included: a jump starts the list anew
-//! and skips as many actions as it says; 32 jumps, and 32 repeats of one action.
+//! Mirrors `tcf_action_exec` (net/sched/act_api.c), including its limits: a jump restarts the list
+//! and skips as many actions as it says; at most 32 jumps, and at most 32 repeats of one action.
 
 use weir_netlink::tca::act;
 use weir_packet::{DropReason, Flags, Packet};
@@ -14,7 +14,7 @@ use crate::verdict::{Code, Outcome, code};
 /// `TCA_ACT_MAX_PRIO_MASK`
 const JUMP_MASK: u32 = 0x1ff;
 
-/// Runs `actions` in order; the code of the one that ends the run.
+/// Runs `actions` in order and returns the code of the last one that ran.
 #[inline]
 pub fn run<'g>(
     actions: &'g [ActionRef],
@@ -33,14 +33,14 @@ pub fn run<'g>(
     }
     let result = first.kind.run(&first.common, cx, packet, out);
     match result {
-        // With most packets the first action ends the run.
+        // For most packets the first action ends the run.
         code::OK | code::SHOT | code::STOLEN => result,
         _ => go_on(actions, 0, result, cx, packet, out),
     }
 }
 
-/// [`run`], from the action at `at` on: the first, which has just answered `result`, or the second, where
-/// `result` is what is left if none runs.
+/// Continues [`run`] at the action at index `at`. If `at` is 0, the first action has already run
+/// and returned `result`. Otherwise `result` is the code if no action runs.
 fn go_on<'g>(
     actions: &'g [ActionRef],
     mut at: usize,
@@ -77,7 +77,7 @@ fn go_on<'g>(
         }
         match code::opcode(result) {
             code::JUMP => {
-                // When all are skipped, the jump's own code is what is left, as in Linux.
+                // If the jump skips all actions, the jump's own code is the result, as in Linux.
                 let skip = (code::value(result) & JUMP_MASK) as usize;
                 jumps -= 1;
                 if skip == 0 || skip > actions.len() || jumps == 0 {

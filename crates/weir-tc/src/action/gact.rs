@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `gact`: the generic action, whose whole effect is its control action.
+//! `gact`: the generic action, whose only effect is its control action.
 //!
 //! Mirrors net/sched/act_gact.c.
 //!
 //! Parameters: the control action (pass, pipe, drop, continue, reclassify, trap, stolen, queued,
-//! repeat, jump N, goto chain N), and optionally another one taken at random: `netrand` takes it for
-//! one packet in `pval` on average, `determ` for every `pval`-th (a value of 0 counts as 1). The other
-//! one may not go to a chain. Default: no randomness.
+//! repeat, jump N, goto chain N), and optionally an alternative one that applies at random:
+//! `netrand` applies it to one packet in `pval` on average, `determ` to every `pval`-th (a value of
+//! 0 counts as 1). The alternative may not go to a chain. Default: no randomness.
 //!
-//! A drop counts in the action's drop counter.
+//! A dropped packet counts in the action's drop counter.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -30,15 +30,15 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PROB => Rule::unspec(TcGactP::LEN as u16),
 };
 
-/// The kind's part of an action: nothing, for what is random is kept apart.
+/// The kind's part of an action. It is empty: the random alternative is stored separately.
 #[derive(Debug)]
 pub struct Gact;
 
-/// The other control action, and when it is taken.
+/// The alternative control action and its probability.
 #[derive(Debug)]
 struct Random {
     prob: TcGactP,
-    /// Packets seen by `determ`.
+    /// Packets counted by `determ`.
     packets: AtomicU32,
 }
 
@@ -96,7 +96,7 @@ impl Kind for Gact {
     }
 }
 
-/// Options that are well-formed.
+/// Options whose syntax has been checked.
 #[derive(Debug)]
 pub struct Request {
     control: Code,

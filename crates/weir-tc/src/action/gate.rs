@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `gate`: lets packets through at some times and drops them at others, by a cyclic list (IEEE 802.1Qci).
+//! `gate`: passes packets at certain times and drops them at others, according to a cyclic list
+//! (IEEE 802.1Qci).
 //!
 //! Mirrors net/sched/act_gate.c.
 //!
-//! Parameters: the control action of packets that pass (default of tc: pipe); `sched-entry STATE
-//! INTERVAL [PRIORITY [OCTETS]]`, in order: open or closed, nanoseconds (from 1), a priority that is
-//! kept and shown, and how many octets pass while it lasts (default -1: no bound); `base-time`
-//! (nanoseconds of the clock, default 0) and `cycle-time` (nanoseconds, default: the sum of the
-//! intervals), which say when the first entry begins: at the base time, or if that is past, at the next
-//! whole cycle after it; `clockid` (TAI, the default, and REALTIME: the wall-clock time of the stack's
-//! clock; MONOTONIC and BOOTTIME: the stack's clock, which starts at 0); `cycle-time-ext`, `priority` and
-//! `flags`, kept and shown. A replace keeps what it does not name.
+//! Parameters:
+//! - the control action of packets that pass (default of tc: pipe);
+//! - `sched-entry STATE INTERVAL [PRIORITY [OCTETS]]`, in order: open or closed, nanoseconds (from
+//!   1), a priority that is only stored and shown, and how many bytes pass during the entry
+//!   (default -1: no limit);
+//! - `base-time` (nanoseconds of the clock, default 0) and `cycle-time` (nanoseconds, default: the
+//!   sum of the intervals): the first entry begins at the base time, or if that is past, at the
+//!   next whole cycle after it;
+//! - `clockid`: TAI (the default) and REALTIME are the wall-clock time of the stack's clock;
+//!   MONOTONIC and BOOTTIME are the stack's clock, which starts at 0;
+//! - `cycle-time-ext`, `priority` and `flags`, which are only stored and shown.
 //!
-//! Until the first entry begins, all packets pass. A packet that comes when an entry begins meets that
-//! entry. As in Linux, once begun the entries follow each other by their intervals alone, whatever the
-//! cycle time. A packet at a closed gate counts as a drop, one beyond the octets as a drop and an overlimit.
+//! A replace keeps the parameters it does not give.
 //!
-//! Linux moves on by a timer; here the entry is computed when a packet comes, which nobody can tell apart.
-//! Not as Linux: times beyond 2^63 ns, with which its timer never rests, leave the gate as it stands; what is
-//! no entry in the list is passed over without its sentence beside the success.
+//! Before the first entry begins, all packets pass. A packet that arrives at the instant at which
+//! an entry begins gets that entry. As in Linux, the entries then follow each other by their
+//! intervals alone, whatever the cycle time. A packet at a closed gate counts as a drop, one beyond
+//! the byte limit as a drop and an overlimit.
+//!
+//! Linux advances the entries with a timer. This code computes the current entry when a packet
+//! arrives, with the same result. There are two differences from Linux: the gate stops changing at
+//! times beyond 2^63 ns, where Linux's timer fires endlessly; and attributes in the list that are
+//! no entries are skipped without Linux's warning.
 
 use std::sync::Arc;
 
@@ -65,7 +73,7 @@ static ENTRY: Policy = policy! { max attr::ENTRY_MAX;
     attr::ENTRY_MAX_OCTETS => Rule::s32(),
 };
 
-/// A line of the list.
+/// An entry of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     open: bool,
@@ -74,7 +82,7 @@ struct Entry {
     max_octets: i32,
 }
 
-/// What a gate does.
+/// The parameters of a gate.
 #[derive(Debug, Clone)]
 struct Schedule {
     base: u64,
@@ -83,29 +91,29 @@ struct Schedule {
     clockid: i32,
     flags: u32,
     priority: i32,
-    /// At least one.
+    /// The entries, at least one.
     entries: Arc<[Entry]>,
 }
 
-/// Where a gate stands.
+/// The current state of a gate.
 #[derive(Debug)]
 struct State {
-    /// The first entry has not begun: packets pass.
+    /// The first entry has not begun, so packets pass.
     pending: bool,
     open: bool,
-    /// Octets since the entry at hand began, and their bound; none if negative.
+    /// Bytes since the current entry began, and their limit; a negative value means no limit.
     octets: u32,
     max_octets: i32,
-    /// When the entry at hand ends (`current_close_time`), nanoseconds of the gate's clock.
+    /// The end of the current entry in nanoseconds of the gate's clock (`current_close_time`).
     close: i64,
-    /// When the next one begins.
+    /// The beginning of the next entry.
     expires: i64,
     next: usize,
 }
 
 impl State {
-    /// `gate_get_start_time`, `gate_start_timer`: waits for the first entry. `armed` is when the timer
-    /// would have fired, if it runs.
+    /// Returns the state that waits for the first entry (`gate_get_start_time`,
+    /// `gate_start_timer`). `armed` is when the running timer would have fired.
     fn start(schedule: &Schedule, now: i64, armed: Option<i64>) -> Self {
         let base = schedule.base as i64;
         let start = if base > now {
@@ -113,7 +121,8 @@ impl State {
         } else {
             next_cycle(schedule, now)
         };
-        // A timer for the past, which takes a cycle beyond all times, fires at once.
+        // A timer for the past fires at once. A start in the past results from a cycle beyond all
+        // times.
         let expires = start.min(armed.unwrap_or(i64::MAX)).max(now);
         Self {
             pending: true,
@@ -126,11 +135,11 @@ impl State {
         }
     }
 
-    /// Goes on to `now`, as the timer would have.
+    /// Advances the state to `now`, as the timer would have done.
     fn advance(&mut self, schedule: &Schedule, now: i64) {
         while self.expires <= now {
             if !self.pending && self.expires == self.close {
-                // Whole rounds over the list leave everything as it is but for the time.
+                // Skips whole rounds of the list, which change only the time.
                 let intervals = schedule
                     .entries
                     .iter()
@@ -143,7 +152,7 @@ impl State {
         }
     }
 
-    /// `gate_timer_func`, at the time it expires.
+    /// Begins the next entry at the time the timer expires (`gate_timer_func`).
     fn begin(&mut self, schedule: &Schedule) {
         let Some(entry) = schedule.entries.get(self.next) else {
             self.expires = i64::MAX;
@@ -167,7 +176,7 @@ impl State {
     }
 }
 
-/// The next whole cycle after `now`.
+/// Returns the start of the next whole cycle after `now`.
 fn next_cycle(schedule: &Schedule, now: i64) -> i64 {
     let (base, cycle) = (schedule.base as i64, schedule.cycle);
     let passed = now.wrapping_sub(base) as u64 / cycle.max(1);
@@ -178,14 +187,14 @@ fn next_cycle(schedule: &Schedule, now: i64) -> i64 {
 pub struct Gate {
     domain: Domain,
     schedule: Published<Schedule>,
-    /// Guards where the gate stands, and changes of the schedule; held for some arithmetic.
+    /// Guards the current state and changes of the schedule. It is held only for some arithmetic.
     state: SpinLock<State>,
-    /// Nanoseconds since 1970 at the start of the stack's clock.
+    /// The start of the stack's clock, in nanoseconds since 1970.
     epoch: u64,
 }
 
 impl Gate {
-    /// The stack's time on a gate's clock.
+    /// Returns the stack's time on a gate's clock.
     fn time(&self, clockid: i32, now: u64) -> i64 {
         time_on(clockid, self.epoch, now)
     }
@@ -258,7 +267,7 @@ impl Kind for Gate {
     }
 }
 
-/// Options that are well-formed; of a change, those that are named.
+/// Options whose syntax has been checked. A change may leave options out.
 #[derive(Debug, Default)]
 pub struct Request {
     control: Code,
@@ -269,21 +278,21 @@ pub struct Request {
     cycle_ext: Option<u64>,
     flags: Option<u32>,
     priority: Option<i32>,
-    /// What is wrong with the list counts when the control action is right.
+    /// An error in the list is reported only after the control action has been checked.
     entries: Option<Result<Vec<Entry>, Error>>,
 }
 
-/// What a gate gets.
+/// The parameters of a gate.
 #[derive(Debug)]
 pub struct Params {
     request: Request,
     entries: Arc<[Entry]>,
-    /// When it was asked, of the stack's clock.
+    /// The time of the request on the stack's clock.
     now: u64,
 }
 
 impl Params {
-    /// The schedule, with what is not named from the `old` one.
+    /// Returns the schedule. Options the request leaves out keep their values from the `old` one.
     fn schedule(self, old: Option<&Schedule>) -> Schedule {
         let request = self.request;
         let kept = self.entries.is_empty();
@@ -315,7 +324,7 @@ impl Params {
     }
 }
 
-/// `parse_gate_entry`
+/// Parses an entry of the list (`parse_gate_entry`).
 fn entry(attr: &Attr<'_>) -> Result<Entry, Error> {
     let tb = attr
         .parse(&ENTRY, Strictness::Strict)
@@ -352,7 +361,7 @@ impl Spec for Gate {
         let parms = TcGen::from_bytes(parms.payload).ok_or(Error::new(EINVAL))?;
         let long = |ty| tb.get(ty).map(|attr| attr.u64()).transpose();
         let signed = |ty| tb.get(ty).map(|attr| attr.i32()).transpose();
-        // What is no entry is passed over.
+        // Attributes that are no entries are skipped.
         let entries = tb.get(attr::ENTRY_LIST).map(|list| {
             let entries = list.attrs().filter(|attr| attr.ty == attr::ONE_ENTRY);
             entries.map(|attr| entry(&attr)).collect()
@@ -415,7 +424,7 @@ impl Spec for Gate {
         let old = self.schedule.load(&guard);
         let new = params.schedule(Some(old));
         let now = self.time(new.clockid, asked);
-        // Of the same clock and base time the timer goes on running.
+        // With the same clock and base time the timer keeps running.
         let armed = (new.base == old.base && new.clockid == old.clockid).then(|| {
             state.advance(old, now);
             state.expires

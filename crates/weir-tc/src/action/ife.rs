@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `ife`: carries metadata of a packet to another machine, in front of the packet.
 //!
-//! Mirrors net/sched/act_ife.c, net/sched/act_meta_*.c and net/ife/ife.c (draft-ietf-forces-interfelfb).
+//! Mirrors net/sched/act_ife.c, net/sched/act_meta_*.c and net/ife/ife.c
+//! (draft-ietf-forces-interfelfb).
 //!
-//! Parameters: the control action (default of tc: pipe), `encode` or `decode`; for encoding `type` (the
-//! outer Ethertype, default 0xed3e), `dst` and `src` (the outer addresses, default: the packet's), and the
-//! metadata: `allow mark|prio|tcindex` takes it from the packet, `use ... VALUE` puts a value in its place.
-//! Without any, all three are allowed, in this order.
+//! Parameters: the control action (default of tc: pipe), `encode` or `decode`; for encoding `type`
+//! (the outer Ethertype, default 0xed3e), `dst` and `src` (the outer addresses, default: the
+//! packet's), and the metadata: `allow mark|prio|tcindex` takes the value from the packet, `use ...
+//! VALUE` uses the given value instead. Without any, all three are allowed, in this order.
 //!
-//! Encoding puts a copy of the Ethernet header, the length of the metadata and the metadata that are not
-//! 0 in front of the frame. A packet without any counts as an overlimit and goes on as it is; one that
-//! becomes longer than the device's MTU at egress, or whose control action is a drop, is dropped.
-//! Decoding takes them off again and sets those allowed; each that is not counts as an overlimit; a
-//! malformed frame is dropped. A packet without an Ethernet header is dropped.
+//! Encoding adds a copy of the Ethernet header, the length of the metadata and the metadata that
+//! are not 0 in front of the frame. A packet without such metadata counts as an overlimit and
+//! continues unchanged. A packet is dropped if it becomes longer than the device's MTU at egress,
+//! or if the control action is drop. Decoding removes the metadata and sets those allowed; each one
+//! not allowed counts as an overlimit. A malformed frame is dropped, and so is a packet without an
+//! Ethernet header.
 //!
-//! As Linux has it, a packet decoded at egress is sent without its Ethernet header, and one encoded at
-//! ingress loses the outer one when it is redirected: they are for egress and ingress, in this order.
+//! As in Linux, a packet decoded at egress is sent without its Ethernet header, and one encoded at
+//! ingress loses the outer header when it is redirected. Use encoding at egress and decoding at
+//! ingress.
 
 use weir_netlink::errno::{EINVAL, ENOENT};
 use weir_netlink::tca::ife as attr;
@@ -32,13 +35,13 @@ use crate::verdict::{Code, Outcome, code};
 
 /// `ETH_P_IFE`
 const ETH_P_IFE: u16 = 0xed3e;
-/// Octets of an Ethernet header.
+/// Size of an Ethernet header in bytes.
 const ETH: usize = 14;
-/// Octets of the length of the metadata (`IFE_METAHDRLEN`).
+/// Size of the metadata's length field in bytes (`IFE_METAHDRLEN`).
 const LENGTH: usize = 2;
-/// Octets of a metadatum's type and length.
+/// Size of the type and length of one metadata item in bytes.
 const HEADER: usize = 4;
-/// Octets of a metadatum: that of two octets is padded.
+/// Size of one metadata item in bytes. A value of two bytes is padded.
 const DATUM: usize = 8;
 
 type Mac = [u8; 6];
@@ -52,7 +55,7 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 static META: Policy = policy! { max attr::META_MAX; };
 
-/// A metadatum and the value to use in place of the packet's.
+/// A metadata item, and the value to use instead of the packet's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Meta {
     id: u16,
@@ -62,7 +65,7 @@ struct Meta {
 impl Meta {
     const ALL: [u16; 3] = [attr::META_SKBMARK, attr::META_PRIO, attr::META_TCINDEX];
 
-    /// Octets of its value.
+    /// Returns the size of the value in bytes.
     fn size(self) -> usize {
         if self.id == attr::META_TCINDEX { 2 } else { 4 }
     }
@@ -75,12 +78,12 @@ impl Meta {
         }
     }
 
-    /// Whether there is room for it in the packet's metadata (`check_presence`).
+    /// Returns whether the item takes space in the encoded metadata (`check_presence`).
     fn is_present(self, packet: &Packet) -> bool {
         self.value.is_some() || self.of(packet) != 0
     }
 
-    /// Writes it; answers the octets written. A value of 0 is not.
+    /// Encodes the item and returns the bytes written. Writes nothing for a value of 0.
     fn encode(self, packet: &Packet, room: &mut [u8]) -> usize {
         let value = self.value.unwrap_or_else(|| self.of(packet));
         let size = self.size();
@@ -94,7 +97,8 @@ impl Meta {
         DATUM
     }
 
-    /// Sets it from what begins with its value, whatever its length says.
+    /// Sets the packet's metadata from the bytes where the value begins, whatever its length field
+    /// says.
     fn decode(self, packet: &mut Packet, value: [u8; 4]) {
         match self.id {
             attr::META_SKBMARK => packet.mark = u32::from_be_bytes(value),
@@ -104,7 +108,7 @@ impl Meta {
     }
 }
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone)]
 pub struct Params {
     encode: bool,
@@ -119,10 +123,10 @@ pub struct Ife {
     params: Published<Params>,
 }
 
-/// The packet cannot be dealt with.
+/// The packet cannot be handled and must be dropped.
 struct Bad;
 
-/// Puts the metadata in front of the packet, whose data begin at the Ethernet header.
+/// Adds the metadata in front of the packet, whose data begin at the Ethernet header.
 fn encode(packet: &mut Packet, params: &Params, len: usize) -> Result<(), Bad> {
     let header: [u8; ETH] = packet.data().first_chunk().copied().ok_or(Bad)?;
     let mut metas = [0; DATUM * Meta::ALL.len()];
@@ -149,14 +153,14 @@ fn encode(packet: &mut Packet, params: &Params, len: usize) -> Result<(), Bad> {
     Ok(())
 }
 
-/// A big-endian number of two octets.
+/// Returns the big-endian number in two bytes at offset `at`.
 fn word(data: &[u8], at: usize) -> Option<usize> {
     let bytes = data.get(at..at + 2)?;
     Some(usize::from(u16::from_be_bytes([bytes[0], bytes[1]])))
 }
 
-/// Takes the metadata off the packet, whose data begin at the outer Ethernet header; answers how many
-/// were not allowed.
+/// Removes the metadata from the packet, whose data begin at the outer Ethernet header. Returns the
+/// number of items that were not allowed.
 fn decode(packet: &mut Packet, params: &Params) -> Result<u32, Bad> {
     let len = word(packet.data(), ETH)
         .filter(|&len| len >= LENGTH)
@@ -176,7 +180,7 @@ fn decode(packet: &mut Packet, params: &Params) -> Result<u32, Bad> {
         if next > end {
             return Err(Bad);
         }
-        // An Ethernet header follows: four octets are there, even behind an empty value.
+        // An Ethernet header follows, so four bytes can be read even after an empty value.
         let value = data
             .get(at + HEADER..)
             .and_then(|data| data.first_chunk().copied());
@@ -194,7 +198,8 @@ fn decode(packet: &mut Packet, params: &Params) -> Result<u32, Bad> {
     }
 }
 
-/// `eth_type_trans`, then the network header: the data begin behind the Ethernet header.
+/// Sets the packet's fields as on reception (`eth_type_trans`) and the network header. The data
+/// then begin after the Ethernet header.
 fn arrive(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
     packet.reset_mac();
     let header: [u8; ETH] = packet.data().first_chunk().copied().ok_or(Bad)?;
@@ -206,7 +211,7 @@ fn arrive(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
     packet.protocol =
         ethernet::protocol(u16::from_be_bytes([header[12], header[13]]), packet.data());
     if address.is_some_and(|address| header[..6] != address) {
-        // A packet for this machine keeps the type it had.
+        // A packet addressed to this device keeps its packet type.
         packet.set_pkt_type(match header[..6] {
             [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => PacketType::Broadcast,
             [first, ..] if first & 1 != 0 => PacketType::Multicast,
@@ -217,7 +222,7 @@ fn arrive(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
 }
 
 impl Ife {
-    /// What becomes of the packet.
+    /// Encodes or decodes a packet and returns the resulting code.
     fn work(
         &self,
         common: &Common,
@@ -313,13 +318,13 @@ impl Kind for Ife {
     }
 }
 
-/// Options that are well-formed.
+/// Options whose syntax has been checked.
 pub struct Request {
     control: Code,
     params: Params,
 }
 
-/// `load_metalist`: the metadata of a list.
+/// Parses a list of metadata (`load_metalist`).
 fn metas(list: &Attr<'_>) -> Result<Vec<Meta>, Error> {
     let tb = list.parse(&META, Strictness::Liberal)?;
     let one = |id| {

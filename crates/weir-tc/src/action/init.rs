@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attributes to actions: made anew, changed, or found by index and bound.
+//! Creates, changes, or finds and binds actions from the attributes of a request.
 //!
-//! Mirrors `tcf_action_init` with all it calls, and the common run of every kind's `init`
-//! (net/sched/act_api.c, act_gact.c). New actions become visible all together, when nothing can fail
-//! any more; a refusal undoes what was done for the request.
+//! Mirrors `tcf_action_init` with everything it calls, and the sequence shared by the `init`
+//! functions of all kinds (net/sched/act_api.c, act_gact.c). New actions become visible all
+//! together once nothing can fail any more; a refusal undoes the request's changes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::table::{self, Slot};
 use crate::unsupported;
 use crate::verdict::{Code, code};
 
-/// Actions of a request whose attributes are kept on the stack.
+/// The number of actions of a request whose parsed attributes are kept on the call stack.
 const FEW: usize = 2;
 
 /// `TC_COOKIE_MAX_SIZE`
@@ -38,9 +38,9 @@ pub(crate) static POLICY: Policy = policy! { max act::MAX;
     act::HW_STATS => Rule::bitfield32(HW_STATS_ANY as u32),
 };
 
-/// The circumstances of a request that makes actions.
+/// The circumstances of a request that creates actions.
 pub struct Init<'a> {
-    /// Its surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
     /// For a filter: the block it is in, where "goto chain" finds its chain.
     pub block: Option<&'a Arc<Block>>,
@@ -48,34 +48,34 @@ pub struct Init<'a> {
     pub filter_flags: u32,
     /// Existing actions may be changed (`TCA_ACT_FLAGS_REPLACE`).
     pub replace: bool,
-    /// `TCA_ACT_FLAGS_*` of the action at hand.
+    /// The `TCA_ACT_FLAGS_*` of the current action.
     pub flags: u32,
-    /// For a filter: the rate estimator that new actions get (`TCA_RATE`).
+    /// For a filter: the rate estimator of new actions (`TCA_RATE`).
     pub rate: Option<Attr<'a>>,
 }
 
 impl Init<'_> {
-    /// Whether a filter binds the actions.
+    /// Returns whether a filter binds the actions.
     fn binds(&self) -> bool {
         self.block.is_some()
     }
 }
 
-/// An action a request has made or found.
+/// An action that a request has created or found.
 #[derive(Debug)]
 pub struct Inited {
-    /// The action, with a reference of the request's.
+    /// The action, with a reference held by the request.
     pub action: ActionRef,
-    /// It is new, and not visible yet.
+    /// The action is new and not visible yet.
     pub created: bool,
 }
 
-/// The kind with a name (`tc_lookup_action`).
+/// Returns the kind with a name (`tc_lookup_action`).
 pub fn find_ops(name: &[u8]) -> Option<&'static Ops> {
     KINDS.iter().find(|ops| ops.kind.as_bytes() == name)
 }
 
-/// `tc_action_load_ops`: the kind an action's attributes name.
+/// Returns the kind that an action's attributes name (`tc_action_load_ops`).
 fn load_ops<'a>(attr: &Attr<'a>, tb: &mut Table<'a>) -> Result<&'static Ops, Error> {
     attr.parse_into(&POLICY, Strictness::Liberal, tb)?;
     let kind = tb
@@ -91,8 +91,8 @@ fn load_ops<'a>(attr: &Attr<'a>, tb: &mut Table<'a>) -> Result<&'static Ops, Err
     })
 }
 
-/// `tcf_action_check_ctrlact`: whether the control action is one, with a reference to the chain it
-/// goes to.
+/// Checks the control action and returns the chain it goes to, with a reference
+/// (`tcf_action_check_ctrlact`).
 fn check_control(action: Code, init: &Init<'_>) -> Result<Option<Arc<Chain>>, Error> {
     if !code::is_valid(action) {
         return Err(Error::msg(EINVAL, "invalid control action"));
@@ -109,8 +109,8 @@ fn check_control(action: Code, init: &Init<'_>) -> Result<Option<Arc<Chain>>, Er
     }
 }
 
-/// Options that must be there, with the parameters `parms` in them, of the kinds that Linux lets refuse
-/// them without an extended acknowledgement (EINVAL).
+/// Parses mandatory options and returns the parameters in attribute `parms`. For kinds whose `init`
+/// in Linux gives no extended acknowledgement: errors have no message (EINVAL).
 pub(super) fn required<'a, T: Fixed>(
     options: Option<&Attr<'a>>,
     policy: &'static Policy,
@@ -125,7 +125,7 @@ pub(super) fn required<'a, T: Fixed>(
     parms.ok_or(Error::new(EINVAL))
 }
 
-/// The run all kinds' `init` share.
+/// Creates, changes or binds an action, as the `init` functions of all kinds do.
 pub(super) fn one<K: Spec>(
     init: &Init<'_>,
     table: &Arc<table::Table>,
@@ -160,7 +160,7 @@ pub(super) fn one<K: Spec>(
 /// A control action and the chain it goes to.
 type Control = (Code, Option<Arc<Chain>>);
 
-/// The control action's chain and the kind's parameters, or neither.
+/// Looks up the control action's chain and the kind's parameters. On error no reference is kept.
 fn resolve<K: Spec>(
     init: &Init<'_>,
     mut request: K::Request,
@@ -245,7 +245,7 @@ fn change<K: Spec>(
     Ok(())
 }
 
-/// `tcf_action_init_1`
+/// Creates, changes or binds one action of a list (`tcf_action_init_1`).
 fn init_one(init: &mut Init<'_>, ops: &'static Ops, tb: &Table<'_>) -> Result<Inited, Error> {
     let flags = match tb.get(act::FLAGS) {
         Some(flags) => flags.bitfield32()?.0,
@@ -269,8 +269,9 @@ fn init_one(init: &mut Init<'_>, ops: &'static Ops, tb: &Table<'_>) -> Result<In
     Ok(inited)
 }
 
-/// The offload flags of an action against those of the filter that binds it. There is no hardware: `skip_sw`
-/// alone is refused, in the words of a kind that no hardware could do (`tcf_action_offload_add_ex`).
+/// Checks the offload flags of an action against those of the filter that binds it. Without a
+/// filter, `skip_sw` is refused because there is no hardware; the error is that of a kind no
+/// hardware supports (`tcf_action_offload_add_ex`).
 fn check_offload(init: &Init<'_>, action: &Action) -> Result<(), Error> {
     const MISMATCH: &str = "Mismatch between action and filter offload flags";
     let common = &action.common;
@@ -313,17 +314,18 @@ fn check_offload(init: &Init<'_>, action: &Action) -> Result<(), Error> {
     Ok(())
 }
 
-/// The actions of one request, not visible yet where new. [`commit`](Self::commit) or
-/// [`undo`](Self::undo) ends it.
+/// The actions of one request; new ones are not visible yet. Must be completed with
+/// [`commit`](Self::commit) or [`undo`](Self::undo).
 #[derive(Debug, Default)]
 #[must_use]
 pub struct InitList {
-    /// In the order of the request.
+    /// The actions in the order of the request.
     pub list: Vec<Inited>,
 }
 
 impl InitList {
-    /// Whether one of them is new and has the index that the attributes of another ask for.
+    /// Returns whether the list has a new action with the index that the attributes in `tb` ask
+    /// for.
     fn reserves(&self, ops: &'static Ops, tb: &Table<'_>) -> bool {
         let wanted = (ops.index)(tb.get(act::OPTIONS).as_ref());
         self.list.iter().any(|Inited { action, created }| {
@@ -332,7 +334,7 @@ impl InitList {
         })
     }
 
-    /// `tcf_idr_insert_many`: the new ones become visible.
+    /// Makes the new actions visible (`tcf_idr_insert_many`).
     pub fn commit<C: FromIterator<ActionRef>>(self) -> C {
         let publish = |inited: Inited| {
             if inited.created {
@@ -357,8 +359,8 @@ impl InitList {
     }
 }
 
-/// The policer of a filter in the old form, where the attribute holds the policer's own
-/// (`TCA_ACT_FLAGS_POLICE` of `tcf_action_init_1`).
+/// Creates, changes or binds the policer of a filter in the old form, where the attribute holds the
+/// policer's own options (`TCA_ACT_FLAGS_POLICE` of `tcf_action_init_1`).
 pub fn init_police(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error> {
     let ops = KINDS.iter().find(|ops| ops.kind == "police");
     let ops = ops.ok_or(Error::msg(ENOENT, "Failed to load TC action module"))?;
@@ -372,11 +374,13 @@ pub fn init_police(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Err
     Ok(InitList { list })
 }
 
-/// `tcf_action_init`: the actions in the nests 1 to 32 inside `attr`, up to the first that is missing.
+/// Creates, changes or binds the actions in the nests 1 to 32 of `attr`, up to the first nest that
+/// is missing (`tcf_action_init`).
 pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error> {
     let tb = attr.index(MAX as u16);
     let attrs = || (1..=MAX as u16).map_while(|i| tb.get(i));
-    // All kinds are known before any action is made. A few, the usual case, are not looked at twice.
+    // All kinds are looked up before any action is created. In the usual case there are only a few
+    // actions, whose attributes are then parsed only once.
     let mut few = [const { (None, Table::empty()) }; FEW];
     let mut count = 0;
     for attr in attrs() {
@@ -391,7 +395,8 @@ pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error
     };
     let make = |init: &mut Init<'_>, done: &mut InitList, ops, tb: &Table<'_>| {
         let inited = init_one(init, ops, tb).map_err(|error| match error.errno {
-            // It would wait for itself, as it does in Linux.
+            // Retrying would never succeed, because the request itself has reserved the index.
+            // Linux retries endlessly.
             EAGAIN if done.reserves(ops, tb) => Error::msg(
                 EBUSY,
                 "Action index is taken by another action of the request",

@@ -3,17 +3,18 @@
 //!
 //! Mirrors net/sched/act_mirred.c.
 //!
-//! Parameters: the direction at the target (`egress`: it sends the packet; `ingress`: it receives it),
-//! `mirror` (a copy) or `redirect` (the packet itself), the target device, and the control action for
-//! what stays (default of tc: pipe for mirror, stolen for redirect). A replace without a device keeps
-//! the one there is.
+//! Parameters: the direction at the target (`egress`: it sends the packet; `ingress`: it receives
+//! it), `mirror` (a copy) or `redirect` (the packet itself), the target device, and the control
+//! action for the original (default of tc: pipe for mirror, stolen for redirect). A replace without
+//! a device keeps the current one.
 //!
-//! A target that is gone, down or without carrier, and a copy for which there is no memory, count as
-//! overlimits; a redirect then drops the packet. A packet can be sent on four times.
+//! If the target is gone, down or without carrier, or if there is no memory for a copy, the packet
+//! counts as an overlimit; a redirect then drops it. A packet can be mirrored or redirected four
+//! times.
 //!
-//! Not as Linux: that count goes along with the packet even where Linux leaves the call stack (egress
-//! to ingress), so that a loop ends; and what becomes of the packet at the target is not known here and
-//! never counts as an overlimit.
+//! There are two differences from Linux. The count of redirections stays with the packet even where
+//! Linux leaves the call stack (egress to ingress), so that every loop ends. And the fate of the
+//! packet at the target is not known here, so it never counts as an overlimit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*};
@@ -41,17 +42,18 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// The kind's part of an action.
 pub struct Mirred {
-    /// `TCA_EGRESS_REDIR` and its like.
+    /// The operation, `TCA_EGRESS_REDIR` and so on.
     eaction: AtomicI32,
-    /// Key of the target; [`NONE`] once it is gone. A rule in a million has no room for more.
+    /// The key of the target, or [`NONE`] once it is gone. It is only a word because there may be a
+    /// million such actions.
     target: AtomicU64,
 }
 
-/// No device's key.
+/// A key that no device has.
 const NONE: u64 = u64::MAX;
 
 impl Mirred {
-    /// The target.
+    /// Returns the target.
     #[inline]
     fn device<'g>(&self, common: &'g Common, guard: &'g Guard) -> Option<&'g Arc<dyn Device>> {
         find(self.target.load(Acquire), common, guard)
@@ -70,7 +72,7 @@ fn wants_ingress(eaction: i32) -> bool {
     matches!(eaction, attr::INGRESS_REDIR | attr::INGRESS_MIRROR)
 }
 
-/// `tcf_mirred_can_reinsert`: nothing stays with the one who redirects.
+/// Returns whether a redirect leaves nothing of the packet behind (`tcf_mirred_can_reinsert`).
 fn nothing_stays(control: Code) -> bool {
     matches!(
         control,
@@ -78,7 +80,8 @@ fn nothing_stays(control: Code) -> bool {
     )
 }
 
-/// Makes a packet ready for its way on, its data at the MAC header; `false` if that is not set.
+/// Prepares a packet for its target, with the data at the MAC header. Returns `false` if the MAC
+/// header is not set.
 fn prepare(
     packet: &mut Packet,
     cx: &Context<'_, '_>,
@@ -95,7 +98,7 @@ fn prepare(
             packet.flags.remove(Flags::FROM_INGRESS);
         }
     }
-    // As Linux, which puts the link-layer header back only where the data begin at the network header.
+    // Linux also restores the link-layer header only if the data begin at the network header.
     let pulled = packet.pulled_from_mac().unwrap_or(0);
     if target_ingress || pulled == packet.mac_len() {
         return packet.data_to_mac();
@@ -132,8 +135,9 @@ impl Kind for Mirred {
             device: device.key(),
             ingress,
         };
-        // Where nothing of the packet is left behind, it goes itself. At egress Linux sends a copy and
-        // ends the original with the control action: only a drop shows the difference.
+        // If nothing of the packet is left behind, the packet itself is sent. At egress Linux
+        // always sends a copy and ends the original with the control action. This makes a
+        // difference only for a drop.
         if redirect && nothing_stays(control) && (cx.ingress || control != code::SHOT) {
             if !prepare(packet, cx, true, ingress) {
                 return fail();
@@ -174,7 +178,7 @@ impl Kind for Mirred {
     }
 
     fn device_gone(&self, key: u64) {
-        // The device may come back; the action does not find it then.
+        // If the device comes back to the namespace, the action does not find it again.
         let _ = self.target.compare_exchange(key, NONE, AcqRel, Acquire);
     }
 
@@ -183,7 +187,7 @@ impl Kind for Mirred {
     }
 }
 
-/// What the action gets: `eaction` and the target, if one is named: its index and key.
+/// The parameters of an action: `eaction`, and the index and key of the target if one is given.
 pub struct Params {
     eaction: i32,
     device: Option<(u32, u64)>,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Actions: what is done with a packet a filter matched.
+//! Actions: the operations applied to a packet that a filter matched.
 //!
-//! Mirrors net/sched/act_api.c. An [`Action`] is the part all kinds share ([`Common`]) and the kind's
-//! own. A kind is one file with a [`Kind`] (run and dump) and a [`Spec`] (attributes to parameters),
-//! and one line in [`KINDS`].
+//! Mirrors net/sched/act_api.c. An [`Action`] consists of the part that all kinds share
+//! ([`Common`]) and the kind's own part. A kind is one file with a [`Kind`] (run and dump) and a
+//! [`Spec`] (attributes to parameters), and one line in [`KINDS`].
 
-/// `create` and `change` of a [`Spec`] whose own part of an action are its parameters, published.
+/// Implements `create` and `change` of a [`Spec`] whose own part of an action is its parameters,
+/// published by RCU.
 macro_rules! published {
     ($field:ident: $Published:ident) => {
         fn create(params: Self::Params, env: &Env<'_>) -> Self {
@@ -74,7 +75,7 @@ pub use exec::run;
 pub(crate) use init::POLICY;
 pub use init::{Init, InitList, Inited, find_ops, init_list, init_police};
 
-/// The action kinds, each with its file. The order is that of `TCA_ID_*`.
+/// The action kinds, one file each, in the order of `TCA_ID_*`.
 pub static KINDS: &[Ops] = &[
     Ops::of::<police::Police>(),
     Ops::of::<gact::Gact>(),
@@ -95,28 +96,28 @@ pub static KINDS: &[Ops] = &[
 
 /// `TCA_ACT_HW_STATS_ANY`
 pub const HW_STATS_ANY: u8 = (act::HW_STATS_IMMEDIATE | act::HW_STATS_DELAYED) as u8;
-/// `TCA_ACT_FLAGS_*` a client can set.
+/// The `TCA_ACT_FLAGS_*` that a client can set.
 pub const USER_FLAGS: u32 = act::FLAGS_NO_PERCPU_STATS | act::FLAGS_SKIP_HW | act::FLAGS_SKIP_SW;
-/// The action was made by a filter, not by itself (`TCA_ACT_FLAGS_BIND`).
+/// The action was created by a filter, not by a request of its own (`TCA_ACT_FLAGS_BIND`).
 const FLAG_BIND: u32 = 1 << 17;
-/// Its own creation holds a reference.
+/// The action's creation holds a reference.
 const FLAG_OWN: u32 = 1 << 19;
 
-/// The table's `rares` know the action.
+/// The action has an entry in the table's `rares`.
 const FLAG_RARE: u32 = 1 << 18;
-/// The action has a rate estimator, among its rare things.
+/// The action has a rate estimator in its entry of `rares`.
 const FLAG_RATED: u32 = 1 << 20;
-/// The action has more of its kind's among its rare things.
+/// The action has state of its kind in its entry of `rares`.
 const FLAG_MORE: u32 = 1 << 21;
-/// Where `TCA_ACT_HW_STATS` stands among the flags.
+/// The position of `TCA_ACT_HW_STATS` in the flags.
 const HW_STATS: u32 = 24;
 
-/// Actions a filter or request can have (`TCA_ACT_MAX_PRIO`).
+/// The highest number of actions of a filter or request (`TCA_ACT_MAX_PRIO`).
 pub const MAX: usize = act::MAX_PRIO as usize;
 
-/// An action; see the module's head.
+/// An operation applied to packets; see the module's documentation.
 pub struct Action<K: ?Sized = dyn Kind> {
-    /// The part all kinds share.
+    /// The part that all kinds share.
     pub common: Common,
     /// The kind's own part.
     pub kind: K,
@@ -133,9 +134,10 @@ impl<K: ?Sized> std::fmt::Debug for Action<K> {
     }
 }
 
-/// What a kind does with packets, and how it shows itself.
+/// The behaviour of an action of a kind on packets and in dumps.
 pub trait Kind: Any + Send + Sync {
-    /// Runs the action (`tc_action_ops.act`): counts, changes or sends the packet, gives a code.
+    /// Runs the action (`tc_action_ops.act`): counts, changes or sends the packet. Returns the
+    /// resulting code.
     fn run<'g>(
         &'g self,
         common: &'g Common,
@@ -144,85 +146,89 @@ pub trait Kind: Any + Send + Sync {
         out: &mut Outcome<'g>,
     ) -> Code;
 
-    /// Writes the options (`tc_action_ops.dump`). `start` is the start of every kind's parameters.
+    /// Encodes the options (`tc_action_ops.dump`). `start` is the common start of the parameters.
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer);
 
-    /// A device has been unregistered: let go of it.
+    /// Drops references to a device that has been unregistered.
     fn device_gone(&self, _key: u64) {}
 
-    /// Whether some hardware could do the action (`offload_act_setup`), or what is said of it; by default none
-    /// could.
+    /// Returns whether some hardware could run the action, or the error message otherwise
+    /// (`offload_act_setup`). By default none could.
     fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
         Err(None)
     }
 
-    /// The last reference is gone (`tc_action_ops.cleanup`). Packets at work may still run it.
+    /// Releases resources when the last reference is dropped (`tc_action_ops.cleanup`). Packets in
+    /// flight may still run the action.
     fn release(&self, _env: &Env<'_>) {}
 }
 
-/// How a kind is made from attributes. The steps are called in this order; each may refuse, and a
-/// refusal leaves everything as it was.
+/// The creation of actions of a kind from attributes. The steps are called in this order. Each may
+/// refuse; a refusal leaves everything unchanged.
 pub trait Spec: Kind + Sized {
-    /// Name (`TCA_ACT_KIND`).
+    /// The name (`TCA_ACT_KIND`).
     const KIND: &'static str;
-    /// What is said of a request that may not replace the action it names (EEXIST).
+    /// The message for a request that may not replace an existing action (EEXIST).
     const EXISTS: Option<&'static str> = None;
-    /// Attributes that are well-formed by themselves.
+    /// Attributes whose syntax has been checked.
     type Request;
-    /// What the action gets.
+    /// The parameters of an action.
     type Params;
 
-    /// Checks the options; answers the index asked for (0 for any) as well.
+    /// Checks the options. Also returns the requested index, 0 for any.
     fn parse(options: Option<&Attr<'_>>) -> Result<(u32, Self::Request), Error>;
 
-    /// What is checked once it is known whether the action `exists` already.
+    /// Does the checks that depend on whether the action `exists`.
     fn validate(_request: &Self::Request, _exists: bool) -> Result<(), Error> {
         Ok(())
     }
 
-    /// What is checked once the action may be made or changed (it `exists`), before its control action.
+    /// Does the checks that come after it is known that the action may be created or changed (it
+    /// `exists`), and before those of the control action.
     fn verify(_request: &mut Self::Request, _exists: bool) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Takes note whether there is a rate estimator: the action `exists` with one, or gets one from the
-    /// filter it is made for, or what that asks for is wrong, which all kinds but one refuse here.
+    /// Checks whether there is a rate estimator. The existing action has one, or the filter
+    /// creating the action asks for one; the error is that of an invalid estimator, which all kinds
+    /// but one refuse here.
     fn rated(_request: &mut Self::Request, rated: Result<bool, Error>) -> Result<(), Error> {
         rated.map(drop)
     }
 
-    /// The control action asked for.
+    /// Returns the requested control action.
     fn control(request: &Self::Request) -> Code;
 
-    /// Looks up what the request names.
+    /// Looks up the objects the request refers to.
     fn prepare(request: Self::Request, host: &dyn Host) -> Result<Self::Params, Error>;
 
-    /// Notes in the namespace what the action will find there, before it is made or changed.
+    /// Registers in the namespace the objects the action will look up there, before the action is
+    /// created or changed.
     fn note(_params: &Self::Params, _env: &Env<'_>) {}
 
-    /// What few actions of the kind have, which is kept apart so that the others are small; `old` is what
-    /// there was. `None` leaves it.
+    /// Returns state that only few actions of the kind have; it is stored separately to keep the
+    /// others small. `old` is the previous state. `None` leaves that unchanged.
     fn more(_params: &Self::Params, _old: Option<&More>) -> Option<More> {
         None
     }
 
-    /// Makes the kind's part of a new action.
+    /// Creates the kind's part of a new action.
     fn create(params: Self::Params, env: &Env<'_>) -> Self;
 
-    /// Changes an existing one; called under the action's lock.
+    /// Changes an existing action. Called with the action's lock held.
     fn change(&self, params: Self::Params);
 }
 
 type IndexFn = fn(Option<&Attr<'_>>) -> Option<u32>;
 type InitFn = fn(&Init<'_>, &Arc<Table>, Option<&Attr<'_>>) -> Result<Inited, Error>;
 
-/// The line of a kind in [`KINDS`].
+/// An entry in [`KINDS`].
 pub struct Ops {
-    /// Name.
+    /// The name.
     pub kind: &'static str,
     /// The name as an attribute.
     name: Name,
-    /// Octets of an action.
+    /// The size of an action in bytes.
     pub(crate) size: usize,
     init: InitFn,
     index: IndexFn,
@@ -235,7 +241,7 @@ impl std::fmt::Debug for Ops {
 }
 
 impl Ops {
-    /// The line of kind `K`.
+    /// Returns the entry of kind `K`.
     pub const fn of<K: Spec>() -> Self {
         Self {
             kind: K::KIND,
@@ -247,38 +253,39 @@ impl Ops {
     }
 }
 
-/// What few actions of a kind have; the kind knows its type.
+/// State that only few actions of a kind have; the kind knows its type.
 pub type More = Arc<dyn Any + Send + Sync>;
 
-/// What few actions have.
+/// State that only few actions have.
 #[derive(Default, Clone)]
 pub(crate) struct Rare {
     cookie: Option<Box<[u8]>>,
-    /// Where "goto chain" goes; holds a reference of the chain's kind for actions.
+    /// The chain that "goto chain" goes to, with a reference held as an action.
     chain: Option<Arc<Chain>>,
-    /// The rate at which it is hit.
+    /// The estimator of the rate of packets.
     rate: Option<Arc<SpinLock<Estimator>>>,
-    /// What the kind keeps here.
+    /// The state of the kind.
     more: Option<More>,
 }
 
-/// The part of an action all kinds share (`struct tc_action`).
+/// The part of an action that all kinds share (`struct tc_action`).
 pub struct Common {
-    /// Index in the table of its kind.
+    /// The index in the table of its kind.
     pub index: u32,
-    /// References: one for its own creation by `tc actions add`, one for each bind, and those of
-    /// requests at work.
+    /// The reference count: one for the creation by `tc actions add`, one for each bind, and those
+    /// of requests in progress.
     pub refs: AtomicU32,
-    /// Filters it is bound to.
+    /// The number of filters the action is bound to.
     pub binds: AtomicU32,
-    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], [`FLAG_RATED`], [`FLAG_MORE`], and from [`HW_STATS`] on `TCA_ACT_HW_STATS`.
+    /// `TCA_ACT_FLAGS_*`, [`FLAG_RARE`], [`FLAG_RATED`], [`FLAG_MORE`], and `TCA_ACT_HW_STATS` in
+    /// the bits from [`HW_STATS`] upwards.
     flags: AtomicU32,
     control: AtomicI32,
-    /// `USER_HZ` ticks, as `lastuse`; `firstuse` is one more, 0 for never.
+    /// In `USER_HZ` ticks, like `lastuse`. `firstuse` is one more than the ticks, 0 for never.
     install: u32,
     lastuse: AtomicU32,
     firstuse: AtomicU32,
-    /// Packets seen, dropped and not dealt with; and the table it is in.
+    /// Counts of packets seen, dropped and not handled; and the table the action is in.
     pub counters: Tally,
 }
 
@@ -313,12 +320,12 @@ impl Common {
         }
     }
 
-    /// The table it is in.
+    /// Returns the table the action is in.
     pub fn table(&self) -> &Arc<Table> {
         self.counters.table()
     }
 
-    /// `TCA_ACT_HW_STATS_*`
+    /// Returns `TCA_ACT_HW_STATS_*`.
     fn hw_stats(&self) -> u8 {
         (self.flags.load(Relaxed) >> HW_STATS) as u8
     }
@@ -330,7 +337,7 @@ impl Common {
         }
     }
 
-    /// What few actions have.
+    /// Returns the action's entry in the table's `rares`.
     #[inline]
     fn rare<'g>(&'g self, guard: &'g Guard) -> Option<&'g Rare> {
         if self.flags.load(Acquire) & FLAG_RARE == 0 {
@@ -339,39 +346,40 @@ impl Common {
         self.table().rares.get(&self.index, guard)
     }
 
-    /// The control action.
+    /// Returns the control action.
     #[inline]
     pub fn control(&self) -> Code {
         self.control.load(Relaxed)
     }
 
-    /// `TCA_ACT_FLAGS_*` a client set.
+    /// Returns the `TCA_ACT_FLAGS_*` that a client set.
     pub fn flags(&self) -> u32 {
         self.flags.load(Relaxed) & USER_FLAGS
     }
 
-    /// Made by a filter.
+    /// Returns whether a filter created the action.
     fn is_bound_kind(&self) -> bool {
         self.flags.load(Relaxed) & FLAG_BIND != 0
     }
 
-    /// Takes away the reference of its own creation, to be put by who does; `false` if there is none any
-    /// more.
+    /// Takes over the creation's reference, which the caller must then drop. Returns `false` if it
+    /// has already been taken.
     pub(crate) fn disown(&self) -> bool {
         self.flags.fetch_and(!FLAG_OWN, AcqRel) & FLAG_OWN != 0
     }
 
-    /// Counts a packet and notes the time (`tcf_action_update_bstats`, `tcf_lastuse_update`).
+    /// Counts a packet and updates the times of use (`tcf_action_update_bstats`,
+    /// `tcf_lastuse_update`).
     #[inline]
     pub fn hit(&self, cx: &Context<'_, '_>) {
         self.hit_or_drop(cx, false);
     }
 
-    /// [`hit`](Self::hit) of a packet that may be dropped, which is counted as well.
+    /// Does the same as [`hit`](Self::hit), and counts a drop if the packet is `dropped`.
     #[inline(always)]
     pub fn hit_or_drop(&self, cx: &Context<'_, '_>, dropped: bool) {
         if self.flags.load(Relaxed) & FLAG_RATED != 0 {
-            // The samples that are due are of what was counted before.
+            // The samples that are due must not include this packet.
             self.rate(cx.now, cx.guard);
         }
         self.counters.count(cx.cpu, cx.packet_len(), dropped);
@@ -384,11 +392,12 @@ impl Common {
         }
     }
 
-    /// Octets and packets a second, of an action with a rate estimator (`gen_estimator_read`).
+    /// Returns bytes and packets per second, if the action has a rate estimator
+    /// (`gen_estimator_read`).
     #[cold]
     pub(crate) fn rate(&self, now: u64, guard: &Guard) -> Option<(u64, u64)> {
         let rare = self.rare(guard)?;
-        // As for `chain`.
+        // See `chain`.
         if self.refs.load(Acquire) == 0 {
             return None;
         }
@@ -405,7 +414,7 @@ impl Common {
         self.flags.fetch_or(FLAG_RATED, Release);
     }
 
-    /// What the kind keeps apart, if it is a `T`.
+    /// Returns the separately stored state of the kind, if it is a `T`.
     #[inline]
     pub(crate) fn more<'g, T: Any>(&'g self, guard: &'g Guard) -> Option<&'g T> {
         match self.flags.load(Acquire) & FLAG_MORE {
@@ -417,14 +426,15 @@ impl Common {
     #[cold]
     fn more_of_few<'g>(&'g self, guard: &'g Guard) -> Option<&'g (dyn Any + Send + Sync)> {
         let rare = self.rare(guard)?;
-        // As for `chain`.
+        // See `chain`.
         if self.refs.load(Acquire) == 0 {
             return None;
         }
         rare.more.as_deref()
     }
 
-    /// Gives the action what its kind keeps apart, as its parameters say; the caller holds the lock.
+    /// Sets the separately stored state of the kind according to the parameters. The caller holds
+    /// the lock.
     fn set_more<K: Spec>(&self, params: &K::Params, env: &Env<'_>) {
         let old = self.rare(env.guard).and_then(|rare| rare.more.as_ref());
         if let more @ Some(_) = K::more(params, old) {
@@ -433,31 +443,31 @@ impl Common {
         }
     }
 
-    /// The rate for a dump.
+    /// Returns the rate for a dump.
     pub(crate) fn shown_rate(&self, env: &Env<'_>) -> Option<(u64, u64)> {
         self.is_rated()
             .then(|| self.rate(env.host.now(), env.guard))
             .flatten()
     }
 
-    /// Whether more is shown of it than of most actions.
+    /// Returns whether a dump of the action has attributes that most actions lack.
     fn is_unusual(&self) -> bool {
         const USUAL: u32 = (HW_STATS_ANY as u32) << HW_STATS;
         let flags = self.flags.load(Relaxed);
         flags & (FLAG_RARE | FLAG_RATED | 0xff << HW_STATS) != USUAL
     }
 
-    /// `gen_estimator_active`
+    /// Returns whether the action has a rate estimator (`gen_estimator_active`).
     fn is_rated(&self) -> bool {
         self.flags.load(Relaxed) & FLAG_RATED != 0
     }
 
-    /// Last use, in ticks.
+    /// Returns the time of the last use in ticks.
     pub fn lastuse(&self) -> u32 {
         self.lastuse.load(Relaxed)
     }
 
-    /// `tcf_tm_dump`: ages in ticks.
+    /// Returns the ages in ticks (`tcf_tm_dump`).
     pub fn ages(&self, env: &Env<'_>) -> TcfT {
         let now = env.ticks();
         let age = |then: u32| u64::from(now.wrapping_sub(then));
@@ -474,19 +484,19 @@ impl Common {
         }
     }
 
-    /// `refcount_inc_not_zero`
+    /// Takes a reference unless the count is zero (`refcount_inc_not_zero`).
     pub fn try_hold(&self) -> bool {
         self.refs
             .fetch_update(AcqRel, Acquire, |n| (n > 0).then(|| n + 1))
             .is_ok()
     }
 
-    /// Guards changes of the action by requests; some actions share it.
+    /// Locks the action against changes by other requests. Several actions share a lock.
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.table().lock(self.index)
     }
 
-    /// Changes the rare part; the caller holds the lock.
+    /// Changes the action's entry in `rares`. The caller holds the lock.
     fn change_rare(&self, env: &Env<'_>, change: impl FnOnce(&mut Rare)) {
         let rares = &self.table().rares;
         let mut rare = self.rare(env.guard).cloned().unwrap_or_default();
@@ -509,19 +519,19 @@ impl Common {
         }
     }
 
-    /// The chain "goto chain" goes to.
+    /// Returns the chain that "goto chain" goes to.
     #[inline]
     fn chain<'g>(&'g self, cx: &Context<'_, 'g>) -> Option<&'g Chain> {
         let rare = self.rare(cx.guard)?;
-        // Of an action that is gone, the index may be another's by now.
+        // If the action has been deleted, its index may already belong to another one.
         if self.refs.load(Acquire) == 0 {
             return None;
         }
         rare.chain.as_deref()
     }
 
-    /// `tcf_action_set_ctrlact`: sets the control action and the chain it goes to; the caller holds
-    /// the lock, and lets go of the chain that comes back.
+    /// Sets the control action and the chain it goes to (`tcf_action_set_ctrlact`). The caller
+    /// holds the lock, and must drop the reference to the returned chain.
     fn set_control(
         &self,
         control: Code,
@@ -529,7 +539,7 @@ impl Common {
         env: &Env<'_>,
     ) -> Option<Arc<Chain>> {
         let old = self.rare(env.guard).and_then(|rare| rare.chain.clone());
-        // A packet that sees the new code must find its chain.
+        // The chain must be set first: a packet that sees the new code must find its chain.
         if chain.is_some() {
             self.change_rare(env, |rare| rare.chain = chain);
             self.control.store(control, Release);
@@ -547,7 +557,7 @@ impl Common {
         self.change_rare(env, |rare| rare.cookie = Some(cookie.into()));
     }
 
-    /// Lets go of the chain, and of what is kept by index.
+    /// Drops the reference to the chain and removes the entry in `rares`.
     fn release(&self, env: &Env<'_>) {
         if let Some(chain) = self.rare(env.guard).and_then(|rare| rare.chain.as_ref()) {
             block::put_by_action(chain, env);
@@ -558,7 +568,7 @@ impl Common {
 }
 
 impl Action {
-    /// The last reference is gone (`tcf_action_cleanup`).
+    /// Releases resources when the last reference is dropped (`tcf_action_cleanup`).
     pub(crate) fn release(&self, env: &Env<'_>) {
         self.kind.release(env);
         self.common.release(env);

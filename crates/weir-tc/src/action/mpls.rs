@@ -3,14 +3,14 @@
 //!
 //! Mirrors net/sched/act_mpls.c.
 //!
-//! Parameters: the mode. `push` and `mac_push` take `label` (0 to 1048575, but for 3), `tc` (0 to 7,
-//! default 0), `ttl` (1 to 255, default 255), `bos` (bottom of stack; default: 1 if what follows is no
-//! label) and `protocol` (mpls_uc, the default, or mpls_mc); `modify` any of label, tc, ttl and bos;
-//! `pop` takes the `protocol` of what follows the label; `dec_ttl` nothing. `push` puts a label behind
-//! the Ethernet header, `mac_push` in front of it.
+//! Parameters: the mode. `push` and `mac_push` take `label` (0 to 1048575, except 3), `tc` (0 to 7,
+//! default 0), `ttl` (1 to 255, default 255), `bos` (bottom of stack; default: 1 if no label
+//! follows) and `protocol` (mpls_uc, the default, or mpls_mc). `modify` takes any of label, tc, ttl
+//! and bos. `pop` takes the `protocol` of what follows the label. `dec_ttl` takes nothing. `push`
+//! adds a label after the Ethernet header, `mac_push` in front of it.
 //!
-//! A frame that is not of MPLS passes `pop` unchanged. It is dropped by `modify` and `dec_ttl`, as is a
-//! label whose TTL would become 0 and a frame that is too short; each counts as a drop.
+//! `pop` passes a frame that is not MPLS unchanged. `modify` and `dec_ttl` drop such a frame, as
+//! well as a label whose TTL would become 0 and a frame that is too short; each counts as a drop.
 
 use weir_netlink::errno::{EINVAL, EPROTONOSUPPORT};
 use weir_netlink::tca::mpls as attr;
@@ -56,14 +56,14 @@ fn text(text: &'static str) -> Error {
     Error::msg(EINVAL, text)
 }
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     /// `TCA_MPLS_ACT_*`
     mode: i32,
     label: Option<u32>,
     tc: Option<u8>,
-    /// 0 leaves it as it is.
+    /// The TTL; 0 leaves it unchanged.
     ttl: u8,
     bottom: Option<u8>,
     proto: u16,
@@ -75,8 +75,8 @@ pub struct Mpls {
 }
 
 impl Params {
-    /// The label stack entry in place of `old`; a new one is the bottom if `bottom`
-    /// (`tcf_mpls_get_lse`).
+    /// Returns the label stack entry that replaces `old`. If `bottom` is set, the entry is the
+    /// bottom of the stack by default (`tcf_mpls_get_lse`).
     fn entry(&self, old: u32, bottom: bool) -> u32 {
         let mut entry = old;
         let mut set = |shift: u32, mask: u32, value: u32| {
@@ -116,7 +116,7 @@ impl Params {
         }
     }
 
-    /// `modify` and `dec_ttl`.
+    /// Applies `modify` or `dec_ttl`.
     fn rewrite(&self, packet: &mut Packet, place: Place) -> Result<(), EditError> {
         if !is_mpls(packet.protocol) {
             return Err(EditError::Malformed);
@@ -149,7 +149,7 @@ impl Kind for Mpls {
     ) -> Code {
         common.hit(cx);
         let params = self.params.load(cx.guard);
-        // Linux has the data at the MAC header for this.
+        // In Linux the data begin at the MAC header for this action.
         let place = Place {
             data: 0,
             ..Place::of(packet, cx)
@@ -195,7 +195,7 @@ impl Kind for Mpls {
     }
 }
 
-/// Options of well-formed attributes.
+/// Options whose syntax has been checked.
 #[derive(Debug)]
 pub struct Request {
     control: Code,

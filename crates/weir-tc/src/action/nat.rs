@@ -3,14 +3,14 @@
 //!
 //! Mirrors net/sched/act_nat.c.
 //!
-//! Parameters: the direction (`ingress` translates destinations, `egress` sources), the old prefix and
-//! the new one. An address within the old prefix gets the new one's bits; checksums of IPv4, TCP and UDP
-//! are corrected. In ICMP errors the other address of the packet inside is translated too, and the ICMP
-//! checksum corrected, but none inside.
+//! Parameters: the direction (`ingress` translates destinations, `egress` sources), the old prefix
+//! and the new one. An address within the old prefix gets the new prefix; the IPv4, TCP and UDP
+//! checksums are adjusted. In ICMP errors the other address of the embedded packet is translated
+//! too, and the ICMP checksum adjusted, but no checksum inside the embedded packet.
 //!
-//! Every packet is taken for one of IPv4: the filter has to choose. A packet too short is dropped and
-//! counts as a drop; so does every packet where the control action is drop, unchanged. Later fragments
-//! have their addresses translated and nothing else.
+//! Every packet is treated as IPv4: the filter must select suitable packets. A packet that is too
+//! short is dropped and counts as a drop. If the control action is drop, every packet is dropped
+//! unchanged and counts as a drop. In later fragments only the addresses are translated.
 
 use weir_netlink::tca::nat as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGen, TcNat, Writer, policy};
@@ -43,7 +43,7 @@ pub struct Nat {
     params: Published<Params>,
 }
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone, Copy)]
 pub struct Params {
     old: u32,
@@ -68,7 +68,7 @@ fn store(bytes: &mut [u8], at: usize, value: u32) {
     }
 }
 
-/// Corrects the checksum at a place for an address that changed; the new checksum.
+/// Adjusts the checksum at offset `at` to a changed address and returns it.
 fn correct(bytes: &mut [u8], at: usize, old: u32, new: u32) -> u16 {
     let Some(place) = bytes
         .get_mut(at..)
@@ -86,7 +86,7 @@ impl Params {
         self.flags & u32::from(attr::FLAG_EGRESS) != 0
     }
 
-    /// The translated address, if it is within the old prefix.
+    /// Returns the translated address, if `address` is within the old prefix.
     fn translate(&self, address: u32) -> Option<u32> {
         let within = (self.old ^ address) & self.mask == 0;
         within.then_some(self.new & self.mask | address & !self.mask)
@@ -113,7 +113,8 @@ impl Params {
             None => {}
         }
         let start = usize::from(head[0] & 0xf) * 4;
-        // With an address that overlaps the segment the header is read again below, as Linux does.
+        // If a short header length lets the address overlap the segment, the header is read again
+        // below, as in Linux.
         let segment = packet.get_mut(start..).ok_or(Short);
         match (protocol, translated) {
             (Some(TCP), Some(new)) => {
@@ -134,10 +135,10 @@ impl Params {
         Ok(())
     }
 
-    /// Translates the packet inside an ICMP error.
+    /// Translates the packet embedded in an ICMP error.
     fn apply_icmp(&self, icmp: &mut [u8], place: usize) -> Result<(), Short> {
         icmp.get(..ICMP_LEN).ok_or(Short)?;
-        // `icmp_is_err`
+        // As in `icmp_is_err`.
         if !matches!(icmp.first(), Some(3 | 4 | 5 | 11 | 12)) {
             return Ok(());
         }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `pedit`: writes to any place of a packet, in words of 32 bits.
+//! `pedit`: writes to any place in a packet, in words of 32 bits.
 //!
 //! Mirrors net/sched/act_pedit.c.
 //!
-//! Parameters: keys, each a place, a mask of the bits to keep, and a value to set or to add to them. The
-//! place counts from the network header, or with extended keys (`pedit ex`) from the header they name:
-//! eth, ip (version 4 or 6), tcp, udp. It must be a multiple of 4 octets; `at` adds an octet of the
-//! packet, masked and shifted, to it. Nothing is done for checksums: `csum` is.
+//! Parameters: keys. Each key has an offset, a mask of the bits to keep, and a value that is set or
+//! added. The offset counts from the network header, or with extended keys (`pedit ex`) from the
+//! header they name: eth, ip (version 4 or 6), tcp, udp. It must be a multiple of 4 bytes. `at`
+//! adds a byte of the packet, masked and shifted, to the offset. Checksums are not adjusted: use
+//! `csum`.
 //!
-//! A TCP or UDP header of IPv4 is where one would be, whatever the protocol. A key whose place is outside
-//! the packet ends the edit, and the packet goes on as it is by then; as in Linux that counts as an
-//! overlimit with `no_percpu` only. What is written in front of the MAC header, within the headroom, is
-//! lost.
+//! A TCP or UDP header of IPv4 is assumed after the IPv4 header, whatever the protocol. A key whose
+//! offset is outside the packet ends the edit; the packet continues with the edits made so far. As
+//! in Linux, this counts as an overlimit with `no_percpu` only. Writes in front of the MAC header,
+//! within the headroom, are lost.
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::act;
@@ -34,7 +35,7 @@ const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Octets of a key in the parameters.
+/// Size of a key in the parameters, in bytes.
 const KEY_LEN: usize = TcPeditKey::LEN;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -48,16 +49,16 @@ static KEY_POLICY: Policy = policy! { max key_ex::MAX;
     key_ex::CMD => Rule::u16().max(attr::CMD_MAX as u64),
 };
 
-/// One edit.
+/// An edit of one word.
 #[derive(Debug, Clone)]
 struct Key {
-    /// Places count from this header (`TCA_PEDIT_KEY_EX_HDR_TYPE_*`).
+    /// The header that offsets count from (`TCA_PEDIT_KEY_EX_HDR_TYPE_*`).
     from: u16,
     add: bool,
     key: TcPeditKey,
 }
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone)]
 pub struct Params {
     keys: Box<[Key]>,
@@ -71,7 +72,8 @@ pub struct Pedit {
     params: Published<Params>,
 }
 
-/// Where a header begins, octets behind the MAC header; `None` if the packet has none.
+/// Returns the offset of a header from the MAC header in bytes, or `None` if the packet does not
+/// have that header.
 fn header(from: u16, place: Place, packet: &Packet) -> Option<usize> {
     let wanted = match from {
         htype::ETH => return Some(0),
@@ -94,7 +96,7 @@ fn header(from: u16, place: Place, packet: &Packet) -> Option<usize> {
 }
 
 impl Key {
-    /// Makes the edit; `None` if its place is outside the packet.
+    /// Applies the edit. Returns `None` if the offset is outside the packet.
     fn apply(&self, place: Place, packet: &mut Packet) -> Option<()> {
         let key = &self.key;
         let header = header(self.from, place, packet)? as i64;
@@ -154,7 +156,7 @@ impl Kind for Pedit {
         let edits = params.keys.iter();
         let done: Option<()> = edits.map(|key| key.apply(place, packet)).collect();
         cx.packet_changed();
-        // Linux counts where it does not look when counters are per CPU.
+        // With counters per CPU, Linux counts overlimits in a counter it never reads.
         if done.is_none() && common.flags() & act::FLAGS_NO_PERCPU_STATS != 0 {
             common.counters.count_overlimit(cx.cpu);
         }
@@ -195,15 +197,16 @@ impl Kind for Pedit {
     }
 }
 
-/// Options of well-formed attributes.
+/// Options whose syntax has been checked.
 pub struct Request {
     control: Code,
     params: Result<Params, Error>,
-    /// A place that is no multiple of 4: told after the control action was checked.
+    /// An offset is not a multiple of 4; this is reported after the control action has been
+    /// checked.
     unaligned: bool,
 }
 
-/// Header and command of each of `n` keys (`tcf_pedit_keys_ex_parse`).
+/// Parses the header and command of each of `n` keys (`tcf_pedit_keys_ex_parse`).
 fn parse_extended(nest: &Attr<'_>, n: usize) -> Result<Vec<(u16, u16)>, Error> {
     let invalid = || Error::new(EINVAL);
     let one = |attr: Attr<'_>| {
@@ -232,7 +235,7 @@ fn parse_extended(nest: &Attr<'_>, n: usize) -> Result<Vec<(u16, u16)>, Error> {
     }
 }
 
-/// The keys of the parameters.
+/// Parses the keys of the parameters.
 fn parse_keys(sel: &TcPeditSel, parms: &Attr<'_>, ex: Option<&Attr<'_>>) -> Result<Params, Error> {
     let n = usize::from(sel.nkeys);
     if n == 0 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where things are in a packet, as Linux sees it at a hook.
+//! Offsets in a packet as Linux sees them at a hook.
 //!
-//! Linux's actions compute with `skb->data`, which is the network header at ingress and the MAC header
-//! at egress; here all places are octets behind the MAC header, wherever the packet's data begin.
+//! Linux's actions compute with `skb->data`, which is the network header at ingress and the MAC
+//! header at egress. Here all offsets count in bytes from the MAC header, wherever the packet's
+//! data begin.
 
 use weir_packet::Packet;
 use weir_packet::header::ethernet::is_vlan;
@@ -12,7 +13,7 @@ use crate::context::Context;
 /// `VLAN_MAX_DEPTH`
 const VLAN_MAX_DEPTH: usize = 8;
 
-/// Places in a packet, octets behind the MAC header.
+/// Offsets in a packet, in bytes from the MAC header.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// `skb->data`
@@ -24,7 +25,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a packet at the hook that runs.
+    /// Returns the offsets of a packet at the hook that runs.
     pub fn of(packet: &Packet, cx: &Context<'_, '_>) -> Self {
         let network = packet.mac_len();
         Self {
@@ -34,13 +35,14 @@ impl Place {
         }
     }
 
-    /// Whether the packet reaches `len` octets behind its network header.
+    /// Returns whether the packet has at least `len` bytes from its network header on.
     pub fn has_network(&self, len: usize) -> bool {
         self.network + len <= self.end
     }
 
-    /// What the packet's tags enclose (`skb_protocol(skb, true)`); 0 if it is cut off. At ingress Linux
-    /// looks for tags in the data from the wrong place, and so do we.
+    /// Returns the protocol inside the packet's VLAN tags (`skb_protocol(skb, true)`), or 0 if the
+    /// packet is truncated. At ingress Linux looks for tags in the data at the wrong offset, and so
+    /// does this function.
     pub fn protocol(&self, packet: &Packet) -> u16 {
         let mut protocol = packet.protocol;
         let mut at = self.data

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `police`: tells packets within a rate from those beyond it.
+//! `police`: distinguishes packets within a rate from those that exceed it.
 //!
 //! Mirrors net/sched/act_police.c.
 //!
-//! Parameters: `rate` and `burst` (octets a second, octets), `peakrate` and `mtu` (octets a second,
-//! octets; a packet longer than the MTU is beyond the rate; default: 255 cells of the rate's table, or
-//! no bound), `pkts_rate` and `pkts_burst` (packets) instead of a rate, `conform-exceed`: what becomes of
-//! packets beyond the rate (the control action; default of tc: reclassify) and within it (default: pass;
-//! may not go to a chain). Without any rate only the MTU counts. `avrate` (octets a second): packets are
-//! beyond the rate while the average is not below it, which needs the filter's rate estimator (EINVAL
-//! without one; `tc actions` gives none).
+//! Parameters:
+//! - `rate` and `burst` (bytes per second, bytes);
+//! - `peakrate` and `mtu` (bytes per second, bytes): a packet longer than the MTU exceeds the rate;
+//!   default: 255 cells of the rate's table, or no limit;
+//! - `pkts_rate` and `pkts_burst` (packets) instead of a rate;
+//! - `conform-exceed`: the verdict on packets that exceed the rate (the control action; default of
+//!   tc: reclassify) and on those within it (default: pass; may not go to a chain);
+//! - `avrate` (bytes per second): packets exceed the rate unless the average is below it. This
+//!   needs the filter's rate estimator (EINVAL without one; `tc actions` gives none).
 //!
-//! A packet beyond the rate counts as an overlimit; one dropped, on either side, as a drop.
+//! Without any rate only the MTU counts.
+//!
+//! A packet that exceeds the rate counts as an overlimit; a dropped packet, on either side, counts
+//! as a drop.
 
 use weir_netlink::errno::{EINVAL, ENOMEM};
 use weir_netlink::tca::police as attr;
@@ -30,7 +35,7 @@ use crate::verdict::{Code, Outcome, code};
 #[cfg(test)]
 mod tests;
 
-/// Octets of the parameters of old clients, which lack the counts.
+/// Size of the parameters of old clients, which lack the counts, in bytes.
 const COMPAT_LEN: usize = 44;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -44,29 +49,29 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PKTBURST64 => Rule::u64(),
 };
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone)]
 pub struct Params {
-    /// What becomes of packets within the rate.
+    /// The verdict on packets within the rate.
     result: Code,
     mtu: u32,
-    /// Nanoseconds of credit, of the rate and of the peak rate.
+    /// The credit limits in nanoseconds: of the rate, of the peak rate and of the packet rate.
     burst: i64,
     mtu_burst: i64,
     packet_burst: i64,
     rate: Option<Rate>,
     peak: Option<Rate>,
     packets: Option<Rate>,
-    /// Bound of the average rate, octets a second; 0 none.
+    /// The limit of the average rate in bytes per second; 0 for none.
     average: u32,
-    /// When it was made.
+    /// The time of the request that set the parameters.
     now: u64,
 }
 
-/// Credit left, nanoseconds.
+/// The remaining credit in nanoseconds.
 #[derive(Debug, Default)]
 struct Tokens {
-    /// When it was computed, nanoseconds of the stack's clock.
+    /// The time of the last update in nanoseconds of the stack's clock.
     at: u64,
     rate: i64,
     peak: i64,
@@ -76,12 +81,13 @@ struct Tokens {
 /// The kind's part of an action.
 pub struct Police {
     params: Published<Params>,
-    /// Guards the credit; held for its arithmetic.
+    /// Guards the credit. It is held only for some arithmetic.
     tokens: SpinLock<Tokens>,
 }
 
 impl Tokens {
-    /// Takes a packet's time off the credit; `false`, and nothing taken, if it is too little.
+    /// Subtracts a packet's time from the credit. Returns `false` and changes nothing if the credit
+    /// is too small.
     fn take(&mut self, params: &Params, now: u64, len: u32) -> bool {
         let elapsed = now.saturating_sub(self.at);
         let earned = |bound: i64| i64::try_from(elapsed).unwrap_or(i64::MAX).min(bound);
@@ -194,7 +200,7 @@ impl Kind for Police {
     }
 }
 
-/// Options that are well-formed.
+/// Options whose syntax has been checked.
 pub struct Request {
     parms: TcPolice,
     rate_table: Option<Vec<u8>>,
@@ -240,7 +246,7 @@ impl Spec for Police {
         Ok((parms.index, request))
     }
 
-    /// Told at its place among the others.
+    /// Only stores the result, which is checked later in the order of Linux's checks.
     fn rated(request: &mut Request, rated: Result<bool, Error>) -> Result<(), Error> {
         request.rated = rated;
         Ok(())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Actions against Linux's own: what `tests/actions/record.py` recorded (its head describes the form)
-//! is done again here. Requests must be answered alike, options shown alike, and each frame must come
-//! out with the same octets and be counted alike.
+//! Actions compared with Linux: replays the recordings of `tests/actions/record.py`, which
+//! describes their format. Answers to requests and the options shown must be equal, and each frame
+//! must leave with the same bytes and be counted in the same way.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::psample::GROUP_PACKETS;
 use crate::testing::{Answer, Stack};
 use crate::verdict::{Target, Verdict};
 
-/// Devices as record.py makes them.
+/// The devices as record.py creates them.
 const D0: u32 = 3;
 const D1_KEY: u64 = 1005;
 
@@ -36,7 +36,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The frames, by name.
+/// Returns the frames by name.
 fn frames() -> BTreeMap<String, Vec<u8>> {
     let text = std::fs::read_to_string(folder().join("frames.vec")).unwrap();
     let rows = text.lines().filter(|line| !line.starts_with('#'));
@@ -47,7 +47,7 @@ fn frames() -> BTreeMap<String, Vec<u8>> {
     rows.map(row).collect()
 }
 
-/// A line of a .cmd file and all that was recorded for it.
+/// A line of a .cmd file and everything recorded for it.
 struct Case<'a> {
     line: &'a str,
     rows: Vec<&'a str>,
@@ -65,8 +65,9 @@ fn cases(recording: &str) -> Vec<Case<'_>> {
     cases
 }
 
-/// A frame as it comes to a hook of d0: `ingress` from the wire, `egress` from a packet socket,
-/// `tagged` from the VLAN device with id 5. `None` if it does not come that far.
+/// Returns a frame as it arrives at a hook of d0: `ingress` from the wire, `egress` from a packet
+/// socket, `tagged` from the VLAN device with id 5. Returns `None` if the frame is dropped before
+/// the hook.
 fn arriving(stack: &Stack, hook: &str, frame: &[u8]) -> Option<Packet> {
     let mut packet = stack.pool.packet(frame).unwrap();
     packet.reset_mac();
@@ -85,18 +86,18 @@ fn arriving(stack: &Stack, hook: &str, frame: &[u8]) -> Option<Packet> {
     }
     let cut = is_vlan(kind);
     if hook == "tagged" {
-        // What tags in the data enclose (`vlan_parse_protocol`).
+        // The protocol inside the tags in the data (`vlan_parse_protocol`).
         packet.protocol = if cut { 0 } else { kind };
         let (proto, tci) = (0x8100, 5);
         packet.set_vlan(Some(VlanTag { proto, tci }));
     }
-    // A packet socket sets the network header behind tags it sees (`packet_parse_headers`).
+    // A packet socket sets the network header after the tags it sees (`packet_parse_headers`).
     let behind_tags = hook == "egress" && !cut;
     packet.set_network(if behind_tags { at } else { 14 });
     Some(packet)
 }
 
-/// The frame on the wire: a tag of the metadata in its place.
+/// Returns the frame on the wire, with the tag of the metadata inserted.
 fn on_wire(packet: &Packet) -> Vec<u8> {
     let data = packet.data();
     match packet.vlan() {
@@ -108,7 +109,7 @@ fn on_wire(packet: &Packet) -> Vec<u8> {
     }
 }
 
-/// The row of a frame that came out as `data`.
+/// Formats the row of a frame that left as `data`.
 fn difference(frame: &[u8], data: Option<Vec<u8>>) -> String {
     let Some(data) = data else {
         return "-".into();
@@ -136,8 +137,8 @@ fn find<'a>(mut attrs: Attrs<'a>, path: &[u16]) -> Option<Attr<'a>> {
     attrs.find_type(*last)
 }
 
-/// Options without the ages, which are times: the last attribute of their length. Kernels that pad 64-bit
-/// values (UML's does) have an empty attribute in front of each.
+/// Formats options without the ages, which depend on the time: they are the last attribute of their
+/// length. Kernels that pad 64-bit values, as UML does, put an empty attribute in front of each.
 fn without_ages(options: &[u8]) -> String {
     let mut all: Vec<Attr<'_>> = weir_netlink::attrs(options).collect();
     all.retain(|attr| !attr.is_empty());
@@ -148,7 +149,7 @@ fn without_ages(options: &[u8]) -> String {
     all.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// Kind, options and statistics of the actions of the filter at a hook.
+/// Returns kind, options and statistics of the actions of the filter at a hook.
 fn shown(stack: &Stack, egress: bool) -> Vec<(String, String, String)> {
     let parent = if egress { 0xffff_fff3 } else { 0xffff_fff2_u32 };
     let mut request = vec![36, 0, 0, 0, 46, 0, 1, 3];
@@ -181,7 +182,7 @@ fn shown(stack: &Stack, egress: bool) -> Vec<(String, String, String)> {
     answers.iter().find_map(nest).expect("the filter is there")
 }
 
-/// The attributes of the messages about packets sampled since the last call, as record.py writes them.
+/// Returns the attributes of the sample messages since the last call, in the format of record.py.
 fn sampled(stack: &Stack) -> Vec<String> {
     let mut heard = stack.generic.0.lock().unwrap();
     let packets = heard.drain(..).filter(|(group, _)| *group == GROUP_PACKETS);
@@ -190,14 +191,15 @@ fn sampled(stack: &Stack) -> Vec<String> {
             psample::TIMESTAMP => format!("{}:{}", attr.ty, hex(&[0; 8])),
             ty => format!("{ty}:{}", hex(attr.payload)),
         };
-        // Behind the headers of the message and of generic netlink.
+        // The attributes follow the headers of the message and of generic netlink.
         let rows = weir_netlink::attrs(&message[20..]).map(row);
         rows.collect::<Vec<_>>().join(" ")
     };
     packets.map(one).collect()
 }
 
-/// Sends a frame through the hook; the row of what comes out, and the packet's mark and queue.
+/// Sends a frame through the hook. Returns the row of the resulting frame, and the packet's mark
+/// and queue.
 fn through(stack: &Stack, hook: &str, frame: &[u8]) -> (String, (u32, u16)) {
     let Some(mut packet) = arriving(stack, hook, frame) else {
         return ("-".into(), (0, 0));
@@ -217,7 +219,7 @@ fn through(stack: &Stack, hook: &str, frame: &[u8]) -> (String, (u32, u16)) {
         Verdict::Pass if hook != "ingress" => Some(on_wire(&packet)),
         _ => None,
     };
-    // The recorder does not see an empty frame.
+    // The recorder cannot see an empty frame.
     let out = out.filter(|data| !data.is_empty());
     let meta = out.as_ref().map_or((0, 0), |_| (packet.mark, packet.queue));
     (difference(&sent, out), meta)
@@ -247,7 +249,7 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
         }
         let mut answer = String::new();
         for request in &requests {
-            // Time goes on: in Linux, a gate that is due has begun.
+            // The clock must advance because in Linux a gate that is due has begun.
             stack.now.fetch_add(1_000_000, Relaxed);
             answer = match stack.request(&bytes(request)) {
                 Ok(_) => {
@@ -326,7 +328,7 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
     wrong
 }
 
-/// The files of recordings, by name.
+/// Returns the recordings by name.
 fn recordings() -> BTreeMap<String, String> {
     let files = std::fs::read_dir(folder()).unwrap();
     let paths = files.map(|entry| entry.unwrap().path());
@@ -338,7 +340,8 @@ fn recordings() -> BTreeMap<String, String> {
     found
 }
 
-/// A stack after the requests of a line of NAME.cmd, for tests of what can't be seen in frames.
+/// Returns a stack after the requests of a line of NAME.cmd, for tests of state that frames do not
+/// show.
 pub fn stack_of(name: &str, line: &str) -> Stack {
     let path = folder().join(name).with_extension("vec");
     let recording = std::fs::read_to_string(path).unwrap();
@@ -351,7 +354,7 @@ pub fn stack_of(name: &str, line: &str) -> Stack {
     stack
 }
 
-/// A frame of frames.vec after the ingress hook of d0.
+/// Returns a frame of frames.vec after the ingress hook of d0.
 pub fn received(stack: &Stack, frame: &str) -> Packet {
     let mut packet = arriving(stack, "ingress", &frames()[frame]).expect(frame);
     stack.hook(D0, true, &mut packet);
@@ -376,10 +379,10 @@ fn packets_equal_those_recorded_from_linux() {
     );
 }
 
-/// Frames cut anywhere and with octets changed: whatever an action makes of them, it does not panic, and
-/// what it passes on is a frame.
+/// Sends truncated frames with random changed bytes: an action must not panic, and a packet it
+/// passes must be a frame.
 #[test]
-fn damaged_frames_do_no_harm() {
+fn damaged_frames_cause_no_panic() {
     let frames: Vec<Vec<u8>> = frames().into_values().collect();
     let mut seed = 1_u64;
     let mut random = |below: usize| {

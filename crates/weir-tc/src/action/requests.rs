@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests for actions that no tc sends, for the tests of kinds: built here, octet by octet.
+//! Requests for actions that tc never sends, encoded by hand for the tests of kinds.
 
 use weir_netlink::tca::{self, act, root};
 use weir_netlink::{Attr, TcGen, TcMsg, TcaMsg, Writer, nlm, rtm};
 
 use crate::testing::Stack;
 
-/// Index of d0.
+/// The index of d0.
 const D0: i32 = 3;
 
-/// Start of a kind's parameters.
+/// Returns the common start of a kind's parameters.
 pub fn gen_parms(index: u32, action: i32) -> TcGen {
     TcGen {
         index,
@@ -29,7 +29,7 @@ fn put(w: &mut Writer, nest: u16, kind: &str, options: impl FnOnce(&mut Writer))
     w.end(list);
 }
 
-/// RTM_NEWACTION of one action.
+/// Encodes RTM_NEWACTION for one action.
 pub fn new_action(kind: &str, flags: u16, options: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut w = Writer::new();
     let mark = w.message(rtm::NEWACTION, nlm::F_REQUEST | flags, 1, 0);
@@ -39,7 +39,7 @@ pub fn new_action(kind: &str, flags: u16, options: impl FnOnce(&mut Writer)) -> 
     w.into_vec()
 }
 
-/// Requests that put one action behind `matchall` at the ingress of d0.
+/// Encodes the requests that add one action to `matchall` at the ingress of d0.
 pub fn at_ingress(kind: &str, options: impl FnOnce(&mut Writer)) -> [Vec<u8>; 2] {
     let tcm = |handle, parent, info| TcMsg {
         ifindex: D0,
@@ -66,7 +66,7 @@ pub fn at_ingress(kind: &str, options: impl FnOnce(&mut Writer)) -> [Vec<u8>; 2]
     [qdisc, w.into_vec()]
 }
 
-/// The options of an action as a get shows them, each with its type.
+/// Returns the options of an action as a get shows them, each with its type.
 pub fn options_of(stack: &Stack, kind: &str, index: u32) -> Vec<(u16, Vec<u8>)> {
     let mut w = Writer::new();
     let mark = w.message(rtm::GETACTION, nlm::F_REQUEST, 1, 0);

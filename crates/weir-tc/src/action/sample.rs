@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sample`: sends copies of some packets, taken at random, to the listeners of `psample`.
+//! `sample`: sends copies of randomly chosen packets to the listeners of `psample`.
 //!
-//! Mirrors net/sched/act_sample.c; groups and messages are those of [`crate::psample`].
+//! Mirrors net/sched/act_sample.c; groups and messages are in [`crate::psample`].
 //!
-//! Parameters: the control action (default of tc: pipe), `rate` (one in so many packets is sampled on
-//! average, from 1), `group` (the number of the psample group), and optionally `trunc` (octets of a packet
-//! to send at most; default: all). A replace must bring rate and group; without `trunc` it keeps the
-//! one there is.
+//! Parameters: the control action (default of tc: pipe), `rate` (on average one packet in `rate` is
+//! sampled; from 1), `group` (the number of the psample group), and optionally `trunc` (the highest
+//! number of bytes of a packet to send; default: all). A replace must give rate and group; without
+//! `trunc` it keeps the current limit.
 //!
-//! The randomness is the seeded one of the device. A sample begins at the link-layer header, carries
-//! the devices it came from and goes to, the tunnel metadata, and the wall-clock time of the stack's clock.
+//! Randomness comes from the seeded generator of the device. A sample begins at the link-layer
+//! header and carries the devices the packet came from and goes to, the tunnel metadata, and the
+//! wall-clock time of the stack's clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +36,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PSAMPLE_GROUP => Rule::u32(),
 };
 
-/// Where samples go, and how many there are.
+/// The group that samples go to, and the sampling rate.
 struct Sampling {
     group: Arc<Group>,
     rate: u32,
@@ -44,11 +45,11 @@ struct Sampling {
 /// The kind's part of an action.
 pub struct Sample {
     groups: Arc<Groups>,
-    /// None once the action is gone.
+    /// `None` once the action has been deleted.
     sampling: PublishedOption<Sampling>,
-    /// Octets to send at most; [`ALL`] without a bound.
+    /// The highest number of bytes to send; [`ALL`] for no limit.
     cut: AtomicU64,
-    /// Nanoseconds since 1970 at the start of the stack's clock.
+    /// The start of the stack's clock, in nanoseconds since 1970.
     epoch: u64,
 }
 
@@ -71,7 +72,7 @@ impl Kind for Sample {
             return control;
         }
         let (iif, oif, data) = match cx.ingress {
-            // The MAC header has been taken off; it goes along.
+            // At ingress the MAC header has been pulled; the sample includes it.
             true => (cx.ifindex, 0, packet.mac()),
             false => (packet.iif, cx.ifindex, packet.data()),
         };
@@ -114,7 +115,7 @@ impl Kind for Sample {
     }
 }
 
-/// Options that are well-formed.
+/// Options whose syntax has been checked.
 #[derive(Debug)]
 pub struct Request {
     control: Code,
@@ -123,7 +124,7 @@ pub struct Request {
     group: Option<u32>,
 }
 
-/// What the action gets.
+/// The parameters of an action.
 #[derive(Debug)]
 pub struct Params {
     rate: u32,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `simple`: tells of each packet with a string, an example of an action.
+//! `simple`: logs a string for each packet; an example of an action.
 //!
 //! Mirrors net/sched/act_simple.c.
 //!
-//! Parameters: the control action (default of tc: pipe) and `sdata`, a string of at most 31 octets (32
-//! are taken, the last is cut off), which a new action and a change must bring.
+//! Parameters: the control action (default of tc: pipe) and `sdata`, a string of at most 31 bytes.
+//! A string of 32 bytes is accepted and its last byte is cut off. A new action and a change must
+//! both give it.
 //!
-//! What Linux writes to the kernel's log, `simple: STRING_COUNT` with the packets counted so far, goes
-//! to the packet's trace here: it stands in the comments of the captures `weir run` writes.
+//! Linux writes `simple: STRING_COUNT` with the number of packets counted so far to the kernel's
+//! log. Here this text goes to the packet's trace, which `weir run` writes to comments in its
+//! captures.
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::simple as attr;
@@ -22,7 +24,7 @@ use crate::env::Env;
 use crate::host::Host;
 use crate::verdict::{Code, Outcome};
 
-/// `SIMP_MAX_DATA`, the final NUL counted.
+/// `SIMP_MAX_DATA`, including the final NUL.
 const MAX_DATA: usize = 32;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -58,7 +60,7 @@ impl Kind for Simple {
     }
 }
 
-/// Options that are well-formed.
+/// Options whose syntax has been checked.
 #[derive(Debug)]
 pub struct Request {
     control: Code,

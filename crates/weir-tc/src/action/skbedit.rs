@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `skbedit`: changes what travels beside a packet: priority, mark, queue, packet type.
+//! `skbedit`: changes the metadata of a packet: priority, mark, queue, packet type.
 //!
 //! Mirrors net/sched/act_skbedit.c.
 //!
-//! Parameters: `priority` (a class or number), or `inheritdsfield` (the priority is the packet's DSCP);
-//! `mark` with a mask of the bits it sets (default: all); `queue_mapping` (a transmit queue the device
-//! has; of a range with `skbhash`, where the packet's flow hash chooses), `ptype` (host, broadcast,
-//! multicast, otherhost).
+//! Parameters: `priority` (a class or number), or `inheritdsfield` (the priority is the packet's
+//! DSCP); `mark` with a mask of the bits it sets (default: all); `queue_mapping` (a transmit queue
+//! that the device has, or with `skbhash` a range from which the packet's flow hash chooses);
+//! `ptype` (host, broadcast, multicast, otherhost).
 //!
-//! A packet too short to have a DSCP is dropped and counts as a drop. A queue the device does not have is
-//! not set.
+//! A packet too short to have a DSCP is dropped and counts as a drop. A queue that the device does
+//! not have is not set.
 //!
-//! Not as Linux: the flow hash is not keyed at random, so that runs repeat.
+//! Unlike in Linux, the flow hash has no random key, so that runs are reproducible.
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbedit as attr;
@@ -42,11 +42,11 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::QUEUE_MAPPING_MAX => Rule::unspec(2),
 };
 
-/// What the action does; what it leaves alone is `None`.
+/// The parameters of an action; `None` leaves a field unchanged.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Params {
     priority: Option<u32>,
-    /// Lowest queue, and the highest if the hash chooses.
+    /// The lowest queue, and the highest if the hash chooses.
     queue: Option<(u16, Option<u16>)>,
     mark: Option<u32>,
     mask: Option<u32>,
@@ -55,13 +55,13 @@ pub struct Params {
 }
 
 impl Params {
-    /// Whether nothing at all is asked for (no `SKBEDIT_F_*`).
+    /// Returns whether the request asks for nothing (no `SKBEDIT_F_*`).
     fn is_empty(&self) -> bool {
         let numbers = self.priority.or(self.mark).or(self.mask);
         numbers.is_none() && self.queue.is_none() && self.ptype.is_none() && !self.inherit
     }
 
-    /// The queue for a packet, of `queues` there are (`tcf_skbedit_hash`).
+    /// Returns the queue for a packet, if the device has `queues` of them (`tcf_skbedit_hash`).
     fn queue(&self, queues: u32, packet: &mut Packet) -> Option<u16> {
         let (low, high) = self.queue.filter(|(low, _)| u32::from(*low) < queues)?;
         let mut queue = low;
@@ -78,7 +78,7 @@ pub struct Skbedit {
     params: Published<Params>,
 }
 
-/// The packet's DSCP, if it is of IP; `Err` if it is cut off.
+/// Returns the packet's DSCP if it is IP. Fails if the header is truncated.
 fn dscp(packet: &Packet, place: Place) -> Result<Option<u32>, ()> {
     let network = packet.mac().get(place.network..).unwrap_or_default();
     let field = match place.protocol(packet) {
@@ -158,7 +158,7 @@ impl Kind for Skbedit {
         w.put_fixed(attr::TM, &common.ages(env));
     }
 
-    /// One change, of mark, type or priority, and nothing beside it.
+    /// Hardware could do exactly one change, of mark, type or priority, and nothing else.
     fn offload(&self, _common: &Common, env: &Env<'_>) -> Result<(), Option<&'static str>> {
         let params = self.params.load(env.guard);
         let others = params.queue.is_some() || params.mask.is_some() || params.inherit;
@@ -172,7 +172,7 @@ impl Kind for Skbedit {
     }
 }
 
-/// The queues: the lowest, and the highest where the hash chooses.
+/// Checks the queues and returns the lowest one, and the highest if the hash chooses.
 fn queues(low: Option<u16>, high: Option<u16>) -> Result<(u16, Option<u16>), Error> {
     let text = |text: &'static str| Error::msg(EINVAL, text);
     let (Some(low), Some(high)) = (low, high) else {

@@ -3,13 +3,14 @@
 //!
 //! Mirrors net/sched/act_skbmod.c.
 //!
-//! Parameters, one of: any of `dmac`, `smac` (addresses) and `etype` (ethertype) to set; `swap mac`
-//! (source and destination change places); `ecn` (an IP packet that may be marked gets the mark
-//! "congestion experienced").
+//! Parameters, one of: any of `dmac`, `smac` (addresses) and `etype` (Ethertype) to set; `swap mac`
+//! (swap source and destination); `ecn` (an ECN-capable IP packet gets the mark "congestion
+//! experienced").
 //!
-//! A packet too short is dropped and counts as an overlimit; so does every packet where the control
-//! action is drop, unchanged. At ingress Linux asks for 14 octets behind the Ethernet header, and so do
-//! we. The ethertype is that of the frame alone: later filters go by the one it came with.
+//! A packet that is too short is dropped and counts as an overlimit. If the control action is drop,
+//! every packet is dropped unchanged and counts as an overlimit. At ingress Linux requires 14 bytes
+//! after the Ethernet header, and so does this code. Setting the Ethertype changes only the frame:
+//! later filters use the one the packet arrived with.
 
 use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::skbmod as attr;
@@ -36,12 +37,12 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::ETYPE => Rule::u16(),
 };
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone, Copy)]
 pub enum Params {
-    /// Sets destination, source, ethertype.
+    /// Sets destination, source, Ethertype.
     Set(Option<[u8; 6]>, Option<[u8; 6]>, Option<u16>),
-    /// Source and destination change places.
+    /// Swaps source and destination.
     Swap,
     /// Marks congestion.
     Ecn,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all kinds have in common, and the requests of those without recordings.
+//! Tests of behaviour that all kinds share, and of requests to kinds without recordings.
 
 use proptest::prelude::*;
 use proptest::test_runner::contextualize_config;
@@ -16,15 +16,15 @@ use crate::verdict::code;
 const ADD: u16 = nlm::F_CREATE | nlm::F_EXCL;
 const REPLACE: u16 = nlm::F_CREATE | nlm::F_REPLACE;
 
-/// A kind, and its options but for the parameters: type and value. Those are octets behind the start of
-/// every kind's parameters.
+/// A kind, the type of its parameters attribute, the part of the parameters after the common start,
+/// and the other options: type and value.
 type Options = (&'static str, u16, Vec<u8>, Vec<(u16, Vec<u8>)>);
 
 fn word(value: u32) -> Vec<u8> {
     value.to_ne_bytes().to_vec()
 }
 
-/// Some of the attributes.
+/// Generates a subset of the attributes.
 fn some(attrs: Vec<(u16, BoxedStrategy<Vec<u8>>)>) -> BoxedStrategy<Vec<(u16, Vec<u8>)>> {
     let one = |(ty, value): (u16, BoxedStrategy<Vec<u8>>)| {
         prop::option::of(value.prop_map(move |value| (ty, value)))
@@ -48,7 +48,7 @@ fn options() -> BoxedStrategy<Options> {
             pval,
             paction,
         };
-        // Without randomness it is not shown.
+        // A dump does not show the alternative if there is no randomness.
         if ptype == 0 {
             vec![]
         } else {
@@ -147,7 +147,7 @@ fn options() -> BoxedStrategy<Options> {
     .boxed()
 }
 
-/// What a kind's parameters have behind the common start.
+/// Returns a kind's parameters after the common start.
 trait FixedTail {
     fn tail(&self) -> Vec<u8>;
 }
@@ -167,7 +167,7 @@ fn put(w: &mut Writer, options: &Options, index: u32, control: i32) {
     }
 }
 
-/// Whether all that was asked for is shown.
+/// Checks that a dump shows everything requested.
 fn shown(
     options: &Options,
     index: u32,
@@ -203,7 +203,7 @@ proptest! {
         let stack = Stack::default();
         let kind = first.0;
         let asked = stack.request(&new_action(kind, ADD, |w| put(w, &first, index, control)));
-        // `skbedit` without anything to do is the only refusal.
+        // Only `skbedit` without any change and `vlan` refuse these requests.
         if asked.is_err() {
             prop_assert!(kind == "skbedit" && first.3.is_empty() || kind == "vlan", "{:?}", asked);
             return Ok(());
@@ -211,7 +211,7 @@ proptest! {
         let index = index.max(1);
         let dump = options_of(&stack, kind, index);
         prop_assert_eq!(shown(&first, index, control, &dump), Ok(()));
-        // The answer is a request for the same: the ages in it are no parameters.
+        // The answer is itself a valid request for the same action, except for the ages.
         let replace = new_action(kind, REPLACE, |w| {
             for (ty, value) in &dump {
                 if value.len() != 32 || kind == "simple" && *ty == simple::DATA {
@@ -222,7 +222,7 @@ proptest! {
         prop_assert!(stack.request(&replace).is_ok());
         let again = options_of(&stack, kind, index);
         prop_assert_eq!(&again, &dump);
-        // Another of the kind takes its place.
+        // Replaces the action by another of the same kind.
         if second.0 == kind {
             let request = new_action(kind, REPLACE, |w| put(w, &second, index, control));
             if stack.request(&request).is_ok() {
@@ -230,7 +230,7 @@ proptest! {
                 prop_assert_eq!(shown(&second, index, control, &dump), Ok(()));
             }
         }
-        // Packets meet it without harm.
+        // Packets must not cause a panic.
         for request in at_ingress(kind, |w| put(w, &first, index, control)) {
             stack.request(&request).unwrap();
         }

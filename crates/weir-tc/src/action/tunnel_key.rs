@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `tunnel_key`: gives a packet the metadata a tunnel device encapsulates it with, or takes it away.
+//! `tunnel_key`: sets or removes the metadata with which a tunnel device encapsulates a packet.
 //!
 //! Mirrors net/sched/act_tunnel_key.c.
 //!
-//! Parameters of `set`: source and destination of the tunnel (both IPv4 or both IPv6), `id` (32 bits;
-//! default: no key), `dst_port` (0: the device's), `tos`, `ttl` (0: as the device and the route have
-//! it), `csum` (default) or `nocsum` (UDP checksum), and options of one kind: Geneve (several, 255
-//! octets together), VXLAN (group policy) or ERSPAN. `unset` has none. The control action: default of
-//! tc is pipe.
+//! Parameters of `set`: source and destination of the tunnel (both IPv4 or both IPv6), `id` (32
+//! bits; default: no key), `dst_port` (0: the device's), `tos`, `ttl` (0: those of the device and
+//! the route), `csum` (default) or `nocsum` (UDP checksum), and options of one kind: Geneve
+//! (several, up to 255 bytes in total), VXLAN (group policy) or ERSPAN. `unset` has no parameters.
+//! The control action defaults to pipe in tc.
 //!
-//! The metadata is made once for an action and shared; a packet gets a reference to it. What a tunnel
-//! device does with it is the device's: of those there is `vxlan`, which obeys all but Geneve and
+//! The metadata is allocated once per action and shared; a packet gets a reference to it. The
+//! tunnel device decides how to use it. The only tunnel device is `vxlan`, which ignores Geneve and
 //! ERSPAN options.
 
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::env::Env;
 use crate::host::Host;
 use crate::verdict::{Code, Outcome};
 
-/// Octets at the start of a frame that the metadata's reference takes.
+/// Bytes at the start of a frame that the reference to the metadata needs.
 const REFERENCE: usize = 8;
 
 static POLICY: Policy = policy! { max attr::MAX;
@@ -75,7 +75,7 @@ pub(crate) static ERSPAN: Policy = policy! { max attr::erspan::MAX;
 /// `VXLAN_GBP_MASK`
 pub(crate) const GBP_MASK: u32 = 0x0048_ffff;
 
-/// The kind's part of an action: none to take the metadata away.
+/// The kind's part of an action; no metadata means that the action removes the packet's.
 pub struct TunnelKey {
     tunnel: PublishedArc<Tunnel>,
 }
@@ -92,7 +92,7 @@ impl Kind for TunnelKey {
         cx.packet_changed();
         let tunnel = self.tunnel.get(cx.guard);
         if !packet.set_tunnel(tunnel) {
-            // The frame is full to its first octet: the packet moves to another.
+            // The frame has no headroom left, so the packet is copied to another frame.
             if let Some(mut wider) = packet.copy_with_headroom(REFERENCE) {
                 wider.set_tunnel(self.tunnel.get(cx.guard));
                 *packet = wider;
@@ -139,7 +139,7 @@ impl Kind for TunnelKey {
     }
 }
 
-/// What stands in front of the options.
+/// Encodes the attributes that precede the options.
 #[inline(always)]
 fn put_tunnel<const N: usize>(tunnel: &Tunnel, out: &mut Piece<'_, N>) {
     if tunnel.has_id {
@@ -161,7 +161,7 @@ fn put_tunnel<const N: usize>(tunnel: &Tunnel, out: &mut Piece<'_, N>) {
     out.put(attr::NO_CSUM, [u8::from(!tunnel.checksum)]);
 }
 
-/// Writes options; the types are those of flower's attributes, too.
+/// Encodes options. The types are also those of flower's attributes.
 pub(crate) fn dump_options(kind: OptionKind, octets: &[u8], w: &mut Writer) {
     match kind {
         OptionKind::Geneve => {
@@ -198,7 +198,7 @@ pub(crate) fn dump_options(kind: OptionKind, octets: &[u8], w: &mut Writer) {
             }
             w.end(nest);
         }
-        // No action makes these: flower matches them.
+        // No action creates these; only flower matches them.
         OptionKind::Gtp => {
             let nest = w.nest_noflag(enc_opts::GTP);
             if let Some(&[ty, qfi]) = octets.first_chunk::<2>() {
@@ -214,7 +214,7 @@ fn text(message: &'static str) -> Error {
     Error::msg(EINVAL, message)
 }
 
-/// `tunnel_key_copy_geneve_opt`
+/// Parses a Geneve option (`tunnel_key_copy_geneve_opt`).
 fn geneve(attr: &Attr<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     use attr::geneve as g;
     let tb = attr.parse(&GENEVE, Strictness::Liberal)?;
@@ -241,7 +241,7 @@ fn geneve(attr: &Attr<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `tunnel_key_copy_vxlan_opt`
+/// Parses a VXLAN option (`tunnel_key_copy_vxlan_opt`).
 fn vxlan(attr: &Attr<'_>) -> Result<[u8; 4], Error> {
     let tb = attr.parse(&VXLAN, Strictness::Strict)?;
     let gbp = tb
@@ -250,7 +250,7 @@ fn vxlan(attr: &Attr<'_>) -> Result<[u8; 4], Error> {
     Ok((gbp.u32()? & GBP_MASK).to_ne_bytes())
 }
 
-/// Octets of `struct erspan_metadata`.
+/// Returns the bytes of `struct erspan_metadata`.
 pub(crate) fn erspan_octets(version: u8, index: [u8; 4], dir: u8, hwid: u8) -> [u8; 12] {
     let mut octets = [0; 12];
     octets[..4].copy_from_slice(&u32::from(version).to_ne_bytes());
@@ -263,7 +263,7 @@ pub(crate) fn erspan_octets(version: u8, index: [u8; 4], dir: u8, hwid: u8) -> [
     octets
 }
 
-/// `tunnel_key_copy_erspan_opt`
+/// Parses an ERSPAN option (`tunnel_key_copy_erspan_opt`).
 fn erspan(attr: &Attr<'_>) -> Result<[u8; 12], Error> {
     use attr::erspan as e;
     let tb = attr.parse(&ERSPAN, Strictness::Strict)?;
@@ -287,7 +287,7 @@ fn erspan(attr: &Attr<'_>) -> Result<[u8; 12], Error> {
     }
 }
 
-/// `tunnel_key_copy_opts`, `tunnel_key_opts_set`
+/// Parses the options of a tunnel (`tunnel_key_copy_opts`, `tunnel_key_opts_set`).
 fn options(nest: &Attr<'_>) -> Result<Options, Error> {
     use attr::enc_opts as o;
     weir_netlink::validate(nest.attrs(), &OPTS, Strictness::Liberal)?;
@@ -336,7 +336,7 @@ fn options(nest: &Attr<'_>) -> Result<Options, Error> {
     })
 }
 
-/// The metadata that attributes describe; none for `unset`.
+/// Returns the metadata that the attributes describe, or `None` for `unset`.
 fn tunnel(action: i32, tb: &Table<'_>) -> Result<Option<Arc<Tunnel>>, Error> {
     match action {
         attr::ACT_RELEASE => return Ok(None),
@@ -369,10 +369,10 @@ fn tunnel(action: i32, tb: &Table<'_>) -> Result<Option<Arc<Tunnel>>, Error> {
     })))
 }
 
-/// A request whose outer form is right.
+/// A request whose outer syntax has been checked.
 pub struct Request {
     control: Code,
-    /// What the rest says, or what is wrong with it.
+    /// The metadata, or the error that `validate` reports.
     tunnel: Result<Option<Arc<Tunnel>>, Error>,
 }
 

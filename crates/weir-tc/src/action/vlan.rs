@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `vlan`: pushes, pops or changes VLAN tags, and Ethernet headers.
+//! `vlan`: pushes, pops or changes VLAN tags and Ethernet headers.
 //!
 //! Mirrors net/sched/act_vlan.c.
 //!
 //! Parameters: the mode. `push` and `modify` take `id` (0 to 4094), `protocol` (802.1Q or 802.1ad,
-//! default 802.1Q) and `priority` (0 to 7; default 0 for push, kept for modify); `push_eth` takes
-//! `dst_mac` and `src_mac`; `pop` and `pop_eth` nothing. A frame without a tag passes `pop` and `modify`
-//! unchanged. `pop_eth` is for frames without a tag, `push_eth` for packets without an Ethernet header.
+//! default 802.1Q) and `priority` (0 to 7; default 0 for push, unchanged for modify). `push_eth`
+//! takes `dst_mac` and `src_mac`. `pop` and `pop_eth` take nothing. A frame without a tag passes
+//! `pop` and `modify` unchanged. `pop_eth` is for frames without a tag, `push_eth` for packets
+//! without an Ethernet header.
 //!
-//! A frame that can't be edited is dropped and counts as a drop.
+//! A frame that cannot be edited is dropped and counts as a drop.
 
 use weir_netlink::errno::{EINVAL, EPROTONOSUPPORT, ERANGE};
 use weir_netlink::tca::vlan as attr;
@@ -38,22 +39,22 @@ static POLICY: Policy = policy! { max attr::MAX;
 }
 .strict_from(attr::PUSH_ETH_DST);
 
-/// What the action does.
+/// The parameters of an action.
 #[derive(Debug, Clone, Copy)]
 pub enum Params {
-    /// Takes the outermost tag away.
+    /// Removes the outermost tag.
     Pop,
-    /// Puts a tag in front.
+    /// Adds a tag in front.
     Push(Tag),
     /// Changes the outermost tag.
     Modify(Tag),
-    /// Takes the Ethernet header away.
+    /// Removes the Ethernet header.
     PopEth,
-    /// Puts an Ethernet header in front: destination, source.
+    /// Adds an Ethernet header: destination, source.
     PushEth([u8; 6], [u8; 6]),
 }
 
-/// The tag to push, or what of it to change.
+/// The tag to push, or the fields to change.
 #[derive(Debug, Clone, Copy)]
 pub struct Tag {
     proto: u16,
@@ -62,7 +63,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The tag in place of `old`.
+    /// Returns the tag that replaces `old`.
     fn over(self, old: u16) -> VlanTag {
         let mut tci = old & !VID_MASK | self.vid;
         if let Some(priority) = self.priority {
@@ -151,7 +152,8 @@ impl Kind for Vlan {
     }
 }
 
-/// Options of well-formed attributes; whether they make sense is known for a new or changed action only.
+/// Options whose syntax has been checked. Their values are checked only when an action is created
+/// or changed.
 pub struct Request {
     control: Code,
     params: Result<Params, Error>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gates against the list itself, counted out.
+//! Gates compared with an evaluation of the list entry by entry.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -30,11 +30,11 @@ fn put(w: &mut Writer, base: i64, cycle: u64, clockid: i32, entries: &[(bool, u3
     w.end(list);
 }
 
-/// When the first entry begins: the first cycle's start behind `now`.
+/// Returns the beginning of the first entry: the first start of a cycle after `now`.
 fn first(base: i64, cycle: u64, now: i64) -> i64 {
     let mut start = i128::from(base);
     let (now, cycle) = (i128::from(now), i128::from(cycle));
-    // Large steps first, so that it ends.
+    // Large steps first, to keep the number of steps small.
     for step in [1_000_000_000_000, 1_000_000, 1_000, 1] {
         while start + step * cycle <= now {
             start += step * cycle;
@@ -70,7 +70,7 @@ proptest! {
         let start = first(base, cycle, on_clock(created));
         let frame = ipv4(17, [10, 0, 0, 1], [10, 0, 0, 2], 1, 2);
         let len = (frame.len() - 14) as i32;
-        // Octets of the entry at hand, which its beginning names.
+        // Bytes of the current entry, which is identified by its beginning.
         let mut octets = (i64::MIN, 0);
         for gap in gaps {
             let now = stack.now.fetch_add(gap, Relaxed) + gap;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policers against the virtual scheduling algorithm (ATM Forum's GCRA), which needs no credit: a
-//! packet conforms if it comes no earlier than its theoretical time of arrival less the burst.
+//! Policers compared with the virtual scheduling algorithm (ATM Forum's GCRA), which has no credit:
+//! a packet conforms if it arrives no earlier than its theoretical arrival time minus the burst.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,7 +14,7 @@ use crate::action::requests::at_ingress;
 use crate::testing::{Stack, ipv4};
 use crate::verdict::Verdict;
 
-/// Octets a second whose octet takes a whole number of nanoseconds.
+/// Rates in bytes per second at which a byte takes a whole number of nanoseconds.
 const RATES: [u32; 6] = [1, 1_000, 125_000, 1_000_000, 12_500_000, 125_000_000];
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +24,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The next theoretical arrival, if a packet that takes `cost` conforms.
+    /// Returns the next theoretical arrival time if a packet that takes `cost` conforms.
     fn after(self, now: u64, cost: u64) -> Option<u64> {
         let early = self.arrival.saturating_sub(now);
         (early + cost <= self.burst).then_some(self.arrival.max(now) + cost)
@@ -83,13 +83,14 @@ proptest! {
     ) {
         let (rate, faster) = (RATES[rate], RATES[(rate + 1).min(RATES.len() - 1)]);
         let ns = |rate: u32| 1_000_000_000 / u64::from(rate);
-        // The credit is told in units of 64 ns, in 32 bits.
+        // The request encodes the credit in units of 64 ns, in 32 bits.
         let burst = (packets * 1000 * ns(rate) / 64).min(u64::from(u32::MAX)) * 64;
         let mtu = 1500;
         let stack = policed(|w| put(w, rate, burst, peak.then_some(faster), mtu));
         let mut bucket = Bucket { arrival: 0, burst };
         let mut peak_bucket = Bucket { arrival: 0, burst: u64::from(mtu) * ns(faster) };
-        // What passes in a moment is no more than the burst: the peak rate's credit is then below it.
+        // The burst limits what passes in one instant, so the credit of the peak rate must be
+        // smaller.
         prop_assume!(!peak || peak_bucket.burst <= burst);
         for (gap, payload) in arrivals {
             let now = stack.now.fetch_add(gap * gap * ns(rate) * 7, Relaxed) + gap * gap * ns(rate) * 7;
@@ -119,7 +120,7 @@ proptest! {
             w.put_u64(attr::PKTBURST64, ticks);
         });
         let mut bucket = Bucket { arrival: 0, burst: ticks * 64 };
-        // A new policer has no credit for packets, but for what the clock has run.
+        // A new policer has no packet credit except for the time since the start of the clock.
         bucket.arrival = stack.now.load(Relaxed) + bucket.burst;
         for gap in gaps {
             let gap = gap * gap * cost / 100;
@@ -136,7 +137,7 @@ fn refused() {
     let stack = Stack::default();
     let refuse = |options: &dyn Fn(&mut Writer)| {
         let [qdisc, filter] = at_ingress("police", |w| options(w));
-        // The first has made it.
+        // The first call has already created the qdisc.
         let _ = stack.request(&qdisc);
         let error = stack.request(&filter).unwrap_err();
         (error.errno, error.message.unwrap_or_default().into_owned())
@@ -206,7 +207,7 @@ fn refused() {
         w.put_u64(attr::PKTRATE64, 0);
         w.put_u64(attr::PKTBURST64, 5);
     };
-    // The policy has a lower bound without its type of check: Linux does not look at it.
+    // The policy gives a minimum but no validation type, so Linux ignores the minimum.
     let [_, filter] = at_ingress("police", zero);
     assert!(stack.request(&filter).is_ok());
 }
