@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `basic`: matches what a tree of extended matches holds of.
+//! `basic`: matches packets with a tree of extended matches.
 //!
-//! Mirrors net/sched/cls_basic.c. Parameters: `match` (a tree, [`ematch`](super::ematch); none: every packet),
-//! `classid` (0: none), actions or a policer in the old form. Handles are given from 1 up. Filters are
-//! tried from the newest to the oldest. Statistics: packets met and matched.
+//! Mirrors net/sched/cls_basic.c. Parameters: `match` (a tree, [`ematch`](super::ematch); default:
+//! every packet), `classid` (0: none), actions or a policer in the old form. Handles are assigned
+//! from 1 upwards. Filters are tried from the newest to the oldest. Statistics: packets tried and
+//! matched.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "basic",
     create: |new| Ok(Box::new(Basic(List::new(new.env.net.domain())))),
@@ -40,10 +41,10 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// Highest handle given without being asked for (`INT_MAX`).
+/// The highest handle assigned automatically (`INT_MAX`).
 const HANDLE_MAX: u32 = i32::MAX as u32;
 
-/// Counters on one CPU.
+/// The counters on one CPU.
 #[derive(Default)]
 struct Counts {
     met: AtomicU64,
@@ -54,7 +55,7 @@ fn up(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
 }
 
-/// A filter.
+/// A filter of the kind.
 struct Filter {
     handle: u32,
     tree: Tree,
@@ -62,10 +63,10 @@ struct Filter {
     counts: PerCpu<Counts>,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 struct Basic(List<Filter>);
 
-/// `idr_alloc_u32` from 1: the lowest free handle.
+/// Returns the lowest free handle from 1 (`idr_alloc_u32`).
 fn free_handle(entries: &[(u64, Arc<Filter>)]) -> Result<u32, Error> {
     let mut taken: Vec<u32> = entries.iter().map(|(_, f)| f.handle).collect();
     taken.sort_unstable();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `cgroup`: matches packets by the control group of the process they come from.
 //!
-//! Mirrors net/sched/cls_cgroup.c. Parameters: `match` (a tree, [`ematch`](super::ematch)), actions or a
-//! policer in the old form. An instance holds one filter, whose handle (not 0) must be given with every
-//! change; it goes with its instance only. No packet here comes from a process, so none matches.
+//! Mirrors net/sched/cls_cgroup.c. Parameters: `match` (a tree, [`ematch`](super::ematch)), actions
+//! or a policer in the old form. An instance holds one filter, whose handle (not 0) must be given
+//! with every change. The filter is deleted only with its instance. No packet here comes from a
+//! process, so none matches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +20,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "cgroup",
     create: |_| Ok(Box::new(Cgroup::default())),
@@ -36,7 +37,7 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::UNSPEC,
 };
 
-/// The filter.
+/// The filter of an instance.
 struct Head {
     handle: u32,
     tree: Tree,
@@ -49,10 +50,10 @@ struct State {
     closed: bool,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 #[derive(Default)]
 pub struct Cgroup {
-    /// Guards the filter; the data path has no use for it.
+    /// Guards the filter. The data path does not use it.
     state: Mutex<State>,
 }
 
@@ -61,7 +62,7 @@ impl Cgroup {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the filter may be given that handle.
+    /// Checks the handle requested for the filter.
     fn check(head: Option<&Arc<Head>>, handle: u32) -> Result<(), Error> {
         match head {
             None if handle == 0 => Err(Error::new(EINVAL)),
@@ -81,7 +82,7 @@ impl Classifier for Cgroup {
         code::UNSPEC
     }
 
-    /// Linux finds none either, so that every request is one to make the filter.
+    /// Linux finds no filter either, so every request counts as one to create the filter.
     fn get(&self, _handle: u32) -> Option<Arc<dyn super::Filter>> {
         None
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all filters carry beside what they match: actions and a class (`struct tcf_exts`,
-//! `struct tcf_result`), and the offload flags they take though there is no hardware.
+//! The parts common to all filters: actions and a class (`struct tcf_exts`, `struct tcf_result`),
+//! and the offload flags, which are accepted although there is no hardware.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -19,14 +19,14 @@ use crate::env::Env;
 use crate::host::Host;
 use crate::verdict::{Code, Outcome, code};
 
-/// Actions in order: one, the usual case, without memory of its own.
+/// Actions in order. A single action, the usual case, needs no allocation.
 #[derive(Debug)]
 enum Actions {
     One(ActionRef),
     Many(Option<Box<Many>>),
 }
 
-/// More than one action; of two, the usual number, there is one allocation.
+/// More than one action. Two actions, the next most frequent case, need one allocation.
 #[derive(Debug)]
 enum Many {
     Two([ActionRef; 2]),
@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Exts>() <= 24 && size_of::<Many>() <= 32);
 
 /// The filter is counted in the budget.
 const COUNTED: u32 = 1 << 31;
-/// The one action is a policer in the old form, and shown so (`TCA_OLD_COMPAT`).
+/// The single action is a policer in the old form and is shown in that form (`TCA_OLD_COMPAT`).
 const OLD_POLICE: u32 = 1 << 30;
 
 impl Default for Actions {
@@ -75,17 +75,17 @@ impl Actions {
     }
 }
 
-/// The actions of a filter, bound, and its class.
+/// The bound actions of a filter, and its class.
 #[derive(Debug, Default)]
 pub struct Exts {
     actions: Actions,
-    /// [`COUNTED`], [`OLD_POLICE`], and what the kind keeps here.
+    /// [`COUNTED`], [`OLD_POLICE`], and flags of the kind.
     flags: AtomicU32,
-    /// Class the filter names, 0 none.
+    /// The class the filter selects, 0 for none.
     pub classid: u32,
 }
 
-/// The actions of a filter that is not sure to come to be.
+/// The actions of a filter whose creation may still fail.
 #[must_use]
 pub struct NewExts {
     actions: InitList,
@@ -93,25 +93,25 @@ pub struct NewExts {
     classid: u32,
 }
 
-/// A kind's attributes for what is parsed here; 0 where it has none.
+/// A kind's attribute types for the parts parsed here; 0 if the kind lacks one.
 #[derive(Debug, Clone, Copy)]
 pub struct Attrs {
-    /// Actions.
+    /// The actions.
     pub act: u16,
-    /// A policer in the old form: its attributes without the wrapping of actions.
+    /// A policer in the old form: its attributes without the nesting of actions.
     pub police: u16,
-    /// Class.
+    /// The class.
     pub classid: u16,
 }
 
-/// `tcf_exts_validate_ex`, of the options `tb`.
+/// Creates the actions of a filter from its options `tb` (`tcf_exts_validate_ex`).
 pub fn parse(
     change: &Change<'_>,
     tb: &Table<'_>,
     attrs: Attrs,
     flags: u32,
 ) -> Result<NewExts, Error> {
-    // Nothing is made of a filter there is no room for.
+    // The budget is checked before anything is created.
     let budget = change.env.net.budget();
     budget.take_filter(change.exists)?;
     make(change, tb, attrs, flags).inspect_err(|_| budget.give_filter())
@@ -149,7 +149,7 @@ fn make(change: &Change<'_>, tb: &Table<'_>, attrs: Attrs, flags: u32) -> Result
 }
 
 impl NewExts {
-    /// The filter comes to be: new actions become visible.
+    /// Makes the new actions visible, for a filter that is created.
     pub fn commit(self) -> Exts {
         let form = if self.old_police { OLD_POLICE } else { 0 };
         Exts {
@@ -159,7 +159,7 @@ impl NewExts {
         }
     }
 
-    /// It does not.
+    /// Undoes the actions of a filter that is not created.
     pub fn undo(self, env: &Env<'_>) {
         self.actions.undo(true, env);
         env.net.budget().give_filter();
@@ -167,12 +167,12 @@ impl NewExts {
 }
 
 impl Exts {
-    /// Flags of the kind's own.
+    /// Returns the flags of the kind.
     pub(crate) fn flags(&self) -> u32 {
         self.flags.load(Acquire) & !(COUNTED | OLD_POLICE)
     }
 
-    /// Sets some of them; what they were.
+    /// Sets flags of the kind and returns the previous ones.
     pub(crate) fn set_flags(&self, flags: u32) -> u32 {
         self.flags.fetch_or(flags, AcqRel) & !(COUNTED | OLD_POLICE)
     }
@@ -181,18 +181,20 @@ impl Exts {
         self.flags.load(Relaxed) & flag != 0
     }
 
-    /// Asks for the first action, for a packet whose turn comes soon.
+    /// Prefetches the first action for a packet that will be processed soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
         if let Actions::Many(Some(many)) = &self.actions {
             prefetch(std::ptr::from_ref(&**many));
         } else if let Actions::One(action) = &self.actions {
-            // The part all kinds share, which with the counts in front fills a line.
+            // The common part of the action, which fills a cache line together with the reference
+            // counts in front.
             prefetch(Arc::as_ptr(action).cast::<u8>());
         }
     }
 
-    /// Asks for all actions, once the list of them is there, for [`release`](Self::release).
+    /// Prefetches all actions for [`release`](Self::release). The list of actions should already be
+    /// in the cache.
     #[inline]
     pub(crate) fn prefetch_release(&self) {
         for action in self.actions() {
@@ -200,7 +202,7 @@ impl Exts {
         }
     }
 
-    /// Asks for its counters, once it is there.
+    /// Prefetches the counters of the action, which should already be in the cache.
     #[inline]
     pub(crate) fn prefetch_counters(&self, cpu: usize) {
         if let Actions::One(action) = &self.actions {
@@ -208,7 +210,7 @@ impl Exts {
         }
     }
 
-    /// Runs the actions (`tcf_exts_exec`), and leaves the class.
+    /// Runs the actions (`tcf_exts_exec`) and sets the class.
     #[inline]
     pub fn run<'g>(
         &'g self,
@@ -224,7 +226,8 @@ impl Exts {
         action::run(self.actions(), cx, packet, out)
     }
 
-    /// The filter is gone: lets go of the actions. Packets at work may still run them.
+    /// Drops the references to the actions of a deleted filter. Packets in flight may still run
+    /// them.
     pub fn release(&self, env: &Env<'_>) {
         for action in self.actions() {
             action.common.table().put(action, true, env);
@@ -234,7 +237,7 @@ impl Exts {
         }
     }
 
-    /// Writes the actions (`tcf_exts_dump`).
+    /// Encodes the actions (`tcf_exts_dump`).
     pub fn dump(&self, w: &mut Writer, attrs: Attrs, terse: bool, env: &Env<'_>) {
         if self.is(OLD_POLICE) {
             let nest = w.nest_noflag(attrs.police);
@@ -257,7 +260,7 @@ impl Exts {
         }
     }
 
-    /// Writes the counters of a policer in the old form behind the options (`tcf_exts_dump_stats`).
+    /// Encodes the counters of a policer in the old form after the options (`tcf_exts_dump_stats`).
     pub fn dump_stats(&self, w: &mut Writer, env: &Env<'_>) {
         for action in self.actions().iter().filter(|_| self.is(OLD_POLICE)) {
             let (common, rate) = (&action.common, action.common.shown_rate(env));
@@ -265,30 +268,30 @@ impl Exts {
         }
     }
 
-    /// The actions.
+    /// Returns the actions.
     #[inline]
     pub fn actions(&self) -> &[ActionRef] {
         self.actions.all()
     }
 }
 
-/// The actions of a filter about to be made: [`settle`](Self::settle) ends it.
+/// The actions of a filter that is being created. Must be completed with [`settle`](Self::settle).
 #[must_use]
 pub struct Pending(Option<NewExts>);
 
 impl Pending {
-    /// They are in no filter yet.
+    /// Creates the state in which no filter has the actions.
     pub fn new(exts: NewExts) -> Self {
         Self(Some(exts))
     }
 
-    /// Nothing can fail any more: the filter has them.
+    /// Moves the actions into the filter. Nothing may fail afterwards.
     pub fn commit(&mut self) -> Exts {
         self.0.take().map(NewExts::commit).unwrap_or_default()
     }
 
-    /// Ends a change: actions that did not come into a filter are undone, and those of the filter whose
-    /// place was taken let go of.
+    /// Completes a change: undoes actions that were not moved into a filter, and releases those of
+    /// the filter that was replaced.
     pub fn settle(self, replaced: Option<&dyn Filter>, env: &Env<'_>) {
         if let Some(exts) = self.0 {
             exts.undo(env);
@@ -299,7 +302,7 @@ impl Pending {
     }
 }
 
-/// The offload flags asked for (`tc_flags_valid`), of attribute `ty`.
+/// Parses the offload flags in attribute `ty` (`tc_flags_valid`).
 pub fn flags(tb: &Table<'_>, ty: u16) -> Result<u32, Error> {
     let flags = match tb.get(ty) {
         Some(attr) => attr.u32()?,
@@ -312,8 +315,8 @@ pub fn flags(tb: &Table<'_>, ty: u16) -> Result<u32, Error> {
     Ok(flags)
 }
 
-/// The offload that follows: no device can, so `skip_sw` is refused (`tc_setup_cb_add`), and all else
-/// is not in hardware.
+/// Returns the resulting offload flags. No device can offload, so `skip_sw` is refused
+/// (`tc_setup_cb_add`), and everything else is flagged as not in hardware.
 pub fn offload(flags: u32) -> Result<u32, Error> {
     if flags & cls_flags::SKIP_SW != 0 {
         return Err(Error::new(EOPNOTSUPP));
@@ -321,7 +324,7 @@ pub fn offload(flags: u32) -> Result<u32, Error> {
     Ok(flags | cls_flags::NOT_IN_HW)
 }
 
-/// The device an `indev` attribute names, by its index (`tcf_change_indev`).
+/// Returns the index of the device that an `indev` attribute names (`tcf_change_indev`).
 pub fn indev(attr: &Attr<'_>, host: &dyn Host) -> Result<u32, Error> {
     let name = attr.c_str();
     if name.len() >= 16 {
@@ -336,13 +339,14 @@ pub fn indev(attr: &Attr<'_>, host: &dyn Host) -> Result<u32, Error> {
     }
 }
 
-/// Whether a packet came in by the device with that index, 0 any (`tcf_match_indev`).
+/// Returns whether a packet was received by the device with that index, 0 for any
+/// (`tcf_match_indev`).
 #[inline]
-pub fn came_by(packet: &Packet, ifindex: u32) -> bool {
+pub fn received_by(packet: &Packet, ifindex: u32) -> bool {
     ifindex == 0 || packet.iif == ifindex
 }
 
-/// Filters compare by identity.
+/// Compares filters by identity.
 pub fn same<T: ?Sized, U: ?Sized>(a: &Arc<T>, b: &Arc<U>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))
 }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `flow`: computes a class from keys of the packet.
 //!
-//! Mirrors net/sched/cls_flow.c. Parameters: `map key KEY` (the class is the key: `and` and `xor`, `rshift`
-//! 0 to 31 bits, `addend`) or `hash keys KEY,...` (a hash of the keys, `perturb` seconds between changes of
-//! it, 0 never), `divisor` (modulo; 0 none), `baseclass` (what is added to; default: class 1 of the
-//! qdisc), `match` (a tree, [`ematch`](super::ematch)), actions or a policer in the old form. The handle
-//! must be given. What a change leaves out stays.
+//! Mirrors net/sched/cls_flow.c. Parameters:
+//! - `map key KEY`: the class is the key, modified by `and` and `xor`, `rshift` (0 to 31 bits) and
+//!   `addend`; or
+//! - `hash keys KEY,...`: the class is a hash of the keys, with `perturb` seconds between changes
+//!   of the hash function (0: never);
+//! - `divisor` (modulo; 0 for none), `baseclass` (added to the result; default: class 1 of the
+//!   qdisc), `match` (a tree, [`ematch`](super::ematch)), actions or a policer in the old form.
 //!
-//! Keys: `src`, `dst`, `proto`, `proto-src`, `proto-dst`, `iif`, `priority`, `mark`, `vlan-tag`, `rxhash`;
-//! `rt-classid` is 0, there are no realms; `nfct-*` are those without `nfct`, `nfct` and `sk-*` are 0: no
-//! packet is tracked or comes from a socket. Where a packet lacks an address or ports Linux takes a number
-//! of the boot; here it is 0, for `dst` and `proto-dst` the protocol. Tunnels are not looked into.
+//! The handle must be given. A change keeps the parameters it leaves out.
+//!
+//! Keys: `src`, `dst`, `proto`, `proto-src`, `proto-dst`, `iif`, `priority`, `mark`, `vlan-tag`,
+//! `rxhash`. `rt-classid` is 0 because there are no realms. `nfct-*` are the same as without
+//! `nfct`; `nfct` and `sk-*` are 0: no packet is tracked or comes from a socket. If a packet lacks
+//! an address or ports, Linux uses a number chosen at boot; here it is 0, or the protocol for `dst`
+//! and `proto-dst`. Tunnelled packets are not inspected.
 
 use std::sync::Arc;
 
@@ -30,7 +35,7 @@ use crate::env::Env;
 use crate::qdisc::packet_hash;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "flow",
     create: |new| Ok(Box::new(Flow(List::new(new.env.net.domain())))),
@@ -58,7 +63,7 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::UNSPEC,
 };
 
-/// The keys, by their bits (`FLOW_KEY_*`).
+/// The keys by their bits (`FLOW_KEY_*`).
 mod key {
     pub const SRC: u32 = 0;
     pub const DST: u32 = 1;
@@ -82,7 +87,7 @@ const MAP: u32 = 0;
 const HASH: u32 = 1;
 const NS: u64 = 1_000_000_000;
 
-/// What a filter computes.
+/// The parameters of a filter.
 #[derive(Clone, Copy)]
 struct Params {
     keys: u32,
@@ -93,26 +98,27 @@ struct Params {
     addend: u32,
     divisor: u32,
     baseclass: u32,
-    /// Seconds.
+    /// In seconds.
     perturb: u32,
 }
 
-/// A filter.
+/// A filter of the kind.
 struct Filter {
     handle: u32,
     params: Params,
-    /// When it was made, nanoseconds of the stack's clock.
+    /// The time of the last change in nanoseconds of the stack's clock.
     made: u64,
-    /// Start of the hash in the lower half; in the upper one which period it is for, 0: none drawn yet.
+    /// The initial value of the hash in the lower half. The upper half is the number of the period
+    /// it was drawn for, 0 if none was drawn yet.
     start: AtomicU64,
     tree: Tree,
     exts: Exts,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 struct Flow(List<Filter>);
 
-/// The dissection's part of a key of addresses (`flow_get_u32_src`), host order; 0 none.
+/// Returns the key of a dissected address (`flow_get_u32_src`) in host order, 0 if there is none.
 fn address(keys: &FlowKeys, address: &[u8; 16]) -> u32 {
     let word = |at: usize| {
         let bytes = address[4 * at..].first_chunk().copied();
@@ -155,7 +161,7 @@ fn key(cx: &mut Context<'_, '_>, packet: &mut Packet, key: u32) -> u32 {
     }
 }
 
-/// Bob Jenkins' hash of words (`jhash2`, from his lookup3).
+/// Hashes words with Bob Jenkins' lookup3 (`jhash2`).
 fn jenkins(words: &[u32], start: u32) -> u32 {
     let first = 0xdead_beef_u32
         .wrapping_add((words.len() as u32) << 2)
@@ -190,7 +196,7 @@ fn finish(mut a: u32, mut b: u32, mut c: u32) -> u32 {
 }
 
 impl Filter {
-    /// The start of the hash in the present period (`flow_perturbation`).
+    /// Returns the initial value of the hash in the current period (`flow_perturbation`).
     fn start(&self, cx: &mut Context<'_, '_>) -> u32 {
         let period = match u64::from(self.params.perturb) * NS {
             0 => 1,
@@ -227,7 +233,7 @@ impl Filter {
     }
 }
 
-/// The parameters a request leads to, from those of the filter it changes.
+/// Returns the parameters that a request results in, given those of the filter it changes.
 fn parse(
     tb: &Table<'_>,
     change: &Change<'_>,
@@ -348,7 +354,7 @@ impl Listed for Flow {
             (last, params)
         });
         let make = |params, _: &[_], exts: &mut Pending| {
-            // A filter changed goes on with its hash, for another whole period.
+            // A changed filter keeps its hash for another whole period.
             let start = old.as_ref().map_or(0, |old| old.start.load(Relaxed) as u32);
             let drawn = old.as_ref().is_some_and(|old| old.start.load(Relaxed) != 0);
             Ok(Filter {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `fw`: matches the packet's mark.
 //!
-//! Mirrors net/sched/cls_fw.c. Parameters: the handle, which is the mark (not 0), a mask of the mark, one
-//! for all filters of an instance (default: all bits), `classid` (0: none), `indev`, actions or a policer
-//! in the old form. Without options the mark itself is the class, where it has no major number or the
-//! qdisc's; not in a shared block. A filter with neither class nor actions is shown by its handle alone.
-//! (Linux breaks off any dump that meets an instance without options; this one goes on.)
+//! Mirrors net/sched/cls_fw.c. Parameters: the handle, which is the mark (not 0), a mask of the
+//! mark, which all filters of an instance share (default: all bits), `classid` (0: none), `indev`,
+//! actions or a policer in the old form. Without options the mark itself is the class, provided its
+//! major number is 0 or the qdisc's; this does not work in a shared block. A filter with neither
+//! class nor actions is shown by its handle alone. Linux aborts any dump at an instance without
+//! options; this implementation continues.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +22,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "fw",
     create: |new| {
@@ -46,29 +47,29 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// The mask when none is given.
+/// The default mask.
 const ALL: u32 = u32::MAX;
 
-/// A filter.
+/// A filter of the kind.
 struct Filter {
     mark: u32,
     ifindex: u32,
-    /// The instance's.
+    /// The mask of the instance.
     mask: u32,
     exts: Exts,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 struct Fw {
     list: List<Filter>,
-    /// Given with the first filter, even one that is refused then.
+    /// Set with the first filter, even if that filter is then refused.
     mask: OnceLock<u32>,
-    /// The qdisc's handle, none in a shared block.
+    /// The qdisc's handle; `None` in a shared block.
     qdisc: Option<u32>,
 }
 
-/// Key of the first filters with a mark's hash in the order of dumps (`fw_hash`); in a bucket the newest
-/// comes first.
+/// Returns the first key of the bucket of a mark in the order of dumps (`fw_hash`). Within a bucket
+/// the newest filter comes first.
 fn bucket(mark: u32) -> u64 {
     let half = mark ^ mark >> 16;
     u64::from((half ^ half >> 8) & 0xff) << 48
@@ -104,7 +105,7 @@ impl Listed for Fw {
             .iter()
             .take_while(|(key, _)| key >> 48 == first >> 48);
         for (_, filter) in bucket {
-            if filter.mark != mark || !exts::came_by(packet, filter.ifindex) {
+            if filter.mark != mark || !exts::received_by(packet, filter.ifindex) {
                 continue;
             }
             out.handle = filter.mark;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filters of an instance in the order in which they are tried and shown, for the kinds whose
-//! filters are few: the data path reads a published list, a change copies it.
+//! The filters of an instance in the order in which they are tried and dumped, for kinds with few
+//! filters. The data path reads a published list; a change copies it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,24 +17,24 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome};
 
-/// Filters with their keys.
+/// The filters with their keys.
 type Entries<F> = Vec<(u64, Arc<F>)>;
 
-/// See the module's head.
+/// The filters of an instance; see the module's documentation.
 pub struct List<F: Filter> {
-    /// By key.
+    /// The filters in the order of their keys.
     entries: Published<Entries<F>>,
     domain: Domain,
     /// Guards changes of the list.
     lock: Mutex<()>,
-    /// No changes any more. Written under the lock.
+    /// The list accepts no more changes. Written under the lock.
     closed: AtomicBool,
-    /// Numbers given.
+    /// The number of numbers returned.
     given: AtomicU64,
 }
 
 impl<F: Filter> List<F> {
-    /// No filters.
+    /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
         Self {
             entries: Published::new(domain, Vec::new()),
@@ -49,13 +49,13 @@ impl<F: Filter> List<F> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The filters and their keys, in order.
+    /// Returns the filters and their keys, in order.
     #[inline]
     pub fn entries<'g>(&'g self, guard: &'g Guard) -> &'g [(u64, Arc<F>)] {
         self.entries.load(guard)
     }
 
-    /// The filter with a handle.
+    /// Returns the filter with a handle.
     pub fn get(&self, handle: u32) -> Option<Arc<F>> {
         let guard = self.domain.pin();
         let mut entries = self.entries(&guard).iter();
@@ -63,14 +63,15 @@ impl<F: Filter> List<F> {
         found.map(|(_, filter)| filter.clone())
     }
 
-    /// A number larger than those before.
+    /// Returns a number larger than all earlier ones.
     pub fn number(&self) -> u64 {
         self.given.fetch_add(1, Relaxed)
     }
 
-    /// Puts a filter in under a key, or behind those with the same one; `make` sees the others. With
-    /// `old` the new filter stands for it: under its key, unless `key` is another. EAGAIN: `old` is gone,
-    /// the instance closed, or the handle no longer free.
+    /// Inserts the filter that `make` creates from the current entries, under a key or after those
+    /// with the same key. With `old`, the new filter replaces it and keeps its key unless `key` is
+    /// given. Fails with EAGAIN if `old` is gone, the instance is closed, or the handle is no
+    /// longer free.
     pub fn put(
         &self,
         key: Option<u64>,
@@ -114,8 +115,9 @@ impl<F: Filter> List<F> {
         Ok(filter)
     }
 
-    /// Takes a filter out; answers whether the list is empty now, and closes it then: who comes late
-    /// starts anew with another instance. ENOENT: it is out already.
+    /// Removes a filter. Returns whether the list is now empty, and in that case closes it:
+    /// concurrent requests start over and create another instance. Fails with ENOENT if the filter
+    /// was already removed.
     pub fn remove(&self, filter: &Arc<F>) -> Result<bool, Error> {
         let _lock = self.lock();
         let guard = self.domain.pin();
@@ -131,8 +133,9 @@ impl<F: Filter> List<F> {
         Ok(empty)
     }
 
-    /// [`put`](Self::put) with what a request `parsed`, and with its actions: they come into the filter that
-    /// `make` makes of them, and those of `old` are let go of; or, where anything is refused, they are undone.
+    /// Does the same as [`put`](Self::put) with the parameters in `parsed`, and handles the
+    /// actions. On success they belong to the filter that `make` creates, and those of `old` are
+    /// released. On failure they are undone.
     pub fn settle<P>(
         &self,
         change: &Change<'_>,
@@ -150,7 +153,7 @@ impl<F: Filter> List<F> {
         put.map(Some)
     }
 
-    /// The first filter under a key or behind it, for [`Classifier::next`].
+    /// Returns the first filter under a key or after it, for [`Classifier::next`].
     pub fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)> {
         let guard = self.domain.pin();
         let entries = self.entries(&guard);
@@ -159,7 +162,7 @@ impl<F: Filter> List<F> {
         Some((*key, filter.clone()))
     }
 
-    /// Closes the list and lets go of what the filters had.
+    /// Closes the list and releases the actions of the filters.
     pub fn destroy(&self, env: &Env<'_>) {
         let entries = {
             let _lock = self.lock();
@@ -174,15 +177,16 @@ impl<F: Filter> List<F> {
     }
 }
 
-/// A kind whose instances are a [`List`] of filters, with what is its own of a [`Classifier`].
+/// The part of a [`Classifier`] that is specific to a kind whose instances are a [`List`] of
+/// filters.
 pub trait Listed: Any + Send + Sync {
-    /// Its filters.
+    /// The kind's filter type.
     type Filter: Filter;
 
-    /// The filters.
+    /// Returns the filters.
     fn list(&self) -> &List<Self::Filter>;
 
-    /// [`Classifier::classify`]
+    /// See [`Classifier::classify`].
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -190,12 +194,12 @@ pub trait Listed: Any + Send + Sync {
         out: &mut Outcome<'g>,
     ) -> Code;
 
-    /// Whether there may be a filter with that handle.
+    /// Returns whether a filter may have that handle.
     fn may_have(&self, _handle: u32) -> bool {
         true
     }
 
-    /// [`Classifier::change`]
+    /// See [`Classifier::change`].
     fn change(
         &self,
         change: &Change<'_>,
@@ -244,7 +248,7 @@ impl<K: Listed> Classifier for K {
     }
 }
 
-/// A filter as its kind knows it.
+/// Downcasts a filter to the type of its kind.
 fn own<F: Filter>(filter: &Arc<dyn Filter>) -> Result<Arc<F>, Error> {
     let any: Arc<dyn Any + Send + Sync> = filter.clone();
     any.downcast().map_err(|_| Error::new(EINVAL))

@@ -2,8 +2,8 @@
 //! `matchall`: matches every packet.
 //!
 //! Mirrors net/sched/cls_matchall.c. Parameters: `classid` (0: none), actions, offload flags
-//! (`skip_sw` is refused: there is no hardware). An instance holds one filter, with handle 1 unless
-//! another is asked for; it cannot be changed, only deleted (EEXIST). Statistics: packets that came by.
+//! (`skip_sw` is refused because there is no hardware). An instance holds one filter, with handle 1
+//! by default. The filter cannot be changed, only deleted (EEXIST). Statistics: packets seen.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "matchall",
     create: |new| Ok(Box::new(Matchall::new(new.env))),
@@ -41,7 +41,7 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// The filter.
+/// The filter of an instance.
 struct Head {
     handle: u32,
     flags: u32,
@@ -50,7 +50,7 @@ struct Head {
     deleting: AtomicBool,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 pub struct Matchall {
     head: PublishedOption<Arc<Head>>,
     /// Guards changes; `true` once the instance is closed.
@@ -127,7 +127,7 @@ impl Classifier for Matchall {
             deleting: AtomicBool::new(false),
         };
         self.head.replace(Some(Arc::new(head)));
-        // Linux tells the listeners of the instance, not of the filter.
+        // Linux notifies listeners about the instance, not about the filter.
         Ok(None)
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classifiers: what tells packets apart.
+//! Classifiers: the kinds of filters that match packets.
 //!
 //! Mirrors `struct tcf_proto_ops` (net/sched/cls_api.c). A kind is one file (or folder) with a
 //! [`Classifier`] and one line in [`KINDS`]. A [`Classifier`] is one instance: the filters of one
@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome};
 
-/// The classifier kinds, each with its file.
+/// The classifier kinds, one file each.
 pub static KINDS: &[Ops] = &[
     basic::OPS,
     cgroup::OPS,
@@ -42,26 +42,26 @@ pub static KINDS: &[Ops] = &[
     u32::OPS,
 ];
 
-/// Makes a template from the attributes of a message.
+/// Creates a template from the attributes of a message.
 pub type TemplateFn = fn(&Table<'_>, &Env<'_>) -> Result<Arc<dyn Template>, Error>;
 
-/// Where an instance comes to be.
+/// The circumstances in which an instance is created.
 pub struct New<'a> {
-    /// The surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
-    /// The block of its chain.
+    /// The block of the instance's chain.
     pub block: &'a Arc<Block>,
-    /// Its priority.
+    /// The priority.
     pub prio: u16,
 }
 
-/// The line of a kind in [`KINDS`].
+/// An entry in [`KINDS`].
 pub struct Ops {
-    /// Name.
+    /// The name.
     pub kind: &'static str,
-    /// Makes an empty instance.
+    /// Creates an empty instance.
     pub create: fn(&New<'_>) -> Result<Box<dyn Classifier>, Error>,
-    /// Makes a template for a chain; `None` where the kind has none.
+    /// Creates a template for a chain; `None` if the kind has no templates.
     pub template: Option<TemplateFn>,
 }
 
@@ -71,69 +71,71 @@ impl std::fmt::Debug for Ops {
     }
 }
 
-/// The kind with a name (`tcf_proto_lookup_ops`).
+/// Returns the kind with a name (`tcf_proto_lookup_ops`).
 pub fn find_ops(kind: &[u8]) -> Option<&'static Ops> {
     KINDS.iter().find(|ops| ops.kind.as_bytes() == kind)
 }
 
-/// What a chain's filters must look like.
+/// The shape that filters of a chain must have.
 pub trait Template: Any + Send + Sync {
-    /// The kind that made it.
+    /// Returns the kind that created the template.
     fn ops(&self) -> &'static Ops;
-    /// Writes `TCA_OPTIONS`.
+    /// Encodes `TCA_OPTIONS`.
     fn dump(&self, w: &mut Writer, env: &Env<'_>);
 }
 
-/// A filter, as requests see it.
+/// A filter from the point of view of requests.
 pub trait Filter: Any + Send + Sync {
-    /// Handle in its instance.
+    /// Returns the handle in the filter's instance.
     fn handle(&self) -> u32;
-    /// Writes `TCA_OPTIONS`, with less in it when `terse`.
+    /// Encodes `TCA_OPTIONS`, with fewer attributes if `terse`.
     fn dump(&self, w: &mut Writer, terse: bool, env: &Env<'_>);
-    /// Its actions and class.
+    /// Returns the actions and the class.
     fn exts(&self) -> &exts::Exts;
-    /// What a terse dump does with it.
+    /// Returns how a terse dump treats the filter.
     fn terse(&self) -> Terse {
         Terse::Ends
     }
 }
 
-/// What a terse dump does with a filter.
+/// The treatment of a filter in a terse dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Terse {
-    /// Shows it.
+    /// The filter is shown.
     Shown,
-    /// Ends with EMSGSIZE: the kind has no terse form (`tc_cls_stats_dump`).
+    /// The dump ends with EMSGSIZE: the kind has no terse form (`tc_cls_stats_dump`).
     Ends,
-    /// Goes on behind it: the walk of the kind counts what was not written (`mall_walk`).
+    /// The filter is skipped: the walk of the kind counts filters that were not written
+    /// (`mall_walk`).
     Passed,
 }
 
-/// A request to make or change a filter.
+/// A request to create or change a filter.
 pub struct Change<'a> {
-    /// The surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
     /// The block the chain is in.
     pub block: &'a Arc<Block>,
     /// The chain's template, if it has one.
     pub template: Option<Arc<dyn Template>>,
-    /// Handle asked for, 0 for any.
+    /// The requested handle, 0 for any.
     pub handle: u32,
     /// The attributes of the message (`TCA_*`).
     pub tca: &'a Table<'a>,
-    /// `TCA_OPTIONS` among them.
+    /// The attribute `TCA_OPTIONS`.
     pub options: Option<Attr<'a>>,
     /// Existing actions may be changed.
     pub replace: bool,
-    /// The handle is that of a filter which is there.
+    /// A filter with the handle exists.
     pub exists: bool,
 }
 
-/// Octets in front of the link-layer header that can be asked for (`NET_SKB_PAD`).
+/// The number of readable bytes in front of the link-layer header (`NET_SKB_PAD`).
 const PAD: i64 = 32;
 
-/// `N` octets of a packet's `bytes` from `start` on; none where it has not all of them. In front of the
-/// first one there are a few of no meaning, here 0: `u16 ... at -14` of tc is a word at -16.
+/// Returns `N` bytes of a packet from offset `start`, or `None` if the packet is too short. The
+/// bytes in front of the packet, which have no meaning, read as 0: tc turns `u16 ... at -14` into a
+/// word at -16.
 #[inline]
 fn octets<const N: usize>(bytes: &[u8], start: i64) -> Option<[u8; N]> {
     let Ok(start) = usize::try_from(start) else {
@@ -155,17 +157,17 @@ fn front<const N: usize>(bytes: &[u8], start: i64) -> Option<[u8; N]> {
     Some(found)
 }
 
-/// The filter a packet matches, found ahead of its turn.
+/// The filter that a packet matches, found before the packet's actions run.
 #[derive(Debug, Clone, Copy)]
 pub struct Hit<'g> {
-    /// Its handle.
+    /// The filter's handle.
     pub handle: u32,
-    /// Its actions and class.
+    /// The filter's actions and class.
     pub exts: &'g exts::Exts,
 }
 
 impl<'g> Hit<'g> {
-    /// Runs the filter's actions: what [`Classifier::classify`] does with the filter that matches.
+    /// Runs the filter's actions, as [`Classifier::classify`] does for the filter that matches.
     #[inline]
     pub fn run(self, cx: &mut Context<'_, 'g>, packet: &mut Packet, out: &mut Outcome<'g>) -> Code {
         out.handle = self.handle;
@@ -173,19 +175,19 @@ impl<'g> Hit<'g> {
     }
 }
 
-/// What each packet of a batch matches.
+/// The filter that each packet of a batch matches.
 pub type Hits<'g> = [Option<Hit<'g>>; BATCH];
 
-/// A CPU's memory for looking up batches, used again and again.
+/// The scratch memory of a CPU for batched lookups.
 #[derive(Default)]
 pub struct Lookup {
     pub(crate) flower: flower::mask::Scratch,
 }
 
-/// One instance of a classifier; see the module's head.
+/// An instance of a classifier kind; see the module's documentation.
 pub trait Classifier: Any + Send + Sync {
-    /// Matches a packet and runs the actions of the filter that does: their code, or a negative one
-    /// when no filter matches or the packet is to go on with the next instance.
+    /// Finds the filter that matches a packet and runs its actions. Returns their code, or a
+    /// negative code if no filter matches or the packet continues with the next instance.
     fn classify<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -193,10 +195,10 @@ pub trait Classifier: Any + Send + Sync {
         out: &mut Outcome<'g>,
     ) -> Code;
 
-    /// Finds what the packets with a bit in `wanted` match, before any action has run: for kinds that
-    /// look many packets up faster than one by one, and whose look-ups neither count nor depend on what
-    /// actions of packets in front do. Answers those that match something; `None`: this kind is not one
-    /// that looks up so.
+    /// Finds the filters that the packets with a bit in `wanted` match, before any action runs.
+    /// Returns a bit for each packet that matches something. Kinds implement this if a batched
+    /// lookup is faster, and if their lookups count nothing and do not depend on the actions of
+    /// earlier packets. Other kinds return `None`.
     fn find_batch<'g>(
         &'g self,
         _packets: &[Packet],
@@ -208,35 +210,39 @@ pub trait Classifier: Any + Send + Sync {
         None
     }
 
-    /// The filter with a handle.
+    /// Returns the filter with a handle.
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>>;
 
-    /// Makes a filter, or changes `old`, the one with that handle. Answers the filter to tell the
-    /// listeners of. EAGAIN: look everything up again, something went meanwhile.
+    /// Creates a filter, or changes `old`, which has the requested handle. Returns the filter to
+    /// notify listeners about. EAGAIN means that an object disappeared concurrently and the caller
+    /// must repeat all lookups.
     fn change(
         &self,
         change: &Change<'_>,
         old: Option<&Arc<dyn Filter>>,
     ) -> Result<Option<Arc<dyn Filter>>, Error>;
 
-    /// Removes a filter; answers whether the instance may be empty now. ENOENT: it went meanwhile.
+    /// Removes a filter. Returns whether the instance may be empty now. Fails with ENOENT if the
+    /// filter was removed concurrently.
     fn delete(&self, filter: &Arc<dyn Filter>, env: &Env<'_>) -> Result<bool, Error>;
 
-    /// Closes the instance to further changes if it is empty, and answers whether it is
-    /// (`delete_empty`); `None` for a kind that is serialized by itself and always may go.
+    /// Closes the instance to further changes if it is empty, and returns whether it is
+    /// (`delete_empty`). Returns `None` for a kind that serializes changes itself and may always be
+    /// removed.
     fn close_if_empty(&self) -> Option<bool> {
         None
     }
 
-    /// The first filter at place `from` of the order of dumps or after it, with its place.
+    /// Returns the first filter at position `from` or later in the order of dumps, with its
+    /// position.
     fn next(&self, from: u64) -> Option<(u64, Arc<dyn Filter>)>;
 
-    /// Adds to `few` the first filters at `from` or behind, one or some that are near each other; none
-    /// when there are none.
+    /// Appends the first filter at position `from` or later, possibly with some that follow it.
+    /// Appends nothing if there is none.
     fn next_few(&self, from: u64, few: &mut Vec<(u64, Arc<dyn Filter>)>) {
         few.extend(self.next(from));
     }
 
-    /// Closes the instance and removes all filters; it is out of its chain already.
+    /// Closes the instance and removes all filters. The instance is no longer in its chain.
     fn destroy(&self, env: &Env<'_>);
 }

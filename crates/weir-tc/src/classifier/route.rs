@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `route`: matches packets by the realms of their route, or by the device they came in by.
+//! `route`: matches packets by the realms of their route, or by the device that received them.
 //!
-//! Mirrors net/sched/cls_route.c. Parameters: `to` and `from` (realms, 0 to 255), `fromif` (index of a
-//! device, to 32767; not with `from`), `classid` (0: none), actions or a policer in the old form. The
-//! handle follows from these: `to` in the lower half, 0x8000 without; in the upper half `from`, the index
-//! with 0x8000, or 0xffff; bits 8 to 14 are free to tell filters apart. A filter is changed to other
-//! parameters only (EEXIST).
+//! Mirrors net/sched/cls_route.c. Parameters: `to` and `from` (realms, 0 to 255), `fromif` (index
+//! of a device, up to 32767; not together with `from`), `classid` (0: none), actions or a policer
+//! in the old form. The handle follows from these: the lower half is `to`, or 0x8000 without it;
+//! the upper half is `from`, the index with 0x8000, or 0xffff. Bits 8 to 14 may be chosen to
+//! distinguish filters. A filter can only be changed to other parameters (EEXIST).
 //!
-//! There are no realms here: a packet that has been routed has realm 0, to and from; others (all that are
-//! received) match nothing. `fromif` holds, as in Linux, only of indices that are multiples of 16: what is
-//! hashed on the way in is not what is looked for.
+//! There are no realms here: a routed packet has the realms 0; all other packets, including all
+//! received ones, match nothing. As in Linux, `fromif` matches only indices that are multiples of
+//! 16, because the lookup hashes the index differently from the insertion.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "route",
     create: |new| Ok(Box::new(Route(List::new(new.env.net.domain())))),
@@ -45,31 +45,32 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// Table of filters without `to`.
+/// The table of filters without `to`.
 const ANY_TO: u32 = 256;
-/// Bucket of those by device, and of those without `from` and `fromif`.
+/// The first of the 16 buckets of filters by device.
 const BY_DEVICE: u32 = 16;
+/// The bucket of filters without `from` and `fromif`.
 const WILD: u32 = 32;
 
-/// A filter.
+/// A filter of the kind.
 struct Filter {
     handle: u32,
-    /// Realms, that of the source in the upper half.
+    /// The realms; that of the source is in the upper half.
     id: u32,
     ifindex: u32,
     exts: Exts,
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 struct Route(List<Filter>);
 
-/// `to_hash`
+/// Returns the table of a handle (`to_hash`).
 fn to_hash(handle: u32) -> u32 {
     let any = if handle & 0x8000 != 0 { ANY_TO } else { 0 };
     (handle & 0xff) + any
 }
 
-/// `from_hash` of the upper half; 256 is no bucket.
+/// Returns the bucket of a handle, from its upper half (`from_hash`); 256 for none.
 fn from_hash(handle: u32) -> u32 {
     match handle >> 16 {
         0xffff => WILD,
@@ -79,17 +80,18 @@ fn from_hash(handle: u32) -> u32 {
     }
 }
 
-/// Key of the first filter of a bucket in the order of dumps.
+/// Returns the first key of a bucket in the order of dumps.
 fn bucket(table: u32, bucket: u32) -> u64 {
     u64::from(table) << 54 | u64::from(bucket) << 48
 }
 
-/// Key of a filter: by handle in its bucket, with room for several with the same one.
+/// Returns the key of a filter. Keys sort by handle within a bucket and leave room for several
+/// filters with the same one.
 fn key(handle: u32) -> u64 {
     bucket(to_hash(handle), from_hash(handle)) | u64::from(handle) << 16
 }
 
-/// The handle that follows from what is given, and the two numbers.
+/// Returns the handle that follows from the parameters, and the two numbers given.
 fn parse(tb: &Table<'_>, handle: u32, new: bool) -> Result<(u32, u32, u32), Error> {
     let invalid = || Error::new(EINVAL);
     let number = |ty, max| match tb.get(ty) {
@@ -194,7 +196,7 @@ impl Listed for Route {
         let parsed = parse(&tb, change.handle, old.is_none());
         let parsed = parsed.map(|parsed| (Some(key(parsed.0)), parsed));
         let make = |(handle, to, id), entries: &[_], exts: &mut Pending| {
-            // The filter itself counts where it stays in its bucket.
+            // The filter itself counts if it stays in its bucket.
             let here = |other: u32| {
                 to_hash(other) == to_hash(handle) && from_hash(other) == from_hash(handle)
             };

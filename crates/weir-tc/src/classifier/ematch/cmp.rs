@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `cmp`: compares a number in the packet.
 //!
-//! Mirrors net/sched/em_cmp.c. Parameters: width (`u8`, `u16`, `u32`), `at` (octets), `layer` (`link`,
-//! `network`, `transport`), `mask` (0: all bits), `trans` (swap the octets of the number), comparison
-//! (`eq`, `lt`, `gt`), value.
+//! Mirrors net/sched/em_cmp.c. Parameters: width (`u8`, `u16`, `u32`), `at` (offset in bytes),
+//! `layer` (`link`, `network`, `transport`), `mask` (0: all bits), `trans` (swap the bytes of the
+//! number), comparison (`eq`, `lt`, `gt`), value.
 
 use weir_netlink::Error;
 use weir_netlink::tca::ematch::opnd;
@@ -11,23 +11,23 @@ use weir_packet::Packet;
 
 use super::{at, invalid, u32_ne};
 
-/// `struct tcf_em_cmp`
+/// Size of `struct tcf_em_cmp` in bytes.
 const LEN: usize = 12;
 /// `TCF_EM_CMP_TRANS`
 const TRANS: u8 = 1;
 
-/// The match.
+/// A comparison of a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cmp {
     value: u32,
     mask: u32,
     offset: u16,
-    /// Octets of the number.
+    /// The size of the number in bytes.
     width: u8,
     flags: u8,
     layer: u8,
     operand: u8,
-    /// As given.
+    /// The parameters as given.
     data: Box<[u8]>,
 }
 

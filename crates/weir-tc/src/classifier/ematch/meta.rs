@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `meta`: compares what is known of a packet beside its octets.
+//! `meta`: compares metadata of a packet.
 //!
-//! Mirrors net/sched/em_meta.c. Parameters: a value, `shift` and `mask` of it, comparison (`eq`, `lt`,
-//! `gt`), another value. Values: `random`, `dev` (index), `priority`, `protocol` (network order in a
-//! number of the machine, as Linux has it), `pkttype`, `pktlen`, `datalen` (always 0: packets are one
-//! piece), `maclen`, `fwmark`, `tcindex`, `rtclassid` (0 of a routed packet: there are no realms), `rtiif`,
-//! `vlan`, `rxhash`, and numbers. `sk_*` hold of no packet: none here comes from a socket.
+//! Mirrors net/sched/em_meta.c. Parameters: a value with `shift` and `mask`, comparison (`eq`,
+//! `lt`, `gt`), another value. Values: `random`, `dev` (index), `priority`, `protocol` (in network
+//! order, read as a number of the machine, as in Linux), `pkttype`, `pktlen`, `datalen` (always 0,
+//! because packets are contiguous), `maclen`, `fwmark`, `tcindex`, `rtclassid` (0 for a routed
+//! packet, because there are no realms), `rtiif`, `vlan`, `rxhash`, and numbers. `sk_*` match no
+//! packet, because none comes from a socket.
 //!
-//! Not implemented: `loadavg_*` would make a run depend on the machine, and `dev` by name; both are
-//! refused.
+//! Not implemented: `loadavg_*`, which would make a run depend on the machine, and `dev` by name.
+//! Both are refused.
 
 use std::cmp::Ordering;
 
@@ -24,20 +25,20 @@ use super::invalid;
 use crate::chain;
 use crate::context::Context;
 
-/// `struct tcf_meta_hdr`
+/// Size of `struct tcf_meta_hdr` in bytes.
 const HDR_LEN: usize = 8;
 
 static POLICY: Policy = policy! { max attr::MAX;
     attr::HDR => Rule::unspec(HDR_LEN as u16),
 };
 
-/// What a request gives for a side.
+/// The operand that a request gives for a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Given {
     None,
-    /// A number of 4 or 8 octets: the value, or the mask of one.
+    /// A number with its size of 4 or 8 bytes: the value, or its mask.
     Int(u64, usize),
-    /// Octets.
+    /// A byte string.
     Var(Box<[u8]>),
 }
 
@@ -50,7 +51,7 @@ struct Side {
     given: Given,
 }
 
-/// The match.
+/// A comparison of metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     left: Side,
@@ -78,7 +79,8 @@ impl Side {
         self.kind & 0x7ff
     }
 
-    /// `meta_is_supported`, and what is not served here.
+    /// Checks whether Linux supports the value (`meta_is_supported`) and whether this
+    /// implementation does.
     fn check(&self) -> Result<(), Error> {
         match (self.ty(), self.id()) {
             (_, id::VALUE) | (ty::VAR, id::SK_BOUND_IF) => Ok(()),
@@ -93,7 +95,7 @@ impl Side {
         }
     }
 
-    /// `meta_change_data`
+    /// Stores the operand from a request (`meta_change_data`).
     fn give(&mut self, attr: Option<Attr<'_>>) -> Result<(), Error> {
         let Some(attr) = attr else { return Ok(()) };
         let bytes = attr.payload;
@@ -116,7 +118,7 @@ impl Side {
         }
     }
 
-    /// The number given, 0 without.
+    /// Returns the number given, or 0.
     fn number(&self) -> u64 {
         match self.given {
             Given::Int(value, _) => value,
@@ -124,7 +126,7 @@ impl Side {
         }
     }
 
-    /// The number this side is of a packet; none of one it has no meaning for.
+    /// Returns the number of this side for a packet, or `None` if the packet has no such value.
     fn int(&self, cx: &mut Context<'_, '_>, packet: &Packet) -> Option<u64> {
         let value = match self.id() {
             id::VALUE => return Some(self.number()),
@@ -151,7 +153,7 @@ impl Side {
         })
     }
 
-    /// The octets this side is.
+    /// Returns the byte string of this side.
     fn var(&self) -> Option<&[u8]> {
         match (&self.given, self.id()) {
             (Given::Var(bytes), id::VALUE) => Some(bytes),
@@ -172,7 +174,7 @@ fn vlan_tag(packet: &Packet) -> Option<u16> {
     Vlan::new(packet.mac().get(Ethernet::LEN..)?).map(|tag| tag.tci())
 }
 
-/// `skb_get_hash`
+/// Returns the packet's flow hash (`skb_get_hash`).
 fn rx_hash(packet: &Packet) -> u32 {
     if packet.hash != 0 {
         return packet.hash;
@@ -183,7 +185,7 @@ fn rx_hash(packet: &Packet) -> u32 {
 }
 
 impl Meta {
-    /// `em_meta_change`
+    /// Parses a comparison (`em_meta_change`).
     pub(super) fn parse(data: &[u8]) -> Result<Self, Error> {
         let plain = |error: Error| Error::new(error.errno);
         let tb: Table<'_> =

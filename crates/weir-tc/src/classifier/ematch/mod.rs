@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Extended matches: a tree of conditions joined by AND, OR and NOT, inside a filter.
+//! Extended matches: a tree of conditions combined with AND, OR and NOT, inside a filter.
 //!
-//! Mirrors net/sched/ematch.c. A tree is a list of matches; each says how it joins the next (`and`,
-//! `or`, or end) and whether it is inverted; a container stands for the sequence that begins at a later
-//! place of the list. A tree of no matches holds. Kinds, a file each: [`cmp`], [`nbyte`], [`u32`](mod@u32),
-//! [`meta`].
+//! Mirrors net/sched/ematch.c. A tree is a list of matches. Each match says how it is combined with
+//! the next one (`and`, `or`, or end) and whether it is inverted. A container stands for the
+//! sequence that begins at a later position of the list. A tree without matches is true. Kinds, one
+//! file each: [`cmp`], [`nbyte`], [`u32`](mod@u32), [`meta`].
 //!
 //! Not implemented: `ipset`, `ipt`, `canid` and `text` are refused by name.
 
@@ -24,7 +24,7 @@ use weir_packet::Packet;
 
 use crate::context::Context;
 
-/// `CONFIG_NET_EMATCH_STACK`: containers inside each other.
+/// The highest depth of nested containers (`CONFIG_NET_EMATCH_STACK`).
 const STACK: usize = 32;
 
 static POLICY: Policy = policy! { max attr::TREE_MAX;
@@ -32,10 +32,10 @@ static POLICY: Policy = policy! { max attr::TREE_MAX;
     attr::TREE_LIST => Rule::nested_any(),
 };
 
-/// What a match looks at.
+/// The condition of a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum What {
-    /// The sequence that begins at that place.
+    /// The sequence that begins at that position.
     Container(usize),
     Cmp(cmp::Cmp),
     Nbyte(nbyte::Nbyte),
@@ -51,7 +51,7 @@ struct Match {
     what: What,
 }
 
-/// A tree; see the module's head.
+/// A tree of conditions; see the module's documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
     program: u16,
@@ -70,7 +70,7 @@ impl What {
                 let Some(to) = data.first_chunk().map(|to| u32_ne(*to)) else {
                     return invalid();
                 };
-                // No way back, so that there is no loop.
+                // Containers may only refer to later positions, which rules out loops.
                 if to >= u32_of(count) || to as usize <= place {
                     return invalid();
                 }
@@ -98,7 +98,7 @@ impl What {
         }
     }
 
-    /// What stands behind a match's header.
+    /// Returns the parameters that follow a match's header.
     fn data(&self) -> Vec<u8> {
         match self {
             Self::Container(to) => (*to as core::primitive::u32).to_ne_bytes().to_vec(),
@@ -139,7 +139,7 @@ impl Match {
         }
         let data = attr.payload.get(TcfEmatchHdr::LEN..).unwrap_or_default();
         let what = What::parse(hdr.kind, data, place, count)?;
-        // None of the kinds here is but a number.
+        // No kind here has a plain number as its parameters.
         if hdr.kind != kind::CONTAINER && hdr.flags & flag::SIMPLE != 0 {
             return invalid();
         }
@@ -154,7 +154,7 @@ impl Match {
         self.flags & flag::INVERT != 0
     }
 
-    /// Whether the sequence it is in ends with that result (`tcf_em_early_end`).
+    /// Returns whether the sequence of the match ends with that result (`tcf_em_early_end`).
     fn ends(&self, result: bool) -> bool {
         match self.flags & flag::REL_MASK {
             flag::REL_AND => !result,
@@ -165,7 +165,8 @@ impl Match {
 }
 
 impl Tree {
-    /// `tcf_em_tree_validate`; no attribute is a tree of no matches. Nothing here has a sentence.
+    /// Parses a tree (`tcf_em_tree_validate`). Without an attribute the tree has no matches. As in
+    /// Linux, the errors have no message.
     pub fn parse(attr: Option<&Attr<'_>>) -> Result<Self, Error> {
         let Some(attr) = attr else {
             return Ok(Self::default());
@@ -191,12 +192,12 @@ impl Tree {
         })
     }
 
-    /// Whether it has no matches, so that it holds of every packet.
+    /// Returns whether the tree has no matches, so that it is true for every packet.
     pub fn is_empty(&self) -> bool {
         self.matches.is_empty()
     }
 
-    /// `tcf_em_tree_dump`: writes the tree as nest `ty`.
+    /// Encodes the tree as a nest of type `ty` (`tcf_em_tree_dump`).
     pub fn dump(&self, w: &mut Writer, ty: u16) {
         let tree = w.nest_noflag(ty);
         let (nmatches, progid) = (self.matches.len() as u16, self.program);
@@ -211,7 +212,7 @@ impl Tree {
             };
             let mut bytes = hdr.to_vec();
             bytes.extend(one.what.data());
-            // The length of a match counts its padding.
+            // The length of a match includes its padding.
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             w.put(place as u16 + 1, &bytes);
         }
@@ -219,13 +220,14 @@ impl Tree {
         w.end(tree);
     }
 
-    /// Whether the tree holds of a packet (`tcf_em_tree_match`).
+    /// Returns whether the tree is true for a packet (`tcf_em_tree_match`).
     #[inline]
     pub fn holds(&self, cx: &mut Context<'_, '_>, packet: &Packet) -> bool {
         self.matches.is_empty() || self.walk(|what| what.holds(cx, packet))
     }
 
-    /// `__tcf_em_tree_match`. Containers too deep inside each other hold, as Linux has it.
+    /// Evaluates the tree (`__tcf_em_tree_match`). Containers nested too deeply are true, as in
+    /// Linux.
     fn walk(&self, mut holds: impl FnMut(&What) -> bool) -> bool {
         let mut stack = [0; STACK];
         let (mut depth, mut at) = (0, 0);
@@ -247,7 +249,7 @@ impl Tree {
                 }
                 at += 1;
             }
-            // The sequence has ended: so has its container, or not.
+            // The sequence has ended. Its container may end the enclosing sequence, too.
             loop {
                 let Some(before) = depth.checked_sub(1) else {
                     return result;
@@ -265,8 +267,9 @@ impl Tree {
     }
 }
 
-/// `len` octets of a packet, `offset` behind the start of a layer (`tcf_get_base_ptr`): 0 link, 1
-/// network, 2 transport; a transport header nobody has found yet is taken to begin with the network's.
+/// Returns `len` bytes of a packet at `offset` from the start of a layer (`tcf_get_base_ptr`): 0
+/// link, 1 network, 2 transport. If the transport header is not known yet, it is assumed to begin
+/// with the network header.
 #[inline]
 fn at(packet: &Packet, layer: u8, offset: usize, len: usize) -> Option<&[u8]> {
     let from = match layer {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `nbyte`: compares a run of octets.
+//! `nbyte`: compares a byte string.
 //!
-//! Mirrors net/sched/em_nbyte.c. Parameters: the octets, `at` (octets), `layer` (`link`, `network`,
-//! `transport`).
+//! Mirrors net/sched/em_nbyte.c. Parameters: the bytes, `at` (offset in bytes), `layer` (`link`,
+//! `network`, `transport`).
 
 use weir_netlink::Error;
 use weir_packet::Packet;
 
 use super::{at, invalid};
 
-/// The match.
+/// A comparison of a byte string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nbyte {
     offset: u16,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees against a plain reading of the expressions they stand for, and trees that are refused.
+//! Trees compared with a direct evaluation of their expressions, and invalid trees.
 
 use proptest::prelude::*;
 use proptest::test_runner::contextualize_config;
 
 use super::*;
 
-/// An expression: `a and b or c` is `a and (b or c)`, as a packet walks it.
+/// An expression. `a and b or c` means `a and (b or c)`, as packets are matched.
 #[derive(Debug, Clone)]
 enum Expr {
     Leaf(usize),
-    /// Parts, each with what joins it to the next (`and`), and whether it is inverted.
+    /// The parts, each with whether `and` follows and whether it is inverted.
     Group(Vec<(Expr, bool, bool)>),
 }
 
@@ -42,7 +42,7 @@ fn sequence(parts: &[(Expr, bool, bool)], leaves: &[bool; LEAVES]) -> bool {
     }
 }
 
-/// The list of an expression: each group's sequence stands behind its container.
+/// Returns the tree of an expression; each group's sequence follows its container.
 fn list(expr: &Expr) -> Tree {
     let whole = vec![(expr.clone(), false, false)];
     let mut groups: std::collections::VecDeque<(_, Option<usize>)> = [(whole, None)].into();
@@ -76,7 +76,7 @@ fn list(expr: &Expr) -> Tree {
     }
 }
 
-/// A leaf is told by its pattern's length.
+/// Returns the match of a leaf, which is identified by its pattern's length.
 fn leaf_match(leaf: usize) -> What {
     let mut data = vec![0, 0, leaf as u8, 0];
     data.resize(4 + leaf, 0);
@@ -104,7 +104,7 @@ proptest! {
             leaves[leaf.unwrap()]
         });
         prop_assert_eq!(found, holds(&expr, &leaves));
-        // On the wire and back.
+        // The tree survives encoding and parsing.
         prop_assert_eq!(parse(&attribute(&tree)).unwrap(), tree);
     }
 
@@ -164,7 +164,7 @@ fn invalid_trees_are_refused() {
 }
 
 #[test]
-fn what_is_not_served_says_so() {
+fn unsupported_kinds_are_refused_by_name() {
     let refused = |kind: u16| {
         let error = What::parse(kind, &[0; 16], 0, 1).unwrap_err();
         (error.errno, error.message.unwrap_or_default().into_owned())

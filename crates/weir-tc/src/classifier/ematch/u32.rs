@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `u32`: compares a word under a mask.
 //!
-//! Mirrors net/sched/em_u32.c. Parameters: a key as of the classifier u32, its offset from the network
-//! header. `nexthdr+` adds nothing here: no classifier tells where the next header is.
+//! Mirrors net/sched/em_u32.c. Parameters: a key as in the classifier u32, with its offset from the
+//! network header. `nexthdr+` adds nothing here, because no classifier sets the offset of the next
+//! header.
 
 use weir_netlink::{Error, Fixed, TcU32Key};
 use weir_packet::Packet;
@@ -10,11 +11,11 @@ use weir_packet::Packet;
 use super::invalid;
 use crate::classifier::octets;
 
-/// The match.
+/// A comparison of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct U32 {
     key: TcU32Key,
-    /// As given.
+    /// The parameters as given.
     data: Box<[u8]>,
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A key and its mask back to attributes.
+//! Encodes a key and its mask as attributes.
 //!
-//! Mirrors `fl_dump_key` with all it calls (net/sched/cls_flower.c): the order of the attributes and
-//! the conditions under which each appears are Linux's.
+//! Mirrors `fl_dump_key` with everything it calls (net/sched/cls_flower.c). The order of the
+//! attributes and the conditions under which each appears are Linux's.
 
 use weir_netlink::Writer;
 use weir_netlink::tca::flower as fl;
@@ -14,7 +14,8 @@ use super::key::{Field, Key, field};
 use super::parse::proto;
 use crate::host::Host;
 
-/// Fields of the key by which attributes are chosen; all else is chosen by the mask.
+/// The fields of the key that decide which attributes appear. Otherwise this depends only on the
+/// mask.
 pub const CHOOSING: [Field; 4] = [
     field::N_PROTO,
     field::IP_PROTO,
@@ -26,12 +27,12 @@ struct Dump<'a> {
     w: &'a mut Writer,
     key: &'a Key,
     mask: &'a Key,
-    /// Where the values of fields were written, if wanted.
+    /// Records the offsets of the values of fields, if requested.
     record: Option<&'a mut Vec<(usize, Field)>>,
 }
 
 impl Dump<'_> {
-    /// `fl_dump_key_val` with a mask attribute.
+    /// Encodes a field with a mask attribute (`fl_dump_key_val`).
     #[inline(always)]
     fn put(&mut self, place: Field, value: u16, mask: u16) {
         if !self.mask.is_zero(place) {
@@ -39,7 +40,7 @@ impl Dump<'_> {
         }
     }
 
-    /// `fl_dump_key_val` without one.
+    /// Encodes a field without a mask attribute (`fl_dump_key_val`).
     #[inline(always)]
     fn put_exact(&mut self, place: Field, value: u16) {
         if !self.mask.is_zero(place) {
@@ -47,10 +48,10 @@ impl Dump<'_> {
         }
     }
 
-    /// Few fields are there, of many that may be: only the look at the mask is inlined.
+    /// Only the check of the mask is inlined, because most of the many possible fields are absent.
     #[inline(always)]
     fn write(&mut self, place: Field, value: u16, mask: Option<u16>) {
-        // A length known to the compiler makes each a few loads and stores.
+        // With a length known to the compiler each access is a few loads and stores.
         match place.width() {
             1 => self.write_of::<1>(place, value, mask),
             2 => self.write_of::<2>(place, value, mask),
@@ -64,7 +65,7 @@ impl Dump<'_> {
     fn write_of<const N: usize>(&mut self, place: Field, value: u16, mask: Option<u16>) {
         let key = self.key.array::<N>(place);
         if let Some(record) = &mut self.record {
-            // Behind the header.
+            // The value follows the attribute's header.
             record.push((self.w.len() + 4, place));
         }
         match mask {
@@ -73,7 +74,7 @@ impl Dump<'_> {
         }
     }
 
-    /// `fl_dump_key_mpls`
+    /// Encodes the MPLS label stack (`fl_dump_key_mpls`).
     fn mpls(&mut self) {
         use fl::mpls_lse as l;
         let used = self.mask.u8(field::MPLS_USED);
@@ -99,8 +100,8 @@ impl Dump<'_> {
         self.w.end(opts);
     }
 
-    /// The values of an entry: the old attributes have the bottom-of-stack bit last, the nest has it
-    /// second.
+    /// Encodes the values of a label stack entry. The bottom-of-stack bit is the last one in the
+    /// old attributes and the second one in the nest.
     fn lse(&mut self, index: usize, [ttl, tc, label, bos]: [u16; 4], old: bool) {
         use field as f;
         self.put_exact(f::mpls_ttl(index), ttl);
@@ -114,7 +115,7 @@ impl Dump<'_> {
         }
     }
 
-    /// Whether no value of an entry counts.
+    /// Returns whether the mask selects no value of a label stack entry.
     fn lse_is_zero(&self, index: usize) -> bool {
         use field as f;
         [
@@ -296,7 +297,7 @@ impl Dump<'_> {
     }
 }
 
-/// Writes what the filter matches.
+/// Encodes the key and the mask of a filter.
 pub fn dump(w: &mut Writer, host: &dyn Host, key: &Key, mask: &Key) {
     let record = None;
     let mut dump = Dump {
@@ -308,8 +309,8 @@ pub fn dump(w: &mut Writer, host: &dyn Host, key: &Key, mask: &Key) {
     dump.all(host);
 }
 
-/// The same, with the places of the fields' values among the attributes; none where it is not only
-/// these that differ from one key to another.
+/// Does the same and returns the fields with the offsets of their values. Returns `None` if keys
+/// under the mask can differ in more than these values.
 pub fn record(
     w: &mut Writer,
     host: &dyn Host,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Flower's keys of tunnel options: `geneve_opts`, `vxlan_opts`, `erspan_opts`, `gtp_opts`.
 //!
-//! Mirrors `fl_set_enc_opt` and `fl_dump_key_enc_opt` with all they call (net/sched/cls_flower.c). Key
-//! and mask are the octets of the options as tunnel metadata hold them, their number and kind: a
-//! filter matches packets with the same options in the same order. Without a mask all bits of an
-//! option count; but of ERSPAN, as in Linux, only the lowest bit of the version.
+//! Mirrors `fl_set_enc_opt` and `fl_dump_key_enc_opt` with everything they call
+//! (net/sched/cls_flower.c). Key and mask consist of the bytes of the options as in tunnel
+//! metadata, their total length and their kind: a filter matches packets with the same options in
+//! the same order. Without a mask all bits of an option are compared, except that of ERSPAN only
+//! the lowest bit of the version is, as in Linux.
 
 use weir_netlink::errno::{EINVAL, ERANGE};
 use weir_netlink::tca::flower::{self as fl, enc_erspan, enc_geneve, enc_gtp, enc_opts, enc_vxlan};
@@ -31,16 +32,17 @@ fn text(message: &'static str) -> Error {
     Error::msg(EINVAL, message)
 }
 
-/// What of a filter an option goes to.
+/// The part of a filter that an option belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side<'a> {
     Key(Attr<'a>),
-    /// With the length of the key's option; all bits count without an attribute.
+    /// The attribute and the length of the key's option. Without an attribute all bits are
+    /// compared.
     Mask(Option<Attr<'a>>, usize),
 }
 
 impl<'a> Side<'a> {
-    /// The attribute, of the type the key has.
+    /// Returns the attribute, which must have the type of the key's.
     fn attr(self, ty: u16, other: &'static str) -> Result<Option<Attr<'a>>, Error> {
         match self {
             Side::Key(attr) => Ok(Some(attr)),
@@ -54,7 +56,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// `fl_set_geneve_opt`: the option's octets behind `len` others.
+/// Returns the bytes of a Geneve option that follows `len` bytes of options (`fl_set_geneve_opt`).
 fn geneve(side: Side<'_>, len: usize) -> Result<Vec<u8>, Error> {
     use enc_geneve as g;
     if len > OPTIONS_MAX - 4 {
@@ -94,13 +96,13 @@ fn geneve(side: Side<'_>, len: usize) -> Result<Vec<u8>, Error> {
         }
         ty = tb.u8(g::TYPE)?.unwrap_or(ty);
     }
-    // The length is that of the data in the mask, too.
+    // The length field is that of the data in the mask as well.
     let mut octets = vec![class[0], class[1], ty, (data.len() / 4) as u8];
     octets.append(&mut data);
     Ok(octets)
 }
 
-/// `fl_set_vxlan_opt`
+/// Returns the bytes of a VXLAN option (`fl_set_vxlan_opt`).
 fn vxlan(side: Side<'_>) -> Result<Vec<u8>, Error> {
     let mut gbp = u32::MAX;
     if let Some(attr) = side.attr(enc_opts::VXLAN, "Non-vxlan option type for mask")? {
@@ -114,7 +116,7 @@ fn vxlan(side: Side<'_>) -> Result<Vec<u8>, Error> {
     Ok(gbp.to_ne_bytes().into())
 }
 
-/// `fl_set_erspan_opt`
+/// Returns the bytes of an ERSPAN option (`fl_set_erspan_opt`).
 fn erspan(side: Side<'_>) -> Result<Vec<u8>, Error> {
     use enc_erspan as e;
     let Some(attr) = side.attr(enc_opts::ERSPAN, "Non-erspan option type for mask")? else {
@@ -146,7 +148,7 @@ fn erspan(side: Side<'_>) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// `fl_set_gtp_opt`
+/// Returns the bytes of a GTP option (`fl_set_gtp_opt`).
 fn gtp(side: Side<'_>) -> Result<Vec<u8>, Error> {
     let attr = side.attr(enc_opts::GTP, "cls_flower: Non-gtp option type for mask")?;
     let mut octets = [0xff; 2];
@@ -166,7 +168,7 @@ fn gtp(side: Side<'_>) -> Result<Vec<u8>, Error> {
     Ok(octets.into())
 }
 
-/// The kind of an option, and what is said when it is not the only one.
+/// Returns the kind of an option, and the messages for duplicates and for a mask of another length.
 fn kind(ty: u16) -> Result<(OptionKind, &'static str, &'static str), Error> {
     const ALIGN: &str = "Key and mask miss aligned";
     Ok(match ty {
@@ -199,7 +201,7 @@ fn option(kind: OptionKind, side: Side<'_>, len: usize) -> Result<Vec<u8>, Error
     }
 }
 
-/// Puts options into a key or mask.
+/// Stores options in a key or mask.
 fn store(key: &mut Key, kind: OptionKind, octets: &[u8]) {
     let flow = &mut key.flow;
     (flow.enc_opts_type, flow.enc_opts_len) = (kind.bit(), octets.len() as u8);
@@ -208,7 +210,8 @@ fn store(key: &mut Key, kind: OptionKind, octets: &[u8]) {
     }
 }
 
-/// The mask attributes, one for each of the key's as long as there are any.
+/// Returns the next mask attribute, if there are any left. Each belongs to one attribute of the
+/// key.
 fn next_mask<'a>(masks: &mut Option<Attrs<'a>>) -> Result<Option<Attr<'a>>, Error> {
     let Some(attrs) = masks else {
         return Ok(None);
@@ -222,7 +225,7 @@ fn next_mask<'a>(masks: &mut Option<Attrs<'a>>) -> Result<Option<Attr<'a>>, Erro
         .ok_or(text("A mask attribute is invalid"))
 }
 
-/// `fl_set_enc_opt`
+/// Parses the options of key and mask (`fl_set_enc_opt`).
 pub fn parse(tb: &Table<'_>, key: &mut Key, mask: &mut Key) -> Result<(), Error> {
     let Some(opts) = tb.get(fl::KEY_ENC_OPTS) else {
         return Ok(());
@@ -240,7 +243,7 @@ pub fn parse(tb: &Table<'_>, key: &mut Key, mask: &mut Key) -> Result<(), Error>
     let mut before = None;
     for attr in opts.attrs() {
         let (kind, duplicate, misaligned) = kind(attr.ty)?;
-        // Only of Geneve there may be several.
+        // Only Geneve allows several options.
         if before.is_some_and(|before| before != kind || kind != OptionKind::Geneve) {
             return Err(text(duplicate));
         }
@@ -266,7 +269,7 @@ pub fn parse(tb: &Table<'_>, key: &mut Key, mask: &mut Key) -> Result<(), Error>
     Ok(())
 }
 
-/// `fl_dump_key_options`
+/// Encodes the options of a key or mask (`fl_dump_key_options`).
 pub fn dump(w: &mut Writer, ty: u16, key: &Key) {
     let octets = key.flow.enc_opts.get(..usize::from(key.flow.enc_opts_len));
     let kind = OptionKind::of_bit(key.flow.enc_opts_type);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What flower can match, as one flat key, and masks over it.
+//! The fields that flower can match, as one flat key, and masks over it.
 //!
-//! Mirrors `struct fl_flow_key` and `struct fl_flow_mask` (net/sched/cls_flower.c). A [`Key`] is the
-//! packet's [`FlowKeys`] and one word for ranges of ports, which a packet leaves zero. Fields a packet
-//! does not have are zero, as after Linux's dissection: a filter for value 0 matches packets without
-//! the header, too.
+//! Mirrors `struct fl_flow_key` and `struct fl_flow_mask` (net/sched/cls_flower.c). A [`Key`]
+//! consists of the packet's [`FlowKeys`] and one word for ranges of ports, which is zero in a
+//! packet's key. Fields that a packet does not have are zero, as after Linux's dissection: a filter
+//! for value 0 also matches packets without the header.
 //!
-//! A [`Mask`] keeps only the halves of words with a bit set, and a filter stores its key under its mask,
-//! half a word for each of those ([`Mask::pack`]).
+//! A [`Mask`] stores only the half-words with a bit set. A filter stores its key under its mask,
+//! one half-word for each of those ([`Mask::pack`]).
 
 use std::mem::{offset_of, size_of};
 use std::ops::Deref;
@@ -15,10 +15,10 @@ use std::ops::Deref;
 use weir_packet::dissect::MplsLse;
 use weir_packet::{FlowKeys, Packet, Used, dissect};
 
-/// How an attribute and the key hold a field's value.
+/// The representation of a field's value in an attribute and in the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Octets, the same in both.
+    /// A byte string, the same in both.
     Octets,
     /// A number: network order in the attribute, host order in the key.
     Network,
@@ -26,7 +26,7 @@ pub enum Order {
     Host,
 }
 
-/// A field's place in a key. Its length is 1, 2, 4, 6 or 16.
+/// The position of a field in a key. Its length is 1, 2, 4, 6 or 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     at: usize,
@@ -35,12 +35,12 @@ pub struct Field {
 }
 
 impl Field {
-    /// Octets.
+    /// Returns the length in bytes.
     pub fn width(self) -> usize {
         self.len
     }
 
-    /// Where in a key each octet of an attribute's value is.
+    /// Iterates over the positions in a key of the bytes of an attribute's value.
     pub fn places(self) -> impl Iterator<Item = usize> {
         let turned = self.order == Order::Network && cfg!(target_endian = "little");
         let last = self.len - 1;
@@ -48,7 +48,7 @@ impl Field {
     }
 }
 
-/// The places of all fields.
+/// The positions of all fields.
 pub mod field {
     #![allow(missing_docs)] // The names are those of the attributes.
     use super::*;
@@ -64,11 +64,11 @@ pub mod field {
     }
 
     fields! {
-        /// Ethertype of the innermost protocol read (`basic.n_proto`).
+        /// Ethertype of the innermost protocol dissected (`basic.n_proto`).
         N_PROTO: Network 2 n_proto;
         IP_PROTO: Octets 1 ip_proto;
         NUM_OF_VLANS: Octets 1 num_of_vlans;
-        /// Which addresses the key holds.
+        /// The kind of addresses in the key.
         ADDR_TYPE: Octets 1 addr_type;
         /// `control.flags`: the bits of `TCA_FLOWER_KEY_FLAGS`.
         FLAGS: Octets 1 ip_flags;
@@ -98,14 +98,14 @@ pub mod field {
         ARP_OP: Octets 1 arp_op;
         ARP_SHA: Octets 6 arp_sha;
         ARP_THA: Octets 6 arp_tha;
-        /// The label stack entries that are there, a bit each.
+        /// The label stack entries present, one bit each.
         MPLS_USED: Octets 1 mpls_used;
         PPPOE_SID: Network 2 pppoe_sid;
         PPP_PROTO: Network 2 ppp_proto;
         L2TPV3_SID: Network 4 l2tpv3_sid;
         INDEV: Host 4 ingress_ifindex;
         HASH: Host 4 hash;
-        /// Which addresses the tunnel's key holds.
+        /// The kind of addresses in the tunnel's key.
         ENC_ADDR_TYPE: Octets 1 enc_addr_type;
         ENC_IPV4_SRC: Octets 4 enc_src;
         ENC_IPV4_DST: Octets 4 enc_dst;
@@ -131,7 +131,7 @@ pub mod field {
             order: Order::Host,
         }
     }
-    /// Label of label stack entry 0 to 6.
+    /// Returns the label of label stack entry 0 to 6.
     pub const fn mpls_label(index: usize) -> Field {
         lse(index, offset_of!(MplsLse, label), 4)
     }
@@ -158,19 +158,19 @@ pub mod field {
     pub const PORT_SRC_MAX: Field = range(3);
 }
 
-/// Words of a key: those of [`FlowKeys`] and that of the ranges.
+/// The number of words of a key: those of [`FlowKeys`] and the word of the ranges.
 pub const WORDS: usize = FlowKeys::WORDS + 1;
 
-/// A flat key; see the module's head.
+/// A flat key; see the module's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Key {
-    /// What packets have.
+    /// The fields of a packet.
     pub flow: FlowKeys,
     /// Lower and upper bound of the destination port, and of the source port.
     ranges: [u16; 4],
 }
 
-/// The octets of a field.
+/// The bytes of a field.
 pub struct Octets {
     octets: [u8; 16],
     len: usize,
@@ -183,7 +183,8 @@ impl Deref for Octets {
     }
 }
 
-/// A value as a key holds it, from one as attributes hold it, or back. Numbers have two or four octets.
+/// Converts a value between the representations in keys and in attributes. Numbers have two or four
+/// bytes.
 #[inline(always)]
 fn turned<const N: usize>(mut octets: [u8; N], order: Order) -> [u8; N] {
     if (N == 2 || N == 4) && order == Order::Network && cfg!(target_endian = "little") {
@@ -200,14 +201,14 @@ fn ranges_word(ranges: [u16; 4]) -> u64 {
     u64::from_ne_bytes(octets)
 }
 
-/// Ranges of ports as one word, the way the key holds them.
+/// Splits a word into ranges of ports, in the order of the key.
 fn ranges_of(word: u64) -> [u16; 4] {
     let o = word.to_ne_bytes();
     std::array::from_fn(|i| u16::from_ne_bytes([o[2 * i], o[2 * i + 1]]))
 }
 
 impl Key {
-    /// A word, in memory order.
+    /// Returns a word, in memory order.
     #[inline]
     fn word(&self, index: usize) -> u64 {
         match self.flow.words().get(index) {
@@ -223,8 +224,8 @@ impl Key {
         }
     }
 
-    /// The octets of a field, zeros behind them. Of a field known to the compiler, as most are, these
-    /// are a load or two.
+    /// Returns the bytes of a field, padded with zeros. For a field known to the compiler, as most
+    /// are, this is one or two loads.
     #[inline(always)]
     fn octets(&self, field: Field) -> [u8; 16] {
         let mut octets = [0; 16];
@@ -238,7 +239,7 @@ impl Key {
         octets
     }
 
-    /// The value of a field as attributes hold it.
+    /// Returns the value of a field as in attributes.
     #[inline(always)]
     pub fn get(&self, field: Field) -> Octets {
         let mut out = Octets {
@@ -251,7 +252,7 @@ impl Key {
         out
     }
 
-    /// The octets of a field of `N`.
+    /// Returns the bytes of a field of `N` bytes.
     #[inline(always)]
     fn array_of<const N: usize>(&self, field: Field) -> [u8; N] {
         let mut octets = [0; N];
@@ -264,17 +265,17 @@ impl Key {
         octets
     }
 
-    /// The value of a field of `N` octets as attributes hold it.
+    /// Returns the value of a field of `N` bytes as in attributes.
     #[inline(always)]
     pub fn array<const N: usize>(&self, field: Field) -> [u8; N] {
         turned(self.array_of(field), field.order)
     }
 
-    /// Sets a field from the value of an attribute; a short one is filled up with zeros
-    /// (`nla_memcpy` into a cleared key).
+    /// Sets a field from the value of an attribute. A short value is padded with zeros, as by
+    /// `nla_memcpy` into a cleared key.
     #[inline(always)]
     pub fn set(&mut self, field: Field, value: &[u8]) {
-        // A length known to the compiler makes each a load and a store.
+        // With a length known to the compiler each case is a load and a store.
         match field.len {
             1 => self.set_from::<1>(field, value),
             2 => self.set_from::<2>(field, value),
@@ -284,7 +285,7 @@ impl Key {
         }
     }
 
-    /// [`set`](Self::set) of a field of `N` octets.
+    /// Does the same as [`set`](Self::set) for a field of `N` bytes.
     #[inline(always)]
     pub fn set_from<const N: usize>(&mut self, field: Field, value: &[u8]) {
         let mut octets = [0; N];
@@ -295,7 +296,7 @@ impl Key {
         self.put(field, turned(octets, field.order));
     }
 
-    /// Sets a field of `N` octets to these, as the key holds them.
+    /// Sets a field of `N` bytes to bytes in the representation of keys.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, field: Field, octets: [u8; N]) {
         let all = self.flow.octets_mut();
@@ -308,7 +309,7 @@ impl Key {
         }
     }
 
-    /// Sets all octets of a field.
+    /// Sets all bytes of a field to the same value.
     #[inline(always)]
     fn set_all(&mut self, field: Field, octet: u8) {
         match field.len {
@@ -332,26 +333,26 @@ impl Key {
         self.set_all(field, 0);
     }
 
-    /// Whether no bit of a field is set.
+    /// Returns whether no bit of a field is set.
     #[inline(always)]
     pub fn is_zero(&self, field: Field) -> bool {
         u128::from_ne_bytes(self.octets(field)) == 0
     }
 
-    /// A field of one octet.
+    /// Returns a field of one byte.
     #[inline(always)]
     pub fn u8(&self, field: Field) -> u8 {
         self.octets(field)[0]
     }
 
-    /// A field of two octets held in network order by attributes.
+    /// Returns a field of two bytes that attributes hold in network order.
     #[inline(always)]
     pub fn u16(&self, field: Field) -> u16 {
         let [a, b, ..] = self.get(field).octets;
         u16::from_be_bytes([a, b])
     }
 
-    /// The bits of `self` that are set in `other`.
+    /// Returns the bits of `self` that are set in `other`.
     #[must_use]
     pub fn and(&self, other: &Key) -> Key {
         let mut out = Key::default();
@@ -361,14 +362,14 @@ impl Key {
         out
     }
 
-    /// Whether a bit is set here that is not in `other`.
+    /// Returns whether a bit is set that is not set in `other`.
     pub fn exceeds(&self, other: &Key) -> bool {
         let words = self.flow.words().iter().zip(other.flow.words());
         let exceeding = words.fold(0, |bits, (a, b)| bits | a & !b);
         exceeding | self.ranges() & !other.ranges() != 0
     }
 
-    /// Whether a bit of a field of `N` octets is set here that is not in `other`.
+    /// Returns whether a bit of a field of `N` bytes is set that is not set in `other`.
     #[inline(always)]
     pub fn exceeds_in<const N: usize>(&self, field: Field, other: &Key) -> bool {
         let (here, there) = (self.array_of::<N>(field), other.array_of::<N>(field));
@@ -376,45 +377,46 @@ impl Key {
         both.fold(0, |bits, (a, b)| bits | a & !b) != 0
     }
 
-    /// Whether the two are equal; all words at once.
+    /// Returns whether the keys are equal. Compares all words at once.
     pub fn is(&self, other: &Key) -> bool {
         self.ranges == other.ranges && self.flow.words() == other.flow.words()
     }
 
-    /// The word of the ranges.
+    /// Returns the word of the ranges.
     pub fn ranges(&self) -> u64 {
         ranges_word(self.ranges)
     }
 }
 
-/// The half of a key's words at a place; 0 beyond them.
+/// Returns the half-word at a position; 0 beyond the last.
 #[inline(always)]
 pub fn half(halves: &[u32], place: u8) -> u32 {
     halves.get(usize::from(place)).copied().unwrap_or_default()
 }
 
-/// The halves of the word of the ranges.
+/// Splits the word of the ranges into half-words.
 fn halves(word: u64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// Which bits of a key count; see the module's head.
+/// The bits of a key that are compared; see the module's documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     /// All words, for dumps and comparison.
     pub key: Key,
-    /// The halves of words with a bit set, by place, and those bits; not those of the ranges.
+    /// The half-words with a bit set, by position, with their bits. Those of the ranges are not
+    /// included.
     halves: Box<[(u8, u32)]>,
-    /// The bits of the ranges that count; not 0 if any.
+    /// The bits of the ranges; 0 if there are no ranges.
     pub ranges: u64,
-    /// How many halves a packed key has.
+    /// The number of half-words of a packed key.
     pub width: usize,
-    /// What of a packet must be dissected.
+    /// The parts of a packet that must be dissected.
     pub used: Used,
 }
 
 impl Mask {
-    /// The mask with the bits of `key`.
+    /// Creates the mask with the bits of `key`.
     pub fn new(key: Key) -> Self {
         let halves: Box<[_]> = (0..)
             .zip(*key.flow.halves())
@@ -430,7 +432,7 @@ impl Mask {
         }
     }
 
-    /// The key under the mask, half a word for each of the mask's.
+    /// Returns the key under the mask, with one half-word for each of the mask's.
     pub fn pack(&self, key: &Key) -> Packed {
         let flow = key.flow.halves();
         let masked = self.halves.iter();
@@ -439,23 +441,24 @@ impl Mask {
         masked.chain(ranges.into_iter().flatten()).collect()
     }
 
-    /// The place in a packed key of an octet of the key; none if the mask has no bit near it.
+    /// Returns the position in a packed key of a byte of the key, or `None` if the mask has no bit
+    /// in its half-word.
     pub fn place_in_packed(&self, at: usize) -> Option<usize> {
         let here = |&(place, _): &(u8, u32)| usize::from(place) == at / 4;
         Some(self.halves.iter().position(here)? * 4 + at % 4)
     }
 
-    /// The halves of words with a bit set, by place, and those bits.
+    /// Returns the half-words with a bit set, by position, with their bits.
     pub fn halves(&self) -> &[(u8, u32)] {
         &self.halves
     }
 
-    /// The hash of a key under the mask, without its ranges.
+    /// Returns the hash of a packed key without its ranges.
     pub fn sum(&self, packed: &[u32]) -> u64 {
         hash(packed.iter().take(self.halves.len()).copied())
     }
 
-    /// The same of a packet's key.
+    /// Returns the hash of a packet's key under the mask, without ranges.
     #[inline]
     pub fn sum_of(&self, flow: &FlowKeys) -> u64 {
         let flow = flow.halves();
@@ -463,7 +466,7 @@ impl Mask {
         hash(masked.map(|&(place, bits)| half(flow, place) & bits))
     }
 
-    /// What the word `ranges` adds to that hash.
+    /// Returns the contribution of the word `ranges` to the hash.
     #[inline]
     pub fn sum_of_ranges(&self, ranges: u64) -> u64 {
         if self.ranges == 0 {
@@ -474,7 +477,7 @@ impl Mask {
         part(at, low).wrapping_add(part(at + 1, high))
     }
 
-    /// The ranges of a packed key; 0 without.
+    /// Returns the ranges of a packed key; 0 if there are none.
     pub fn ranges_of(&self, packed: &[u32]) -> u64 {
         match packed.get(self.halves.len()..) {
             Some(&[low, high]) => u64::from(low) | u64::from(high) << 32,
@@ -482,7 +485,7 @@ impl Mask {
         }
     }
 
-    /// The key a packed one stands for; bits outside the mask are zero.
+    /// Returns the key that a packed one represents. Bits outside the mask are zero.
     pub fn unpack(&self, packed: &[u32]) -> Key {
         let mut key = Key::default();
         let flow = key.flow.halves_mut();
@@ -495,7 +498,8 @@ impl Mask {
         key
     }
 
-    /// Whether a packet's ports lie in the ranges of a word, as far as they count.
+    /// Returns whether a packet's ports are in the ranges of a word, for those ranges that the mask
+    /// has.
     #[inline]
     pub fn in_range(&self, ranges: u64, flow: &FlowKeys) -> bool {
         let [dst_counts, _, src_counts, _] = ranges_of(self.ranges);
@@ -504,7 +508,7 @@ impl Mask {
             && (src_counts == 0 || (src_min..=src_max).contains(&flow.src_port))
     }
 
-    /// A packet's key under the mask, with the word `ranges` for its ranges.
+    /// Returns a packet's key under the mask, with `ranges` as its ranges.
     #[inline]
     pub fn masked<'a>(&'a self, flow: &'a FlowKeys, ranges: u64) -> Masked<'a> {
         Masked {
@@ -515,7 +519,7 @@ impl Mask {
     }
 }
 
-/// A packet's key under a mask, compared and hashed without being built.
+/// A packet's key under a mask, which can be compared without being stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Masked<'a> {
     mask: &'a Mask,
@@ -524,7 +528,7 @@ pub struct Masked<'a> {
 }
 
 impl Masked<'_> {
-    /// Whether it is `packed`.
+    /// Returns whether the key equals `packed`.
     #[inline]
     pub fn is(&self, packed: &[u32]) -> bool {
         let flow = self.flow.halves();
@@ -536,7 +540,7 @@ impl Masked<'_> {
     }
 }
 
-/// Numbers with no pattern: the first 512 bits of the fraction of pi, made odd.
+/// Numbers without a pattern: the first 512 bits of the fraction of pi, made odd.
 const FACTORS: [u64; 8] = [
     0x243f_6a88_85a3_08d3,
     0x1319_8a2f_0370_7345,
@@ -548,7 +552,7 @@ const FACTORS: [u64; 8] = [
     0x3f84_d5b5_b547_0917,
 ];
 
-/// What half `index` of a packed key is multiplied with.
+/// Returns the factor of half-word `index` of a packed key.
 #[inline(always)]
 pub fn factor(index: usize) -> u32 {
     let both = FACTORS[index / 2 % FACTORS.len()];
@@ -556,17 +560,18 @@ pub fn factor(index: usize) -> u32 {
     (both >> (32 * (index % 2))) as u32 | 1
 }
 
-/// A half's share in the hash of a key. Those of all halves are added, so that none waits for another;
-/// a half of zero adds nothing; and 32 bits are multiplied with 32, which vector instructions can.
+/// Returns the contribution of a half-word to the hash of a key. The contributions of all
+/// half-words are added, so none depends on another. A half-word of zero contributes nothing. The
+/// factors have 32 bits because vector instructions can multiply 32 by 32 bits.
 #[inline(always)]
 pub fn part(index: usize, half: u32) -> u64 {
     u64::from(half) * u64::from(factor(index))
 }
 
-/// Halves of words a packed key holds without a heap.
+/// The number of half-words that a packed key holds without allocating.
 pub const INLINE: usize = 8;
 
-/// A key under its mask, on its way into a filter: the masked halves of words alone.
+/// A key under its mask before it is stored in a filter: only the masked half-words.
 #[derive(Debug, Clone)]
 pub struct Packed(Halves);
 
@@ -607,7 +612,7 @@ impl Deref for Packed {
     }
 }
 
-/// The hash of a packed key.
+/// Returns the hash of a packed key.
 pub fn sum(packed: &[u32]) -> u64 {
     hash(packed.iter().copied())
 }
@@ -619,7 +624,7 @@ fn hash(halves: impl Iterator<Item = u32>) -> u64 {
         .fold(0, |sum, (i, half)| sum.wrapping_add(part(i, half)))
 }
 
-/// The groups a mask needs of the dissector.
+/// Returns the groups that a mask needs from the dissector.
 fn used(mask: &Key) -> Used {
     use field as f;
     let groups: &[(Used, &[Field])] = &[
@@ -673,21 +678,21 @@ fn used(mask: &Key) -> Used {
             used |= *group;
         }
     }
-    // The second tag is only told from the first when both are looked at.
+    // The dissector can only tell the second tag from the first if it looks at both.
     if used.has(Used::CVLAN) {
         used |= Used::VLAN;
     }
     used
 }
 
-/// Dissects a packet as flower does: at least the groups `used` are there then. What other packets
-/// left in the groups that are not wanted stays.
+/// Dissects a packet as flower does, at least into the groups `used`. Groups that are not requested
+/// keep the values of previous packets.
 #[inline]
 pub fn keys_of(packet: &Packet, used: Used, keys: &mut FlowKeys) {
     dissect(packet, used, keys);
 }
 
-/// A packet's dissection, made once and kept until forgotten.
+/// The cached dissection of a packet.
 #[derive(Debug, Default)]
 pub struct Flow {
     keys: FlowKeys,
@@ -695,13 +700,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The packet has changed, or another one comes.
+    /// Invalidates the cache because the packet has changed, or because another one follows.
     #[inline]
     pub fn forget(&mut self) {
         self.used = None;
     }
 
-    /// The keys of `packet`; at least the groups `used` are there.
+    /// Returns the keys of `packet` with at least the groups in `used`.
     #[inline]
     pub fn of(&mut self, packet: &Packet, used: Used) -> &FlowKeys {
         match self.used {

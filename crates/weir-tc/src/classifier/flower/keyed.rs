@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A filter's handle, mask and key, as small as can be: with its actions a filter fills one cache line, so
-//! a packet that matches reads one line of it, and it stands beside its action, which is as large.
+//! A filter's handle, mask and key in as little memory as possible. A filter with its actions fills
+//! one cache line, so a matching packet reads one line of it. A filter also has the size of its
+//! action, and the allocator places them next to each other.
 //!
-//! How many halves a key has its mask says, so none of that is kept with it; up to three lie here, more in
-//! memory of their own.
+//! The mask determines the number of half-words of the key, so that number is not stored. Up to
+//! three half-words are stored inline, more in a separate allocation.
 #![allow(unsafe_code)] // a key that is not here is behind a pointer in the halves' place
 
 use std::fmt;
@@ -14,10 +15,10 @@ use std::sync::Arc;
 use super::key::Packed;
 use super::mask::UnderMask;
 
-/// Halves of a key that lie in a filter.
+/// The number of half-words of a key stored inline.
 pub const WITHIN: usize = 3;
 
-/// Halves, or where they are.
+/// The half-words, or a pointer to them.
 #[derive(Clone, Copy)]
 #[repr(C)]
 union Halves {
@@ -25,31 +26,31 @@ union Halves {
     beyond: Beyond,
 }
 
-/// A pointer that is aligned to four octets.
+/// A pointer with an alignment of four bytes.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Beyond(*mut u32);
 
-/// See the module's head.
+/// A filter's handle, mask and key; see the module's documentation.
 pub struct Keyed {
     under: Arc<UnderMask>,
-    /// Handle in the instance.
+    /// The handle in the instance.
     pub handle: u32,
     halves: Halves,
 }
 
 const _: () = assert!(size_of::<Keyed>() <= 24);
 
-// SAFETY: what the pointer leads to is owned, and numbers.
+// SAFETY: the pointer's target is owned and consists of integers.
 unsafe impl Send for Keyed {}
-// SAFETY: as above, and nobody writes to it.
+// SAFETY: as above, and nobody writes to the target.
 unsafe impl Sync for Keyed {}
 
 impl Keyed {
-    /// A key under a mask.
+    /// Creates a filter's key under a mask.
     ///
     /// # Panics
-    /// If it was packed under another, with another number of halves.
+    /// If the key was packed under another mask, with another number of half-words.
     pub fn new(handle: u32, under: Arc<UnderMask>, packed: &Packed) -> Self {
         assert_eq!(packed.len(), under.mask.width, "a key of another mask");
         let halves = if packed.len() <= WITHIN {
@@ -69,32 +70,34 @@ impl Keyed {
         }
     }
 
-    /// The mask, with the filters under it.
+    /// Returns the mask with its filters.
     #[inline]
     pub fn under(&self) -> &Arc<UnderMask> {
         &self.under
     }
 
-    /// The halves that lie here, zeros behind them, where the key has no more.
+    /// Returns the half-words stored inline, padded with zeros, or `None` if the key has more.
     #[inline(always)]
     pub fn within(&self) -> Option<[u32; WITHIN]> {
         if self.under.mask.width > WITHIN {
             return None;
         }
-        // SAFETY: `new` wrote these, for the mask, which never changes, is as wide; all are written.
+        // SAFETY: `new` initialized all of these, because the mask, which never changes, has at
+        // most this width.
         Some(unsafe { self.halves.within })
     }
 
-    /// The key under the mask.
+    /// Returns the key under the mask.
     #[inline]
     pub fn packed(&self) -> &[u32] {
         let width = self.under.mask.width;
         if width <= WITHIN {
-            // SAFETY: as above.
+            // SAFETY: as in `within`.
             let within = unsafe { &self.halves.within };
             &within[..width]
         } else {
-            // SAFETY: for a wider mask `new` wrote this; it leads to as many numbers, which are there as long as this.
+            // SAFETY: for a wider mask `new` set the pointer. It points to `width` integers that
+            // live as long as `self`.
             unsafe { slice::from_raw_parts(self.halves.beyond.0, width) }
         }
     }
@@ -104,7 +107,8 @@ impl Drop for Keyed {
     fn drop(&mut self) {
         let width = self.under.mask.width;
         if width > WITHIN {
-            // SAFETY: made by `new` from a box of as many; nobody else has it.
+            // SAFETY: `new` got the pointer from a box of `width` integers, and `self` is its only
+            // owner.
             drop(unsafe {
                 Box::from_raw(ptr::slice_from_raw_parts_mut(self.halves.beyond.0, width))
             });

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The inner loop of look-ups in batches: the hashes of a group of packets' keys under a mask, side by
-//! side, and which of the packets the mask's sieve lets through.
+//! The inner loop of batched lookups: computes the hashes of a group of packets' keys under a mask
+//! in parallel lanes, and tests which packets pass the mask's sieve.
 //!
-//! Keys lie in columns, half a word of all packets each; a half in which the mask has no bit is not
-//! read. The arithmetic is that of [`part`](super::key::part), so the hash is that of the key.
-//! Where the processor has AVX2, which is found out when the program runs, four packets share an
-//! instruction; the loop is the same.
+//! Keys are stored in columns; a column holds one half-word of all packets. Half-words in which the
+//! mask has no bits are not read. The arithmetic is that of [`part`](super::key::part), so the hash
+//! equals that of the key. If the processor has AVX2, which is detected at run time, one
+//! instruction processes four packets; the loop is the same.
 #![allow(unsafe_code)] // calls functions made for processors with AVX2
 
 use weir_packet::Packet;
@@ -18,19 +18,19 @@ use super::Filter;
 use super::key::{Mask, factor};
 use super::mask::{List, Scratch};
 
-/// Packets looked up side by side: those of a batch, a lane each.
+/// The number of lanes: one for each packet of a batch.
 pub const GROUP: usize = BATCH;
 
-/// A number of each packet.
+/// One number per packet.
 pub type Lanes = [u64; GROUP];
 
-/// The hash of each packet's key, folded.
+/// The folded hash of each packet's key.
 pub type Sums = [u32; GROUP];
 
-/// Half a word of each packet's keys.
+/// One half-word of each packet's key.
 pub type Column = [u32; GROUP];
 
-/// Half a word of a mask.
+/// One half-word of a mask.
 #[derive(Debug, Clone, Copy)]
 pub struct Half {
     column: u8,
@@ -39,7 +39,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// The half, to be read from a column.
+    /// Returns the half-word with the column it is to be read from.
     pub fn in_column(self, column: usize) -> Self {
         Self {
             column: column as u8,
@@ -47,7 +47,7 @@ impl Half {
         }
     }
 
-    /// It of the packet in a lane, under the mask.
+    /// Returns the half-word of the packet in a lane, under the mask.
     #[inline(always)]
     pub fn of(self, columns: &[Column], lane: usize) -> u32 {
         let column = columns.get(usize::from(self.column));
@@ -55,7 +55,7 @@ impl Half {
     }
 }
 
-/// The halves of a mask with their places in a key.
+/// Iterates over the half-words of a mask with their positions in a key.
 pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
     let halves = mask.halves().iter().enumerate();
     halves.map(|(i, &(place, bits))| {
@@ -69,7 +69,7 @@ pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
     })
 }
 
-/// [`List::find_group`], as fast as the processor can.
+/// Runs [`List::find_group`] with the fastest instructions the processor has.
 #[inline]
 pub fn find_group<'g>(
     list: &'g List,
@@ -83,13 +83,13 @@ pub fn find_group<'g>(
         && std::arch::is_x86_feature_detected!("bmi1")
         && std::arch::is_x86_feature_detected!("bmi2")
     {
-        // SAFETY: the processor has what the function is made for.
+        // SAFETY: the processor has the features that the function requires.
         return unsafe { avx2::find_group(list, packets, scratch, guard, found) };
     }
     list.find_group(plain, packets, scratch, guard, found);
 }
 
-/// Multiplies numbers of 32 bits.
+/// Multiplies 32-bit numbers.
 pub trait Product: Fn(&Lanes, u32) -> Lanes + Copy {}
 
 impl<F: Fn(&Lanes, u32) -> Lanes + Copy> Product for F {}
@@ -99,7 +99,7 @@ fn plain(lanes: &Lanes, factor: u32) -> Lanes {
     lanes.map(|lane| lane * u64::from(factor))
 }
 
-/// The hashes, folded, of the packets' keys under the mask of these halves.
+/// Computes the folded hashes of the packets' keys under the mask of these half-words.
 #[inline(always)]
 pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mut Sums) {
     let mut sums = [0_u64; GROUP];
@@ -107,7 +107,8 @@ pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mu
         let Some(column) = columns.get(usize::from(half.column)) else {
             continue;
         };
-        // Plain loops: these become vector instructions also where closures are not inlined.
+        // The loops are written without closures because the compiler vectorizes them even where it
+        // does not inline closures.
         let mut masked = [0; GROUP];
         for lane in 0..GROUP {
             masked[lane] = u64::from(column[lane] & half.bits);
@@ -122,16 +123,17 @@ pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mu
     }
 }
 
-/// Asks for what [`pass`] will read of a sieve for the packets with a bit in `wanted`, if that is far.
+/// Prefetches the words of a sieve that [`pass`] will read for the packets with a bit in `wanted`,
+/// if the sieve is too large for the near caches.
 #[inline(always)]
 pub fn ask(sums: &Sums, wanted: u64, view: View<'_>) {
     if view.is_far() {
-        // The word's place is in the sum itself.
+        // The position of the word follows from the sum alone.
         set_bits(wanted).for_each(|lane| view.prefetch((sums[lane], 0)));
     }
 }
 
-/// The packets, a bit each, that may have a filter under the mask whose sieve it is.
+/// Returns a bit for each packet that may have a filter under the mask of the sieve.
 #[inline(always)]
 pub fn pass(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
     let mut folded = [0; GROUP];
@@ -169,7 +171,7 @@ mod avx2 {
         let mut out = [0; GROUP];
         let factor = _mm256_set1_epi64x(i64::from(factor));
         for (to, from) in out.chunks_exact_mut(4).zip(lanes.chunks_exact(4)) {
-            // SAFETY: both pieces are four numbers of 64 bits, which need not be aligned.
+            // SAFETY: both chunks are four 64-bit numbers, and the instructions need no alignment.
             unsafe {
                 let from = _mm256_loadu_si256(from.as_ptr().cast());
                 let product = _mm256_mul_epu32(from, factor);

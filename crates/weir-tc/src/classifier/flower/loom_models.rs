@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Masks come with their first filter and go with the last; what was put into the tables is found by
-//! every look-up that begins after that.
+//! Masks are created with their first filter and removed with their last. Every lookup that begins
+//! after an insertion finds the filter.
 
 use loom::thread;
 
 use super::key::Key;
 use super::*;
 
-/// Masks and the domain they are in.
+/// Masks and their domain.
 #[derive(Clone)]
 struct World {
     domain: Domain,
     masks: Arc<Masks>,
 }
 
-/// A mask of destination addresses.
+/// Returns a mask of destination addresses.
 fn mask() -> Key {
     let mut mask = Key::default();
     mask.flow.dst[..4].fill(0xff);
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// The mask, held.
+    /// Returns the mask with a reference.
     fn hold(&self) -> Arc<UnderMask> {
         self.masks
             .get(&mask(), None, None, &self.domain.pin())

@@ -2,13 +2,14 @@
 //! The masks of an instance, and the filters under each.
 //!
 //! Mirrors `struct fl_flow_mask`, `fl_check_assign_mask`, `fl_mask_put` and `fl_lookup_range`
-//! (net/sched/cls_flower.c). A mask is held by its filters; the list the data path walks is published
-//! anew when one comes or goes.
+//! (net/sched/cls_flower.c). Filters hold references to their mask. The list that the data path
+//! walks is published anew whenever a mask is added or removed.
 //!
-//! In front of each mask's table stands a sieve that knows most keys which are not in it ([`Sieve`]):
-//! few octets a filter, so that what matches nothing never leaves the near caches. Packets of a batch
-//! are looked up together (`lanes::find_group`): their keys' hashes under a mask are computed side by
-//! side, and the memory behind what passes the sieves is asked for before any of it is read.
+//! In front of each mask's table is a filter that recognizes most keys that are not in it
+//! ([`Sieve`]). It takes only a few bytes per filter, so a lookup of a packet that matches nothing
+//! stays in the near caches. Packets of a batch are looked up together (`lanes::find_group`): the
+//! hashes of their keys under a mask are computed in parallel, and the memory for those that pass
+//! the sieves is prefetched before any of it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -29,16 +30,17 @@ use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
 use super::shape::Shapes;
 
-/// Odd numbers that a folded hash is multiplied with; see [`place_of`].
+/// Odd factors for mixing a folded hash; see [`place_of`].
 const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
 
-/// Where a hash of [`sum`] is found.
+/// Returns the position of a hash computed by [`sum`] in the table.
 #[inline(always)]
 pub(super) fn place(sum: u64) -> u64 {
     place_of(fold(sum) as u32)
 }
 
-/// The same of a hash that is folded: mixed, and twice, for both ends of what a set wants.
+/// Does the same for a folded hash. The mixed hash is in both halves of the result, because a set
+/// uses bits of both ends.
 #[inline(always)]
 fn place_of(folded: u32) -> u64 {
     let half = folded.wrapping_mul(MIX[0]);
@@ -46,15 +48,15 @@ fn place_of(folded: u32) -> u64 {
     u64::from(half) << 32 | u64::from(half)
 }
 
-/// The folded hash whose place has this upper half.
+/// Returns the folded hash whose position has this upper half.
 fn folded_of(upper: u32) -> u32 {
     const BACK: [u32; 2] = [inverse(MIX[0]), inverse(MIX[1])];
     let half = upper.wrapping_mul(BACK[1]);
     (half ^ (half >> 15) ^ (half >> 30)).wrapping_mul(BACK[0])
 }
 
-/// What an odd number is multiplied with for 1, modulo 2^32: each of Newton's steps doubles the bits that
-/// are right, of which an odd number has three.
+/// Returns the multiplicative inverse of an odd number modulo 2^32. An odd number is its own
+/// inverse modulo 2^3, and each step of Newton's iteration doubles the number of correct bits.
 const fn inverse(odd: u32) -> u32 {
     let mut inverse = odd;
     let mut right = 3;
@@ -65,12 +67,12 @@ const fn inverse(odd: u32) -> u32 {
     inverse
 }
 
-/// The ranges of a filter's key.
+/// Returns the ranges of a filter's key.
 fn ranges_of(filter: &Filter) -> u64 {
     filter.under().mask.ranges_of(filter.packed())
 }
 
-/// Whether two filters under a mask have the same key.
+/// Returns whether two filters under a mask have the same key.
 fn same_key(a: &Filter, b: &Filter) -> bool {
     a.packed() == b.packed()
 }
@@ -78,32 +80,34 @@ fn same_key(a: &Filter, b: &Filter) -> bool {
 /// The ranges of the filters under a mask that has ranges.
 #[derive(Debug, Default)]
 struct Ranges {
-    /// Of each range the filters that have it, by the order in which they came.
+    /// For each range the filters that have it, in the order of insertion.
     filters: BTreeMap<u64, BTreeSet<u64>>,
-    /// The place of each filter in that order, by handle.
+    /// The position of each filter in that order, by handle.
     places: BTreeMap<u32, u64>,
-    /// The place of the next filter.
+    /// The position of the next filter.
     next: u64,
 }
 
-/// The filters under one mask. Counts that requests write stand on lines of their own, off what they and
-/// packets read: the count of the references in front, and that of the holders.
+/// The filters under one mask. The counts that requests write are in cache lines of their own,
+/// separate from the fields that requests and packets read: the reference count of the `Arc` in
+/// front, and the count of holders.
 #[repr(align(64))]
 pub struct UnderMask {
     /// The mask.
     pub mask: Mask,
-    /// How what filters match is shown.
+    /// Cached encodings of the keys of filters.
     pub shapes: Shapes,
-    /// Filters by key. The set grows, and the sieve is filled, without a look at them: of a million none
-    /// would be in a cache.
+    /// The filters by key. Growing the set and refilling the sieve do not read the filters, because
+    /// with a million filters each read would be a cache miss.
     filters: RcuSet<Filter>,
-    /// Knows the hashes of their keys, without ranges.
+    /// Recognizes the hashes of the filters' keys, without ranges.
     sieve: Sieve,
-    /// Keys as given of filters that have bits outside the mask, by where the filter is.
+    /// The original keys of filters that have bits outside the mask, by the address of the filter.
     wholes: RcuHash<usize, Key>,
-    /// Filters and requests that hold the mask; 0 once it is going.
+    /// The number of filters and requests that hold the mask; 0 while it is being removed.
     refs: CachePadded<AtomicU32>,
-    /// Ranges as words, in the order of the first filter of each; empty without ranges.
+    /// The ranges as words, in the order of the first filter of each; empty if the mask has no
+    /// ranges.
     ranges: Published<Vec<u64>>,
     /// Guards changes of the ranges.
     order: Mutex<Ranges>,
@@ -123,20 +127,20 @@ impl UnderMask {
         })
     }
 
-    /// Keeps the key of a filter as it was given.
+    /// Stores the original key of a filter.
     pub fn keep_whole(&self, filter: &Filter, key: Key, guard: &Guard) {
         self.wholes
             .insert(std::ptr::from_ref(filter).addr(), key, guard);
     }
 
-    /// The filter's memory is about to be another's.
+    /// Removes the original key of a filter whose memory is about to be freed.
     pub fn drop_whole(&self, filter: &Filter) {
         let guard = self.wholes.domain().pin();
         self.wholes
             .remove(&std::ptr::from_ref(filter).addr(), &guard);
     }
 
-    /// The key of a filter as it was given, if it was kept.
+    /// Returns the original key of a filter, if it was stored.
     pub fn whole<'g>(&'g self, filter: &Filter, guard: &'g Guard) -> Option<&'g Key> {
         self.wholes.get(&std::ptr::from_ref(filter).addr(), guard)
     }
@@ -147,7 +151,8 @@ impl UnderMask {
             .is_ok()
     }
 
-    /// The filter that matches a packet's keys; `sum` is their hash under the mask, without ranges.
+    /// Returns the filter that matches a packet's keys. `sum` is their hash under the mask, without
+    /// ranges.
     #[inline]
     fn find<'g>(&'g self, keys: &FlowKeys, sum: u64, guard: &'g Guard) -> Option<&'g Filter> {
         if self.mask.ranges == 0 {
@@ -178,7 +183,8 @@ impl UnderMask {
             .find(place(sum), |filter| masked.is(filter.packed()), guard)
     }
 
-    /// Puts a filter into the table by `put`, which gets its place, for the sieve to know it.
+    /// Inserts a filter into the table by calling `put` with its position, and adds its hash to the
+    /// sieve.
     fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce(u64) -> R) -> R {
         let whole = sum(filter.packed());
         let sum = match self.mask.ranges {
@@ -188,7 +194,8 @@ impl UnderMask {
         let put = || put(place(whole));
         self.sieve.add(sum, guard, put, |each| {
             match each {
-                // Without ranges it is the same hash, and folding it again changes nothing.
+                // Without ranges the folded hash is sufficient, because folding it again does not
+                // change it.
                 Some(each) if self.mask.ranges == 0 => {
                     let uppers = self.filters.uppers(guard);
                     uppers.for_each(|upper| each(u64::from(folded_of(upper))));
@@ -203,7 +210,7 @@ impl UnderMask {
         })
     }
 
-    /// Packs a key, and asks for the memory that [`insert`](Self::insert) reads and writes.
+    /// Packs a key and prefetches the memory that [`insert`](Self::insert) will read and write.
     pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
         let sum = sum(&packed);
@@ -211,12 +218,12 @@ impl UnderMask {
         if let Some(search) = reader.and_then(|reader| reader.search(place(sum))) {
             search.before_insertion();
         }
-        // With ranges it is another word.
+        // If the mask has ranges, this is not the right word of the sieve.
         self.sieve.view(guard).prefetch(spot(sum));
         packed
     }
 
-    /// Puts a filter in; `false` if another has its key.
+    /// Inserts a filter. Returns `false` if another filter has its key.
     pub fn insert(&self, filter: &Arc<Filter>, guard: &Guard) -> bool {
         let put = |place| {
             self.filters
@@ -233,7 +240,7 @@ impl UnderMask {
         true
     }
 
-    /// Takes a filter out.
+    /// Removes a filter.
     pub fn remove(&self, filter: &Arc<Filter>, guard: &Guard) {
         self.filters
             .remove(place(sum(filter.packed())), filter, guard);
@@ -242,7 +249,7 @@ impl UnderMask {
         });
     }
 
-    /// Puts `new` where `old` is; both have the same handle.
+    /// Replaces `old` by `new`, which has the same handle.
     pub fn replace(&self, old: &Arc<Filter>, new: &Arc<Filter>, guard: &Guard) {
         self.sift(new, guard, |place| {
             self.filters.insert(place, new.clone(), same_key, guard);
@@ -303,7 +310,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether the key of the packet in a lane, under the mask, which has no ranges, is `packed`.
+    /// Returns whether the key of the packet in a lane equals `packed`. The mask must not have
+    /// ranges.
     #[inline(always)]
     fn is(&self, columns: &[Column], lane: usize, packed: &[u32]) -> bool {
         let mut differ = 0;
@@ -314,7 +322,7 @@ impl Entry {
     }
 }
 
-/// Whether the columns hold a key in a lane.
+/// Returns whether the columns hold a key in a lane.
 #[inline(always)]
 fn is_at(columns: [&Column; WITHIN], lane: usize, key: [u32; WITHIN]) -> bool {
     let differences = columns.into_iter().zip(key);
@@ -322,21 +330,22 @@ fn is_at(columns: [&Column; WITHIN], lane: usize, key: [u32; WITHIN]) -> bool {
     differences.fold(0, |all, difference| all | difference) == 0
 }
 
-/// Masks whose sieves are read side by side.
+/// The number of masks whose sieves are read together.
 const ABREAST: usize = 16;
 
-/// Fewer packets than these are looked up one by one.
+/// Batches with fewer packets are looked up one by one.
 const FEW_PACKETS: u32 = 8;
 
-/// Memory for the look-up of batches, used again and again.
+/// The scratch memory for batched lookups.
 pub struct Scratch {
-    /// Of each packet where a mask has ranges, for these are not in columns; else of one at a time.
+    /// The keys of each packet if a mask has ranges, because these are not in columns; otherwise
+    /// the keys of one packet at a time.
     keys: [FlowKeys; GROUP],
-    /// The parts of the keys that masks read.
+    /// The half-words of the keys that masks read.
     columns: Vec<Column>,
-    /// Of each mask the hashes of the keys under it.
+    /// For each mask the hashes of the keys under it.
     sums: Vec<Sums>,
-    /// Of each mask the packets that passed its sieve.
+    /// For each mask the packets that passed its sieve.
     passed: Vec<u64>,
     /// Most packets of the last group had a filter.
     dense: bool,
@@ -354,16 +363,16 @@ impl Default for Scratch {
     }
 }
 
-/// The masks as the data path sees them.
+/// The masks from the point of view of the data path.
 pub struct List {
-    /// In the order in which they came to be.
+    /// The masks in order of creation.
     masks: Vec<Entry>,
-    /// The halves of a key's words that some mask reads, and the bits that any does. Under a mask alone a
-    /// column holds what the filters' keys do.
+    /// The half-words of a key that at least one mask reads, and the bits that any mask reads. If
+    /// there is only one mask, a column holds the same bits as the filters' keys.
     columns: Vec<(u8, u32)>,
-    /// What of a packet they need together.
+    /// The parts of a packet that the masks need together.
     pub used: Used,
-    /// Some mask has ranges.
+    /// At least one mask has ranges.
     ranged: bool,
 }
 
@@ -399,18 +408,18 @@ impl List {
         self.masks.iter().map(|entry| entry.under.clone()).collect()
     }
 
-    /// Whether there is no mask, hence no filter.
+    /// Returns whether there are no masks, which means that there are no filters.
     pub fn is_empty(&self) -> bool {
         self.masks.is_empty()
     }
 
-    /// Where in a scratch the keys of the packet in a lane are.
+    /// Returns the index of the keys of the packet in a lane in the scratch memory.
     #[inline(always)]
     fn keys_at(&self, lane: usize) -> usize {
         if self.ranged { lane % GROUP } else { 0 }
     }
 
-    /// The filter that matches a packet's keys: under the first mask that has one.
+    /// Returns the filter that matches a packet's keys, under the first mask that has one.
     #[inline]
     pub fn find<'g>(&'g self, keys: &FlowKeys, guard: &'g Guard) -> Option<&'g Filter> {
         self.masks.iter().find_map(|entry| {
@@ -422,9 +431,9 @@ impl List {
         })
     }
 
-    /// [`find`](Self::find) for the packets of a batch with a bit in the number given, their cache misses
-    /// overlapped; tells `found` of those that have a filter. Called by [`lanes::find_group`], which has it
-    /// compiled once for each family of processors.
+    /// Does the same as [`find`](Self::find) for the packets of a batch with a bit in the given
+    /// number, and overlaps their cache misses. Calls `found` for those that have a filter.
+    /// [`lanes::find_group`] instantiates this function once for each family of processors.
     #[inline(always)]
     pub(super) fn find_group<'g>(
         &'g self,
@@ -458,14 +467,14 @@ impl List {
                 }
             }
         }
-        // Other lanes hold what was there before.
+        // Lanes without a packet hold stale values.
         if scratch.sums.len() < self.masks.len() {
             scratch.sums.resize(self.masks.len(), [0; GROUP]);
         }
         scratch.passed.clear();
-        // Where most packets have a filter under the one mask, its sieve would be read in vain.
+        // If most packets have a filter under the only mask, reading its sieve would be a waste.
         let sifted = self.masks.len() > 1 || !scratch.dense;
-        // The words of the sieves of some masks are asked for before any of them is read.
+        // The words of several sieves are prefetched before any of them is read.
         let sums = scratch.sums.chunks_mut(ABREAST);
         for (masks, sums) in self.masks.chunks(ABREAST).zip(sums) {
             for (entry, sums) in masks.iter().zip(&mut *sums) {
@@ -491,8 +500,8 @@ impl List {
         scratch.dense = hits > count / 2;
     }
 
-    /// Looks packets up under the masks whose sieves they passed; tells `found` of those that have a
-    /// filter, by their lanes.
+    /// Looks up packets under the masks whose sieves they passed. Calls `found` with the lane of
+    /// each packet that has a filter.
     #[inline(always)]
     fn settle<'g>(
         &'g self,
@@ -501,15 +510,16 @@ impl List {
         guard: &'g Guard,
         mut found: impl FnMut(usize, &'g Filter),
     ) {
-        // Each stage asks for what the next one reads: slots, filters. A packet whose slots say that a
-        // sieve was wrong goes on with the next mask it passed.
+        // Each stage prefetches what the next one reads: slots, then filters. If the slots show
+        // that a sieve gave a false positive, the packet continues with the next mask it passed.
         let (Some(first), Some(columns)) = (
             self.masks.first(),
             scratch.columns.get(..self.columns.len()),
         ) else {
             return;
         };
-        // Under one mask a column each of a key that lies in the filter.
+        // If there is only one mask and its keys are stored inline in the filters, each half-word
+        // has its own column.
         let few = (self.masks.len() == 1 && columns.len() <= WITHIN)
             .then(|| std::array::from_fn(|n| columns.get(n).unwrap_or(&[0; GROUP])));
         let mut under = [first; GROUP];
@@ -546,8 +556,8 @@ impl List {
                 }
             }
         }
-        // Seldom a packet is looked at alone: under masks with ranges, and those behind one whose filter
-        // was another's.
+        // Only a few packets are looked up individually: those under masks with ranges, and those
+        // whose first candidate turned out to have another key.
         left = scratch
             .passed
             .iter()
@@ -586,7 +596,7 @@ impl List {
     }
 }
 
-/// Masks compared one by one with that of a new filter.
+/// The number of masks compared one by one with that of a new filter.
 const FEW: usize = 8;
 
 /// The masks of an instance.
@@ -594,12 +604,12 @@ pub struct Masks {
     domain: Domain,
     list: Published<List>,
     by_key: RcuHash<Key, Arc<UnderMask>>,
-    /// Guards that masks come and go.
+    /// Guards the creation and removal of masks.
     change: Mutex<()>,
 }
 
 impl Masks {
-    /// No masks.
+    /// Creates an empty set of masks.
     pub fn new(domain: &Domain) -> Self {
         Self {
             domain: domain.clone(),
@@ -609,7 +619,7 @@ impl Masks {
         }
     }
 
-    /// The masks.
+    /// Returns the masks.
     #[inline]
     pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g List {
         self.list.load(guard)
@@ -619,8 +629,9 @@ impl Masks {
         self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `fl_check_assign_mask`: the mask with the bits of `key`, held, made if need be. With `old`, it
-    /// must be that one. `near` is what [`near`](Self::near) found.
+    /// Returns the mask with the bits of `key`, created if necessary, with a reference
+    /// (`fl_check_assign_mask`). If `old` is given, it must be that mask. `near` is the result of
+    /// [`near`](Self::near).
     pub fn get(
         &self,
         key: &Key,
@@ -650,8 +661,8 @@ impl Masks {
         Ok(under)
     }
 
-    /// Forgets all masks with all filters, at once for packets. Nothing comes any more, but requests that
-    /// found a filter before may still take it out.
+    /// Removes all masks with all filters from the data path at once. No more filters are inserted,
+    /// but requests that found a filter earlier may still remove it.
     pub fn clear(&self, guard: &Guard) {
         let _lock = self.lock();
         let all: Vec<_> = self
@@ -665,15 +676,15 @@ impl Masks {
         }
     }
 
-    /// The mask with the bits of `key`, if it is one of the first: of a few the right one is found sooner
-    /// than the hash of a key is computed.
+    /// Returns the mask with the bits of `key` if it is one of the first few. Comparing a few masks
+    /// is faster than hashing a key.
     pub fn near<'g>(&'g self, key: &Key, guard: &'g Guard) -> Option<&'g Arc<UnderMask>> {
         let few = self.list.load(guard).masks.iter().take(FEW);
         few.map(|entry| &entry.under)
             .find(|under| under.mask.key.is(key))
     }
 
-    /// `fl_mask_put`: lets go of a mask; with the last filter it goes.
+    /// Drops a reference to a mask (`fl_mask_put`). The last reference removes the mask.
     pub fn put(&self, under: &Arc<UnderMask>, guard: &Guard) {
         if under.refs.fetch_sub(1, AcqRel) != 1 {
             return;

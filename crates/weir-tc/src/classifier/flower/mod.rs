@@ -2,20 +2,21 @@
 //! `flower`: matches header fields under masks.
 //!
 //! Mirrors net/sched/cls_flower.c. Parameters: the keys of tc-flower(8) ([`parse`]), `classid` (0:
-//! none), actions, offload flags (`skip_sw` is refused: there is no hardware).
+//! none), actions, offload flags (`skip_sw` is refused because there is no hardware).
 //!
-//! Filters with the same mask are in one hash table by their key under it ([`mask`]); a packet is
-//! looked up under each mask in turn, in the order in which the masks came to be, and the first filter
-//! found wins. Ranges of ports are part of the key: under a mask with ranges the packet is looked up
-//! with each range its ports fall in, in the order in which the ranges came to be. Two filters of one
-//! priority cannot have the same key and mask (EEXIST); a replaced filter keeps its mask (EINVAL).
-//! Handles are given from 1 up.
+//! Filters with the same mask are in one hash table, by their key under the mask ([`mask`]). A
+//! packet is looked up under each mask in turn, in the order in which the masks were created, and
+//! the first filter found wins. Ranges of ports are part of the key: under a mask with ranges the
+//! packet is looked up with each range that its ports are in, in the order in which the ranges were
+//! created. Two filters of one priority cannot have the same key and mask (EEXIST); a replaced
+//! filter keeps its mask (EINVAL). Handles are assigned from 1 upwards.
 //!
-//! The data path waits for nobody. Requests share no lock over filters: those of one mask meet at a
-//! shard of its table, those of one instance at its handles, each for one map operation.
+//! The data path takes no locks. Requests share no lock over filters: those for the same mask
+//! contend only for a shard of its table, those for the same instance only for its handles, each
+//! for one map operation.
 //!
-//! Not implemented: see [`parse`]. Replacing a filter by one that equals a third hides the third, as
-//! in Linux; here it stays hidden when the new one goes.
+//! Not implemented: see [`parse`]. Replacing a filter by one that equals a third hides the third,
+//! as in Linux; here it stays hidden when the new one is deleted.
 
 pub mod dump;
 mod enc_opts;
@@ -54,7 +55,7 @@ use crate::env::Env;
 use crate::index::IndexTable;
 use crate::verdict::{Code, Outcome, code};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "flower",
     create: |new| Ok(Box::new(Flower::new(new.env.net.domain()))),
@@ -67,22 +68,22 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// Highest handle given without being asked for (`INT_MAX`).
+/// The highest handle assigned automatically (`INT_MAX`).
 const HANDLE_MAX: u32 = i32::MAX as u32;
 
-/// A filter; a line in memory, with the counts of references in front. Its own flags are among those of what
-/// all filters carry.
+/// A filter. It fills one cache line, including the reference counts in front. Its own flags are
+/// stored among those of [`Exts`].
 pub struct Filter {
-    /// Handle, mask and key.
+    /// The handle, mask and key.
     keyed: Keyed,
     exts: Exts,
 }
 
 const _: () = assert!(size_of::<Filter>() <= 64 - 2 * size_of::<usize>());
 
-/// The filter is out of the tables.
+/// The filter has been removed from the tables.
 const DELETED: u32 = 1 << 16;
-/// Its key as given has bits outside the mask: it is kept apart, with the mask.
+/// The original key has bits outside the mask and is stored separately with the mask.
 const WHOLE: u32 = 1 << 17;
 
 impl Drop for Filter {
@@ -98,17 +99,18 @@ impl Filter {
         Self { keyed, exts }
     }
 
-    /// Whether the caller is the one who takes it out of the tables.
+    /// Marks the filter as deleted. Returns whether the caller is the one that must remove it from
+    /// the tables.
     fn delete(&self) -> bool {
         self.exts.set_flags(DELETED) & DELETED == 0
     }
 
-    /// Its mask, with the filters beside it.
+    /// Returns the mask with its filters.
     fn under(&self) -> &Arc<UnderMask> {
         self.keyed.under()
     }
 
-    /// The key under the mask.
+    /// Returns the key under the mask.
     #[inline]
     fn packed(&self) -> &[u32] {
         self.keyed.packed()
@@ -121,7 +123,7 @@ impl std::fmt::Debug for Filter {
     }
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 pub struct Flower {
     masks: Masks,
     handles: IndexTable<Filter>,
@@ -129,7 +131,7 @@ pub struct Flower {
 }
 
 impl Flower {
-    /// An empty instance.
+    /// Creates an empty instance.
     pub fn new(domain: &Domain) -> Self {
         Self {
             masks: Masks::new(domain),
@@ -138,7 +140,7 @@ impl Flower {
         }
     }
 
-    /// The filter that matches a packet.
+    /// Returns the filter that matches a packet.
     #[inline]
     pub fn find<'g>(&'g self, cx: &mut Context<'_, 'g>, packet: &Packet) -> Option<&'g Filter> {
         let guard = cx.guard;
@@ -149,7 +151,7 @@ impl Flower {
         list.find(cx.flow(packet, list.used), guard)
     }
 
-    /// Takes a filter out of the tables.
+    /// Removes a filter from the tables.
     fn unlink(&self, filter: &Arc<Filter>, env: &Env<'_>) -> Result<(), Error> {
         if !filter.delete() {
             return Err(Error::new(ENOENT));
@@ -163,7 +165,8 @@ impl Flower {
         Ok(())
     }
 
-    /// Puts a filter in, new or instead of `old`; its mask may be found and its key packed already.
+    /// Inserts a filter, new or in place of `old`. The mask may have been found and the key packed
+    /// already.
     fn link(
         &self,
         change: &Change<'_>,
@@ -183,7 +186,7 @@ impl Flower {
                 return Err(error);
             }
         };
-        // Should the key be taken, the table says so, and what was made goes again.
+        // If the key is taken, the table reports it and everything created is undone.
         let give_up = |exts: exts::NewExts, error| {
             self.masks.put(&under, env.guard);
             exts.undo(env);
@@ -196,7 +199,7 @@ impl Flower {
         };
         let handle = match handle {
             Ok(handle) => handle,
-            // Another request was first with this handle.
+            // Another request has taken this handle.
             Err(_) if change.handle != 0 => return give_up(exts, Error::new(EAGAIN)),
             Err(_) => return give_up(exts, Error::new(weir_netlink::errno::ENOSPC)),
         };
@@ -309,8 +312,8 @@ impl Classifier for Flower {
             .map_err(|e| Error::new(e.errno))?;
         let old = old.map(flower).transpose()?;
         let flags = exts::flags(&tb, attr::FLAGS)?;
-        // What is wrong with the keys is told after what is wrong with the actions; but where the filter
-        // goes is asked for in time.
+        // Errors in the keys are reported after errors in the actions, but the memory that the
+        // insertion accesses is prefetched as early as possible.
         let mut masked = Masked::default();
         let parsed = parse::parse(&tb, change.env.host, &mut masked);
         let near = self.masks.near(&masked.mask, change.env.guard);
@@ -342,7 +345,8 @@ impl Classifier for Flower {
         });
         match linked {
             Some(linked) => Ok(Some(linked?)),
-            // The instance goes, or somebody looks whether it may.
+            // The instance is being removed, or another request is checking whether it may be
+            // removed.
             None => {
                 if let Some(exts) = exts {
                     exts.undo(change.env);
@@ -358,7 +362,7 @@ impl Classifier for Flower {
     }
 
     fn close_if_empty(&self) -> Option<bool> {
-        // Requests at work are not kept out in vain.
+        // The first check avoids blocking concurrent requests for nothing.
         let empty = || self.handles.is_empty();
         Some(empty() && self.gate.close_if(empty))
     }
@@ -387,8 +391,8 @@ impl Classifier for Flower {
         self.gate.close_if(|| true);
         self.masks.clear(env.guard);
         let mut from = Some(0);
-        // Tables go as a whole, with the instance. Behind the closed gate only requests that were first
-        // still delete.
+        // The tables are freed as a whole with the instance. Once the gate is closed, only requests
+        // that started earlier can still delete filters.
         while let Some((handle, filter)) = from.and_then(|from| self.handles.next(from)) {
             if filter.delete() {
                 filter.exts.release(env);
@@ -440,12 +444,12 @@ impl super::Filter for Filter {
     }
 }
 
-/// What filters of a chain may match: bits of this mask only.
+/// The template of a chain: filters may only match bits of this mask.
 struct FlowerTemplate {
     masked: Masked,
 }
 
-/// `fl_tmplt_create`
+/// Creates a template (`fl_tmplt_create`).
 fn template(tca: &Table<'_>, env: &Env<'_>) -> Result<Arc<dyn Template>, Error> {
     let options = tca.get(tca::OPTIONS).ok_or(Error::new(EINVAL))?;
     let tb = options

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attributes to a key and a mask.
+//! Parses attributes into a key and a mask.
 //!
-//! Mirrors `fl_policy` and `fl_set_key` with all it calls (net/sched/cls_flower.c). What of the
-//! attributes counts depends on the protocols named: `ip_proto` only under IPv4 or IPv6, ports only
-//! under TCP, UDP or SCTP, and so on; the rest is ignored without a word, as Linux does.
+//! Mirrors `fl_policy` and `fl_set_key` with everything it calls (net/sched/cls_flower.c). The
+//! protocols given decide which attributes apply: `ip_proto` only under IPv4 or IPv6, ports only
+//! under TCP, UDP or SCTP, and so on. The others are ignored silently, as in Linux.
 //!
-//! Keys of connection tracking match as on packets that are not tracked: none here are.
+//! Keys of connection tracking match as for untracked packets, because no packet is tracked here.
 
 use weir_netlink::errno::{EBADMSG, EINVAL};
 use weir_netlink::tca::flower as fl;
@@ -18,7 +18,7 @@ use super::key::{Field, Key, field};
 use crate::classifier::exts;
 use crate::host::Host;
 
-/// `ETH_P_*` and `IPPROTO_*` that decide which keys count.
+/// The `ETH_P_*` and `IPPROTO_*` values that decide which keys apply.
 pub(super) mod proto {
     #![allow(missing_docs)] // The names are Linux's.
     pub const IP: u16 = 0x0800;
@@ -151,7 +151,7 @@ static MPLS_LSE: Policy = policy! { max fl::mpls_lse::MAX;
     fl::mpls_lse::LABEL => Rule::u32(),
 };
 
-/// Key and mask under construction.
+/// A key and mask under construction.
 struct Builder<'a, 't> {
     tb: &'t Table<'a>,
     key: &'t mut Key,
@@ -160,19 +160,19 @@ struct Builder<'a, 't> {
     exceeds: bool,
 }
 
-/// A key, and the bits of it that count.
+/// A key and its mask.
 #[derive(Debug, Default)]
 pub struct Masked {
-    /// As given.
+    /// The key as given.
     pub key: Key,
-    /// The bits that count.
+    /// The mask: the bits of the key that are compared.
     pub mask: Key,
-    /// The key may have bits outside the mask; without it, it has none.
+    /// The key may have bits outside the mask; if `false`, it has none.
     exceeds: bool,
 }
 
 impl Masked {
-    /// Whether the key has bits outside the mask.
+    /// Returns whether the key has bits outside the mask.
     pub fn is_whole(&self) -> bool {
         self.exceeds && self.key.exceeds(&self.mask)
     }
@@ -183,7 +183,7 @@ fn text(message: &'static str) -> Error {
 }
 
 impl Builder<'_, '_> {
-    /// `fl_set_key_val` with a mask attribute.
+    /// Parses a field with a mask attribute (`fl_set_key_val`).
     #[inline(always)]
     fn set(&mut self, field: Field, value: u16, mask: u16) {
         if self.tb.has(value) {
@@ -191,7 +191,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// `fl_set_key_val` without one: all bits count.
+    /// Parses a field without a mask attribute: all bits are compared (`fl_set_key_val`).
     #[inline(always)]
     fn set_exact(&mut self, field: Field, value: u16) {
         if self.tb.has(value) {
@@ -199,7 +199,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Few attributes are there, of many that may be: only the look at the table is inlined.
+    /// Only the check of the table is inlined, because most of the many possible attributes are
+    /// absent.
     #[inline(always)]
     fn read(&mut self, field: Field, value: u16, mask: u16) {
         match field.width() {
@@ -217,7 +218,7 @@ impl Builder<'_, '_> {
             return;
         };
         self.key.set_from::<N>(field, value);
-        // No attribute has type 0.
+        // No attribute has type 0, which stands for a missing mask attribute.
         match self.tb.payload(mask) {
             Some(mask) => {
                 self.mask.set_from::<N>(field, mask);
@@ -227,14 +228,14 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A value of two octets that counts as a whole.
+    /// Sets a field of two bytes of which all bits are compared.
     #[inline(always)]
     fn exact_u16(&mut self, field: Field, value: u16) {
         self.key.set(field, &value.to_be_bytes());
         self.mask.fill(field);
     }
 
-    /// `is_vlan_key`: whether what follows is a VLAN header, and the ethertype named.
+    /// Returns whether a VLAN header follows, and the Ethertype given (`is_vlan_key`).
     fn is_vlan(&mut self, attr: u16, threshold: u8) -> Result<(bool, u16), Error> {
         let enough = self.key.u8(field::NUM_OF_VLANS) > threshold;
         let Some(attr) = self.tb.get(attr) else {
@@ -248,7 +249,7 @@ impl Builder<'_, '_> {
         Ok((false, ethertype))
     }
 
-    /// `fl_set_key_vlan`
+    /// Parses the fields of a VLAN tag (`fl_set_key_vlan`).
     fn vlan(
         &mut self,
         ethertype: u16,
@@ -272,7 +273,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// `fl_set_key_pppoe`
+    /// Parses the PPPoE fields (`fl_set_key_pppoe`).
     fn pppoe(&mut self) -> Result<(), Error> {
         self.set_exact(field::PPPOE_SID, fl::KEY_PPPOE_SID);
         let Some(ppp) = self.tb.get(fl::KEY_PPP_PROTO) else {
@@ -292,7 +293,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// A value in a label stack entry.
+    /// Sets a value in a label stack entry.
     fn lse(&mut self, index: usize, place: Field, value: &[u8], bits: &[u8]) {
         self.key.set(place, value);
         self.mask.set(place, bits);
@@ -305,7 +306,8 @@ impl Builder<'_, '_> {
         self.mask.set(field::MPLS_USED, &[used]);
     }
 
-    /// One entry's four values, given with the attribute types of `[ttl, bos, tc, label]`.
+    /// Parses the four values of one label stack entry, given the attribute types `[ttl, bos, tc,
+    /// label]`.
     fn lse_values(
         &mut self,
         tb: &Table<'_>,
@@ -345,7 +347,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// `fl_set_key_mpls`
+    /// Parses the MPLS fields (`fl_set_key_mpls`).
     fn mpls(&mut self) -> Result<(), Error> {
         let old = [
             fl::KEY_MPLS_TTL,
@@ -368,7 +370,7 @@ impl Builder<'_, '_> {
         self.mpls_options(&opts)
     }
 
-    /// `fl_set_key_mpls_opts`
+    /// Parses a nest of label stack entries (`fl_set_key_mpls_opts`).
     fn mpls_options(&mut self, opts: &Attr<'_>) -> Result<(), Error> {
         use fl::mpls_lse as l;
         if !opts.nested {
@@ -396,7 +398,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// `fl_set_key_port_range`
+    /// Parses ranges of ports (`fl_set_key_port_range`).
     fn port_ranges(&mut self) -> Result<(), Error> {
         self.set_exact(field::PORT_DST_MIN, fl::KEY_PORT_DST_MIN);
         self.set_exact(field::PORT_DST_MAX, fl::KEY_PORT_DST_MAX);
@@ -439,7 +441,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The keys of the tunnel metadata but for options.
+    /// Parses the keys of the tunnel metadata except for options.
     fn tunnel(&mut self) {
         use field as f;
         let v4 = self.tb.has(fl::KEY_ENC_IPV4_SRC) || self.tb.has(fl::KEY_ENC_IPV4_DST);
@@ -489,7 +491,7 @@ impl Builder<'_, '_> {
         self.set_exact(f::ENC_KEY_ID, fl::KEY_ENC_KEY_ID);
     }
 
-    /// `fl_set_key_ct`
+    /// Parses the keys of connection tracking (`fl_set_key_ct`).
     fn connection(&mut self) -> Result<(), Error> {
         use field as f;
         self.set(f::CT_STATE, fl::KEY_CT_STATE, fl::KEY_CT_STATE_MASK);
@@ -509,7 +511,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// `fl_set_key_flags`
+    /// Parses the flags (`fl_set_key_flags`).
     fn flags(&mut self) -> Result<(), Error> {
         let Some(flags) = self.tb.get(fl::KEY_FLAGS) else {
             return Ok(());
@@ -524,7 +526,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// What follows the network header, by its protocols.
+    /// Parses the fields that follow the network header, depending on its protocols.
     fn transport(&mut self) -> Result<(), Error> {
         use field as f;
         let n_proto = self.key.u16(f::N_PROTO);
@@ -571,7 +573,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// `fl_validate_ct_state`
+/// Checks the state of connection tracking (`fl_validate_ct_state`).
 fn check_ct_state(state: u16) -> Result<(), Error> {
     let has = |bits: u16| state & bits != 0;
     if has(!0) && !has(fl::KEY_CT_FLAGS_TRACKED) {
@@ -590,7 +592,7 @@ fn check_ct_state(state: u16) -> Result<(), Error> {
     Ok(())
 }
 
-/// The key and the bits of it that count (`fl_set_key`), into what is zero.
+/// Parses the key and the mask (`fl_set_key`). `into` must be zero.
 pub fn parse(tb: &Table<'_>, host: &dyn Host, into: &mut Masked) -> Result<(), Error> {
     use field as f;
     let mut b = Builder {

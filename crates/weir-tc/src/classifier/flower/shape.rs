@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the keys of filters under a mask look like in messages, but for their values.
+//! Cached encodings of the keys of filters under a mask.
 //!
-//! Which of the many attributes of `fl_dump_key` appear depends on the mask and on a few octets of the
-//! key: the protocols and the kinds of addresses. Where these agree, keys differ in their values alone.
-//! So the attributes of the first such filter that is shown stay with the mask, with the place of each
-//! octet of a packed key in them, and those of the others are made from these.
+//! The mask and a few bytes of the key, namely the protocols and the kinds of addresses, decide
+//! which of the many attributes of `fl_dump_key` appear. Keys that agree in these differ only in
+//! their values. Therefore the attributes of the first such filter that is dumped are stored with
+//! the mask, together with the offset of each byte of a packed key in them. The attributes of other
+//! filters are made from this copy.
 
 use std::sync::OnceLock;
 
@@ -14,21 +15,23 @@ use super::dump::{self, dump};
 use super::key::{Key, Mask, half};
 use crate::host::Host;
 
-/// Shapes kept of a mask.
+/// The number of shapes stored for a mask.
 const FEW: usize = 2;
-/// Octets of the packed keys that have one; a power of two.
+/// The highest size in bytes of a packed key that has a shape; a power of two.
 const OCTETS: usize = 64;
 
-/// Octets of a packed key, and some behind them, so that four are there from each.
+/// The bytes of a packed key, padded so that four bytes can be read from each position.
 type Octets = [u8; OCTETS + 4];
 
-/// The attributes of keys that are alike; see the module's head.
+/// The attributes shared by similar keys; see the module's documentation.
 struct Shape {
-    /// Halves of the packed key by which the attributes were chosen, the bits that did, and their values.
+    /// The half-words of the packed key that decided which attributes appear, the relevant bits,
+    /// and their values.
     chosen: Box<[(u8, u32, u32)]>,
     /// The attributes, with the values of one key.
     attributes: Box<[u8]>,
-    /// Octets of the packed key and where they are in the attributes: four each, two each, and the others.
+    /// Positions in the packed key and in the attributes of runs of four bytes, of two bytes, and
+    /// of single bytes.
     fours: Places,
     twos: Places,
     ones: Places,
@@ -36,7 +39,7 @@ struct Shape {
 
 type Places = Box<[(u8, u16)]>;
 
-/// The octets of a packed key, if they are few enough.
+/// Returns the bytes of a packed key, if there are not too many.
 fn octets(packed: &[u32]) -> Option<Octets> {
     let mut octets = [0; OCTETS + 4];
     let (places, _) = octets.as_chunks_mut::<4>();
@@ -50,11 +53,11 @@ fn octets(packed: &[u32]) -> Option<Octets> {
 }
 
 impl Shape {
-    /// None where what is shown is not only the values of fields.
+    /// Returns `None` if keys under the mask can differ in more than the values of fields.
     fn new(host: &dyn Host, mask: &Mask, packed: &[u32]) -> Option<Self> {
         let mut w = Writer::new();
         let written = dump::record(&mut w, host, &mask.unpack(packed), &mask.key)?;
-        // Of a half without a bit in the mask all octets are zero.
+        // Half-words without a bit in the mask have only zero bytes, which need no copying.
         let values = written.iter().flat_map(|&(start, field)| {
             let places = field.places().zip(start..);
             places.filter_map(|(at, to)| Some((mask.place_in_packed(at)? as u8, to as u16)))
@@ -106,7 +109,7 @@ impl Shape {
     }
 }
 
-/// Copies `N` octets from each of the places to the other.
+/// Copies `N` bytes between each pair of positions.
 #[inline(always)]
 fn copy<const N: usize>(places: &[(u8, u16)], octets: &Octets, attributes: &mut [u8]) {
     for &(from, to) in places {
@@ -122,7 +125,7 @@ fn copy<const N: usize>(places: &[(u8, u16)], octets: &Octets, attributes: &mut 
 pub struct Shapes([OnceLock<Option<Shape>>; FEW]);
 
 impl Shapes {
-    /// Writes what a filter under the mask matches, as [`dump`] does.
+    /// Encodes the key of a filter under the mask, as [`dump`] does.
     pub fn dump(&self, w: &mut Writer, host: &dyn Host, mask: &Mask, packed: &[u32]) {
         if let Some(octets) = octets(packed) {
             for shape in &self.0 {
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
     use crate::testing::Stack;
 
-    /// A key of these words, its protocols and kinds of addresses such as there are.
+    /// Returns a key with these words and with the given protocols and kinds of addresses.
     fn key(words: &[(usize, u64)], protocols: (u16, u8, u8, u8)) -> Key {
         let mut key = Key::default();
         for &(at, word) in words {
@@ -181,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_look_as_shown_one_by_one(mask in any_mask(), keys in vec(any_key(), 1..8)) {
+        fn keys_equal_those_encoded_one_by_one(mask in any_mask(), keys in vec(any_key(), 1..8)) {
             let (stack, shapes, mask) = (Stack::default(), Shapes::default(), Mask::new(mask));
             for key in keys {
                 let (mut shaped, mut plain) = (Writer::new(), Writer::new());
@@ -212,7 +215,7 @@ mod tests {
             [0, 0, 3],
             "the key has an ethertype in host order"
         );
-        // An address of six octets is copied in two steps.
+        // An address of six bytes is copied in two steps.
         let mut mask = Key::default();
         mask.set(field::ETH_DST, &[0xff; 6]);
         let mask = Mask::new(mask);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Look-ups while filters come and go: a filter whose request was answered is found by every packet
-//! until it is deleted, however often tables and sieves are renewed meanwhile.
+//! Lookups while filters are added and deleted: once its request was answered, every packet finds a
+//! filter until it is deleted, however often tables and sieves are resized in between.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
@@ -12,11 +12,12 @@ use crate::classifier::Lookup;
 use crate::context::Context;
 use crate::testing::{Stack, ipv4, vectors};
 
-/// Threads that add, each under a mask of its own and one that all share.
+/// The number of threads that add filters, each under a mask of its own and one that all share.
 const THREADS: u32 = 3;
 const FILTERS: u32 = if cfg!(miri) { 40 } else { 1500 };
 
-/// A filter on destination 10.x.y.z/`prefix` that names class `class`, as request `ty`.
+/// Encodes request `ty` for a filter that matches destination 10.x.y.z/`prefix` and selects class
+/// `class`.
 fn filter(ty: u16, handle: u32, dst: u32, prefix: u32, class: u32) -> Vec<u8> {
     let mut w = Writer::new();
     let flags = match ty {
@@ -42,12 +43,12 @@ fn filter(ty: u16, handle: u32, dst: u32, prefix: u32, class: u32) -> Vec<u8> {
     w.into_vec()
 }
 
-/// The destination of filter `n` of a thread; no other thread's filters match it.
+/// Returns the destination of filter `n` of a thread, which no other thread's filters match.
 fn address(thread: u32, n: u32) -> u32 {
     0x0a00_0000 | thread << 20 | n << 4
 }
 
-/// The classes that packets to these destinations are given, looked up together.
+/// Returns the classes of packets to these destinations, looked up as a batch.
 fn classes(stack: &Stack, lookup: &mut Lookup, to: impl Iterator<Item = u32>) -> Vec<u16> {
     let mut batch = Batch::new();
     for dst in to {
@@ -63,7 +64,7 @@ fn classes(stack: &Stack, lookup: &mut Lookup, to: impl Iterator<Item = u32>) ->
 }
 
 #[test]
-fn what_is_there_is_found() {
+fn existing_filters_are_found() {
     let stack = &Stack::default();
     let all = vectors(include_str!("../../../tests/vectors/control.vec"));
     let clsact = "tc qdisc add dev d0 clsact";
@@ -83,7 +84,8 @@ fn what_is_there_is_found() {
                         let request = |ty| stack.request(&filter(ty, handle, dst, prefix, class));
                         request(rtm::NEWTFILTER).unwrap();
                         if n % 3 == 0 {
-                            // Away and there again: its bits are there before it is.
+                            // Deletes the filter and adds it again, so that its bits are already in
+                            // the sieve.
                             request(rtm::DELTFILTER).unwrap();
                             request(rtm::NEWTFILTER).unwrap();
                         }
@@ -103,7 +105,7 @@ fn what_is_there_is_found() {
                 if there == 0 {
                     continue;
                 }
-                // The latest, and some from before.
+                // The latest filter and some earlier ones.
                 let which = |i: u32| (there - 1).saturating_sub(i * i * (1 + turn % 7));
                 let to = (0..40).map(|i| address(me, which(i)));
                 for (i, class) in (0..).zip(classes(stack, &mut lookup, to)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flower against a linear oracle: random filters over few values in several priorities and chains,
-//! random packets; the filter found must be the one a plain walk in the order of Linux finds.
+//! Flower compared with a linear oracle: random filters over few values in several priorities and
+//! chains, and random packets. The filter found must be the one that a linear search in Linux's
+//! order finds.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::testing::{Stack, ipv4, vectors};
 use crate::verdict::Verdict;
 
-/// A filter: values are small so that filters overlap.
+/// A filter. Values are small so that filters overlap.
 #[derive(Debug, Clone)]
 struct Rule {
     chain: u32,
@@ -26,21 +27,21 @@ struct Rule {
     proto: Option<u8>,
     port: Option<u16>,
     range: Option<(u16, u16)>,
-    /// Key of the tunnel, and its TTL with a mask.
+    /// The key of the tunnel, and its TTL with a mask.
     enc_id: Option<u8>,
     enc_ttl: Option<(u8, u8)>,
-    /// Goes to this chain, or else is told by its number.
+    /// The chain the filter goes to. Without one, the class identifies the filter.
     goto: Option<u32>,
 }
 
-/// A packet.
+/// The header fields of a packet.
 #[derive(Debug, Clone)]
 struct Flow {
     src: u8,
     dst: u8,
     proto: u8,
     port: u16,
-    /// Key and TTL of its tunnel metadata, if it has any.
+    /// Key and TTL of the tunnel metadata, if present.
     tunnel: Option<(u8, u8)>,
 }
 
@@ -68,12 +69,12 @@ fn rule() -> impl Strategy<Value = Rule> {
             src,
             dst,
             proto,
-            // Ports count under a protocol only; a filter has one port or a range.
+            // Ports need a protocol; a filter has one port or a range.
             port: port.filter(|_| proto.is_some()),
             range: range
                 .filter(|_| proto.is_some() && port.is_none())
                 .map(|(min, len)| (min, min + len)),
-            // Only onwards, so that no packet loops.
+            // Only to later chains, so that no packet loops.
             goto: goto.filter(|&goto| goto > chain),
         },
     )
@@ -97,7 +98,7 @@ fn flow() -> impl Strategy<Value = Flow> {
 }
 
 impl Rule {
-    /// What makes two filters of a priority the same: mask and key under it.
+    /// Returns the identity of a filter within its priority: the mask and the key under it.
     fn identity(&self) -> impl PartialEq + use<> {
         let masked = |field: Option<(u8, u8)>| field.map(|(value, mask)| (value & mask, mask));
         (
@@ -111,7 +112,7 @@ impl Rule {
         )
     }
 
-    /// What makes two filters share a mask.
+    /// Returns the fields that decide whether two filters share a mask.
     fn mask(&self) -> impl PartialEq + use<> {
         let mask = |field: Option<(u8, u8)>| field.map(|(_, mask)| mask);
         let (src, dst) = (mask(self.src), mask(self.dst));
@@ -143,7 +144,7 @@ impl Rule {
             && fits(self.enc_ttl, flow.tunnel.map_or(0, |(_, ttl)| ttl))
     }
 
-    /// The request; the filter's action has index `number`.
+    /// Encodes the request. The filter's action has index `number`.
     fn request(&self, number: u32) -> Vec<u8> {
         let mut w = Writer::new();
         let mark = w.message(
@@ -212,7 +213,7 @@ impl Rule {
         w.end(parms);
         w.end(action);
         w.end(actions);
-        // The class tells which filter a packet met.
+        // The class identifies the filter that a packet matched.
         w.put_u32(attr::CLASSID, 0x1_0000 | number);
         w.end(options);
         w.finish(mark).unwrap();
@@ -221,10 +222,10 @@ impl Rule {
     }
 }
 
-/// The filters a packet meets in a chain of the oracle: those of a priority by masks in the order in
-/// which these came to be; of one mask those with ranges by the order in which their ranges did. A
-/// mask keeps its place while any filter has it, so the order is that of all `rules` ever added, of
-/// which only those that are not `gone` match.
+/// Returns the filter that a packet matches in a chain according to the oracle. Filters of a
+/// priority are tried by masks in order of creation, and under a mask with ranges by ranges in
+/// order of creation. A mask keeps its position while any filter has it, so the order is that of
+/// all `rules` ever added, of which only those not in `gone` match.
 fn oracle(rules: &[(u32, Rule)], gone: &[u32], chain: u32, flow: &Flow) -> Option<u32> {
     let mut prios: Vec<u16> = rules
         .iter()
@@ -272,7 +273,7 @@ fn oracle(rules: &[(u32, Rule)], gone: &[u32], chain: u32, flow: &Flow) -> Optio
     None
 }
 
-/// The packet.
+/// Returns the packet.
 fn packet(stack: &Stack, flow: &Flow) -> Packet {
     let frame = ipv4(
         flow.proto,
@@ -307,7 +308,7 @@ fn found(stack: &Stack, flow: &Flow) -> Option<u32> {
     Some(u32::from(packet.tc_index)).filter(|&number| number != 0)
 }
 
-/// The same for a batch of packets that are looked up together.
+/// Returns the filters found for a batch of packets that are looked up together.
 fn found_together(stack: &Stack, flows: &[Flow]) -> Vec<Option<u32>> {
     let mut batch = Batch::new();
     for flow in flows {
@@ -335,7 +336,7 @@ fn stack() -> Stack {
     stack
 }
 
-/// Deletes the filter a number was given to, by its priority and handle.
+/// Deletes the filter with a number, by its priority and handle.
 fn delete(stack: &Stack, rule: &Rule, handle: u32) {
     let mut w = Writer::new();
     let mark = w.message(rtm::DELTFILTER, nlm::F_REQUEST, 1, 0);
@@ -356,7 +357,7 @@ proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(200)))]
 
     #[test]
-    fn as_a_plain_walk(
+    fn equals_a_linear_search(
         rules in prop::collection::vec(rule(), 1..24),
         gone in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         flows in prop::collection::vec(flow(), 1..12),
@@ -404,7 +405,8 @@ proptest! {
     }
 }
 
-/// Neighbouring addresses, as rules have them, spread over places and tags of a table.
+/// Neighbouring addresses, as in typical rules, spread evenly over the positions and tags of a
+/// table.
 #[test]
 fn keys_spread() {
     let packed = |n: u64| -> super::key::Packed {

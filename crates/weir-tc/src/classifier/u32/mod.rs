@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `u32`: matches words of a packet under masks, in hash tables that lead to each other.
+//! `u32`: matches words of a packet under masks, in hash tables that link to each other.
 //!
-//! Mirrors net/sched/cls_u32.c. Parameters: a selector of keys (a word, its mask, its offset from the
-//! network header or from where a link led: `at`, `nexthdr+`), `mark` (value and mask), `ht` (table and
-//! bucket to stand in), `link` (table to go on with), `hashkey` (the word and mask that choose its
-//! bucket), `offset` (where the next header begins, fixed or read from the packet; `eat` moves all later
-//! offsets), `divisor` (makes a table: 1, 2, ... 256 buckets), `classid`, `indev`, actions or a policer in
-//! the old form, offload flags (there is no hardware: a table with `skip_sw` is refused, a node with it
-//! taken and never matched, both as Linux does).
+//! Mirrors net/sched/cls_u32.c. Parameters:
+//! - a selector of keys: a word, its mask, its offset from the network header or from where a link
+//!   led (`at`, `nexthdr+`);
+//! - `mark` (value and mask);
+//! - `ht` (the table and bucket to insert into), `link` (the table to continue with), `hashkey`
+//!   (the word and mask that select its bucket), `offset` (where the next header begins, fixed or
+//!   read from the packet; `eat` shifts all later offsets);
+//! - `divisor` (creates a table of 1, 2, ... 256 buckets);
+//! - `classid`, `indev`, actions or a policer in the old form;
+//! - offload flags: there is no hardware, so a table with `skip_sw` is refused, and a node with it
+//!   is accepted but never matches, as in Linux.
 //!
-//! A handle is `TABLE:BUCKET:NODE`: 12, 8 and 12 bits; tables are 1 to 0xffe, those given by themselves
-//! 0x800 and up; nodes given by themselves 0x800 and up, then the lowest free. Tables are common to all
-//! instances in a qdisc, `clsact`'s two hooks included, or in a shared block ([`table::Common`]); a
-//! table belongs to the priority it was made under, and the dump of any instance of that priority shows
-//! it, whatever its chain. Each instance has a root table of one bucket, where packets begin.
+//! A handle is `TABLE:BUCKET:NODE`: 12, 8 and 12 bits. Tables are 1 to 0xffe; those assigned
+//! automatically are 0x800 and up. Nodes assigned automatically are 0x800 and up, then the lowest
+//! free one. All instances in a qdisc, including both hooks of `clsact`, or in a shared block have
+//! the same tables ([`table::Common`]). A table belongs to the priority it was created under: the
+//! dump of any instance of that priority shows it, in every chain. Each instance has a root table
+//! of one bucket, where packets start.
 //!
-//! Nodes of a bucket are tried in the order of their ids. One that leads on is taken itself only when
-//! nothing behind its link matched. A packet that ends before a word that is asked for matches nothing
-//! more in the instance. In front of the link-layer header there are 0 (Linux reads what lies there).
-//! Statistics: of each node how often it was met and taken, of each key how often it held (always on,
-//! as `CONFIG_CLS_U32_PERF`), of a mark how often it held.
+//! Nodes of a bucket are tried in the order of their ids. A node with a link matches only if
+//! nothing behind its link matched. A packet that ends before a requested word matches nothing more
+//! in the instance. Bytes in front of the link-layer header read as 0 (Linux reads whatever lies
+//! there). Statistics: for each node how often it was tried and matched, for each key how often it
+//! was true (always on, as with `CONFIG_CLS_U32_PERF`), for a mark how often it was true.
 
 pub mod node;
 pub mod table;
@@ -46,7 +51,7 @@ use crate::context::Context;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome};
 
-/// The kind's line.
+/// The kind's entry in the list of kinds.
 pub const OPS: Ops = Ops {
     kind: "u32",
     create: |new| Ok(Box::new(U32::new(new)?)),
@@ -75,22 +80,23 @@ fn refuse<T>(errno: i32, text: &'static str) -> Result<T, Error> {
     Err(Error::msg(errno, text))
 }
 
-/// An instance; see the module's head.
+/// An instance; see the module's documentation.
 pub struct U32 {
     common: Arc<Common>,
     root: Arc<Table>,
     prio: u16,
-    /// On its way out: no changes any more. Written under the lock of the tables.
+    /// The instance is being removed and accepts no more changes. Written under the lock of the
+    /// tables.
     closed: AtomicBool,
-    /// The root is out of the tables. Likewise.
+    /// The root has been removed from the tables. Written under the lock of the tables.
     gone: AtomicBool,
 }
 
-/// What a request wants of a node beside its selector (`u32_set_parms`).
+/// The parameters of a node in addition to its selector (`u32_set_parms`).
 struct Parms {
     exts: NewExts,
     indev: Option<u32>,
-    /// The table to link to; inside, none takes the link away.
+    /// The table to link to, if given; an inner `None` removes the link.
     link: Option<Option<Arc<Table>>>,
     flags: u32,
 }
@@ -107,7 +113,7 @@ impl U32 {
         })
     }
 
-    /// `u32_set_parms`
+    /// Parses the parameters of a node (`u32_set_parms`).
     fn parms(
         &self,
         change: &Change<'_>,
@@ -147,7 +153,7 @@ impl U32 {
         }
     }
 
-    /// Changes a node: another takes its place, with the selector and counters of the first.
+    /// Replaces a node by a new one that keeps the selector and the counters.
     fn replace(
         &self,
         change: &Change<'_>,
@@ -179,7 +185,7 @@ impl U32 {
         Ok(new)
     }
 
-    /// Makes a table.
+    /// Creates a table.
     fn make_table(
         &self,
         handle: u32,
@@ -205,7 +211,7 @@ impl U32 {
         Ok(tables.add(handle, self.prio, buckets - 1, false))
     }
 
-    /// Makes a node.
+    /// Creates a node.
     fn make_node(
         &self,
         change: &Change<'_>,
@@ -260,7 +266,7 @@ impl U32 {
         Ok(node)
     }
 
-    /// Under the lock of the tables.
+    /// Fails with EAGAIN if the instance is closed. The caller holds the lock of the tables.
     fn check_open(&self) -> Result<(), Error> {
         match self.closed.load(Relaxed) {
             true => Err(Error::new(EAGAIN)),
@@ -268,7 +274,8 @@ impl U32 {
         }
     }
 
-    /// Takes the root out of the tables, and with the last instance all tables: the nodes there were.
+    /// Closes the instance and removes its root from the tables, and with the last instance all
+    /// tables. Returns the nodes removed.
     fn leave(&self) -> Vec<Arc<Node>> {
         let mut tables = self.common.lock();
         self.closed.store(true, Relaxed);
@@ -279,7 +286,7 @@ impl U32 {
     }
 }
 
-/// The table a node is to link to.
+/// Returns the table that a node asks to link to.
 fn down(tables: &table::State, handle: u32) -> Result<Option<Arc<Table>>, Error> {
     if key(handle) != 0 {
         return refuse(EINVAL, "cls_u32: u32 Link handle must be a hash table");
@@ -294,7 +301,7 @@ fn down(tables: &table::State, handle: u32) -> Result<Option<Arc<Table>>, Error>
     }
 }
 
-/// A filter is a node or a table.
+/// Downcasts a filter, which is a node or a table, to a node.
 fn node(filter: &Arc<dyn Filter>) -> Option<Arc<Node>> {
     let any: Arc<dyn Any + Send + Sync> = filter.clone();
     any.downcast().ok()
@@ -369,7 +376,7 @@ impl Classifier for U32 {
         };
         let last = tables.is_last();
         if last {
-            // Whoever adds a filter meanwhile starts anew, and finds another instance.
+            // A concurrent request to add a filter starts over and creates another instance.
             self.closed.store(true, Relaxed);
         }
         drop(tables);
@@ -392,7 +399,7 @@ impl Classifier for U32 {
 
 impl Drop for U32 {
     fn drop(&mut self) {
-        // An instance that never came into a chain has no nodes.
+        // An instance that was never added to a chain has no nodes.
         self.leave();
     }
 }

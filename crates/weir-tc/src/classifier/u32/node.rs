@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node: a selector of keys, what to do when they hold, and its counters.
+//! A node: a selector of keys, the actions if they match, and counters.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,21 +15,21 @@ use crate::classifier::Filter;
 use crate::classifier::exts::Exts;
 use crate::env::Env;
 
-/// Keys whose counters lie in the node's own cache lines.
+/// The number of keys whose counters are in the node's own cache lines.
 const NEAR: usize = 10;
 
-/// What must hold of a packet, and how its offsets move on (`struct tc_u32_sel`).
+/// The keys a packet must match, and the computation of the next offsets (`struct tc_u32_sel`).
 pub struct Selector {
-    /// As given.
+    /// The header of the selector as given.
     pub head: TcU32Sel,
     /// The keys.
     pub keys: Box<[TcU32Key]>,
-    /// Place of the lowest bit of the hash mask.
+    /// The position of the lowest bit of the hash mask.
     pub shift: u32,
 }
 
 impl Selector {
-    /// From `TCA_U32_SEL`.
+    /// Parses `TCA_U32_SEL`.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let head = TcU32Sel::from_bytes(bytes).ok_or(Error::new(EINVAL))?;
         let keys = bytes.get(TcU32Sel::LEN..).unwrap_or_default();
@@ -49,27 +49,27 @@ impl Selector {
     }
 }
 
-/// Counters of a node on one CPU.
+/// The counters of a node on one CPU.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Met.
+    /// How often the node was tried.
     pub met: AtomicU64,
-    /// Taken.
+    /// How often the node matched.
     pub taken: AtomicU64,
-    /// Its mark held.
+    /// How often the mark matched.
     pub mark: AtomicU64,
     near: [AtomicU64; NEAR],
     far: OnceLock<Box<[AtomicU64]>>,
 }
 
 impl Counts {
-    /// Counts one more: only this CPU writes.
+    /// Increments a counter. Only this CPU writes it.
     #[inline]
     pub fn up(counter: &AtomicU64) {
         counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// A key held; `keys` are there.
+    /// Counts a match of one of `keys` keys.
     #[inline]
     pub fn key(&self, index: usize, keys: usize) {
         match self.near.get(index) {
@@ -92,26 +92,26 @@ impl Counts {
     }
 }
 
-/// Counters of a node; one that takes its place goes on with them.
+/// The counters of a node; a node that replaces it keeps them.
 pub type Stats = PerCpu<Counts>;
 
-/// A node of a bucket.
+/// A filter in a bucket.
 pub struct Node {
-    /// Table, bucket and id.
+    /// The table, bucket and id.
     pub handle: u32,
     /// `TCA_CLS_FLAGS_*`
     pub flags: u32,
-    /// Device the packet must have come in by, 0 any.
+    /// The device that must have received the packet, 0 for any.
     pub ifindex: u32,
-    /// Value and mask.
+    /// The value and mask of the packet's mark.
     pub mark: (u32, u32),
-    /// What must hold.
+    /// The keys.
     pub selector: Arc<Selector>,
-    /// Table to go on with.
+    /// The table to continue with.
     pub down: Option<Arc<Table>>,
-    /// Actions and class.
+    /// The actions and the class.
     pub exts: Exts,
-    /// Counters.
+    /// The counters.
     pub stats: Arc<Stats>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hash tables of a qdisc's u32 instances, and the handles in them.
+//! The hash tables of a qdisc's u32 instances, and their handles.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,32 +17,32 @@ use crate::classifier::Filter;
 use crate::classifier::exts::{self, Exts};
 use crate::env::Env;
 
-/// Table of a handle (`TC_U32_HTID`).
+/// Returns the table of a handle (`TC_U32_HTID`).
 pub const fn htid(handle: u32) -> u32 {
     handle & 0xfff0_0000
 }
 
-/// Bucket and node of a handle (`TC_U32_KEY`); 0: a table.
+/// Returns the bucket and node of a handle (`TC_U32_KEY`); 0 for a table.
 pub const fn key(handle: u32) -> u32 {
     handle & 0xf_ffff
 }
 
-/// Bucket of a handle (`TC_U32_HASH`).
+/// Returns the bucket of a handle (`TC_U32_HASH`).
 pub const fn hash(handle: u32) -> u32 {
     handle >> 12 & 0xff
 }
 
-/// Node of a handle (`TC_U32_NODE`).
+/// Returns the node of a handle (`TC_U32_NODE`).
 pub const fn node_id(handle: u32) -> u32 {
     handle & 0xfff
 }
 
-/// Ids of tables given by themselves: 1 to below this.
+/// The upper bound, exclusive, of automatically assigned table ids; they start at 1.
 const TABLE_IDS: u32 = 0x7ff;
-/// Places of tables in dumps, from the newest to the oldest, count down from here.
+/// Positions of tables in dumps count down from here: the newest table comes first.
 const NEWEST: u64 = 1 << 43;
 
-/// `handle2id`
+/// Returns the table id of a handle (`handle2id`).
 fn id_of(handle: u32) -> u32 {
     if handle & 0x8000_0000 != 0 {
         handle >> 20 & 0x7ff
@@ -51,14 +51,15 @@ fn id_of(handle: u32) -> u32 {
     }
 }
 
-/// A node in its bucket: what most packets need of it to see that it does not match, and the rest.
+/// A node in its bucket, with copies of the fields that show for most packets that the node does
+/// not match.
 #[derive(Clone)]
 pub struct Slot {
-    /// Value and mask.
+    /// The value and mask of the packet's mark.
     pub mark: (u32, u32),
     /// The first key, if there is one.
     pub first: Option<TcU32Key>,
-    /// Counters.
+    /// The counters.
     pub stats: Arc<Stats>,
     /// The node.
     pub node: Arc<Node>,
@@ -66,7 +67,7 @@ pub struct Slot {
 
 impl Slot {
     fn new(node: &Arc<Node>) -> Self {
-        // What software is to skip never holds: a mark of no bits is not 1.
+        // A node with `skip_sw` must never match: a mark with an empty mask never equals 1.
         let skip = node.flags & cls_flags::SKIP_SW != 0;
         Self {
             mark: if skip { (1, 0) } else { node.mark },
@@ -77,22 +78,22 @@ impl Slot {
     }
 }
 
-/// A bucket: nodes by id.
+/// The nodes of a bucket by id.
 type Bucket = PublishedOption<Vec<Slot>>;
 
-/// A hash table; requests change it under the lock of [`Common`].
+/// A hash table. Requests change it under the lock of [`Common`].
 pub struct Table {
-    /// Its id in the upper 12 bits.
+    /// The handle, with the table's id in the upper 12 bits.
     pub handle: u32,
-    /// Priority it was made under.
+    /// The priority it was created under.
     prio: u16,
-    /// Buckets less one: the mask of a hash.
+    /// The number of buckets minus one, which is the mask of a hash.
     pub divisor: u32,
-    /// The first table of an instance.
+    /// This is the root table of an instance.
     pub is_root: bool,
-    /// Nodes that link to it.
+    /// The number of nodes that link to it.
     pub links: AtomicU32,
-    /// Place in the order of dumps.
+    /// The position in the order of dumps.
     place: u64,
     buckets: Box<[Bucket]>,
     exts: Exts,
@@ -121,7 +122,7 @@ impl Table {
         }
     }
 
-    /// The nodes of a bucket, by id; none of a bucket there is not.
+    /// Returns the nodes of a bucket by id; no nodes if the bucket does not exist.
     #[inline]
     pub fn bucket<'g>(&'g self, index: u32, guard: &'g Guard) -> &'g [Slot] {
         let bucket = self.buckets.get(index as usize);
@@ -133,7 +134,7 @@ impl Table {
         slots.binary_search_by_key(&handle, |slot| slot.node.handle)
     }
 
-    /// `u32_lookup_key`
+    /// Returns the node with a handle (`u32_lookup_key`).
     pub fn get(&self, handle: u32) -> Option<Arc<Node>> {
         let guard = self.buckets[0].domain().pin();
         let slots = self.bucket(hash(handle), &guard);
@@ -145,7 +146,7 @@ impl Table {
         Self::position(self.bucket(hash(handle), guard), handle).is_ok()
     }
 
-    /// The handle asked for, if it is free.
+    /// Returns the requested handle if it is free. Fails with ENOSPC otherwise.
     pub fn claim(&self, handle: u32, guard: &Guard) -> Result<u32, Error> {
         match self.is_taken(handle, guard) {
             true => Err(Error::new(ENOSPC)),
@@ -153,7 +154,7 @@ impl Table {
         }
     }
 
-    /// `gen_new_kid`: a free handle in the table and bucket of `id`.
+    /// Returns a free handle in the table and bucket of `id` (`gen_new_kid`).
     pub fn free_handle(&self, id: u32, guard: &Guard) -> Result<u32, Error> {
         let slots = self.bucket(hash(id), guard);
         let free = |first: u32| {
@@ -171,7 +172,7 @@ impl Table {
         ))
     }
 
-    /// Takes all nodes out.
+    /// Removes and returns all nodes.
     fn clear(&self) -> Vec<Arc<Node>> {
         let mut nodes = Vec::new();
         for bucket in &self.buckets {
@@ -199,13 +200,13 @@ impl Filter for Table {
     }
 }
 
-/// What the lock of [`Common`] guards.
+/// The state guarded by the lock of [`Common`].
 #[derive(Default)]
 pub struct State {
-    /// By their places in dumps.
+    /// The tables by their positions in dumps.
     tables: BTreeMap<u64, Arc<Table>>,
     by_handle: BTreeMap<u32, Arc<Table>>,
-    /// Ids of tables that are taken; the first root is not among them.
+    /// The ids of tables in use, without that of the first root.
     ids: BTreeSet<u32>,
     next_id: u32,
     made: u64,
@@ -214,16 +215,16 @@ pub struct State {
     domain: Domain,
 }
 
-/// What the u32 instances of a qdisc, or of a shared block, have in common (`struct tc_u_common`).
+/// The state shared by the u32 instances of a qdisc or of a shared block (`struct tc_u_common`).
 pub struct Common(Mutex<State>);
 
 impl Common {
-    /// Locks the tables: third in the crate's order, with flower's gate.
+    /// Locks the tables. In the crate's lock order this lock is on the level of flower's gate.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `u32_init`: another instance, with its root.
+    /// Adds an instance with its root table (`u32_init`).
     pub fn join(
         shelf: &Shelf,
         prio: u16,
@@ -233,7 +234,7 @@ impl Common {
         let there = shelf.upgrade().and_then(|any| any.downcast::<Self>().ok());
         if let Some(common) = there {
             let mut state = common.lock();
-            // The last instance may just have left.
+            // The last instance may have left concurrently.
             if state.instances > 0 {
                 let id = state.new_id().ok_or(Error::new(ENOMEM))?;
                 state.instances += 1;
@@ -256,12 +257,12 @@ impl Common {
 }
 
 impl State {
-    /// `u32_lookup_ht`
+    /// Returns the table with a handle (`u32_lookup_ht`).
     pub fn find(&self, handle: u32) -> Option<Arc<Table>> {
         self.by_handle.get(&handle).cloned()
     }
 
-    /// `gen_new_htid`: the next free id after the last one given, around.
+    /// Returns the next free id after the last one assigned, with wraparound (`gen_new_htid`).
     fn new_id(&mut self) -> Option<u32> {
         let start = self.next_id.max(1);
         let id = (start..TABLE_IDS)
@@ -272,7 +273,7 @@ impl State {
         Some(id)
     }
 
-    /// The handle of a new table: the one asked for, or a free one for 0.
+    /// Returns the handle of a new table: the requested one, or a free one for 0.
     pub fn table_handle(&mut self, wanted: u32) -> Result<u32, Error> {
         if wanted == 0 {
             let id = self.new_id().ok_or(Error::new(ENOMEM))?;
@@ -284,12 +285,12 @@ impl State {
         }
     }
 
-    /// Gives a handle back.
+    /// Frees a handle.
     pub fn free_table_handle(&mut self, handle: u32) {
         self.ids.remove(&id_of(handle));
     }
 
-    /// A new table, in front of all others.
+    /// Adds a table in front of all others.
     pub fn add(&mut self, handle: u32, prio: u16, divisor: u32, is_root: bool) -> Arc<Table> {
         self.made += 1;
         let place = NEWEST - self.made;
@@ -300,14 +301,14 @@ impl State {
         table
     }
 
-    /// The table a node is in, if it still is.
+    /// Returns the table a node is in, if it has not been removed.
     pub fn table_of(&self, node: &Arc<Node>) -> Option<Arc<Table>> {
         let table = self.find(htid(node.handle))?;
         let there = table.get(node.handle)?;
         exts::same(&there, node).then_some(table)
     }
 
-    /// Puts a node whose handle is free into its bucket.
+    /// Inserts a node, whose handle must be free, into its bucket.
     pub fn insert(&mut self, table: &Table, node: &Arc<Node>, guard: &Guard) {
         let index = hash(node.handle);
         let mut slots = table.bucket(index, guard).to_vec();
@@ -317,7 +318,7 @@ impl State {
         self.count(node);
     }
 
-    /// Puts a node where another is.
+    /// Replaces a node by another.
     pub fn replace(&mut self, table: &Table, old: &Arc<Node>, new: &Arc<Node>, guard: &Guard) {
         let index = hash(old.handle);
         let mut slots = table.bucket(index, guard).to_vec();
@@ -343,7 +344,7 @@ impl State {
         self.nodes -= 1;
     }
 
-    /// Takes a node out of its bucket.
+    /// Removes a node from its bucket.
     pub fn remove(&mut self, table: &Table, node: &Arc<Node>) {
         let guard = self.domain.pin();
         let index = hash(node.handle);
@@ -362,7 +363,7 @@ impl State {
         nodes
     }
 
-    /// `u32_destroy_hnode`: the table goes, and the nodes that were in it.
+    /// Removes a table and returns the nodes that were in it (`u32_destroy_hnode`).
     pub fn drop_table(&mut self, table: &Table) -> Vec<Arc<Node>> {
         self.tables.remove(&table.place);
         self.by_handle.remove(&table.handle);
@@ -370,7 +371,8 @@ impl State {
         self.clear(table)
     }
 
-    /// An instance leaves: its root goes, and with the last one all tables.
+    /// Removes an instance: its root, and with the last instance all tables. Returns the nodes
+    /// removed.
     pub fn leave(&mut self, root: &Table) -> Vec<Arc<Node>> {
         let mut nodes = self.drop_table(root);
         self.instances -= 1;
@@ -383,13 +385,14 @@ impl State {
         nodes
     }
 
-    /// Whether there is one instance left, and no node.
+    /// Returns whether only one instance is left and there are no nodes.
     pub fn is_last(&self) -> bool {
         self.instances == 1 && self.nodes == 0
     }
 
-    /// The table or node of a priority at a place of the order of dumps or after it, with its place:
-    /// that of the table, then bucket and node.
+    /// Returns the first table or node of a priority at position `from` or later in the order of
+    /// dumps, with its position. The position consists of that of the table, the bucket and the
+    /// node.
     pub fn next(&self, prio: u16, from: u64) -> Option<(u64, Arc<dyn Filter>)> {
         let guard = self.domain.pin();
         let tables = self.tables.range(from >> 20..);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! u32 against a slow oracle after tc-u32(8): random nodes in a few tables that link to each other,
-//! random packets; the class found must be the one a plain walk finds.
+//! u32 compared with a slow oracle written after tc-u32(8): random nodes in a few tables that link
+//! to each other, and random packets. The class must be the one that the oracle finds.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use weir_netlink::{Fixed, TcMsg, TcU32Key, TcU32Sel, Writer, nlm, rtm};
 use crate::testing::{Stack, vectors};
 use crate::verdict::Verdict;
 
-/// Buckets of the tables 1 to 3; table 0 is the root.
+/// The numbers of buckets of the tables; table 0 is the root.
 const BUCKETS: [u32; 4] = [1, 1, 2, 16];
 
-/// A key: value and mask of a word, its offset, whether that is from the next header.
+/// A key: value and mask of a word, its offset, and whether the offset counts from the next header.
 type Key = (u8, u8, i32, bool);
 
 #[derive(Debug, Clone)]
@@ -24,23 +24,23 @@ struct Rule {
     bucket: u32,
     keys: Vec<Key>,
     link: Option<Link>,
-    /// Has a class, its own number.
+    /// The node has a class, which is its own number.
     terminal: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Link {
     to: usize,
-    /// Mask of the hash and the offset of its word.
+    /// The mask of the hash and the offset of its word.
     hash: (u32, i16),
-    /// Fixed part of the next header's offset, if it moves.
+    /// The fixed part of the next header's offset, if the link moves it.
     plus: Option<u16>,
-    /// Offset and shift of the rest, read from the packet.
+    /// Offset and shift of the part that is read from the packet.
     read: Option<(i16, u8)>,
     eat: bool,
 }
 
-/// Octets are 0 to 3, so that much matches.
+/// Bytes are 0 to 3, so that many packets match.
 fn rule() -> impl Strategy<Value = Rule> {
     let key = (
         0..4_u8,
@@ -151,26 +151,26 @@ impl Rule {
     }
 }
 
-/// How the walk of a bucket ends.
+/// The result of walking a bucket.
 enum End {
     Class(usize),
-    /// No node was taken.
+    /// No node matched.
     Through,
-    /// The packet is too short, or the links too many.
+    /// The packet is too short, or there are too many links.
     Stop,
 }
 
 struct Oracle<'a> {
     rules: &'a [Rule],
-    /// Rules by table and bucket, in the order of their ids.
+    /// The rules by table and bucket, in the order of their ids.
     buckets: BTreeMap<(usize, u32), Vec<usize>>,
     packet: &'a [u8],
-    /// Where the next header is, from the present one; it outlives the return from a table.
+    /// The offset of the next header from the current one. It is kept on return from a table.
     next: i64,
 }
 
 impl Oracle<'_> {
-    /// Octets from the network header; in front of the whole frame there is nothing but 0.
+    /// Reads bytes from the network header. Bytes in front of the frame read as 0.
     fn read(&self, at: i64, len: usize) -> Option<u64> {
         let octet = |at: i64| match usize::try_from(at + 14) {
             Ok(at) => self.packet.get(at).copied(),
@@ -255,7 +255,7 @@ proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(300)))]
 
     #[test]
-    fn as_a_plain_walk(
+    fn equals_a_linear_search(
         rules in prop::collection::vec(rule(), 1..24),
         packets in prop::collection::vec(prop::collection::vec(0..4_u8, 4..40), 1..8),
     ) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A packet's way through the tables (`u32_classify`). Nothing is allocated, nothing locked.
+//! The walk of a packet through the tables (`u32_classify`). It allocates nothing and takes no
+//! lock.
 
 use weir_netlink::tca::u32::{EAT, MAXDEPTH, OFFSET, TERMINAL, VAROFFSET};
 use weir_packet::Packet;
@@ -12,11 +13,11 @@ use crate::verdict::{Code, Outcome, code};
 
 const DEPTH: usize = MAXDEPTH as usize;
 
-/// A packet as offsets see it: `skb->data` is `base` octets behind the start of `bytes`.
+/// A packet as offsets see it: `skb->data` is at `base` in `bytes`.
 struct View<'p> {
     bytes: &'p [u8],
     base: usize,
-    /// Offset of the network header.
+    /// The offset of the network header.
     network: u32,
 }
 
@@ -29,7 +30,8 @@ impl<'p> View<'p> {
             packet.network()
         };
         let header = packet.mac_len();
-        // Received packets are seen from the network header on, packets to be sent from the first octet.
+        // The data of received packets begin at the network header, those of packets to be sent at
+        // the first byte.
         let (base, network) = if ingress {
             (header, 0)
         } else {
@@ -42,20 +44,20 @@ impl<'p> View<'p> {
         }
     }
 
-    /// Octets at an offset; none where the packet has not all of them.
+    /// Returns the bytes at an offset, or `None` if the packet is too short.
     #[inline]
     fn at<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
         octets(self.bytes, self.base as i64 + i64::from(offset as i32))
     }
 
-    /// `skb->len`
+    /// Returns `skb->len`.
     #[inline]
     fn len(&self) -> u32 {
         self.bytes.len().saturating_sub(self.base) as u32
     }
 }
 
-/// Whether the keys hold; none when the packet is too short to tell.
+/// Returns whether all keys match, or `None` if the packet is too short.
 #[inline]
 fn holds(view: &View<'_>, slot: &Slot, counts: &Counts, off: u32, off2: i32) -> Option<bool> {
     let Some(first) = &slot.first else {
@@ -80,7 +82,8 @@ fn holds(view: &View<'_>, slot: &Slot, counts: &Counts, off: u32, off2: i32) -> 
     }
 }
 
-/// Where the walk goes on behind a link: bucket and offsets; none when the packet is too short.
+/// Follows a link: updates the offsets and returns the bucket to continue with, or `None` if the
+/// packet is too short.
 #[inline]
 fn follow(
     view: &View<'_>,
@@ -111,7 +114,7 @@ fn follow(
     Some(bucket)
 }
 
-/// The code of the first node that matches and does not pass the packet on.
+/// Returns the code of the first node that matches and does not pass the packet on.
 pub fn walk<'g>(
     root: &'g Table,
     cx: &mut Context<'_, 'g>,
@@ -121,7 +124,7 @@ pub fn walk<'g>(
     let (guard, cpu) = (cx.guard, cx.cpu);
     let mut slots = root.bucket(0, guard);
     let mut off = View::new(packet, cx.ingress).network;
-    // Kept when the walk comes back from a link, as Linux does.
+    // Keeps its value on return from a link, as in Linux.
     let mut off2 = 0;
     let mut stack: [(&[Slot], u32); DEPTH] = [(&[], 0); DEPTH];
     let mut depth = 0;
@@ -146,7 +149,7 @@ pub fn walk<'g>(
             }
             if let Some(down) = &slot.node.down {
                 let Some(place) = stack.get_mut(depth) else {
-                    // A dead loop of links.
+                    // The links probably form a loop.
                     return code::UNSPEC;
                 };
                 *place = (slots, off);
@@ -181,7 +184,7 @@ pub fn walk<'g>(
         };
         let node = &slot.node;
         if u32::from(node.selector.head.flags) & TERMINAL == 0
-            || !exts::came_by(packet, node.ifindex)
+            || !exts::received_by(packet, node.ifindex)
         {
             continue;
         }
