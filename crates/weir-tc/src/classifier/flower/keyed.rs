@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A filter's handle, mask and key in as little memory as possible. A filter with its actions fills
 //! one cache line, so a matching packet reads one line of it. A filter also has the size of its
-//! action, and the allocator places them next to each other.
+//! action, and the allocator usually places them next to each other.
 //!
 //! The mask determines the number of half-words of the key, so that number is not stored. Up to
 //! three half-words are stored inline, more in a separate allocation.
-#![allow(unsafe_code)] // a key that is not here is behind a pointer in the halves' place
+#![allow(unsafe_code)] // a long key is stored behind a pointer in place of the inline half-words
 
 use std::fmt;
 use std::ptr;
