@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one error of sources and sinks: which file, where in it, what was wrong.
+//! The error type of sources and sinks: the file, the position in it, and the cause.
 
 use std::borrow::Cow;
 use std::{error, fmt, io};
@@ -7,27 +7,27 @@ use std::{error, fmt, io};
 /// The result of sources and sinks.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong with a source or a sink.
+/// An error of a source or a sink.
 ///
-/// It prints as `FILE: offset N: WHAT (M frames before it are kept)`, in one line, without the
-/// parts that do not apply.
+/// It is displayed as `FILE: offset N: WHAT (M frames before it are kept)`, in one line, without
+/// the parts that do not apply.
 #[derive(Debug)]
 pub struct Error {
-    /// The name the user gave; `standard input` or `standard output` for `-`.
+    /// The name that the user gave; `standard input` or `standard output` for `-`.
     pub file: String,
-    /// The byte the complaint is about, counted from 0; in a gzipped file it counts the
-    /// uncompressed bytes. `None` where no byte is to blame.
+    /// The offset of the offending byte, from 0; in a gzipped file, among the uncompressed bytes.
+    /// `None` if the error is not about a byte.
     pub offset: Option<u64>,
-    /// What was wrong, for people.
+    /// A description for the user.
     pub what: Cow<'static, str>,
-    /// Frames read before it, which the source has yielded.
+    /// The number of frames read before the error, which the source has yielded.
     pub frames: Option<u64>,
-    /// What the operating system or the decompressor said.
+    /// The error of the operating system or the decompressor.
     pub cause: Option<io::Error>,
 }
 
 impl Error {
-    /// An error about `file` as a whole.
+    /// Creates an error about `file` as a whole.
     pub fn new(file: &str, what: impl Into<Cow<'static, str>>) -> Error {
         Error {
             file: file.to_owned(),
@@ -38,7 +38,7 @@ impl Error {
         }
     }
 
-    /// The same with what the operating system said.
+    /// Creates an error about `file` with the operating system's error.
     pub fn io(file: &str, what: impl Into<Cow<'static, str>>, cause: io::Error) -> Error {
         Error {
             cause: Some(cause),
@@ -46,7 +46,7 @@ impl Error {
         }
     }
 
-    /// Whether the reader of a pipe has gone: for a live capture that is the usual end.
+    /// Returns true if the reader of a pipe has exited, which is the usual end of a live capture.
     pub fn is_broken_pipe(&self) -> bool {
         self.cause
             .as_ref()

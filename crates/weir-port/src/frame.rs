@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A frame outside the stack: an Ethernet frame without its check sequence, and when it passed.
+//! A frame outside the stack: an Ethernet frame without its check sequence, and its time stamp.
 
-/// An Ethernet frame with what a capture file knows about it.
+/// An Ethernet frame with the metadata of a capture file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// Nanoseconds since 1970-01-01 00:00 UTC.
     pub time_ns: u64,
-    /// Length on the wire in bytes; more than `data` holds if the capture cut the frame short.
+    /// The length on the wire in bytes. It exceeds the length of `data` if the capture truncated
+    /// the frame.
     pub orig_len: u32,
-    /// From the destination address on, without the frame check sequence.
+    /// The bytes from the destination address on, without the frame check sequence.
     pub data: Vec<u8>,
-    /// Which interface of its source or sink, counted from 0.
+    /// The number of the interface within its source or sink, from 0.
     pub interface: u32,
-    /// Which way it passed the interface.
+    /// The direction in which the frame passed the interface.
     pub direction: Direction,
-    /// Text that travels with the frame (pcapng only; several comments are joined by newlines).
+    /// A comment attached to the frame (pcapng only). Several comments are joined by newlines.
     pub comment: Option<String>,
 }
 
 impl Frame {
-    /// A frame of `data`, complete, at `time_ns`, on interface 0.
+    /// Creates a complete frame of `data` at `time_ns` on interface 0.
     pub fn new(time_ns: u64, data: Vec<u8>) -> Frame {
         Frame {
             time_ns,
@@ -29,16 +30,16 @@ impl Frame {
         }
     }
 
-    /// Whether the capture holds the whole frame.
+    /// Returns true if the capture holds the whole frame.
     pub fn is_complete(&self) -> bool {
         self.data.len() as u64 >= u64::from(self.orig_len)
     }
 }
 
-/// Which way a frame passed an interface, as the file tells it.
+/// The direction in which a frame passed an interface, according to the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// The file does not say.
+    /// The file does not specify it.
     #[default]
     Unknown,
     /// Received.

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `generator`: makes UDP or TCP-like frames, the same ones for the same parameters.
+//! `generator`: generates UDP or TCP-like frames, always the same ones for the same parameters.
 //!
-//! Written as `key=value` pairs parted by commas, all optional, for example
-//! `rate=10000,size=64,flows=100,count=1000`:
+//! The parameters are written as `key=value` pairs separated by commas. All are optional, for
+//! example `rate=10000,size=64,flows=100,count=1000`:
 //!
 //! | key | meaning | unit | default |
 //! |---|---|---|---|
-//! | `proto` | `udp`, or `tcp`: SYN first, then segments with running sequence numbers | | `udp` |
-//! | `rate` | frames a second, or, with `bit`, `kbit`, `mbit`, `gbit`, bits a second; bursts are this far apart times their length | 1/s | 1000 |
-//! | `gaps` | `constant`, or `poisson`: exponential ones of that mean | | `constant` |
-//! | `on`, `off` | mean lengths of times with frames, and of silences (exponential); 0: never silent | ns, or with `us`, `ms`, `s` | 0 |
-//! | `burst` | frames with the same stamp | frames | 1 |
-//! | `count` | frames in all, 0 for no end | frames | 1000; 0 with `stop` |
-//! | `start` | stamp of the first | ns, or with `us`, `ms`, `s` | 0 |
-//! | `stop` | no frame from here on | as `start` | none |
-//! | `size` | length without check sequence, or `A-B`: any of these, by chance; at least what the headers need (a SYN has that length) | bytes | 60, or what the headers need |
-//! | `flows` | flows the frames are spread over, by chance | | 1 |
-//! | `seed` | of that chance | | 0 |
+//! | `proto` | `udp`, or `tcp`: a SYN, then segments with increasing sequence numbers | | `udp` |
+//! | `rate` | frames per second or, with `bit`, `kbit`, `mbit`, `gbit`, bits per second; the interval between bursts grows with their length | 1/s | 1000 |
+//! | `gaps` | `constant`, or `poisson`: exponentially distributed gaps with the same mean | | `constant` |
+//! | `on`, `off` | mean lengths of active and of silent periods (exponentially distributed); 0 means never silent | ns, or with `us`, `ms`, `s` | 0 |
+//! | `burst` | number of frames with the same time stamp | frames | 1 |
+//! | `count` | total number of frames, 0 for no limit | frames | 1000; 0 with `stop` |
+//! | `start` | time stamp of the first frame | ns, or with `us`, `ms`, `s` | 0 |
+//! | `stop` | no frames from this time on | as `start` | none |
+//! | `size` | length without check sequence, or `A-B` for random lengths in that range; at least the length of the headers (a SYN has exactly that length) | bytes | 60, or the length of the headers |
+//! | `flows` | number of flows, among which frames are distributed at random | | 1 |
+//! | `seed` | seed of the random numbers | | 0 |
 //! | `eth_src`, `eth_dst` | Ethernet addresses | | `02:00:00:00:00:01`, `02:00:00:00:00:02` |
 //! | `src`, `dst` | IPv4 or IPv6 addresses of the first flow | | `10.1.0.2`, `10.2.0.2` |
 //! | `sport`, `dport` | ports of the first flow | | 1024, 5001 |
-//! | `ttl` | time to live, hop limit | hops | 64 |
+//! | `ttl` | time to live or hop limit | hops | 64 |
 //!
-//! Flow n has the source port `sport + n`; where ports run out at 65535 it goes on at `sport` with
-//! the next source address. Checksums are right. All chance is integer arithmetic, the same everywhere. Not implemented: VLAN tags, IPv4 options,
-//! fragments, answers of the other side.
+//! Flow n has the source port `sport + n`. After port 65535 the flows continue at `sport` with the
+//! next source address. Checksums are correct. All random numbers come from integer arithmetic,
+//! which gives the same result on every machine. Not implemented: VLAN tags, IPv4 options,
+//! fragments, replies of the other side.
 
 mod pace;
 
@@ -34,36 +35,36 @@ use std::str::FromStr;
 use self::pace::{Pace, random};
 use crate::{Error, Frame, Result, Source};
 
-/// What the frames carry.
+/// The transport protocol of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// UDP datagrams.
     Udp,
-    /// TCP segments of one side, nobody answering.
+    /// TCP segments of one side, to which no peer replies.
     Tcp,
 }
 
-/// How much comes.
+/// The rate of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// Frames a second.
+    /// Frames per second.
     Frames(u64),
-    /// Bits a second, of frames without check sequence.
+    /// Bits per second, counting frames without check sequence.
     Bits(u64),
 }
 
-/// How far apart frames are.
+/// The distribution of the gaps between frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
-    /// As far as the rate says.
+    /// Constant gaps, as given by the rate.
     Constant,
-    /// Exponential: they come independently of each other.
+    /// Exponentially distributed gaps: the frames are independent of each other.
     Poisson,
 }
 
-/// What to make; the head of this file tells units and defaults.
+/// The parameters of a generator. The module documentation lists units and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the table above explains each")]
+#[allow(missing_docs, reason = "the table above describes them")]
 pub struct Parameters {
     pub proto: Protocol,
     pub rate: Rate,
@@ -112,21 +113,21 @@ impl Default for Parameters {
     }
 }
 
-/// The name errors use.
+/// The name in error messages.
 const NAME: &str = "generator";
 
-/// Octets of an Ethernet header.
+/// The length of an Ethernet header, in bytes.
 const ETHERNET: u16 = 14;
 
-/// A TCP-like generator keeps four bytes a flow.
+/// The maximum number of flows. A TCP-like generator keeps four bytes per flow.
 const MAX_FLOWS: u32 = 16_777_216;
 
 fn value<T: FromStr>(key: &str, text: &str) -> Result<T> {
     text.parse()
-        .map_err(|_| Error::new(NAME, format!("{key}={text} is no value for {key}")))
+        .map_err(|_| Error::new(NAME, format!("{key}={text} is not a valid value for {key}")))
 }
 
-/// A number with one of some units.
+/// Parses a number with a unit.
 fn with_unit(key: &str, text: &str, units: &[(&str, u64)]) -> Result<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -134,7 +135,7 @@ fn with_unit(key: &str, text: &str, units: &[(&str, u64)]) -> Result<u64> {
     let (digits, unit) = text.split_at(end);
     let known = units.iter().find(|(name, _)| *name == unit);
     let scaled = known.and_then(|(_, scale)| digits.parse::<u64>().ok()?.checked_mul(*scale));
-    scaled.ok_or_else(|| Error::new(NAME, format!("{key}={text} is no value for {key}")))
+    scaled.ok_or_else(|| Error::new(NAME, format!("{key}={text} is not a valid value for {key}")))
 }
 
 fn time(key: &str, text: &str) -> Result<u64> {
@@ -167,13 +168,13 @@ fn sizes(key: &str, text: &str) -> Result<(u16, u16)> {
         (Ok(least), Ok(most)) if least <= most => Ok((least, most)),
         _ => Err(Error::new(
             NAME,
-            format!("{key}={text} is no value for {key}"),
+            format!("{key}={text} is not a valid value for {key}"),
         )),
     }
 }
 
 fn ethernet(key: &str, text: &str) -> Result<[u8; 6]> {
-    let wrong = || Error::new(NAME, format!("{key}={text} is no Ethernet address"));
+    let wrong = || Error::new(NAME, format!("{key}={text} is not an Ethernet address"));
     let mut bytes = text.split(':').map(|part| match part.len() {
         1 | 2 => u8::from_str_radix(part, 16).map_err(|_| wrong()),
         _ => Err(wrong()),
@@ -195,17 +196,20 @@ const KEYS: [&str; 19] = [
     "seed", "eth_src", "eth_dst", "src", "dst", "sport", "dport", "ttl",
 ];
 
-/// What is said of a key that is none: the most similar one, or all of them.
+/// Returns the message for an unknown key: it suggests the most similar key, or lists all of them.
 fn unknown(key: &str) -> String {
-    const SIMILAR: f64 = 0.7; // as clap has it for flags
+    const SIMILAR: f64 = 0.7; // clap's threshold for flags
     let similar = KEYS
         .into_iter()
         .map(|known| (strsim::jaro_winkler(key, known), known))
         .filter(|(similarity, _)| *similarity > SIMILAR)
         .max_by(|(one, _), (other, _)| one.total_cmp(other));
     match similar {
-        Some((_, known)) => format!("{key} is no parameter; did you mean {known}?"),
-        None => format!("{key} is no parameter; there are {}", KEYS.join(", ")),
+        Some((_, known)) => format!("{key} is not a parameter; did you mean {known}?"),
+        None => format!(
+            "{key} is not a parameter; the parameters are {}",
+            KEYS.join(", ")
+        ),
     }
 }
 
@@ -274,7 +278,7 @@ impl FromStr for Parameters {
 }
 
 impl Parameters {
-    /// What the headers need, octets: the shortest frame.
+    /// Returns the length of the headers in bytes, which is that of the shortest frame.
     fn shortest(&self) -> u16 {
         let network = if self.src.is_ipv4() { 20 } else { 40 };
         let transport = match self.proto {
@@ -284,25 +288,25 @@ impl Parameters {
         ETHERNET + network + transport
     }
 
-    /// Whether the frames never end.
+    /// Returns true if the generator never ends.
     pub fn endless(&self) -> bool {
         self.count == 0 && self.stop == u64::MAX
     }
 }
 
-/// The source that makes frames.
+/// The source that generates frames.
 #[derive(Debug)]
 pub struct Generator {
     parameters: Parameters,
     frames: u64,
     random: u64,
     pace: Pace,
-    /// TCP: the next sequence number of each flow; 0 before the SYN.
+    /// For TCP, the next sequence number of each flow; 0 before the SYN.
     sequence: Vec<u32>,
 }
 
 impl Generator {
-    /// Checks `parameters` and makes the source.
+    /// Checks `parameters` and creates the source.
     pub fn new(parameters: Parameters) -> Result<Generator> {
         let wrong = |what: &'static str| Err(Error::new(NAME, what));
         if matches!(parameters.rate, Rate::Frames(0) | Rate::Bits(0)) || parameters.burst == 0 {
@@ -312,11 +316,11 @@ impl Generator {
             return wrong("flows must be from 1 to 16777216");
         }
         if parameters.src.is_ipv4() != parameters.dst.is_ipv4() {
-            return wrong("src and dst must be of one family");
+            return wrong("src and dst must be of the same family");
         }
         let (least, shortest) = (parameters.size.0, parameters.shortest());
         if least < shortest {
-            let what = format!("size={least} is too short: the headers need {shortest} octets");
+            let what = format!("size={least} is too short: the headers need {shortest} bytes");
             return Err(Error::new(NAME, what));
         }
         let flows = match parameters.proto {
@@ -334,11 +338,11 @@ impl Generator {
         })
     }
 
-    /// Builds the frame of `flow`, of `size` octets, in which the headers fit.
+    /// Builds a frame of `flow` with `size` bytes, which is enough for the headers.
     fn build(&mut self, flow: u32, size: u16, data: &mut Vec<u8>) {
         let p = &self.parameters;
         let ports = 65_536 - u32::from(p.sport);
-        // Below 65,536 by the remainder.
+        // Below 65,536 because of the remainder.
         let sport = p.sport + (flow % ports) as u16;
         let source = next_address(p.src, flow / ports);
 
@@ -356,11 +360,11 @@ impl Generator {
         };
         let network = data.len();
         let transport = network + network_len;
-        // The SYN carries nothing.
+        // The SYN carries no data.
         let syn = p.proto == Protocol::Tcp && self.sequence[flow as usize] == 0;
         let shortest = transport + header_len;
         let size = if syn { shortest } else { size.into() };
-        // `size` came from 16 bits, or is the few bytes of the headers.
+        // `size` came from a `u16` or is the length of the headers.
         let transport_len = (size - transport) as u16;
         match source {
             IpAddr::V4(_) => {
@@ -402,7 +406,7 @@ impl Generator {
                 data.extend_from_slice(&sequence.to_be_bytes());
                 data.extend_from_slice(&acknowledged.to_be_bytes());
                 data.extend_from_slice(&[0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
-                // The SYN counts one; 0 is kept for "not begun".
+                // The SYN counts as one. 0 is reserved for a flow that has not begun.
                 let step = if syn {
                     1
                 } else {
@@ -422,7 +426,7 @@ impl Generator {
     }
 }
 
-/// The address `step` places after `address`, around the end of the address space.
+/// Returns the address `step` after `address`, wrapping around at the end of the address space.
 fn next_address(address: IpAddr, step: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => IpAddr::V4(address.to_bits().wrapping_add(step).into()),
@@ -430,7 +434,7 @@ fn next_address(address: IpAddr, step: u32) -> IpAddr {
     }
 }
 
-/// The sum of 16-bit words of the internet checksum (RFC 1071), not folded.
+/// Returns the unfolded sum of 16-bit words of the internet checksum (RFC 1071).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let sum: u64 = words
@@ -440,7 +444,7 @@ fn sum(bytes: &[u8]) -> u64 {
     sum + rest.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// The checksum of a sum.
+/// Returns the checksum of a sum.
 fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
@@ -458,12 +462,12 @@ impl Source for Generator {
         let Some(time_ns) = stamp.filter(|&stamp| stamp < p.stop) else {
             return Ok(false);
         };
-        // Below `flows` by the remainder.
+        // Below `flows` because of the remainder.
         let flow = (random(&mut self.random) % u64::from(p.flows)) as u32;
         let (least, most) = p.size;
         let size = match u64::from(most - least) {
             0 => least,
-            // At most the difference.
+            // At most `more`, which came from a `u16`.
             more => least + (random(&mut self.random) % (more + 1)) as u16,
         };
         self.build(flow, size, &mut frame.data);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where frames come from and where they go.
+//! Sources and sinks of frames.
 //!
-//! A *source* yields [`Frame`]s in the order of its own clock, a *sink* takes them; both work on
-//! plain bytes and know nothing of namespaces, devices or traffic control. One file a kind:
+//! A *source* yields [`Frame`]s in the order of its own clock, and a *sink* accepts them. Both work
+//! on plain bytes and know nothing about namespaces, devices or traffic control. There is one file
+//! per kind:
 //!
 //! | kind | source | sink | file |
 //! |---|---|---|---|
-//! | pcap, pcapng, either of them gzipped | [`pcap::Reader`] | [`pcap::Writer`] | `pcap/` |
+//! | pcap, pcapng, optionally gzipped | [`pcap::Reader`] | [`pcap::Writer`] | `pcap/` |
 //! | generator | [`generator::Generator`] | | `generator.rs` |
 //! | null | | [`null::Null`] | `null.rs` |
-//! | AF_PACKET | | [`af_packet::AfPacket`], which may have no room | `af_packet.rs` |
+//! | AF_PACKET | | [`af_packet::AfPacket`], which may be full | `af_packet.rs` |
 //!
-//! Nothing here reads the wall clock or holds global state. Errors name the file, the byte where
-//! it broke and what was wrong ([`Error`]).
+//! Nothing here reads the wall clock or holds global state. Errors report the file, the offset of
+//! the offending byte and the cause ([`Error`]).
 #![deny(unsafe_code)]
 
 pub mod af_packet;
@@ -25,43 +26,43 @@ pub mod pcap;
 pub use error::{Error, Result};
 pub use frame::{Direction, Frame};
 
-/// Yields frames.
+/// A source of frames.
 pub trait Source: Send {
-    /// Overwrites `frame` with the next frame; `false` at the end, and then `frame` holds nothing
-    /// of use. The buffers of `frame` are used again, so that a long capture allocates nothing
-    /// per frame.
+    /// Overwrites `frame` with the next frame. Returns `false` at the end; the content of `frame`
+    /// is then meaningless. The buffers of `frame` are reused, so reading a long capture does not
+    /// allocate per frame.
     ///
-    /// After an error the source is at its end: what it yielded before stands.
+    /// An error ends the source. The frames it yielded before remain valid.
     fn read(&mut self, frame: &mut Frame) -> Result<bool>;
 
-    /// Frames yielded until now.
+    /// Returns the number of frames yielded so far.
     fn frames(&self) -> u64;
 }
 
-/// Takes frames.
+/// A sink for frames.
 pub trait Sink: Send {
-    /// Announces a device; its number goes into [`Frame::interface`]. Devices may be announced
+    /// Announces a device and returns its number for [`Frame::interface`]. Devices may be announced
     /// between frames.
     fn interface(&mut self, name: &str) -> Result<u32>;
 
-    /// Takes one frame. What fails is reported by the first call that notices it; later frames
-    /// are then counted as lost, without another error.
+    /// Accepts one frame. The first call that notices a failure returns the error; later frames are
+    /// counted as lost without another error.
     fn write(&mut self, frame: &Frame) -> Result<()>;
 
-    /// Pushes all frames taken until now to where a live reader sees them.
+    /// Flushes all accepted frames to where a live reader sees them.
     fn flush(&mut self) -> Result<()>;
 
-    /// Writes what is left. An error not reported before comes out here.
+    /// Writes all remaining data. Returns an error that was not reported before.
     fn finish(&mut self) -> Result<Summary>;
 }
 
-/// What became of the frames a [`Sink`] took.
+/// A summary of the frames a [`Sink`] accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Frames taken while all went well.
+    /// Frames accepted before any failure.
     pub frames: u64,
-    /// Their bytes, as captured.
+    /// Their captured bytes.
     pub bytes: u64,
-    /// Frames that came after a write failed.
+    /// Frames that arrived after a write failed.
     pub lost: u64,
 }

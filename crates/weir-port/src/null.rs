@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `null`: takes every frame and forgets it.
+//! `null`: accepts every frame and discards it.
 //!
-//! For benchmarks and for devices whose output nobody wants. It counts frames and bytes and never
-//! fails. No parameters.
+//! For benchmarks and for devices whose output is not needed. It counts frames and bytes and never
+//! fails. It has no parameters.
 
 use crate::{Frame, Result, Sink, Summary};
 
-/// The sink that forgets.
+/// A sink that discards all frames.
 #[derive(Debug, Default)]
 pub struct Null {
     interfaces: u32,
@@ -14,12 +14,12 @@ pub struct Null {
 }
 
 impl Null {
-    /// A sink that has taken nothing yet.
+    /// Creates a sink that has accepted nothing yet.
     pub fn new() -> Null {
         Null::default()
     }
 
-    /// What it has taken until now.
+    /// Returns what it has accepted so far.
     pub fn summary(&self) -> Summary {
         self.summary
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Broken, cut-off and hostile files, and outputs that take no more.
+//! Tests of damaged, truncated and malicious files, and of outputs that fail.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -10,7 +10,7 @@ use proptest::test_runner::contextualize_config;
 use weir_port::pcap::{Format, Reader, Writer};
 use weir_port::{Frame, Sink, Source};
 
-/// Where each frame of `file` ends.
+/// Returns the end of each frame in `file`.
 fn ends(file: &[u8]) -> Vec<u64> {
     let mut reader = Reader::new("test", std::io::Cursor::new(file.to_vec())).unwrap();
     let mut frame = Frame::default();
@@ -27,7 +27,8 @@ fn cut_off_anywhere() {
         let file = written(format, &["a", "b"], &samples());
         let whole = read_whole(&file);
         let ends = ends(&file);
-        // Between two records or blocks a file may end; where that is for pcapng, the lengths tell.
+        // A file may end between two records or blocks. For pcapng, the block lengths give these
+        // positions.
         let mut borders = vec![24];
         if !format.classic {
             borders.clear();
@@ -50,7 +51,7 @@ fn cut_off_anywhere() {
                     assert!(offset <= cut as u64, "{error}");
                     if cut > 4 {
                         let text = error.to_string();
-                        assert!(text.contains(" is cut short: "), "{text}");
+                        assert!(text.contains(" is truncated: "), "{text}");
                         assert_eq!(error.frames.unwrap_or(0), kept as u64);
                     }
                 }
@@ -67,7 +68,7 @@ fn gzip_cut_off_anywhere() {
         assert_eq!(frames, samples()[..frames.len()]);
         let error = error.unwrap().to_string();
         assert!(
-            error.contains("the gzip stream is cut short"),
+            error.contains("the gzip stream is truncated"),
             "cut at {cut}: {error}"
         );
     }
@@ -83,7 +84,7 @@ fn gzip_with_a_wrong_checksum_or_garbage_behind() {
         error
             .unwrap()
             .to_string()
-            .contains("the gzip stream is broken")
+            .contains("the gzip stream is corrupt")
     );
     packed.truncate(packed.len() - b"garbage after the last member".len());
     let checksum = packed.len() - 8;
@@ -94,7 +95,7 @@ fn gzip_with_a_wrong_checksum_or_garbage_behind() {
         error
             .unwrap()
             .to_string()
-            .contains("the gzip stream is broken")
+            .contains("the gzip stream is corrupt")
     );
 }
 
@@ -108,11 +109,11 @@ fn errors_say_where_and_what() {
     );
     assert_eq!(
         message(b"ab"),
-        "test: offset 0: the first word is cut short: 2 of 4 bytes are there"
+        "test: offset 0: the first word is truncated: 2 of 4 bytes are present"
     );
     assert_eq!(
         message(&[0x28, 0xb5, 0x2f, 0xfd, 0]),
-        "test: is compressed with zstd; only gzip is read"
+        "test: is compressed with zstd; only gzip is supported"
     );
 
     let file = written(CLASSIC, &[], &samples());
@@ -120,10 +121,10 @@ fn errors_say_where_and_what() {
     broken[4] = 3;
     assert_eq!(
         message(&broken),
-        "test: offset 4: pcap version 3.4 is not read, only 2 is"
+        "test: offset 4: pcap version 3.4 is not supported, only 2 is"
     );
     let mut broken = file.clone();
-    // The second record's captured length: the first takes 16 + 60 bytes.
+    // The captured length of the second record; the first record takes 16 + 60 bytes.
     broken[24 + 76 + 8..24 + 76 + 12].copy_from_slice(&1_000_000_u32.to_le_bytes());
     assert_eq!(
         message(&broken),
@@ -132,7 +133,7 @@ fn errors_say_where_and_what() {
     );
     assert_eq!(
         message(&file[..24 + 76 + 16 + 10]),
-        "test: offset 116: the frame is cut short: 10 of 61 bytes are there \
+        "test: offset 116: the frame is truncated: 10 of 61 bytes are present \
          (the 1 frame before it is kept)"
     );
 
@@ -140,7 +141,7 @@ fn errors_say_where_and_what() {
     blocks.packet(3, 0, &[0; 14]);
     assert_eq!(
         message(&blocks.bytes),
-        "test: offset 36: interface 3 is not described, 0 are"
+        "test: offset 36: interface 3 is not described; the section describes 0"
     );
     let mut blocks = Blocks::new(false);
     blocks.block(1, &[&[1, 0, 0, 0]]);
@@ -159,7 +160,7 @@ fn errors_say_where_and_what() {
     blocks.bytes[32] = 17;
     assert_eq!(
         message(&blocks.bytes),
-        "test: offset 32: block length 17 is no multiple of 4"
+        "test: offset 32: block length 17 is not a multiple of 4"
     );
     blocks.bytes[32] = 16;
     blocks.bytes[40] = 20;
@@ -171,13 +172,13 @@ fn errors_say_where_and_what() {
     blocks.bytes[8] = 0;
     assert_eq!(
         message(&blocks.bytes),
-        "test: offset 8: 002b3c4d is no byte-order magic"
+        "test: offset 8: 002b3c4d is not a byte-order magic"
     );
     let mut blocks = Blocks::new(true);
     blocks.bytes[13] = 2;
     assert_eq!(
         message(&blocks.bytes),
-        "test: offset 12: pcapng version 2.0 is not read, only 1 is"
+        "test: offset 12: pcapng version 2.0 is not supported, only 1 is"
     );
 }
 
@@ -192,7 +193,7 @@ fn a_huge_block_length_needs_no_memory() {
     assert_eq!(frames.len(), 1);
     let error = error.unwrap().to_string();
     assert!(
-        error.contains("block is cut short: 68 of 4294967280 bytes are there"),
+        error.contains("block is truncated: 68 of 4294967280 bytes are present"),
         "{error}"
     );
 }
@@ -213,7 +214,7 @@ fn missing_and_forbidden_files() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("/nonexistent/a.pcap: cannot be made: No such file"),
+        error.starts_with("/nonexistent/a.pcap: cannot be created: No such file"),
         "{error}"
     );
 }
@@ -230,7 +231,7 @@ fn a_full_disk_is_reported_once() {
         let mut errors = Vec::new();
         let mut noise = 1_u32;
         for n in 0..1_000 {
-            // Noise, so that compression does not hide the trouble.
+            // Random data, so that compression does not hide the failure.
             let data = std::iter::repeat_with(|| {
                 noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 (noise >> 24) as u8

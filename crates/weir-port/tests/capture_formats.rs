@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written comes back, and files of others are understood.
+//! Tests that written files read back the same, and that files of other programs are understood.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -53,7 +53,7 @@ fn gzip_is_seen_by_its_first_bytes() {
         );
         assert_eq!(packed[..2], [0x1f, 0x8b]);
         assert_eq!(read_whole(&packed), read_whole(&plain));
-        // Several members, as `cat a.gz b.gz` makes them.
+        // Several gzip members, as `cat a.gz b.gz` produces.
         let (head, tail) = plain.split_at(plain.len() / 2);
         assert_eq!(
             read_whole(&[gzipped(head), gzipped(tail)].concat()),
@@ -68,7 +68,7 @@ fn same_frames_give_same_bytes() {
         let devices = ["lan0", "wan0"];
         let once = written(format, &devices, &samples());
         assert_eq!(once, written(format, &devices, &samples()));
-        // The gzip header has a place for the time and the machine: nothing may stand there.
+        // The fields for the time and the operating system in the gzip header must be empty.
         assert!(!format.gzip || once[3..10] == [0, 0, 0, 0, 0, 0, 0xff]);
     }
 }
@@ -104,7 +104,7 @@ fn pcap_of_either_order_and_unit() {
 #[test]
 fn pcap_with_check_sequences() {
     let mut file = written(CLASSIC, &[], &[Frame::new(1, vec![5; 64])]);
-    // Frame check sequence present, two units of two bytes.
+    // A frame check sequence is present: two units of two bytes.
     file[20..24].copy_from_slice(&0x2400_0001_u32.to_le_bytes());
     let frames = read_whole(&file);
     assert_eq!((frames[0].orig_len, frames[0].data.len()), (60, 60));
@@ -117,9 +117,9 @@ fn other_link_types_are_refused_by_name() {
     let error = read(&file).1.unwrap();
     assert_eq!(
         error.to_string(),
-        "test: offset 20: link type 101 (RAW) is not read, only Ethernet is"
+        "test: offset 20: link type 101 (RAW) is not supported, only Ethernet is"
     );
-    // In pcapng an interface nobody uses is no obstacle.
+    // In pcapng, an unused interface is no obstacle.
     let mut blocks = Blocks::new(false);
     blocks
         .interface(1, 0, &[])
@@ -133,7 +133,7 @@ fn other_link_types_are_refused_by_name() {
     assert_eq!(
         error.unwrap().to_string(),
         format!(
-            "test: offset {offset}: link type 113 (LINUX_SLL) is not read, only Ethernet is \
+            "test: offset {offset}: link type 113 (LINUX_SLL) is not supported, only Ethernet is \
              (the 1 frame before it is kept)"
         )
     );
@@ -165,7 +165,7 @@ fn pcapng_with_sections_interfaces_and_strange_blocks() {
             .block(5, &[&[0; 12]])
             .packet(1, 2_000_000, &[2; 14])
             .block(3, &[&length, b"simple"]);
-        // A second section of the other order, whose interfaces count from 0 again.
+        // A second section of the other byte order, whose interfaces count from 0 again.
         blocks.big = !big;
         let check = [blocks.option(13, &[4]), blocks.option(9, &[0x8a])];
         blocks
@@ -268,7 +268,7 @@ fn devices_may_come_late() {
     let error = writer.write(&late).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "test: a frame of interface 1, which has no name yet"
+        "test: a frame of interface 1, which was not announced"
     );
     assert_eq!(writer.interface("b").unwrap(), 1);
     writer.write(&late).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! tcpdump and tshark read our files; skipped with a note where they are not installed.
+//! Tests that tcpdump and tshark can read the written files; skipped with a note if they are not
+//! installed.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -12,7 +13,7 @@ use weir_port::generator::{Generator, Parameters};
 use weir_port::pcap::{Reader, Writer};
 use weir_port::{Direction, Frame, Sink, Source};
 
-/// Standard output of `tool`, `None` if it is not installed.
+/// Returns the standard output of `tool`, or `None` if it is not installed.
 fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(tool)
         .args(arguments)
@@ -23,7 +24,7 @@ fn output(tool: &str, arguments: &[&str]) -> Option<String> {
         Err(error) => {
             let all = std::env::var("WEIR_REQUIRE_ALL").as_deref() == Ok("1");
             assert!(!all, "{tool}: {error}, and WEIR_REQUIRE_ALL is set");
-            // Not captured by the test runner, unlike `eprintln!`.
+            // The test runner does not capture this, unlike `eprintln!`.
             let _ = writeln!(std::io::stderr(), "weir tests: SKIPPED: {tool}: {error}");
             return None;
         }
@@ -36,7 +37,7 @@ fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// A folder of the test's own, gone with it.
+/// A directory of the test's own, which is removed with it.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -47,7 +48,7 @@ impl Directory {
         Self(path)
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
@@ -55,12 +56,12 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What is left over is in the folder for temporary files.
+        // A directory that cannot be removed is left among the temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Writes `count` generated frames into `name` and returns them.
+/// Writes `count` generated frames to `name` and returns them.
 fn generate(name: &str, parameters: &str) -> Vec<Frame> {
     let mut generator = Generator::new(parameters.parse::<Parameters>().unwrap()).unwrap();
     let mut writer = Writer::create(name).unwrap();
@@ -89,7 +90,8 @@ fn they_read_every_format() {
         );
         let read: Vec<_> = Reader::open(path).unwrap().map(Result::unwrap).collect();
         assert_eq!(read.len(), frames.len());
-        // tcpdump does not decompress, and its libpcap 1.10 gives nanoseconds of plain files.
+        // tcpdump does not decompress, and its libpcap 1.10 reports nanoseconds only for
+        // uncompressed files.
         if !name.ends_with(".gz")
             && let Some(text) = output("tcpdump", &["-nn", "-tt", "--nano", "-r", path])
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generator makes what it is asked for, and the same every time.
+//! Tests that the generator produces what was requested, and the same every time.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 use weir_port::generator::{Gaps, Generator, Parameters, Protocol, Rate};
@@ -31,7 +31,7 @@ fn rate_burst_and_start() {
     assert_eq!(times, [7, 7, 666_666_673, 666_666_673, 1_333_333_340]);
 }
 
-/// A frame comes when those before it have taken their time at the rate, rounded once.
+/// A frame is due once the frames before it have taken their time at the rate, rounded once.
 #[test]
 fn a_rate_in_bits_is_kept() {
     let frames = frames("rate=3mbit,size=60-1514,count=1000,start=1ms");
@@ -42,7 +42,7 @@ fn a_rate_in_bits_is_kept() {
     }
     let lengths = frames.iter().map(|frame| frame.data.len());
     assert!(lengths.clone().all(|len| (60..=1514).contains(&len)));
-    // 1455 lengths alike: the mean of 1000 is within 4 deviations of 787.
+    // 1455 equally likely lengths: the mean of 1000 of them is within 4 deviations of 787.
     let mean = lengths.sum::<usize>() as f64 / 1000.0;
     assert!(
         (mean - 787.0).abs() < 4.0 * 420.0 / 1000_f64.sqrt(),
@@ -59,8 +59,9 @@ fn nothing_comes_after_the_stop() {
     assert_eq!(times, [1000, 1100, 1200, 1300, 1400]);
 }
 
-/// Gaps of a Poisson process are exponential: mean and deviation are the rate's, and a gap above t has
-/// the chance e^-t. Within 5 deviations of the estimates: a chance of 6e-7 for each of four.
+/// The gaps of a Poisson process are exponentially distributed: their mean and deviation follow
+/// from the rate, and a gap exceeds t with probability e^-t. All four estimates are within 5
+/// deviations, which fails with probability 6e-7 for each.
 #[test]
 fn poisson_gaps_are_exponential() {
     let count = 100_000;
@@ -85,7 +86,7 @@ fn poisson_gaps_are_exponential() {
     }
 }
 
-/// One part of four has frames when silences are three times as long in the mean.
+/// A quarter of the time is active if silent periods are three times as long on average.
 #[test]
 fn silences_lie_between_the_frames() {
     let frames = frames("rate=10000,on=10ms,off=30ms,stop=40s,seed=5");
@@ -93,7 +94,8 @@ fn silences_lie_between_the_frames() {
         .windows(2)
         .map(|w| w[1].time_ns - w[0].time_ns)
         .collect();
-    // 1000 periods of 40 ms, each with a deviation of 32 ms at most: 5 of the sum's.
+    // 1000 periods of 40 ms, each with a deviation of at most 32 ms: within 5 deviations of the
+    // sum.
     let silences = gaps.iter().filter(|gap| **gap > 100_000).count();
     assert!(silences.abs_diff(1000) < 130, "{silences}");
     let share = frames.len() as f64 / 400_000.0;
@@ -183,14 +185,15 @@ fn what_makes_no_sense_is_refused() {
     };
     assert_eq!(
         message("speed=1"),
-        "generator: speed is no parameter; did you mean seed?"
+        "generator: speed is not a parameter; did you mean seed?"
     );
     assert_eq!(
         message("dprot=1"),
-        "generator: dprot is no parameter; did you mean dport?"
+        "generator: dprot is not a parameter; did you mean dport?"
     );
     assert!(
-        message("x=1").starts_with("generator: x is no parameter; there are proto, rate, gaps, ")
+        message("x=1")
+            .starts_with("generator: x is not a parameter; the parameters are proto, rate, gaps, ")
     );
     for (text, shortest) in [
         ("size=20", 42),
@@ -200,16 +203,14 @@ fn what_makes_no_sense_is_refused() {
     ] {
         let told = message(text);
         assert!(
-            told.ends_with(&format!(
-                " is too short: the headers need {shortest} octets"
-            )),
+            told.ends_with(&format!(" is too short: the headers need {shortest} bytes")),
             "{told}"
         );
     }
     assert_eq!(message("rate"), "generator: rate has no value");
     assert_eq!(
         message("rate=-1"),
-        "generator: rate=-1 is no value for rate"
+        "generator: rate=-1 is not a valid value for rate"
     );
     assert_eq!(
         message("proto=icmp"),
@@ -217,7 +218,7 @@ fn what_makes_no_sense_is_refused() {
     );
     assert_eq!(
         message("eth_src=1:2:3"),
-        "generator: eth_src=1:2:3 is no Ethernet address"
+        "generator: eth_src=1:2:3 is not an Ethernet address"
     );
     assert_eq!(
         message("rate=0"),
@@ -234,7 +235,7 @@ fn what_makes_no_sense_is_refused() {
         let key = text.split('=').next().unwrap();
         assert_eq!(
             message(text),
-            format!("generator: {text} is no value for {key}")
+            format!("generator: {text} is not a valid value for {key}")
         );
     }
     assert_eq!(
@@ -251,7 +252,7 @@ fn what_makes_no_sense_is_refused() {
     );
     assert_eq!(
         message("src=::1"),
-        "generator: src and dst must be of one family"
+        "generator: src and dst must be of the same family"
     );
 }
 

@@ -99,7 +99,10 @@ fn a_script_that_fails() {
         assert_eq!(ends(*user, &["run"]).0, 2);
         for (spec, sentence) in [
             ("d0", "`d0` is not DEV=SPEC"),
-            ("d0=rate=fast", "generator: rate=fast is no value for rate"),
+            (
+                "d0=rate=fast",
+                "generator: rate=fast is not a valid value for rate",
+            ),
             ("d0=rate=0", "generator: rate and burst must be 1 or more"),
         ] {
             let (status, _, stderr) = ends(*user, &["run", "--gen", spec, "true"]);
@@ -178,7 +181,7 @@ fn a_broken_capture_keeps_the_frames_before_the_error() {
         );
         assert_eq!(status, 125, "{stderr}");
         assert!(
-            stderr.contains("offset 100000: enhanced packet is cut short")
+            stderr.contains("offset 100000: enhanced packet is truncated")
                 && stderr.contains("(the 163 frames before it are kept)"),
             "{stderr}"
         );

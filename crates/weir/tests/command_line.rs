@@ -165,7 +165,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
         refused(&["--json", "."], ".: Is a directory");
         refused(
             &["--json", "new", "--out", "a=no/folder/x"],
-            "no/folder/x: cannot be made",
+            "no/folder/x: cannot be created",
         );
         refused(
             &["--json", "new", "--in", "a=no/folder/x"],
@@ -248,19 +248,28 @@ fn invalid_generators_are_refused() {
     for (spec, sentence) in [
         (
             "d0=size=20",
-            "size=20 is too short: the headers need 42 octets",
+            "size=20 is too short: the headers need 42 bytes",
         ),
         (
             "d0=size=50,proto=tcp",
-            "size=50 is too short: the headers need 54 octets",
+            "size=50 is too short: the headers need 54 bytes",
         ),
-        ("d0=sizes=60", "sizes is no parameter; did you mean size?"),
-        ("d0=coutn=5", "coutn is no parameter; did you mean count?"),
+        (
+            "d0=sizes=60",
+            "sizes is not a parameter; did you mean size?",
+        ),
+        (
+            "d0=coutn=5",
+            "coutn is not a parameter; did you mean count?",
+        ),
         (
             "d0=eth-dst=2:0:0:0:0:1",
-            "eth-dst is no parameter; did you mean eth_dst?",
+            "eth-dst is not a parameter; did you mean eth_dst?",
         ),
-        ("d0=q=5", "q is no parameter; there are proto, rate,"),
+        (
+            "d0=q=5",
+            "q is not a parameter; the parameters are proto, rate,",
+        ),
     ] {
         let (status, _, told) = ends(&mut weir(User::Own, &["run", "--gen", spec, "true"]));
         assert!(status == 2 && told.contains(sentence), "{spec}: {told}");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the frames of a generator come: evenly or by chance, with silences or without.
+//! The timing of generated frames: constant or random gaps, with or without silent periods.
 
 use super::{Gaps, Parameters, Rate};
 
 const SECOND: u128 = 1_000_000_000;
 
-/// The next number of a seeded sequence (SplitMix64).
+/// Returns the next number of a seeded sequence (SplitMix64).
 pub fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,8 +13,9 @@ pub fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// `mean` times an exponential number: von Neumann's comparisons (Various techniques used in connection
-/// with random digits, 1951), which give the same on every machine, as no logarithm does.
+/// Returns an exponentially distributed number with the given mean, by von Neumann's comparison
+/// method (Various techniques used in connection with random digits, 1951). Unlike a logarithm, it
+/// gives the same result on every machine.
 fn exponential(state: &mut u64, mean: u128) -> u128 {
     let mut whole = 0;
     loop {
@@ -34,14 +35,16 @@ fn exponential(state: &mut u64, mean: u128) -> u128 {
     }
 }
 
-/// The times; those of silences aside, a frame is due when what came before it has paid for it.
+/// The schedule. Apart from silent periods, a frame is due once the cost of the frames before it
+/// has elapsed.
 #[derive(Debug)]
 pub struct Pace {
-    /// What the frames before took, ns times the rate.
+    /// The cost of all frames so far, in nanoseconds times the rate.
     spent: u128,
-    /// The same at the beginning of the burst at hand.
+    /// The cost of all frames before the current burst.
     due: u128,
-    /// When the frames fall silent, and how long they have been, ns.
+    /// The active time at which the next silence begins, and the total silence so far, in
+    /// nanoseconds.
     on_until: u128,
     silent: u128,
 }
@@ -60,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// The stamp of frame `n`, ns; `None` past the year 2554.
+    /// Returns the time stamp of frame `n` in nanoseconds, or `None` past the year 2554.
     pub fn stamp(&mut self, p: &Parameters, n: u64, state: &mut u64) -> Option<u64> {
         if n.is_multiple_of(p.burst) {
             self.due = self.spent;
@@ -75,11 +78,11 @@ impl Pace {
         u64::try_from(time).ok()
     }
 
-    /// A frame of `octets` has been made.
-    pub fn pay(&mut self, p: &Parameters, octets: usize, state: &mut u64) {
+    /// Accounts for a frame of `len` bytes.
+    pub fn pay(&mut self, p: &Parameters, len: usize, state: &mut u64) {
         let cost = match p.rate {
             Rate::Frames(_) => SECOND,
-            Rate::Bits(_) => octets as u128 * 8 * SECOND,
+            Rate::Bits(_) => len as u128 * 8 * SECOND,
         };
         self.spent += match p.gaps {
             Gaps::Constant => cost,

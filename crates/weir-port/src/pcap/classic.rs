@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads pcap, the classic format (draft-ietf-opsawg-pcap).
+//! Reads the classic pcap format (draft-ietf-opsawg-pcap).
 //!
-//! A file header of 24 bytes, then records: 16 bytes of header and the frame. All numbers in the
-//! byte order of the machine that wrote it. The time zone and accuracy fields are ignored, as
-//! everybody does.
+//! A file header of 24 bytes is followed by records: a header of 16 bytes and the frame. All
+//! numbers are in the byte order of the machine that wrote the file. The time zone and accuracy
+//! fields are ignored, as all readers do.
 
 use super::input::Input;
 use super::{ETHERNET, MAGIC_MICROS, MAGIC_NANOS, MAX_CAPTURED, Order, link};
 use crate::{Direction, Frame, Result};
 
-/// The first word of the modified pcap that patched libpcaps wrote around 1999.
+/// The first word of the modified pcap format that patched libpcaps wrote around 1999.
 const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
 
-/// What the file header said.
+/// The content of the file header.
 #[derive(Debug)]
 pub(super) struct Classic {
     order: Order,
-    /// Nanoseconds in the unit of the stamps' second half.
+    /// The unit of the second half of a time stamp, in nanoseconds.
     unit: u64,
-    /// Bytes of frame check sequence at the end of each frame.
+    /// The length of the frame check sequence at the end of each frame, in bytes.
     fcs_len: u32,
     pub(super) link_type: u16,
 }
 
 impl Classic {
-    /// Whether these are the first bytes of a pcap file, and of which byte order.
+    /// Returns the byte order if these are the first bytes of a pcap file.
     pub(super) fn recognise(magic: [u8; 4]) -> Option<Order> {
         [Order::Little, Order::Big].into_iter().find(|order| {
             matches!(
@@ -39,7 +39,7 @@ impl Classic {
         let unit = match order.u32(magic) {
             MAGIC_NANOS => 1,
             MAGIC_MICROS => 1_000,
-            _ => return Err(input.error(0, "the modified pcap format (a1b2cd34) is not read")),
+            _ => return Err(input.error(0, "the modified pcap format (a1b2cd34) is not supported")),
         };
         let header: [u8; 20] = input.array("the pcap file header")?;
         let version = (
@@ -48,13 +48,13 @@ impl Classic {
         );
         if version.0 != 2 {
             let what = format!(
-                "pcap version {}.{} is not read, only 2 is",
+                "pcap version {}.{} is not supported, only 2 is",
                 version.0, version.1
             );
             return Err(input.error(4, what));
         }
-        // The low half is the link type; of the high half, bit 26 says that the length of the
-        // frame check sequence, in units of 2 bytes, stands in the top four bits.
+        // The low half is the link type. If bit 26 is set, the top four bits hold the length of the
+        // frame check sequence in units of 2 bytes.
         let link = order.word(&header, 4);
         let fcs_len = if link & 0x0400_0000 == 0 {
             0
@@ -87,7 +87,7 @@ impl Classic {
         }
         input.replace(&mut frame.data, captured as usize, "the frame")?;
         let seconds = u64::from(self.order.word(&header, 0));
-        // 2^32 seconds and 2^32 microseconds fit with room to spare.
+        // 2^32 seconds and 2^32 microseconds easily fit.
         frame.time_ns =
             seconds * 1_000_000_000 + u64::from(self.order.word(&header, 1)) * self.unit;
         frame.orig_len = self.order.word(&header, 3).max(captured);
@@ -99,7 +99,7 @@ impl Classic {
     }
 }
 
-/// Takes the frame check sequence off `frame`, as much of it as was captured.
+/// Removes the frame check sequence from `frame`, as far as it was captured.
 pub(super) fn cut_check_sequence(frame: &mut Frame, fcs_len: u32) {
     frame.orig_len = frame.orig_len.saturating_sub(fcs_len);
     frame.data.truncate(frame.orig_len as usize);

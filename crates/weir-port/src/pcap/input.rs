@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes of a capture file: opened by name, decompressed, counted.
+//! The bytes of a capture file: opens it by name, decompresses it and counts the bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,10 +9,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::{Error, Result};
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const BUFFER: usize = 64 * 1024;
 
-/// A stream of bytes that knows where it is.
+/// A stream of bytes that tracks its position.
 pub(super) struct Input {
     inner: BufReader<Box<dyn Read + Send>>,
     file: String,
@@ -25,7 +25,7 @@ impl Input {
     pub(super) fn open(name: &str) -> Result<Input> {
         if name == "-" {
             let file = "standard input";
-            // A descriptor of its own: nothing is left behind in the buffer of `std::io::stdin`.
+            // Duplicates the descriptor, so that no data remains in the buffer of `std::io::stdin`.
             let input = io::stdin()
                 .as_fd()
                 .try_clone_to_owned()
@@ -36,7 +36,7 @@ impl Input {
         Input::new(name, input)
     }
 
-    /// Reads `input`, called `file` in errors, and decompresses it if it is gzipped.
+    /// Reads `input`, named `file` in errors, and decompresses it if it is gzipped.
     pub(super) fn new(file: &str, mut input: impl Read + Send + 'static) -> Result<Input> {
         let mut head = Vec::new();
         input
@@ -60,7 +60,7 @@ impl Input {
                 Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER, whole))),
             ),
             Some(other) => {
-                let what = format!("is compressed with {other}; only gzip is read");
+                let what = format!("is compressed with {other}; only gzip is supported");
                 return Err(Error::new(file, what));
             }
         };
@@ -73,17 +73,17 @@ impl Input {
         })
     }
 
-    /// The name errors use.
+    /// Returns the name in error messages.
     pub(super) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Bytes read until now.
+    /// Returns the number of bytes read so far.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// An error about the byte at `offset`.
+    /// Creates an error about the byte at `offset`.
     pub(super) fn error(&self, offset: u64, what: impl Into<String>) -> Error {
         Error {
             offset: Some(offset),
@@ -91,18 +91,18 @@ impl Input {
         }
     }
 
-    /// Whether nothing follows.
+    /// Returns true at the end of the input.
     pub(super) fn at_end(&mut self) -> Result<bool> {
         Ok(self.fill()? == 0)
     }
 
-    /// Fills `buffer`, which is the field called `what`.
+    /// Fills `buffer` with the field named `what`.
     pub(super) fn exact(&mut self, buffer: &mut [u8], what: &str) -> Result<()> {
         let start = self.offset;
         let mut done = 0;
         while done < buffer.len() {
             if self.fill()? == 0 {
-                return Err(self.cut_short(start, what, done as u64, buffer.len() as u64));
+                return Err(self.truncated(start, what, done as u64, buffer.len() as u64));
             }
             let ready = self.inner.buffer();
             let part = ready.len().min(buffer.len() - done);
@@ -113,20 +113,20 @@ impl Input {
         Ok(())
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         self.exact(&mut bytes, what)?;
         Ok(bytes)
     }
 
-    /// Puts the next `len` bytes into `bytes`, in place of what was there.
+    /// Replaces the content of `bytes` by the next `len` bytes.
     pub(super) fn replace(&mut self, bytes: &mut Vec<u8>, len: usize, what: &str) -> Result<()> {
         bytes.clear();
         let start = self.offset;
         while bytes.len() < len {
             if self.fill()? == 0 {
-                return Err(self.cut_short(start, what, bytes.len() as u64, len as u64));
+                return Err(self.truncated(start, what, bytes.len() as u64, len as u64));
             }
             let ready = self.inner.buffer();
             let part = ready.len().min(len - bytes.len());
@@ -136,13 +136,13 @@ impl Input {
         Ok(())
     }
 
-    /// Passes over the next `len` bytes.
+    /// Skips the next `len` bytes.
     pub(super) fn skip(&mut self, len: u64, what: &str) -> Result<()> {
         let start = self.offset;
         while self.offset - start < len {
             let ready = self.fill()?;
             if ready == 0 {
-                return Err(self.cut_short(start, what, self.offset - start, len));
+                return Err(self.truncated(start, what, self.offset - start, len));
             }
             let rest = len - (self.offset - start);
             self.advance(ready.min(usize::try_from(rest).unwrap_or(usize::MAX)));
@@ -150,14 +150,14 @@ impl Input {
         Ok(())
     }
 
-    fn cut_short(&self, start: u64, what: &str, done: u64, len: u64) -> Error {
+    fn truncated(&self, start: u64, what: &str, done: u64, len: u64) -> Error {
         self.error(
             start,
-            format!("{what} is cut short: {done} of {len} bytes are there"),
+            format!("{what} is truncated: {done} of {len} bytes are present"),
         )
     }
 
-    /// Reads ahead if nothing is buffered; how much is buffered then.
+    /// Fills the buffer if it is empty. Returns the number of bytes buffered.
     fn fill(&mut self) -> Result<usize> {
         loop {
             match self.inner.fill_buf() {
@@ -165,9 +165,9 @@ impl Input {
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) => {
                     let what = match (self.gzip, cause.kind()) {
-                        (true, io::ErrorKind::UnexpectedEof) => "the gzip stream is cut short",
+                        (true, io::ErrorKind::UnexpectedEof) => "the gzip stream is truncated",
                         (true, io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData) => {
-                            "the gzip stream is broken"
+                            "the gzip stream is corrupt"
                         }
                         _ => "cannot be read",
                     };

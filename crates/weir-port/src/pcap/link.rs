@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of link types, to say what is refused.
+//! Names of link types, for error messages.
 
-/// The name tcpdump gives a link type (`LINKTYPE_*` without the prefix), for the common ones.
+/// Returns tcpdump's name of a common link type (`LINKTYPE_*` without the prefix).
 pub fn link_type_name(link_type: u16) -> Option<&'static str> {
     Some(match link_type {
         0 => "NULL",
@@ -45,10 +45,10 @@ pub fn link_type_name(link_type: u16) -> Option<&'static str> {
     })
 }
 
-/// The sentence that refuses a link type.
+/// Returns the message that refuses a link type.
 pub(super) fn refusal(link_type: u16) -> String {
     match link_type_name(link_type) {
-        Some(name) => format!("link type {link_type} ({name}) is not read, only Ethernet is"),
-        None => format!("link type {link_type} is not read, only Ethernet is"),
+        Some(name) => format!("link type {link_type} ({name}) is not supported, only Ethernet is"),
+        None => format!("link type {link_type} is not supported, only Ethernet is"),
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reads pcapng (draft-ietf-opsawg-pcapng).
 //!
-//! A file is a run of blocks: type, total length, body, total length again, in multiples of four
-//! bytes. A section header sets the byte order and starts the interface numbers anew.
+//! A file is a sequence of blocks: type, total length, body, and the total length again, in
+//! multiples of four bytes. A section header sets the byte order and restarts the interface
+//! numbers.
 
 use super::classic::cut_check_sequence;
 use super::input::Input;
@@ -15,23 +16,23 @@ const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// A damaged file must not fill the memory with interfaces.
+/// The maximum number of interfaces, so that a damaged file cannot exhaust the memory.
 const MAX_INTERFACES: usize = 65_536;
 
-/// Where the reader is in a pcapng file.
+/// The state of the reader in a pcapng file.
 #[derive(Debug)]
 pub(super) struct Next {
     order: Order,
-    /// The first of this section's interfaces in the list of all.
+    /// The index of this section's first interface in the list of all interfaces.
     first: usize,
-    /// The stamp of the frame before, for packets that have none.
+    /// The stamp of the previous frame, for packets without one.
     time_ns: u64,
 }
 
-/// How an interface counts time.
+/// The time stamp format of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamps {
-    /// `if_tsresol`: units of 10^-n seconds, or of 2^-n with the top bit set.
+    /// `if_tsresol`: units of 10^-n seconds, or of 2^-n if the top bit is set.
     resolution: u8,
     /// `if_tsoffset`: seconds to add.
     offset: i64,
@@ -47,17 +48,17 @@ impl Default for Stamps {
 }
 
 impl Stamps {
-    /// Nanoseconds since 1970, `None` if they do not fit.
+    /// Returns nanoseconds since 1970, or `None` if they do not fit.
     fn nanoseconds(self, stamp: u64) -> Option<u64> {
         let stamp = u128::from(stamp);
         let exponent = u32::from(self.resolution & 0x7f);
         let nanoseconds = if self.resolution & 0x80 != 0 {
-            // Below 2^94, and the shift below 128.
+            // Below 2^94, and the shift is below 128.
             (stamp * 1_000_000_000) >> exponent
         } else if exponent <= 9 {
             stamp * 10_u128.pow(9 - exponent)
         } else {
-            // Past 10^38 nothing of a 64-bit stamp remains.
+            // Divided by more than 10^38, a 64-bit stamp becomes 0.
             10_u128
                 .checked_pow(exponent - 9)
                 .map_or(0, |unit| stamp / unit)
@@ -125,7 +126,7 @@ impl Next {
         }
     }
 
-    /// Reads a section header from after its type on.
+    /// Reads a section header, whose type has been read.
     fn section(&mut self, input: &mut Input, start: u64, first: usize) -> Result<()> {
         let total: [u8; 4] = input.array("the block length")?;
         let order: [u8; 4] = input.array("the byte-order magic")?;
@@ -134,7 +135,7 @@ impl Next {
             .find(|candidate| candidate.u32(order) == SECTION_ORDER)
             .ok_or_else(|| {
                 let [a, b, c, d] = order;
-                let what = format!("{a:02x}{b:02x}{c:02x}{d:02x} is no byte-order magic");
+                let what = format!("{a:02x}{b:02x}{c:02x}{d:02x} is not a byte-order magic");
                 input.error(start + 8, what)
             })?;
         let mut block = Block::new(input, order, "section header", start, order.u32(total), 12)?;
@@ -142,7 +143,7 @@ impl Next {
         let version = (order.u16([a, b]), order.u16([c, d]));
         if version.0 != 1 {
             let what = format!(
-                "pcapng version {}.{} is not read, only 1 is",
+                "pcapng version {}.{} is not supported, only 1 is",
                 version.0, version.1
             );
             return Err(block.input.error(start + 12, what));
@@ -154,7 +155,7 @@ impl Next {
         Ok(())
     }
 
-    /// Reads an enhanced packet block or its predecessor, the packet block.
+    /// Reads an enhanced packet block or a packet block, its predecessor.
     fn packet(
         &mut self,
         block: &mut Block<'_>,
@@ -226,7 +227,7 @@ impl Next {
         Ok(())
     }
 
-    /// This section's interface `number`, with its number in the whole file.
+    /// Returns this section's interface `number` and its index in the whole file.
     fn interface<'a>(
         &self,
         block: &Block<'_>,
@@ -238,7 +239,8 @@ impl Next {
             .and_then(|number| self.first.checked_add(number));
         let Some((index, interface)) = index.and_then(|i| Some((i, interfaces.get(i)?))) else {
             let there = interfaces.len() - self.first;
-            let what = format!("interface {number} is not described, {there} are");
+            let what =
+                format!("interface {number} is not described; the section describes {there}");
             return Err(block.input.error(block.start + 8, what));
         };
         if interface.link_type != ETHERNET {
@@ -276,7 +278,7 @@ fn interface(block: &mut Block<'_>) -> Result<Interface> {
     Ok(interface)
 }
 
-/// What a block is called in errors.
+/// Returns the name of a block type for error messages.
 fn name(kind: u32) -> &'static str {
     match kind {
         INTERFACE => "interface description",
@@ -290,7 +292,7 @@ fn name(kind: u32) -> &'static str {
     }
 }
 
-/// A block being read: hands out no byte beyond its body.
+/// A block being read. It never reads beyond its body.
 struct Block<'a> {
     input: &'a mut Input,
     order: Order,
@@ -302,7 +304,7 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// A block of `total` bytes, `done` of which are read.
+    /// Creates a block of `total` bytes, `done` of which have been read.
     fn new(
         input: &'a mut Input,
         order: Order,
@@ -318,7 +320,7 @@ impl<'a> Block<'a> {
             let what = if total.is_multiple_of(4) {
                 "too short"
             } else {
-                "no multiple of 4"
+                "not a multiple of 4"
             };
             return Err(input.error(start + 4, format!("{name} length {total} is {what}")));
         };
@@ -332,7 +334,7 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// Takes `len` bytes of the body for `what`.
+    /// Claims `len` bytes of the body for `what`.
     fn claim(&mut self, len: u32, what: &str) -> Result<()> {
         match self.left.checked_sub(len) {
             Some(left) => {
@@ -362,7 +364,7 @@ impl<'a> Block<'a> {
         Ok(bytes)
     }
 
-    /// Reads a frame of `len` bytes and its padding; `field` is where the length stood.
+    /// Reads a frame of `len` bytes and its padding. `field` is the offset of the length field.
     fn data(&mut self, data: &mut Vec<u8>, len: u32, field: u64) -> Result<()> {
         if len > MAX_CAPTURED {
             let what = format!("{} claims {len} bytes, more than {MAX_CAPTURED}", self.name);
@@ -373,8 +375,8 @@ impl<'a> Block<'a> {
         self.pad(len)
     }
 
-    /// Passes over what fills `len` up to a multiple of four. A last field without its padding
-    /// harms nobody.
+    /// Skips the padding after `len` bytes, up to a multiple of four. A last field without its
+    /// padding is accepted.
     fn pad(&mut self, len: u32) -> Result<()> {
         let pad = (len.wrapping_neg() & 3).min(self.left);
         self.left -= pad;
@@ -399,7 +401,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// Passes over the rest of the body and checks the length behind it.
+    /// Skips the rest of the body and checks the length after it.
     fn end(self) -> Result<()> {
         self.input.skip(u64::from(self.left), self.name)?;
         let offset = self.input.offset();

@@ -10,7 +10,7 @@ use super::next::{Next, Stamps};
 use super::{ETHERNET, SECTION_HEADER};
 use crate::{Frame, Result, Source};
 
-/// Reads frames from a capture file; see the [module](super) for what it understands.
+/// Reads frames from a capture file. The [module](super) lists the supported formats.
 pub struct Reader {
     input: Input,
     format: Format,
@@ -24,27 +24,28 @@ enum Format {
     Next(Next),
 }
 
-/// An interface the file names.
+/// An interface described in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// `if_name`, if it is given.
+    /// `if_name`, if present.
     pub name: Option<String>,
-    /// The number of the link type; frames of any but 1, Ethernet, are refused.
+    /// The link type number. Only frames of type 1, Ethernet, are accepted.
     pub link_type: u16,
-    /// Bytes kept of a frame, 0 for all.
+    /// The maximum number of bytes captured per frame; 0 for no limit.
     pub snapshot_len: u32,
-    /// Bytes of frame check sequence at the end of a frame; the reader cuts them off.
+    /// The length of the frame check sequence at the end of a frame, in bytes. The reader removes
+    /// it.
     pub fcs_len: u32,
     pub(super) stamps: Stamps,
 }
 
 impl Reader {
-    /// Opens the file `name`, `-` for standard input, and reads its header.
+    /// Opens the file `name`, or standard input for `-`, and reads its header.
     pub fn open(name: &str) -> Result<Reader> {
         Reader::from_input(Input::open(name)?)
     }
 
-    /// Reads from `input`, which errors call `name`.
+    /// Reads from `input`, named `name` in errors.
     pub fn new(name: &str, input: impl Read + Send + 'static) -> Result<Reader> {
         Reader::from_input(Input::new(name, input)?)
     }
@@ -88,18 +89,18 @@ impl Reader {
         })
     }
 
-    /// The name errors use.
+    /// Returns the name in error messages.
     pub fn file(&self) -> &str {
         self.input.file()
     }
 
-    /// The interfaces described until now; [`Frame::interface`] counts in this list. A pcap file
-    /// has one, without a name.
+    /// Returns the interfaces described so far, which [`Frame::interface`] indexes. A pcap file has
+    /// one, without a name.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// Bytes read until now, uncompressed.
+    /// Returns the number of uncompressed bytes read so far.
     pub fn offset(&self) -> u64 {
         self.input.offset()
     }
@@ -129,7 +130,7 @@ impl Source for Reader {
     }
 }
 
-/// Frame by frame, each in buffers of its own; an error is the last item.
+/// Iterates over the frames, each in buffers of its own. An error is the last item.
 impl Iterator for Reader {
     type Item = Result<Frame>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! File names, link types and byte orders. What goes through whole files is tested in `tests/`.
+//! Tests of file names, link types and byte orders. Tests with whole files are in `tests/`.
 
 use super::*;
 
@@ -21,11 +21,11 @@ fn the_name_picks_the_format() {
 fn a_refused_link_type_is_named() {
     assert_eq!(
         link::refusal(113),
-        "link type 113 (LINUX_SLL) is not read, only Ethernet is"
+        "link type 113 (LINUX_SLL) is not supported, only Ethernet is"
     );
     assert_eq!(
         link::refusal(4711),
-        "link type 4711 is not read, only Ethernet is"
+        "link type 4711 is not supported, only Ethernet is"
     );
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The writer of capture files.
 //!
-//! pcapng: a section header, an interface description per device with its name and nanosecond
-//! stamps, then an enhanced packet block per frame, with its direction and comment. pcap:
-//! nanosecond stamps; interfaces, directions and comments have no place there and are left out.
-//! Always little-endian, so that every machine writes the same bytes.
+//! A pcapng file has a section header, an interface description with name and nanosecond stamps for
+//! each device, and an enhanced packet block with direction and comment for each frame. A pcap file
+//! has nanosecond stamps; interfaces, directions and comments are omitted because the format cannot
+//! hold them. Both are always little-endian, so every machine writes the same bytes.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,18 +19,18 @@ use crate::{Direction, Error, Frame, Result, Sink, Summary};
 
 const BUFFER: usize = 64 * 1024;
 
-/// How a capture file is laid out.
+/// The format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The classic format instead of pcapng.
+    /// True for the classic format, false for pcapng.
     pub classic: bool,
-    /// Compressed with gzip.
+    /// True if the file is compressed with gzip.
     pub gzip: bool,
 }
 
 impl Format {
-    /// What a file name asks for: `.pcap` the classic format, anything else pcapng; `.gz` after it
-    /// compresses; `-` is plain pcapng.
+    /// Returns the format for a file name: `.pcap` gives the classic format, anything else pcapng.
+    /// A `.gz` suffix adds compression; `-` is uncompressed pcapng.
     pub fn of(name: &str) -> Format {
         let (stem, gzip) = match name.strip_suffix(".gz") {
             Some(stem) => (stem, true),
@@ -43,7 +43,7 @@ impl Format {
     }
 }
 
-/// Writes frames into a capture file; see the head of this file for what goes in.
+/// Writes frames to a capture file. The module documentation describes the content.
 pub struct Writer {
     output: Output,
     file: String,
@@ -62,20 +62,20 @@ enum Output {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// A write failed and the caller was told.
+    /// A write failed and the error was returned.
     Failed,
     Finished,
 }
 
 impl Writer {
-    /// Makes the file `name`, or empties it if it is there; `-` is standard output. The name
-    /// picks the [`Format`].
+    /// Creates or truncates the file `name`; `-` is standard output. The name selects the
+    /// [`Format`].
     pub fn create(name: &str) -> Result<Writer> {
         let format = Format::of(name);
         if name == "-" {
             let file = "standard output";
-            // Not `std::io::stdout`: that one flushes at every newline byte, and takes a closed
-            // descriptor for success.
+            // Does not use `std::io::stdout`, which flushes at every newline byte and treats a
+            // closed descriptor as success.
             let output = io::stdout()
                 .as_fd()
                 .try_clone_to_owned()
@@ -83,11 +83,11 @@ impl Writer {
             return Writer::new(file, format, File::from(output));
         }
         let output =
-            File::create(name).map_err(|cause| Error::io(name, "cannot be made", cause))?;
+            File::create(name).map_err(|cause| Error::io(name, "cannot be created", cause))?;
         Writer::new(name, format, output)
     }
 
-    /// Writes to `output`, which errors call `name`.
+    /// Writes to `output`, named `name` in errors.
     pub fn new(name: &str, format: Format, output: impl Write + Send + 'static) -> Result<Writer> {
         let output = BufWriter::with_capacity(BUFFER, Box::new(output) as Box<dyn Write + Send>);
         let mut writer = Writer {
@@ -126,17 +126,17 @@ impl Writer {
         Ok(writer)
     }
 
-    /// The name errors use.
+    /// Returns the name in error messages.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// What was written until now.
+    /// Returns what has been written so far.
     pub fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// Writes the block built.
+    /// Writes the assembled block.
     fn put(&mut self) -> Result<()> {
         let block = mem::take(&mut self.block);
         let done = match &mut self.output {
@@ -148,7 +148,7 @@ impl Writer {
         self.check(done)
     }
 
-    /// Turns the first failure into an error and remembers it.
+    /// Converts the first failure to an error and records it.
     fn check(&mut self, done: io::Result<()>) -> Result<()> {
         done.map_err(|cause| {
             self.state = State::Failed;
@@ -184,7 +184,7 @@ impl Sink for Writer {
         if frame.interface >= self.interfaces && !self.format.classic {
             self.summary.lost += 1;
             let what = format!(
-                "a frame of interface {}, which has no name yet",
+                "a frame of interface {}, which was not announced",
                 frame.interface
             );
             return Err(Error::new(&self.file, what));
@@ -197,7 +197,7 @@ impl Sink for Writer {
             .max(u32::try_from(frame.data.len()).unwrap_or(u32::MAX));
         if self.format.classic {
             let record = &mut self.block;
-            // The format ends in 2106, and the stamp with it.
+            // The format ends in 2106, so later stamps are clamped.
             word(
                 record,
                 u32::try_from(frame.time_ns / 1_000_000_000).unwrap_or(u32::MAX),
@@ -286,12 +286,12 @@ fn word(bytes: &mut Vec<u8>, value: u32) {
     bytes.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Fills a field of `len` bytes up to a multiple of four.
+/// Pads a field of `len` bytes to a multiple of four.
 fn pad(bytes: &mut Vec<u8>, len: usize) {
     bytes.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
 }
 
-/// Appends an option; what does not fit its length field is cut off.
+/// Appends an option. A value too long for its length field is truncated.
 fn option(bytes: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(65_535)];
     half(bytes, code);
@@ -300,7 +300,7 @@ fn option(bytes: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(bytes, value.len());
 }
 
-/// As much of `text` as fits into `limit` bytes without cutting a character.
+/// Returns the longest prefix of `text` that fits into `limit` bytes without splitting a character.
 fn whole_characters(text: &str, limit: usize) -> &str {
     let end = (0..=text.len().min(limit))
         .rev()
@@ -308,7 +308,7 @@ fn whole_characters(text: &str, limit: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Appends a block, with its length before and behind what `fill` puts in.
+/// Appends a block, with its length before and after the content that `fill` appends.
 fn block(bytes: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = bytes.len();
     word(bytes, kind);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of capture files share.
+//! Helpers shared by the tests of capture files.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ pub const NEXT: Format = Format {
     gzip: false,
 };
 
-/// A place to write to that can be read afterwards.
+/// An output that can be read back.
 #[derive(Clone, Default)]
 pub struct Shared(pub Arc<Mutex<Vec<u8>>>);
 
@@ -38,7 +38,7 @@ impl Shared {
     }
 }
 
-/// The file that holds `frames`, which are of `devices`.
+/// Returns a file with `frames`, which belong to `devices`.
 pub fn written(format: Format, devices: &[&str], frames: &[Frame]) -> Vec<u8> {
     let shared = Shared::default();
     let mut writer = Writer::new("test", format, shared.clone()).unwrap();
@@ -52,7 +52,7 @@ pub fn written(format: Format, devices: &[&str], frames: &[Frame]) -> Vec<u8> {
     shared.bytes()
 }
 
-/// All frames of `file`, and the error that ended it.
+/// Returns all frames of `file`, and the error that ended it.
 pub fn read(file: &[u8]) -> (Vec<Frame>, Option<Error>) {
     let mut frames = Vec::new();
     match Reader::new("test", io::Cursor::new(file.to_vec())) {
@@ -69,7 +69,7 @@ pub fn read(file: &[u8]) -> (Vec<Frame>, Option<Error>) {
     }
 }
 
-/// All frames of a file that must be sound.
+/// Returns all frames of a file that must be intact.
 #[track_caller]
 pub fn read_whole(file: &[u8]) -> Vec<Frame> {
     let (frames, error) = read(file);
@@ -77,7 +77,7 @@ pub fn read_whole(file: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// A few different frames of two devices.
+/// Returns a few different frames of two devices.
 pub fn samples() -> Vec<Frame> {
     let mut frames = Vec::new();
     for n in 0..5_u32 {
@@ -93,14 +93,14 @@ pub fn samples() -> Vec<Frame> {
     frames
 }
 
-/// `bytes` through gzip.
+/// Returns `bytes` compressed with gzip.
 pub fn gzipped(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
-/// Builds a pcapng file of either byte order by hand.
+/// Builds a pcapng file in either byte order by hand.
 pub struct Blocks {
     pub bytes: Vec<u8>,
     pub big: bool,
