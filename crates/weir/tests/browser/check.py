@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """check.py [--shots DIRECTORY] [--shows TEXT]... PAGE...: renders pages in headless Chromium as people see them.
 
-Each page is laid out at 360, 800 and 1400 px, light and dark. What is wrong is said, a line each: a TEXT
-that is not there, an error on the console, an exception, a request to the network, an element wider than the window, a figure that is
-empty. Chromium is driven through its debugging pipe; nothing is listened on.
+Each page is laid out at 360, 800 and 1400 px, light and dark. It prints one line per problem: a TEXT that is not
+shown, an error on the console, an exception, a request to the network, an element wider than the window, an empty
+figure. It drives Chromium through its debugging pipe and opens no port.
 """
 import base64
 import json
@@ -18,7 +18,7 @@ import tempfile
 WIDTHS = [360, 800, 1400]
 SCHEMES = ["light", "dark"]
 
-# Elements that reach beyond the window, but for those that something above them cuts off or hides.
+# Elements that extend beyond the window, except those that an ancestor clips or hides.
 PROBE = r"""
 (() => {
   const wide = document.documentElement.clientWidth;
@@ -50,14 +50,14 @@ PROBE = r"""
 
 
 class Browser:
-    """Chromium behind its pipe: one JSON message after another, each ended by a NUL."""
+    """Chromium on its debugging pipe: JSON messages, each terminated by a NUL."""
 
     def __init__(self, program, home):
         read_here, write_there = os.pipe()
         read_there, write_here = os.pipe()
 
         def pipes():
-            # Away from 3 and 4 first: one may be the other.
+            # Moves both away from 3 and 4 first, because either may be one of these.
             into, out = os.dup2(read_there, 103), os.dup2(write_there, 104)
             os.dup2(into, 3)
             os.dup2(out, 4)
@@ -101,7 +101,7 @@ class Browser:
 
 
 def look(browser, page, width, scheme, shots, texts):
-    """Renders a page; yields what is wrong."""
+    """Renders a page and yields its problems."""
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
     session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ["Page", "Runtime", "Log", "Network"]:
@@ -123,9 +123,9 @@ def look(browser, page, width, scheme, shots, texts):
         elif event.get("method") == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             yield f"log: {params['entry']['text']}"
         elif event.get("method") == "Network.requestWillBeSent" and not params["request"]["url"].startswith((url, "data:", "file:")):
-            yield f"asks the network for {params['request']['url']}"
+            yield f"requests from the network {params['request']['url']}"
     if seen is None:
-        yield f"could not be looked at: {result}"
+        yield f"could not be inspected: {result}"
         return
     if seen["scroll"] > seen["wide"]:
         yield f"{seen['scroll']} px wide in a window of {seen['wide']}"
@@ -135,8 +135,8 @@ def look(browser, page, width, scheme, shots, texts):
         yield f"{seen['empty']} empty figures"
     for word in ("NaN", "undefined", "Infinity", "[object"):
         if word in seen["text"]:
-            yield f"the text says {word}"
-    # What stands in drawings is no part of innerText.
+            yield f"the text contains {word}"
+    # innerText does not include text in drawings.
     for text in texts:
         if text not in seen["text"] + seen["drawn"]:
             yield f"does not show {text!r}"

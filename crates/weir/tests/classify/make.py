@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Makes packets.pcap and the random rule sets beside it: NAME.cmd, tc commands for the ingress of d0.
 
-Usage: make.py      (writes all of them anew; the seeds stand below)
+Usage: make.py      (rewrites all of them; the seeds are below)
 
-record.sh has Linux classify the packets under each rule set; ../classify.rs holds Weir's counters
-against those. Half of the values that rules look for are taken from the packets, so that many match.
+record.sh lets Linux classify the packets under each rule set; ../classify.rs compares Weir's counters
+with those. Many values in the rules are taken from the packets, so that many packets match.
 """
 import os, random, struct
 
@@ -72,7 +72,7 @@ def packets():
         elif kind == 10:
             ethertype, body = 0x88B5, bytes(r.randrange(256) for _ in range(r.randrange(50)))
         else:
-            # Cut off.
+            # Truncated.
             ethertype, body = 0x0800, ipv4(r, 17, l4(r, 17))[: r.randrange(36)]
         tags = b""
         if r.random() < 0.25:
@@ -85,7 +85,7 @@ def packets():
 
 
 def untagged(packet):
-    """From the network header on, without the outer tag, as a filter sees it."""
+    """Returns the packet from the network header on, without the outer tag, as a filter sees it."""
     return packet[18:] if packet[12:14] == b"\x81\0" else packet[14:]
 
 
@@ -98,7 +98,7 @@ class Make:
         self.frames = frames
 
     def word(self, at, size):
-        """A value at an offset from the network header: half the time one that some packet has."""
+        """Returns a value at an offset from the network header, often taken from a packet."""
         frame = self.r.choice(self.frames)
         whole = frame[:12] + frame[-len(untagged(frame)) - 2 :] if untagged(frame) else frame[:14]
         data = whole[14 + at : 14 + at + size]
@@ -211,7 +211,7 @@ class Make:
         return out
 
 
-# Classes a map or a hash of one key leads to are counted by the bands of a prio qdisc.
+# A prio qdisc counts, by its bands, the classes that a map or a hash of one key selects.
 FLOW = """\
 tc qdisc add dev d1 root handle 1: prio bands 16
 tc filter add dev d0 ingress matchall action mirred egress redirect dev d1

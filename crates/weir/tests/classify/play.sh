@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# play.sh SCRIPT SEND...: the devices, the rules of SCRIPT (commands, a line each; first those that are not
-# tc's; what tc refuses is told), then SEND, which has the packets received by d0, then the counters of
-# filters and classes.
-# The same on Linux (record.sh) and in Weir (classify.rs).
+# play.sh SCRIPT SEND...: sets up the devices, runs the rules of SCRIPT (one command per line, first
+# those of other programs than tc; a rule that tc refuses is reported), runs SEND, which lets d0
+# receive the packets, then prints the counters of filters and classes. It does the same on Linux
+# (record.sh) and in Weir (classify.rs).
 LC_ALL=C
 export LC_ALL
 PATH=$PATH:/usr/sbin:/sbin
@@ -20,7 +20,7 @@ grep -v '^tc ' "$script" | sh -e || exit
 tc qdisc add dev d0 clsact
 sed -n 's/^tc //p' "$script" | tc -force -batch - 2>&1 | sed 's/^Command failed -/refused: /'
 "$@"
-# What becomes of a packet at another device Weir never counts as an overlimit.
+# Weir never counts an overlimit for an action on a packet at another device.
 case $script in circle*) hide='s/overlimits [0-9]+//' ;; *) hide= ;; esac
 for hook in "d0 ingress" "d1 egress"; do
     tc -s filter show dev $hook

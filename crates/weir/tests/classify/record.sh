@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# record.sh [NAME...]: writes NAME.expected for each NAME.cmd: what Linux 6.1's counters say after
-# packets.pcap. Runs in examples/on-linux.sh (user-mode-linux: no root needed), a network namespace each.
+# record.sh [NAME...]: writes NAME.expected for each NAME.cmd: Linux 6.1's counters after
+# packets.pcap. Runs in examples/on-linux.sh (user-mode-linux: no root needed), with one network
+# namespace for each.
 set -eu
 cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- $(ls *.cmd | sed 's/\.cmd$//')
@@ -11,7 +12,8 @@ trap 'rm -rf "$new"' EXIT
 TIMEOUT=900 ../../../../examples/on-linux.sh bash -c '
     new=$1
     shift
-    # The modules are there before the first rule, which would be given up and made anew else.
+    # Loads the modules before the first rule. Otherwise Linux would abandon that rule and create it
+    # again.
     for module in act_gact act_mirred act_skbedit act_tunnel_key act_ife cls_flower cls_fw cls_route cls_matchall cls_u32 cls_basic cls_flow em_cmp em_nbyte em_u32 em_meta sch_prio; do
         /run/modprobe $module
     done

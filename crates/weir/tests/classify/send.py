@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""send.py FILE DEVICE: sends the frames of a capture file out of a device, on Linux."""
+"""send.py FILE DEVICE: sends the frames of a capture file from a device, on Linux."""
 import socket, struct, sys, time
 
 data = open(sys.argv[1], "rb").read()

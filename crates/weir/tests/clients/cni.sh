@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The plugins of Debian's containernetworking-plugins: ADD, CHECK and DEL of each, as a runtime calls
-# them, and for some what they made. Prints a line a plugin.
+# Runs the plugins of Debian's containernetworking-plugins: ADD, CHECK and DEL of each, as a runtime
+# calls them, and for some shows what they created. Prints one line per plugin.
 set -u
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
@@ -16,7 +16,7 @@ configuration() { echo "{\"cniVersion\": \"0.4.0\", \"name\": \"net\", \"type\":
 # call COMMAND PLUGIN CONFIGURATION: the plugin's answer, and its exit status.
 call() { CNI_COMMAND=$1 /usr/lib/cni/"$2" <<<"$3" 2>/dev/null; }
 
-# plugin NAME MORE [RESULT [SHOW...]]: all three commands; SHOW prints what ADD made.
+# plugin NAME MORE [RESULT [SHOW...]]: runs all three commands; SHOW prints what ADD created.
 plugin() {
     local name=$1 more=$2 before=${3-} answer
     shift $(($# < 3 ? $# : 3))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A libmnl client: a link made, a dump parsed attribute by attribute, an error with its extended
-// acknowledgement, a notification. Prints one line for each; exit status 1 when something is not
-// as Linux has it.
+// A libmnl client: creates a link, parses a dump attribute by attribute, gets an error with its
+// extended acknowledgement, and receives a notification. Prints one line for each. The exit status
+// is 1 if anything differs from Linux.
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <linux/if_link.h>

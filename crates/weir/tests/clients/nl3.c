@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A libnl-3 client: caches of links, addresses and routes; a veth pair, an address, a route; an
-// error's text; an event through a cache manager.
+// A libnl-3 client: caches of links, addresses and routes; a veth pair, an address, a route; the
+// text of an error; an event through a cache manager.
 #include <linux/if.h>
 #include <netlink/cache.h>
 #include <netlink/netlink.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Netlink sockets that do not wait: a request is answered when sending it has returned, as in Linux.
+"""Non-blocking netlink sockets: the answer is available when the send of a request returns, as in Linux.
 
-Prints a line for each way not to wait: how many of ROUNDS requests found no answer.
+Prints, for each way not to wait, how many of ROUNDS requests found no answer.
 """
 import errno
 import fcntl
@@ -98,7 +98,7 @@ for how in "SOCK_NONBLOCK", "fcntl", "ioctl":
         count(f"{how} recvmsg", s, SEND["sendmsg"], peek_then_receive)
         try:
             s.recv(1)
-            print("something is left over")
+            print("an answer is left over")
         except OSError as error:
             print(errno.errorcode[error.errno])
 for name, take in ("poll", poll), ("epoll", epoll), ("select", choose):

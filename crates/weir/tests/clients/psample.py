@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A client of generic netlink's psample, as the kernel's users write them: resolves the family, joins its
-groups, and prints what comes. It prints the same on Linux 6.1: there FRAMES, hexadecimal, are sent into
+"""A client of generic netlink's psample, written like those for the kernel: resolves the family, joins its
+groups, and prints the messages. It prints the same on Linux 6.1: there FRAMES, hexadecimal, are sent into
 the device's peer; inside Weir (WEIR is its binary) they come from a capture.
 
 Usage: psample.py FRAME...

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Requests no library sends: unknown types, bad lengths, nests and attributes, strict checks.
-Prints the messages that answer each: (type, flags, sequence, errno). After each request an
-ordinary one goes out, so that it is known when nothing more comes, and that the socket lives."""
+"""Sends requests that no library sends: unknown types, bad lengths, nests and attributes, strict checks.
+Prints the messages that answer each: (type, flags, sequence, errno). After each request it sends an
+ordinary one, whose answer shows that no more messages follow and that the socket still works."""
 
 import socket
 import struct
@@ -33,7 +33,7 @@ def answers(sock):
             if seq == LAST:
                 return found
             error = struct.unpack("=i", data[16:20])[0] if kind in (2, 3) else None
-            # How many links there are and how a dump is cut is no matter here.
+            # The number of links, and the split of a dump into datagrams, do not matter here.
             if (kind, seq) != (NEWLINK, 1) or error is not None:
                 found.append((kind, flags & ~0x100, seq, error))
             data = data[(length + 3) & ~3 :]

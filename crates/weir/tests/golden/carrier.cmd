@@ -1,4 +1,4 @@
-# A carrier that goes takes what waits in the qdisc with it.
+# A device that loses its carrier drops the packets in its qdisc.
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 ip link set v0 up
 ip link set v1 up

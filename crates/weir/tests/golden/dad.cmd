@@ -1,5 +1,5 @@
-# Duplicate address detection, where it is off, and where it is not.
-# `settle` is the moment Linux's workqueue needs.
+# Duplicate address detection, disabled and enabled.
+# `settle` waits for Linux's workqueue.
 settle() { [ -n "${WEIR-}" ] || sleep 0.3; }
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 sysctl net.ipv6.conf.all.accept_dad net.ipv6.conf.default.accept_dad net.ipv6.conf.v0.accept_dad
@@ -48,7 +48,7 @@ pass 4
 ip addr add fd00::78/64 dev v0
 pass 4
 ip -6 addr show dev v0
-# What devices begin with.
+# The initial settings of devices.
 ip link add d0 type dummy
 ip link set lo up
 sysctl -a 2>/dev/null | grep -e '^net.ipv4.conf' -e '^net.ipv6.conf.*dad' -e tempaddr | grep -v optimistic | sort

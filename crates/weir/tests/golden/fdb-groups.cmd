@@ -1,4 +1,4 @@
-# The groups that IP joins are among the addresses a device takes.
+# A device accepts the addresses of the groups that IP joins.
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 bridge fdb show dev v0
 ip link set v0 up
@@ -47,7 +47,7 @@ bridge fdb show dev v0
 ip link set v0 up
 pass 3
 bridge fdb show dev v0
-# A VLAN's are its device's too, while it is up.
+# A VLAN's addresses are also its lower device's, while the VLAN is up.
 ip link add link v0 name v0.5 address 02:00:00:00:00:05 type vlan id 5
 bridge fdb show dev v0
 bridge fdb show dev v0.5
@@ -60,14 +60,14 @@ ip link del v0.5
 bridge fdb show dev v0
 ip link del v0.6
 bridge fdb show dev v0
-# What takes no part in neighbour discovery asks for nobody.
+# A device without neighbour discovery joins no solicited-node group.
 ip link add d0 address 02:00:00:00:00:07 type dummy
 ip link set d0 up
 pass 3
 bridge fdb show dev d0
 ip link set lo up
 bridge fdb show dev lo
-# A new one where IPv6 is off.
+# A new device with IPv6 disabled.
 sysctl -w net.ipv6.conf.default.disable_ipv6=1
 ip link add d1 address 02:00:00:00:00:08 type dummy
 ip link set d1 up

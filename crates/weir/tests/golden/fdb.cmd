@@ -1,4 +1,4 @@
-# Forwarding entries of devices without a table of their own: the addresses they take.
+# Forwarding entries of devices without a table of their own: the addresses they accept.
 ip link add d0 address 02:00:00:00:00:01 type dummy
 ip link add v0 address 02:00:00:00:00:02 type veth peer name v1 address 02:00:00:00:00:03
 bridge fdb add 02:00:00:00:00:10 dev d0 self

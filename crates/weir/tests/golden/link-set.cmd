@@ -1,4 +1,4 @@
-# What a new broadcast address does to neighbours, and the least gso_max_size.
+# The effect of a new broadcast address on neighbours, and the minimum of gso_max_size.
 ip link add d0 type dummy
 ip link set d0 up
 ip neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev d0

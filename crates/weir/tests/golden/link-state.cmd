@@ -1,4 +1,4 @@
-# Who asks a VLAN for all frames asks the device below too, which tells of it.
+# Promiscuous mode of a VLAN is passed to its lower device, which notifies of it.
 ip link add d0 address 02:00:00:00:00:11 type dummy
 ip link set d0 up
 ip link add link d0 name d0.5 type vlan id 5
@@ -33,11 +33,11 @@ ip link set d0.5.6 promisc off
 promisc d0.5
 promisc d0
 sleep 1; kill $!; grep -o "^[0-9]*: [^:]*: <[^>]*>" $tmp/link
-# Linux forgets to ask for less.
+# Linux does not undo it when the VLAN is deleted.
 ip link set d0.5 promisc on allmulticast on
 ip link del d0.5
 promisc d0
-# A device below that is dormant.
+# A dormant lower device.
 ip link add link d0 name d0.7 type vlan id 7
 ip link set d0.7 up
 pass 2
@@ -65,7 +65,7 @@ ip link set d0 carrier on
 pass 2
 ip link show d0
 ip link show d0.7
-# Set by hand, until the carrier changes.
+# A state set by the user lasts until the carrier changes.
 ip link set d0.7 state dormant
 ip link show d0.7
 ip link set d0 carrier off
@@ -73,7 +73,7 @@ pass 2
 ip link set d0 carrier on
 pass 2
 ip link show d0.7
-# The mode counts when the carrier changes, and from there on only a user brings it up.
+# The mode applies when the carrier changes; from then on only the user brings the device up.
 ip link set d0.7 mode dormant
 ip link show d0.7
 ip link set d0 carrier off
@@ -97,7 +97,7 @@ ip link show d0
 ip link show d0.7
 ip link set d0 mode default
 ip link set d0.7 mode default
-# A loose binding: the device below may be down.
+# With a loose binding the lower device may be down.
 ip link add d1 address 02:00:00:00:00:12 type dummy
 ip link add link d1 name d1.5 type vlan id 5 loose_binding on
 ip link set d1.5 up
@@ -108,7 +108,7 @@ pass 2
 ip link set d1 down
 pass 2
 ip link show d1.5
-# The end of a pair whose other end has the same index in another namespace is not above it.
+# A veth is not stacked on a peer with the same index in another namespace.
 ip netns add n1
 ip link add v0 address 02:00:00:00:00:21 index 77 type veth peer name v1 address 02:00:00:00:00:22 index 77 netns n1
 ip link set v0 up
@@ -118,7 +118,7 @@ ip link add v2 address 02:00:00:00:00:21 index 78 type veth peer name v3 address
 ip link set v2 up
 pass 2
 ip link show v2
-# No device here has others below it.
+# No device here can be a master.
 ip link set d0 master d1
 ip link set d0 master d0
 ip link set d0 master 4711

@@ -121,7 +121,7 @@ ip link del group 9
 ip link set x9 group 9
 ip link del group 9
 ip link show x9
-# The loopback device's address is of Ethernet too.
+# The loopback device has an Ethernet address too.
 ip link set lo address 00:00:00:00:00:00
 ip link set lo address ff:ff:ff:ff:ff:ff
 ip link set lo address 01:00:5e:00:00:01

@@ -1,5 +1,5 @@
-# What the first filter loads is loaded before anybody listens. Marks stand where a monitor looks names up
-# that go or change next.
+# The first line loads the modules before a monitor starts. `mark` waits where a monitor looks up names that
+# change or disappear next.
 ip link add d0 type dummy; tc qdisc add dev d0 clsact; tc filter add dev d0 ingress flower action drop; ip link del d0
 ip monitor all >$tmp/all 2>&1 & monitor=$!; ip monitor link >$tmp/link 2>&1 & link=$!; tc monitor >$tmp/tc 2>&1 & tcm=$!; mark 65534
 ip link add d0 address 02:00:00:00:00:01 type dummy; ip link set d0 up; sleep 0.2

@@ -1,4 +1,4 @@
-# IPv6 leaves a device whose MTU cannot carry it, and comes back with the MTU.
+# IPv6 is disabled on a device whose MTU is too small for it, and enabled again with a larger MTU.
 ip link add d0 type dummy
 ip link set d0 address 02:00:00:00:00:01
 sysctl -w net.ipv6.conf.d0.hop_limit=33
@@ -58,7 +58,7 @@ ip addr show dev d0
 ip link set d0 up
 pass 3
 ip addr show dev d0
-# A device made too small has none.
+# A device created with a small MTU has no IPv6.
 ip link add d1 mtu 1000 address 02:00:00:00:00:09 type dummy
 ls /proc/sys/net/ipv6/conf
 ip -d link show d1
@@ -87,7 +87,7 @@ ip addr show dev lo
 ip link set lo down
 ip link set lo up
 ip addr show dev lo
-# IPv4 needs 68.
+# IPv4 needs an MTU of 68.
 ip link set d0 mtu 67
 ip addr show dev d0
 ip -4 route show table all dev d0
@@ -117,7 +117,7 @@ ip link set d0 up
 pass 3
 ip addr show dev d0
 ip -4 route show table all dev d0
-# A VLAN is never larger than its device.
+# A VLAN's MTU never exceeds its lower device's.
 ip link add d0.5 link d0 type vlan id 5
 ip link set d0.5 up
 pass 3

@@ -1,4 +1,4 @@
-# Between asking a neighbour alone and asking all, listeners are asked (`ip monitor` says "miss").
+# Between unicast and multicast probes, listeners are asked (`ip monitor` prints "miss").
 ip link add d0 address 02:00:00:00:00:01 type dummy
 ip link set d0 arp on
 sysctl -qw net.ipv6.conf.all.disable_ipv6=1
@@ -14,7 +14,7 @@ pass 5
 ip -s neigh show dev d0 | sed "s/ref [0-9] //"
 asked
 heard
-# One that is no longer sure.
+# A stale neighbour.
 ip -s monitor neigh >$tmp/neigh & sleep 1
 sysctl -w net.ipv4.neigh.d0.delay_first_probe_time=1
 ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev d0 nud stale
@@ -23,7 +23,7 @@ pass 8
 ip -s neigh show dev d0 to 10.0.0.6 | sed "s/ref [0-9] //"
 asked
 heard
-# Asking nobody but them.
+# Only listeners are asked.
 ip -s monitor neigh >$tmp/neigh & sleep 1
 sysctl -w net.ipv4.neigh.d0.mcast_solicit=0
 ip neigh add 10.0.0.7 dev d0 use
@@ -35,7 +35,7 @@ sysctl -w net.ipv4.neigh.d0.app_solicit=0
 ip neigh add 10.0.0.8 dev d0 use
 ip neigh show dev d0 to 10.0.0.8 nud all
 heard
-# One of them knows the answer.
+# A listener answers.
 sysctl -w net.ipv4.neigh.d0.app_solicit=3
 ip neigh add 10.0.0.9 dev d0 use
 ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 nud reachable dev d0

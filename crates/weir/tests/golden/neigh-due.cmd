@@ -1,4 +1,4 @@
-# Neighbours whose time is up at once; and those that never ask.
+# Neighbours that expire at once, and neighbours that are never probed.
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 ip link set v0 up
 ip link set v1 up

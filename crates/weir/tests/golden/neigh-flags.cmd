@@ -1,4 +1,4 @@
-# Neighbours by flags: used, learned elsewhere, of routers. Nobody answers.
+# Neighbours by flags: used, externally learned, routers. Nobody answers.
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 ip link set v0 up
 ip link set v1 up

@@ -48,7 +48,7 @@ ip link set v0 down
 ip neigh | sort
 ip link del v0
 ip neigh | sort
-# A device without another end has one neighbour.
+# The loopback device has a single IPv4 neighbour, 0.0.0.0.
 ip neigh add 10.9.9.9 lladdr 02:00:00:00:00:01 dev lo
 ip neigh add 10.9.9.8 lladdr 02:00:00:00:00:02 dev lo
 ip neigh add 2001:db8::9 lladdr 02:00:00:00:00:02 dev lo

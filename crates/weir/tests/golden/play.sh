@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# play.sh SCRIPT: runs a file of commands line by line and prints each command, what it said and
-# its exit status if that is not 0. The same on Linux (record.sh) and in Weir (golden.rs), so that
-# the two can be compared.
+# play.sh SCRIPT: runs a file of commands line by line and prints each command, its output, and its
+# exit status if that is not 0. It does the same on Linux (record.sh) and in Weir (golden.rs), so
+# that the two can be compared.
 #
-# Left out of what the commands say: times, and what depends on the number of CPUs.
-# `pass SECONDS` lets time pass: virtual in Weir (WEIR is its binary), real on Linux.
-# `mark N` goes on when all that happened before it stands in $tmp/all, $tmp/link and $tmp/tc, where
-# monitors write: once each tells of N at lo. `unmarked FILE` is FILE without that.
+# It removes times, and values that depend on the number of CPUs, from the output. `pass SECONDS`
+# lets time pass: virtual in Weir (WEIR is its binary), real on Linux. `mark N` waits until
+# $tmp/all, $tmp/link and $tmp/tc, the outputs of monitors, contain everything that happened before
+# it: until each reports N at lo. `unmarked FILE` is FILE without these reports.
 LC_ALL=C TZ=UTC
 export LC_ALL TZ
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# record.sh [NAME...]: writes NAME.expected for each NAME.cmd: what Linux 6.1 with Debian's iproute2 says.
-# Runs them in examples/on-linux.sh (user-mode-linux: no root, nothing of the machine is touched),
-# each in network and mount namespaces of its own; tc-ets, tc-fq-pie and tc-gate with a kernel that has
-# them (LINUX, examples/make-linux.sh). `refused` is what Weir says (WEIR: its binary).
+# record.sh [NAME...]: writes NAME.expected for each NAME.cmd: the output of Linux 6.1 with Debian's
+# iproute2. Runs them in examples/on-linux.sh (user-mode-linux: no root, and the machine stays
+# untouched), each in network and mount namespaces of its own. tc-ets, tc-fq-pie and tc-gate need a
+# kernel with these kinds (LINUX, examples/make-linux.sh). `refused` is recorded from Weir (WEIR:
+# its binary).
 set -eu
 cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- $(ls *.cmd | sed 's/\.cmd$//')

@@ -1,4 +1,4 @@
-# What Linux serves and Weir refuses, each with its sentence: recorded from Weir itself.
+# Requests that Linux serves and Weir refuses, with Weir's messages: recorded from Weir itself.
 ip link add d0 type dummy
 ip link add d1 type dummy
 ip link add br0 type bridge

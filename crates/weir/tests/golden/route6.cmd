@@ -75,7 +75,7 @@ ip -6 route flush table main
 ip -6 route show table all
 ip link del d0
 ip -6 route show table all
-# Where no default route is.
+# Without a default route.
 ip link add e0 type dummy
 ip link set e0 up
 ip -6 route del default table 77

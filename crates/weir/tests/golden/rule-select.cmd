@@ -1,4 +1,4 @@
-# Rules by the key of a tunnel, and by who sends.
+# Rules by tunnel key and by the sender's uid.
 ip rule add tun_id 7 lookup 100
 ip rule add pref 50 tun_id 0x100000001 lookup 101
 ip rule add uidrange 0-100 lookup 102

@@ -1,4 +1,4 @@
-# ets: what is refused, what is kept, its classes.
+# ets: refused requests, stored options, classes.
 ip link add d0 type dummy
 ip link set d0 up
 tc qdisc add dev d0 root handle 1: ets

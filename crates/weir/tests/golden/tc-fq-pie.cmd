@@ -1,4 +1,4 @@
-# fq_pie: what is refused, what is kept. Times are multiples of what a tick of the recorded Linux lasts.
+# fq_pie: refused requests and stored options. Times are multiples of a tick of the recorded Linux.
 ip link add d0 type dummy
 sysctl -qw net.ipv6.conf.d0.disable_ipv6=1
 ip link set d0 up

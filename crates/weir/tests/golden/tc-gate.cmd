@@ -1,4 +1,4 @@
-# gate: what is refused, shown and kept.
+# gate: refused requests, display and stored options.
 tc actions add action gate
 tc actions add action gate index 1
 tc actions add action gate sched-entry

@@ -38,7 +38,7 @@ tc class add dev d0 parent 1:1 classid 1:2 drr
 tc class del dev d0 classid 1:7
 tc class show dev d0
 tc qdisc del dev d0 root
-# The builtin qdisc, where none is yet or any more.
+# The builtin qdisc, before one is added and after it is deleted.
 ip link add d1 address 02:00:00:00:00:02 type dummy
 tc qdisc del dev d1 root handle 2:
 tc qdisc del dev d1 root fq

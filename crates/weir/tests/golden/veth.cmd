@@ -48,7 +48,7 @@ ip link set v6 netns nosuch
 ip link set lo netns other
 ip link del v6 type veth
 ip link del v6
-# A peer nobody speaks of.
+# A peer that the request does not describe.
 ip link add w0 mtu 1400 txqueuelen 7 address 02:00:00:00:00:0e broadcast 02:00:00:00:00:0f type veth
 ip link show w0 | head -1
 ip link show veth0 | head -1

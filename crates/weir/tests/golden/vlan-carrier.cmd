@@ -1,4 +1,4 @@
-# A VLAN has the carrier and the state of the device below.
+# A VLAN has the carrier and the state of its lower device.
 ip link add v0 address 02:00:00:00:00:01 type veth peer name v1 address 02:00:00:00:00:02
 ip link set v0 up
 ip link set v1 up

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The routes addresses bring, and what becomes of them when devices change.
-# Its output on Linux 6.1 is addresses.txt beside it; record makes it.
+# The routes that addresses add, and what happens to them when devices change. Its output on Linux
+# 6.1 is addresses.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 settle() { [ -n "$WEIR" ] || sleep 0.5; } # Linux's link state comes late

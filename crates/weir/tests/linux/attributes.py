@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Prints the shape of every netlink message a stack sends: type, flags of the header, and of each
-attribute its type, its flags and its length, in order. Values are left to the scripts beside this one.
+"""Prints the structure of every netlink message that a stack sends: type, flags of the header, and of each
+attribute its type, its flags and its length, in order. The scripts beside this one test the values.
 
 A line is an attribute: `TYPE LENGTH`, with `N` where NLA_F_NESTED is set and `O` where
-NLA_F_NET_BYTEORDER is; what is in a nest stands below it, indented. Empty attributes in front of 64-bit values (IFLA_PAD and the like) are left
-out: Linux puts them in on some machines only.
+NLA_F_NET_BYTEORDER is. The attributes of a nest follow it, indented. Empty attributes in front of 64-bit values (IFLA_PAD and the like) are
+left out, because Linux adds them on some machines only.
 """
 
 import itertools
@@ -30,7 +30,7 @@ NAMES = {
 }
 HEADERS = {4: 16, 5: 8, 6: 12, 7: 12, 8: 12, 9: 20, 10: 20, 11: 20, 12: 4, 16: 4, 18: 12, 20: 4, 22: 4, 25: 20}
 
-# Nests: what is inside, by attribute. `ANY` is an attribute list whose members are alike.
+# Nests: the attributes inside, by attribute. `ANY` is a list of attributes with the same structure.
 ANY = -1
 SKIPPED = "not compared"
 PAD = "nothing, before what Linux aligns"
@@ -55,7 +55,7 @@ QDISCS = {
     "taprio": {}, "ets": {}, "fq_pie": {}, "skbprio": None, "atm": {},
 }
 LINK_DATA = {"vlan": {3: {}, 4: {}}}
-# Weir does not tell the values of sysctls and IPv6's counters here.
+# Weir does not report the values of sysctls and IPv6's counters here.
 INET6 = {1: SKIPPED, 2: SKIPPED, 3: SKIPPED, 5: SKIPPED, 6: SKIPPED}
 LINK = {
     18: {2: {}},
@@ -112,7 +112,7 @@ def tc_nests(kind, ty):
 
 
 def message(ty, flags, body):
-    """The lines of a message."""
+    """Returns the lines of a message."""
     out = [f"{NAMES.get(ty, ty)} flags {flags:#x}"]
     if ty in (ERROR, DONE):
         return [*out, f"  {struct.unpack_from('i', body)[0]}"]
@@ -139,7 +139,7 @@ def message(ty, flags, body):
 
 
 def tell(messages):
-    """Prints messages; what follows another of its shape is only counted."""
+    """Prints messages, and only counts repetitions of the same structure."""
     for lines, alike in itertools.groupby(message(*one[:3]) for one in messages):
         more = len(list(alike)) - 1
         print("\n".join(lines))
@@ -157,14 +157,14 @@ def receive(sock):
 
 
 def ask(what, ty, header, attrs=b"", flags=ROOT_MATCH):
-    """A request and the shape of its answer: a dump unless the flags say otherwise."""
+    """Sends a request and prints the structure of its answer: a dump unless the flags say otherwise."""
     print(f"? {what}")
     with rtnetlink() as sock:
         sock.send(struct.pack("IHHII", 16 + len(header) + len(attrs), ty, REQUEST | flags, 1, 0) + header + attrs)
         got = list(receive(sock))
         while got[-1][0] not in (ERROR, DONE) and got[-1][1] & MULTI:
             got += receive(sock)
-        # The entries that IPv6 makes for multicast addresses depend on what was sent already.
+        # The entries that IPv6 creates for multicast addresses depend on the packets sent so far.
         tell(one for one in got if one[0] != NEWNEIGH or not one[2][8] & NOARP)
 
 
@@ -182,19 +182,19 @@ def run(commands):
 
 
 def told(commands):
-    """Commands, and after each the shape of the notifications it causes."""
+    """Runs commands, and prints after each the structure of the notifications it causes."""
     with rtnetlink() as sock:
         for group in range(1, 33):
             sock.setsockopt(270, 1, group)  # NETLINK_ADD_MEMBERSHIP
         for command in commands.strip().splitlines():
             run(command)
             got = []
-            # An answer to this socket comes after what it was told before.
+            # The answer to this request arrives after the notifications sent before it.
             sock.send(struct.pack("IHHIIBBHiII", 32, NEWLINK + 2, REQUEST, ASKED, 0, 0, 0, 0, 1, 0, 0))
             while not (got and got[-1][3] == ASKED):
                 got += receive(sock)
             got = [one[:3] for one in got if one[3] != ASKED]
-            # What IPv6 and the settings of a device cause comes in its own time.
+            # The notifications of IPv6 and of a device's settings arrive at times of their own.
             tell(one for one in got if one[0] not in (NEWNETCONF, NEWNETCONF + 1))
 
 

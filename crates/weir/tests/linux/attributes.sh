@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The shape of every message the stack sends.
+# The structure of every message that the stack sends.
 exec python3 "${0%.sh}.py"

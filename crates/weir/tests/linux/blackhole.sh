@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The qdisc blackhole, as a root and below classes; and the handles of qdiscs that ask for none, which count
-# across namespaces.
-# Its output on Linux 6.1 is blackhole.txt beside it; record makes it.
+# The qdisc blackhole, as a root and below classes; and the handles assigned to qdiscs without one,
+# which count across namespaces. Its output on Linux 6.1 is blackhole.txt beside it; record makes
+# it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 ip link add d0 type dummy

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The qdisc cake: every option as it is shown, and the statistics of the whole and of each tin.
-# Its output on Linux 6.1 is cake.txt beside it; record makes it.
+# The qdisc cake: the display of every option, and the statistics of the qdisc and of each tin. Its
+# output on Linux 6.1 is cake.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 t() {

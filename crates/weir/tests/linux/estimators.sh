@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Rate estimators of qdiscs and classes, and size tables: where they may be, and what is shown of them.
-# Its output on Linux 6.1 is estimators.txt beside it; record makes it.
+# Rate estimators of qdiscs and classes, and size tables: where they are allowed and how they are
+# shown. Its output on Linux 6.1 is estimators.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 ip link add d0 numtxqueues 2 type dummy

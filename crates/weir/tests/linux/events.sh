@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What listeners hear of links, settings and namespace ids, and in which order; ids of namespaces; the type of
-# service of a route found; neighbours that a new broadcast address makes pointless; settings' defaults.
-# Its output on Linux 6.1 is events.txt beside it; record makes it.
+# The notifications of links, settings and namespace ids, and their order; ids of namespaces; the
+# type of service of a looked-up route; neighbours removed by a new broadcast address; defaults of
+# settings. Its output on Linux 6.1 is events.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 heard=$(mktemp)
-# Commands are read from standard input, and what was heard of them follows. `ip monitor` asks for the names of
-# some links when it prints: a `sleep` gives it time before they go.
+# Reads commands from standard input, then prints the notifications they caused. `ip monitor` looks
+# up the names of some links when it prints; a `sleep` gives it time before they go.
 hear() {
     ip monitor netconf nsid link >"$heard" 2>&1 &
     sleep 0.3
@@ -16,7 +16,7 @@ hear() {
     done
     sleep 0.2
     kill $!
-    # The shell tells nobody of the end.
+    # Keeps the shell from reporting the end.
     wait $! 2>/dev/null
     cat "$heard"
 }
@@ -75,7 +75,7 @@ ip neigh add 10.8.0.255 lladdr 02:00:00:00:00:06 dev v0 nud permanent
 c ip addr add 10.7.0.1/24 brd 10.7.0.3 dev v0
 c ip addr add 10.8.0.1/24 brd + dev v0
 ip -4 neigh show nud all dev v0 | sort
-# A rule looks at the six bits of the traffic class that are not for congestion.
+# A rule compares the six bits of the traffic class that are not used for congestion.
 ip addr add 2001:db8::1/64 dev v0 nodad
 c ip -6 rule add tos 0x10 prohibit
 for tos in 0 0x10 0x11 0x12 0x13 0x14; do

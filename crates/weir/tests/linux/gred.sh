@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The qdisc gred: its set-up, its virtual queues, what is shown of them, and what is refused.
-# Its output on Linux 6.1 is gred.txt beside it; record makes it.
+# The qdisc gred: its set-up, its virtual queues, their display, and refused requests. Its output on
+# Linux 6.1 is gred.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 Q="tc qdisc change dev d0 root handle 1: gred"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Address labels and what they make of source addresses, the cache of routes, and what `bridge` says where
-# there are no bridges. Its output on Linux 6.1 is labels.txt beside it; record makes it.
+# Address labels and their effect on source addresses, the route cache, and the output of `bridge`
+# without bridges. Its output on Linux 6.1 is labels.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@" || echo "= $?"; }
 sysctl -qw net.ipv6.conf.default.accept_dad=0

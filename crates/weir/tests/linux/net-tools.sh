@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# What net-tools and busybox change by ioctl, and what is there afterwards.
+# The changes that net-tools and busybox make by ioctl, and the state after them.
 t() { echo "+ $*"; "$@" 2>&1; status=$?; [ $status = 0 ] || echo "= $status"; }
 show() { ip -o -4 addr show dev "$1" 2>&1 | sed 's/^[0-9]*: //; s/ *\\.*//'; }
 routes() { ip "$@" route | sed 's/ proto kernel.*//' | sort; }

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Devices of the simulated bus: what is written to it and refused, and what their links show and refuse.
-# Its output on Linux 6.1 is netdevsim.txt beside it; record makes it, on a kernel that has them (LINUX,
-# examples/make-linux.sh).
+# Devices of the simulated bus: writes to it that are accepted and refused, and what their links
+# show and refuse. Its output on Linux 6.1 is netdevsim.txt beside it; record makes it, on a kernel
+# with netdevsim (LINUX, examples/make-linux.sh).
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
-# bash's echo says which error it was.
+# bash's echo reports the errno.
 w() { c bash -c "echo '$1' >/sys/bus/netdevsim/$2_device"; }
-# A kernel without CONFIG_RPS does not tell of receive queues; the addresses are of chance.
+# A kernel without CONFIG_RPS does not show receive queues; the addresses are random.
 l() {
     echo "+ ip -d link show $1"
     ip -d link show $1 | sed 's/numrxqueues [0-9]* //; s/ether [0-9a-f:]*/ether MAC/; s/switchid [0-9a-f]* /switchid ID /'
@@ -88,7 +88,7 @@ c tc qdisc show dev eth0 root
 c tc qdisc add dev eth0 clsact
 c tc filter add dev eth0 ingress matchall skip_hw action drop
 c tc filter show dev eth0 ingress
-# Namespaces: who writes says where, whoever opened the file.
+# Namespaces: the writer's namespace counts, regardless of who opened the file.
 c ip netns add other-netdevsim
 c ip netns exec other-netdevsim bash -c "echo '2 1 4' >/sys/bus/netdevsim/new_device"
 echo "+ from here"

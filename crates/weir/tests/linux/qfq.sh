@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The qdisc qfq: its classes, what is shown of them, and what is refused.
-# Its output on Linux 6.1 is qfq.txt beside it; record makes it.
+# The qdisc qfq: its classes, their display, and refused requests. Its output on Linux 6.1 is
+# qfq.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 ip link add d0 type dummy

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Devices with several transmit queues: what the qdiscs over them show and refuse.
+# Devices with several transmit queues: what their qdiscs show and refuse.
 exec 2>&1
 cd "$(mktemp -d)"
 c() { echo "+ $*"; "$@"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Filters, chains, blocks and actions that cannot be, and that nothing of them stays.
-# Its output on Linux 6.1 is refusals.txt beside it; record makes it.
+# Invalid filters, chains, blocks and actions: they are refused and nothing of them remains. Its
+# output on Linux 6.1 is refusals.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 add() { c tc filter add dev v0 ingress "$@"; }
@@ -8,7 +8,7 @@ del() { c tc filter del dev v0 ingress "$@"; }
 get() { c tc filter get dev v0 ingress "$@"; }
 replace() { c tc filter replace dev v0 ingress "$@"; }
 change() { c tc filter change dev v0 ingress "$@"; }
-# What is there: filters, chains, actions; how many of these are told of at once may differ.
+# Prints the state: filters, chains, actions. The number of actions reported at once may differ.
 state() {
     c tc filter show dev v0 ingress
     c tc chain show dev v0 ingress
@@ -17,7 +17,7 @@ state() {
     done
 }
 ip link add v0 type veth peer name v1
-# Linux loads its modules; a request that does begins anew, with the next number.
+# Loads Linux's modules. A request that loads a module starts over, with the next number.
 for action in "mirred egress redirect dev v1" "skbedit mark 1" "vlan pop" "police rate 1mbit burst 1k"; do
     tc actions add action $action && tc actions flush action ${action%% *}
 done
@@ -32,7 +32,7 @@ c tc filter add block 7 matchall action pass
 c tc filter show block 7
 c tc chain add block 7 chain 1
 state
-# Handles in use, of the wrong form, and other kinds.
+# Handles that are in use, malformed, or of other kinds.
 add pref 1 protocol ip handle 5 flower dst_ip 192.0.2.1 action pass
 add pref 1 protocol ip handle 5 flower dst_ip 192.0.2.2 action pass
 add pref 1 protocol ip handle 6 flower dst_ip 192.0.2.1 action pass
@@ -121,7 +121,8 @@ add chain 5 pref 1 protocol ip flower dst_ip 192.0.2.1 action pass
 add chain 5 pref 1 protocol ip flower src_ip 192.0.2.0/24 action pass
 add chain 5 pref 1 protocol ip matchall action pass
 state
-# Actions: too many, of another kind's index, twice, wrong controls, and a failure behind successes.
+# Actions: too many, the index of another kind, twice, invalid controls, and a failure after
+# successes.
 n=33
 many=
 while [ $n -gt 0 ]; do many="$many action pass"; n=$((n - 1)); done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# /sys/class/net: each attribute and counter of devices of several kinds, up and down, and what writing does.
-# Its output on Linux 6.1 is sys-class-net.txt beside it; record makes it.
+# /sys/class/net: each attribute and counter of devices of several kinds, up and down, and the
+# effect of writes. Its output on Linux 6.1 is sys-class-net.txt beside it; record makes it.
 exec 2>&1
 LC_ALL=C
 export LC_ALL
@@ -17,7 +17,7 @@ put() {
     cat "/sys/class/net/$2"
 }
 ip link add d0 address 02:00:00:00:00:01 type dummy
-# Where the kernel's own is another namespace's; there is nothing to mount elsewhere.
+# On Linux /sys may show another namespace; elsewhere there is nothing to mount.
 [ -e /sys/class/net/d0 ] || mount -t sysfs sysfs /sys 2>/dev/null
 ip link add v0 address 02:00:00:00:00:02 numtxqueues 2 type veth peer name v1 address 02:00:00:00:00:03
 ip link add link v0 name v0.5 type vlan id 5

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What is read of a namespace beside links, addresses and routes: settings, tables, /proc/net.
-# Its output on Linux 6.1 is tables.txt beside it; record makes it. Numbers that differ from run to
-# run (drawn times, reference counts) are left out.
+# The state of a namespace other than links, addresses and routes: settings, tables, /proc/net. Its
+# output on Linux 6.1 is tables.txt beside it; record makes it. Numbers that differ from run to run
+# (random times, reference counts) are left out.
 exec 2>&1
 c() { echo "+ $*"; "$@" | sed -e 's/reachable [0-9]*/reachable N/' -e 's/refcnt [0-9]*/refcnt N/'; }
 export PATH="$PATH:/usr/sbin:/sbin"

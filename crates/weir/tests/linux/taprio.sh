@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# taprio: what it shows and refuses.
+# The qdisc taprio: what it shows and refuses.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
 c ip link add d0 numtxqueues 4 type dummy

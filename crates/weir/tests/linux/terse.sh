@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Terse dumps of filters: flower has them; matchall is passed over, at other kinds the dump ends.
+# Terse dumps of filters: flower supports them, matchall is skipped, and other kinds end the dump.
 # Its output on Linux 6.1 is terse.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }

@@ -3,7 +3,7 @@
 # Its output on Linux 6.1 is vxlan.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }
-# A kernel without CONFIG_RPS does not tell of receive queues.
+# A kernel without CONFIG_RPS does not show receive queues.
 l() { echo "+ ip -d link show $1"; ip -d link show $1 | sed 's/numrxqueues 1 //'; }
 f() { echo "+ bridge $*"; bridge $* | sort; }
 all() { echo "+ bridge fdb show"; bridge fdb show | grep vx | sort; }

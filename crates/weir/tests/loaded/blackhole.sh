@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The qdisc blackhole with packets: as a root, and below the classes of other qdiscs, which count what it drops.
-# On Linux 6.1: blackhole.txt beside it; record makes it.
+# The qdisc blackhole with packets: as a root, and below the classes of other qdiscs, which count
+# its drops. Its output on Linux 6.1 is blackhole.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
 all() {
     show

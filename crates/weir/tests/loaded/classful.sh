@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Classes with packets in them whose queue is replaced, changed and taken away, and which are deleted: what
-# class, qdisc and line count. On Linux 6.1: classful.txt beside it; record makes it.
+# Classes that hold packets while their queue is replaced, changed and removed, and while they are
+# deleted: the counters of class, qdisc and line. Its output on Linux 6.1 is classful.txt beside it;
+# record makes it.
 . "$(dirname "$0")/common.sh"
-# After the classes 10:1 to 10:4 are there.
+# Runs with the classes 10:1 to 10:4.
 try() {
     ports
     burst

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Qdiscs with packets in them whose limit is lowered, that are changed, replaced and deleted: what each
-# counts, and what the queue above does. fq, fq_codel and hhf: lowered.sh. On Linux 6.1: classless.txt beside it; record makes it.
+# Qdiscs that hold packets while their limit is lowered and while they are changed, replaced and
+# deleted: their counters and those of the qdisc above. fq, fq_codel and hhf are in lowered.sh. Its
+# output on Linux 6.1 is classless.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
-# KIND and its options, then its options once packets wait in it.
+# The arguments are KIND and its options, then its options while packets wait in it.
 try() {
     behind 2000 $1
     burst

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What the scripts beside it begin with: a device d0 whose queue is given twenty frames (frames.py) by
-# each `burst`, on Linux and in Weir, where they lie in the capture, a second apart.
+# Sourced by the scripts beside it: sets up a device d0 whose queue gets twenty frames (frames.py)
+# from each `burst`. On Linux `burst` sends them; in Weir they are in the capture, a second apart.
 exec 2>&1
 here=$(dirname "$0")
 step=0
@@ -14,7 +14,7 @@ burst() {
         python3 "$here/frames.py" send p0
     fi
 }
-# What is counted, without what depends on time.
+# Shows the counters that do not depend on time.
 show() {
     echo "+ show"
     tc -s "${1-qdisc}" show dev d0 | grep -E '^(qdisc|class)|Sent|backlog'
@@ -28,20 +28,22 @@ for dev in in0 p0 d0 d1; do
 done
 tc qdisc add dev in0 clsact
 tc filter add dev in0 ingress matchall action mirred egress redirect dev d0
-# A line that lets OCTETS pass at once, and then next to nothing, with the qdisc "$@" under it.
+# Sets up a line that passes OCTETS at once and almost nothing after that, with the qdisc "$@" below
+# it.
 behind() {
     octets=$1
     shift
     tc qdisc replace dev d0 root handle 1: tbf rate 8bit burst "$octets" limit 1000000
     c tc qdisc add dev d0 parent 1:1 handle 10: "$@"
 }
-# Filters of the qdisc 10: that put the frames of each port into a class.
+# Adds filters to the qdisc 10: that put the frames of each port into a class.
 ports() {
     for port in 1 2 3 4; do
         tc filter add dev d0 parent 10: protocol ip prio 1 u32 match ip dport $port 0xffff flowid "10:$port"
     done
 }
-# The line takes 6000 octets more, twice, when the next packets come. What is shown, `all`, is the script's.
+# Lets the line pass 6000 bytes more, twice, when the next packets arrive. The script defines `all`,
+# which shows the counters.
 serve() {
     burst
     all
@@ -51,7 +53,7 @@ serve() {
         all
     done
 }
-# The device goes down with what waits, comes up, and serves.
+# Sets the device down with waiting packets, sets it up, and serves.
 down_and_up() {
     burst
     ip link set d0 down

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# ets with packets in its bands: which leave in which order, bands that become strict or sharing, that come
-# and go, whose queue is replaced, limited and taken away. On Linux 6.1: ets.txt beside it; record makes it.
+# ets with packets in its bands: the order in which they leave; bands that become strict or sharing,
+# are added and removed; bands whose queue is replaced, limited and removed. Its output on Linux 6.1
+# is ets.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
 E="tc qdisc change dev d0 parent 1:1 handle 10: ets"
 all() {
@@ -14,7 +15,7 @@ for how in "strict 4" "quanta 1000 1000 1000 1000" "quanta 256 3000 1500 600" "b
     tc qdisc del dev d0 root
 done
 
-# Without filters, all goes where priority 0 goes.
+# Without filters, all packets take the band of priority 0.
 behind 2000 ets strict 2 quanta 1000 500 priomap 2 1
 serve
 c $E bands 2 priomap 1
@@ -27,7 +28,7 @@ burst
 all
 tc qdisc del dev d0 root
 
-# Strict ones share, sharing ones become strict, with packets in them.
+# Strict bands become sharing ones and sharing bands strict, with packets in them.
 behind 2000 ets strict 2 quanta 400 800
 ports
 serve

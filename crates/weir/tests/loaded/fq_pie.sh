@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# fq_pie with packets in it: which flows they leave from, its limit lowered, its options changed, itself
-# replaced and deleted. A target of seconds, so that nothing is dropped at random. On Linux 6.1: fq_pie.txt
-# beside it; record makes it.
+# fq_pie with packets in it: the flows from which they leave, a lowered limit, changed options,
+# replacement and deletion. A target of seconds prevents random drops. Its output on Linux 6.1 is
+# fq_pie.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
 F="tc qdisc change dev d0 parent 1:1 handle 10: fq_pie"
-# It takes no filters: the frames of each port get its class as their priority.
+# fq_pie accepts no filters, so the frames of each port get its class as their priority.
 ports() {
     tc qdisc add dev d0 clsact
     for port in 1 2 3 4; do
         tc filter add dev d0 egress protocol ip prio 1 u32 match ip dport $port 0xffff action skbedit priority "10:$port"
     done
 }
-# What does not depend on the size of packets in memory.
+# Shows the counters that do not depend on the size of packets in memory.
 all() {
     echo "+ show"
     tc -s qdisc show dev d0 parent 1:1 | sed 's/ memory_used [0-9]*//'

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Twenty UDP frames of 100 to 1050 octets, to the ports 1 to 4 in turn, each port with a DSCP of its
+"""Twenty UDP frames of 100 to 1050 bytes, to the ports 1 to 4 in turn, each port with a DSCP of its
 own, half of them able to carry congestion marks.
 
-frames.py pcap STEPS    a capture of them on standard output, STEPS times, a second apart
-frames.py send DEVICE   sends them out of a device, on Linux
+frames.py pcap STEPS    writes a capture of them to standard output, STEPS times, a second apart
+frames.py send DEVICE   sends them from a device, on Linux
 """
 import socket, struct, sys, time
 

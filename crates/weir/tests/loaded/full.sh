@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Small limits, reached while the line above looks at the next packet: that one counts. On Linux 6.1: full.txt
-# beside it; record makes it. What waits above hhf Linux miscounts, so it is not shown.
+# Small limits, reached while the line above holds a peeked packet, which counts. Its output on
+# Linux 6.1 is full.txt beside it; record makes it. Linux miscounts the backlog above hhf, so it is
+# not shown.
 . "$(dirname "$0")/common.sh"
 full() {
     behind 2000 "$@"
@@ -33,7 +34,7 @@ for limit in 1000 2000; do
     full plug limit $limit
     full bfifo limit $limit
 done
-# A lowered limit asks for no packet.
+# A lowered limit does not peek a packet.
 behind 2000 fq
 burst
 c tc qdisc change dev d0 parent 1:1 handle 10: fq limit 5

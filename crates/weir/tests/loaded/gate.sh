@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# gate with packets before, in and between entries of seconds, whose schedule is changed meanwhile. A cycle
-# of a nanosecond begins at once; entries last longer than what commands take on Linux adds up to. On Linux
-# 6.1: gate.txt beside it; record makes it.
+# gate with packets before, in and between entries of seconds, and with a schedule that changes
+# meanwhile. A cycle of a nanosecond begins at once. Entries last longer than the commands take on
+# Linux. Its output on Linux 6.1 is gate.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
-# A burst every three seconds, and what is counted after it; the first at once.
+# Runs a burst every three seconds, the first at once, and shows the counters after each.
 every() {
     began=$(cut -d ' ' -f 1 /proc/uptime)
     for more in $(seq "$1"); do
@@ -18,7 +18,7 @@ every() {
         fi
     done
 }
-# Nanoseconds of the monotonic clock, some seconds from now.
+# Prints nanoseconds of the monotonic clock, some seconds from now.
 from_now() {
     if [ -n "${WEIR-}" ]; then
         echo "$((step + $1))000000000"
@@ -44,11 +44,11 @@ gate $ONCE $OPEN -1 1000 $OPEN -1 10000 $CLOSE $OPEN
 every 6
 gate $ONCE $OPEN -1 2000
 every 3
-# The list goes on by its intervals, whatever the cycle.
+# The list advances by its intervals, regardless of the cycle.
 gate clockid CLOCK_TAI cycle-time 1000000 $OPEN $CLOSE
 every 4
 
-# All pass until the first entry begins.
+# All packets pass until the first entry begins.
 echo "+ later"
 tc filter del dev in0 ingress
 tc filter add dev in0 ingress protocol all matchall action gate clockid CLOCK_MONOTONIC base-time "$(from_now 4)" \

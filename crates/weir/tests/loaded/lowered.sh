@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Limits lowered below what waits, by kinds that drop the packets that would leave next: what they and the
-# queue above count. What is left in them Linux 6.1 miscounts, and above hhf too, so it is not shown. On
-# Linux 6.1: lowered.txt beside it; record makes it.
+# Limits lowered below the backlog, for kinds that drop the packets that would leave next: their
+# counters and those of the qdisc above. Linux 6.1 miscounts the remaining backlog, also above hhf,
+# so it is not shown. Its output on Linux 6.1 is lowered.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
-# KIND and its options, its options once packets wait in it, and what is not shown.
+# The arguments are KIND and its options, its options while packets wait in it, and the hidden
+# counters.
 lower() {
     behind 2000 $1
     burst

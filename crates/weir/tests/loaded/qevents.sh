@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Events of red: blocks of filters that see what is dropped early and what was marked.
-# On Linux 6.1: qevents.txt beside it; record makes it.
+# Events of red: filter blocks that receive packets dropped early and packets marked. Its output on
+# Linux 6.1 is qevents.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
 RED="red limit 100000 min 60 max 61 avpkt 60 burst 1"
 filters() {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Which classes and queues of qfq, gred, drr and cake packets go to and come from: statistics after
-# some of them left. On Linux 6.1: served.txt beside it; record makes it.
+# The classes and queues of qfq, gred, drr and cake that packets enter and leave: statistics after
+# some of them left. Its output on Linux 6.1 is served.txt beside it; record makes it.
 . "$(dirname "$0")/common.sh"
-# Packets wait; then the line takes 6000 octets more, when the next packets come.
+# Packets wait; then the line passes 6000 bytes more when the next packets arrive.
 serve() {
     burst
     c tc -s class show dev d0
@@ -63,7 +63,7 @@ gred harddrop ecn grio
 cake() {
     behind 2000 cake "$@"
     burst
-    # Their numbers are of a random hash.
+    # The numbers of classes come from a random hash.
     echo "+ classes"
     tc -s class show dev d0 | sed 's/^class cake 10:[0-9a-f]*/class cake 10:X/' | LC_ALL=C sort
     burst

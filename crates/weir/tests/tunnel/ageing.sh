@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Under Weir: what was learned from decap.sh's frames goes when it has not been used for 100 s.
+# Under Weir: an address learned from decap.sh's frames ages out when it has not been used for 100
+# s.
 . "$(dirname "$0")/decap.sh"
 show() { bridge fdb show | grep vx1 | sort; }
 "$WEIR" play

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # in: in0 inner
 # out: u0
-# Frames through vxlan devices with remotes of their own.
+# Frames through vxlan devices that have their own remotes.
 # show: ip -s -s link show vx1 | tail -n +3
 # show: ip -s -s link show vx2 | tail -n +3
 # show: ip -s -s link show vx3 | tail -n +3

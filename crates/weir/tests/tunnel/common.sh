@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What all these scripts begin with: frames come in at in0 or at the underlay u0, and leave by u0 or
-# out0. Linux gives its own names to the other ends: pin0, pu0, pout0.
+# Sourced by all these scripts: frames arrive at in0 or at the underlay u0, and leave by u0 or out0.
+# Linux names the other ends pin0, pu0 and pout0.
 set -e
-# Only the underlay speaks for itself.
+# Only the underlay sends packets of its own.
 sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 for d in in0 u0 out0; do
     ip link add $d type veth peer name p$d

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # in: u0 outer
 # out: out0
-# Datagrams for vxlan devices: what comes out of them, and which filters' tunnel keys it matches (the
+# Datagrams for vxlan devices: the frames that they decapsulate, and the filters whose tunnel keys match (the
 # filters set the source address).
 # show: ip -s -s link show vx0 | tail -n +3
 # show: ip -s -s link show vx1 | tail -n +3

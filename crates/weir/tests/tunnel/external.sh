@@ -25,7 +25,7 @@ f protocol ipv6 prio 6 flower $set6 id 8 nocsum $(redirect vx0)
 f protocol 802.1q prio 7 flower $set4 id 9 $(redirect vx0)
 f protocol arp prio 8 flower $set4 id 10 action tunnel_key unset $(redirect vx0)
 f protocol 0x88f7 prio 9 matchall $(redirect vx0)
-# A source that is not ours, and no route: neither leaves.
+# A source that is not a local address, and a destination without a route: neither packet leaves.
 f protocol mpls_uc prio 10 flower action tunnel_key set src_ip 198.51.100.1 dst_ip 192.0.2.2 id 1 $(redirect vx0)
 f protocol mpls_mc prio 11 flower action tunnel_key set src_ip 192.0.2.1 dst_ip 203.0.113.1 id 1 $(redirect vx0)
 f protocol all prio 20 matchall $set4 id 11 $(redirect vx0)

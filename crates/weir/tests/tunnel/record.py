@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records what Linux's tunnels make of frames: writes inner.pcap, outer.pcap, NAME.pcap and NAME.txt.
+"""Records the output of Linux's tunnels: writes inner.pcap, outer.pcap, NAME.pcap and NAME.txt.
 
 Usage: examples/on-linux.sh unshare -n python3 crates/weir/tests/tunnel/record.py NAME
-(as root on a Linux 6.1; NAME is that of a script beside this one)
+(as root on Linux 6.1; NAME is the name of a script beside this one)
 
-The script's comments say where frames of which file come in and where they leave. inner.pcap has
-frames of crates/weir-tc/tests/actions/frames.py, outer.pcap those of `outer` below. What leaves is
-written as it left, with times 0; of an underlay only datagrams are kept. NAME.txt has what the
-commands behind `# show:` say afterwards.
+The script's comments name the input device and file and the output device. inner.pcap has
+frames of crates/weir-tc/tests/actions/frames.py, outer.pcap those of `outer` below. Output frames are
+written unchanged, with times 0; of an underlay only datagrams are kept. NAME.txt has the output of the
+commands after `# show:`.
 """
 import ctypes, fcntl, os, re, select, socket, struct, subprocess, sys, time
 
@@ -30,7 +30,7 @@ def v6(text):
 
 
 def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x08000000, low=0, check=None, cut=None):
-    """The frame `inner` in a datagram to the underlay's address."""
+    """Returns the frame `inner` in a datagram to the underlay's address."""
     vxlan = struct.pack("!II", flags, vni << 8 | low) + inner
     vxlan = vxlan[:cut]
     udp = struct.pack("!HHHH", 40000 + vni, port, 8 + len(vxlan), 0) + vxlan
@@ -53,7 +53,7 @@ def outer(inner, vni=5, port=4789, src="192.0.2.2", tos=0x10, ttl=9, flags=0x080
 
 
 def inners():
-    # Of a frame that ends where its IP header should begin, Linux takes the TOS from behind its end.
+    # Linux reads the TOS of a frame that ends where its IP header should begin from beyond its end.
     return [frame for name, frame in frames().items() if name != "eth-only"]
 
 
@@ -68,7 +68,7 @@ def outers():
     made += [outer(udp, vni=6, src="192.0.2.3", tos=0x20), outer(arp, vni=6, src="192.0.2.3", tos=0)]
     made += [outer(udp, check=0), outer(udp, check=0x1234), outer(udp, flags=0), outer(udp, flags=0x08000001)]
     made += [outer(udp, low=1), outer(udp, flags=0x88000007), outer(udp, cut=8), outer(udp, cut=20), outer(udp, cut=30)]
-    # The tunnel's own address as the inner source, and one of a group.
+    # The tunnel's own address as the inner source, then a group address.
     made += [outer(udp[:6] + bytes.fromhex("020000000070") + udp[12:])]
     made += [outer(udp[:6] + bytes.fromhex("010000000070") + udp[12:])]
     for frame in (udp, ect4, ce4, tos4, plain6, ect6):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# What tunnel.rs runs: sets up as $SCRIPT says, plays, and writes to $SHOWN what its `# show:` lines ask for.
+# Run by tunnel.rs: sets up with $SCRIPT, plays, and writes the output of its `# show:` commands to
+# $SHOWN.
 set -e
 sh "$SCRIPT"
 "$WEIR" play

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// A client as container runtimes are made: Go, github.com/vishvananda/netlink, many goroutines on
-// many threads, threads in network namespaces of their own, a subscription, errors by errno.
-// Prints what it did; exit status 1 when something is not as Linux has it.
+// A client like a container runtime: Go, github.com/vishvananda/netlink, many goroutines on many
+// threads, threads in network namespaces of their own, a subscription, errors by errno. Prints what
+// it did. The exit status is 1 if anything differs from Linux.
 package main
 
 import (
@@ -32,7 +32,7 @@ func dummy(name string) *netlink.Dummy {
 	return &netlink.Dummy{LinkAttrs: attrs}
 }
 
-// A thread that enters a new named namespace, works there and comes back.
+// Runs on a thread that enters a new named namespace, works there and returns.
 func inNamespace(name string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -197,7 +197,7 @@ func main() {
 		}
 	}
 
-	// The last thing the subscription must tell is the move of peer0 away.
+	// The last notification of the subscription is the move of peer0 away.
 	for deadline := time.After(10 * time.Second); ; {
 		select {
 		case update := <-updates:
