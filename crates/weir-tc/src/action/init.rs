@@ -399,7 +399,7 @@ pub fn init_list(init: &mut Init<'_>, attr: &Attr<'_>) -> Result<InitList, Error
             // Linux retries endlessly.
             EAGAIN if done.reserves(ops, tb) => Error::msg(
                 EBUSY,
-                "Action index is taken by another action of the request",
+                "Action index is already used by another action in the request",
             ),
             _ => error,
         })?;

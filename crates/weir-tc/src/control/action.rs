@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! RTM_NEWACTION, RTM_DELACTION, RTM_GETACTION.
 //!
-//! Mirrors `tc_ctl_action` with all it calls, and `tc_dump_action` (net/sched/act_api.c).
+//! Mirrors `tc_ctl_action` with everything it calls, and `tc_dump_action` (net/sched/act_api.c).
 
 use weir_netlink::errno::{EINVAL, ENOENT, EPERM};
 use weir_netlink::tca::{self, act, root};
@@ -28,7 +28,7 @@ fn text(errno: i32, message: &'static str) -> Error {
     Error::msg(errno, message)
 }
 
-/// Serves a request that is no dump.
+/// Serves a request other than a dump.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     let (_, tb) = request
         .message
@@ -43,13 +43,13 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     }
 }
 
-/// The nests 1 to 32, up to the first that is missing.
+/// Returns the nests 1 to 32, up to the first that is missing.
 fn nests<'a>(tab: &Attr<'a>) -> Vec<Attr<'a>> {
     let tb = tab.index(MAX as u16);
     (1..=MAX as u16).map_while(|i| tb.get(i)).collect()
 }
 
-/// `tca_get_fill`
+/// Encodes a message about actions (`tca_get_fill`).
 fn write(w: &mut Writer, ty: u16, by: Requester, actions: &[ActionRef], refs: u32, env: &Env<'_>) {
     let mark = w.message(ty, by.flags, by.seq, by.portid);
     w.fixed(&TcaMsg::default());
@@ -64,11 +64,11 @@ fn write(w: &mut Writer, ty: u16, by: Requester, actions: &[ActionRef], refs: u3
         env,
     );
     w.end(nest);
-    // A message too large for its nests is not sent.
+    // A message that does not fit into its nests is not sent.
     let _ = w.finish(mark);
 }
 
-/// `tcf_action_add`
+/// Creates or changes actions (`tcf_action_add`).
 fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), Error> {
     let env = request.env;
     let list = replay(|| {
@@ -95,14 +95,14 @@ fn add(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), E
         write(&mut w, rtm::NEWACTION, request.by, &actions, 0, env);
         env.notify(&request.by, Some(reply), w.bytes());
     }
-    // The reference of a new action stays, as that of its own creation.
+    // The reference to a new action is kept as that of its creation.
     for (action, _) in actions.iter().zip(created).filter(|&(_, created)| !created) {
         action.common.table().put(action, false, env);
     }
     Ok(())
 }
 
-/// The kind named, or the error.
+/// Returns the kind named in the attributes, or `error`.
 fn known(tb: &Table<'_>, error: Error) -> Result<&'static Ops, Error> {
     match tb.get(act::KIND) {
         Some(kind) => find_ops(kind.c_str())
@@ -111,7 +111,7 @@ fn known(tb: &Table<'_>, error: Error) -> Result<&'static Ops, Error> {
     }
 }
 
-/// `tcf_action_get_1`: an action by kind and index, held.
+/// Finds an action by kind and index and takes a reference (`tcf_action_get_1`).
 fn find(env: &Env<'_>, attr: &Attr<'_>) -> Result<ActionRef, Error> {
     let tb = attr.parse(&POLICY, Strictness::Liberal)?;
     let index = tb.get(act::INDEX).and_then(|index| index.u32().ok());
@@ -121,7 +121,7 @@ fn find(env: &Env<'_>, attr: &Attr<'_>) -> Result<ActionRef, Error> {
     action.ok_or(text(ENOENT, "TC action with specified index not found"))
 }
 
-/// `tca_action_gd`
+/// Shows or deletes actions (`tca_action_gd`).
 fn get_or_delete(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), Error> {
     let env = request.env;
     let mut actions = Vec::new();
@@ -172,7 +172,7 @@ fn put_all(actions: &[ActionRef], env: &Env<'_>) {
     }
 }
 
-/// `tca_action_flush`
+/// Deletes all actions of a kind (`tca_action_flush`).
 fn flush(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(), Error> {
     let env = request.env;
     let invalid = "Invalid netlink attributes while flushing TC action";
@@ -197,31 +197,31 @@ fn flush(request: &Request<'_>, tab: &Attr<'_>, reply: &mut Reply) -> Result<(),
         w.put_u32(tca::FCNT, count);
         w.end(nest);
         w.end(tab);
-        // Without a bound it always fits.
+        // A writer without a limit cannot fail.
         let _ = w.finish(mark);
         env.notify(&by, Some(reply), w.bytes());
     }
     Ok(())
 }
 
-/// A running dump of the actions of one kind.
+/// A dump of the actions of one kind in progress.
 pub struct Dump {
     ops: Option<&'static Ops>,
     flags: u32,
-    /// Only those used in the last so many ticks; 0 all.
+    /// Show only actions used in the last `since` ticks; 0 for all.
     since: u64,
-    /// Index to go on from; none when done.
+    /// The index to continue from, or `None` at the end.
     from: Option<u32>,
 }
 
-/// `find_dump_kind`
+/// Returns the kind to dump (`find_dump_kind`).
 fn dump_kind(tb: &Table<'_>) -> Option<&'static Ops> {
     let first = tb.get(root::TAB)?.index(MAX as u16).get(1)?;
     let tb = first.parse(&POLICY, Strictness::Liberal).ok()?;
     find_ops(tb.get(act::KIND)?.c_str())
 }
 
-/// Starts a dump. An unknown kind dumps nothing.
+/// Starts a dump. A dump of an unknown kind is empty.
 pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
     let (_, tb) = message.parse::<TcaMsg>(&DUMP, Strictness::Liberal)?;
     let flags = match tb.get(root::FLAGS) {
@@ -242,8 +242,8 @@ pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
 }
 
 impl Dump {
-    /// Writes a message with what fits; `true` when nothing is left. `one` takes up to 32 actions,
-    /// whatever their size.
+    /// Writes a message with as many actions as fit. Returns `true` if nothing is left. With `one`,
+    /// a message holds up to 32 actions, whatever their size.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         let Some(ops) = self.ops else { return Ok(true) };
         let large = self.flags & root::ACT_FLAG_LARGE_DUMP_ON != 0;
@@ -252,7 +252,7 @@ impl Dump {
         } else {
             MAX
         };
-        // Linux ends a datagram with the message; more than one would do no harm.
+        // In Linux the message ends the datagram, although a second message would do no harm.
         if !w.is_empty() {
             return Ok(false);
         }
@@ -277,7 +277,8 @@ impl Dump {
                 }
                 let before = w.mark();
                 dump_action(w, count as u16, &action, own, cx.env);
-                // A nest's length has 16 bits; 4 octets more than that for the padding.
+                // The length of a nest has 16 bits. The rest of the margin is for the attributes
+                // that follow.
                 if w.is_full() || w.len() > usize::from(u16::MAX) - 64 {
                     w.rollback(before);
                     full = true;
@@ -289,7 +290,7 @@ impl Dump {
         }
         if count == 0 {
             w.rollback(mark);
-            // An action made since the last look is for the next dump.
+            // Actions created after the last lookup are left for the next dump.
             return match full {
                 true => Err(Error::new(weir_netlink::errno::EMSGSIZE)),
                 false => Ok(true),

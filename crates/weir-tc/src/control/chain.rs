@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! RTM_NEWCHAIN, RTM_DELCHAIN, RTM_GETCHAIN.
 //!
-//! Mirrors `tc_ctl_chain` and `tc_dump_chain` (net/sched/cls_api.c). A chain made here stays without
-//! filters, and may have a template that bounds what its filters match.
+//! Mirrors `tc_ctl_chain` and `tc_dump_chain` (net/sched/cls_api.c). A chain created here continues
+//! to exist without filters. It may have a template that restricts what its filters match.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::chain::Chain;
 use crate::classifier;
 use crate::env::Reply;
 
-/// Serves a request that is no dump.
+/// Serves a request other than a dump.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     replay(|| attempt(request, reply))
 }
@@ -73,7 +73,7 @@ fn attempt(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     result
 }
 
-/// `tc_chain_tmplt_add`
+/// Creates the template of a chain (`tc_chain_tmplt_add`).
 fn add_template(
     request: &Request<'_>,
     place: &Place,
@@ -97,11 +97,11 @@ fn add_template(
     Ok(())
 }
 
-/// A running dump.
+/// A dump in progress.
 pub struct Dump {
     tcm: TcMsg,
     chain: Option<u32>,
-    /// Place in the block; `u64::MAX` when done.
+    /// The position of the chain in the block; `u64::MAX` at the end.
     seq: u64,
 }
 
@@ -120,7 +120,7 @@ pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
 }
 
 impl Dump {
-    /// Writes what fits, or one message; `true` when nothing is left.
+    /// Writes as many messages as fit, or only one. Returns `true` if nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         if self.seq == u64::MAX {
             return Ok(true);

@@ -17,7 +17,7 @@ use crate::env::{Env, Reply, Requester};
 use crate::estimator::Estimator;
 use crate::qdisc::{Create, Drops, Gone, Inner, Node};
 
-/// Serves a request that is no dump. Packets that waited in what went come back.
+/// Serves a request other than a dump. Returns the packets that were queued in removed qdiscs.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> {
     let env = request.env;
     let (tcm, tb) = request.parse()?;
@@ -25,7 +25,7 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
     let mut tree = device.tc().tree();
     let root = || tree.root.as_ref().map_or(0, |root| root.handle);
 
-    // Both may name the qdisc; what is missing of one comes from the other.
+    // Both numbers may specify the qdisc; a part missing from one is taken from the other.
     let (mut parent, mut classid) = (tcm.parent, tcm.handle);
     let mut handle = classid & h::MAJ_MASK;
     if parent != h::ROOT {
@@ -172,7 +172,7 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
     Ok(gone.finish(env))
 }
 
-/// Qdiscs that go are out of the tree.
+/// Removes deleted qdiscs from the tree.
 fn forget(tree: &mut Tree, gone: &Gone) {
     for node in &gone.nodes {
         tree.children.remove(&node.handle);
@@ -198,13 +198,13 @@ fn build(
         return Vec::new();
     }
     let mut w = Writer::new();
-    // Without a bound it always fits.
+    // A writer without a limit cannot fail.
     let at = (class, request.env.host.now());
     let _ = write(&mut w, ty, by, ifindex, node, &mut node.lock(), at);
     w.into_vec()
 }
 
-/// `tc_fill_tclass`
+/// Encodes a message about a class (`tc_fill_tclass`).
 fn write(
     w: &mut Writer,
     ty: u16,
@@ -242,7 +242,7 @@ fn write(
     w.finish(mark)
 }
 
-/// A running dump.
+/// A dump in progress.
 pub struct Dump {
     tcm: TcMsg,
     qdiscs: usize,
@@ -251,7 +251,7 @@ pub struct Dump {
 
 /// Starts a dump.
 pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
-    // Too short a request dumps nothing, which ifindex 0 does as well.
+    // A request that is too short dumps nothing, and neither does ifindex 0.
     let tcm = message.fixed::<TcMsg>().unwrap_or_default();
     Ok(Dump {
         tcm,
@@ -275,12 +275,13 @@ impl Dump {
         (device.ifindex(), all.filter(shown).collect())
     }
 
-    /// Writes what fits, or one message; `true` when nothing is left.
+    /// Writes as many messages as fit, or only one. Returns `true` if nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         let (ifindex, nodes) = self.nodes(cx.env);
         let (start, now) = (w.len(), cx.env.host.now());
         for node in nodes.iter().skip(self.qdiscs) {
-            // Locked from the list to its last class: one that went would be shown as the qdisc.
+            // Locked from the listing to the last class: a class deleted in between would be shown
+            // as the qdisc.
             let mut inner = node.lock();
             let classes = inner.qdisc.classes();
             for &class in classes.iter().skip(self.classes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where requests name what leads nowhere: chains in circles, an index that is another kind's; and dumps
-//! of what was used of late.
+//! Requests with useless references: cycles of chains, an index of another kind; and dumps of
+//! recently used actions.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +13,7 @@ use crate::action::requests::{gen_parms, new_action, options_of};
 use crate::testing::{Stack, ipv4};
 use crate::verdict::{Verdict, code};
 
-/// Restarts of a packet's walk (`max_reclassify_loop` of `__tcf_classify`).
+/// The highest number of restarts of a packet's walk (`max_reclassify_loop` of `__tcf_classify`).
 const RESTARTS: u32 = 16;
 const INGRESS: u32 = 0xffff_fff2;
 
@@ -40,7 +40,8 @@ fn with_clsact() -> Stack {
     stack
 }
 
-/// Everything in `chain` meets the action of a kind with these options.
+/// Encodes a filter that matches every packet in `chain` and has an action of a kind with these
+/// options.
 fn matchall(chain: u32, kind: &str, options: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let tcm = TcMsg {
         parent: INGRESS,
@@ -63,7 +64,7 @@ fn matchall(chain: u32, kind: &str, options: impl FnOnce(&mut Writer)) -> Vec<u8
     })
 }
 
-/// Every packet of `chain` goes on to chain `to`, by the `gact` with that index.
+/// Adds a filter that sends every packet of `chain` to chain `to`, with the `gact` at `index`.
 fn goes(stack: &Stack, chain: u32, to: u32, index: u32) {
     let goto = (2 << 28 | to) as i32;
     let request = matchall(chain, "gact", |w| {
@@ -76,7 +77,8 @@ fn frame() -> Vec<u8> {
     ipv4(17, [10, 0, 0, 1], [10, 0, 0, 2], 1, 2)
 }
 
-/// How many packets the actions of a kind saw, by index, of those used in the last `since` ms (0: all).
+/// Returns the number of packets seen by the actions of a kind, by index. Considers only actions
+/// used in the last `since` ms (0: all).
 fn seen(stack: &Stack, kind: &str, since: u32) -> Vec<(u32, u64)> {
     let mut w = Writer::new();
     let mark = w.message(rtm::GETACTION, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
@@ -117,7 +119,8 @@ fn a_cycle_of_chains_ends() {
     goes(&stack, 2, 1, 12);
     let verdict = stack.receive(&frame());
     assert_eq!(verdict, Verdict::Drop(DropReason::TC_RECLASSIFY_LOOP));
-    // The walk is begun and begun anew as often as may be; what goes on after that has been counted.
+    // The walk starts once and restarts as often as permitted. The last goto is counted although it
+    // is not followed.
     let turns = u64::from(RESTARTS) + 1;
     let seen = seen(&stack, "gact", 0);
     assert_eq!(seen, [(10, 1), (11, turns / 2), (12, turns / 2)]);
@@ -152,7 +155,7 @@ fn a_packet_visits_as_many_chains_as_it_may_restart() {
     }
 }
 
-/// One action of a kind by its index.
+/// Encodes a request for one action of a kind by its index.
 fn named(ty: u16, kind: &str, index: u32) -> Vec<u8> {
     let mut w = Writer::new();
     let mark = w.message(ty, nlm::F_REQUEST, 1, 0);
@@ -167,7 +170,7 @@ fn named(ty: u16, kind: &str, index: u32) -> Vec<u8> {
     w.into_vec()
 }
 
-/// Each kind counts for itself: an index another has says nothing.
+/// Each kind has its own indices.
 #[test]
 fn an_index_of_another_kind_is_not_found() {
     let stack = with_clsact();
@@ -182,7 +185,8 @@ fn an_index_of_another_kind_is_not_found() {
         assert_eq!(error.errno, ENOENT);
         assert_eq!(error.message.as_deref(), Some(sentence));
     }
-    // A filter that means an action which is there need not say what it does; here it has to.
+    // A filter that binds an existing action need not give its parameters; here no such action
+    // exists, so they are required.
     let by_index = |kind: &str, ty, parms: Vec<u8>| matchall(0, kind, |w| w.put(ty, &parms));
     let mirred = TcMirred {
         common: gen_parms(5, code::PIPE),
@@ -209,7 +213,8 @@ fn an_index_of_another_kind_is_not_found() {
     );
 }
 
-/// `tc actions ls ... since MSEC`: what was used, or made and never used, at most so long ago.
+/// `tc actions ls ... since MSEC` shows actions that were last used, or created without use, within
+/// that time.
 #[test]
 fn a_dump_with_a_time_delta_shows_recently_used_actions() {
     let stack = with_clsact();

@@ -2,7 +2,8 @@
 //! RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER.
 //!
 //! Mirrors `tc_new_tfilter`, `tc_del_tfilter`, `tc_get_tfilter` and `tc_dump_tfilter`
-//! (net/sched/cls_api.c). A rate estimator (`TCA_RATE`) is that of the actions made for the filter.
+//! (net/sched/cls_api.c). A rate estimator (`TCA_RATE`) applies to the actions created for the
+//! filter.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::chain::{Chain, Proto};
 use crate::classifier::{self, Change, Filter, Terse};
 use crate::env::{Env, Reply, Requester};
 
-/// Serves a request that is no dump.
+/// Serves a request other than a dump.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     replay(|| {
         let mut table = Table::empty();
@@ -34,12 +35,12 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<(), Error> {
     })
 }
 
-/// A request, taken apart.
+/// A parsed request.
 struct Parsed<'a> {
     request: &'a Request<'a>,
     tcm: TcMsg,
     tb: &'a Table<'a>,
-    /// Ethertype, host order; 0 for none.
+    /// The Ethertype in host order; 0 for none.
     protocol: u16,
     prio: u16,
 }
@@ -75,7 +76,7 @@ impl<'a> Parsed<'a> {
         self.request.env
     }
 
-    /// The block, with the checks between qdisc and class.
+    /// Finds the block, with the checks that come between those of the qdisc and the class.
     fn place(&self) -> Result<Place<'a>, Error> {
         let hook = find_hook(self.env(), &self.tcm)?;
         let qdisc = match hook {
@@ -97,7 +98,7 @@ impl<'a> Parsed<'a> {
         kind.is_none_or(|kind| kind.c_str() == proto.ops.kind.as_bytes())
     }
 
-    /// `tc_new_tfilter`
+    /// Creates or changes a filter (`tc_new_tfilter`).
     fn new_filter(&self, reply: &mut Reply) -> Result<(), Error> {
         let (create, mut prio) = (self.request.has(nlm::F_CREATE), self.prio);
         let allocate = prio == 0;
@@ -112,8 +113,8 @@ impl<'a> Parsed<'a> {
             place.block.set_classid(parent);
         }
         let index = chain_index(self.tb)?;
-        // An instance that is there holds its chain, so this request need not; and should it go, it is
-        // closed to changes.
+        // An existing instance holds its chain, so this request need not take a reference. If the
+        // instance is removed concurrently, it is closed to changes.
         if let Some(chain) = place.block.find(index, self.env().guard)
             && let Ok(Some(proto)) = chain.find(self.protocol, prio, allocate, self.env().guard)
         {
@@ -145,7 +146,7 @@ impl<'a> Parsed<'a> {
         result
     }
 
-    /// The instance of the priority, made if need be, and whether it was.
+    /// Finds or creates the instance of the priority. Also returns whether it was created.
     fn proto(
         &self,
         place: &Place<'_>,
@@ -188,7 +189,7 @@ impl<'a> Parsed<'a> {
                 prio,
             })?,
         });
-        // The instance holds the chain from when it is in.
+        // An instance holds a reference to its chain from the moment it is inserted.
         if place
             .block
             .get_chain(chain.index, false, self.env())
@@ -262,7 +263,7 @@ impl<'a> Parsed<'a> {
         Ok(())
     }
 
-    /// `tcf_chain_tp_delete_empty` after a refusal: an instance of nothing goes.
+    /// Removes an empty instance after a refusal (`tcf_chain_tp_delete_empty`).
     fn reclaim(&self, place: &Place<'_>, chain: &Arc<Chain>, proto: &Arc<Proto>, created: bool) {
         match proto.classifier.close_if_empty() {
             Some(false) => return,
@@ -284,7 +285,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// `tc_del_tfilter`
+    /// Deletes filters (`tc_del_tfilter`).
     fn delete(&self, reply: &mut Reply) -> Result<(), Error> {
         let by_name = self.protocol != 0 || self.tcm.handle != 0 || self.tb.has(tca::KIND);
         if self.prio == 0 && by_name {
@@ -295,7 +296,8 @@ impl<'a> Parsed<'a> {
         }
         let place = self.place()?;
         let index = chain_index(self.tb)?;
-        // As in `new_filter`. Where a whole instance goes, the chain is held: its end is told of last.
+        // The chain needs no reference, see `new_filter`. A reference is necessary if a whole
+        // instance is deleted, because the notification of the chain's deletion must come last.
         if let Some(chain) = place.block.find(index, self.env().guard)
             && (self.prio != 0 && self.tcm.handle != 0)
             && let Ok(proto) = self.find_proto(chain)
@@ -327,7 +329,8 @@ impl<'a> Parsed<'a> {
         reply: &mut Reply,
     ) -> Result<(), Error> {
         if self.tcm.handle == 0 {
-            // Linux tells of the instance only after it is gone, and cannot then show it.
+            // Linux sends the notification after the instance is removed and can no longer show its
+            // filters.
             self.unlink(place, chain, proto);
             self.notify(rtm::DELTFILTER, place, chain, proto, None, Some(reply));
             return Ok(());
@@ -358,7 +361,7 @@ impl<'a> Parsed<'a> {
         Ok(proto)
     }
 
-    /// `tc_get_tfilter`
+    /// Shows a filter (`tc_get_tfilter`).
     fn get(&self, reply: &mut Reply) -> Result<(), Error> {
         if self.prio == 0 {
             return Err(text(ENOENT, "Invalid filter command with priority of zero"));
@@ -392,7 +395,7 @@ impl<'a> Parsed<'a> {
         }
         let mut w = Writer::new();
         let node = Node::new(ty, place, chain, proto, by);
-        // A message too large for its nests is not told of.
+        // No notification is sent if the message does not fit into its nests.
         let _ = node.write(&mut w, filter, false, self.env());
         w.into_vec()
     }
@@ -418,8 +421,8 @@ fn need_create() -> Error {
     )
 }
 
-/// `tfilter_notify_chain` and `tcf_chain_flush`: all filters of a chain go, and each instance is told
-/// of.
+/// Deletes all filters of a chain and notifies listeners about each instance
+/// (`tfilter_notify_chain`, `tcf_chain_flush`).
 pub(super) fn flush(
     request: &Request<'_>,
     place: &Place<'_>,
@@ -439,14 +442,14 @@ pub(super) fn flush(
     place.block.flush(chain, env);
 }
 
-/// Filters of an instance, or it itself, in messages.
+/// The encoder of messages about an instance and its filters.
 struct Node {
-    /// What all begin with: headers, kind and chain.
+    /// The common start of all messages: headers, kind and chain.
     start: Vec<u8>,
 }
 
 impl Node {
-    /// Where the handle is in a message.
+    /// The range of the handle in a message.
     const HANDLE: Range<usize> = 24..28;
 
     fn new(ty: u16, place: &Place<'_>, chain: &Chain, proto: &Proto, by: Requester) -> Self {
@@ -465,7 +468,7 @@ impl Node {
         }
     }
 
-    /// `tcf_fill_node`
+    /// Encodes a message about a filter, or about the instance itself (`tcf_fill_node`).
     fn write(
         &self,
         w: &mut Writer,
@@ -492,19 +495,19 @@ static DUMP_POLICY: Policy = policy! { max tca::MAX;
     tca::DUMP_FLAGS => Rule::bitfield32(tca::DUMP_FLAGS_TERSE),
 };
 
-/// A running dump: it goes on after the last filter written, by chain, priority and place in the
-/// instance, whatever changed meanwhile.
+/// A dump in progress. It continues after the last filter written, by chain, priority and position
+/// in the instance, whatever has changed in between.
 pub struct Dump {
     tcm: TcMsg,
     chain: Option<u32>,
     terse: bool,
-    /// Place of the chain in its block.
+    /// The position of the chain in its block.
     seq: u64,
-    /// Priority from which to go on there.
+    /// The priority to continue from in that chain.
     prio: u16,
-    /// The instance itself is written.
+    /// The message about the instance itself has been written.
     head_done: bool,
-    /// Place in the instance.
+    /// The position in the instance.
     from: u64,
 }
 
@@ -519,7 +522,7 @@ pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
         head_done: false,
         from: 0,
     };
-    // Too short a request dumps nothing.
+    // A request that is too short dumps nothing.
     if message.payload().len() < 20 {
         return Ok(dump);
     }
@@ -538,7 +541,7 @@ impl Dump {
         (prio == 0 || prio == proto.prio) && (protocol == 0 || protocol == proto.protocol)
     }
 
-    /// Writes what fits, or one message; `true` when nothing is left.
+    /// Writes as many messages as fit, or only one. Returns `true` if nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         if self.seq == u64::MAX {
             return Ok(true);
@@ -562,7 +565,8 @@ impl Dump {
         Ok(true)
     }
 
-    /// `tcf_chain_dump`; `false` when the datagram is full, or, from `one` on, has a message.
+    /// Writes the filters of a chain (`tcf_chain_dump`). Returns `false` if the datagram is full.
+    /// If `one` is given, also returns `false` when a message has been written after that offset.
     fn fill_chain(
         &mut self,
         cx: &DumpCx<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests against a budget: what does not fit is refused with a sentence, and nothing of it is left.
+//! Requests that exceed a budget are refused with a message and leave nothing behind.
 
 use weir_netlink::errno::*;
 use weir_netlink::tca::{act, root};
@@ -17,7 +17,7 @@ fn stack(budget: Budget) -> Stack {
     stack
 }
 
-/// Adds filter `n` with an action of its own.
+/// Adds filter `n` with its own action.
 fn add(stack: &Stack, n: u32) -> Result<(), weir_netlink::Error> {
     let request = filter(rtm::NEWTFILTER, ADD, 0, 1, n, n as u16, 0);
     stack.request(&request).map(drop)
@@ -34,7 +34,7 @@ fn actions(stack: &Stack) -> usize {
     of_kind(stack, "gact")
 }
 
-/// How many actions of a kind there are.
+/// Returns the number of actions of a kind.
 fn of_kind(stack: &Stack, kind: &str) -> usize {
     let mut w = Writer::new();
     let mark = w.message(rtm::GETACTION, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
@@ -60,7 +60,7 @@ fn filters_beyond_the_limit_are_refused_until_one_goes() {
     assert_eq!(error.errno, ENOSPC);
     assert!(error.message.unwrap().contains("--max-rules"));
     assert_eq!((filters(&stack), actions(&stack)), (3, 3));
-    // What is there may be changed, and a refusal of something else takes nothing.
+    // Existing filters may be changed, and a request refused for another reason uses up nothing.
     let other = filter(rtm::NEWTFILTER, nlm::F_CREATE, 0, 1, 2, 9, 0);
     stack.request(&other).unwrap();
     assert_eq!(add(&stack, 1).unwrap_err().errno, EEXIST);
@@ -69,14 +69,14 @@ fn filters_beyond_the_limit_are_refused_until_one_goes() {
     stack.request(&delete).unwrap();
     add(&stack, 5).unwrap();
     assert_eq!(add(&stack, 6).unwrap_err().errno, ENOSPC);
-    // The same key as another's: the place is free again after the refusal.
+    // The filter has the same key as another one; the refusal releases its share of the budget.
     stack
         .request(&filter(rtm::DELTFILTER, 0, 0, 1, 5, 0, 0))
         .unwrap();
     let twin = filter(rtm::NEWTFILTER, ADD, 0, 1, 7, 1, 0);
     assert_eq!(stack.request(&twin).unwrap_err().errno, EEXIST);
     add(&stack, 8).unwrap();
-    // With the qdisc all goes.
+    // Deleting the qdisc deletes everything.
     tc(&stack, "tc qdisc del dev d0 clsact");
     tc(&stack, "tc qdisc add dev d0 clsact");
     (1..=3).for_each(|n| add(&stack, n).unwrap());
@@ -84,14 +84,14 @@ fn filters_beyond_the_limit_are_refused_until_one_goes() {
 
 #[test]
 fn memory_beyond_the_limit_is_refused() {
-    // For a filter with an action of its own, not for two.
+    // Enough for one filter with its own action, but not for two.
     let stack = stack(Budget::new(None, Some(FILTER * 2 + 100)));
     add(&stack, 1).unwrap();
     let error = add(&stack, 2).unwrap_err();
     assert_eq!(error.errno, ENOMEM);
     assert!(error.message.unwrap().contains("--max-memory"));
     assert_eq!((filters(&stack), actions(&stack)), (1, 1));
-    // Actions alone count as well.
+    // Actions without a filter count as well.
     stack
         .request(&filter(rtm::DELTFILTER, 0, 0, 1, 1, 0, 0))
         .unwrap();
@@ -102,8 +102,8 @@ fn memory_beyond_the_limit_is_refused() {
     assert_eq!((filters(&stack), actions(&stack)), (1, 1));
 }
 
-/// Filters of all kinds with actions of all kinds, with as much memory as the first parts of a request
-/// take: what is made before the limit is reached goes again.
+/// Filters of all kinds with actions of all kinds, with limits that are reached after some part of
+/// the request. Objects created before the limit is reached are deleted again.
 #[test]
 fn no_limit_leaves_a_partial_object() {
     let all = vectors(include_str!("../../tests/vectors/kinds.vec"));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rtnetlink requests of traffic control, a file an object.
+//! The rtnetlink requests of traffic control, one file per object.
 //!
-//! Each object has `handle` for requests that are no dump, and a dump that starts with `dump` and is
-//! continued with `fill` until that answers `true`; `fill` with `one` writes a single message, for what
-//! is larger than a datagram should be. The order of checks, errno and sentences are Linux's.
+//! Each object has `handle` for requests other than dumps. A dump starts with `dump` and continues
+//! with `fill` until that returns `true`. With `one`, `fill` writes a single message, which may be
+//! larger than a datagram usually is. The order of checks, errnos and messages are Linux's.
 //!
-//! EAGAIN inside means that an object went between being found and being changed: the request starts
-//! anew, for as long as whoever takes the object away may need.
+//! Internally, EAGAIN means that an object was removed between lookup and change. The request then
+//! starts over, for as long as the request that removes the object may need.
 
 pub mod action;
 pub mod chain;
@@ -49,27 +49,27 @@ pub(crate) static POLICY: Policy = policy! { max tca::MAX;
     tca::EGRESS_BLOCK => Rule::u32(),
 };
 
-/// Times a request starts anew at once, and how long it then tries with pauses: the thread it waits for
-/// may have to wait for a CPU.
+/// How often a request starts over immediately. After that it retries with pauses of `PAUSE` for at
+/// most `PATIENCE`, because the thread it waits for may itself have to wait for a CPU.
 const REPLAYS: usize = 16;
 const PAUSE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `IFNAMSIZ`: names of kinds are shorter.
+/// `IFNAMSIZ`. Names of kinds are shorter than this.
 const NAME_LEN: usize = 16;
 
-/// A request with its surroundings.
+/// A request with its environment.
 pub struct Request<'a> {
-    /// The surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
     /// The message.
     pub message: Message<'a>,
-    /// Who sent it.
+    /// The sender.
     pub by: Requester,
 }
 
 impl<'a> Request<'a> {
-    /// A request of the socket with port id `portid`.
+    /// Creates a request of the socket with port id `portid`.
     pub fn new(env: &'a Env<'a>, message: Message<'a>, portid: u32) -> Self {
         Self {
             env,
@@ -91,15 +91,16 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a continued dump sees.
+/// The context in which a dump continues.
 pub struct DumpCx<'a> {
-    /// The surroundings.
+    /// The environment of the request.
     pub env: &'a Env<'a>,
-    /// For the headers: port id, sequence number, `NLM_F_MULTI`.
+    /// The values for the headers: port id, sequence number, `NLM_F_MULTI`.
     pub by: Requester,
 }
 
-/// Runs `attempt` until it does not end with EAGAIN, as Linux does; in the end that is the answer.
+/// Runs `attempt` until it does not fail with EAGAIN, as Linux does. Gives up after a while and
+/// returns EAGAIN.
 fn replay<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..REPLAYS {
         match attempt() {
@@ -125,11 +126,12 @@ fn device(env: &Env<'_>, ifindex: i32) -> Result<Arc<dyn Device>, Error> {
     device.ok_or(Error::new(ENODEV))
 }
 
-/// The block a filter or chain request names, with what is shown of it.
+/// The block that a filter or chain request refers to, with the fields that answers show for it.
 struct Place<'g> {
-    /// Borrowed where packets find it, too: requests at work on one block then share nothing.
+    /// Borrowed from the hook's published pointer if possible, so that concurrent requests on a
+    /// block do not contend for its reference count.
     block: Cow<'g, Arc<Block>>,
-    /// Index of the device and class, when not a shared block.
+    /// The index of the device and the class; `None` for a shared block.
     shown: Option<(u32, u32)>,
 }
 
@@ -142,8 +144,8 @@ impl Place<'_> {
     }
 }
 
-/// The block at a hook that `tcm` names by its class, found as packets find it, without a lock. None
-/// says nothing: [`find_qdisc`] and [`find_block`] then tell what is there.
+/// Finds the block of a hook that `tcm` gives as its class, through the hook's published pointer
+/// and without a lock. If this returns `None`, use [`find_qdisc`] and [`find_block`].
 fn find_hook<'a>(env: &Env<'a>, tcm: &TcMsg) -> Result<Option<Place<'a>>, Error> {
     let ingress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_INGRESS;
     let egress = tcm.parent == h::CLSACT & h::MAJ_MASK | h::MIN_EGRESS;
@@ -161,7 +163,7 @@ fn find_hook<'a>(env: &Env<'a>, tcm: &TcMsg) -> Result<Option<Place<'a>>, Error>
     }))
 }
 
-/// `__tcf_qdisc_find`: the qdisc that `tcm` names; none for a shared block.
+/// Finds the qdisc that `tcm` refers to (`__tcf_qdisc_find`). Returns `None` for a shared block.
 fn find_qdisc(env: &Env<'_>, tcm: &TcMsg) -> Result<Option<(Arc<Node>, u32, u32)>, Error> {
     if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK {
         return Ok(None);
@@ -189,7 +191,7 @@ fn find_qdisc(env: &Env<'_>, tcm: &TcMsg) -> Result<Option<(Arc<Node>, u32, u32)
     Ok(Some((node, device.ifindex(), parent)))
 }
 
-/// `__tcf_qdisc_cl_find` and `__tcf_block_find`: the block.
+/// Finds the block (`__tcf_qdisc_cl_find` and `__tcf_block_find`).
 fn find_block(
     env: &Env<'_>,
     tcm: &TcMsg,
@@ -228,7 +230,7 @@ fn find_block(
     })
 }
 
-/// The block a dump names; none when there is nothing to dump.
+/// Returns the block to dump, or `None` if there is nothing to dump.
 fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place<'static>> {
     if tcm.ifindex == TCM_IFINDEX_MAGIC_BLOCK {
         return Some(Place {
@@ -263,7 +265,7 @@ fn dump_block(env: &Env<'_>, tcm: &TcMsg) -> Option<Place<'static>> {
     })
 }
 
-/// The chain a request names, 0 by default.
+/// Returns the chain a request refers to, 0 by default.
 fn chain_index(tb: &Table<'_>) -> Result<u32, Error> {
     let index = match tb.get(tca::CHAIN) {
         Some(attr) => attr.u32()?,

@@ -2,11 +2,12 @@
 //! RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC.
 //!
 //! Mirrors `tc_modify_qdisc`, `tc_get_qdisc`, `qdisc_graft` and `tc_dump_qdisc`
-//! (net/sched/sch_api.c). What waits in a qdisc that goes is handed back by [`handle`], to be freed and
-//! counted.
+//! (net/sched/sch_api.c). [`handle`] returns the packets queued in removed qdiscs, which the caller
+//! frees and counts.
 //!
-//! Not implemented: rate estimators (`TCA_RATE`) of ingress qdiscs are refused; moving a
-//! qdisc that is there to another class (`qdisc_refcount_inc` and graft) only where it is already.
+//! Not implemented: rate estimators (`TCA_RATE`) of ingress qdiscs are refused; an existing qdisc
+//! cannot be moved to another class (`qdisc_refcount_inc` and graft), only grafted where it already
+//! is.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +30,7 @@ fn text(errno: i32, message: &'static str) -> Error {
     Error::msg(errno, message)
 }
 
-/// Serves a request that is no dump. Packets that waited in what went come back.
+/// Serves a request other than a dump. Returns the packets that were queued in removed qdiscs.
 pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> {
     let (tcm, tb) = request.parse()?;
     let device = device(request.env, tcm.ifindex)?;
@@ -55,7 +56,7 @@ struct Job<'a> {
     gone: Gone,
 }
 
-/// `qdisc_leaf`
+/// Returns the qdisc under a class (`qdisc_leaf`).
 fn leaf(parent: &Arc<Node>, classid: u32) -> Result<Option<Arc<Node>>, Error> {
     if !parent.ops.classful {
         return Err(text(EOPNOTSUPP, "Parent qdisc is not classful"));
@@ -68,7 +69,8 @@ fn leaf(parent: &Arc<Node>, classid: u32) -> Result<Option<Arc<Node>>, Error> {
     }
 }
 
-/// Whether there is another `netem` in the tree, and one of them duplicates (`check_netem_in_tree`).
+/// Returns whether any other `netem` in the tree duplicates packets, or `None` if there is no other
+/// `netem` (`check_netem_in_tree`).
 fn other_netem(tree: &Tree, this: Option<&Arc<Node>>) -> Option<bool> {
     let all = tree.root.iter().cloned().chain(tree.children());
     all.filter(|node| this.is_none_or(|this| !Arc::ptr_eq(this, node)))
@@ -86,7 +88,8 @@ impl<'a> Job<'a> {
         wanted.is_none_or(|wanted| wanted.c_str() == kind.as_bytes())
     }
 
-    /// Checks what a request to show or delete says of the qdisc it found; whether it is to delete.
+    /// Checks a request to show or delete against the qdisc it found. Returns whether the request
+    /// is to delete.
     fn deletes(&self, handle: u32, kind: &str) -> Result<bool, Error> {
         let classid = self.tcm.parent;
         if classid != 0 && self.tcm.handle != 0 && handle != self.tcm.handle {
@@ -107,7 +110,7 @@ impl<'a> Job<'a> {
         Ok(true)
     }
 
-    /// `tc_get_qdisc`, which deletes as well.
+    /// Shows or deletes a qdisc (`tc_get_qdisc`).
     fn get_or_delete(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let device = self.device.clone();
         let mut tree = device.tc().tree();
@@ -138,7 +141,8 @@ impl<'a> Job<'a> {
             };
             match node {
                 Some(node) => node,
-                // The builtin qdisc of a device that never was up, or of a class, which is not shown.
+                // The builtin qdisc, which is not shown, of a class or of a device that was never
+                // up.
                 None if builtin => return self.deletes(0, "noop").map(|_| ()),
                 None => {
                     let missing = "Cannot find specified qdisc on specified device";
@@ -159,7 +163,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// `tc_modify_qdisc`
+    /// Creates or changes a qdisc (`tc_modify_qdisc`).
     fn modify(&mut self, reply: &mut Reply) -> Result<(), Error> {
         let device = self.device.clone();
         let mut tree = device.tc().tree();
@@ -187,7 +191,7 @@ impl<'a> Job<'a> {
             parent = Some(above);
             node
         };
-        // A default qdisc may be replaced without a word.
+        // A default qdisc may be replaced without any flag.
         node = node.filter(|node| node.handle != 0);
 
         let same = node
@@ -229,7 +233,7 @@ impl<'a> Job<'a> {
         self.create_and_graft(&mut tree, parent.as_ref(), reply)
     }
 
-    /// The qdisc is there already, at this place or another.
+    /// Handles a request whose qdisc already exists, under this parent or another.
     fn regraft(&self, node: &Arc<Node>, parent: Option<&Arc<Node>>) -> Result<(), Error> {
         if node.parent.load(Relaxed) != self.tcm.parent {
             let message = "Cannot move an existing qdisc to a different parent";
@@ -253,7 +257,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// The second half of `tc_modify_qdisc`, and `qdisc_change`.
+    /// Changes a qdisc (the second half of `tc_modify_qdisc`, and `qdisc_change`).
     fn change(
         &mut self,
         tree: &Tree,
@@ -278,7 +282,7 @@ impl<'a> Job<'a> {
             }
         }
         let stab = self.stab()?;
-        // As in Linux, a wrong estimator is ignored.
+        // As in Linux, an invalid estimator is ignored.
         let estimator = match self.estimator(node.ops, (0, 0)) {
             Err(error) if error.errno == EOPNOTSUPP && !node.ops.queues => return Err(error),
             estimator => estimator.ok().flatten(),
@@ -315,21 +319,22 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// `TCA_STAB`
+    /// Parses `TCA_STAB`.
     fn stab(&self) -> Result<Option<Box<SizeTable>>, Error> {
         let stab = self.tb.get(tca::STAB);
         stab.map(|nest| SizeTable::parse(&nest).map(Box::new))
             .transpose()
     }
 
-    /// `TCA_RATE`, for counters that stand there now.
+    /// Parses `TCA_RATE` for counters with the current values `counters`.
     fn estimator(&self, ops: &Ops, counters: (u64, u64)) -> Result<Option<Box<Estimator>>, Error> {
         let Some(rate) = self.tb.get(tca::RATE) else {
             return Ok(None);
         };
         if ops.ingress {
-            // Their counters belong to CPUs, which do not look at the time.
-            let message = "Rate estimators are served for queues, not for ingress and clsact";
+            // The counters of these qdiscs are per CPU, and counting a packet does not check the
+            // time.
+            let message = "Rate estimators are not supported on ingress and clsact qdiscs";
             return Err(Error::unsupported(message).at(&rate));
         }
         if ops.queues {
@@ -361,7 +366,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// `qdisc_create`
+    /// Creates a qdisc (`qdisc_create`).
     fn create(&self, tree: &Tree) -> Result<Arc<Node>, Error> {
         let kind = self.tb.get(tca::KIND);
         let kind = kind.as_ref().map_or(&b""[..], |kind| kind.c_str());
@@ -432,7 +437,7 @@ impl<'a> Job<'a> {
         result
     }
 
-    /// `qdisc_graft`: puts `new` where the request says, or takes `old` away.
+    /// Attaches `new` where the request says, or removes `old` (`qdisc_graft`).
     fn graft(
         &mut self,
         tree: &mut Tree,
@@ -446,7 +451,8 @@ impl<'a> Job<'a> {
         let old = if let Some(parent) = parent {
             self.graft_class(tree, parent, new)?
         } else if old.iter().chain(new).any(|node| node.ops.ingress) {
-            // The old one goes before the new one comes: both may own the same shared block.
+            // The old qdisc is removed before the new one is attached, because both may own the
+            // same shared block.
             let old = std::mem::replace(&mut tree.ingress, new.cloned());
             tc.publish_hooks(new);
             old
@@ -487,7 +493,7 @@ impl<'a> Job<'a> {
         parent: &Arc<Node>,
         new: Option<&Arc<Node>>,
     ) -> Result<Option<Arc<Node>>, Error> {
-        // Nothing can be put under the classes of ingress and clsact.
+        // The classes of ingress and clsact cannot have qdiscs.
         if !parent.ops.classful || parent.ops.ingress {
             return Err(Error::new(EOPNOTSUPP));
         }
@@ -534,7 +540,7 @@ impl<'a> Job<'a> {
         Ok(old)
     }
 
-    /// `qdisc_notify`
+    /// Notifies listeners about a change (`qdisc_notify`).
     fn notify(
         &self,
         classid: u32,
@@ -551,7 +557,8 @@ impl<'a> Job<'a> {
         let mut w = Writer::new();
         let ifindex = self.device.ifindex();
         let shown = |node: &&Node| !node.invisible;
-        // What is grafted replaces something: at least the qdisc that drops everything (`noop_qdisc`).
+        // A grafted qdisc always replaces another one, at least the one that drops everything
+        // (`noop_qdisc`).
         let replaces = if grafts { nlm::F_REPLACE } else { 0 };
         let asked = Requester { flags: 0, ..by };
         let all = [
@@ -567,19 +574,20 @@ impl<'a> Job<'a> {
         ];
         for (node, ty, by) in all {
             if let Some(node) = node {
-                // Without a bound it always fits.
+                // A writer without a limit cannot fail.
                 let _ = write(&mut w, ty, by, ifindex, classid, node, env.host.now());
             }
         }
         env.notify(&by, Some(&mut *reply), w.bytes());
-        // A plain request for one qdisc is answered like a notification, to the client as well.
+        // A plain request for one qdisc is answered with the notification, which is also sent to
+        // the client.
         if get && !by.echo() {
             reply.out.raw(w.bytes());
         }
     }
 }
 
-/// `tc_fill_qdisc`
+/// Encodes a message about a qdisc (`tc_fill_qdisc`).
 fn write(
     w: &mut Writer,
     ty: u16,
@@ -594,7 +602,8 @@ fn write(
         ifindex: ifindex as i32,
         parent: classid,
         handle: node.handle,
-        // Linux takes a qdisc from its queues before it tells, an ingress or clsact one for good.
+        // Linux detaches a qdisc from its queues before it notifies listeners, and releases an
+        // ingress or clsact qdisc completely.
         info: match (ty, classid) {
             (rtm::DELQDISC, h::INGRESS) => 0,
             (rtm::DELQDISC, _) => 1,
@@ -632,12 +641,13 @@ fn write(
     w.finish(mark)
 }
 
-/// A running dump: it goes on after the last qdisc written, by device and place in its tree.
+/// A dump in progress. It continues after the last qdisc written, by device and position in its
+/// tree.
 pub struct Dump {
     invisible: bool,
-    /// Index of the device being dumped, 0 before the first.
+    /// The index of the device being dumped, 0 before the first.
     ifindex: u32,
-    /// Qdiscs of it that are written.
+    /// The number of its qdiscs already written.
     done: usize,
 }
 
@@ -652,7 +662,7 @@ pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
 }
 
 impl Dump {
-    /// Writes what fits, or one message; `true` when nothing is left.
+    /// Writes as many messages as fit, or only one. Returns `true` if nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
         let start = w.len();
         while let Some(device) = cx.env.host.next_device(self.ifindex.saturating_sub(1)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many connections at once: filters come, change and go while packets flow and others dump. Whatever
-//! the order, every request ends as one of Linux's answers, the counters are exact, and nothing is left
-//! when all is deleted.
+//! Many connections at once: filters are added, changed and deleted while packets flow and other
+//! connections dump. In any order, every request gets one of Linux's answers, the counters are
+//! exact, and nothing is left after everything is deleted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -23,7 +23,8 @@ pub(super) fn tc(stack: &Stack, command: &str) -> Vec<crate::testing::Answer> {
     stack.request(&datagrams[0]).unwrap()
 }
 
-/// A request for the filter on destination 10.0.x.y; action 0 is one of its own, others are shared.
+/// Encodes a request for the filter on destination 10.0.x.y. Action 0 is a new one for the filter,
+/// others are shared.
 pub(super) fn filter(
     ty: u16,
     flags: u16,
@@ -71,7 +72,8 @@ pub(super) fn filter(
     w.into_vec()
 }
 
-/// One connection: filters of its own in a priority that all share, and requests for those of others.
+/// Simulates one connection: its own filters in a priority that all connections share, and requests
+/// that contend for filters of others.
 fn connection(stack: &Stack, me: u32) {
     let (new, del) = (rtm::NEWTFILTER, rtm::DELTFILTER);
     let add = nlm::F_CREATE | nlm::F_EXCL;
@@ -79,7 +81,7 @@ fn connection(stack: &Stack, me: u32) {
         let n = me * ROUNDS + round;
         let (chain, prio) = (n % 2, 1 + (n / 2 % 2) as u16);
         let (handle, dst) = (n + 1, n as u16);
-        // Its own filter: nobody else touches it, so all must go well.
+        // No other connection touches this filter, so all requests must succeed.
         let action = if n.is_multiple_of(3) { 7 } else { 0 };
         let request =
             |ty, flags, dst| stack.request(&filter(ty, flags, chain, prio, handle, dst, action));
@@ -88,7 +90,8 @@ fn connection(stack: &Stack, me: u32) {
         if n.is_multiple_of(5) {
             request(new, nlm::F_CREATE, dst + 0x4000).unwrap();
         }
-        // Filters all fight over, in a priority that comes and goes with them.
+        // All connections contend for these filters. Their priority is created and removed with
+        // them.
         let fought = 0x0100_0000 + round % 3;
         let result = stack.request(&filter(
             new,
@@ -118,7 +121,7 @@ fn connection(stack: &Stack, me: u32) {
 fn nothing_is_lost_or_leaked() {
     let stack = Stack::default();
     tc(&stack, "tc qdisc add dev d0 clsact");
-    // A filter that counts every packet, by an action all share.
+    // This filter counts every packet with an action that all connections share.
     stack.request(&shared_action()).unwrap();
     let first = filter(rtm::NEWTFILTER, nlm::F_CREATE, 0, 100, 1, 0xffff, 7);
     stack.request(&first).unwrap();
@@ -182,7 +185,7 @@ fn nothing_is_lost_or_leaked() {
     assert_eq!(
         packets,
         sent.load(Relaxed),
-        "each packet met the one filter"
+        "each packet matched the one filter"
     );
     tc(&stack, "tc qdisc del dev d0 clsact");
     tc(&stack, "tc actions flush action gact");
@@ -190,7 +193,7 @@ fn nothing_is_lost_or_leaked() {
     stack.domain.barrier();
 }
 
-/// Makes action 7, which stays.
+/// Encodes the creation of action 7, which is never deleted.
 pub(super) fn shared_action() -> Vec<u8> {
     let mut w = Writer::new();
     let mark = w.message(
@@ -218,7 +221,7 @@ pub(super) fn shared_action() -> Vec<u8> {
     w.into_vec()
 }
 
-/// A request about gact actions `indices`, all in one.
+/// Encodes one request for the gact actions `indices`.
 fn actions(ty: u16, flags: u16, indices: &[u32]) -> Vec<u8> {
     let mut w = Writer::new();
     let mark = w.message(ty, nlm::F_REQUEST | flags, 1, 0);
@@ -245,8 +248,8 @@ fn actions(ty: u16, flags: u16, indices: &[u32]) -> Vec<u8> {
     w.into_vec()
 }
 
-/// `tcf_idr_check_alloc` waits for an index that is reserved; here the request itself has reserved it, so
-/// that Linux waits for ever.
+/// `tcf_idr_check_alloc` waits for an index that is reserved. Here the request itself has reserved
+/// it, so Linux waits forever.
 #[test]
 fn an_index_twice_in_a_request_is_refused_at_once() {
     let stack = Stack::default();
@@ -257,7 +260,8 @@ fn an_index_twice_in_a_request_is_refused_at_once() {
     stack.request(&once).unwrap();
 }
 
-/// Who deletes an action takes its one reference, whatever others hold meanwhile.
+/// Deleting an action drops the single reference of its creation, whatever other references are
+/// held.
 #[test]
 fn stress_actions_are_deleted_once() {
     let stack = &Stack::default();
@@ -280,14 +284,14 @@ fn stress_actions_are_deleted_once() {
                         }
                     };
                     if let Err(error) = result {
-                        // There already, gone already, or bound to a filter.
+                        // The action exists, does not exist, or is bound to a filter.
                         assert!(matches!(error.errno, EEXIST | ENOENT | EPERM), "{error}");
                     }
                 }
             });
         }
     });
-    // What is left has the reference of its creation alone, which one request takes.
+    // The remaining actions have only the reference of their creation, so one request deletes them.
     stack
         .request(&actions(rtm::DELACTION, nlm::F_ROOT, &[1]))
         .unwrap();
@@ -301,7 +305,7 @@ fn stress_actions_are_deleted_once() {
         .unwrap();
 }
 
-/// A class that goes while a dump lists it is shown as itself or not at all.
+/// A class that is deleted during a dump is shown as itself or not at all.
 #[test]
 fn stress_classes_change_during_a_dump() {
     let stack = &Stack::default();
@@ -314,7 +318,7 @@ fn stress_classes_change_during_a_dump() {
         .request(&qdisc("tc qdisc add dev d0 root handle 1: drr"))
         .unwrap();
     let add = qdisc("tc class add dev d0 parent 1: classid 1:1 drr quantum 3000");
-    // The same for another class, or without its creation.
+    // Sends the same request for another class, or its deletion.
     let class = |ty: u16, minor: u32| {
         let mut request = add.clone();
         request[4..6].copy_from_slice(&ty.to_ne_bytes());
@@ -333,7 +337,7 @@ fn stress_classes_change_during_a_dump() {
                 class(rtm::DELTCLASS, kept).unwrap();
             }
         });
-        // More than there are CPUs: one that reads has to wait for a CPU in the middle of it, too.
+        // More readers than CPUs, so that a reader is sometimes preempted in the middle of a dump.
         for _ in 0..THREADS / 2 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
@@ -351,7 +355,8 @@ fn stress_classes_change_during_a_dump() {
     });
 }
 
-/// A dump that finds nothing ends, whatever comes right behind its last look: it is not too small a datagram.
+/// A dump that finds nothing ends even if an action is created right after its last lookup; it must
+/// not report that the datagram is too small.
 #[test]
 fn stress_actions_are_created_during_an_empty_dump() {
     let stack = &Stack::default();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as tc sends them, and what comes of them.
+//! Requests as tc sends them, and their results.
 
 use weir_netlink::tca::{self, act, flower, gact, root};
 use weir_netlink::{Attr, Attrs, Error, Fixed, TcGen, TcMsg, TcaMsg, Writer, errno::*, nlm, rtm};
 
 use crate::testing::{Answer, Stack, vectors};
 
-/// Sends the requests tc made for a command; the answers to the last.
+/// Sends the requests that tc made for a command. Returns the answers to the last one.
 fn tc(stack: &Stack, command: &str) -> Result<Vec<Answer>, Error> {
     let all = vectors(include_str!("../../tests/vectors/control.vec"));
     let found = all.into_iter().find(|(recorded, _)| recorded == command);
@@ -19,14 +19,14 @@ fn tc(stack: &Stack, command: &str) -> Result<Vec<Answer>, Error> {
     last
 }
 
-/// As [`tc`], all of which must succeed.
+/// Does the same as [`tc`] for commands that must all succeed.
 fn ok(stack: &Stack, commands: &[&str]) {
     for command in commands {
         tc(stack, command).unwrap_or_else(|error| panic!("{command}: {error}"));
     }
 }
 
-/// The errno and sentence of a refusal.
+/// Returns the errno and message of a refusal.
 fn refused(stack: &Stack, command: &str) -> (i32, String) {
     let error = tc(stack, command).expect_err(command);
     (error.errno, error.message.unwrap_or_default().into_owned())
@@ -44,7 +44,7 @@ fn find<'a>(mut attrs: Attrs<'a>, path: &[u16]) -> Option<Attr<'a>> {
     attrs.find_type(*last)
 }
 
-/// (handle, chain, priority) of each filter in a dump, instances with handle 0.
+/// Returns (handle, chain, priority) of each filter in a dump; instances have handle 0.
 fn filters(answers: &[Answer]) -> Vec<(u32, u32, u16)> {
     let one = |answer: &Answer| {
         let tcm = answer.message().fixed::<TcMsg>().unwrap();
@@ -285,7 +285,7 @@ fn filters_are_found_changed_and_deleted_by_name() {
             ENOENT,
             "Filter with specified priority/protocol not found".into()
         ),
-        "the last filter takes its priority along"
+        "the last filter removes its priority"
     );
     ok(&stack, &["tc filter del dev d0 ingress"]);
     assert_eq!(filters(&tc(&stack, SHOW).unwrap()), []);
@@ -405,7 +405,7 @@ fn blocks_are_shared_by_index() {
     assert_eq!(tc(&stack, "tc actions list action gact").unwrap().len(), 0);
 }
 
-/// (index, control action, references, binds) of each action in answers.
+/// Returns (index, control action, references, binds) of each action in answers.
 fn actions(answers: &[Answer]) -> Vec<(u32, i32, i32, i32)> {
     let mut all = Vec::new();
     for answer in answers {
@@ -632,8 +632,8 @@ fn police_is_shown_as_it_was_asked_for() {
     );
 }
 
-/// Every attribute a flower request carries comes back in the dump as it was sent, for all keys that
-/// are served; the others are refused with a sentence.
+/// For all supported keys, every attribute of a flower request is shown in the dump as it was sent.
+/// Other keys are refused with a message.
 #[test]
 fn flower_shows_the_keys_it_was_given() {
     let recording = include_str!("../../../weir-netlink/tests/vectors/filter.vec");
@@ -662,15 +662,16 @@ fn flower_shows_the_keys_it_was_given() {
                 let mut all: Vec<(u16, Vec<u8>)> = all
                     .map(|attr| {
                         let mut value = attr.payload.to_vec();
-                        // Linux shows what is in this nest in another order than tc sends it.
+                        // Linux shows the attributes of this nest in another order than tc sends
+                        // them.
                         if attr.ty == flower::KEY_MPLS_OPTS {
                             value.sort_unstable();
                         }
-                        // And these without the flag of a nest on the inner one.
+                        // The inner nest of these is shown without the nest flag.
                         if let flower::KEY_ENC_OPTS | flower::KEY_ENC_OPTS_MASK = attr.ty {
                             value[3] &= 0x7f;
                         }
-                        // A short label is filled up.
+                        // A short label is padded.
                         if attr.ty == flower::KEY_CT_LABELS {
                             value.resize(16, 0);
                         }
@@ -681,7 +682,7 @@ fn flower_shows_the_keys_it_was_given() {
                 all
             };
             let (sent, heard) = (pick(&sent), pick(&heard));
-            // Of what is tagged or in PPPoE Linux shows the inner protocol as the ethertype.
+            // For tagged packets and PPPoE, Linux shows the inner protocol as the Ethertype.
             let tagged = command.contains("vlan") || command.contains("pppoe");
             let lost = sent.iter().filter(|attr| !heard.contains(attr));
             let lost = lost.filter(|attr| !(tagged && attr.0 == flower::KEY_ETH_TYPE));
@@ -703,7 +704,7 @@ fn flower_shows_the_keys_it_was_given() {
     assert!(shown >= 15, "{shown}");
 }
 
-/// Whatever octets of requests are changed, cut or repeated: an answer, never a panic, and a stack that
+/// Requests with changed, truncated or repeated bytes are answered without a panic, and the stack
 /// still works.
 #[test]
 fn damaged_requests_do_no_harm() {
@@ -730,7 +731,7 @@ fn damaged_requests_do_no_harm() {
         for _ in 0..600 {
             let mut bytes = all[random(all.len())].clone();
             for _ in 0..random(4) {
-                // Behind the header, so that the message stays one.
+                // Only bytes after the header change, so that it stays a message.
                 let at = 16 + random(bytes.len() - 16);
                 bytes[at] = match random(3) {
                     0 => random(256) as u8,

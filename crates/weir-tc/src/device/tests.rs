@@ -176,7 +176,7 @@ fn police_lets_its_rate_pass() {
     stack.now.fetch_add(200_000, Relaxed);
     assert_eq!(passed(3), 1, "160 + 200 us");
     stack.now.fetch_add(1_000_000_000, Relaxed);
-    assert_eq!(passed(5), 2, "no more credit than the burst");
+    assert_eq!(passed(5), 2, "the credit is limited to the burst");
 }
 
 #[test]

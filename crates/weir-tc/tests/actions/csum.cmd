@@ -11,10 +11,10 @@ egress: csum ip4h tcp udp icmp igmp udplite sctp pipe
 tagged: csum ip4h tcp udp icmp igmp udplite sctp pipe
 ingress ip4-udp: csum udp drop
 ingress ip4-udp: csum udp pass
-# After edits, which is what it is for.
+# After edits, which is the purpose of the action.
 ingress ip4-udp ip4-tcp ip6-udp ip6-tcp: pedit ex munge eth dst set 02:aa:aa:aa:aa:aa munge udp dport set 9 munge ip ttl set 1 pipe action csum ip4h udp tcp pipe
 ingress ip4-icmp: pedit munge offset 20 u8 set 0 pipe action csum icmp pipe
-# Tags in the data, and what becomes of the network header then.
+# Tags in the data, which change the network header.
 ingress vlan ip4-udp: vlan push id 1 pipe action vlan push id 2 pipe action csum ip4h udp tcp pipe
 egress vlan ip4-udp: csum ip4h udp tcp pipe action pedit munge offset 0 u8 set 0xff pipe
 ingress vlan: csum ip4h udp tcp pipe action pedit munge offset 0 u8 set 0xff pipe

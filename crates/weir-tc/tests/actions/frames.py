@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The frames that record.py sends through actions, by name.
 
-A name begins with what is in the frame (eth, ip4, ip6, vlan, mpls, ife), so that a .cmd file can choose
-by prefix. Checksums are right unless the name says otherwise.
+A name begins with the kind of the frame (eth, ip4, ip6, vlan, mpls, ife), so that a .cmd file can select
+frames by prefix. Checksums are correct unless the name says otherwise.
 """
 import struct
 
@@ -42,7 +42,7 @@ def eth(kind, payload, tags=()):
     return head + struct.pack("!H", kind) + payload
 
 
-# A transport segment is a function of the pseudo header and its length's place.
+# A transport segment depends on the pseudo header and on the offset of its length.
 
 def segment(proto, pseudo, payload=PAYLOAD, check=None):
     if proto == TCP:

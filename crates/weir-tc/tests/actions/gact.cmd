@@ -33,7 +33,7 @@ tc actions get action gact index 3
 tc actions del action gact index 3
 tc actions del action gact index 3
 
-# No control action as a fallback: taken in 6.1.176, refused in 6.1.192 and here.
+# An invalid control action as the fallback: accepted by 6.1.176, refused by 6.1.192 and here.
 none gact
 flat gact 2:G
 raw gact

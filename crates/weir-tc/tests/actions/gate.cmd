@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# A cycle of a nanosecond begins at once; an entry of four seconds lasts until all frames have been sent.
+# A cycle of one nanosecond begins immediately; an entry of four seconds lasts until all frames have been sent.
 ingress ip4-udp-t ip4-udp-e ip6-tcp vlan-udp vlan-two: gate cycle-time 1 sched-entry open 4000000000
 ingress ip4-udp-t ip4-udp-e ip6-tcp vlan-udp vlan-two: gate cycle-time 1 sched-entry close 4000000000
 egress ip4-udp-t ip4-udp-e ip6-tcp vlan-udp vlan-two: gate cycle-time 1 sched-entry close 4000000000
@@ -12,14 +12,14 @@ tagged ip4-udp-t ip4-udp-e ip6-tcp vlan-udp vlan-two: gate cycle-time 1 sched-en
 ingress ip4-udp-t ip6-udp: gate clockid CLOCK_MONOTONIC cycle-time 1 sched-entry close 4000000000
 ingress ip4-udp-t ip6-udp: gate clockid CLOCK_REALTIME cycle-time 1 sched-entry close 4000000000
 ingress ip4-udp-t ip6-udp: gate clockid CLOCK_BOOTTIME cycle-time 1 sched-entry close 4000000000
-# Until the first entry begins all pass.
+# Before the first entry begins, all frames pass.
 ingress ip4-udp-t ip6-udp: gate base-time 9000000000000000000 sched-entry close 4000000000
 ingress ip4-udp-t ip6-udp: gate base-time 9000000000000000000 sched-entry open 4000000000 -1 60
 ingress ip4-udp-t ip6-udp: gate cycle-time 4000000000000000000 sched-entry close 1000
 ingress ip4-udp-t ip6-udp: gate cycle-time 1 sched-entry close 4000000000 pass
 ingress ip4-udp-t ip6-udp: gate cycle-time 1 sched-entry open 4000000000 drop
 ingress ip4-udp-t ip6-udp: gate priority 3 base-time 200 cycle-time 1 cycle-time-ext 7 flags 1 sched-entry open 1 2 60 sched-entry close 4294967295 3 60 continue
-# An entry of a nanosecond, then one that lasts.
+# An entry of one nanosecond, then a long one.
 ingress ip4-udp-t ip4-udp-e ip6-tcp vlan-udp vlan-two: gate cycle-time 1 sched-entry close 1 sched-entry open 4000000000 -1 200
 
 tc actions add action gate priority 1 sched-entry close 100000000ns index 100

@@ -30,7 +30,7 @@ ingress ip4-tcp ip6-tcp: pedit ex munge tcp flags set 0x02 retain 0xff pipe
 egress ip4 ip6 vlan eth: pedit ex munge tcp dport set 8080 pipe
 egress ip4-udp ip6-udp vlan eth: pedit ex munge eth dst set 02:aa:aa:aa:aa:aa munge ip ttl set 9 munge udp dport add 1 pipe
 tagged ip4 ip6 vlan: pedit ex munge udp dport add 65535 munge eth src set 02:bb:bb:bb:bb:bb pipe
-# Headers that other actions moved.
+# Headers moved by other actions.
 ingress vlan ip4-udp: vlan push id 1 pipe action vlan push id 2 pipe action pedit ex munge ip ttl set 9 munge eth dst set 02:aa:aa:aa:aa:aa pipe
 ingress vlan ip4-udp: vlan pop pipe action pedit ex munge ip ttl set 9 munge udp dport set 9 pipe
 egress vlan ip4-udp: vlan pop pipe action pedit ex munge ip ttl set 9 munge udp dport set 9 pipe

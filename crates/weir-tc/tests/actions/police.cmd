@@ -32,7 +32,7 @@ tc actions add action police index 3
 tc actions del action police index 3
 tc actions del action police index 3
 
-# No control action as a fallback: taken in 6.1.176, refused in 6.1.192 and here.
+# An invalid control action as the fallback: accepted by 6.1.176, refused by 6.1.192 and here.
 none police
 flat police 1:0000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000
 raw police

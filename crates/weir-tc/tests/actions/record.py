@@ -1,33 +1,40 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records what Linux's actions do with frames: writes NAME.vec from NAME.cmd, and frames.vec.
+"""Records how Linux's actions process frames: writes NAME.vec from NAME.cmd, and frames.vec.
 
 Usage: examples/on-linux.sh python3 crates/weir-tc/tests/actions/record.py [--new] [NAME...]
-With --new, what was recorded before for the same lines is kept.
+With --new, existing recordings of unchanged lines are kept.
 (as root on a Linux 6.1 with the actions: for gate, one of examples/make-linux.sh; needs strace and tc)
 
-A .cmd file holds a line a command; `#` starts a comment. A line is one of
-  HOOK [PREFIX...]: ACTIONS    matchall with these actions at a hook of d0, as `tc filter` takes them
-                               behind `action`; the frames whose names begin with a PREFIX (default:
-                               all) go through it. HOOK is
-                                 ingress: received by d0; what the actions pipe is redirected to d1
+A .cmd file holds one command per line; `#` starts a comment. A line is one of
+  HOOK [PREFIX...]: ACTIONS    adds matchall with these actions at a hook of d0, in the syntax of
+                               `tc filter` after `action`, and sends the frames whose names begin
+                               with a PREFIX (default: all) through it. HOOK is
+                                 ingress: received by d0; the packets that the actions pipe are
+                                   redirected to d1
                                  egress: sent by d0
-                                 tagged: sent by d0 for its VLAN device with id 5: a tag in the metadata
+                                 tagged: sent by d0 for its VLAN device with id 5, with a tag in the
+                                   metadata
   tc ...                       any command of tc about actions or filters
-  raw KIND [TYPE:HEX...]       a new action with these options, whether tc would send them or not; in
-                               HEX, G stands for a tc_gen with control action pipe, B for one with no
-                               valid control action. `flat KIND ...` leaves out NLA_F_NESTED, and
+  raw KIND [TYPE:HEX...]       a new action with these options, including some that tc never sends.
+                               In HEX, G stands for a tc_gen with control action pipe, B for one with
+                               an invalid control action. `flat KIND ...` leaves out NLA_F_NESTED,
                                `none KIND` the options.
-Each line with a hook, and each run of tc and raw lines between blank lines, has a fresh start: d0 with clsact.
+Each line with a hook, and each run of tc and raw lines between blank lines, starts with a fresh d0 with
+clsact.
 
-A .vec file holds, for each line: `$ ` and the line; `> ` the messages tc sent, a datagram a line in
-hexadecimal, with sequence numbers 0; `= ` the errno and extended acknowledgement of the last;
-behind a hook, `dump KIND` and the options of each action as Linux shows them; for each frame its name
-and what came out (a tag in the metadata is put in its place): `=` the same, `-` nothing, else
-`A HEX B`: A octets as before, then these, then B octets as the frame ended before; `meta NAME` with
-mark and queue of the packet where they are not 0; `psample NAME` with the attributes of the message
-about the sampled packet, its time 0; and at last `stats KIND` with octets, packets,
-drops and overlimits of each action.
+A .vec file holds, for each line:
+  $ LINE                       the line
+  > HEX                        a message that tc sent, one datagram per line, with sequence number 0
+  = ERRNO TEXT                 errno and extended acknowledgement of the last message
+and for a line with a hook:
+  dump KIND HEX                the options of each action as Linux shows them
+  NAME RESULT                  for each frame its name and the frame that left, with a tag of the
+                               metadata inserted: `=` unchanged, `-` none, else `A HEX B`: the first A
+                               bytes of the original, then HEX, then the last B bytes of the original
+  meta NAME ...                the packet's mark and queue, if not both are 0
+  psample NAME ...             the attributes of the message about the sampled packet, with time 0
+  stats KIND ...               bytes, packets, drops and overlimits of each action
 The devices are those of src/testing.rs: lo, pd0, d0, pd1, d1, with indices 1 to 5.
 """
 import ctypes, errno, os, re, shlex, socket, struct, subprocess, sys, tempfile, time
@@ -71,10 +78,10 @@ def enter(ns):
 
 
 def fresh():
-    """Takes all filters and actions away and adds clsact; the messages that add it."""
+    """Deletes all filters and actions and adds clsact. Returns the messages that add it."""
     tcm = struct.pack("=BxxxiIII", 0, 3, 0xffff0000, 0xfffffff1, 0)
     RTNETLINK.answer(struct.pack("=IHHII", 36, 37, 1, 0, 0) + tcm)
-    time.sleep(0.1)  # what a filter had goes after a grace period
+    time.sleep(0.1)  # the actions of a filter are freed after a grace period
     for kind in ("gact", "mirred", *NAMES):
         body = attribute(1, attribute(1, attribute(1, kind.encode() + b"\0")))
         RTNETLINK.answer(struct.pack("=IHHII", 20 + len(body), 49, 0x101, 0, 0) + bytes(4) + body)
@@ -86,7 +93,7 @@ def fresh():
 
 
 def sent(command):
-    """The traffic control messages a command of tc sends, each with sequence number and port 0."""
+    """Returns the traffic control messages that a command of tc sends, with sequence number and port 0."""
     handle, trace = tempfile.mkstemp()
     os.close(handle)
     subprocess.run(
@@ -114,7 +121,7 @@ def attribute(ty, payload):
 
 
 def raw(how, kind, options):
-    """A request that adds an action."""
+    """Returns a request that adds an action."""
     gen = lambda control: struct.pack("=IIiii", 0, 0, control, 0, 0).hex()
     body = b""
     for option in options:
@@ -143,7 +150,7 @@ class Rtnetlink:
         self.socket.bind((0, 0))
 
     def answer(self, request):
-        """errno and text of the acknowledgement; 0 for a dump."""
+        """Sends a request. Returns errno and text of the acknowledgement; errno is 0 for a dump."""
         flags = struct.unpack_from("=H", request, 6)[0]
         self.socket.send(request[:6] + struct.pack("=H", flags | 4) + request[8:])
         while True:
@@ -162,7 +169,7 @@ class Rtnetlink:
                 at += (length + 3) & ~3
 
     def actions(self, hook):
-        """Kind, options and statistics of each action of the filter at a hook."""
+        """Returns kind, options and statistics of each action of the filter at a hook."""
         parent = {"ingress": 0xfffffff2, "egress": 0xfffffff3, "tagged": 0xfffffff3}[hook]
         tcm = struct.pack("=BxxxiIII", 0, 3, 0, parent, 0)
         self.socket.send(struct.pack("=IHHII", 36, 46, 0x301, 0, 0) + tcm)
@@ -193,7 +200,7 @@ def tap(device, queue=False):
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     s.setsockopt(263, PACKET_AUXDATA, 1)
     s.setsockopt(socket.SOL_SOCKET, SO_RCVMARK, 1)
-    if queue:  # SKF_AD_QUEUE: as many octets as the number of the queue, and 16
+    if queue:  # SKF_AD_QUEUE: truncates a frame to the number of the queue plus 16 bytes
         program = [(0x20, 0, 0, 0xfffff000 + 24), (0x04, 0, 0, 16), (0x16, 0, 0, 0)]
         code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *row) for row in program))
         s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
@@ -203,7 +210,7 @@ def tap(device, queue=False):
 
 
 def received(s):
-    """Each frame the device sent, its tag in its place, and its mark."""
+    """Returns each frame that the device sent, with its tag inserted, and its mark."""
     out = []
     while True:
         try:
@@ -225,7 +232,7 @@ def received(s):
 
 
 class Psample:
-    """Hears the group `packets` of generic netlink's family psample."""
+    """A listener to the group `packets` of the generic netlink family psample."""
 
     def __init__(self):
         run("tc actions add action sample rate 1 group 99 && tc actions flush action sample")  # loads the module
@@ -285,10 +292,10 @@ def through(hook, prefixes, choose, out):
             out += [f"{name} -", *samples]
             continue
         if len(seen) > 1:
-            return print(f"{name}: a frame came late, again:")
+            return print(f"{name}: a frame arrived late, repeating:")
         data, mark = seen[0]
         out.append(f"{name} {difference(frame, data)}")
-        # Without the action the socket chooses a queue.
+        # Without an action that sets the queue, the socket chooses one.
         queue = len(queues[0][0]) - 16 if choose else 0
         if mark or queue:
             out.append(f"meta {name} mark {mark} queue {queue}")
@@ -300,7 +307,7 @@ HOOK = re.compile(r"(ingress|egress|tagged)((?: \S+)*): (.*)")
 
 
 def groups(name):
-    """The lines of a .cmd file: each with a hook alone, the others by the run."""
+    """Returns the lines of a .cmd file in groups: each line with a hook alone, the others in runs."""
     found, run = [], None
     for line in open(f"{HERE}/{name}.cmd"):
         line = line.strip()
@@ -316,7 +323,7 @@ def groups(name):
 
 
 def recorded(name):
-    """The lines of a .vec file and what was recorded for each."""
+    """Returns the lines of a .vec file with the rows recorded for each."""
     found = []
     if os.path.exists(f"{HERE}/{name}.vec"):
         for line in open(f"{HERE}/{name}.vec"):
@@ -328,7 +335,7 @@ def recorded(name):
 
 
 def requests(line):
-    """The messages of a line."""
+    """Returns the messages of a line."""
     made = re.match(r"(raw|flat|none) (\S+)(.*)", line)
     if made:
         return [raw(made[1], made[2], made[3].split())]
@@ -343,7 +350,7 @@ def requests(line):
 
 
 def measure(name, group, messages, out):
-    """Records a group of lines, whose messages are at hand; False if frames were late."""
+    """Records a group of lines with the given messages. Returns False if frames were late."""
     clsact, rows = fresh(), []
     for line, messages in zip(group, messages):
         if not messages:
@@ -387,7 +394,7 @@ NAMES = sorted(f[:-4] for f in os.listdir(HERE) if f.endswith(".cmd"))
 with open(f"{HERE}/frames.vec", "w") as file:
     file.write("# Made by record.py from frames.py.\n")
     file.writelines(f"{name} {frame.hex()}\n" for name, frame in frames().items())
-# tc says what it has to say in the one, and it is measured in the other.
+# tc runs in the first namespace; its messages are replayed and measured in the second.
 SCRATCH = namespace()
 CLSACT = sent("tc qdisc add dev d0 clsact")
 MEASURED = namespace()

@@ -6,7 +6,7 @@ ingress ip4-udp vlan: sample rate 1 group 2 pipe action sample rate 1 group 3 tr
 ingress ip4-udp vlan: vlan push id 9 pipe action vlan push id 8 pipe action sample rate 1 group 2
 egress ip4-udp vlan eth: sample rate 1 group 2 trunc 65535
 tagged ip4-udp ip6-tcp: sample rate 1 group 2
-# What a tunnel is to be told goes along.
+# The sample includes the tunnel metadata.
 ingress ip4-udp: tunnel_key set src_ip 10.0.0.1 dst_ip 10.0.0.2 id 5 dst_port 4789 tos 4 ttl 9 pipe action sample rate 1 group 2 trunc 20
 ingress ip4-udp: tunnel_key set src_ip 10.0.0.1 dst_ip 10.0.0.2 nocsum pipe action sample rate 1 group 2 trunc 20
 ingress ip4-udp: tunnel_key set src_ip fd00::1 dst_ip fd00::2 id 4294967295 geneve_opts 0102:80:00880022,0408:42:0040007611223344 pipe action sample rate 1 group 2 trunc 20

@@ -3,13 +3,13 @@ ingress: skbmod set dmac 02:aa:aa:aa:aa:aa pipe
 ingress ip4-udp vlan eth: skbmod set smac 02:bb:bb:bb:bb:bb etype 0x1234 pipe
 ingress ip4-udp vlan eth: skbmod set dmac 02:aa:aa:aa:aa:aa smac 02:bb:bb:bb:bb:bb etype 0xbeef pipe
 ingress ip4-udp vlan eth: skbmod swap mac pipe
-# 6.1.176 asks for more octets here than it edits, 6.1.192 does not: no short packets.
+# No short packets: 6.1.176 requires more bytes here than it edits, 6.1.192 does not.
 ingress ip4-udp-ect ip4-udp-tos ip4-tcp ip6-tcp ip6-udplite vlan eth-arp mpls: skbmod ecn pipe
 egress: skbmod swap mac pipe
 egress ip4-udp-ect ip4-udp-tos ip4-tcp ip6-tcp ip6-udplite eth-arp mpls: skbmod ecn pipe
 tagged ip4-udp-ect ip4-udp-tos ip4-tcp ip6-tcp ip6-udplite eth-arp: skbmod ecn pipe
 tagged ip4-udp vlan eth: skbmod set etype 0x1234 pipe
-# The ethertype of the frame is not that of the packet.
+# The Ethertype of the frame is changed, not the packet's protocol.
 ingress vlan ip4-udp: skbmod set etype 0x8100 pipe action vlan pop
 egress vlan ip4-udp eth: skbmod set etype 0x0800 pipe action vlan pop
 ingress ip4-udp ip4-cut: skbmod swap mac drop

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Frames stay as they are; what tunnel devices make of the metadata is in crates/weir/tests/tunnel.
+# The frames do not change; crates/weir/tests/tunnel tests how tunnel devices use the metadata.
 ingress ip4-udp ip6-udp vlan-udp: tunnel_key set src_ip 10.0.0.1 dst_ip 10.0.0.2 id 5 dst_port 4789 tos 4 ttl 9
 ingress ip4-udp: tunnel_key set src_ip 10.0.0.1 dst_ip 10.0.0.2
 ingress ip4-udp: tunnel_key set src_ip fd00::1 dst_ip fd00::2 id 4294967295 nocsum no_percpu

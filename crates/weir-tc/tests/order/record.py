@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Records in which order Linux's qfq lets packets go: writes qfq.txt.
+"""Records the order in which Linux's qfq dequeues packets: writes qfq.txt.
 
 Usage: examples/on-linux.sh python3 crates/weir-tc/tests/order/record.py
 (as root on a Linux 6.1 with the qdisc; needs tc)
 
-The qdisc is under a token bucket that lets nothing go until its rate is changed, so that the order does
-not depend on time. The file holds, for each case, its name behind `#`, the commands behind `$`, packets to
-be sent behind `>` (class and octets; `> kick` is one more of class 1, so that the queue is asked), and behind
-`<` the numbers of the packets that came out, in their order, counted from 0 within the case.
+The qdisc is under a token bucket that passes nothing until its rate is changed, so that the order does not
+depend on time. For each case the file holds its name after `#`, the commands after `$`, the packets to
+send after `>` (class and bytes; `> kick` is one more packet of class 1, which triggers a dequeue), and
+after `<` the numbers of the packets received, in order, counted from 0 within the case.
 """
 import os, socket, struct, subprocess, time
 
@@ -25,7 +25,7 @@ def classes(options):
 
 
 class Draws:
-    """The numbers of src/qdisc/tests/mod.rs."""
+    """The random numbers of src/qdisc/tests/mod.rs."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -66,20 +66,20 @@ def play(steps, out):
     run("ip link add d0 address 02:00:00:00:00:02 type veth peer name pd0")
     for device in ("d0", "pd0"):
         run(f"sysctl -qw net.ipv6.conf.{device}.disable_ipv6=1; ip link set {device} up")
-    hear = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
-    hear.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
-    hear.bind(("pd0", ETHERTYPE))
-    hear.settimeout(1)
-    say = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    say.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)
-    say.bind(("d0", 0))
+    listener = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+    listener.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+    listener.bind(("pd0", ETHERTYPE))
+    listener.settimeout(1)
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    sender.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)
+    sender.bind(("d0", 0))
     number = 0
 
     def send(minor, octets):
         nonlocal number
-        say.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x100000 | minor)
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, 0x100000 | minor)
         frame = bytes(6) + bytes(6) + struct.pack("!HI", ETHERTYPE, number)
-        say.send(frame.ljust(octets, b"\0"))
+        sender.send(frame.ljust(octets, b"\0"))
         number += 1
 
     for step in steps:
@@ -92,13 +92,13 @@ def play(steps, out):
         if step == GO:
             out.append("> kick")
             send(1, 60)
-            came = []
+            received = []
             try:
                 while True:
-                    came.append(struct.unpack_from("!I", hear.recv(65536), 14)[0])
+                    received.append(struct.unpack_from("!I", listener.recv(65536), 14)[0])
             except TimeoutError:
                 pass
-            out.append("< " + " ".join(map(str, came)))
+            out.append("< " + " ".join(map(str, received)))
     run("ip link del d0")
 
 

@@ -1,4 +1,4 @@
-# Requests whose answers src/control/tests.rs checks. d0 is index 3, d1 index 5.
+# The requests of src/control/tests.rs. d0 is index 3, d1 index 5.
 ! ip link add d0 type veth peer name pd0
 ! ip link add d1 type veth peer name pd1
 tc qdisc add dev d0 clsact

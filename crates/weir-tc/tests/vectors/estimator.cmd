@@ -1,4 +1,4 @@
-# Rate estimators of classes, and of actions that filters make.
+# Rate estimators of classes, and of actions created by filters.
 ! ip link add d0 type veth peer name pd0
 ! ip link set d0 txqueuelen 1000
 ! ip link set pd0 up

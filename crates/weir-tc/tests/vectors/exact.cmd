@@ -1,4 +1,4 @@
-# What the slow oracles of weir-tc's qdiscs are held against.
+# Configurations for the comparison of weir-tc's qdiscs with slow oracles.
 ! ip link add d0 type veth peer name pd0
 ! ip link add d1 type veth peer name pd1
 ! ip link set d0 txqueuelen 1000
@@ -42,14 +42,14 @@ tc qdisc add dev d0 root handle 1: netem rate 8mbit 30 53 -5
 tc qdisc add dev d0 root handle 1: netem limit 5000 delay 10s 2s 50%
 tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000
 tc qdisc add dev d0 root handle 1: fq_pie limit 300 flows 16 target 10ms tupdate 15ms quantum 700 memory_limit 200000 ecn ecn_prob 5 bytemode
-# Limits that nothing comes before.
+# Limits low enough to be reached before any other drop.
 tc qdisc add dev d0 root handle 1: choke limit 30 min 20 max 29 burst 60 avpkt 500 bandwidth 8mbit
 tc qdisc add dev d0 root handle 1: fq limit 30
 tc qdisc add dev d0 root handle 1: gred setup vqs 4 default 0 limit 9000
 tc qdisc add dev d0 root handle 1: netem limit 30
 tc qdisc change dev d0 root handle 1: fq_pie tupdate 40ms
 tc qdisc change dev d0 root handle 1: fq_pie limit 20
-# Below the classes of the htb above.
+# Under the classes of the htb above.
 tc qdisc add dev d0 parent 1:11 handle 11: tbf rate 800kbit burst 2000 limit 30000
 tc qdisc add dev d0 parent 1:12 handle 12: netem limit 50 delay 1ms duplicate 30%
 tc qdisc add dev d0 parent 1:13 handle 13: pfifo limit 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Each kind of qdisc, classifier and action, each line whole in itself: what the fuzz targets begin with.
+# All kinds of qdiscs, classifiers and actions. No line depends on another; the fuzz targets start from these.
 ! ip link add d0 type veth peer name pd0
 ! ip link add d1 numtxqueues 4 type veth peer name pd1
 ! ip link set pd0 up; ip link set d0 up; ip link set pd1 up; ip link set d1 up

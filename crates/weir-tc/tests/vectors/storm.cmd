@@ -1,4 +1,4 @@
-# Kinds that the other files lack, and qdiscs under classes of most, for the storms of requests.
+# Kinds missing from the other files, and qdiscs under classes of most kinds, for the request storms.
 ! ip link add d0 type veth peer name pd0
 ! ip link set d0 txqueuelen 1000
 ! ip link set pd0 up

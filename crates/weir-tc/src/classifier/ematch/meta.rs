@@ -85,11 +85,11 @@ impl Side {
         match (self.ty(), self.id()) {
             (_, id::VALUE) | (ty::VAR, id::SK_BOUND_IF) => Ok(()),
             (ty::VAR, id::DEV) => Err(Error::unsupported(
-                "Extended match meta does not compare device names; give an index",
+                "Extended match meta compares devices by index, not by name",
             )),
             (ty::VAR, _) | (_, id::SK_ROUTE_CAPS) => Err(Error::new(EOPNOTSUPP)),
             (_, id::LOADAVG_0..=id::LOADAVG_2) => Err(Error::unsupported(
-                "Extended match meta: there is no load average",
+                "Extended match meta does not support load averages",
             )),
             _ => Ok(()),
         }

@@ -52,7 +52,11 @@ impl Keyed {
     /// # Panics
     /// If the key was packed under another mask, with another number of half-words.
     pub fn new(handle: u32, under: Arc<UnderMask>, packed: &Packed) -> Self {
-        assert_eq!(packed.len(), under.mask.width, "a key of another mask");
+        assert_eq!(
+            packed.len(),
+            under.mask.width,
+            "the key was packed under another mask"
+        );
         let halves = if packed.len() <= WITHIN {
             let mut within = [0; WITHIN];
             within[..packed.len()].copy_from_slice(packed);
