@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Active queue management behind a line of 8 Mbit/s: codel, fq_codel, red.
+//! Active queue management in front of an 8 Mbit/s line: codel, fq_codel, red.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use weir_packet::DropReason;
 const TBF: &str = "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000";
 const MS: u64 = 1_000_000;
 
-/// A flow that sends a packet of 1000 octets every `gap` ns.
+/// Returns the packets of a flow that sends 1000 bytes every `gap` ns.
 fn flow(flow: u16, count: u64, gap: u64) -> Vec<Arrival> {
     let arrival = |i| Arrival {
         time: START + i * gap,
@@ -20,14 +20,15 @@ fn flow(flow: u16, count: u64, gap: u64) -> Vec<Arrival> {
     (0..count).map(arrival).collect()
 }
 
-/// RFC 8289, section 5, in floating point: packets leave at `departures`, the line's turns, and those
-/// the law takes are dropped.
+/// The algorithm of RFC 8289, section 5, in floating point. A packet leaves every `turn` ns.
+/// Returns the times at which the law drops packets.
 fn codel(arrivals: &[Arrival], turn: u64) -> Vec<u64> {
     let (target, interval) = (5 * MS, 100 * MS);
     let (mut queue, mut next) = (VecDeque::new(), 0);
     let (mut first_above, mut dropping, mut drop_next) = (0_u64, false, 0_u64);
     let (mut count, mut last_count) = (0_u32, 0_u32);
-    let law = |time: u64, count: u32| time + (interval as f64 / f64::from(count).sqrt()) as u64;
+    let control_law =
+        |time: u64, count: u32| time + (interval as f64 / f64::from(count).sqrt()) as u64;
     let (mut now, mut drops) = (START, Vec::new());
     loop {
         while next < arrivals.len() && arrivals[next].time <= now {
@@ -35,11 +36,11 @@ fn codel(arrivals: &[Arrival], turn: u64) -> Vec<u64> {
             next += 1;
         }
         let mut take = |queue: &mut VecDeque<u64>| -> (bool, bool) {
-            let Some(came) = queue.pop_front() else {
+            let Some(arrived) = queue.pop_front() else {
                 first_above = 0;
                 return (false, false);
             };
-            if now - came < target || queue.len() < 2 {
+            if now - arrived < target || queue.len() < 2 {
                 first_above = 0;
                 return (true, false);
             }
@@ -61,7 +62,7 @@ fn codel(arrivals: &[Arrival], turn: u64) -> Vec<u64> {
                 drops.push(now);
                 count += 1;
                 if take(&mut queue).1 {
-                    drop_next = law(drop_next, count);
+                    drop_next = control_law(drop_next, count);
                 } else {
                     dropping = false;
                 }
@@ -76,7 +77,7 @@ fn codel(arrivals: &[Arrival], turn: u64) -> Vec<u64> {
             } else {
                 1
             };
-            drop_next = law(now, count);
+            drop_next = control_law(now, count);
             last_count = count;
         }
         now += turn;
@@ -84,7 +85,7 @@ fn codel(arrivals: &[Arrival], turn: u64) -> Vec<u64> {
 }
 
 #[test]
-fn codel_drops_when_the_rfc_s_law_does() {
+fn codel_drops_at_the_times_of_the_rfc() {
     let arrivals = flow(1, 6000, 800_000);
     let mut line = Line::new(&[
         TBF,
@@ -94,17 +95,18 @@ fn codel_drops_when_the_rfc_s_law_does() {
     assert!(
         line.drops
             .iter()
-            .all(|(_, _, why)| *why == DropReason::QDISC_CONGESTED)
+            .all(|(_, _, reason)| *reason == DropReason::QDISC_CONGESTED)
     );
     let ours: Vec<u64> = line.drops.iter().map(|(time, _, _)| *time).collect();
     let oracle = codel(&arrivals, MS);
-    // The bucket takes each packet a turn early, to look at it, and lets a few go ahead at first. From then
-    // on the law's gaps count: Linux's reciprocal root is a step of an iteration, its time 1024 ns.
+    // The token bucket peeks at each packet one turn early, and passes a few packets without delay
+    // at first. After that the gaps are compared. They differ because Linux's reciprocal root is a
+    // step of an iteration and its unit of time is 1024 ns.
     assert!(ours[0].abs_diff(oracle[0]) <= 20 * MS);
     let gaps = |drops: &[u64]| drops.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>();
     for (at, (ours, oracle)) in gaps(&ours).iter().zip(gaps(&oracle)).take(30).enumerate() {
         if at == 1 {
-            // The first step, from 1 to 1 / sqrt(2), ends at a half.
+            // The first Newton step, from 1 towards 1 / sqrt(2), yields one half.
             assert!(ours.abs_diff(50 * MS) <= MS, "{ours}");
             continue;
         }
@@ -113,12 +115,12 @@ fn codel_drops_when_the_rfc_s_law_does() {
     let (ours, oracle) = (ours.len(), oracle.len());
     assert!(
         ours.abs_diff(oracle) * 10 <= oracle,
-        "{ours} drops, the oracle {oracle}"
+        "{ours} drops, {oracle} by the oracle"
     );
 }
 
 #[test]
-fn fq_codel_spares_the_thin_flow() {
+fn fq_codel_does_not_drop_the_sparse_flow() {
     let mut line = Line::new(&[
         TBF,
         "tc qdisc add dev d0 parent 1:1 handle 10: fq_codel limit 1000 flows 256 quantum 1500",
@@ -127,20 +129,20 @@ fn fq_codel_spares_the_thin_flow() {
     arrivals.extend(flow(2, 200, 20 * MS));
     arrivals.sort_by_key(|arrival| arrival.time);
     line.run(&arrivals);
-    let of = |n: &u32| line.arrivals[*n as usize].flow;
-    assert!(line.drops.iter().all(|(_, n, _)| of(n) == 1));
-    let thin = line.left.iter().filter(|(_, n)| of(n) == 2);
+    let flow_of = |n: &u32| line.arrivals[*n as usize].flow;
+    assert!(line.drops.iter().all(|(_, n, _)| flow_of(n) == 1));
+    let thin = line.left.iter().filter(|(_, n)| flow_of(n) == 2);
     let waits: Vec<u64> = thin
         .map(|(time, n)| time - line.arrivals[*n as usize].time)
         .collect();
     assert_eq!(waits.len(), 200);
     assert!(
         waits.iter().all(|wait| *wait <= 3 * MS),
-        "at most two packets of the other"
+        "a packet waits for at most two of the other flow"
     );
 }
 
-/// Floyd and Jacobson's average and chance, in floating point.
+/// Compares with Floyd and Jacobson's average and probability in floating point.
 #[test]
 fn red_drops_by_the_average() {
     let arrivals = flow(1, 30_000, 900_000);
@@ -152,11 +154,11 @@ fn red_drops_by_the_average() {
     assert!(
         line.drops
             .iter()
-            .all(|(_, _, why)| *why == DropReason::QDISC_CONGESTED)
+            .all(|(_, _, reason)| *reason == DropReason::QDISC_CONGESTED)
     );
-    // A tenth too much comes: about that share is dropped, and the average settles where the chance is
-    // so large. With the counter that spaces drops evenly the chance is about 2p / (1 + p) of what lies
-    // between the thresholds.
+    // The load is a tenth too high, so about that share is dropped, and the average settles where
+    // the probability is that high. With the counter that spaces drops evenly, the probability is
+    // about 2p / (1 + p) of the one between the thresholds.
     let share = line.drops.len() as f64 / arrivals.len() as f64;
     assert!((0.08..0.12).contains(&share), "{share}");
     let late = &line.left[line.left.len() / 2..];

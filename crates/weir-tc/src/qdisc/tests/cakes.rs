@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! cake: its shaper to the nanosecond, COBALT against the papers, shares of tins, hosts and flows.
+//! Tests of cake: its shaper to the nanosecond, COBALT compared with the papers, shares of tins,
+//! hosts and flows.
 
 use super::driven::Driven;
 use super::{Arrival, Line, START, traffic};
@@ -7,7 +8,8 @@ use weir_packet::DropReason;
 
 const MS: u64 = 1_000_000;
 
-/// When packets leave a line of a megabyte a second, of a length each, if none is dropped.
+/// Returns the departure times on a line of 1 MB/s if no packet is dropped. `on_the_line` maps a
+/// length to the bytes on the line.
 fn closed_form(arrivals: &[Arrival], on_the_line: impl Fn(u64) -> u64) -> Vec<u64> {
     let mut free = 0;
     let leave = |arrival: &Arrival| {
@@ -47,9 +49,10 @@ fn cake_shapes_to_the_nanosecond() {
     }
 }
 
-/// RFC 8289's control law in floating point, as COBALT has it ("Piece of CAKE", section III.C, and the kernel's
-/// own comments): the count falls step by step as well, no packet is dropped that is the last, the target is at
-/// least four frames, and the first signal of a new queue comes with the second packet over the target.
+/// RFC 8289's control law in floating point, as modified by COBALT ("Piece of CAKE", section III.C,
+/// and the kernel's comments). The count also falls step by step, the last packet is never dropped,
+/// the target is at least four frames, and the first signal of a new queue comes with the second
+/// packet over the target.
 fn cobalt(arrivals: &[Arrival], turn: u64, frame: u64) -> Vec<u64> {
     let (over, interval) = ((5 * MS).max(4 * frame), (100 * MS) as f64);
     let root = |count: u32| interval / f64::from(count.max(1)).sqrt();
@@ -62,7 +65,7 @@ fn cobalt(arrivals: &[Arrival], turn: u64, frame: u64) -> Vec<u64> {
             next += 1;
         }
         loop {
-            let Some(came) = queue.pop_front() else {
+            let Some(arrived) = queue.pop_front() else {
                 if next == arrivals.len() {
                     return drops;
                 }
@@ -71,7 +74,7 @@ fn cobalt(arrivals: &[Arrival], turn: u64, frame: u64) -> Vec<u64> {
             let time = now as f64;
             let mut past = time - drop_next;
             let due = count > 0 && past >= 0.0;
-            if now - came > over {
+            if now - arrived > over {
                 if !dropping {
                     dropping = true;
                     drop_next = time + if fresh { 0.0 } else { root(count) };
@@ -108,7 +111,7 @@ fn cobalt(arrivals: &[Arrival], turn: u64, frame: u64) -> Vec<u64> {
 }
 
 #[test]
-fn cobalt_drops_when_the_law_of_the_papers_does() {
+fn cobalt_drops_at_the_times_of_the_papers() {
     let arrival = |i: u64| Arrival {
         time: START + i * 800_000,
         len: 1000,
@@ -120,25 +123,28 @@ fn cobalt_drops_when_the_law_of_the_papers_does() {
     ]);
     line.run(&arrivals);
     let congested = DropReason::QDISC_CONGESTED;
-    assert!(line.drops.iter().all(|(_, _, why)| *why == congested));
+    assert!(line.drops.iter().all(|(_, _, reason)| *reason == congested));
     let ours: Vec<u64> = line.drops.iter().map(|(time, _, _)| *time).collect();
     let oracle = cobalt(&arrivals, MS, 1_514_000);
-    // Each of the first hundred at the oracle's time, but for a turn: a reciprocal root is off by a few parts
-    // in ten thousand.
+    // Each of the first hundred drops is within one turn of the oracle's, because a reciprocal root
+    // is wrong by a few parts in ten thousand.
     for (at, (ours, oracle)) in ours.iter().zip(&oracle).take(100).enumerate() {
-        assert!(ours.abs_diff(*oracle) <= MS, "drop {at}: {ours} {oracle}");
+        assert!(
+            ours.abs_diff(*oracle) <= MS,
+            "drop {at}: {ours}, by the oracle {oracle}"
+        );
     }
     let (ours, oracle) = (ours.len(), oracle.len());
     assert!(
         oracle > 500 && ours.abs_diff(oracle) * 50 <= oracle,
-        "{ours} drops, the oracle {oracle}"
+        "{ours} drops, {oracle} by the oracle"
     );
 }
 
-/// Packets of 1000 octets in the flows and priorities of `what`, each one every `gap` ns.
-fn steady(what: &[(u16, u32)], count: u64, gap: u64) -> Vec<Arrival> {
+/// Returns `count` packets of 1000 bytes for each pair of flow and priority, one every `gap` ns.
+fn steady(flows: &[(u16, u32)], count: u64, gap: u64) -> Vec<Arrival> {
     let all = |i: u64| {
-        what.iter().map(move |&(flow, priority)| Arrival {
+        flows.iter().map(move |&(flow, priority)| Arrival {
             time: START + i * gap,
             len: 1000,
             flow,
@@ -148,17 +154,19 @@ fn steady(what: &[(u16, u32)], count: u64, gap: u64) -> Vec<Arrival> {
     (0..count).flat_map(all).collect()
 }
 
-/// The shares of what left between two packets, per cent, by `kind`.
+/// Returns the shares in percent, by `kind`, of the packets that left from the 1000th to the
+/// 3000th.
 fn shares<const N: usize>(line: &Line, kind: impl Fn(&Arrival) -> usize) -> [f64; N] {
     let mut counts = [0.0; N];
-    let some = &line.left[1000..3000];
-    for (_, number) in some {
-        counts[kind(&line.arrivals[*number as usize])] += 100.0 / some.len() as f64;
+    let measured = &line.left[1000..3000];
+    for (_, number) in measured {
+        counts[kind(&line.arrivals[*number as usize])] += 100.0 / measured.len() as f64;
     }
     counts
 }
 
-/// One host with one flow, another with three; each flow sends what the line takes.
+/// Runs one host with one flow and another with three. Each flow sends at the rate of the line.
+/// Returns the shares of the hosts.
 fn hosts(command: &str) -> [f64; 2] {
     let mut line = Line::new(&[command]);
     let flows = [(1, 0), (0x101, 0), (0x102, 0), (0x103, 0)];
@@ -167,7 +175,7 @@ fn hosts(command: &str) -> [f64; 2] {
 }
 
 #[test]
-fn cake_shares_among_hosts_first_when_told() {
+fn cake_shares_among_hosts_first_if_configured() {
     let near = |[one, three]: [f64; 2], share: f64| {
         assert!((one - share).abs() < 2.0, "{one} {three}, not {share}");
     };
@@ -183,7 +191,8 @@ fn cake_shares_among_hosts_first_when_told() {
         hosts("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort srchost"),
         50.0,
     );
-    // All go to the same host: at that end flows count, at the other hosts; the busier of both decides.
+    // All flows have the same destination host. There the flows count, and at the sources the
+    // hosts. The busier host decides.
     near(
         hosts("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort dual-dsthost"),
         25.0,
@@ -194,8 +203,8 @@ fn cake_shares_among_hosts_first_when_told() {
     );
 }
 
-/// Of three tins with more than enough each, bulk has a sixteenth of the rate, voice a quarter, the rest is
-/// for best effort. Without a rate turns are shared likewise: by weights of 1, 1/4 and 1/16 then.
+/// With three overloaded tins, bulk has a sixteenth of the rate, voice a quarter, and best effort
+/// the rest. Without a rate the turns have weights of 1, 1/4 and 1/16.
 #[test]
 fn cake_gives_each_tin_its_share() {
     let tins = [(1, 0x1_0001), (2, 0x1_0002), (3, 0x1_0003)];
@@ -218,7 +227,7 @@ fn cake_gives_each_tin_its_share() {
     assert!((best - 1600.0 / 21.0).abs() < 1.0, "{best}");
 }
 
-/// Over the memory limit the longest queue loses its oldest packet.
+/// Over the memory limit, the longest queue loses its oldest packet.
 #[test]
 fn cake_drops_from_the_longest_queue_when_full() {
     let mut line = Line::new(&[
@@ -228,31 +237,31 @@ fn cake_drops_from_the_longest_queue_when_full() {
     arrivals.extend(steady(&[(2, 0)], 3, 0));
     line.run(&arrivals);
     assert!(!line.drops.is_empty());
-    for (_, number, why) in &line.drops {
+    for (_, number, reason) in &line.drops {
         assert_eq!(line.arrivals[*number as usize].flow, 1);
-        assert_eq!(*why, DropReason::QDISC_OVERLIMIT);
+        assert_eq!(*reason, DropReason::QDISC_OVERLIMIT);
     }
-    // The oldest first, but for those that went ahead.
+    // The oldest packets are dropped, except those that left at once.
     let numbers: Vec<u32> = line.drops.iter().map(|(_, number, _)| *number).collect();
     assert!(numbers.is_sorted() && line.left.iter().any(|(_, number)| *number == 399));
 }
 
-/// The mark, under its mask, names a tin; without one the code point does, which is best effort here.
+/// The masked mark names a tin. Without a mark the code point names it, which is best effort here.
 #[test]
-fn cake_takes_the_tin_that_the_mark_names() {
+fn cake_uses_the_tin_named_by_the_mark() {
     let mut line = Line::new(&["tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit fwmark 3"]);
-    // Marks are the numbers of the arrivals.
+    // The marks are the numbers of the arrivals.
     line.run(&steady(&[(1, 0), (2, 0), (3, 0), (4, 0)], 4000, MS));
     let [unmarked, bulk, best, voice] = shares(&line, |arrival| usize::from(arrival.flow - 1));
     assert!((bulk - 6.25).abs() < 0.5, "{bulk}");
     assert!((voice - 25.0).abs() < 0.5, "{voice}");
-    // They share a tin.
+    // Both share a tin.
     assert!((unmarked - best).abs() < 1.0, "{unmarked} {best}");
 }
 
-/// A code point is cleared, congestion marks stay, and the checksum is right again.
+/// `wash` clears the code point, keeps congestion marks and updates the checksum.
 #[test]
-fn cake_washes() {
+fn cake_clears_the_code_point_with_wash() {
     for (command, expected) in [
         ("tc qdisc add dev d0 root handle 1: cake besteffort wash", 1),
         ("tc qdisc add dev d0 root handle 1: cake besteffort", 0xb9),
@@ -274,7 +283,7 @@ fn cake_washes() {
     }
 }
 
-/// At the receiving end of a line, what is dropped has taken its time there.
+/// At the receiving end of a line, a dropped packet has used the line as well.
 #[test]
 fn cake_counts_drops_as_sent_at_ingress() {
     let arrival = |i: u64| Arrival {
@@ -283,7 +292,7 @@ fn cake_counts_drops_as_sent_at_ingress() {
         ..Arrival::default()
     };
     let arrivals: Vec<Arrival> = (0..8000).map(arrival).collect();
-    let lasted = |command: &str| {
+    let run = |command: &str| {
         let mut line = Line::new(&[command]);
         line.run(&arrivals);
         assert!(line.drops.len() > 500, "{}", line.drops.len());
@@ -291,39 +300,39 @@ fn cake_counts_drops_as_sent_at_ingress() {
         (turns as usize, line.left.len(), line.drops.len())
     };
     let (turns, left, _) =
-        lasted("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind");
+        run("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind");
     assert!(turns.abs_diff(left) <= 20, "{turns} for {left}");
-    let (turns, left, dropped) = lasted(
-        "tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind ingress",
-    );
+    let (turns, left, dropped) =
+        run("tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind ingress");
     assert!(
         turns.abs_diff(left + dropped) <= 20,
         "{turns} for {left} and {dropped}"
     );
 }
 
-/// Packets come with a megabyte a second: the rate becomes 15/16 of that.
+/// Packets arrive at 1 MB/s. The rate becomes 15/16 of that.
 #[test]
 fn cake_estimates_the_rate() {
     let mut line = Line::new(&[
         "tc qdisc add dev d0 root handle 1: cake bandwidth 100mbit autorate-ingress besteffort flowblind",
     ]);
-    // An estimate ends where a gap is longer than most.
+    // A window of the estimate ends at a gap that is longer than most.
     let mut arrivals = steady(&[(1, 0)], 20_000, MS);
     for pair in arrivals.chunks_mut(2) {
         pair[1].time += MS / 2;
     }
     line.run(&arrivals);
-    let some = &line.left[line.left.len() - 3000..line.left.len() - 1000];
-    let gap = (some[1999].0 - some[0].0) as f64 / 1999.0;
+    let measured = &line.left[line.left.len() - 3000..line.left.len() - 1000];
+    let gap = (measured[1999].0 - measured[0].0) as f64 / 1999.0;
     let expected = MS as f64 * 16.0 / 15.0;
     assert!((gap / expected - 1.0).abs() < 0.01, "{gap}, not {expected}");
 }
 
-/// A packet that the line above has taken out to look at still waits: the next one finds no empty queue, where
-/// being over the limit is counted when it comes.
+/// A packet that was peeked by the parent still waits, so the next packet finds a queue that is not
+/// empty. On an empty queue, a packet that arrives before the shaper permits it counts as over the
+/// limit.
 #[test]
-fn cake_is_not_empty_while_its_packet_is_looked_at() {
+fn cake_is_not_empty_while_its_packet_is_peeked() {
     let command = "tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort";
     let mut driven = Driven::new(command, START, 1);
     let arrival = Arrival {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes and queues that change while packets wait in them.
+//! Changes of classes and queues while packets wait in them.
 
 use super::{Arrival, Line, START, tc};
 
@@ -10,7 +10,7 @@ const HTB: [&str; 4] = [
     "tc class add dev d0 parent 1:1 classid 1:12 htb rate 5mbit ceil 8mbit burst 3000 cburst 1600 prio 1",
 ];
 
-fn waiting(line: &mut Line, priority: u32, count: usize) -> (u32, u32) {
+fn enqueue(line: &mut Line, priority: u32, count: usize) -> (u32, u32) {
     let arrival = Arrival {
         time: START,
         len: 1000,
@@ -26,14 +26,14 @@ fn waiting(line: &mut Line, priority: u32, count: usize) -> (u32, u32) {
 }
 
 #[test]
-fn a_queue_cut_below_a_class_is_missed_by_all_above() {
+fn shortening_a_queue_updates_all_qdiscs_above() {
     let mut line = Line::new(&HTB);
     tc(
         &line.stack,
         &["tc qdisc add dev d0 parent 1:12 handle 12: codel limit 100"],
     );
-    // Three leave at once, of those that may be sent ahead.
-    let (qlen, backlog) = waiting(&mut line, 0x1_0012, 10);
+    // Three packets leave at once within the burst.
+    let (qlen, backlog) = enqueue(&mut line, 0x1_0012, 10);
     assert!(qlen > 4 && backlog == qlen * 1000);
     tc(
         &line.stack,
@@ -41,31 +41,35 @@ fn a_queue_cut_below_a_class_is_missed_by_all_above() {
     );
     let queue = line.root().2;
     assert_eq!((queue.qlen, queue.backlog), (2, 2000));
-    assert_eq!(queue.drops, qlen - 2, "as the queue below counts");
+    assert_eq!(
+        queue.drops,
+        qlen - 2,
+        "the root counts the same drops as the queue below"
+    );
     line.run(&[]);
 }
 
 #[test]
-fn a_queue_taken_away_takes_its_packets_along() {
+fn removing_a_queue_removes_its_packets() {
     let mut line = Line::new(&HTB);
     tc(
         &line.stack,
         &["tc qdisc add dev d0 parent 1:12 handle 12: pfifo limit 3"],
     );
-    waiting(&mut line, 0x1_0012, 10);
+    enqueue(&mut line, 0x1_0012, 10);
     tc(&line.stack, &["tc qdisc del dev d0 parent 1:12"]);
     assert_eq!(line.root().2.qlen, 0);
-    // The class still works, and the rest of the tree.
-    waiting(&mut line, 0x1_0011, 4);
-    waiting(&mut line, 0x1_0012, 4);
+    // The class and the rest of the tree still work.
+    enqueue(&mut line, 0x1_0011, 4);
+    enqueue(&mut line, 0x1_0012, 4);
     line.run(&[]);
 }
 
 #[test]
-fn a_class_deleted_under_traffic_drops_what_it_holds() {
+fn deleting_a_class_under_traffic_drops_its_packets() {
     let mut line = Line::new(&HTB);
-    waiting(&mut line, 0x1_0012, 6);
-    let (before, _) = waiting(&mut line, 0x1_0011, 6);
+    enqueue(&mut line, 0x1_0012, 6);
+    let (before, _) = enqueue(&mut line, 0x1_0011, 6);
     tc(&line.stack, &["tc class del dev d0 classid 1:11"]);
     let after = line.root().2.qlen;
     assert!(after > 0 && after < before);

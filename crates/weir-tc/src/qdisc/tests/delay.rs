@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! netem: delays, rates, losses, over fixed seeds.
+//! Tests of netem: delays, rates and losses with fixed seeds.
 
 use super::{Arrival, Line, START, traffic};
 
@@ -18,17 +18,17 @@ pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     (mean, (square / values.len() as f64).sqrt())
 }
 
-/// How long each packet took, milliseconds.
+/// Returns the delay of each packet, in milliseconds.
 pub fn delays(line: &Line) -> Vec<f64> {
     let left = line.departures();
     let pairs = left.iter().zip(&line.arrivals);
     pairs
-        .map(|(left, came)| (left - came.time) as f64 / 1e6)
+        .map(|(left, arrival)| (left - arrival.time) as f64 / 1e6)
         .collect()
 }
 
 #[test]
-fn a_rate_is_kept_to_the_nanosecond() {
+fn a_rate_is_exact_to_the_nanosecond() {
     for (command, latency, cells) in [
         (
             "tc qdisc add dev d0 root handle 1: netem rate 8mbit",
@@ -101,8 +101,8 @@ fn share(lost: &[bool]) -> f64 {
     lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64
 }
 
-/// Share of the packets after a lost one that are lost as well.
-fn again(lost: &[bool]) -> f64 {
+/// Returns the share of lost packets among those that follow a lost one.
+fn lost_after_a_loss(lost: &[bool]) -> f64 {
     let after: Vec<bool> = lost.windows(2).filter(|w| w[0]).map(|w| w[1]).collect();
     share(&after)
 }
@@ -114,21 +114,34 @@ fn losses_follow_their_model() {
         1,
     );
     assert!((share(&random) - 0.1).abs() < 0.005, "{}", share(&random));
-    assert!((again(&random) - 0.1).abs() < 0.015, "{}", again(&random));
-    // Two states, all lost in the bad one: p / (p + r), and runs that go on with 1 - r. Linux leaves
-    // a state before it decides, so the packet on the way out is lost as well.
+    assert!(
+        (lost_after_a_loss(&random) - 0.1).abs() < 0.015,
+        "{}",
+        lost_after_a_loss(&random)
+    );
+    // The model has two states and loses everything in the bad one. The loss is p / (p + r), and a
+    // run continues with probability 1 - r. Linux leaves a state before it decides, so the packet
+    // during the transition is lost as well.
     let bursts = lost(
         "tc qdisc add dev d0 root handle 1: netem loss gemodel 5% 20%",
         1,
     );
     assert!((share(&bursts) - 0.2).abs() < 0.01, "{}", share(&bursts));
-    assert!((again(&bursts) - 0.8).abs() < 0.02, "{}", again(&bursts));
+    assert!(
+        (lost_after_a_loss(&bursts) - 0.8).abs() < 0.02,
+        "{}",
+        lost_after_a_loss(&bursts)
+    );
     let states = lost(
         "tc qdisc add dev d0 root handle 1: netem loss state 5% 20%",
         1,
     );
     assert!((share(&states) - 0.2).abs() < 0.01, "{}", share(&states));
-    assert!((again(&states) - 0.8).abs() < 0.02, "{}", again(&states));
+    assert!(
+        (lost_after_a_loss(&states) - 0.8).abs() < 0.02,
+        "{}",
+        lost_after_a_loss(&states)
+    );
 }
 
 #[test]
@@ -165,14 +178,14 @@ fn packets_are_duplicated_and_corrupted() {
 }
 
 #[test]
-fn some_packets_overtake() {
+fn some_packets_are_reordered() {
     let mut line =
         Line::new(&["tc qdisc add dev d0 root handle 1: netem delay 10ms reorder 25% gap 5"]);
     line.run(&steady(20_000, 100_000));
     let delays = delays(&line);
     let early = delays.iter().filter(|d| **d == 0.0).count();
     assert!(delays.iter().all(|d| *d == 0.0 || *d == 10.0));
-    // After four in order, each with one chance in four: one in 4 + 4.
+    // After four packets in order, each packet has a chance of one in four: one in 4 + 4.
     assert!((2350..2650).contains(&early), "{early}");
     assert_eq!(line.root().2.requeues as usize, early);
 }

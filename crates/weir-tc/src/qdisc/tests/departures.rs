@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! fq and etf, to the nanosecond: paces below the low rate, flows told apart by the orphan mask, packets
-//! that are late, and packets that bring the time at which they want to leave.
+//! Tests of fq and etf to the nanosecond: pacing below the low rate, flows distinguished by the
+//! orphan mask, late packets, and packets with a departure time.
 
 use weir_packet::Packet;
 
@@ -19,7 +19,7 @@ fn arrival(len: usize) -> Arrival {
     }
 }
 
-/// A packet that wants to leave at a time, of the flow with a hash.
+/// Makes a packet with a departure time and a flow hash.
 fn timed(driven: &Driven, number: u32, hash: u32, time: u64) -> Packet {
     let mut packet = driven.packet(number, &arrival(1000));
     packet.hash = hash;
@@ -27,7 +27,7 @@ fn timed(driven: &Driven, number: u32, hash: u32, time: u64) -> Packet {
     packet
 }
 
-/// Asks the qdisc whenever it wants to be asked: when each packet left.
+/// Dequeues at every wakeup the qdisc asks for. Returns the departure times and packets.
 fn run(driven: &mut Driven, mut now: u64) -> Vec<(u64, u32)> {
     let mut left = Vec::new();
     loop {
@@ -43,7 +43,8 @@ fn run(driven: &mut Driven, mut now: u64) -> Vec<(u64, u32)> {
     }
 }
 
-/// At the low rate and below, each packet of a flow waits until the one before has had its time.
+/// Up to the low rate, each packet of a flow waits for the transmission time of the packet before
+/// it.
 #[test]
 fn fq_paces_packet_by_packet_below_the_low_rate() {
     let mut line = Line::new(&[
@@ -57,7 +58,7 @@ fn fq_paces_packet_by_packet_below_the_low_rate() {
     let (mut free, mut expected) = (0, Vec::new());
     for arrival in &arrivals {
         let leaves = arrival.time.max(free);
-        // Time lost since the flow was last due makes up for at most half of the next wait.
+        // Time that passed since the flow was last due shortens the next wait by at most half.
         let wait = arrival.len as u64 * 1000;
         let late = if free == 0 { 0 } else { leaves - free };
         free = leaves + wait - late.min(wait / 2);
@@ -66,9 +67,9 @@ fn fq_paces_packet_by_packet_below_the_low_rate() {
     assert_eq!(line.departures(), expected);
 }
 
-/// With three bits of mask there are four flows, of those whose hashes agree there.
+/// With the mask 3 there are four flows. Packets whose hashes agree under the mask share a flow.
 #[test]
-fn fq_tells_flows_apart_by_the_mask() {
+fn fq_distinguishes_flows_by_the_mask() {
     let command = "tc qdisc add dev d0 root handle 1: fq maxrate 400kbit orphan_mask 3";
     let mut driven = Driven::new(command, START, 1);
     for number in 0..40 {
@@ -76,7 +77,7 @@ fn fq_tells_flows_apart_by_the_mask() {
         packet.hash = 0x100 + number;
         driven.enqueue(START, packet);
     }
-    // 1000 octets at 400 kbit/s are 20 ms.
+    // 1000 bytes at 400 kbit/s take 20 ms.
     let mut left = run(&mut driven, START);
     left.sort_unstable_by_key(|(_, number)| *number);
     let expected: Vec<_> = (0..40)
@@ -85,15 +86,15 @@ fn fq_tells_flows_apart_by_the_mask() {
     assert_eq!(left, expected);
 }
 
-/// A hundred flows come and are idle. Four seconds later another sends: the idle ones go, until there are fewer
-/// than two for a bucket.
+/// A hundred flows send and become idle. Four seconds later another flow sends. The idle flows are
+/// forgotten until there are fewer than two per bucket.
 #[test]
-fn fq_forgets_flows_that_are_idle_for_long() {
+fn fq_forgets_flows_after_a_long_idle_time() {
     let all = vectors(include_str!("../../../tests/vectors/kinds.vec"));
     let has = |(command, _): &&(String, _)| command.contains("buckets 8 orphan_mask 7");
     let (_, datagrams) = all.iter().find(has).expect("recorded");
     let mut request = datagrams.last().unwrap().clone();
-    // `TCA_FQ_ORPHAN_MASK` 7 becomes 255.
+    // Changes `TCA_FQ_ORPHAN_MASK` from 7 to 255.
     let (old, new) = ([8, 0, 10, 0, 7, 0, 0, 0], [8, 0, 10, 0, 255, 0, 0, 0]);
     let at = request.windows(8).position(|octets| octets == old).unwrap();
     request[at..at + 8].copy_from_slice(&new);
@@ -105,7 +106,8 @@ fn fq_forgets_flows_that_are_idle_for_long() {
         driven.enqueue(now, packet);
         assert!(driven.dequeue(now).is_some());
     };
-    // (forgotten, there, idle); the last one is seen to be idle with the next packet.
+    // Returns the numbers of (forgotten, present, idle) flows. The last flow becomes idle only with
+    // the next packet.
     let counts = |driven: &Driven| {
         let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
         let stats = root.lock().qdisc.app_stats().unwrap();
@@ -114,23 +116,23 @@ fn fq_forgets_flows_that_are_idle_for_long() {
     };
     (0..100).for_each(|flow| send(&mut driven, START, flow));
     assert_eq!(counts(&driven), (0, 100, 99));
-    // Slower than the flow's rate.
+    // Sends slower than the rate of the flow.
     let later = |driven: &mut Driven, from: u64, count: u64| {
         (0..count).for_each(|n| send(driven, START + (from + 30 * n) * MS, 200));
     };
     later(&mut driven, 2500, 10);
     assert_eq!(counts(&driven), (0, 101, 100), "not long enough");
     later(&mut driven, 4000, 100);
-    let (forgotten, there, idle) = counts(&driven);
-    assert!(there < 16 && there + 4 >= 16 && idle + 1 == there && forgotten + there == 101);
-    // Those that were forgotten come again, as new ones.
+    let (forgotten, present, idle) = counts(&driven);
+    assert!(present < 16 && present + 4 >= 16 && idle + 1 == present && forgotten + present == 101);
+    // The forgotten flows send again, as new flows.
     (0..100).for_each(|flow| send(&mut driven, START + 7100 * MS, flow));
     assert_eq!(counts(&driven).1, 101);
 }
 
-/// A packet is late once the device takes it more than the threshold after it was due.
+/// A packet is late if the device takes it more than the threshold after it was due.
 #[test]
-fn fq_marks_what_is_late() {
+fn fq_marks_late_packets() {
     let command = "tc qdisc add dev d0 root handle 1: fq maxrate 8mbit ce_threshold 4ms";
     for (late, marked) in [(4 * MS, false), (4 * MS + 1, true)] {
         let mut driven = Driven::new(command, START, 1);
@@ -143,7 +145,7 @@ fn fq_marks_what_is_late() {
 }
 
 #[test]
-fn fq_lets_packets_leave_when_they_want_to() {
+fn fq_honours_departure_times() {
     let horizon = 50 * MS;
     for (command, drops) in [
         (
@@ -156,8 +158,9 @@ fn fq_lets_packets_leave_when_they_want_to() {
         ),
     ] {
         let mut driven = Driven::new(command, START, 1);
-        // Two flows, not in the order of their times; the past is now, the far future out of bounds.
-        let wants = [
+        // Two flows, not in the order of their times. A past time is treated as now. The last time
+        // is beyond the horizon.
+        let times = [
             (0, START + 30 * MS),
             (0, START + 10 * MS),
             (1, START + 20 * MS + 7),
@@ -166,7 +169,7 @@ fn fq_lets_packets_leave_when_they_want_to() {
             (1, START + horizon),
             (0, START + horizon + 1),
         ];
-        for (number, (flow, time)) in (0..).zip(wants) {
+        for (number, (flow, time)) in (0..).zip(times) {
             let packet = timed(&driven, number, flow + 1, time);
             driven.enqueue(START, packet);
         }
@@ -184,7 +187,7 @@ fn fq_lets_packets_leave_when_they_want_to() {
         let dropped: Vec<u32> = driven.drops.iter().map(|(number, _)| *number).collect();
         assert_eq!(dropped, if drops { vec![6] } else { vec![] });
         assert_eq!(run(&mut driven, START), expected);
-        // Drops and caps stand last in the statistics.
+        // The last two statistics are the horizon's drops and caps.
         let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
         let stats = root.lock().qdisc.app_stats().unwrap();
         let words: Vec<u64> = stats
@@ -200,9 +203,9 @@ fn fq_lets_packets_leave_when_they_want_to() {
 
 const ETF: &str = "tc qdisc add dev d0 root handle 1: etf clockid CLOCK_TAI delta 200000";
 
-/// Packets leave in the order of their times, as soon as the clock is past time less delta.
+/// Packets leave in the order of their times, once the clock is past time less delta.
 #[test]
-fn etf_lets_packets_leave_at_their_times() {
+fn etf_honours_departure_times() {
     for command in [
         ETF,
         "tc qdisc add dev d0 root handle 1: etf clockid CLOCK_TAI delta 200000 skip_sock_check",
@@ -223,7 +226,7 @@ fn etf_lets_packets_leave_at_their_times() {
 }
 
 #[test]
-fn etf_drops_what_is_too_late() {
+fn etf_drops_late_packets() {
     let mut driven = Driven::new(ETF, START, 1);
     let plain = driven.packet(0, &arrival(1000));
     driven.enqueue(START, plain);
@@ -237,14 +240,19 @@ fn etf_drops_what_is_too_late() {
         driven.enqueue(START, packet);
     }
     let dropped = |driven: &Driven| driven.drops.iter().map(|(n, _)| *n).collect::<Vec<_>>();
-    assert_eq!(dropped(&driven), [0, 1], "no time, and one that has passed");
+    assert_eq!(
+        dropped(&driven),
+        [0, 1],
+        "one has no time, the time of the other has passed"
+    );
     assert_eq!(driven.dequeue(START).map(|packet| packet.mark), Some(2));
-    // Nobody asks until both times have passed by a ns, or are just there.
+    // The qdisc is not asked until one packet is 1 ns too late; the other one is exactly on time
+    // when asked.
     assert!(driven.dequeue(START + MS + 1).is_none());
     assert_eq!(dropped(&driven), [0, 1, 3]);
     let packet = driven.dequeue(START + 2 * MS);
     assert_eq!(packet.map(|packet| packet.mark), Some(4));
-    // What wants to leave before the last that left comes too late.
+    // A packet with a time before that of the last packet that left is too late.
     let packet = timed(&driven, 5, 1, START + 2 * MS - 1);
     driven.enqueue(START + MS, packet);
     assert_eq!(dropped(&driven), [0, 1, 3, 5]);

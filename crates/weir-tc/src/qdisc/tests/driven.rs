@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A root qdisc whose packets come and go when a test says so, held packet by packet against an oracle.
+//! A root qdisc driven packet by packet by a test and compared with an oracle.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::qdisc::{Drops, Inner, QueueCx};
 use crate::testing::{Stack, ipv4};
 
-/// The device's generator, of which an oracle has one of its own with the same seed.
+/// The generator of the device. An oracle has its own with the same seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Random(pub u64);
 
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// The state of the qdisc.
+/// The root qdisc with its stack.
 pub struct Driven {
     pub stack: Stack,
     pub random: Random,
@@ -31,14 +31,14 @@ pub struct Driven {
 }
 
 impl Driven {
-    /// Made at `now` by a recorded command.
+    /// Makes the qdisc at `now` by a recorded command.
     pub fn new(command: &str, now: u64, seed: u64) -> Self {
         let driven = Self::bare(now, seed);
         tc(&driven.stack, &[command]);
         driven
     }
 
-    /// Before anything is made.
+    /// Makes a stack without a qdisc.
     pub fn bare(now: u64, seed: u64) -> Self {
         let stack = Stack::default();
         stack.now.store(now, Relaxed);
@@ -58,7 +58,7 @@ impl Driven {
         packet
     }
 
-    /// Visits the qdisc at `now`.
+    /// Calls `work` on the qdisc at `now`.
     pub fn at<T>(
         &mut self,
         now: u64,
@@ -71,10 +71,10 @@ impl Driven {
         let random = &mut self.random;
         let mut draw = || random.next();
         let mut cx = Context::new(&guard, 0, now, 3, &mut draw, &mut copies);
-        let answer = work(&mut root.lock(), &mut QueueCx::new(&mut cx, &mut drops));
+        let result = work(&mut root.lock(), &mut QueueCx::new(&mut cx, &mut drops));
         self.drops
-            .extend(drops.iter().map(|(packet, why)| (packet.mark, *why)));
-        answer
+            .extend(drops.iter().map(|(packet, reason)| (packet.mark, *reason)));
+        result
     }
 
     pub fn enqueue(&mut self, now: u64, packet: Packet) {
@@ -91,7 +91,7 @@ impl Driven {
         self.at(now, |inner, q| inner.dequeue(q))
     }
 
-    /// Nothing may leave: when the qdisc wants to be asked again.
+    /// Dequeues, which must return nothing, and returns the next wakeup of the qdisc.
     pub fn wake(&mut self, now: u64) -> Option<u64> {
         self.at(now, |inner, q| {
             assert!(inner.qdisc.dequeue(q).is_none());
@@ -106,14 +106,15 @@ impl Driven {
     }
 }
 
-/// A queue as its paper has it. Packets are known by their number; what is dropped goes to `drops`.
+/// A queue implemented as in its paper. Packets are identified by their number. Dropped packets go
+/// to `drops`.
 pub trait Oracle: std::fmt::Debug {
     fn enqueue(&mut self, now: u64, number: u32, arrival: &Arrival, drops: &mut Vec<u32>);
     fn dequeue(&mut self, now: u64, drops: &mut Vec<u32>) -> Option<u32>;
 }
 
-/// Packets for a line of 8 Mbit/s in times of too little and of too much traffic, of some flows, some of
-/// which send more than others.
+/// Generates packets for a line of 8 Mbit/s in phases of low load and overload. Some of the flows
+/// send more than others.
 pub fn tides(seed: u64, start: u64, count: usize, flows: u32, loads: [u64; 5]) -> Vec<Arrival> {
     let mut draws = Draws(seed);
     let (mut time, mut load) = (start, 100);
@@ -135,11 +136,11 @@ pub fn tides(seed: u64, start: u64, count: usize, flows: u32, loads: [u64; 5]) -
     (0..count).map(arrival).collect()
 }
 
-/// Sends packets through the qdisc and the oracle, which have to leave and drop the same ones at the same
-/// moments; how many were dropped, by the reason.
+/// Sends packets through the qdisc and the oracle, which must send and drop the same packets at the
+/// same times. Returns the numbers of packets dropped by congestion and for other reasons.
 pub fn lockstep(driven: &mut Driven, oracle: &mut impl Oracle, arrivals: &[Arrival]) -> [usize; 2] {
     let (mut free, mut next) = (arrivals[0].time, 0);
-    let mut told = 0;
+    let mut compared = 0;
     loop {
         let mut drops = Vec::new();
         let mut idle = false;
@@ -150,12 +151,12 @@ pub fn lockstep(driven: &mut Driven, oracle: &mut impl Oracle, arrivals: &[Arriv
                 next += 1;
                 arrival.time
             }
-            coming => {
+            upcoming => {
                 let packet = driven.dequeue(free).map(|packet| packet.mark);
                 let expected = oracle.dequeue(free, &mut drops);
                 assert_eq!(packet, expected, "leaves at {free}: {oracle:?}");
                 let now = free;
-                match (packet, coming) {
+                match (packet, upcoming) {
                     (Some(number), _) => free += arrivals[number as usize].len as u64 * 1000,
                     (None, Some(arrival)) => free = arrival.time,
                     (None, None) => idle = true,
@@ -163,41 +164,41 @@ pub fn lockstep(driven: &mut Driven, oracle: &mut impl Oracle, arrivals: &[Arriv
                 now
             }
         };
-        let ours: Vec<u32> = driven.drops[told..]
+        let ours: Vec<u32> = driven.drops[compared..]
             .iter()
             .map(|(number, _)| *number)
             .collect();
         assert_eq!(ours, drops, "dropped at {now}: {oracle:?}");
-        told = driven.drops.len();
+        compared = driven.drops.len();
         if idle {
             break;
         }
     }
     assert_eq!(driven.backlog(), (0, 0));
-    let of = |why: DropReason| {
+    let dropped_for = |wanted: DropReason| {
         driven
             .drops
             .iter()
-            .filter(|(_, reason)| *reason == why)
+            .filter(|(_, reason)| *reason == wanted)
             .count()
     };
-    let congested = of(DropReason::QDISC_CONGESTED);
+    let congested = dropped_for(DropReason::QDISC_CONGESTED);
     [congested, driven.drops.len() - congested]
 }
 
-/// The request of a recorded command.
+/// Returns the request of a recorded command.
 pub fn recorded(command: &str) -> Vec<u8> {
     let all = crate::testing::vectors(include_str!("../../../tests/vectors/exact.vec"));
     let (_, datagrams) = all.iter().find(|(found, _)| found == command).unwrap();
     datagrams.last().unwrap().clone()
 }
 
-/// What is in `TCA_OPTIONS` of a recorded command.
+/// Returns the contents of `TCA_OPTIONS` of a recorded command.
 pub fn recorded_options(command: &str) -> Vec<u8> {
     attribute(&recorded(command)[36..], 2)
 }
 
-/// The payload of the first attribute of a type.
+/// Returns the payload of the first attribute of a type.
 pub fn attribute(mut bytes: &[u8], wanted: u16) -> Vec<u8> {
     loop {
         let len = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));

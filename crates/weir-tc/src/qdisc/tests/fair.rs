@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flows and classes that share a line: fq, sfq, ets, drr, hfsc; and plug.
+//! Tests of flows and classes that share a line: fq, sfq, ets, drr, hfsc; also plug.
 
 use super::{Arrival, Line, START, tc};
 
 const TBF: &str = "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000";
 const MS: u64 = 1_000_000;
 
-/// Packets of 1000 octets that all come at once.
+/// Returns packets of 1000 bytes that all arrive at once. `what` returns the flow and the priority
+/// of a packet.
 fn flood(count: u16, what: impl Fn(u16) -> (u16, u32)) -> Vec<Arrival> {
     let arrival = |i| {
         let (flow, priority) = what(i);
@@ -20,7 +21,7 @@ fn flood(count: u16, what: impl Fn(u16) -> (u16, u32)) -> Vec<Arrival> {
     (0..count).map(arrival).collect()
 }
 
-/// How many of the first `first` packets to leave are of each kind.
+/// Counts the first `first` packets that left, by kind.
 fn shares<const N: usize>(
     line: &Line,
     first: usize,
@@ -37,7 +38,8 @@ fn shares<const N: usize>(
 fn fq_paces_each_flow_to_the_nanosecond() {
     let mut line = Line::new(&["tc qdisc add dev d0 root handle 1: fq maxrate 400kbit"]);
     line.run(&flood(60, |i| (i % 3, 0)));
-    // 400 kbit/s is below the low rate threshold: each packet waits for the one before of its flow.
+    // 400 kbit/s is below the low rate threshold, so each packet waits for the one before it in its
+    // flow.
     for flow in 0..3 {
         let of_flow = line.left.iter().filter(|(_, n)| n % 3 == flow);
         let times: Vec<u64> = of_flow.map(|(time, _)| *time).collect();
@@ -49,8 +51,9 @@ fn fq_paces_each_flow_to_the_nanosecond() {
         "tc qdisc add dev d0 root handle 1: fq maxrate 8mbit quantum 1500 initial_quantum 1500",
     ]);
     line.run(&flood(40, |_| (1, 0)));
-    // A quantum at a time: 1500 octets of credit, and 1.5 ms once they are used up. A packet of 1000
-    // octets leaves 500; with those a second one leaves and credit is -500, then -500 + 1500 and so on.
+    // The flow is paced by quantum: it has 1500 bytes of credit, and waits 1.5 ms when they are
+    // used up. A packet of 1000 bytes leaves a credit of 500. With that, a second packet leaves and
+    // the credit is -500, then -500 + 1500 and so on.
     let (mut credit, mut next, mut expected) = (1500_i64, START, Vec::new());
     for _ in 0..40 {
         if credit <= 0 {
@@ -66,17 +69,17 @@ fn fq_paces_each_flow_to_the_nanosecond() {
 }
 
 #[test]
-fn sfq_gives_flows_their_turns() {
+fn sfq_serves_flows_in_turn() {
     let mut line = Line::new(&[
         TBF,
         "tc qdisc add dev d0 parent 1:1 handle 10: sfq limit 100 quantum 1500",
     ]);
     // One flow sends nine times as much as the other.
     line.run(&flood(100, |i| (u16::from(i % 10 == 0), 0)));
-    let [fat, thin] = shares(&line, 20, |a| usize::from(a.flow));
-    assert!(thin >= 8 && fat >= 10, "{fat} {thin}");
-    let [_, all_thin] = shares(&line, 100, |a| usize::from(a.flow));
-    assert_eq!(all_thin, 10, "the longest flow loses packets");
+    let [heavy, light] = shares(&line, 20, |a| usize::from(a.flow));
+    assert!(light >= 8 && heavy >= 10, "{heavy} {light}");
+    let [_, all_light] = shares(&line, 100, |a| usize::from(a.flow));
+    assert_eq!(all_light, 10, "the longest flow loses packets");
 }
 
 #[test]
@@ -87,7 +90,7 @@ fn ets_serves_strict_bands_first_and_shares_the_rest() {
     ]);
     line.run(&flood(300, |i| (0, 0x10_0001 + u32::from(i % 3))));
     let band = |a: &Arrival| (a.priority - 0x10_0001) as usize;
-    // What left before the first of the strict band came is of no account.
+    // Packets that left before the first one of the strict band arrived do not count.
     assert!(shares::<3>(&line, 103, band)[0] >= 100);
     let [strict, most, least] = shares(&line, 200, band);
     assert_eq!(strict, 100);
@@ -123,30 +126,30 @@ fn hfsc_keeps_guarantees_and_shares_the_rest() {
     ]);
     line.run(&flood(800, |i| (0, 0x1_0011 + u32::from(i % 2))));
     let class = |a: &Arrival| (a.priority - 0x1_0011) as usize;
-    // The limit of 8 Mbit/s: a packet a millisecond, but for what may go ahead at the start.
+    // The limit of 8 Mbit/s permits a packet per millisecond, except for the initial burst.
     let (first, last) = (line.left[100].0, line.left[400].0);
     assert!((last - first).abs_diff(300 * MS) < MS, "{}", last - first);
-    // Of the first 10 ms the guarantee has all, later its share.
+    // The guaranteed class gets the first 10 ms, later its share.
     assert!(shares::<2>(&line, 10, class)[0] >= 8);
     let [least, most] = shares(&line, 400, class);
     assert!((95..=125).contains(&least), "{least} {most}");
 }
 
 #[test]
-fn plug_lets_packets_go_when_told() {
+fn plug_releases_packets_on_request() {
     let mut line = Line::new(&["tc qdisc add dev d0 root handle 1: plug limit 100000"]);
     let packet = |line: &Line| line.packet(0, &flood(1, |_| (0, 0))[0]);
     for _ in 0..3 {
-        let come = packet(&line);
-        assert_eq!(line.visit(vec![come]), None);
+        let arrived = packet(&line);
+        assert_eq!(line.visit(vec![arrived]), None);
     }
-    // The first round ends; what comes now is of the second.
+    // The first round ends. The next packet belongs to the second.
     tc(
         &line.stack,
         &["tc qdisc change dev d0 root handle 1: plug block"],
     );
-    let come = packet(&line);
-    line.visit(vec![come]);
+    let arrived = packet(&line);
+    line.visit(vec![arrived]);
     tc(
         &line.stack,
         &["tc qdisc change dev d0 root handle 1: plug release"],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits count what waits in a qdisc beside its kind's own part, as Linux's `sch->q` does.
+//! Limits also count waiting packets that the kind's own queue does not hold, as Linux's `sch->q`
+//! does.
 
 use weir_packet::Batch;
 
@@ -7,10 +8,10 @@ use super::driven::Driven;
 use super::{Arrival, START};
 use crate::qdisc::KINDS;
 
-/// Octets of each packet.
+/// Length of each packet, in bytes.
 const LEN: usize = 300;
 
-/// What stands after `tc qdisc add dev d0 root handle 1:`, and how many packets fit.
+/// Options after `tc qdisc add dev d0 root handle 1:`, and the number of packets that fit.
 const WITH: [(&str, u32); 16] = [
     ("pfifo limit 20", 20),
     ("bfifo limit 9000", 30),
@@ -36,7 +37,8 @@ const WITH: [(&str, u32); 16] = [
     ("sfb limit 30", 30),
 ];
 
-/// Kinds without a limit, or with one of a part of what waits, of memory, or of a queue below.
+/// Kinds without a limit, or with a limit on a part of the waiting packets, on memory, or on a
+/// queue below.
 const WITHOUT: [&str; 20] = [
     "noqueue",
     "blackhole",
@@ -61,7 +63,7 @@ const WITHOUT: [&str; 20] = [
 ];
 
 #[test]
-fn limits_count_what_the_device_gave_back() {
+fn limits_count_packets_returned_by_the_device() {
     for (command, fit) in WITH {
         let command = format!("tc qdisc add dev d0 root handle 1: {command}");
         let mut driven = Driven::new(&command, START, 1);
@@ -85,7 +87,7 @@ fn limits_count_what_the_device_gave_back() {
 }
 
 #[test]
-fn every_kind_is_asked_for_its_limit() {
+fn every_kind_is_listed_with_or_without_a_limit() {
     for ops in KINDS {
         let limited = WITH
             .iter()

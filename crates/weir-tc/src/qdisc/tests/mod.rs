@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Qdiscs made by tc, fed with packets under virtual time: when each leaves, against closed forms and
-//! slow oracles.
+//! Tests of qdiscs made by tc and fed with packets under virtual time. The departures are compared
+//! with closed forms and slow oracles.
 
 mod aqm;
 mod cakes;
@@ -31,7 +31,7 @@ use crate::qdisc::root::Room;
 use crate::qdisc::{Drops, QueueCx};
 use crate::testing::{Stack, ipv4, vectors};
 
-/// Makes requests as tc sends them.
+/// Sends the requests that tc sends for commands.
 pub fn tc(stack: &Stack, commands: &[&str]) {
     let mut all = vectors(include_str!("../../../tests/vectors/qdisc.vec"));
     all.extend(vectors(include_str!("../../../tests/vectors/stab.vec")));
@@ -48,8 +48,8 @@ pub fn tc(stack: &Stack, commands: &[&str]) {
     }
 }
 
-/// A packet to come: when, ns; octets; flow, which is its traffic control index as well, and
-/// whose upper half tells hosts apart; priority.
+/// A packet that arrives: time in ns, length in bytes, flow and priority. The flow is also the
+/// traffic control index; its upper byte distinguishes hosts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arrival {
     pub time: u64,
@@ -58,10 +58,10 @@ pub struct Arrival {
     pub priority: u32,
 }
 
-/// A packet that left: when, ns; which arrival it was.
+/// A packet that left: time in ns, and number of its arrival.
 pub type Departure = (u64, u32);
 
-/// Device d0 as a line: packets arrive, the queue is asked whenever it wants to be.
+/// Device d0 as a line: packets arrive, and the queue is asked at every wakeup it wants.
 pub struct Line {
     pub stack: Stack,
     pub arrivals: Vec<Arrival>,
@@ -89,19 +89,19 @@ impl Line {
         }
     }
 
-    /// Packets enter and leave the tree of qdiscs by themselves, not many by one call.
+    /// Makes packets enter and leave the tree of qdiscs one by one instead of in batches.
     pub fn one_by_one(mut self) -> Self {
         self.one_by_one = true;
         self
     }
 
-    /// With another seed of the device's generator.
+    /// Sets the seed of the device's generator.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Packets that left are kept.
+    /// Keeps the packets that left.
     pub fn keep(mut self) -> Self {
         self.keep = true;
         self
@@ -111,7 +111,7 @@ impl Line {
         self.stack.now.load(Relaxed)
     }
 
-    /// Counters of the root.
+    /// Returns the counters of the root.
     pub fn root(&self) -> (u64, u64, Queue) {
         let root = self.stack.devices[&3].tc.tree().root.clone().unwrap();
         root.stats()
@@ -128,8 +128,8 @@ impl Line {
         packet
     }
 
-    /// Enqueues `come` at the present, and takes what may leave; when to ask again.
-    fn visit(&mut self, come: Vec<Packet>) -> Option<u64> {
+    /// Enqueues packets now and dequeues those that may leave. Returns the next wakeup.
+    fn visit(&mut self, arrived: Vec<Packet>) -> Option<u64> {
         let now = self.now();
         let guard = self.stack.domain.pin();
         let (mut copies, mut drops) = (Vec::new(), Drops::new());
@@ -142,16 +142,16 @@ impl Line {
         };
         let mut cx = Context::new(&guard, 0, now, 3, &mut random, &mut copies);
         let tc = &self.stack.devices[&3].tc;
-        let mut come = come.into_iter();
-        // As the stack does it: all that has come, then what may leave, as often as that fills a batch.
+        let mut arrived = arrived.into_iter();
+        // As in the stack, packets are enqueued and dequeued batch by batch.
         loop {
             let mut batch = Batch::new();
             while !batch.is_full()
-                && let Some(packet) = come.next()
+                && let Some(packet) = arrived.next()
             {
                 batch.push(packet).unwrap();
             }
-            let last = come.len() == 0;
+            let last = arrived.len() == 0;
             if self.one_by_one {
                 let root = tc.tree().root.clone().unwrap();
                 let mut q = QueueCx::new(&mut cx, &mut drops);
@@ -173,11 +173,11 @@ impl Line {
                 }
             }
             let mut worker = tc.push(&guard, 0, &mut batch, (1000, false), &mut drops);
-            while let Some(mut at_work) = worker.take() {
+            while let Some(mut active) = worker.take() {
                 let room = |_| Room::Octets(u32::MAX);
-                worker = match at_work.round(&mut cx, &room, &mut batch, &mut drops) {
-                    true => Some(at_work),
-                    false => at_work.leave(),
+                worker = match active.round(&mut cx, &room, &mut batch, &mut drops) {
+                    true => Some(active),
+                    false => active.leave(),
                 };
                 for packet in batch.drain() {
                     self.left.push((now, packet.mark));
@@ -192,37 +192,37 @@ impl Line {
         }
         let drops = drops
             .into_iter()
-            .map(|(packet, why)| (now, packet.mark, why));
+            .map(|(packet, reason)| (now, packet.mark, reason));
         self.drops.extend(drops);
         let next = tc.next_event(&guard, 0);
         assert!(next.is_none_or(|next| next >= now));
         next
     }
 
-    /// Packets arrive; runs until none waits.
+    /// Plays arrivals and runs until no packet waits.
     pub fn run(&mut self, arrivals: &[Arrival]) {
         let base = self.arrivals.len() as u32;
         self.arrivals.extend(arrivals);
-        let mut coming = (base..).zip(arrivals).peekable();
+        let mut upcoming = (base..).zip(arrivals).peekable();
         let mut next = self.visit(Vec::new());
         loop {
-            let arrival = coming.peek().map(|(_, arrival)| arrival.time);
+            let arrival = upcoming.peek().map(|(_, arrival)| arrival.time);
             let Some(time) = [arrival, next].into_iter().flatten().min() else {
                 break;
             };
             self.stack.now.store(time, Relaxed);
-            let mut come = Vec::new();
-            while let Some((number, arrival)) = coming.next_if(|(_, a)| a.time == time) {
-                come.push(self.packet(number, arrival));
+            let mut arrived = Vec::new();
+            while let Some((number, arrival)) = upcoming.next_if(|(_, a)| a.time == time) {
+                arrived.push(self.packet(number, arrival));
             }
-            next = self.visit(come);
+            next = self.visit(arrived);
         }
         let (_, _, queue) = self.root();
-        assert_eq!((queue.qlen, queue.backlog), (0, 0), "nothing waits");
+        assert_eq!((queue.qlen, queue.backlog), (0, 0), "packets still wait");
         assert!(self.left.is_sorted_by_key(|(time, _)| *time));
     }
 
-    /// When each arrival left, in the order of arrivals.
+    /// Returns the departure time of each arrival, in the order of arrivals.
     pub fn departures(&self) -> Vec<u64> {
         let mut left = self.left.clone();
         left.sort_by_key(|(_, number)| *number);
@@ -230,10 +230,10 @@ impl Line {
     }
 }
 
-/// When the clock of the test stack begins.
+/// Start of the test stack's clock.
 pub const START: u64 = 1_000_000_000;
 
-/// Numbers that look random.
+/// A generator of pseudorandom numbers.
 pub struct Draws(pub u64);
 
 impl Draws {
@@ -246,7 +246,7 @@ impl Draws {
     }
 }
 
-/// Packets in bursts and pauses.
+/// Generates packets in bursts and pauses.
 pub fn traffic(seed: u64, count: usize, longest_pause: u64) -> Vec<Arrival> {
     let mut draws = Draws(seed);
     let mut time = START;

@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! netem's chances: distributions, correlation, loss models, duplicates, errors, order and rounds.
+//! Tests of netem's random behaviour: distributions, correlation, loss models, duplicates, errors,
+//! order and rounds.
 //!
-//! Each test compares what a fixed seed gave with the law of the model; tables are tc's own, from its message.
-//! Bounds are such that another seed would fail with a chance of about one in a million each (4.9 deviations
-//! of a mean on two sides, and of chi-square's upper tail); with these seeds the outcome is always the same.
+//! Each test compares the result of a fixed seed with the probabilities of the model. The tables
+//! are tc's own, from its message. The bounds are such that another seed would fail each of them
+//! with a probability of about one in a million: 4.9 standard deviations of a mean on both sides,
+//! and the upper tail of chi-square. With these seeds the result is always the same.
 
 use super::delay::{delays, lost, mean_and_deviation, steady};
 use super::driven::{attribute, recorded_options};
 use super::{Line, START, traffic};
 
-/// Deviations within which a normal number lies but once in a million.
+/// Number of standard deviations that a normal variable exceeds with a probability of one in a
+/// million.
 const Z: f64 = 4.9;
 const MS: f64 = 1e6;
 
-/// What chi-square of some degrees of freedom stays below but once in a million (Wilson and Hilferty).
+/// Returns the bound that chi-square exceeds with a probability of one in a million (Wilson and
+/// Hilferty).
 fn chi_square_bound(degrees: usize) -> f64 {
     let spread = 2.0 / (9.0 * degrees as f64);
     degrees as f64 * (1.0 - spread + 4.76 * spread.sqrt()).powi(3)
 }
 
-/// Holds counts against their chances.
+/// Checks counts against their probabilities by a chi-square test.
 #[track_caller]
-fn fits(counts: &[usize], chances: &[f64]) {
+fn fits(counts: &[usize], probabilities: &[f64]) {
     let all: usize = counts.iter().sum();
-    let square = |(count, chance): (&usize, &f64)| {
-        let expected = chance * all as f64;
+    let square = |(count, probability): (&usize, &f64)| {
+        let expected = probability * all as f64;
         assert!(expected >= 5.0, "too few for chi-square: {expected}");
         (*count as f64 - expected).powi(2) / expected
     };
-    let found: f64 = counts.iter().zip(chances).map(square).sum();
-    assert!((chances.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    let found: f64 = counts.iter().zip(probabilities).map(square).sum();
+    assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     assert!(
         found < chi_square_bound(counts.len() - 1),
         "{found}: {counts:?}"
     );
 }
 
-/// Holds a mean of values with a variance against what is expected.
+/// Checks a mean of `count` values with a variance against its expectation.
 #[track_caller]
 fn near(found: f64, expected: f64, variance: f64, count: usize) {
     let bound = Z * (variance / count as f64).sqrt();
@@ -46,8 +50,9 @@ fn near(found: f64, expected: f64, variance: f64, count: usize) {
     );
 }
 
-/// The chance that a number correlated by `rho`, x' = (1 - rho) u + rho x, is at most `limit`; and that it is so
-/// twice in a row. From the density's integral equation, on a grid.
+/// Returns the probability that a number correlated by `rho`, x' = (1 - rho) u + rho x, is at most
+/// `limit`, and the probability that this happens twice in a row. Solves the integral equation of
+/// the density on a grid.
 fn correlated(rho: f64, limit: f64) -> (f64, f64) {
     const GRID: usize = 4000;
     let at = |table: &[f64], x: f64| match x * GRID as f64 {
@@ -58,7 +63,8 @@ fn correlated(rho: f64, limit: f64) -> (f64, f64) {
             table[below] + (table[below + 1] - table[below]) * (x - below as f64)
         }
     };
-    // F(x) is the mean of F((x - (1 - rho) u) / rho) over u; the integral of F makes that a difference.
+    // F(x) is the mean of F((x - (1 - rho) u) / rho) over u, which is a difference of the integral
+    // of F.
     let mut table: Vec<f64> = (0..=GRID).map(|at| at as f64 / GRID as f64).collect();
     for _ in 0..60 {
         let mut integral = vec![0.0; GRID + 1];
@@ -81,21 +87,22 @@ fn correlated(rho: f64, limit: f64) -> (f64, f64) {
         table = (0..=GRID).map(|at| mean(at as f64 / GRID as f64)).collect();
     }
     let once = at(&table, limit);
-    // Over the density up to the limit: u has to be at most (limit - rho x) / (1 - rho).
+    // Integrates over the density up to the limit, where u must be at most (limit - rho x) / (1 -
+    // rho).
     let mut twice = 0.0;
     let steps = 4000;
     for step in 0..steps {
         let (from, to) = (step as f64, step as f64 + 1.0);
         let [from, to] = [from, to].map(|x| x * limit / f64::from(steps));
         let middle = (from + to) / 2.0;
-        let chance = ((limit - rho * middle) / (1.0 - rho)).clamp(0.0, 1.0);
-        twice += (at(&table, to) - at(&table, from)) * chance;
+        let probability = ((limit - rho * middle) / (1.0 - rho)).clamp(0.0, 1.0);
+        twice += (at(&table, to) - at(&table, from)) * probability;
     }
     (once, twice)
 }
 
 #[test]
-fn the_law_of_correlated_numbers_is_that_of_a_simulation() {
+fn the_distribution_of_correlated_numbers_matches_a_simulation() {
     let mut random = super::driven::Random(9);
     for (rho, limit) in [(0.5, 0.1), (0.3, 0.1), (0.4, 0.1), (0.5, 0.25)] {
         let (mut x, mut once, mut twice, mut before) = (0.5, 0, 0, false);
@@ -107,22 +114,24 @@ fn the_law_of_correlated_numbers_is_that_of_a_simulation() {
             before = x <= limit;
         }
         let (p, both) = correlated(rho, limit);
-        // Draws hang together: at most (1 + rho) / (1 - rho) times the variance.
+        // Consecutive numbers are correlated, so the variance is up to (1 + rho) / (1 - rho) times
+        // as large.
         let more = (1.0 + rho) / (1.0 - rho);
         near(once as f64 / count as f64, p, p * more, count);
         near(twice as f64 / count as f64, both, both * more, count);
     }
 }
 
-/// 40,000 delays of each of tc's tables: mean and variance as the table has them, and sixteen parts of it.
+/// Takes 40,000 delays of each of tc's tables, and compares the mean, the variance and sixteen
+/// parts with the table.
 #[test]
-fn distributions_are_those_of_tc_s_tables() {
+fn distributions_match_the_tables_of_tc() {
     for name in ["normal", "pareto", "paretonormal", "experimental"] {
         let command = format!(
             "tc qdisc add dev d0 root handle 1: netem delay 100ms 10ms distribution {name}"
         );
         let options = recorded_options(&command);
-        // After the structure: the table.
+        // The table follows the structure.
         let table = attribute(&options[24..], 2);
         let mut table: Vec<f64> = table
             .chunks_exact(2)
@@ -147,19 +156,19 @@ fn distributions_are_those_of_tc_s_tables() {
             fourth - variance.powi(2),
             found.len(),
         );
-        // Between values of the table, half a step of 1 / 8192 away from each.
+        // The edges lie between values of the table, half a step of 1 / 8192 away from each.
         let mut edges: Vec<f64> = (1..16)
             .map(|n| table[n * table.len() / 16] - 0.5 / 8192.0)
             .collect();
         edges.dedup();
         let part = |x: &f64| edges.partition_point(|edge| edge < x);
         let mut counts = vec![0; edges.len() + 1];
-        let mut chances = vec![0.0; edges.len() + 1];
+        let mut probabilities = vec![0.0; edges.len() + 1];
         found.iter().for_each(|x| counts[part(x)] += 1);
         table
             .iter()
-            .for_each(|x| chances[part(x)] += 1.0 / table.len() as f64);
-        fits(&counts, &chances);
+            .for_each(|x| probabilities[part(x)] += 1.0 / table.len() as f64);
+        fits(&counts, &probabilities);
     }
 }
 
@@ -169,10 +178,10 @@ fn autocorrelation(values: &[f64]) -> f64 {
     pairs.sum::<f64>() / (values.len() - 1) as f64 / deviation.powi(2)
 }
 
-/// The correlated number is taken modulo the width of the jitter, as in Linux: nothing is left of the
-/// correlation when that is small against 2^32 ns, and nearly all when it is not.
+/// As in Linux, the correlated number is taken modulo the width of the jitter. No correlation
+/// remains if the width is small compared with 2^32 ns, and nearly all of it otherwise.
 #[test]
-fn jitter_is_correlated_as_far_as_linux_lets_it() {
+fn jitter_is_correlated_as_in_linux() {
     let mut line =
         Line::new(&["tc qdisc add dev d0 root handle 1: netem delay 100ms 10ms 50%"]).seed(3);
     line.run(&steady(40_000, 1_000_000));
@@ -180,7 +189,7 @@ fn jitter_is_correlated_as_far_as_linux_lets_it() {
     let (mean, deviation) = mean_and_deviation(&found);
     let variance = 20.0 * 20.0 / 12.0;
     near(mean, 100.0, variance, found.len());
-    // The fourth moment of a uniform number is 9 / 5 of the variance's square.
+    // The fourth moment of a uniform variable is 9 / 5 of the square of its variance.
     near(
         deviation.powi(2),
         variance,
@@ -194,11 +203,11 @@ fn jitter_is_correlated_as_far_as_linux_lets_it() {
             .seed(3);
     line.run(&steady(20_000, 5_000_000));
     let found = delays(&line);
-    // Of 2^32 ns, the upper 7 per cent come out again at the bottom.
+    // The upper 7 percent of 2^32 ns wrap to the bottom.
     near(autocorrelation(&found), 0.5, 25.0 * 0.75, found.len());
     assert!(autocorrelation(&found) > 0.4);
     let (mean, deviation) = mean_and_deviation(&found);
-    // Half of 2^32 ns after 8 s; correlation takes two thirds of the variance.
+    // The mean is half of 2^32 ns after 8 s. The correlation reduces the variance to a third.
     let width = 2_f64.powi(32) / MS;
     assert!((mean - 8000.0 - width / 2.0).abs() < 0.02 * width, "{mean}");
     let expected = width / 12_f64.sqrt() / 3_f64.sqrt();
@@ -209,7 +218,7 @@ fn jitter_is_correlated_as_far_as_linux_lets_it() {
 }
 
 #[test]
-fn losses_are_correlated_by_the_law() {
+fn losses_are_correlated_as_computed() {
     let lost = lost(
         "tc qdisc add dev d0 root handle 1: netem loss random 10% 50%",
         2,
@@ -222,21 +231,21 @@ fn losses_are_correlated_by_the_law() {
     near(share(both), twice, 3.0 * twice, lost.len());
 }
 
-/// A chain of states; a packet is lost by a chance that hangs on the step.
+/// A Markov chain in which each step has a probability of losing the packet.
 struct Chain {
-    /// From state to state, with the chance that a packet is lost on the way.
+    /// From state to state: the probability of the step, and of losing a packet in it.
     steps: Vec<Vec<(f64, f64)>>,
 }
 
 impl Chain {
-    fn settled(&self) -> Vec<f64> {
+    fn stationary(&self) -> Vec<f64> {
         let count = self.steps.len();
         let mut at = vec![1.0 / count as f64; count];
         for _ in 0..10_000 {
             let mut next = vec![0.0; count];
             for (from, steps) in self.steps.iter().enumerate() {
-                for (to, (chance, _)) in steps.iter().enumerate() {
-                    next[to] += at[from] * chance;
+                for (to, (probability, _)) in steps.iter().enumerate() {
+                    next[to] += at[from] * probability;
                 }
             }
             at = next;
@@ -244,20 +253,21 @@ impl Chain {
         at
     }
 
-    /// The chance of each pattern of three packets, the first the highest bit.
+    /// Returns the probability of each pattern of three packets. The first packet is the highest
+    /// bit.
     fn patterns(&self) -> Vec<f64> {
         let pattern = |pattern: usize| {
-            let mut at = self.settled();
+            let mut at = self.stationary();
             for bit in [4, 2, 1] {
                 let mut next = vec![0.0; at.len()];
                 for (from, steps) in self.steps.iter().enumerate() {
-                    for (to, (chance, lost)) in steps.iter().enumerate() {
+                    for (to, (probability, lost)) in steps.iter().enumerate() {
                         let seen = if pattern & bit != 0 {
                             *lost
                         } else {
                             1.0 - lost
                         };
-                        next[to] += at[from] * chance * seen;
+                        next[to] += at[from] * probability * seen;
                     }
                 }
                 at = next;
@@ -268,9 +278,10 @@ impl Chain {
     }
 }
 
-/// Patterns of three packets, one of every thirty: by then the chain has forgotten the last.
+/// Compares the patterns of the first three of every thirty packets. The chain has forgotten the
+/// last ones by then.
 #[track_caller]
-fn follows(command: &str, chain: &Chain) {
+fn check_patterns(command: &str, chain: &Chain) {
     let mut counts = [0; 8];
     for seed in 1..=4 {
         for three in lost(command, seed).chunks_exact(30) {
@@ -281,10 +292,11 @@ fn follows(command: &str, chain: &Chain) {
     fits(&counts, &chain.patterns());
 }
 
-/// Salsano, Ludovici, Ordine and Giannuzzi, "Definition of a general and intuitive loss model for packet
-/// networks" (2012): four states, of which two lose. tc takes p13, p31, p32, p23, p14.
+/// The four-state model of Salsano, Ludovici, Ordine and Giannuzzi, "Definition of a general and
+/// intuitive loss model for packet networks" (2012). Two of the states lose. tc takes p13, p31,
+/// p32, p23, p14.
 #[test]
-fn the_four_states_follow_their_chain() {
+fn four_state_losses_follow_the_chain() {
     let [p13, p31, p32, p23, p14] = [0.02, 0.3, 0.2, 0.4, 0.01];
     let chain = Chain {
         steps: vec![
@@ -294,37 +306,38 @@ fn the_four_states_follow_their_chain() {
             vec![(1.0, 0.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)],
         ],
     };
-    follows(
+    check_patterns(
         "tc qdisc add dev d0 root handle 1: netem loss state 2% 30% 20% 40% 1%",
         &chain,
     );
 }
 
-/// Gilbert and Elliott: p to the bad state, r back; lost are 70 per cent there, 1 per cent else. The state
-/// a packet is judged by is the one before its step.
+/// The model of Gilbert and Elliott: p is the probability of going to the bad state, r of going
+/// back. 70 percent are lost in the bad state, 1 percent otherwise. The state before a packet's
+/// step decides on the packet.
 #[test]
-fn gilbert_and_elliott_follow_their_chain() {
+fn gilbert_elliott_losses_follow_the_chain() {
     let chain = Chain {
         steps: vec![
             vec![(0.98, 0.01), (0.02, 0.01)],
             vec![(0.2, 0.7), (0.8, 0.7)],
         ],
     };
-    follows(
+    check_patterns(
         "tc qdisc add dev d0 root handle 1: netem loss gemodel 2% 20% 70% 1%",
         &chain,
     );
 }
 
 #[test]
-fn duplicates_and_errors_are_correlated_by_the_law() {
+fn duplicates_and_errors_are_correlated_as_computed() {
     let count = 40_000;
     let mut line = Line::new(&[
         "tc qdisc add dev d0 root handle 1: netem loss random 0% 50% duplicate 10% 30%",
     ])
     .seed(4);
     line.run(&steady(count, 1_000_000));
-    // tc sends this correlation along with that of losses alone.
+    // tc sends this correlation only together with that of losses.
     let more = line.left.len() - count as usize;
     let (once, _) = correlated(0.3, 0.1);
     near(more as f64 / count as f64, once, 2.0 * once, count as usize);
@@ -360,9 +373,10 @@ fn duplicates_and_errors_are_correlated_by_the_law() {
     fits(&places, &[1.0 / 10.0; 10]);
 }
 
-/// Of a gap's five packets four wait for their turn; then each has the chance of its draw.
+/// With a gap of five, four packets wait. Then each packet may be reordered with the given
+/// probability.
 #[test]
-fn packets_overtake_by_the_law() {
+fn packets_are_reordered_as_computed() {
     let count = 40_000;
     let early = |command: &str| {
         let mut line = Line::new(&[command]).seed(5);
@@ -379,7 +393,7 @@ fn packets_overtake_by_the_law() {
     near(found / count as f64, 0.4, 0.24, count as usize);
 }
 
-/// When each round began, and how many packets it let go.
+/// Returns the start of each round and the number of packets it released.
 fn rounds(line: &Line) -> Vec<(u64, usize)> {
     let mut rounds: Vec<(u64, usize)> = Vec::new();
     for (time, _) in &line.left {
@@ -428,7 +442,8 @@ fn rounds_have_their_distribution() {
         }
         let (found, deviation) = mean_and_deviation(&gaps);
         near(found, mean, variance, gaps.len());
-        // Twice the variance's square is the normal's, more than the uniform's.
+        // Twice the square of the variance holds for the normal distribution; the uniform one has
+        // less.
         near(
             deviation.powi(2),
             variance,
@@ -438,7 +453,7 @@ fn rounds_have_their_distribution() {
     }
 }
 
-/// 30 octets more a packet, in cells of 53 octets of which 48 count.
+/// Each packet has 30 additional bytes and is sent in cells of 53 bytes, of which 48 count.
 #[test]
 fn cells_may_count_for_less_than_they_hold() {
     let arrivals = traffic(8, 900, 2_000_000);

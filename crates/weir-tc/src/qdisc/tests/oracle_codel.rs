@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! codel and fq_codel against RFC 8289 and RFC 8290, decision by decision.
+//! Oracle tests of codel and fq_codel: every decision is compared with RFC 8289 and RFC 8290.
 //!
-//! The pseudo-code of the RFCs, but for what Linux does in its own way: time in units of 1024 ns, "after"
-//! where RFC 8289 has "not before", 1 / sqrt(count) by one step of Newton's method on 16 bits a drop, and in
-//! fq_codel the octets of all flows where CoDel asks whether more than a packet waits.
+//! The oracles are the pseudo-code of the RFCs, except where Linux differs. Time is in units of
+//! 1024 ns. Linux compares with "after" where RFC 8289 has "not before". 1 / sqrt(count) is
+//! computed by one Newton step on 16 bits per drop. In fq_codel, the check for more than one
+//! waiting packet counts the bytes of all flows.
 
 use std::collections::VecDeque;
 
@@ -11,10 +12,10 @@ use super::Arrival;
 use super::driven::{Driven, Oracle, lockstep, tides};
 
 const MTU: u64 = 1514;
-/// Shortly before 2^32 units: what counts them in 32 bits has to bear the wrap.
+/// The test starts shortly before 2^32 units, so that 32-bit times wrap.
 const START: u64 = (1 << 42) - 3_000_000_000;
 
-/// RFC 8289, section 5, without the queue: `dodequeue` is given by the caller.
+/// The control law of RFC 8289, section 5. The caller provides the queue.
 #[derive(Debug, Clone, Default)]
 struct Law {
     first_above: Option<u64>,
@@ -22,18 +23,18 @@ struct Law {
     count: u64,
     last_count: u64,
     dropping: bool,
-    /// 1 / sqrt(count), of 2^16.
+    /// 1 / sqrt(count), in units of 2^-16.
     root: u64,
 }
 
 const TARGET: u64 = 4_000_000 >> 10;
 const INTERVAL: u64 = 50_000_000 >> 10;
 
-/// A packet that waits: its number, octets, and when it came, units.
+/// A waiting packet: its number, its bytes, and its time of arrival in units.
 type Waiting = (u32, u64, u64);
 
 impl Law {
-    /// x (3 - count x^2) / 2, in Linux's 64 bits, which wrap where the count has leapt.
+    /// Computes x (3 - count x^2) / 2 in 64 bits as Linux does. It wraps if the count has jumped.
     fn newton(&mut self) {
         let less = self.count.wrapping_mul(self.root * self.root);
         let factor = (3_u64 << 32).wrapping_sub(less) / 4;
@@ -44,7 +45,7 @@ impl Law {
         time + ((INTERVAL * self.root) >> 16)
     }
 
-    /// `dodequeue`: the next packet, and whether it may be dropped.
+    /// Returns the next packet and whether it may be dropped (`dodequeue`).
     fn next(
         &mut self,
         now: u64,
@@ -69,7 +70,7 @@ impl Law {
         }
     }
 
-    /// `dequeue`.
+    /// Dequeues a packet under the control law (`dequeue`).
     fn dequeue(
         &mut self,
         now: u64,
@@ -138,7 +139,7 @@ impl Oracle for Codel {
 }
 
 #[test]
-fn codel_is_the_rfc_s() {
+fn codel_follows_the_rfc() {
     let command = "tc qdisc add dev d0 root handle 1: codel limit 200 target 4ms interval 50ms";
     for seed in 1..4 {
         let mut driven = Driven::new(command, START, seed);
@@ -167,7 +168,7 @@ fn octets(queue: &VecDeque<Waiting>) -> u64 {
 }
 
 impl Oracle for FqCodel {
-    /// RFC 8290, 4.1.
+    /// Enqueues as in RFC 8290, section 4.1.
     fn enqueue(&mut self, now: u64, number: u32, arrival: &Arrival, drops: &mut Vec<u32>) {
         let flow = (arrival.priority & 0xffff) as usize - 1;
         self.flows[flow]
@@ -181,24 +182,24 @@ impl Oracle for FqCodel {
         if self.flows.iter().map(|flow| flow.1.len()).sum::<usize>() <= 120 {
             return;
         }
-        // The fattest flow, the first of them, loses half of it, or 8 packets.
+        // The first flow with the largest backlog loses half of it, or 8 packets.
         let most = self.flows.iter().map(|flow| octets(&flow.1)).max().unwrap();
-        let fat = self.flows.iter_mut().find(|flow| octets(&flow.1) == most);
-        let (law, queue, _) = fat.unwrap();
-        let mut gone = 0;
+        let largest = self.flows.iter_mut().find(|flow| octets(&flow.1) == most);
+        let (law, queue, _) = largest.unwrap();
+        let mut dropped = 0;
         for _ in 0..8 {
             let packet = queue.pop_front().unwrap();
             drops.push(packet.0);
-            gone += packet.1;
+            dropped += packet.1;
             law.count += 1;
-            if gone >= most / 2 {
+            if dropped >= most / 2 {
                 break;
             }
         }
-        self.backlog -= gone;
+        self.backlog -= dropped;
     }
 
-    /// RFC 8290, 4.2.
+    /// Dequeues as in RFC 8290, section 4.2.
     fn dequeue(&mut self, now: u64, drops: &mut Vec<u32>) -> Option<u32> {
         loop {
             let is_new = !self.new.is_empty();
@@ -224,7 +225,7 @@ impl Oracle for FqCodel {
 }
 
 #[test]
-fn fq_codel_is_the_rfc_s() {
+fn fq_codel_follows_the_rfc() {
     let command = "tc qdisc add dev d0 root handle 1: fq_codel limit 120 flows 16 quantum 700 target 4ms interval 50ms drop_batch 8 noecn";
     for seed in 1..4 {
         let mut driven = Driven::new(command, super::START, seed);

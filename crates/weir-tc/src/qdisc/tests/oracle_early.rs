@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Early drops and fair queues, decision by decision: red (Floyd and Jacobson, 1993; adaptive: Floyd,
-//! Gummadi and Shenker, 2001), sfq (McKenney, 1990) with and without RED in its flows, pie (RFC 8033), fq_pie.
+//! Oracle tests of early drops and fair queues, where every decision is compared: red (Floyd and
+//! Jacobson, 1993; adaptive: Floyd, Gummadi and Shenker, 2001), sfq (McKenney, 1990) with and
+//! without RED in its flows, pie (RFC 8033), fq_pie.
 //!
-//! The oracles have a generator of their own with the seed of the device's.
+//! An oracle has its own generator with the seed of the device's.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,20 +13,21 @@ use super::driven::{
 };
 use super::{Arrival, START, tc};
 
-/// RED's average and decision. The average is in Linux's whole numbers: scaled by the weight, which is a
-/// power of two, as section 11 of the paper proposes.
+/// The average and the decision of RED. As in Linux, the average is an integer scaled by the
+/// weight, which is a power of two, as section 11 of the paper proposes.
 #[derive(Debug, Clone)]
 struct Red {
     min: u64,
     max: u64,
     weight_log: u32,
-    /// Of 2^32; and the same over the distance of the thresholds.
+    /// Probability at `max`, in units of 2^-32. `slope` is the same divided by the distance of the
+    /// thresholds.
     max_p: u64,
     slope: u64,
     average: u64,
-    /// Packets since the last that was marked; none below the minimum.
+    /// Packets since the last marked one; `None` below the minimum.
     count: Option<u64>,
-    /// R, of 2^32, and the slope of p_b when it was drawn.
+    /// R, in units of 2^-32, and the slope of p_b when it was drawn.
     drawn: (u64, u64),
 }
 
@@ -37,7 +39,7 @@ enum Verdict {
 }
 
 impl Red {
-    /// From the words of a request: min, max, then weight and probability as logarithms.
+    /// Reads the words of a request: min, max, then the logarithms of weight and probability.
     fn new(words: &[u8], max_p: u64) -> Self {
         let word = |at: usize| u64::from(u32::from_ne_bytes(words[at..at + 4].try_into().unwrap()));
         Self {
@@ -60,8 +62,9 @@ impl Red {
         self.drawn = (u64::from(random.next()), self.slope);
     }
 
-    /// Section 7, the second method: R is drawn once for each gap; a packet is marked when count times p_b has
-    /// come to R, where p_b is max_p (avg - min) / (max - min). In whole numbers, rounded as Linux does.
+    /// Decides by the second method of section 7. R is drawn once for each gap. A packet is marked
+    /// when count times p_b has reached R, where p_b is max_p (avg - min) / (max - min). Integers
+    /// are rounded as in Linux.
     fn decide(&mut self, random: &mut Random) -> Verdict {
         if self.average < self.min << self.weight_log {
             self.count = None;
@@ -89,17 +92,17 @@ impl Red {
     }
 }
 
-/// One queue under RED.
+/// A queue under RED.
 #[derive(Debug)]
 struct RedQueue {
     red: Red,
     random: Random,
     limit: u64,
     cell_log: u32,
-    /// How far the average is shifted for each cell of idle time, as tc sends it.
+    /// The shift of the average for each cell of idle time, as sent by tc.
     shifts: Vec<u8>,
     idle_since: Option<u64>,
-    /// When the chance is adapted next.
+    /// Time of the next adaptation of the probability.
     adapt: Option<u64>,
     queue: VecDeque<(u32, u64)>,
 }
@@ -122,7 +125,8 @@ impl RedQueue {
         }
     }
 
-    /// The average after an idle time: less by the packets that could have left (section 11).
+    /// Returns the average after an idle time, reduced by the packets that could have left (section
+    /// 11).
     fn idle_average(&self, now: u64) -> u64 {
         let Some(since) = self.idle_since else {
             return self.red.average;
@@ -142,8 +146,9 @@ impl RedQueue {
         }
     }
 
-    /// Adaptive RED, figure 1: every half second, towards the middle fifth between the thresholds; by a
-    /// quarter or a hundredth up, by a tenth down.
+    /// Adaptive RED, figure 1: every half second the probability is adapted to bring the average to
+    /// the middle fifth between the thresholds. It increases by a quarter or a hundredth and
+    /// decreases by a tenth.
     fn adapt(&mut self, now: u64) {
         while let Some(due) = self.adapt.filter(|due| *due <= now) {
             let average = self.idle_average(due) >> self.red.weight_log;
@@ -155,7 +160,7 @@ impl RedQueue {
             } else if average < red.min + 2 * fifth && red.max_p >= hundredth {
                 red.max_p = red.max_p / 10 * 9;
             }
-            // To the nearest here; down where it is first set.
+            // The slope is rounded to the nearest here, and down where it is first set.
             let distance = red.max - red.min;
             red.slope = ((red.max_p + distance / 2) / distance).max(1);
             self.adapt = Some(due + 500_000_000);
@@ -194,7 +199,7 @@ const RED: &str = "tc qdisc add dev d0 root handle 1: red limit 90000 min 10000 
 const ADAPTIVE: &str = "tc qdisc add dev d0 root handle 1: red limit 90000 min 10000 max 40000 avpkt 700 burst 20 bandwidth 8mbit probability 0.02 adaptive";
 
 #[test]
-fn red_is_floyd_s_and_jacobson_s() {
+fn red_follows_the_paper() {
     for seed in 1..4 {
         let mut driven = Driven::new(RED, START, seed);
         let arrivals = tides(seed, START, 8_000, 1, [60, 95, 105, 115, 200]);
@@ -204,10 +209,10 @@ fn red_is_floyd_s_and_jacobson_s() {
     }
 }
 
-/// An older tc's request: flags in the structure. What tc 6.1 sends, an attribute of flags, does not make
-/// Linux adapt anything.
+/// Uses the request of an older tc, with the flags in the structure. With tc 6.1, which sends an
+/// attribute of flags, Linux does not adapt anything.
 #[test]
-fn red_adapts_when_the_structure_says_so() {
+fn red_adapts_only_with_flags_in_the_structure() {
     let mut request = recorded(ADAPTIVE);
     let nest = request.len() - recorded_options(ADAPTIVE).len() - 4;
     request.truncate(request.len() - 12);
@@ -241,7 +246,8 @@ fn red_adapts_when_the_structure_says_so() {
 struct Flow {
     queue: VecDeque<(u32, u64)>,
     credit: i64,
-    /// When its length last changed: of the longest, the one that changed last loses.
+    /// Time of the last change of its length. Among the longest flows, the one that changed last
+    /// loses a packet.
     changed: u64,
     red: Option<Red>,
 }
@@ -321,7 +327,7 @@ impl Oracle for Sfq {
             .max_by_key(|at| (self.flows[*at].queue.len(), self.flows[*at].changed));
         let mut longest = longest.unwrap();
         if self.flows[longest].queue.len() == 1 {
-            // All have one packet: the one whose turn is next.
+            // All flows have one packet. The one with the next turn loses it.
             longest = self.turns.pop_front().unwrap();
         }
         let queue = &mut self.flows[longest].queue;
@@ -355,7 +361,7 @@ impl Oracle for Sfq {
 }
 
 #[test]
-fn sfq_is_mckenney_s() {
+fn sfq_follows_the_paper() {
     for (command, flows) in [
         (
             "tc qdisc add dev d0 root handle 1: sfq limit 60 depth 20 divisor 16 quantum 700",
@@ -365,7 +371,7 @@ fn sfq_is_mckenney_s() {
             "tc qdisc add dev d0 root handle 1: sfq limit 60 depth 20 divisor 16 quantum 700 headdrop",
             16,
         ),
-        // So few flows that one of them reaches its depth.
+        // With so few flows, one of them reaches its depth.
         (
             "tc qdisc add dev d0 root handle 1: sfq limit 60 depth 20 divisor 16 quantum 700",
             2,
@@ -399,14 +405,14 @@ fn sfq_has_red_in_its_flows() {
     }
 }
 
-/// RFC 8033 in floating point, times in ticks of 64 ns. What Linux does in its own way: the allowance for
-/// bursts is used up by the time between departures, the delay that is asked for is that of the last
-/// departure, the probability decays by a 64th and is not held to 1, and nothing is adapted until half a
-/// second has passed.
+/// RFC 8033 in floating point, with times in ticks of 64 ns. It follows Linux in these points: the
+/// time between departures uses up the burst allowance, the delay is that of the last departure,
+/// the probability decays by 1/64 and is not limited to 1, and there is no adaptation during the
+/// first half second.
 #[derive(Debug)]
 struct Pie {
     queue: VecDeque<(u32, u64, u64)>,
-    by_octets: bool,
+    by_bytes: bool,
     delay: u64,
     old_delay: u64,
     burst: u64,
@@ -422,10 +428,10 @@ const TARGET: u64 = TICKS / 100;
 const BURST: u64 = TICKS * 15 / 100;
 
 impl Pie {
-    fn new(by_octets: bool) -> Self {
+    fn new(by_bytes: bool) -> Self {
         Self {
             queue: VecDeque::new(),
-            by_octets,
+            by_bytes,
             delay: 0,
             old_delay: 0,
             burst: BURST,
@@ -441,7 +447,7 @@ impl Pie {
         self.queue.iter().map(|packet| packet.1).sum()
     }
 
-    /// Section 4.2.
+    /// Adapts the probability (section 4.2).
     fn adapt(&mut self, now: u64) {
         while self.adapt <= now {
             self.adapt += self.period;
@@ -475,13 +481,13 @@ impl Pie {
         }
     }
 
-    /// Sections 4.1 and 5.4: whether a packet is to be dropped.
+    /// Returns whether to drop a packet (sections 4.1 and 5.4).
     fn early(&mut self, len: u64, random: &mut Random) -> bool {
         let low = self.delay < TARGET / 2 && self.p < 0.2;
         if self.burst > 0 || low || self.backlog() < 2 * 1514 {
             return false;
         }
-        let p = match self.by_octets {
+        let p = match self.by_bytes {
             true => self.p * len as f64 / 1514.0,
             false => self.p,
         };
@@ -496,22 +502,26 @@ impl Pie {
         (high + f64::from(random.next())) / 2_f64.powi(64) < p
     }
 
-    /// Whether it takes a packet.
-    fn takes(&mut self, packet: (u64, u32, u64), full: bool, random: &mut Random) -> bool {
+    /// Enqueues a packet. Returns whether it was accepted.
+    fn enqueue(&mut self, packet: (u64, u32, u64), full: bool, random: &mut Random) -> bool {
         let (now, number, len) = packet;
-        let taken = !full && !self.early(len, random);
-        match taken {
+        let accepted = !full && !self.early(len, random);
+        match accepted {
             true => self.queue.push_back((number, len, now >> 6)),
             false => self.sum = 0.0,
         }
-        taken
+        accepted
     }
 
-    /// Its next packet and that one's length.
-    fn gives(&mut self, now: u64) -> Option<(u32, u64)> {
-        let (number, len, came) = self.queue.pop_front()?;
+    /// Dequeues a packet. Returns its number and length.
+    fn dequeue(&mut self, now: u64) -> Option<(u32, u64)> {
+        let (number, len, arrived) = self.queue.pop_front()?;
         let now = now >> 6;
-        self.delay = if self.queue.is_empty() { 0 } else { now - came };
+        self.delay = if self.queue.is_empty() {
+            0
+        } else {
+            now - arrived
+        };
         let since = self.departed.replace(now).map_or(0, |before| now - before);
         self.burst = self.burst.saturating_sub(since);
         Some((number, len))
@@ -523,22 +533,23 @@ impl Oracle for (Pie, Random) {
         let (pie, random) = self;
         pie.adapt(now);
         let full = pie.queue.len() == 300;
-        if !pie.takes((now, number, arrival.len as u64), full, random) {
+        if !pie.enqueue((now, number, arrival.len as u64), full, random) {
             drops.push(number);
         }
     }
 
     fn dequeue(&mut self, now: u64, _drops: &mut Vec<u32>) -> Option<u32> {
         self.0.adapt(now);
-        self.0.gives(now).map(|(number, _)| number)
+        self.0.dequeue(now).map(|(number, _)| number)
     }
 }
 
-/// Probabilities are whole numbers of 2^56 in Linux: a decision could differ where a draw lies within 10^-5
-/// of the probability or a sum of the threshold. None does with these seeds.
+/// Probabilities in Linux are integers in units of 2^-56. A decision could differ if a random
+/// number is within 10^-5 of the probability, or a sum that close to the threshold. That does not
+/// happen with these seeds.
 #[test]
-fn pie_is_the_rfc_s() {
-    for (command, by_octets) in [
+fn pie_follows_the_rfc() {
+    for (command, by_bytes) in [
         (
             "tc qdisc add dev d0 root handle 1: pie limit 300 target 10ms tupdate 15ms",
             false,
@@ -551,28 +562,29 @@ fn pie_is_the_rfc_s() {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
             let arrivals = tides(seed, START, 8_000, 1, [60, 95, 105, 130, 200]);
-            let mut oracle = (Pie::new(by_octets), Random(seed));
+            let mut oracle = (Pie::new(by_bytes), Random(seed));
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
         }
     }
 }
 
-/// A queue under PIE for each flow, all served by deficit round robin (Shreedhar and Varghese, 1995) with new
-/// flows first (RFC 8290, section 4.2), within one limit. All controllers run at the same moments.
+/// A queue under PIE for each flow, within one limit. Deficit round robin (Shreedhar and Varghese,
+/// 1995) serves them, new flows first (RFC 8290, section 4.2). All controllers run at the same
+/// times.
 #[derive(Debug)]
 struct FqPie {
     flows: Vec<(Pie, i64)>,
-    /// New and old ones.
+    /// New and old flows.
     turns: [VecDeque<usize>; 2],
     limit: usize,
     random: Random,
 }
 
 impl FqPie {
-    fn new(by_octets: bool, seed: u64) -> Self {
+    fn new(by_bytes: bool, seed: u64) -> Self {
         Self {
-            flows: (0..16).map(|_| (Pie::new(by_octets), 0)).collect(),
+            flows: (0..16).map(|_| (Pie::new(by_bytes), 0)).collect(),
             turns: Default::default(),
             limit: 300,
             random: Random(seed),
@@ -596,7 +608,7 @@ impl Oracle for FqPie {
         let full = self.waiting() >= self.limit;
         let at = (arrival.priority & 0xffff) as usize - 1;
         let (pie, credit) = &mut self.flows[at];
-        if !pie.takes((now, number, arrival.len as u64), full, &mut self.random) {
+        if !pie.enqueue((now, number, arrival.len as u64), full, &mut self.random) {
             return drops.push(number);
         }
         if !self.turns.iter().any(|turns| turns.contains(&at)) {
@@ -616,7 +628,7 @@ impl Oracle for FqPie {
                 self.turns[1].push_back(at);
                 continue;
             }
-            if let Some((number, len)) = pie.gives(now) {
+            if let Some((number, len)) = pie.dequeue(now) {
                 *credit -= len as i64;
                 self.turns[list].push_front(at);
                 return Some(number);
@@ -633,21 +645,21 @@ const FQ_PIE_BYTES: &str = "tc qdisc add dev d0 root handle 1: fq_pie limit 300 
 
 #[test]
 fn fq_pie_is_pie_in_fair_queues() {
-    for (command, by_octets, flows) in [(FQ_PIE, false, 8), (FQ_PIE_BYTES, true, 3)] {
+    for (command, by_bytes, flows) in [(FQ_PIE, false, 8), (FQ_PIE_BYTES, true, 3)] {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
-            let mut oracle = FqPie::new(by_octets, seed);
+            let mut oracle = FqPie::new(by_bytes, seed);
             let arrivals = tides(seed, START, 8_000, flows, [60, 95, 105, 130, 200]);
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
-            // A reset begins a burst; what is known of the queue stays.
+            // A reset restarts the burst allowance. The learnt state of the queue stays.
             let root = driven.stack.devices[&3].tc.tree().root.clone().unwrap();
             root.lock().reset(&mut Vec::new());
             assert!(oracle.flows.iter().any(|(pie, _)| pie.p > 0.0));
             for (pie, _) in &mut oracle.flows {
                 (pie.burst, pie.departed, pie.sum) = (BURST, None, 0.0);
             }
-            // A new period counts from when the controllers run next.
+            // A new period starts at the next run of the controllers.
             tc(
                 &driven.stack,
                 &["tc qdisc change dev d0 root handle 1: fq_pie tupdate 40ms"],
@@ -664,10 +676,9 @@ fn fq_pie_is_pie_in_fair_queues() {
     }
 }
 
-/// What is over a lowered limit goes by the way of what leaves, and is counted so: what the line above had taken
-/// out to look at first.
+/// Packets over a lowered limit are dequeued, starting with the peeked one, and count as sent.
 #[test]
-fn fq_pie_gives_away_what_a_lower_limit_leaves_no_room_for() {
+fn fq_pie_counts_packets_over_a_lowered_limit_as_sent() {
     let mut driven = Driven::new(FQ_PIE, START, 1);
     let mut oracle = FqPie::new(false, 1);
     for (number, arrival) in tides(1, START, 60, 5, [100; 5]).iter().enumerate() {

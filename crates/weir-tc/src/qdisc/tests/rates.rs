@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rate estimators of classes and of policers, against the closed form of net/core/gen_estimator.c: of a
-//! steady rate R the average after n samples is R * (1 - (1 - 2^-ewma)^n), less what integers lose.
+//! Rate estimators of classes and policers, compared with the closed form of
+//! net/core/gen_estimator.c: with a steady rate R the average after n samples is R * (1 - (1 -
+//! 2^-ewma)^n), less rounding.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +14,7 @@ use crate::verdict::Verdict;
 
 const QUARTER: u64 = 250_000_000;
 
-/// The average after `n` samples of a steady `rate`, by the tc option `250ms 1s` (ewma 2).
+/// Returns the average after `n` samples of a steady `rate` for tc's option `250ms 1s` (ewma 2).
 fn steady(rate: f64, n: i32) -> f64 {
     rate * (1.0 - 0.75_f64.powi(n))
 }
@@ -26,7 +27,7 @@ fn assert_near(found: u64, expected: f64) {
     );
 }
 
-/// What tc sends with its last datagram for a command.
+/// Returns the last datagram that tc sends for a command.
 fn recorded(command: &str) -> Vec<u8> {
     let all = vectors(include_str!("../../../tests/vectors/estimator.vec"));
     let found = all.into_iter().find(|(recorded, _)| recorded == command);
@@ -49,8 +50,8 @@ fn dump(stack: &Stack, ty: u16, parent: u32) -> Vec<Answer> {
     stack.request(w.bytes()).unwrap()
 }
 
-/// The averages of the only class in dumps.
-fn of_class(stack: &Stack) -> (u64, u64) {
+/// Returns the averages of the only class in a dump.
+fn class_rate(stack: &Stack) -> (u64, u64) {
     let classes = dump(stack, rtm::GETTCLASS, 0);
     let stats = classes[0].message().attrs::<TcMsg>();
     let stats = stats.find_type(tca::STATS).unwrap();
@@ -58,7 +59,7 @@ fn of_class(stack: &Stack) -> (u64, u64) {
     (stats.bps.into(), stats.pps.into())
 }
 
-/// 25 packets of 1000 octets each quarter of a second.
+/// Returns packets of 1000 bytes, 25 per quarter of a second.
 fn ten_ms_apart(count: u64, from: u64) -> Vec<Arrival> {
     let arrival = |n| Arrival {
         time: from + n * 10_000_000,
@@ -68,19 +69,19 @@ fn ten_ms_apart(count: u64, from: u64) -> Vec<Arrival> {
     (0..count).map(arrival).collect()
 }
 
-fn class_of(commands: &[&str]) {
+fn check_class_rate(commands: &[&str]) {
     let mut line = Line::new(&[]);
     for command in commands {
         request(&line.stack, command).unwrap();
     }
-    assert_eq!(of_class(&line.stack), (0, 0));
+    assert_eq!(class_rate(&line.stack), (0, 0));
     let mut from = START;
     for n in 1..=24 {
         line.run(&ten_ms_apart(25, from));
         from = START + n * QUARTER;
-        // The sample is due, whether or not packets come then.
+        // The sample is due whether or not packets arrive.
         line.stack.now.store(from, Relaxed);
-        let (bytes, packets) = of_class(&line.stack);
+        let (bytes, packets) = class_rate(&line.stack);
         assert_near(bytes, steady(100_000.0, n as i32));
         assert_near(packets, steady(100.0, n as i32));
     }
@@ -88,7 +89,7 @@ fn class_of(commands: &[&str]) {
 
 #[test]
 fn a_class_of_drr_has_a_rate() {
-    class_of(&[
+    check_class_rate(&[
         "tc qdisc add dev d0 root handle 1: drr",
         "tc class add dev d0 parent 1: classid 1:1 estimator 250ms 1s drr quantum 1500",
         "tc filter add dev d0 parent 1: prio 1 matchall classid 1:1",
@@ -97,7 +98,7 @@ fn a_class_of_drr_has_a_rate() {
 
 #[test]
 fn a_class_of_htb_has_a_rate() {
-    class_of(&[
+    check_class_rate(&[
         "tc qdisc replace dev d0 root handle 2: htb",
         "tc class add dev d0 parent 2: classid 2:1 estimator 250ms 1s htb rate 80mbit",
         "tc filter add dev d0 parent 2: prio 1 matchall classid 2:1",
@@ -106,7 +107,7 @@ fn a_class_of_htb_has_a_rate() {
 
 #[test]
 fn a_class_of_qfq_has_a_rate() {
-    class_of(&[
+    check_class_rate(&[
         "tc qdisc replace dev d0 root handle 5: qfq",
         "tc class add dev d0 parent 5: classid 5:1 estimator 250ms 1s qfq",
         "tc filter add dev d0 parent 5: prio 1 matchall classid 5:1",
@@ -114,7 +115,7 @@ fn a_class_of_qfq_has_a_rate() {
 }
 
 #[test]
-fn a_changed_estimator_goes_on_from_the_old_average() {
+fn a_changed_estimator_starts_from_the_old_average() {
     let change = "tc class change dev d0 parent 1: classid 1:1 estimator 500ms 2s drr quantum 1500";
     let mut line = Line::new(&[]);
     for command in [
@@ -126,19 +127,20 @@ fn a_changed_estimator_goes_on_from_the_old_average() {
     }
     line.run(&ten_ms_apart(25 * 4, START));
     line.stack.now.store(START + 4 * QUARTER, Relaxed);
-    let before = of_class(&line.stack);
+    let before = class_rate(&line.stack);
     assert_near(before.0, steady(100_000.0, 4));
     request(&line.stack, change).unwrap();
-    assert_eq!(of_class(&line.stack), before);
-    // Samples are half a second apart from now on: in silence each takes a quarter off.
+    assert_eq!(class_rate(&line.stack), before);
+    // Samples are half a second apart from now on. Without packets each reduces the average by a
+    // quarter.
     line.stack.now.store(START + 6 * QUARTER - 1, Relaxed);
-    assert_eq!(of_class(&line.stack), before);
+    assert_eq!(class_rate(&line.stack), before);
     line.stack.now.store(START + 6 * QUARTER, Relaxed);
-    assert_near(of_class(&line.stack).0, 0.75 * steady(100_000.0, 4));
+    assert_near(class_rate(&line.stack).0, 0.75 * steady(100_000.0, 4));
 }
 
 #[test]
-fn a_wrong_or_strange_estimator_is_refused() {
+fn a_wrong_or_unsupported_estimator_is_refused() {
     let stack = Stack::default();
     let class = "tc class add dev d0 parent 1: classid 1:1 estimator 250ms 1s drr quantum 1500";
     request(&stack, "tc qdisc add dev d0 root handle 1: drr").unwrap();
@@ -149,8 +151,8 @@ fn a_wrong_or_strange_estimator_is_refused() {
         (wrong[at + 4], wrong[at + 5]) = (interval as u8, ewma);
         let error = stack.request(&wrong).unwrap_err();
         assert_eq!(error.errno, errno::EINVAL);
-        let sentence = error.message.as_deref();
-        assert_eq!(sentence, Some("Failed to replace estimator"));
+        let text = error.message.as_deref();
+        assert_eq!(text, Some("Failed to replace estimator"));
     }
     assert!(dump(&stack, rtm::GETTCLASS, 0).is_empty());
     let ets = "tc qdisc replace dev d0 root handle 4: ets bands 2 quanta 1500 1500";
@@ -160,7 +162,8 @@ fn a_wrong_or_strange_estimator_is_refused() {
     assert_eq!(error.errno, errno::EOPNOTSUPP);
 }
 
-/// 100 packets of 500 octets each quarter of a second: 200,000 octets a second, twice the bound.
+/// Sends 100 packets of 500 bytes per quarter of a second: 200,000 bytes per second, twice the
+/// bound.
 #[test]
 fn a_policer_bounds_the_average() {
     const BOUND: f64 = 100_000.0;
@@ -180,7 +183,7 @@ fn a_policer_bounds_the_average() {
         dropped += u64::from(!within);
     }
     assert_eq!(dropped, 500);
-    // What was dropped counts: the average stays. The 8th sample is due at 2 s.
+    // Dropped packets count, so the average stays. The 8th sample is due at 2 s.
     let now = START + 8 * QUARTER;
     stack.now.store(now, Relaxed);
     let filters = dump(&stack, rtm::GETTFILTER, 0xffff_fff2);
@@ -198,7 +201,8 @@ fn a_policer_bounds_the_average() {
     let (average, bound) = filters.iter().find_map(action).unwrap();
     assert_near(average, steady(200_000.0, 8));
     assert_eq!(f64::from(bound), BOUND);
-    // In silence it falls below the bound with the third sample: 0.75^3 of nine tenths of it.
+    // Without packets the average falls below the bound at the third sample: 0.75^3 of nine tenths
+    // of it.
     for (samples, within) in [(1, false), (2, false), (3, true)] {
         stack.now.store(now + samples * QUARTER, Relaxed);
         assert_eq!(stack.receive(&frame) == Verdict::Pass, within);
@@ -218,7 +222,7 @@ fn an_average_needs_an_estimator() {
         assert_eq!((error.errno, error.message), (errno::EINVAL, None));
     }
     assert!(dump(&stack, rtm::GETTFILTER, 0xffff_fff2).is_empty());
-    // Any action a filter makes can have one; a policer in the old form as well.
+    // Any action created by a filter can have an estimator, including a policer in the old form.
     for command in [
         "tc filter replace dev d0 ingress prio 2 estimator 250ms 1s matchall action drop",
         "tc filter add dev d0 ingress prio 4 estimator 250ms 1s u32 match u32 0 0 police avrate \

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shapers: tbf and htb.
+//! Tests of the shapers tbf and htb.
 
 use super::{Arrival, Departure, Draws, Line, START, traffic};
 
-/// 8 Mbit/s.
-const OCTET: u64 = 1000;
+/// Nanoseconds per byte at 8 Mbit/s.
+const BYTE_NS: u64 = 1000;
 
-/// A token bucket in octets times the nanoseconds of one, computed packet by packet.
+/// Computes the departures of token buckets packet by packet. A rate is ns per byte and bucket
+/// depth in ns.
 fn bucket(arrivals: &[Arrival], rates: &[(u64, i64)]) -> Vec<u64> {
     let mut credit: Vec<i64> = rates.iter().map(|(_, depth)| *depth).collect();
     let (mut at, mut free) = (START, START);
@@ -40,8 +41,8 @@ fn tbf_sends_when_the_bucket_holds_a_packet() {
         .map(|(_, n)| arrivals[*n as usize])
         .collect();
     assert!(line.drops.len() < 1000 && fits.len() > 2000);
-    // Credit is kept in ticks of 64 ns: 3000 octets are 46875 of them.
-    assert_eq!(line.departures(), bucket(&fits, &[(OCTET, 3_000_000)]));
+    // Credit is kept in ticks of 64 ns: 3000 bytes are 46875 ticks.
+    assert_eq!(line.departures(), bucket(&fits, &[(BYTE_NS, 3_000_000)]));
     let (bytes, packets, queue) = line.root();
     assert_eq!(packets as usize, fits.len());
     assert_eq!(bytes as usize, fits.iter().map(|a| a.len).sum::<usize>());
@@ -60,7 +61,7 @@ fn tbf_obeys_the_peak_rate_as_well() {
         .iter()
         .map(|(_, n)| arrivals[*n as usize])
         .collect();
-    let rates = [(OCTET, 20_000_000), (OCTET / 2, 1_000_000)];
+    let rates = [(BYTE_NS, 20_000_000), (BYTE_NS / 2, 1_000_000)];
     assert_eq!(line.departures(), bucket(&fits, &rates));
 }
 
@@ -74,7 +75,7 @@ fn tbf_with_a_backlog_sends_at_its_rate() {
         ..Arrival::default()
     };
     line.run(&[arrival; 50]);
-    // Three at once, then one a millisecond.
+    // Three packets leave at once, then one per millisecond.
     let expected: Vec<u64> = (0..50_u64)
         .map(|i| START + i.saturating_sub(2) * 1_000_000)
         .collect();
@@ -87,7 +88,7 @@ fn tbf_with_a_backlog_sends_at_its_rate() {
 struct Class {
     parent: Option<usize>,
     level: u64,
-    /// ns of an octet at the rate and at the ceiling; depths of the buckets.
+    /// Nanoseconds per byte at the rate and at the ceiling. `depth` has the bucket depths in ns.
     cost: [u64; 2],
     depth: [i64; 2],
     credit: [i64; 2],
@@ -104,7 +105,8 @@ impl Class {
         self.credit.map(|credit| credit + earned)
     }
 
-    /// 0 cannot send, 1 may borrow, 2 can send; and when that can change.
+    /// Returns 0 if the class cannot send, 1 if it may borrow, 2 if it can send, and the time at
+    /// which that can change.
     fn mode(&self, time: u64) -> (u8, u64) {
         match self.credit_at(time) {
             [_, ceil] if ceil < 0 => (0, time + (-ceil) as u64),
@@ -114,8 +116,8 @@ impl Class {
     }
 }
 
-/// HTB from its description: at each moment look at every class anew. Classes differ in priority, so
-/// nobody takes turns.
+/// HTB by its description: examines every class at each time. Priorities differ, so classes do not
+/// take turns.
 fn htb(classes: &mut [Class], arrivals: &[(Arrival, usize)]) -> Vec<Departure> {
     let (mut time, mut next, mut left) = (START, 0, Vec::new());
     loop {
@@ -183,8 +185,8 @@ const HTB: [&str; 5] = [
 ];
 
 #[test]
-fn htb_sends_to_the_nanosecond_when_a_slow_oracle_does() {
-    // Depths in whole ticks of 64 ns, as tc rounds them.
+fn htb_matches_a_slow_oracle_to_the_nanosecond() {
+    // Depths are whole ticks of 64 ns, as tc rounds them.
     let ticks = |ns: u64| (ns / 64 * 64) as i64;
     let class = |parent, level, cost: [u64; 2], octets: [u64; 2], prio| {
         let depth = [ticks(cost[0] * octets[0]), ticks(cost[1] * octets[1])];
@@ -230,7 +232,8 @@ fn htb_shares_turns_by_quantum() {
     let mut commands = HTB.to_vec();
     commands.push("tc class add dev d0 parent 1:1 classid 1:14 htb rate 2mbit ceil 10mbit burst 1600 cburst 1600 prio 0 quantum 1000");
     let mut line = Line::new(&commands);
-    // Both always have packets; the first's quantum is 2 Mbit/s over r2q, 25000 octets.
+    // Both classes always have packets. The quantum of the first is 2 Mbit/s divided by r2q, 25000
+    // bytes.
     let arrivals: Vec<_> = (0..1600)
         .map(|i| Arrival {
             time: START,
@@ -240,14 +243,14 @@ fn htb_shares_turns_by_quantum() {
         })
         .collect();
     line.run(&arrivals);
-    // What is left of the parent's 10 Mbit/s goes 25 to 1, beside the 2 Mbit/s each is sure of.
+    // Each class has its guaranteed 2 Mbit/s. The rest of the parent's 10 Mbit/s is shared 25 to 1.
     let first: Vec<_> = line.left.iter().take(800).map(|(_, n)| n % 2).collect();
     let second = first.iter().filter(|n| **n == 1).count();
     assert!((180..230).contains(&second), "{second} of 800");
 }
 
 #[test]
-fn htb_sends_directly_what_names_the_qdisc() {
+fn htb_sends_packets_that_name_the_qdisc_directly() {
     let mut line = Line::new(&HTB);
     let mut arrivals = [Arrival {
         time: START,
@@ -263,12 +266,12 @@ fn htb_sends_directly_what_names_the_qdisc() {
     assert_eq!(
         direct,
         (10..20).collect::<Vec<_>>(),
-        "all at once, and first"
+        "direct packets leave first and at once"
     );
     assert!(line.left[9].0 == START && line.left[19].0 > START);
 }
 
-/// Everything that is counted of an htb, its classes and the qdiscs below, as text.
+/// Returns all counters of an htb, its classes and the qdiscs below, as text.
 fn counted(line: &Line) -> String {
     let root = line.stack.devices[&3].tc.tree().root.clone().unwrap();
     let stats = root.stats();
@@ -284,7 +287,7 @@ fn counted(line: &Line) -> String {
 }
 
 #[test]
-fn packets_that_come_and_leave_htb_together_fare_as_one_by_one() {
+fn htb_treats_a_batch_like_single_packets() {
     let mut commands = HTB.to_vec();
     commands.extend([
         "tc class add dev d0 parent 1:1 classid 1:14 htb rate 2mbit ceil 10mbit burst 1600 cburst 1600 prio 0 quantum 1000",
@@ -295,7 +298,7 @@ fn packets_that_come_and_leave_htb_together_fare_as_one_by_one() {
     ]);
     let mut lost = 0;
     for seed in 0..40 {
-        // Runs of packets of one class, or of the direct queue.
+        // The arrivals are runs of packets of one class or of the direct queue.
         let mut draws = Draws(seed);
         let mut arrivals = traffic(seed, 600, 3_000_000);
         let mut priority = 0;
@@ -306,14 +309,14 @@ fn packets_that_come_and_leave_htb_together_fare_as_one_by_one() {
             }
             arrival.priority = priority;
         }
-        let mut together = Line::new(&commands).seed(seed);
-        let mut alone = Line::new(&commands).seed(seed).one_by_one();
-        together.run(&arrivals);
-        alone.run(&arrivals);
-        assert_eq!(together.left, alone.left);
-        assert_eq!(together.drops, alone.drops);
-        assert_eq!(counted(&together), counted(&alone));
-        lost += together.drops.len();
+        let mut batched = Line::new(&commands).seed(seed);
+        let mut single = Line::new(&commands).seed(seed).one_by_one();
+        batched.run(&arrivals);
+        single.run(&arrivals);
+        assert_eq!(batched.left, single.left);
+        assert_eq!(batched.drops, single.drops);
+        assert_eq!(counted(&batched), counted(&single));
+        lost += batched.drops.len();
     }
     assert!(lost > 100);
 }

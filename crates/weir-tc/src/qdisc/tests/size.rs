@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Size tables and rate estimators.
+//! Tests of size tables and rate estimators.
 
 use weir_netlink::errno;
 
@@ -9,7 +9,7 @@ use crate::testing::{Stack, vectors};
 const STAB: &str =
     "tc qdisc add dev d0 root handle 1: stab overhead 24 tbf rate 8mbit burst 2kb limit 1mb";
 
-/// `count` packets of `len` octets at once.
+/// Returns `count` packets of `len` bytes that arrive at once.
 fn burst(count: usize, len: usize, time: u64) -> Vec<Arrival> {
     let arrival = Arrival {
         time,
@@ -24,16 +24,17 @@ fn counted(line: &Line) -> (u64, u64) {
     (bytes, packets)
 }
 
-/// 8 Mbit/s are an octet a microsecond: what a packet counts for shows in when it leaves.
+/// At 8 Mbit/s a byte takes a microsecond, so the departures show the size of a packet by the
+/// table.
 #[test]
-fn packets_count_for_what_the_table_says() {
+fn packets_have_the_size_given_by_the_table() {
     let mut line = Line::new(&[STAB]);
     line.run(&burst(5, 976, START));
     let departures = line.departures();
-    // Two fit the burst of 2,048; then one a millisecond.
+    // Two packets fit the burst of 2,048. Then one leaves per millisecond.
     assert_eq!(departures[4] - departures[3], 1_000_000);
     assert_eq!(counted(&line), (5_000, 5));
-    // The table goes with the next change that does not name one.
+    // A change that names no table removes it.
     tc(
         &line.stack,
         &["tc qdisc change dev d0 root handle 1: tbf rate 8mbit burst 2kb limit 1mb"],
@@ -42,7 +43,8 @@ fn packets_count_for_what_the_table_says() {
     let departures = line.departures();
     assert_eq!(departures[9] - departures[8], 976_000);
     assert_eq!(counted(&line), (9_880, 10));
-    // ATM cells: 100 and 10 octets are three cells of 48, 53 on the wire.
+    // With ATM cells, 100 and 10 bytes take three cells of 48 bytes, which are 53 bytes on the
+    // wire.
     tc(
         &line.stack,
         &[
@@ -77,7 +79,7 @@ fn only_a_root_takes_a_table() {
     assert_eq!(error.errno, errno::EOPNOTSUPP);
 }
 
-/// A steady 1,000 octets every 10 ms are 100,000 octets and 100 packets a second.
+/// A steady 1,000 bytes every 10 ms are 100,000 bytes and 100 packets per second.
 #[test]
 fn an_estimator_finds_the_rate() {
     let mut line =
@@ -99,6 +101,6 @@ fn an_estimator_finds_the_rate() {
     let (bps, pps) = rate(&line, now);
     assert!((99_000..=100_000).contains(&bps), "{bps}");
     assert!((98..=100).contains(&pps), "{pps}");
-    // It comes down in silence.
+    // The rate falls to zero without packets.
     assert_eq!(rate(&line, now + 60_000_000_000), (0, 0));
 }

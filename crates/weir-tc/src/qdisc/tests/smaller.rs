@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The smaller kinds behind a line of 8 Mbit/s: pie, fq_pie, choke, skbprio, cbs, hhf, sfb.
+//! Tests of smaller kinds in front of an 8 Mbit/s line: pie, fq_pie, choke, skbprio, cbs, hhf, sfb.
 
 use super::driven::Driven;
 use super::{Arrival, Line, START, tc};
@@ -9,7 +9,7 @@ use weir_packet::DropReason;
 const TBF: &str = "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000";
 const MS: u64 = 1_000_000;
 
-/// A flow that sends a packet of 1000 octets every `gap` ns, with a priority.
+/// Returns the packets of a flow that sends 1000 bytes every `gap` ns with a priority.
 fn flow(flow: u16, count: u64, gap: u64, priority: u32) -> Vec<Arrival> {
     let arrival = |i| Arrival {
         time: START + i * gap,
@@ -20,8 +20,8 @@ fn flow(flow: u16, count: u64, gap: u64, priority: u32) -> Vec<Arrival> {
     (0..count).map(arrival).collect()
 }
 
-/// Runs flows together behind the line: its state, with every packet accounted for.
-fn behind(command: &str, flows: &[Vec<Arrival>]) -> Line {
+/// Runs flows over the line and checks that every packet is accounted for. Returns the line.
+fn run(command: &str, flows: &[Vec<Arrival>]) -> Line {
     let mut arrivals = flows.concat();
     arrivals.sort_by_key(|arrival| arrival.time);
     let mut line = Line::new(&[TBF, command]);
@@ -31,7 +31,7 @@ fn behind(command: &str, flows: &[Vec<Arrival>]) -> Line {
     line
 }
 
-/// Mean wait of a flow's packets in the second half, ns.
+/// Returns the mean wait of a flow's packets in the second half, in ns.
 fn late_wait(line: &Line, flow: u16) -> u64 {
     let of_flow = line
         .left
@@ -51,16 +51,16 @@ fn dropped(line: &Line, flow: u16) -> usize {
 
 #[test]
 fn pie_brings_the_delay_to_its_target() {
-    let line = behind(
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: pie",
         &[flow(1, 40_000, 800_000, 0)],
     );
     assert!(
         line.drops
             .iter()
-            .all(|(_, _, why)| *why == DropReason::QDISC_CONGESTED)
+            .all(|(_, _, reason)| *reason == DropReason::QDISC_CONGESTED)
     );
-    // A fifth too much comes; the target is 15 ms.
+    // The load is a fifth too high. The target is 15 ms.
     let wait = late_wait(&line, 1);
     assert!((10 * MS..20 * MS).contains(&wait), "{wait}");
     let share = line.drops.len() as f64 / 40_000.0;
@@ -68,8 +68,8 @@ fn pie_brings_the_delay_to_its_target() {
 }
 
 #[test]
-fn fq_pie_spares_the_thin_flow() {
-    let line = behind(
+fn fq_pie_does_not_drop_the_sparse_flow() {
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: fq_pie",
         &[flow(1, 10_000, 700_000, 0), flow(2, 300, 20 * MS, 0)],
     );
@@ -79,18 +79,18 @@ fn fq_pie_spares_the_thin_flow() {
 }
 
 #[test]
-fn choke_hits_the_flow_that_does_not_yield() {
-    let line = behind(
+fn choke_drops_the_unresponsive_flow() {
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: choke limit 1000 min 20 max 60 burst 30 avpkt 1000 bandwidth 8mbit",
         &[flow(1, 10_000, 700_000, 0), flow(2, 400, 15 * MS, 0)],
     );
-    let (fat, thin) = (dropped(&line, 1), dropped(&line, 2));
-    assert!(fat > 2500 && thin * 10 < 400 * 4, "{fat} {thin}");
+    let (heavy, light) = (dropped(&line, 1), dropped(&line, 2));
+    assert!(heavy > 2500 && light * 10 < 400 * 4, "{heavy} {light}");
 }
 
 #[test]
 fn skbprio_drops_the_lowest_priority() {
-    let line = behind(
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: skbprio",
         &[flow(1, 2000, MS, 5), flow(2, 2000, MS, 1)],
     );
@@ -104,8 +104,8 @@ fn cbs_sends_at_its_slope() {
         "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000",
     ]);
     line.run(&flow(1, 100, 0, 0));
-    // A packet costs 800 octets of credit while it is on the line of 10 Mbit/s, 800 us, and they come back
-    // at 250 octets a millisecond: one every 4 ms, 2 Mbit/s.
+    // A packet costs 800 bytes of credit while it is on the 10 Mbit/s line for 800 us. They are
+    // earned back at 250 bytes per millisecond, so one packet leaves every 4 ms, which is 2 Mbit/s.
     let times = line.departures();
     let gaps: Vec<u64> = times.windows(2).map(|w| w[1] - w[0]).collect();
     assert!(
@@ -116,7 +116,7 @@ fn cbs_sends_at_its_slope() {
 
 #[test]
 fn hhf_gives_heavy_flows_the_smaller_share() {
-    let line = behind(
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: hhf admit_bytes 20000",
         &[flow(1, 10_000, 700_000, 0), flow(2, 300, 20 * MS, 0)],
     );
@@ -125,18 +125,19 @@ fn hhf_gives_heavy_flows_the_smaller_share() {
 }
 
 #[test]
-fn sfb_limits_the_flow_that_does_not_yield() {
-    let line = behind(
+fn sfb_limits_the_unresponsive_flow() {
+    let line = run(
         "tc qdisc add dev d0 parent 1:1 handle 10: sfb",
         &[flow(1, 20_000, 500_000, 0), flow(2, 500, 20 * MS, 0)],
     );
-    let (fat, thin) = (dropped(&line, 1), dropped(&line, 2));
-    assert!(fat > 9000 && thin < 50, "{fat} {thin}");
+    let (heavy, light) = (dropped(&line, 1), dropped(&line, 2));
+    assert!(heavy > 9000 && light < 50, "{heavy} {light}");
 }
 
-/// Packets that waited while the filters changed places leave the one that counted them.
+/// Packets that waited while the filters were swapped are removed from the filter that counted
+/// them.
 #[test]
-fn sfb_counts_no_packet_for_ever() {
+fn sfb_stops_counting_packets_that_left() {
     let command = "tc qdisc add dev d0 root handle 1: sfb limit 30";
     let mut driven = Driven::new(command, START, 1);
     let arrival = flow(1, 1, 0, 0)[0];
@@ -149,7 +150,7 @@ fn sfb_counts_no_packet_for_ever() {
         driven.arrive(START, number, &arrival);
     }
     assert_eq!(longest(&driven), 10);
-    // Both filters are used in turn, for ten minutes each.
+    // The filters are used alternately, for ten minutes each.
     for turn in 1..=2 {
         let now = START + turn * 601_000 * MS;
         driven.arrive(now, 0, &arrival);
@@ -159,9 +160,9 @@ fn sfb_counts_no_packet_for_ever() {
     }
 }
 
-/// A packet is on the line as long as the device's speed says.
+/// The transmission time of a packet follows from the speed of the device.
 #[test]
-fn cbs_knows_the_speed_of_its_device() {
+fn cbs_uses_the_speed_of_its_device() {
     let command = "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000";
     for (speed, busy, cost) in [(0, 800_000, 800), (10_000, 800, 0)] {
         let mut driven = Driven::bare(START, 1);
@@ -176,7 +177,7 @@ fn cbs_knows_the_speed_of_its_device() {
         }
         assert!(driven.dequeue(START).is_some());
         assert_eq!(driven.wake(START), Some(START + busy));
-        // What it cost comes back at 250 octets a millisecond, counted from when it has been sent.
+        // The cost is earned back at 250 bytes per millisecond from the end of the transmission on.
         let free = START + busy;
         match cost {
             0 => assert!(driven.dequeue(free).is_some()),
@@ -185,10 +186,10 @@ fn cbs_knows_the_speed_of_its_device() {
     }
 }
 
-/// A packet that the line above has taken out to look at still waits: credit is not lost, and the port not free,
-/// when another one comes.
+/// A packet that was peeked by the parent still waits. When another one arrives, the credit is
+/// therefore not lost and the port is not free.
 #[test]
-fn cbs_is_not_empty_while_its_packet_is_looked_at() {
+fn cbs_is_not_empty_while_its_packet_is_peeked() {
     let command = "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000";
     let (mut driven, later) = (Driven::new(command, START, 1), START + 1000 * MS);
     let arrival = Arrival {
@@ -204,6 +205,6 @@ fn cbs_is_not_empty_while_its_packet_is_looked_at() {
         }
     }
     assert!(driven.dequeue(later).is_some_and(|packet| packet.mark == 1));
-    // 1000 octets take 800 us.
+    // 1000 bytes take 800 us.
     assert_eq!(driven.wake(later), Some(later + 800_000));
 }

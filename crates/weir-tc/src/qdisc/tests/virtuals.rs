@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! gred: virtual queues in one, behind a line of 8 Mbit/s. A packet's index is its flow.
+//! Tests of gred, which has several virtual queues in one, in front of an 8 Mbit/s line. The index
+//! of a packet is its flow.
 
 use super::{Arrival, Line, START};
 use weir_packet::DropReason;
@@ -14,9 +15,10 @@ const WIDE: &str = "tc qdisc change dev d0 parent 1:1 handle 10: gred limit 4000
 const WIDE_2: &str = "tc qdisc change dev d0 parent 1:1 handle 10: gred limit 400000 DP 2 min 200000 max 390000 avpkt 1000 burst 270 bandwidth 8mbit probability 0.3 prio 2";
 const SMALL: &str = "tc qdisc change dev d0 parent 1:1 handle 10: gred limit 5000 DP 1 min 20000 max 60000 avpkt 1000 burst 30 bandwidth 8mbit probability 0.3";
 
-// The bursts give both queues the same weight, 1/128: Linux adds and shares averages as they are scaled.
+// The bursts give both queues the same weight, 1/128, because Linux adds and shares averages in
+// scaled form.
 
-/// Packets of 1000 octets, of each index one every `gap` ns.
+/// Returns packets of 1000 bytes, one per index every `gap` ns.
 fn flows(indices: &[u16], count: u64, gap: u64) -> Vec<Arrival> {
     let arrival = |i: u64| {
         indices.iter().map(move |&flow| Arrival {
@@ -29,17 +31,17 @@ fn flows(indices: &[u16], count: u64, gap: u64) -> Vec<Arrival> {
     (0..count).flat_map(arrival).collect()
 }
 
-/// Drops of each index.
+/// Returns the number of drops per index.
 fn drops(line: &Line) -> [usize; 4] {
     let mut drops = [0; 4];
-    for (_, number, why) in &line.drops {
-        assert_eq!(*why, DropReason::QDISC_CONGESTED);
+    for (_, number, reason) in &line.drops {
+        assert_eq!(*reason, DropReason::QDISC_CONGESTED);
         drops[usize::from(line.arrivals[*number as usize].flow)] += 1;
     }
     drops
 }
 
-/// How long the packets of the later half waited, ms in the mean.
+/// Returns the mean wait of the packets of the second half, in ms.
 fn wait(line: &Line) -> f64 {
     let late = &line.left[line.left.len() / 2..];
     let waits = late
@@ -48,11 +50,12 @@ fn wait(line: &Line) -> f64 {
     waits.sum::<u64>() as f64 / late.len() as f64 / 1e6
 }
 
-/// A ninth too much comes, half of it of each index; only one is early. So it loses a fifth of its packets.
-/// With the counter that spaces drops evenly that is 2p / (1 + p) for a chance p of a ninth, which is 37 per
-/// cent of the way from 20000 to 60000 octets. Of what waits that is the part 0.444 that is not of the other.
+/// The load is a ninth too high, half of it per index. Only one index is dropped early, so it loses
+/// a fifth of its packets. With the counter that spaces drops evenly, that is 2p / (1 + p) for a
+/// probability p of a ninth, which is reached at 37 percent of the way from 20000 to 60000 bytes.
+/// This queue has a share of 0.444 of the backlog; the rest belongs to the other one.
 #[test]
-fn gred_drops_by_the_average_of_the_packet_s_own_queue() {
+fn gred_drops_by_the_average_of_the_virtual_queue() {
     let mut line = Line::new(&[TBF, SETUP, TIGHT, WIDE]);
     let arrivals = flows(&[1, 2], 15_000, 1_800_000);
     line.run(&arrivals);
@@ -64,8 +67,8 @@ fn gred_drops_by_the_average_of_the_packet_s_own_queue() {
     assert!((65.0..92.0).contains(&wait), "34.8 ms / 0.444: {wait}");
 }
 
-/// The worse queue counts the octets of the better one as well: it alone gives way, and keeps what waits
-/// altogether where its own average would be.
+/// The worse queue also counts the bytes of the better one. Only the worse queue drops, and it
+/// keeps the total backlog where its own average would be.
 #[test]
 fn gred_adds_the_averages_of_better_queues() {
     let mut line = Line::new(&[TBF, GRIO, WIDE, TIGHT]);
@@ -78,33 +81,34 @@ fn gred_adds_the_averages_of_better_queues() {
     assert!((29.0..42.0).contains(&wait), "34.8 ms: {wait}");
 }
 
-/// Queues of the same priority share an average, of all that waits; each has its own thresholds.
+/// Queues of the same priority share an average of the total backlog. Each has its own thresholds.
 #[test]
 fn gred_shares_an_average_among_queues_of_a_priority() {
     let mut line = Line::new(&[TBF, GRIO, TIGHT, WIDE_2]);
     line.run(&flows(&[1, 2], 15_000, 1_800_000));
     let [_, tight, wide, _] = drops(&line);
-    assert_eq!(wide, 0, "below its least");
+    assert_eq!(wide, 0, "below its minimum");
     let share = tight as f64 / 15_000.0;
     assert!((0.18..0.22).contains(&share), "{share}");
     let wait = wait(&line);
     assert!((29.0..42.0).contains(&wait), "34.8 ms: {wait}");
 }
 
-/// A packet goes to the default queue if its own is not there; if there is no default either it passes as
-/// long as the qdisc's limit lets it. A full queue drops.
+/// A packet goes to the default queue if its own does not exist. If the default does not exist
+/// either, it passes within the limit of the qdisc. A full queue drops.
 #[test]
-fn gred_lets_what_is_nobody_s_pass_and_keeps_its_limits() {
+fn gred_passes_unassigned_packets_within_its_limits() {
     let mut line = Line::new(&[TBF, SETUP, SMALL]);
     line.run(&flows(&[0, 1, 7], 12, 0));
-    let of = |n: u32| line.arrivals[n as usize].flow;
+    let flow_of = |n: u32| line.arrivals[n as usize].flow;
     assert!(
         line.drops
             .iter()
-            .all(|(_, n, why)| of(*n) == 1 && *why == DropReason::QDISC_OVERLIMIT)
+            .all(|(_, n, reason)| flow_of(*n) == 1 && *reason == DropReason::QDISC_OVERLIMIT)
     );
-    // Of the first three one goes ahead, and is no longer counted; five are left of the rest.
-    let left = line.left.iter().filter(|(_, n)| of(*n) == 1).count();
+    // One of the first three packets leaves at once and is no longer counted. Five of the others
+    // stay.
+    let left = line.left.iter().filter(|(_, n)| flow_of(*n) == 1).count();
     assert!((5..=6).contains(&left), "{left}");
     assert_eq!(line.left.len(), 24 + left);
 }

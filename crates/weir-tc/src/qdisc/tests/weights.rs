@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! qfq: the order in which Linux lets packets go, and the bounds of the papers.
+//! Tests of qfq: the order in which Linux sends packets, and the bounds of the papers.
 
 use super::{Arrival, Draws, Line, START, tc};
 
 const LINUX: &str = include_str!("../../../tests/order/qfq.txt");
 
 #[test]
-fn qfq_lets_packets_go_in_linux_s_order() {
+fn qfq_sends_packets_in_the_order_of_linux() {
     let mut orders = 0;
     for case in LINUX.split("\n# ").skip(1) {
         let (name, steps) = case.split_once('\n').unwrap();
@@ -33,10 +33,10 @@ fn qfq_lets_packets_go_in_linux_s_order() {
                     line.run(&[]);
                     let numbers = line.left[seen..].iter().map(|(_, number)| *number);
                     let ours: Vec<String> = numbers.map(|number| number.to_string()).collect();
-                    let wanted: Vec<&str> = what.split(' ').collect();
-                    let at = ours.iter().zip(&wanted).position(|(a, b)| a != b);
-                    assert_eq!(at.map(|at| (at, &ours[at], wanted[at])), None, "{name}");
-                    assert_eq!(ours.len(), wanted.len(), "{name}");
+                    let expected: Vec<&str> = what.split(' ').collect();
+                    let at = ours.iter().zip(&expected).position(|(a, b)| a != b);
+                    assert_eq!(at.map(|at| (at, &ours[at], expected[at])), None, "{name}");
+                    assert_eq!(ours.len(), expected.len(), "{name}");
                     seen = line.left.len();
                     orders += 1;
                 }
@@ -46,13 +46,14 @@ fn qfq_lets_packets_go_in_linux_s_order() {
     assert_eq!(orders, 6);
 }
 
-/// Octets by which a class may be behind its share in any interval in which it always has packets.
+/// Returns by how many bytes a class may lag behind its share in any interval in which it always
+/// has packets.
 ///
-/// An aggregate of m classes has a budget of m * lmax, which is what a packet is to plain QFQ; that serves
-/// it at most 3 slots and 2 packets late (Checconi, Rizzo, Valente 2013, theorem 2), a slot being less than
-/// twice a budget of its virtual time. A class gets its part of that, less a turn and a packet of deficit
-/// round robin on either side (Shreedhar, Varghese 1996).
-fn behind(lmax: usize, share: f64) -> f64 {
+/// An aggregate of m classes has a budget of m * lmax, which takes the place of a packet in plain
+/// QFQ. QFQ serves it at most 3 slots and 2 packets late (Checconi, Rizzo, Valente 2013, theorem
+/// 2). A slot is less than twice a budget in its virtual time. A class gets its part of that, minus
+/// a turn and a packet of deficit round robin on either side (Shreedhar, Varghese 1996).
+fn largest_lag(lmax: usize, share: f64) -> f64 {
     9.0 * lmax as f64 + 2.0 * share * 1514.0
 }
 
@@ -65,7 +66,7 @@ fn check_shares(commands: &[&str], classes: &[(f64, usize)], arrivals: &[Arrival
     for arrival in arrivals {
         left[(arrival.priority & 0xffff) as usize - 1] += 1;
     }
-    // For each class, its service less its share: the most it had so far, and how far it fell from there.
+    // For each class, `lead` is its service minus its share and `most` is the maximum of that.
     let (mut lead, mut most) = (vec![0.0; classes.len()], vec![0.0_f64; classes.len()]);
     let mut served = 0;
     for (_, number) in &line.left {
@@ -74,10 +75,10 @@ fn check_shares(commands: &[&str], classes: &[(f64, usize)], arrivals: &[Arrival
             let share = weight / sum;
             lead[at] += if class(number) == at { len } else { 0.0 } - share * len;
             most[at] = most[at].max(lead[at]);
-            let behind_by = most[at] - lead[at];
+            let lag = most[at] - lead[at];
             assert!(
-                behind_by <= behind(*lmax, share),
-                "class {at} is {behind_by} octets behind after {served} packets"
+                lag <= largest_lag(*lmax, share),
+                "class {at} is {lag} bytes behind after {served} packets"
             );
         }
         served += 1;
@@ -86,11 +87,14 @@ fn check_shares(commands: &[&str], classes: &[(f64, usize)], arrivals: &[Arrival
             break;
         }
     }
-    assert!(served > 300, "all have packets for long: {served}");
+    assert!(
+        served > 300,
+        "a class ran out of packets too early: {served}"
+    );
 }
 
-/// Packets of all classes, each with as many as it may need, that all come at once.
-fn crowd(seed: u64, count: u64, classes: &[(f64, usize)]) -> Vec<Arrival> {
+/// Returns packets of all classes that arrive at once, as many per class as it may need.
+fn mixed_arrivals(seed: u64, count: u64, classes: &[(f64, usize)]) -> Vec<Arrival> {
     let mut draws = Draws(seed);
     let sum: f64 = classes.iter().map(|(weight, _)| weight).sum();
     let mut all = Vec::new();
@@ -109,14 +113,14 @@ fn crowd(seed: u64, count: u64, classes: &[(f64, usize)]) -> Vec<Arrival> {
     all
 }
 
-const HOLD: [&str; 2] = [
+const LINE_AND_QFQ: [&str; 2] = [
     "tc qdisc add dev d0 root handle 1: tbf rate 8mbit burst 2000 limit 10000000",
     "tc qdisc add dev d0 parent 1:1 handle 10: qfq",
 ];
 
 #[test]
-fn qfq_keeps_each_class_within_the_theorem_s_bound_of_its_share() {
-    let mut commands = HOLD.to_vec();
+fn qfq_keeps_each_class_within_the_bound_of_the_theorem() {
+    let mut commands = LINE_AND_QFQ.to_vec();
     commands.extend([
         "tc class add dev d0 parent 10: classid 10:1 qfq weight 1",
         "tc class add dev d0 parent 10: classid 10:2 qfq weight 10",
@@ -125,8 +129,8 @@ fn qfq_keeps_each_class_within_the_theorem_s_bound_of_its_share() {
     ]);
     let classes = [(1.0, 1514), (10.0, 1514), (100.0, 1514), (1000.0, 1514)];
     for seed in 1..4 {
-        // A class holds 1000 packets at most.
-        check_shares(&commands, &classes, &crowd(seed, 1000, &classes));
+        // A class holds at most 1000 packets.
+        check_shares(&commands, &classes, &mixed_arrivals(seed, 1000, &classes));
     }
 }
 
@@ -137,11 +141,11 @@ fn qfq_shares_among_the_classes_of_an_aggregate() {
             format!("tc class add dev d0 parent 10: classid 10:{n:x} qfq weight 10 maxpkt 1500")
         })
         .collect();
-    let mut commands = HOLD.to_vec();
+    let mut commands = LINE_AND_QFQ.to_vec();
     commands.extend(names.iter().map(String::as_str));
-    // Eight of them are an aggregate, four another.
+    // Eight classes form an aggregate, four another.
     let classes = [(10.0, 1500); 12];
     for seed in 1..4 {
-        check_shares(&commands, &classes, &crowd(seed, 2000, &classes));
+        check_shares(&commands, &classes, &mixed_arrivals(seed, 2000, &classes));
     }
 }
