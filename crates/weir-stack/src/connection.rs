@@ -269,7 +269,7 @@ impl Connection {
             bytes,
         };
         let taken = start.len();
-        let text = format!("Requests of more than {taken} octets are not taken: {len}");
+        let text = format!("Requests of more than {taken} bytes are not accepted: {len}");
         let error = Error::msg(errno::ENOBUFS, text);
         // Don't echo the message: it may be truncated.
         let cap = std::mem::replace(&mut self.options.cap_ack, true);
@@ -373,7 +373,7 @@ impl Connection {
                     error.as_ref(),
                     self.options.ext_ack,
                 );
-                debug_assert!(written.is_ok(), "a writer without a bound is never full");
+                debug_assert!(written.is_ok(), "an unbounded writer is never full");
             }
         }
         for datagram in out.into_datagrams() {
@@ -405,7 +405,7 @@ impl Connection {
             error,
             options,
         );
-        debug_assert!(written.is_ok(), "a writer without a bound is never full");
+        debug_assert!(written.is_ok(), "an unbounded writer is never full");
         self.answers = out.into_vec();
     }
 
@@ -430,7 +430,7 @@ impl Connection {
     fn has_room(&mut self, message: &Message<'_>) -> bool {
         if self.room == Room::None {
             self.room = Room::Told;
-            let text = "The client reads too late: answers are lost from here on";
+            let text = "The client reads too slowly: answers from here on are lost";
             let error = Error::msg(errno::ENOBUFS, text);
             // Don't echo the request: it may be long.
             let cap = std::mem::replace(&mut self.options.cap_ack, true);

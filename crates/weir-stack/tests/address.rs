@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses of both families: order, what becomes of secondary ones, lifetimes, duplicate address
-//! detection, routes. The expected lists are what Linux 6.1 shows.
+//! Addresses of both families: order, secondary addresses, lifetimes, duplicate address detection,
+//! routes. The expected lists are those of Linux 6.1.
 
 mod world;
 
@@ -14,7 +14,7 @@ fn v4(last: [u8; 2]) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, last[0], last[1])
 }
 
-/// The IPv4 addresses of a device: last octets, flags, label.
+/// Returns the IPv4 addresses of a device: last two octets, flags, label.
 fn list4(world: &World, name: &str) -> Vec<([u8; 2], u32, String)> {
     let guard = world.stack.domain.pin();
     let device = world.device(name);
@@ -57,7 +57,7 @@ fn add6(world: &mut World, name: &str, address: Ipv6Addr, flags: u32, lives: (u3
     })
 }
 
-/// Routes of IPv4 in the order of their prefixes: (prefix, length, source).
+/// Returns the IPv4 routes ordered by prefix: (prefix, length, source).
 fn routes4(world: &World, table: u32) -> Vec<(Ipv4Addr, u8, String)> {
     let guard = world.stack.domain.pin();
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ fn refusals_are_linux_ones_and_change_nothing() {
         assert_eq!(world.try_address(ty, "d1", address.into(), len), errno);
     }
     assert_eq!(list4(&world, "d1").len(), 1);
-    // 0.0.0.0 is taken and does nothing, as in Linux.
+    // As in Linux, 0.0.0.0 is accepted and does nothing.
     let none = Ipv4Addr::UNSPECIFIED;
     assert_eq!(world.try_address(rtm::NEWADDR, "d1", none.into(), 24), 0);
     assert_eq!(list4(&world, "d1").len(), 1);
@@ -196,7 +196,7 @@ fn addresses_end_on_their_second() {
 #[test]
 fn an_address_is_tentative_until_nobody_objects() {
     let mut world = World::new();
-    // A dummy device asks nobody by itself.
+    // A dummy device does no duplicate address detection by default.
     world.sysctl("net/ipv6/conf/all/accept_dad", "1");
     world.dummy("d1", world::device_mac(1));
     let link_local = "fe80::ff:fe00:101";
@@ -206,7 +206,7 @@ fn an_address_is_tentative_until_nobody_objects() {
     assert_eq!(list6(&world, "d1")[0].1, tentative);
     world.pass(1);
     assert_eq!(list6(&world, "d1")[0].1, PERMANENT);
-    // Newest first among those that reach as far; no detection where it is not wanted.
+    // The newest come first among those of the same scope. No detection where it is not wanted.
     let forever = (u32::MAX, u32::MAX);
     let name = |n: u16| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n);
     assert_eq!(add6(&mut world, "d1", name(1), 0, forever), 0);
@@ -220,7 +220,7 @@ fn an_address_is_tentative_until_nobody_objects() {
             (link_local.to_owned(), PERMANENT)
         ]
     );
-    // Somebody objects.
+    // Another host claims the address.
     let device = world.device("d1");
     let guard = world.stack.domain.pin();
     device.ipv6.addresses.duplicate(
@@ -236,7 +236,7 @@ fn an_address_is_tentative_until_nobody_objects() {
     world.pass(5_000);
     let failed = tentative | ifa::f::DADFAILED;
     assert_eq!(list6(&world, "d1")[1].1, failed);
-    // Down: all go. Up: the link-local one comes back, and waits again.
+    // Going down removes all addresses. Coming up brings back the link-local one, tentative again.
     world.set_up("d1", false);
     assert!(list6(&world, "d1").is_empty());
     world.set_up("d1", true);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data path once it is warm: it allocates nothing and takes no lock of the packet pool. And what
-//! waits in the backlog of a CPU for a device that goes.
+//! A warm datapath allocates nothing and takes no lock of the packet pool. Also tests packets in
+//! the backlog of a CPU whose device is removed.
 #![allow(unsafe_code)] // an allocator that counts
-#![allow(clippy::unwrap_used)] // A test may stop there.
+#![allow(clippy::unwrap_used)] // Tests may panic.
 
 mod world;
 
@@ -20,20 +20,20 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator; counts by thread.
+/// The system's allocator with a per-thread allocation counter.
 struct Counting;
 
-// SAFETY: all is left to the system's allocator.
+// SAFETY: all calls are forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends may have no counter any more.
+        // The counter may already be gone in a thread that is ending.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: by contract of this method.
+        // SAFETY: guaranteed by the contract of this method.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: by contract of this method.
+        // SAFETY: guaranteed by the contract of this method.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A device without an observer: `kind`, on VLAN 5 of another where one is named.
+/// Adds a device of a kind without an observer, as VLAN 5 of `on` if that is given.
 fn link(world: &mut World, kind: &str, name: &str, mac: [u8; 6], on: Option<&str>) {
     let lower = on.map(|on| world.device(on).ifindex());
     let errno = world.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
@@ -64,7 +64,7 @@ fn link(world: &mut World, kind: &str, name: &str, mac: [u8; 6], on: Option<&str
     world.set_flags(name, ifla::iff::UP, ifla::iff::UP | ifla::iff::NOARP);
 }
 
-/// A filter at the clsact of a device on one destination, with one action.
+/// Adds a clsact filter to a device that matches one destination and has one action.
 fn filter(world: &mut World, name: &str, parent: u32, dst: [u8; 4], kind: &str, parms: &[u8]) {
     let ifindex = world.device(name).ifindex() as i32;
     let flags = nlm::F_CREATE | nlm::F_EXCL;
@@ -110,7 +110,7 @@ fn clsact(world: &mut World, name: &str) {
     assert_eq!(errno, 0);
 }
 
-/// A UDP datagram from the host behind device 1; on VLAN 5 if asked for.
+/// Returns a UDP datagram from the host behind device 1, on VLAN 5 if `tagged` is set.
 fn frame(dst: [u8; 4], tagged: bool) -> Vec<u8> {
     let mut frame = Vec::new();
     frame.extend(device_mac(1));
@@ -129,7 +129,7 @@ fn frame(dst: [u8; 4], tagged: bool) -> Vec<u8> {
     frame
 }
 
-/// Receives frames in memory of the CPU's own.
+/// Receives frames, using the CPU's own packet memory.
 fn receive(world: &mut World, device: &Arc<Device>, frames: &[Vec<u8>]) {
     world.cpu.with(|cx| {
         let mut batch = Batch::new();
@@ -165,7 +165,7 @@ fn a_warm_path_allocates_nothing_and_takes_no_lock() {
     }
     clsact(&mut world, "in");
     clsact(&mut world, "out");
-    // struct tc_gen: index, capab, action, counts; and struct tc_mirred behind it: what, where to.
+    // struct tc_gen (index, capab, action, counts), followed by struct tc_mirred (action, target).
     let generic = |action: i32| [0, 0, action, 0, 0].map(i32::to_ne_bytes).concat();
     let sink = world.device("sink").ifindex() as i32;
     let mirred = |action, what: i32| [generic(action), [what, sink].map(i32::to_ne_bytes).concat()];
@@ -213,7 +213,7 @@ fn a_warm_path_allocates_nothing_and_takes_no_lock() {
     for _ in 0..100 {
         receive(&mut world, &device, &frames);
     }
-    // The look at the numbers is an acquisition itself.
+    // Reading the counters takes the lock once itself.
     let after = (
         ALLOCATIONS.get(),
         world.stack.pool.stats().lock.acquisitions - 1,

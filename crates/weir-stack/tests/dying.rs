@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests that attach something to devices, beside others that delete them: nothing stays with what is gone.
-#![allow(clippy::unwrap_used)] // A test may stop there.
+//! Requests that attach something to devices race with requests that delete them. Nothing may
+//! remain attached to a removed device.
+#![allow(clippy::unwrap_used)] // Tests may panic.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -12,15 +13,15 @@ use weir_netlink::{
 use weir_stack::connection::Peer;
 use weir_stack::{Config, Connection, Namespace, NsId, Stack};
 
-/// The index of the device that is there; each has its own, so that what one leaves behind is not swept away
-/// with the next.
+/// The index of the current device. Each device gets its own, so that leftovers of one are not
+/// swept away with the next.
 static INDEX: AtomicU32 = AtomicU32::new(100);
 
 fn index() -> u32 {
     INDEX.load(Relaxed)
 }
 
-/// Where routes lead.
+/// The destination of the routes.
 const V4: [u8; 4] = [198, 51, 100, 1];
 const V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 
@@ -31,7 +32,7 @@ fn family(address: &[u8]) -> u8 {
     }
 }
 
-/// Processes stand for namespaces.
+/// A peer whose process ids stand for namespaces.
 struct Processes;
 
 impl Peer for Processes {
@@ -99,7 +100,7 @@ impl Client {
         });
     }
 
-    /// A device on the device.
+    /// Adds a device on top of the device.
     fn add_upper(&mut self, kind: &str, data: impl FnOnce(&mut Writer)) {
         self.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
             out.fixed(&IfInfoMsg::default());
@@ -151,7 +152,7 @@ impl Client {
         });
     }
 
-    /// With an action of its own.
+    /// Adds a filter with an action of its own.
     fn add_filter(&mut self) {
         let at = |parent| TcMsg {
             ifindex: index() as i32,
@@ -184,7 +185,7 @@ impl Client {
         });
     }
 
-    /// Actions of the kind that filters have brought.
+    /// Counts the actions of the kind that the filters create.
     fn actions(&mut self) -> usize {
         let mut out = Writer::new();
         let message = out.message(rtm::GETACTION, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
@@ -243,7 +244,7 @@ impl Client {
         });
     }
 
-    /// A route to the device itself, which need not be up.
+    /// Adds a route to the device itself, which need not be up.
     fn add_route(&mut self) {
         self.request(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_APPEND, |out| {
             out.fixed(&RtMsg {
@@ -260,7 +261,7 @@ impl Client {
         });
     }
 
-    /// One by a next hop among others.
+    /// Adds a route through one next hop among others.
     fn add_route6(&mut self) {
         self.request(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_APPEND, |out| {
             out.fixed(&RtMsg {
@@ -281,7 +282,7 @@ impl Client {
         });
     }
 
-    /// Routes to an address that are in any table.
+    /// Counts the routes to an address in all tables.
     fn routes(&mut self, to: &[u8]) -> usize {
         let mut out = Writer::new();
         let message = out.message(rtm::GETROUTE, nlm::F_REQUEST | nlm::F_DUMP, 1, 0);
@@ -326,7 +327,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Does `round` again and again in one thread, and each of `beside` all the while in others.
+/// Runs `round` repeatedly in one thread while each of `beside` runs repeatedly in a thread of its
+/// own.
 fn race(stack: &Stack, beside: &[fn(&mut Client)], mut round: impl FnMut(&mut Client)) {
     let (done, port) = (AtomicBool::new(false), AtomicU32::new(100));
     let client = || Client::new(stack, port.fetch_add(1, Relaxed));
@@ -339,7 +341,7 @@ fn race(stack: &Stack, beside: &[fn(&mut Client)], mut round: impl FnMut(&mut Cl
                 }
             });
         }
-        // The others end, too, when `round` panics.
+        // Stops the other threads even if `round` panics.
         let _end = End(&done);
         let mut client = client();
         for _ in 0..rounds() {
@@ -348,7 +350,7 @@ fn race(stack: &Stack, beside: &[fn(&mut Client)], mut round: impl FnMut(&mut Cl
     });
 }
 
-/// Tests take turns: they share the device's index.
+/// Tests run one at a time, because they share the device's index.
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -426,7 +428,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_moves() {
     ];
     race(&stack, beside, |client| {
         client.move_to(there);
-        let device = other.device_by_name("x0").expect("it has come");
+        let device = other.device_by_name("x0").expect("the device was moved");
         let guard = stack.domain.pin();
         assert_eq!(device.tc.root_kind(), "noop");
         assert!(device.ipv4.addresses.list(&guard).is_empty());
@@ -476,7 +478,7 @@ fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
         assert_eq!(client.routes(address), 0);
     }
     let guard = stack.domain.pin();
-    assert!(!all.is_empty(), "each was gone before it was seen");
+    assert!(!all.is_empty(), "every device was gone before it was seen");
     for device in all {
         assert!(!device.is_registered());
         assert_eq!(device.tc.root_kind(), "noop");

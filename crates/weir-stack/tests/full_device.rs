@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that has no room: its queue stops, what it did not take waits in front of all else, and goes on
-//! when there is room.
-#![allow(clippy::unwrap_used)] // A test may stop there.
+//! A device that has no room: its queue stops, the frames it did not take stay at the head of the
+//! queue, and sending continues when there is room.
+#![allow(clippy::unwrap_used)] // Tests may panic.
 
 mod world;
 
@@ -15,11 +15,11 @@ use weir_stack::link::Wire;
 use weir_stack::{Cx, Device, datapath};
 use world::World;
 
-/// Octets of a frame.
+/// The length of a frame in bytes.
 const LEN: usize = 125;
 const MS: u64 = 1_000_000;
 
-/// A line of 1 Mbit/s behind a ring for each transmit queue: a frame of [`LEN`] octets takes 1 ms.
+/// A 1 Mbit/s line behind a ring for each transmit queue. A frame of [`LEN`] bytes takes 1 ms.
 struct Line {
     places: usize,
     completes: bool,
@@ -30,7 +30,7 @@ struct Line {
 struct Queue {
     ring: VecDeque<u32>,
     most: usize,
-    /// When each frame was through, and its number.
+    /// The time at which each frame was sent completely, and its number.
     left: Vec<(u64, u32)>,
 }
 
@@ -48,7 +48,7 @@ impl Line {
     }
 }
 
-/// The line, as the device knows it.
+/// The line as seen by the device.
 struct End(Arc<Line>);
 
 fn through(line: Arc<Line>, device: Arc<Device>, queue: u16) -> impl FnOnce(&mut Cx<'_>) + Send {
@@ -104,7 +104,7 @@ impl Wire for End {
     }
 }
 
-/// A device `q0` with a line behind it.
+/// Creates a device `q0` with a line behind it.
 fn device(world: &mut World, line: &Arc<Line>) -> Arc<Device> {
     let made = world.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
         out.fixed(&IfInfoMsg::default());
@@ -136,7 +136,7 @@ fn root(world: &mut World, kind: &str) {
     assert_eq!(errno, 0);
 }
 
-/// Sends frames of these numbers at once, frame `n` by transmit queue `n % queues`.
+/// Sends frames with these numbers at once, frame `n` on transmit queue `n % queues`.
 fn send(world: &mut World, numbers: std::ops::Range<u32>) {
     let device = world.device("q0");
     let queues = device.tx_queues();
@@ -148,7 +148,7 @@ fn send(world: &mut World, numbers: std::ops::Range<u32>) {
             for (packet, number) in batch.iter_mut().zip(numbers) {
                 assert!(packet.append(&[0x02; 12]) && packet.append(&[0x88, 0xb5, 0]));
                 assert!(packet.append(&number.to_be_bytes()) && packet.append(&[0; LEN - 19]));
-                // As received at such a queue, counted from 1.
+                // The queue as recorded on receive, counted from 1.
                 packet.queue = (number % queues) as u16 + 1;
             }
             datapath::transmit(cx, &device, batch);
@@ -157,7 +157,7 @@ fn send(world: &mut World, numbers: std::ops::Range<u32>) {
     world.cpu.settle();
 }
 
-/// Of the root: packets sent, those that wait, drops, requeues.
+/// Returns the counters of the root qdisc: sent, backlog, drops, requeues (in packets).
 fn counted(device: &Device) -> (u64, u32, u32, u32) {
     let (_, packets, queue) = device.tc.root_stats().unwrap();
     (packets, queue.qlen, queue.drops, queue.requeues)
@@ -170,14 +170,14 @@ fn a_full_ring_stops_the_queue_and_what_is_left_keeps_its_place() {
     let device = device(&mut world, &line);
     assert_eq!(device.tc.root_kind(), "pfifo_fast");
     send(&mut world, 0..128);
-    // The qdisc gave 64, of which 8 were taken.
+    // The qdisc dequeued 64 packets, of which the device took 8.
     assert_eq!(counted(&device), (64, 120, 0, 56));
     assert_eq!(device.totals().tx_packets, 8);
     world.cpu.run_until(None);
     let expected: Vec<_> = (0..128).map(|n| (u64::from(n + 1) * MS, n)).collect();
     assert_eq!(line.left(0), expected);
-    // Each ms one more has room, and one too many is tried, as long as there is one: 55 of the first 64,
-    // then all of the next at once, then 63 of these.
+    // Every ms there is room for one more, and one packet too many is tried as long as there is
+    // one: 55 of the first 64, then all of the next at once, then 63 of these.
     assert_eq!(counted(&device), (128, 0, 0, 56 + 55 + 64 + 63));
     let totals = device.totals();
     assert_eq!(
@@ -195,7 +195,7 @@ fn byte_limits_keep_a_line_busy_with_little() {
     send(&mut world, 0..900);
     world.cpu.run_until(None);
     let expected: Vec<_> = (0..900).map(|n| (u64::from(n + 1) * MS, n)).collect();
-    assert_eq!(line.left(0), expected, "busy all the time");
+    assert_eq!(line.left(0), expected, "the line is always busy");
     assert_eq!(counted(&device), (900, 0, 0, 0));
     let most = line.queues[0].lock().unwrap().most;
     assert!(most <= 4, "{most} frames in a ring of 1000");
@@ -289,7 +289,11 @@ fn a_device_that_goes_down_forgets_what_waits_for_it() {
     drops.sort_by_key(|(_, _, count)| *count);
     assert_eq!(drops, [late, waited]);
     world.cpu.run_until(None);
-    assert_eq!(line.left(0).len(), 8, "the ring was the line's own");
+    assert_eq!(
+        line.left(0).len(),
+        8,
+        "the frames in the ring belong to the line"
+    );
     world.set_up("q0", true);
     assert_eq!(device.tc.root_kind(), "pfifo_fast");
     let now = world.stack.clock.now();

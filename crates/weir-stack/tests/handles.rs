@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Handles and connections of a stack: how it ends, and what becomes of datagrams that are too long.
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+//! The handles and connections of a stack: teardown, and datagrams that are too long.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::{Arc, Barrier, Weak, mpsc};
 
@@ -9,8 +9,9 @@ use weir_stack::connection::NoPeer;
 use weir_stack::{Config, Connection, Namespace, Stack};
 use weir_sync::rcu::{CallbackMode, Config as Rcu};
 
-/// The last two handles go on two threads at the same instant: one of them takes the stack apart. Under
-/// AddressSanitizer (`ci/sanitizers`) this also shows that nothing is left waiting for a grace period.
+/// The last two handles are dropped on two threads at the same instant; one of the threads tears
+/// the stack down. Under AddressSanitizer (`ci/sanitizers`) this also shows that nothing is left
+/// waiting for a grace period.
 #[test]
 fn stress_the_last_two_handles_go_at_once() {
     let rounds = if std::env::var_os("WEIR_TEST_SHORT").is_some() {
@@ -59,7 +60,7 @@ fn stress_the_last_two_handles_go_at_once() {
         gone.wait();
         assert!(
             left.iter().all(|ns| ns.strong_count() == 0),
-            "round {round}: namespaces are left"
+            "round {round}: namespaces remain"
         );
     }
     drop(to);
@@ -84,7 +85,7 @@ fn a_datagram_that_is_too_long_is_answered() {
     start[..16].copy_from_slice(&header.to_bytes());
     for (ext_ack, text) in [
         (false, ""),
-        (true, "Requests of more than 64 octets are not taken"),
+        (true, "Requests of more than 64 bytes are not accepted"),
     ] {
         connection.options.ext_ack = ext_ack;
         connection.refuse_too_long(&start, 5_000_000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv4 end to end: what a router sends for what it gets.
+//! IPv4 end to end: the frames a router sends in response to the frames it receives.
 
-#![allow(clippy::unwrap_used)] // Helpers of tests.
+#![allow(clippy::unwrap_used)] // Test helpers may panic.
 
 mod world;
 
@@ -18,7 +18,7 @@ use world::{Packet, World, device_mac, echo, host_mac, udp};
 const HOST: [u8; 4] = [10, 0, 1, 2];
 const ROUTER: [u8; 4] = [10, 0, 1, 1];
 
-/// Type and code of the ICMP message in a frame, its second word and what it quotes.
+/// Returns the type, code, second word and quoted packet of the ICMP message in a frame.
 fn icmp_of(frame: &[u8]) -> (u8, u8, u32, Vec<u8>) {
     let ip = Ipv4::new(&frame[14..]).unwrap();
     assert_eq!(ip.protocol(), 1);
@@ -145,7 +145,7 @@ fn routes_that_refuse_answer_in_their_ways() {
         ([192, 0, 2, 1], Some((3, 0))),
     ];
     for (dst, answer) in cases {
-        // The limits of one do not count for the next.
+        // Let the rate limits of the previous case expire.
         world.pass(10_000);
         world.arrive(
             "d1",
@@ -159,7 +159,7 @@ fn routes_that_refuse_answer_in_their_ways() {
         let got = left.first().map(|(_, _, frame)| icmp_of(frame));
         assert_eq!(got.map(|got| (got.0, got.1)), answer, "{dst:?}");
     }
-    // A host does not answer for others.
+    // A host does not send errors for other hosts' packets.
     world.sysctl("net/ipv4/conf/d1/forwarding", "0");
     world.arrive("d1", &[Packet::default().from(1)]);
     assert!(world.left().is_empty());
@@ -172,7 +172,7 @@ fn routes_that_refuse_answer_in_their_ways() {
 #[test]
 fn a_link_too_small_for_ipv4_has_none() {
     let mut world = World::router();
-    // What ARP broadcasts, and what the host behind d1 sends to the other side and to the router.
+    // An ARP broadcast, and packets from the host behind d1 to the other side and to the router.
     let body = arp(ARPOP_REQUEST, host_mac(1), HOST, [0; 6], ROUTER);
     let ask = [&ethernet(BROADCAST, host_mac(1), 0x0806)[..], &body[..]].concat();
     let frames = [
@@ -247,7 +247,7 @@ fn a_large_echo_comes_back_in_fragments() {
         }
         .from(1)
     };
-    // Out of order, one twice.
+    // Out of order, with one duplicate.
     let frames = [
         whole(false, 2960, 4008),
         whole(true, 0, 1480),
@@ -265,7 +265,7 @@ fn a_large_echo_comes_back_in_fragments() {
     }
     assert!(verify(&joined));
     assert_eq!((joined[0], &joined[8..]), (0, data.as_slice()));
-    // An overlap spoils all of a packet; the rest that comes is a queue of its own and lapses.
+    // An overlap drops the whole packet. The remaining fragment starts a new queue and times out.
     world.arrive("d1", &[whole(true, 0, 1480), whole(true, 1472, 2960)]);
     assert_eq!(world.dropped("d1", Place::Ipv4Local, Reason::DUP_FRAG), 3);
     world.arrive("d1", &[whole(true, 0, 1480)]);
@@ -330,12 +330,13 @@ fn errors_are_limited() {
     };
     let frames = vec![expired.from(1); 64];
     world.arrive("d1", &frames);
-    // A burst of six to one target, then one a second.
+    // A burst of six to one destination, then one a second.
     assert_eq!(world.left().len(), 6);
     world.pass(2_000);
     world.arrive("d1", &frames);
     assert_eq!(world.left().len(), 2);
-    // Other targets share the bucket of all: fifty messages, each for 0 to 2 tokens.
+    // Other destinations share the namespace's bucket: fifty tokens, of which each message takes 0
+    // to 2.
     world.pass(10_000);
     let many: Vec<_> = (0..200)
         .map(|n| {
@@ -352,7 +353,7 @@ fn errors_are_limited() {
     world.arrive("d1", &many);
     let sent = world.left().len();
     assert!((35..=75).contains(&sent), "{sent}");
-    // Never for an error, a later fragment, or a group's frame.
+    // No error for an error, a later fragment, or a multicast frame.
     world.pass(10_000);
     let error = [3, 3, 0xfc, 0xfc, 0, 0, 0, 0];
     let quiet = [
@@ -430,7 +431,7 @@ fn a_silent_neighbour_is_unreachable_after_three_questions() {
     let (name, frame) = world.one();
     let (ty, code, _, quote) = icmp_of(&frame);
     assert_eq!((name.as_str(), ty, code), ("d1", 3, 1));
-    // As it was when it waited.
+    // The quote is the packet as it was while waiting.
     assert_eq!(quote, Packet { ttl: 63, ..packet }.bytes());
     assert_eq!(
         world.dropped("d3", Place::Neighbour, Reason::NEIGH_FAILED),
@@ -438,7 +439,7 @@ fn a_silent_neighbour_is_unreachable_after_three_questions() {
     );
 }
 
-/// Each question comes from the address that the packet which came last has (`neigh_probe`).
+/// Each request uses the source address of the newest waiting packet (`neigh_probe`).
 #[test]
 fn the_last_that_waits_says_who_asks() {
     let mut world = World::router();
@@ -478,7 +479,8 @@ fn questions_for_our_addresses_are_answered() {
         (reply.op(), reply.sha(), reply.sip(), reply.tha()),
         (ARPOP_REPLY, device_mac(1), ROUTER, host_mac(1))
     );
-    // Another device's address too, unless arp_ignore says no; another's host never.
+    // Requests for another device's address are answered too, unless arp_ignore forbids it;
+    // requests for another host never are.
     world.arrive("d1", &[ask([10, 0, 2, 1])]);
     assert_eq!(world.left().len(), 1);
     world.sysctl("net/ipv4/conf/all/arp_ignore", "1");
@@ -544,7 +546,7 @@ fn flows_are_spread_over_hops_and_keep_theirs() {
             .collect::<Vec<_>>(),
         first.iter().map(|f| (&f.0, &f.2)).collect::<Vec<_>>()
     );
-    // A device that goes down leaves all to the other.
+    // If one device goes down, the other gets all traffic.
     world.set_up("d3", false);
     world.arrive("d1", &frames);
     assert!(world.left().iter().all(|frame| frame.0 == "d2"));
@@ -594,7 +596,7 @@ fn options_are_filled_in_or_refused() {
     assert_eq!(name, "d2");
     assert!(verify(&frame[14..42]));
     assert_eq!(frame[34..42], [7, 7, 8, 10, 0, 2, 1, 0]);
-    // An option that runs past the header.
+    // An option that extends past the header.
     world.arrive("d1", &[with_options(&[7, 9, 4, 0])]);
     let (ty, code, rest, _) = icmp_of(&world.one().1);
     assert_eq!((ty, code, rest >> 24), (12, 0, 20));
@@ -608,7 +610,7 @@ fn options_are_filled_in_or_refused() {
 fn we_hear_ourselves_by_the_loopback_device() {
     let mut world = World::router();
     let message = echo(1, 1, b"self");
-    // An answer to an address of another device of ours goes there by way of lo; nothing leaves.
+    // A reply to an address of another of our devices goes through lo; nothing leaves.
     let packet = Packet {
         src: [10, 0, 1, 2],
         dst: [10, 0, 2, 1],
@@ -620,7 +622,7 @@ fn we_hear_ourselves_by_the_loopback_device() {
     let (_, frame) = world.one();
     let ip = Ipv4::new(&frame[14..]).unwrap();
     assert_eq!((ip.src(), ip.dst()), ([10, 0, 2, 1], HOST));
-    // To all of the subnet: ignored, as icmp_echo_ignore_broadcasts says.
+    // A broadcast request is ignored because of icmp_echo_ignore_broadcasts.
     let to_all = Packet {
         dst: [10, 0, 1, 255],
         ..packet

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! IPv6 from end to end: frames in, frames and drops out.
+//! IPv6 end to end: frames in, frames and drops out.
 //!
 //! ```text
 //! 2001:db8:1::2 -- lan0  router  wan0 -- 2001:db8:2::2
 //!                  ::1           ::1
 //! ```
 
-#![allow(clippy::unwrap_used)] // Helpers of tests.
+#![allow(clippy::unwrap_used)] // Test helpers may panic.
 
 mod world;
 
@@ -40,7 +40,7 @@ const CLIENT: &str = "2001:db8:1::2";
 const FAR: &str = "2001:db8:2::2";
 const ROUTER: &str = "2001:db8:1::1";
 
-/// What was dropped, in order: device, place, reason.
+/// The dropped packets in order: device, place, reason.
 #[derive(Default)]
 struct Drops(Mutex<Vec<(String, Place, DropReason)>>);
 
@@ -51,7 +51,7 @@ impl DropObserver for Drops {
     }
 }
 
-/// The router of these tests.
+/// The router used by these tests.
 struct World {
     world: world::World,
     drops: Arc<Drops>,
@@ -106,25 +106,25 @@ impl World {
         self.cpu.settle();
     }
 
-    /// What left since the last call: device and frame.
+    /// Returns the frames sent since the last call, with their devices.
     fn sent(&mut self) -> Vec<(String, Vec<u8>)> {
         let left = self.left().into_iter();
         left.map(|(device, _, frame)| (device, frame)).collect()
     }
 
-    /// What was dropped since the last call.
+    /// Returns the packets dropped since the last call.
     fn drops(&mut self) -> Vec<(String, Place, DropReason)> {
         std::mem::take(&mut *self.drops.0.lock().unwrap())
     }
 
-    /// The one frame that left since the last call.
+    /// Returns the only frame sent since the last call.
     fn one(&mut self, name: &str) -> Vec<u8> {
         let (device, frame) = self.world.one();
         assert_eq!(device, name);
         frame
     }
 
-    /// The state (`NUD_*`) and link-layer address of a neighbour.
+    /// Returns the state (`NUD_*`) and link-layer address of a neighbour.
     fn neighbour_state(&self, name: &str, address: &str) -> Option<(u8, Option<Mac>)> {
         let guard = self.stack.domain.pin();
         let key = self.device(name).key;
@@ -145,7 +145,7 @@ fn router() -> World {
     world.address("wan0", "2001:db8:2::1", true);
     world.neighbour("lan0", CLIENT, HOST);
     world.neighbour("wan0", FAR, SERVER);
-    // Until duplicate address detection of the link-local addresses is through.
+    // Wait for duplicate address detection of the link-local addresses to complete.
     world.run(3 * SECOND);
     world.sent();
     world.drops();
@@ -156,14 +156,14 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// A frame with an IPv6 packet; `limit` is its hop limit.
+/// Builds a frame with an IPv6 packet; `limit` is its hop limit.
 fn frame(to: Mac, from: Mac, src: &str, dst: &str, next: u8, limit: u8, payload: &[u8]) -> Vec<u8> {
     let (src, dst) = (ip(src).octets(), ip(dst).octets());
     let header = ipv6(src, dst, next, limit, 0, 0, payload.len());
     [&ethernet(to, from, 0x86dd)[..], &header, payload].concat()
 }
 
-/// From the host on the LAN.
+/// Builds a frame from the host on the LAN.
 fn from_client(dst: &str, next: u8, limit: u8, payload: &[u8]) -> Vec<u8> {
     frame(LAN, HOST, CLIENT, dst, next, limit, payload)
 }
@@ -180,7 +180,7 @@ fn echo(src: &str, dst: &str, len: usize) -> Vec<u8> {
     message
 }
 
-/// The packet in a frame, after checks of what every packet of ours has.
+/// The packet in a frame, after checking the properties that all our packets have.
 struct Sent<'a> {
     eth: Ethernet<'a>,
     ip: Ipv6<'a>,
@@ -199,7 +199,7 @@ fn read(frame: &[u8]) -> Sent<'_> {
     Sent { eth, ip, payload }
 }
 
-/// Type, code, second word, and the quoted packet of an ICMPv6 error to the client.
+/// Returns the type, code, second word and quoted packet of an ICMPv6 error to the client.
 fn error(frame: &[u8]) -> (u8, u8, u32, Vec<u8>) {
     let sent = read(frame);
     assert_eq!(sent.eth.dst(), HOST);
@@ -303,7 +303,7 @@ fn errors_are_limited() {
     let mut world = router();
     let frame = from_client("2002::1", 17, 9, &datagram(CLIENT, "2002::1", 10));
     world.receive("lan0", &vec![frame.clone(); 20]);
-    // Six at once to one address; a /64 gets four a second.
+    // A burst of six to one address; a /64 gets four a second.
     assert_eq!(world.sent().len(), 6);
     world.run(249 * MILLISECOND);
     world.receive("lan0", std::slice::from_ref(&frame));
@@ -311,7 +311,7 @@ fn errors_are_limited() {
     world.run(2 * MILLISECOND);
     world.receive("lan0", &[frame.clone(), frame]);
     assert_eq!(world.sent().len(), 1);
-    // "Packet too big" is not.
+    // "Packet too big" is not limited.
     world.mtu("wan0", 1280);
     let frame = from_client(FAR, 17, 9, &datagram(CLIENT, FAR, 1400));
     world.receive("lan0", &vec![frame; 20]);
@@ -402,7 +402,7 @@ fn echo_requests_are_answered() {
     assert_eq!(sent.ip.src(), ip(ROUTER).octets());
     assert_eq!((sent.ip.hop_limit(), sent.payload[0]), (64, 129));
     assert_eq!(sent.payload[4..], request[4..]);
-    // To an address of another device, and to all nodes, which an own address answers.
+    // To an address of another device, and to all nodes, which is answered from an own address.
     let request = echo(CLIENT, "2001:db8:2::1", 0);
     world.receive("lan0", &[from_client("2001:db8:2::1", 58, 64, &request)]);
     let answer = world.one("lan0");
@@ -461,7 +461,7 @@ fn extension_headers_are_walked() {
     let udp = datagram(CLIENT, ROUTER, 4);
     let with = |header: &[u8]| [header, &udp].concat();
     let port = Some((1, 4, 0));
-    // Destination options, and a routing header with nothing left to visit.
+    // Destination options, and a routing header with no segments left.
     assert_eq!(
         ask(60, &with(&[17, 0, 1, 4, 0, 0, 0, 0])),
         (port, NO_SOCKET)
@@ -490,7 +490,7 @@ fn extension_headers_are_walked() {
         (Some((4, 1, 40)), IP_NOPROTO)
     );
     assert_eq!(ask(59, &[]), (None, NOT_SPECIFIED));
-    // Unknown options by their highest bits.
+    // Unknown options are handled by their highest bits.
     assert_eq!(
         ask(60, &with(&[17, 0, 0x8a, 4, 0, 0, 0, 0])),
         (Some((4, 2, 42)), UNHANDLED_PROTO)
@@ -499,7 +499,7 @@ fn extension_headers_are_walked() {
         ask(60, &with(&[17, 0, 0x4a, 4, 0, 0, 0, 0])),
         (None, UNHANDLED_PROTO)
     );
-    // Hop-by-hop: router alert, an unknown one to be told of, padding that is not zero.
+    // Hop-by-hop: router alert, an unknown option that must be reported, padding that is not zero.
     assert_eq!(ask(0, &with(&[17, 0, 5, 2, 0, 0, 1, 0])), (port, NO_SOCKET));
     assert_eq!(
         ask(0, &with(&[17, 0, 0xca, 4, 0, 0, 0, 0])),
@@ -508,7 +508,7 @@ fn extension_headers_are_walked() {
     assert_eq!(ask(0, &with(&[17, 0, 1, 4, 0, 0, 0, 1])), (None, IP_INHDR));
 }
 
-/// A packet cut into fragments of `size` octets.
+/// Splits a packet into fragments of `size` bytes.
 fn fragments(next: u8, id: u32, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     let count = payload.len().div_ceil(size);
     let cut = payload.chunks(size).enumerate().map(|(index, part)| {
@@ -563,12 +563,12 @@ fn bad_fragments_are_refused() {
     let mut world = router();
     let request = echo(CLIENT, ROUTER, 4000);
     let frames = fragments(58, 7, &request, 1448);
-    // An overlap in part ends the whole datagram.
+    // A partial overlap drops the whole datagram.
     let overlap = fragments(58, 7, &request, 1440);
     world.receive("lan0", &[frames[0].clone(), overlap[1].clone()]);
     let reasons: Vec<_> = world.drops().into_iter().map(|drop| drop.2).collect();
     assert_eq!(reasons, [DropReason::DUP_FRAG; 2]);
-    // One that is not whole in time: its sender hears of it.
+    // If a datagram is not complete in time, its sender gets an error.
     world.receive("lan0", &frames[..2]);
     world.run(59 * SECOND);
     assert_eq!((world.sent().len(), world.drops().len()), (0, 0));
@@ -577,7 +577,7 @@ fn bad_fragments_are_refused() {
     assert_eq!((ty, code, quote.len()), (3, 1, 1232));
     let reasons: Vec<_> = world.drops().into_iter().map(|drop| drop.2).collect();
     assert_eq!(reasons, [DropReason::FRAG_REASM_TIMEOUT; 2]);
-    // A length that is no multiple of eight; headers that do not fit into the first one.
+    // A length that is not a multiple of eight; headers that do not fit into the first fragment.
     let odd = fragments(58, 9, &request, 1448)[0][..14 + 40 + 8 + 1001].to_vec();
     let mut odd = odd;
     odd[14 + 4..14 + 6].copy_from_slice(&1009u16.to_be_bytes());
@@ -618,7 +618,7 @@ fn solicitations_are_answered() {
         world.neighbour_state("lan0", asker),
         Some((nda::nud::DELAY as u8, Some(mac)))
     );
-    // To us alone: no override, no option.
+    // Sent to us alone: no override, no option.
     let message = solicitation(octets(asker), octets(ROUTER), octets(ROUTER), Some(mac));
     world.receive("lan0", &[neighbour_message(mac, asker, ROUTER, &message)]);
     let answer = world.one("lan0");
@@ -626,7 +626,7 @@ fn solicitations_are_answered() {
     assert_eq!(sent.payload.len(), 24);
     let advertised = Neighbour::new(sent.payload).unwrap();
     assert_eq!(advertised.flags(), NA_ROUTER | NA_SOLICITED);
-    // Somebody detects whether it has our address.
+    // Another host detects duplicates of our address.
     let message = dad_solicitation(octets(ROUTER));
     world.receive("lan0", &[neighbour_message(mac, "::", &group, &message)]);
     let answer = world.one("lan0");
@@ -634,7 +634,7 @@ fn solicitations_are_answered() {
     assert_eq!(sent.ip.dst(), octets("ff02::1"));
     let advertised = Neighbour::new(sent.payload).unwrap();
     assert_eq!(advertised.flags(), NA_ROUTER | NA_OVERRIDE);
-    // What must not be: another hop limit or code, options cut off, another's address.
+    // Invalid messages: another hop limit or code, truncated options, another host's address.
     world.drops();
     let message = solicitation(octets(asker), octets(ROUTER), octets(ROUTER), Some(mac));
     let mut far = neighbour_message(mac, asker, ROUTER, &message);
@@ -676,7 +676,7 @@ fn neighbours_are_asked_for() {
     let sent = read(&question);
     assert_eq!(sent.ip.dst(), solicited_node(octets(wanted)));
     assert_eq!(sent.eth.dst(), [0x33, 0x33, 0xff, 0, 0, 5]);
-    // The waiting packet's source is not ours: the link-local address asks.
+    // The waiting packet's source is not ours, so the link-local address is used.
     assert_eq!(sent.ip.src(), octets("fe80::ff:fe02:1"));
     let asked = Neighbour::new(sent.payload).unwrap();
     assert_eq!(asked.target(), octets(wanted));
@@ -692,7 +692,7 @@ fn neighbours_are_asked_for() {
         world.neighbour_state("wan0", wanted),
         Some((nda::nud::REACHABLE as u8, Some(mac)))
     );
-    // Another that does not answer: three questions, then its sender hears of it.
+    // A neighbour that does not answer: three solicitations, then the sender gets an error.
     let silent = "2001:db8:2::6";
     let segment = datagram(CLIENT, silent, 4);
     world.receive("lan0", &[from_client(silent, 17, 9, &segment)]);
@@ -717,7 +717,7 @@ fn neighbours_are_asked_for() {
 #[test]
 fn addresses_are_detected_twice() {
     let mut world = router();
-    // A dummy device asks nobody by itself.
+    // A dummy device does no duplicate address detection by default.
     world.sysctl("net/ipv6/conf/all/accept_dad", "1");
     let octets = |text: &str| ip(text).octets();
     let wanted = "2001:db8:1::50";
@@ -726,7 +726,7 @@ fn addresses_are_detected_twice() {
     let sent = read(&question);
     assert_eq!(sent.ip.src(), [0; 16]);
     assert_eq!(sent.ip.dst(), solicited_node(octets(wanted)));
-    // Tentative: it is not used, and who asks for it gets no answer.
+    // A tentative address is not used, and solicitations for it are not answered.
     world.receive(
         "lan0",
         &[from_client(wanted, 58, 64, &echo(CLIENT, wanted, 0))],
@@ -754,8 +754,8 @@ fn addresses_are_detected_twice() {
     world.sent();
     let request = from_client(wanted, 58, 64, &echo(CLIENT, wanted, 0));
     world.receive("lan0", &[request]);
-    assert_eq!(replied(&mut world), 0, "it is another's");
-    // A second one is nobody's.
+    assert_eq!(replied(&mut world), 0, "another host has it");
+    // No other host has the second one.
     let own = "2001:db8:1::51";
     world.address("lan0", "2001:db8:1::51", false);
     world.run(2 * SECOND);
@@ -777,7 +777,11 @@ fn hosts_learn_of_shorter_ways() {
     let frame = from_client(far, 17, 9, &datagram(CLIENT, far, 1000));
     world.receive("lan0", &vec![frame.clone(); 10]);
     let sent = world.sent();
-    assert_eq!(sent.len(), 16, "all go on, and as many words as errors");
+    assert_eq!(
+        sent.len(),
+        16,
+        "all are forwarded, with as many redirects as errors are allowed"
+    );
     let redirects: Vec<_> = sent
         .iter()
         .filter(|(_, frame)| read(frame).ip.next_header() == 58)
@@ -892,14 +896,14 @@ fn who_asks_for_routers_is_learned() {
         world.neighbour_state("lan0", asker),
         Some((nda::nud::STALE as u8, Some(mac)))
     );
-    // A host is no member of the routers' group.
+    // A host is not a member of the all-routers group.
     world.sysctl("ipv6/conf/all/forwarding", "0");
     world.receive("lan0", &[frame]);
     let dropped = ("lan0".into(), Place::Ipv6In, DropReason::IP_INADDRERRORS);
     assert_eq!(world.drops(), [dropped]);
 }
 
-/// A generator of numbers for [`no_frame_is_too_strange`] (xorshift).
+/// A random number generator for [`no_frame_is_too_strange`] (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -951,7 +955,7 @@ fn no_frame_is_too_strange() {
         world.sent();
     }
     world.run(100 * SECOND);
-    // What it can do, it still does.
+    // The router still works.
     world.sent();
     let frame = from_client(FAR, 17, 64, &datagram(CLIENT, FAR, 30));
     world.receive("lan0", &[frame]);

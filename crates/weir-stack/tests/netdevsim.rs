@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulated bus: what is written to it, what comes of it, and what becomes of its devices when their
-//! namespace goes.
-#![allow(clippy::unwrap_used)] // A test may stop there.
+//! The simulated bus: writes to its files and their effect, and its devices when their namespace is
+//! removed.
+#![allow(clippy::unwrap_used)] // Tests may panic.
 
 mod world;
 
@@ -22,7 +22,7 @@ fn del(world: &World, text: &str) -> i32 {
     done.err().map_or(0, |error| error.errno)
 }
 
-/// The devices of a namespace but `lo`: name, and transmit queues.
+/// Returns the devices of a namespace except `lo`: name and number of transmit queues.
 fn devices(ns: &Namespace) -> Vec<(String, u32)> {
     let devices = ns.all_devices().into_iter().skip(1);
     devices
@@ -57,7 +57,7 @@ fn what_is_written_makes_and_takes_away() {
     assert_eq!(del(&world, " 7 what follows"), 0);
     assert_eq!(del(&world, "7"), ENOENT);
     assert_eq!(names(ns), ["eth0", "eth1", "eth3"]);
-    // The name is free again, and the number.
+    // The name and the id are free again.
     assert_eq!(new(&world, ns, "7 1 2"), 0);
     assert_eq!(ns.device_by_name("eth2").unwrap().tx_queues(), 2);
 }
@@ -105,7 +105,7 @@ fn a_namespace_that_goes_gives_the_ports_back() {
     assert_eq!(del(&world, "2"), 0);
     assert_eq!(names(initial), ["eth0"]);
 
-    // Nor does one in a namespace that has gone already.
+    // Nor does one in a namespace that has already been removed.
     assert_eq!(new(&world, &other, "2"), 0);
     assert_eq!(names(&other), [""; 0]);
     assert_eq!(del(&world, "2"), 0);
@@ -116,7 +116,8 @@ fn a_port_that_was_moved_comes_home() {
     let world = World::new();
     let (initial, stack) = (&world.ns, &world.stack);
     let (first, second) = (stack.create_namespace(), stack.create_namespace());
-    // Of the initial namespace, moved into the second; of the second, moved into the first.
+    // One device of the initial namespace is moved into the second; one of the second is moved into
+    // the first.
     assert_eq!(new(&world, initial, "1 2"), 0);
     assert_eq!(new(&world, &second, "2 1"), 0);
     let moved = |device: &Arc<weir_stack::Device>, to: &Arc<Namespace>, name| {
@@ -129,8 +130,8 @@ fn a_port_that_was_moved_comes_home() {
     let index = port.ifindex();
     assert_eq!(names(&second), ["eth1"]);
     assert_eq!(names(&first), ["far0"]);
-    // The second goes: its own device is made anew in the initial namespace, wherever it was, and so takes the name
-    // of the other, which comes under one by its index.
+    // The second namespace is removed: its own device is created again in the initial namespace,
+    // wherever it was, and takes the name of the other one, which gets a name made from its index.
     assert!(stack.remove_namespace(second.id));
     assert_eq!(names(&first), [""; 0]);
     let mut there = names(initial);
@@ -156,7 +157,8 @@ fn a_stack_ends_with_devices_on_its_bus() {
     assert!(left.iter().all(|device| device.strong_count() == 0));
 }
 
-/// Namespaces with devices of the bus go while others make, move and take away: each device is somewhere, or gone.
+/// Namespaces with devices of the bus are removed while other threads create, move and delete
+/// devices. Each device must be in some namespace or gone.
 #[test]
 fn stress_namespaces_go_beside_the_bus() {
     let world = World::new();
@@ -171,7 +173,7 @@ fn stress_namespaces_go_beside_the_bus() {
             netdevsim::new_device(stack, &ns, format!("{id} 2").as_bytes()).unwrap();
             let guard = stack.domain.pin();
             for device in initial.all_devices().iter().skip(1) {
-                // Refused for one that goes meanwhile, and where its name is taken.
+                // This fails if the device is being removed meanwhile or if its name is taken.
                 let _ = weir_stack::rtnl::link::move_to(stack, &guard, device, &ns, "", 0);
             }
             drop(guard);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A route with more next hops than an attribute holds (16 bits of length): it came by many requests, and
-//! no message can show it. Linux answers EMSGSIZE (`rt6_fill_node`); listeners learn that they missed
-//! something.
+//! A route with more next hops than fit an attribute (its length has 16 bits): it was built up by
+//! many requests, and no message can hold it. Linux returns EMSGSIZE (`rt6_fill_node`); listeners
+//! learn that they missed something.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod world;
 
@@ -14,7 +14,7 @@ use weir_stack::Connection;
 use weir_stack::connection::NoPeer;
 use world::World;
 
-/// Octets of `struct rtnexthop` and a gateway: 8, 4 and 16.
+/// The length of `struct rtnexthop` and a gateway in bytes: 8, 4 and 16.
 const HOP: u32 = 28;
 
 fn route(out: &mut Writer, hop: Option<(u32, u32)>) {
@@ -37,7 +37,7 @@ fn route(out: &mut Writer, hop: Option<(u32, u32)>) {
     }
 }
 
-/// How a dump of routes ends.
+/// Returns the errno at the end of a dump of routes.
 fn dump(connection: &mut Connection) -> i32 {
     let mut out = Writer::new();
     let message = out.message(rtm::GETROUTE, nlm::F_REQUEST | nlm::F_DUMP, 7, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many CPUs send through one device's qdisc at the same time, while requests replace it.
-#![allow(clippy::unwrap_used)] // A test may stop there.
+//! Many CPUs send through one device's qdisc concurrently while requests replace it.
+#![allow(clippy::unwrap_used)] // Tests may panic.
 
 mod world;
 
@@ -18,7 +18,7 @@ use world::World;
 
 const SENDERS: usize = 8;
 
-/// The numbers of the frames that left, by sender.
+/// The numbers of the sent frames, by sender.
 #[derive(Default)]
 struct Left(Mutex<BTreeMap<u8, Vec<u32>>>);
 
@@ -33,7 +33,8 @@ impl Observer for Left {
     }
 }
 
-/// `tc qdisc replace dev d1 root pfifo limit LIMIT`, or without a limit `tc qdisc del dev d1 root`.
+/// Runs `tc qdisc replace dev d1 root pfifo limit LIMIT`, or `tc qdisc del dev d1 root` without a
+/// limit.
 fn set_root(world: &mut World, limit: Option<u32>) {
     let ifindex = world.device("d1").ifindex() as i32;
     let (ty, flags) = match limit {
@@ -87,7 +88,7 @@ fn each() -> u32 {
     }
 }
 
-/// What was sent has left or was counted as dropped; a sender's frames leave in their order.
+/// Every packet is either sent or counted as dropped, and the frames of a sender stay in order.
 fn stress(replace: bool) {
     let mut world = World::with(Config {
         cpus: SENDERS + 1,
@@ -149,7 +150,7 @@ fn stress_a_qdisc_is_replaced_under_load() {
     stress(true);
 }
 
-/// Gives a device a qdisc that keeps all it gets.
+/// Gives a device a qdisc that holds all its packets.
 fn plug(world: &mut World, name: &str) {
     let ifindex = world.device(name).ifindex() as i32;
     let errno = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
@@ -163,7 +164,7 @@ fn plug(world: &mut World, name: &str) {
     assert_eq!(errno, 0);
 }
 
-/// Does something while all senders send 20 packets each.
+/// Runs `act` while all senders send 20 packets each.
 fn beside_senders(stack: &Stack, device: &Arc<Device>, act: impl FnOnce()) {
     let started = Barrier::new(SENDERS + 1);
     std::thread::scope(|scope| {
@@ -182,7 +183,8 @@ fn beside_senders(stack: &Stack, device: &Arc<Device>, act: impl FnOnce()) {
     });
 }
 
-/// Beside senders, the device goes down and up; at last it is down, and nothing waits for it for ever.
+/// The device goes down and up while senders are active. In the end it is down, and no packet waits
+/// for it forever.
 #[test]
 fn stress_a_device_goes_down_under_load() {
     let mut world = World::with(Config {
@@ -204,7 +206,8 @@ fn stress_a_device_goes_down_under_load() {
     assert_eq!(dropped(&world), SENDERS * 20 * rounds as usize);
 }
 
-/// Beside senders, a device of the simulated bus goes, with what waits at it: nothing of it stays.
+/// A device of the simulated bus is removed with packets waiting while senders are active. Nothing
+/// of it may remain.
 #[test]
 fn stress_a_simulated_device_goes_under_load() {
     let mut world = World::with(Config {
@@ -217,7 +220,7 @@ fn stress_a_simulated_device_goes_under_load() {
     for round in 0..rounds {
         netdevsim::new_device(&world.stack, &world.ns, b"1 1 4").unwrap();
         let device = world.device("eth0");
-        // Half of them hold what they get, half let it go.
+        // Half of the qdiscs hold their packets, half release them.
         if round % 2 == 0 {
             plug(&mut world, "eth0");
         }
@@ -230,7 +233,7 @@ fn stress_a_simulated_device_goes_under_load() {
         all.push(Arc::downgrade(&device));
     }
     assert_eq!(counted, SENDERS * 20 * rounds as usize);
-    assert_eq!(world.ns.all_devices().len(), 1, "only lo is left");
+    assert_eq!(world.ns.all_devices().len(), 1, "only lo remains");
     world.stack.domain.barrier();
     assert!(all.iter().all(|device| device.strong_count() == 0));
     let stats = world.stack.pool.stats();

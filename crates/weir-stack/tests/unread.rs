@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client that sends and does not read: what waits for it is bounded, it is told that answers are lost, and it is
-//! served when it reads again.
+//! A client that sends requests and does not read: its queue is bounded, it is told that answers
+//! were lost, and it is served when it reads again.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use weir_netlink::{IfInfoMsg, Message, Writer, errno, ifla, messages, nlm, rtm};
 use weir_stack::connection::{ANSWER_OCTETS, NoPeer};
 use weir_stack::notify::Mailbox;
 use weir_stack::{Config, Connection, Stack};
 
-/// The longest answer: a link with its alternative names fills an attribute.
+/// The size of the longest answer: a link whose alternative names fill an attribute.
 const LONGEST: usize = 70_000;
-/// Octets of a name, with its NUL.
+/// The length of a name in bytes, including its NUL.
 const NAME: usize = 128;
 
 fn client(stack: &Stack) -> Connection {
@@ -21,7 +21,7 @@ fn client(stack: &Stack) -> Connection {
     client
 }
 
-/// A request about the loopback device.
+/// Writes a request for the loopback device.
 fn about(out: &mut Writer, (ty, seq): (u16, u32), flags: u16, rest: impl FnOnce(&mut Writer)) {
     let message = out.message(ty, nlm::F_REQUEST | flags, seq, 0);
     out.fixed(&IfInfoMsg {
@@ -32,13 +32,14 @@ fn about(out: &mut Writer, (ty, seq): (u16, u32), flags: u16, rest: impl FnOnce(
     out.finish(message).unwrap();
 }
 
-/// The errno of an acknowledgement.
+/// Returns the errno of an acknowledgement.
 fn errno_of(message: &Message<'_>) -> i32 {
     assert_eq!(message.header.ty, nlm::ERROR);
     -i32::from_ne_bytes(*message.payload().first_chunk().unwrap())
 }
 
-/// Adds alternative names, one a request, until one is refused: how many there are, and the refusal.
+/// Adds alternative names, one per request, until one is rejected. Returns their number, and the
+/// errno and text of the error.
 fn name(client: &mut Connection) -> (usize, i32, String) {
     for number in 0..10_000 {
         let mut out = Writer::new();
@@ -55,10 +56,10 @@ fn name(client: &mut Connection) -> (usize, i32, String) {
             return (number, errno_of(&message), said);
         }
     }
-    panic!("there is no end to names");
+    panic!("names are accepted without end");
 }
 
-/// Sends one datagram of so many requests for the link; none is read meanwhile.
+/// Sends one datagram with `count` requests for the link, without reading.
 fn ask(client: &mut Connection, count: u32) {
     let mut out = Writer::new();
     for seq in 1..=count {
@@ -67,12 +68,13 @@ fn ask(client: &mut Connection, count: u32) {
     client.request(out.bytes());
 }
 
-/// Reads all: the sequence number of the last link, and the errno and sequence number of what is behind.
+/// Reads everything. Returns the sequence number of the last link, and the errno and sequence
+/// number of the message after it.
 fn read(client: &mut Connection) -> (u32, Option<(i32, u32)>) {
     let (mut last, mut refused) = (0, None);
     while let Some(answer) = client.mailbox().take() {
         for message in messages(&answer) {
-            assert!(refused.is_none(), "the refusal is the last answer");
+            assert!(refused.is_none(), "the error is the last answer");
             if message.header.ty == rtm::NEWLINK {
                 assert_eq!(message.header.seq, last + 1);
                 last += 1;
@@ -94,7 +96,7 @@ fn a_datagram_of_131072_requests() {
     let (answered, refused) = read(&mut client);
     assert!(answered > 100);
     assert_eq!(refused, Some((errno::ENOBUFS, answered + 1)));
-    // It has read: there is room again.
+    // The client has read: there is room again.
     ask(&mut client, 2);
     assert_eq!(read(&mut client), (2, None));
 }
@@ -116,7 +118,7 @@ fn a_link_has_as_many_names_as_fit_an_attribute() {
     assert_eq!(refused, Some((errno::ENOBUFS, answered + 1)));
 }
 
-/// A dump that has no room waits, and the next one is busy, as from Linux.
+/// A dump without room waits, and the next one gets EBUSY, as on Linux.
 #[test]
 fn dumps_wait_for_the_client() {
     let stack = Stack::new(Config::default());

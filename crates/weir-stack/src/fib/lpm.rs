@@ -24,7 +24,7 @@
 //! nodes.
 //!
 //! Order: [`Lpm::walk`] visits prefixes by (key, length), both ascending, from any starting point.
-#![allow(unsafe_code)] // follows the node pointers; the argument stands in the text above
+#![allow(unsafe_code)] // follows the node pointers; see the module documentation for the argument
 
 mod node;
 #[cfg(test)]

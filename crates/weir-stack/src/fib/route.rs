@@ -354,7 +354,7 @@ impl<D> Clone for Alias<D> {
 #[derive(Debug)]
 pub struct Leaf<D> {
     first: Alias<D>,
-    #[allow(clippy::box_collection)] // one word where there is nothing
+    #[allow(clippy::box_collection)] // a single word if empty
     rest: Option<Box<Vec<Alias<D>>>>,
 }
 

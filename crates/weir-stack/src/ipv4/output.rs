@@ -187,7 +187,7 @@ pub fn send_own(
         packet.trim(0);
     }
     let written = packet.append(&head) && parts.iter().all(|part| packet.append(part));
-    debug_assert!(written, "room was asked for");
+    debug_assert!(written, "the packet was allocated with room");
     packet.set_network(0);
     packet.protocol = weir_packet::header::ETH_P_IP;
     packet.mark = header.mark;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack under virtual time for the end-to-end tests: devices made by netlink requests, frames put
-//! in at devices, frames that left caught by an observer.
-#![allow(dead_code)] // each test file uses a part
-#![allow(clippy::unwrap_used)] // Helpers of tests.
+//! A stack under virtual time for the end-to-end tests: devices created by netlink requests, frames
+//! injected at devices, sent frames captured by an observer.
+#![allow(dead_code)] // Each test file uses only a part.
+#![allow(clippy::unwrap_used)] // Test helpers may panic.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ pub fn device_mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, n, 1]
 }
 
-/// Frames that left: (device's name, time in ns, bytes).
+/// The sent frames: (device name, time in ns, bytes).
 #[derive(Default)]
 pub struct Caught(Mutex<Vec<(String, u64, Vec<u8>)>>);
 
@@ -51,12 +51,12 @@ pub struct World {
 }
 
 impl World {
-    /// With the loopback device up.
+    /// Creates a stack with the loopback device up.
     pub fn new() -> Self {
         Self::with(Config::default())
     }
 
-    /// The same of another configuration.
+    /// Creates a stack with another configuration.
     pub fn with(config: Config) -> Self {
         let stack = Stack::new(config);
         let ns = stack.namespace(Stack::INITIAL).unwrap();
@@ -72,14 +72,15 @@ impl World {
         world
     }
 
-    /// The same without IPv6, which has things to say of its own.
+    /// Creates a stack without IPv6, which would send packets of its own.
     pub fn ipv4_only() -> Self {
         let mut world = Self::new();
         world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
         world
     }
 
-    /// Two devices `d1` and `d2` of a router: 10.0.N.1/24 each, a host 10.0.N.2 behind each.
+    /// Creates a router with two devices `d1` and `d2`: each has the address 10.0.N.1/24 and a host
+    /// 10.0.N.2 behind it.
     pub fn router() -> Self {
         let mut world = Self::ipv4_only();
         world.sysctl("net/ipv4/ip_forward", "1");
@@ -90,7 +91,7 @@ impl World {
         world
     }
 
-    /// A device `dN` with the address 10.0.N.1/24, up, with ARP.
+    /// Adds a device `dN` with the address 10.0.N.1/24, up, with ARP.
     pub fn port(&mut self, n: u8) {
         let name = format!("d{n}");
         self.dummy(&name, device_mac(n));
@@ -105,7 +106,7 @@ impl World {
         self.device(name).ifindex()
     }
 
-    /// Sends a request; the errno of the answer.
+    /// Sends a request. Returns the errno of the answer.
     pub fn request(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) -> i32 {
         let mut out = Writer::new();
         let flags = flags | nlm::F_REQUEST | nlm::F_ACK;
@@ -170,7 +171,7 @@ impl World {
         });
     }
 
-    /// Adds (or removes, as `ty` says) an address; the errno.
+    /// Adds or removes an address, depending on `ty`. Returns the errno.
     pub fn try_address(&mut self, ty: u16, name: &str, address: IpAddr, prefixlen: u8) -> i32 {
         self.address_as(ty, name, address, prefixlen, 0)
     }
@@ -179,7 +180,7 @@ impl World {
         assert_eq!(self.try_address(rtm::NEWADDR, name, address, prefixlen), 0);
     }
 
-    /// The same with `IFA_F_*`.
+    /// Like `try_address`, with `IFA_F_*` flags.
     pub fn address_as(
         &mut self,
         ty: u16,
@@ -190,7 +191,7 @@ impl World {
     ) -> i32 {
         let index = self.index(name);
         let new = nlm::F_CREATE | nlm::F_EXCL;
-        // With a request to delete the same bits mean something else.
+        // In a delete request, the same bits have another meaning.
         let nlflags = if ty == rtm::NEWADDR { new } else { 0 };
         self.request(ty, nlflags, |out| {
             out.fixed(&IfAddrMsg {
@@ -207,12 +208,12 @@ impl World {
         })
     }
 
-    /// Adds a route of a type without a hop.
+    /// Adds a route of a type without a next hop.
     pub fn refuse(&mut self, dst: IpAddr, dst_len: u8, kind: u8) {
         self.route_as(dst, dst_len, kind, |_| {});
     }
 
-    /// Adds a route through one gateway; an IPv6 one beside others of the prefix.
+    /// Adds a route through one gateway. An IPv6 route joins others of the prefix.
     pub fn route(&mut self, dst: IpAddr, dst_len: u8, gateway: IpAddr) {
         self.route_as(dst, dst_len, rta::rtn::UNICAST, |out| {
             out.put_ip(rta::GATEWAY, gateway);
@@ -277,13 +278,14 @@ impl World {
         });
     }
 
-    /// Writes a sysctl, named below /proc/sys.
+    /// Writes a sysctl, named relative to /proc/sys.
     pub fn sysctl(&mut self, path: &str, value: &str) {
         let path = path.strip_prefix("net/").unwrap_or(path);
         sysctl::tree::write(&self.stack, &self.ns, path, value.as_bytes()).unwrap();
     }
 
-    /// Lets frames arrive at a device at once, and works until nothing is left to do now.
+    /// Receives frames on a device at once and runs until nothing is left to do at the current
+    /// time.
     pub fn arrive(&mut self, name: &str, frames: &[Vec<u8>]) {
         let device = self.device(name);
         for frames in frames.chunks(64) {
@@ -297,18 +299,18 @@ impl World {
         self.cpu.settle();
     }
 
-    /// Moves time on by some milliseconds.
+    /// Advances the time by `ms` milliseconds.
     pub fn pass(&mut self, ms: u64) {
         let until = self.stack.clock.now() + ms * 1_000_000;
         self.cpu.run_until(Some(until));
     }
 
-    /// Takes the frames that left since the last call.
+    /// Takes the frames sent since the last call.
     pub fn left(&self) -> Vec<(String, u64, Vec<u8>)> {
         std::mem::take(&mut *self.caught.0.lock().unwrap())
     }
 
-    /// The only frame that left since the last call.
+    /// Returns the only frame sent since the last call.
     pub fn one(&self) -> (String, Vec<u8>) {
         let mut left = self.left();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -316,7 +318,7 @@ impl World {
         (name, frame)
     }
 
-    /// How often a packet was dropped at a device for a reason.
+    /// Returns how often a packet was dropped at a device for a reason.
     pub fn dropped(&self, name: &str, place: Place, reason: DropReason) -> u64 {
         let drops = self.device(name).drops();
         drops
@@ -327,7 +329,7 @@ impl World {
     }
 }
 
-/// What a packet is made of; the rest has usual values.
+/// The fields of a packet. Those not given have usual values.
 #[derive(Clone, Copy)]
 pub struct Packet<'a> {
     pub src: [u8; 4],
@@ -356,7 +358,7 @@ impl Default for Packet<'_> {
 }
 
 impl Packet<'_> {
-    /// The bytes from the IP header on.
+    /// Returns the bytes from the IP header on.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = ipv4(
             self.src,
@@ -373,7 +375,7 @@ impl Packet<'_> {
         bytes
     }
 
-    /// The frame as the host behind device `n` sends it.
+    /// Returns the frame as the host behind device `n` sends it.
     pub fn from(&self, n: u8) -> Vec<u8> {
         let mut frame = ethernet(device_mac(n), host_mac(n), 0x0800).to_vec();
         frame.extend(self.bytes());
@@ -381,7 +383,7 @@ impl Packet<'_> {
     }
 }
 
-/// A UDP segment with its checksum.
+/// Returns a UDP segment with its checksum.
 pub fn udp(src: [u8; 4], dst: [u8; 4], sport: u16, dport: u16, payload: &[u8]) -> Vec<u8> {
     use weir_packet::header::transport;
     let mut segment = transport::udp(sport, dport, payload.len()).to_vec();
@@ -390,7 +392,7 @@ pub fn udp(src: [u8; 4], dst: [u8; 4], sport: u16, dport: u16, payload: &[u8]) -
     segment
 }
 
-/// An echo request.
+/// Returns an echo request.
 pub fn echo(id: u16, sequence: u16, payload: &[u8]) -> Vec<u8> {
     use weir_packet::header::icmp;
     let rest = u32::from(id) << 16 | u32::from(sequence);
@@ -400,7 +402,7 @@ pub fn echo(id: u16, sequence: u16, payload: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The bytes of a fixed structure, for tests of the wire.
+/// Returns the bytes of a fixed structure, for tests of the wire format.
 pub fn bytes_of(fixed: &impl Fixed) -> Vec<u8> {
     fixed.to_vec()
 }
@@ -412,7 +414,7 @@ fn family(address: IpAddr) -> u8 {
     }
 }
 
-/// Any address.
+/// Parses an address.
 pub fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }

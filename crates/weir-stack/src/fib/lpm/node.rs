@@ -21,7 +21,7 @@
 //! A child slot holds an [`Entry`] if its lowest bit ([`LEAF`]) is set, else a node.
 //!
 //! Invariant kept by the trie: a node holds at least two members.
-#![allow(unsafe_code)] // a header with a variable number of pointers behind it has no safe form
+#![allow(unsafe_code)] // a header followed by a variable number of pointers has no safe form
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -145,7 +145,7 @@ impl<K: Key, V> Node<K, V> {
         let slots = Layout::array::<Slot>(pointers).expect("at most 64 + 64 + 62 pointers");
         let (layout, offset) = Layout::new::<Header<K>>()
             .extend(slots)
-            .expect("a node is below two kilobytes");
+            .expect("a node is smaller than two kilobytes");
         (layout.pad_to_align(), offset)
     }
 

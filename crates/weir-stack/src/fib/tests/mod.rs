@@ -309,7 +309,7 @@ fn addresses_make_and_take_routes() {
         .fib
         .v4
         .address_came(&device, &second, &[first, second], &world, &mut events);
-    assert_eq!(events.len(), 1, "its own only");
+    assert_eq!(events.len(), 1, "only its own route");
     assert!(
         world
             .show4(rta::table::LOCAL)
@@ -414,7 +414,7 @@ fn adds_appends_prepends_replaces() {
     assert_eq!(
         world.add(replace, via(90)).unwrap(),
         0,
-        "the same again: nothing to tell"
+        "the same again: nothing to announce"
     );
     assert_eq!(errno_of(world.add(replace, via(98))), errno::EEXIST);
     let change = nlm::F_REPLACE;

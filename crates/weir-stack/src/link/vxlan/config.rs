@@ -368,7 +368,7 @@ pub fn validate(
     };
     if conf.remote.is_multicast() {
         return Err(Error::unsupported(
-            "VXLAN groups are not served: name each remote by \"bridge fdb append\"",
+            "VXLAN groups are not served: add each remote with \"bridge fdb append\"",
         ));
     }
     if conf.dst_port == 0 {

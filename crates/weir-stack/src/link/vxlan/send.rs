@@ -181,7 +181,7 @@ fn by_metadata(conf: &Config, packet: &Packet) -> Result<Way, DropReason> {
 }
 
 /// Sends a frame to one remote of an entry.
-#[allow(clippy::too_many_arguments)] // what is known of one frame
+#[allow(clippy::too_many_arguments)] // the context of one frame
 fn to_remote(
     vxlan: &Arc<Vxlan>,
     cx: &mut Cx<'_>,
@@ -263,7 +263,7 @@ fn source_port(cx: &Cx<'_>, net: &Namespace, conf: &Config, packet: &Packet) -> 
 }
 
 /// Sends one frame to one destination (`vxlan_xmit_one`).
-#[allow(clippy::too_many_arguments)] // what is known of one frame
+#[allow(clippy::too_many_arguments)] // the context of one frame
 fn one(
     vxlan: &Arc<Vxlan>,
     cx: &mut Cx<'_>,

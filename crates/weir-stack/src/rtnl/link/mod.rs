@@ -232,7 +232,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     if attrs.has(ifla::TARGET_NETNSID) {
         return Err(Error::unsupported(
-            "Links of other namespaces are read through a socket of theirs",
+            "Links of another namespace are only served to sockets in it",
         ));
     }
     let device = named(ctl, &info, &attrs)?.ok_or_else(no_device)?;
@@ -292,7 +292,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             match ty {
                 ifla::TARGET_NETNSID => {
                     return Err(Error::unsupported(
-                        "Links of other namespaces are read through a socket of theirs",
+                        "Links of another namespace are only served to sockets in it",
                     ));
                 }
                 ifla::EXT_MASK => {}
