@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# make-linux.sh FILE [DIRECTORY]: builds a user-mode Linux 6.1 that has what Debian's lacks (ets, fq_pie,
-# gate, netdevsim), for on-linux.sh: LINUX=FILE examples/on-linux.sh COMMAND.
+# make-linux.sh FILE [DIRECTORY]: builds a user-mode Linux 6.1 with the features that Debian's lacks (ets,
+# fq_pie, gate, netdevsim), for on-linux.sh: LINUX=FILE examples/on-linux.sh COMMAND.
 #
-# From Debian's sources and the options of Debian's own user-mode-linux: what that has built in stays, but for
-# file systems and drivers; of its modules, those Weir has a counterpart of are built in.
-# In DIRECTORY, which is kept, or else one that is taken away, of 2 GB. Takes ten minutes on two cores.
+# It uses Debian's sources and the configuration of Debian's own user-mode-linux. Built-in features are kept,
+# except file systems and drivers. Of the modules, those with a counterpart in Weir are built in.
+# The build takes 2 GB in DIRECTORY, which is kept, or in a temporary directory, and ten minutes on two cores.
 # Needs: linux-source-6.1, user-mode-linux, gcc, make, flex, bison, bc (Debian: apt install them).
 set -eu
 [ $# -gt 0 ] || { echo "usage: make-linux.sh FILE [DIRECTORY]" >&2; exit 2; }

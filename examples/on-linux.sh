@@ -1,18 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# on-linux.sh COMMAND [ARGUMENT...]: runs a command as root on a Linux 6.1 kernel of its own.
+# on-linux.sh COMMAND [ARGUMENT...]: runs a command as root on a separate Linux 6.1 kernel.
 #
 # The kernel is Debian's user-mode-linux: an ordinary process that needs no root, no KVM and no
-# image, has every module of a distribution, and sees the files of the machine it runs on with the
-# rights of the caller. Here it shows what real Linux does with a script written for Weir, where
-# the machine's own kernel lacks a kind (dummy, vlan, flower) or where we are not root.
+# image, has every module of a distribution, and sees the host's files with the rights of the
+# caller. It shows what real Linux does with a script written for Weir if the host's kernel lacks
+# a kind (dummy, vlan, flower) or if the caller is not root.
 #
-# The command gets no standard input; its output comes when it is done. Exit status: the
-# command's; 125 if the kernel did not run it.
+# The command has no standard input; its output appears when it has finished. The exit status is
+# the command's, or 125 if the kernel did not run it.
 # Needs: user-mode-linux, kmod, iproute2 (Debian: apt install user-mode-linux kmod iproute2).
-# MEMORY: of the kernel, default 512M. TIMEOUT: in seconds, default 300.
-# LINUX: another user-mode kernel, such as make-linux.sh builds: Debian's lacks ets, fq_pie, gate, netdevsim.
+# MEMORY: the kernel's memory, default 512M. TIMEOUT: in seconds, default 300.
+# LINUX: another user-mode kernel, such as one built by make-linux.sh: Debian's lacks ets, fq_pie, gate
+# and netdevsim.
 set -u
 
 [ $# -gt 0 ] || { echo "usage: on-linux.sh COMMAND [ARGUMENT...]" >&2; exit 125; }
@@ -47,7 +48,7 @@ poweroff -f
 EOF
 chmod +x "$box/init"
 
-# hostfs is the whole file system; con0 is what init prints, and we do not want it.
+# hostfs exposes the host's whole file system. The console (con0), to which init prints, is discarded.
 timeout "${TIMEOUT:-300}" "$kernel" mem="${MEMORY:-512M}" rootfstype=hostfs rootflags=/ rw \
     init="$box/init" dummy.numdummies=0 ifb.numifbs=0 con=null con0=null,null quiet </dev/null >"$box/console" 2>&1
 

@@ -1,22 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# run.sh [DIRECTORY]: traffic through a narrow line, with a fifo and with fq_codel in front of it; what
-# waited, how long, and what went through: a table, and for each kind of traffic a page, capture.html and
-# generator.html, with both runs side by side.
+# run.sh [DIRECTORY]: sends traffic through a slow link, once with a fifo and once with fq_codel in front of it.
+# Prints a table of packets sent, dropped and waiting, and of waiting times. Writes a page for each kind of
+# traffic, capture.html and generator.html, with both runs side by side.
 #
-# The traffic is what the edge router's captures hold, and what the generator makes: a call, a download
-# that comes and goes, and requests by chance, together more than the line takes. Neither backs off when
-# packets are lost, as TCP would.
+# The traffic comes from the edge router's captures and from the generator: a call, an intermittent download
+# and random requests, together more than the link can carry. Neither source backs off when packets are
+# lost, as TCP would.
 #
-# WEIR: the program, default weir. SEED: of the run, default 7.
+# WEIR: the program, default weir. SEED: the seed of the run, default 7.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 router=$here/../edge-router
 out=${1:-out/bottleneck}
 mkdir -p "$out"
 
-# play FEED QUEUE ARGUMENT...: one run, its files named FEED-QUEUE.
+# play FEED QUEUE ARGUMENT...: performs one run and names its files FEED-QUEUE.
 play() {
     name=$out/$1-$2
     QUEUE=$2
@@ -35,8 +35,8 @@ for queue in fifo fair; do
         --gen core/wan0="$wan,proto=tcp,rate=300kbit,size=60-1514,sport=443,flows=8,gaps=poisson"
 done
 for feed in capture generator; do
-    "${WEIR:-weir}" report --html "$out/$feed.html" --title "A narrow line, $feed: fifo, then fq_codel" \
-        --note "The senders do not back off: what the line cannot carry waits or is dropped. TCP would slow down." \
+    "${WEIR:-weir}" report --html "$out/$feed.html" --title "A slow link, $feed: fifo, then fq_codel" \
+        --note "The senders do not back off: packets that exceed the link's rate wait or are dropped. TCP would slow down." \
         "$out/$feed-fifo.json" "$out/$feed-fair.json"
 done
 python3 "$here/table.py" "$out" capture generator

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# setup.sh: the routers of ../edge-router with a narrow line between them.
+# setup.sh: sets up the routers of ../edge-router with a slow link between them.
 #
-# From core to edge go RATE bits a second (default 1mbit), then 20 ms of cable. What waits, waits in
+# The link from core to edge has a rate of RATE (default 1mbit), followed by a delay of 20 ms. Packets wait in
 # QUEUE: `fifo`, a pfifo of 1000 packets, or `fair`, fq_codel.
 set -eu
 "$(dirname "$0")/../edge-router/setup.sh"
@@ -18,5 +18,5 @@ fair) tc -n core qdisc add dev to-edge parent 1:1 handle 10: fq_codel limit 1000
 *) echo "QUEUE: fifo or fair" >&2; exit 2 ;;
 esac
 
-# The cable: what comes out of the line reaches the LAN later.
+# The delay: packets from the link reach the LAN later.
 tc -n edge qdisc add dev lan0 root handle 1: netem delay 20ms limit 1000

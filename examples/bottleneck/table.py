@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""table.py DIRECTORY FEED...: what happened in front of the line, a row for each run.
+"""table.py DIRECTORY FEED...: prints a row for each run with the figures of its bottleneck queue.
 
-The figures are those of the runs' reports, FEED-fifo.json and FEED-fair.json, for core/to-edge: packets
-sent and dropped, the most that waited at the end of an interval, and how long packets waited.
+The figures come from the runs' reports, FEED-fifo.json and FEED-fair.json, for core/to-edge: packets
+sent and dropped, the largest backlog at the end of an interval, and how long packets waited.
 """
 import json
 import sys
@@ -12,7 +12,7 @@ COLUMNS = ["traffic", "queue", "left", "dropped", "most waiting", "median wait",
 
 
 def row(directory, feed, queue):
-    """The cells of a run."""
+    """Returns the cells of a run."""
     with open(f"{directory}/{feed}-{queue}.json", encoding="utf-8") as file:
         report = json.load(file)
     device = next(device for device in report["devices"] if device["name"] == "core/to-edge")

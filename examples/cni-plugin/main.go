@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// A small CNI plugin: a veth pair between the host and a container, an address at each end, and the
-// container's default route to the host. What its configuration says:
+// A small CNI plugin. It creates a veth pair between the host and a container, an address at each
+// end, and the container's default route to the host. Its configuration:
 //
 //	{"cniVersion": "0.4.0", "name": "...", "type": "pair", "host": "10.7.0.1/24", "container": "10.7.0.2/24", "mtu": 1400}
 //
-// Nothing in it knows of Weir.
+// Nothing in it depends on Weir.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	skel.PluginMain(add, check, del, version.All, "pair: a veth pair with addresses")
 }
 
-// parse reads and judges a configuration.
+// parse reads and validates a configuration.
 func parse(data []byte) (config, *netlink.Addr, *netlink.Addr, error) {
 	conf := config{MTU: 1500}
 	if err := json.Unmarshal(data, &conf); err != nil {
@@ -50,12 +50,12 @@ func parse(data []byte) (config, *netlink.Addr, *netlink.Addr, error) {
 	return conf, host, container, nil
 }
 
-// hostName is the host's end of a container's pair.
+// hostName returns the name of the host's end of a container's pair.
 func hostName(container string) string {
 	return fmt.Sprintf("p%.12s", container)
 }
 
-// give sets a link up with an address.
+// give assigns an address to a link and sets it up.
 func give(link netlink.Link, address *netlink.Addr) error {
 	if err := netlink.AddrAdd(link, address); err != nil {
 		return fmt.Errorf("address %v: %w", address, err)
@@ -112,7 +112,7 @@ func add(args *skel.CmdArgs) error {
 	return types.PrintResult(result, conf.CNIVersion)
 }
 
-// check says what is not as add made it.
+// check returns an error for the first difference from the state that add created.
 func check(args *skel.CmdArgs) error {
 	_, host, container, err := parse(args.StdinData)
 	if err != nil {
@@ -143,13 +143,13 @@ func check(args *skel.CmdArgs) error {
 			return fmt.Errorf("default route: %w", err)
 		}
 		if !routes[0].Gw.Equal(host.IP) {
-			return fmt.Errorf("the default route is by %v, not %v", routes[0].Gw, host.IP)
+			return fmt.Errorf("the default route is via %v, not %v", routes[0].Gw, host.IP)
 		}
 		return nil
 	})
 }
 
-// del takes the pair away; a container that is gone already is no error.
+// del removes the pair. It is not an error if the pair is already gone.
 func del(args *skel.CmdArgs) error {
 	link, err := netlink.LinkByName(hostName(args.ContainerID))
 	var none netlink.LinkNotFoundError

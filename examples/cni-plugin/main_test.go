@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-// The plugin's tests: ordinary Go, by the helpers that CNI's own plugins are tested with.
+// The plugin's tests: ordinary Go tests, with the helpers that CNI's own plugins use.
 //
-//	weir run -- go test                            # nobody needs to be root
+//	weir run -- go test                            # root is not needed
 //	sudo unshare --net --mount go test             # the same on real Linux
 package main
 
@@ -22,7 +22,7 @@ import (
 
 const conf = `{"cniVersion": "1.0.0", "name": "net", "type": "pair", "host": "10.7.0.1/24", "container": "10.7.0.2/24", "mtu": 1400}`
 
-// The tests make links: they refuse to work on a machine's own network.
+// The tests create links, so they refuse to run in the host's own network.
 func TestMain(m *testing.M) {
 	links, err := netlink.LinkList()
 	if err != nil || len(links) > 1 && links[1].Type() != "sit" && links[1].Type() != "ipip" {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// container makes the namespace of a container, and the arguments a runtime would give.
+// container creates a container's namespace and the arguments that a runtime would pass.
 func container(t *testing.T, id string) (ns.NetNS, *skel.CmdArgs) {
 	space, err := testutils.NewNS()
 	if err != nil {
@@ -94,14 +94,14 @@ func TestAddCheckDel(t *testing.T) {
 	if err := checked(args); err != nil {
 		t.Error(err)
 	}
-	// Once more is no error: a runtime may ask twice.
+	// A second DEL is not an error: a runtime may repeat it.
 	for i := 0; i < 2; i++ {
 		if err := deleted(args); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := checked(args); err == nil {
-		t.Error("CHECK finds what DEL took away")
+		t.Error("CHECK passes after DEL")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestTwice(t *testing.T) {
 	added(t, args)
 	defer deleted(args)
 	if _, _, err := testutils.CmdAddWithArgs(args, func() error { return add(args) }); err == nil {
-		t.Error("a second ADD worked")
+		t.Error("a second ADD succeeded")
 	}
 }
 
@@ -146,6 +146,6 @@ func TestConfiguration(t *testing.T) {
 		t.Error(err)
 	}
 	if err := checked(&skel.CmdArgs{ContainerID: "five", Netns: "/proc/self/status", IfName: "eth0", StdinData: []byte(conf)}); err == nil {
-		t.Error("any file is taken for a namespace")
+		t.Error("an arbitrary file is accepted as a namespace")
 	}
 }

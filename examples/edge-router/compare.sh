@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# compare.sh DIRECTORY: whether lan.pcapng, wan.pcapng and tap.pcapng there, what Weir sent, hold the
-# frames real Linux sent (expected/, made by on-linux.sh). Prints what differs; exit status 1 then.
-# Needs tcpdump.
+# compare.sh DIRECTORY: compares the frames that Weir sent (lan.pcapng, wan.pcapng and tap.pcapng in
+# DIRECTORY) with those that real Linux sent (expected/, written by on-linux.sh). Prints differences and
+# exits with status 1 if there are any. Needs tcpdump.
 set -eu
 
 here=$(dirname "$(readlink -f "$0")")

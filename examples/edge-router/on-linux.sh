@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# on-linux.sh [DIRECTORY]: what real Linux makes of this example. expected/ holds what it said.
+# on-linux.sh [DIRECTORY]: runs this example on real Linux. expected/ holds the results.
 #
-# Runs setup.sh with veth ports, gives lan0 and wan0 the recorded frames at their recorded pace, and
-# leaves in DIRECTORY (default: out) lan.txt, wan.txt and tap.txt, what left these devices as
-# summary.sh tells it, and counters.txt, the filters' counters. Needs what record.sh needs; where
-# the machine's kernel lacks something:
+# Runs setup.sh with veth ports and sends the recorded frames to lan0 and wan0 at their recorded
+# pace. Writes to DIRECTORY (default: out) lan.txt, wan.txt and tap.txt, the frames that left these
+# devices as summarised by summary.sh, and counters.txt, the filters' counters. Needs the same
+# programs as record.sh. If the host's kernel lacks a feature:
 #   ../on-linux.sh examples/edge-router/on-linux.sh DIRECTORY
 set -eu
 
@@ -24,7 +24,7 @@ cd /run/work
 
 PORT=veth "$here/setup.sh"
 
-# The far ends of the ports are in namespaces that say nothing of their own.
+# The far ends of the ports are in namespaces that send nothing on their own.
 listeners=
 for side in "edge lan" "core wan"; do
     set -- $side
@@ -37,11 +37,11 @@ for side in "edge lan" "core wan"; do
 done
 ip netns exec edge tcpdump -Z root -i tap -Q out -s 4096 -B 16384 -n -U -w tap.pcap 2>tap.log &
 listeners="$listeners $!"
-# Until duplicate address detection of the link-local addresses is through.
+# Waits for duplicate address detection of the link-local addresses.
 sleep 4
 
 cat >replay.py <<'PYTHON'
-"""replay.py CAPTURE FIRST START: sends the frames on veth0; stamp FIRST stands for clock START."""
+"""replay.py CAPTURE FIRST START: sends the frames on veth0; stamp FIRST corresponds to clock START."""
 import gzip, socket, struct, sys, time
 
 def frames(name):
@@ -71,7 +71,7 @@ for side in lan wan; do
     players="$players $!"
 done
 for player in $players; do wait "$player"; done
-# Until the last unanswered question for a neighbour is given up.
+# Waits until the last unanswered neighbour solicitation has timed out.
 sleep 4
 kill -INT $listeners
 for listener in $listeners; do wait "$listener"; done
@@ -82,7 +82,7 @@ done
 for name in lan wan tap; do
     "$here/summary.sh" $name.pcap >"$out/$name.txt"
 done
-# Without the seconds, which differ from run to run.
+# Strips the seconds, which differ from run to run.
 {
     tc -n edge -s filter show dev lan0 ingress
     tc -n core -s filter show dev wan0 egress

@@ -3,7 +3,7 @@
 #
 # record.sh [DIRECTORY]: records lan.pcapng.gz and wan.pcapng.gz, the input of this example.
 #
-# Real programs talk across two real Linux routers, in namespaces made for it and gone afterwards:
+# Real programs communicate across two real Linux routers, in temporary namespaces:
 #
 #   client ------------ lan0 edge to-core --- to-edge core wan0 ------------ server
 #   10.1.0.2/24         10.1.0.1   10.0.0.1   10.0.0.2     10.2.0.1     10.2.0.2/24
@@ -11,11 +11,11 @@
 #   02:00:00:01:00:02   ..:01:00:01                        ..:02:00:01   02:00:00:02:00:02
 #   VLAN 10: 10.1.10.2/24, 10.1.10.1
 #
-# lan.pcapng.gz is what edge received on lan0, wan.pcapng.gz what core received on wan0: what
-# setup.sh's routers, which have the same addresses, must be given to route it all once more.
+# lan.pcapng.gz holds the frames that edge received on lan0, wan.pcapng.gz those that core received
+# on wan0. setup.sh's routers have the same addresses, so they route these frames in the same way.
 #
-# Needs root, and a kernel with veth and vlan. Where one of them is missing, let a kernel of its
-# own record (../on-linux.sh examples/edge-router/record.sh).
+# Needs root, and a kernel with veth and vlan. Without these, record on a separate kernel
+# (../on-linux.sh examples/edge-router/record.sh).
 # Debian: apt install curl dnsmasq-base dnsutils ethtool iperf3 iproute2 iputils-ping python3
 # tcpdump traceroute
 set -eu
@@ -28,7 +28,7 @@ for tool in curl dig dnsmasq ethtool iperf3 ip ping python3 tcpdump traceroute; 
 done
 [ "$(id -u)" = 0 ] || { echo "record.sh: needs root, or ../on-linux.sh" >&2; exit 1; }
 
-# A network and a mount namespace of our own: whatever is made below is gone with the last process.
+# A private network and mount namespace: everything created below disappears with the last process.
 if [ "${RECORD_INSIDE:-}" != yes ]; then
     RECORD_INSIDE=yes exec unshare --net --mount --pid --fork --kill-child "$0" "$out"
 fi
@@ -43,10 +43,10 @@ for name in client edge core server; do
     ip -n $name link set lo up
 done
 
-# wire NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: a cable between two hosts
+# wire NAMESPACE DEVICE ADDRESS NAMESPACE DEVICE ADDRESS: connects two hosts by a cable
 wire() {
     ip link add "$2" netns "$1" address "$3" type veth peer name "$5" netns "$4" address "$6"
-    # Frames as they are on a wire: no larger than the MTU, with their checksums.
+    # Disables offloads, so that frames are as on a wire: no larger than the MTU, with checksums.
     for end in "$1 $2" "$4 $5"; do
         set -- $end
         ip netns exec "$1" ethtool -K "$2" tx off rx off tso off gso off gro off >/dev/null
@@ -64,7 +64,7 @@ for router in edge core; do
         net.ipv4.icmp_ratelimit=0 net.ipv6.icmp.ratelimit=0
 done
 
-# listen NAMESPACE DEVICE FILE: records what DEVICE receives
+# listen NAMESPACE DEVICE FILE: records the frames that DEVICE receives
 listen() {
     ip netns exec "$1" tcpdump -Z root -i "$2" -Q in -s 4096 -B 16384 -n \
         --time-stamp-precision=nano -U -w "$3" 2>"$3.log" &
@@ -117,7 +117,7 @@ ip -n server addr add 10.2.0.2/24 dev eth0
 ip -n server addr add 2001:db8:2::2/64 dev eth0
 ip -n server route add default via 10.2.0.1
 ip -n server route add default via 2001:db8:2::1
-# Until duplicate address detection is through.
+# Waits for duplicate address detection.
 sleep 3
 
 mkdir www
@@ -140,7 +140,7 @@ for port in 53 80 5201; do
     exit 1
 done
 
-# talk COMMAND...: the client runs it; some are meant to fail
+# talk COMMAND...: runs a command on the client; some are meant to fail
 talk() {
     echo "# $*"
     ip netns exec client "$@" || echo "# exit status $?"
@@ -167,11 +167,11 @@ talk() {
     talk traceroute -n -m 5 -q 3 -w 1 10.2.0.2
     talk traceroute -n -6 -m 5 -q 3 -w 1 2001:db8:2::2
     talk traceroute -n -I -m 5 -q 1 -w 1 10.2.0.2
-    # Edge refuses these; the answers are for the client.
+    # Edge rejects these, and the client receives the ICMP errors.
     talk ping -n -c 2 -i 0.2 -W 1 10.8.0.1
     talk ping -n -c 2 -i 0.2 -W 1 10.9.0.1
     talk ping -n -c 2 -i 0.2 -W 1 2001:db8:9::1
-    # Nobody there: core asks for its address in vain.
+    # There is no such host, so core gets no answer to its ARP requests.
     talk ping -n -c 1 -W 1 10.2.0.77
 } 2>&1 | tee talk.log
 sleep 1
@@ -181,7 +181,7 @@ for name in lan wan; do
     grep -q '^0 packets dropped by kernel' $name.pcap.log || { echo "record.sh: tcpdump lost frames" >&2; exit 1; }
 done
 
-# tcpdump writes pcap; pcapng holds the name of the device too. No option tells of the machine.
+# Converts tcpdump's pcap to pcapng, which also holds the device name. No option describes the machine.
 for name in lan wan; do
     python3 - $name.pcap ${name}0 <<'PYTHON' | gzip -9 -n >"$out/$name.pcapng.gz"
 import struct

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# setup.sh: two routers between a LAN and a WAN, with filters, redirection and a policy.
+# setup.sh: sets up two routers between a LAN and a WAN, with filters, redirection and policy routing.
 #
 #   LAN  -- lan0 edge to-core -- to-edge core wan0 --  WAN
 #           10.1.0.1  10.0.0.1   10.0.0.2    10.2.0.1
@@ -12,9 +12,9 @@
 #   weir run setup.sh --in edge/lan0=lan.pcapng.gz --in core/wan0=wan.pcapng.gz \
 #       --out edge/lan0=lan-out.pcapng --out core/wan0=wan-out.pcapng --out edge/tap=tap.pcapng
 #
-# Real Linux takes it too (root, in namespaces of its own):
+# It also runs on real Linux (as root, in private namespaces):
 #   unshare --net --mount sh -c 'mount -t tmpfs tmpfs /run && ./setup.sh && ip -n edge address'
-# PORT: the kind of lan0 and wan0, default dummy; veth where real frames are to come in.
+# PORT: the kind of lan0 and wan0, default dummy; veth to receive real frames.
 set -eu
 
 for router in edge core; do
@@ -22,11 +22,11 @@ for router in edge core; do
     ip netns exec $router sysctl -q -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 done
 
-# The cable between the two.
+# The cable between the routers.
 ip link add to-core netns edge address 02:00:00:00:00:01 type veth \
     peer name to-edge netns core address 02:00:00:00:00:02
 
-# Edge. A dummy has no use for ARP unless it is told to; ours stand for Ethernet ports.
+# Edge. A dummy does not use ARP by default; here it stands for an Ethernet port.
 ip -n edge -batch - <<EOF
 link set lo up
 link add lan0 address 02:00:00:01:00:01 type ${PORT:-dummy}
@@ -66,7 +66,7 @@ neighbour add 10.2.0.2 lladdr 02:00:00:02:00:02 dev wan0 nud permanent
 neighbour add 2001:db8:2::2 lladdr 02:00:00:02:00:02 dev wan0 nud permanent
 EOF
 
-# The policy: what edge refuses, each in its own way, and a table of its own for VLAN 10.
+# The policy: routes with which edge rejects packets in different ways, and a separate table for VLAN 10.
 ip -n edge -batch - <<EOF
 route add prohibit 10.8.0.0/16
 route add unreachable 10.9.0.0/16
@@ -76,27 +76,27 @@ route add default via 10.0.0.2 table 10
 route add blackhole 10.2.0.77 table 10
 EOF
 
-# The filters. What LAN hosts send:
+# Filters for packets from LAN hosts:
 tc -n edge -batch - <<EOF
 qdisc add dev lan0 clsact
 qdisc add dev ifb0 root pfifo limit 100
-# - iperf3 over TCP is dropped, by one action for both families;
+# - iperf3 over TCP is dropped, by one action shared by both families;
 actions add action drop index 5201 cookie 1f35201a
 filter add dev lan0 ingress pref 10 protocol ip flower ip_proto tcp dst_port 5201 action gact index 5201
 filter add dev lan0 ingress pref 11 protocol ipv6 flower ip_proto tcp dst_port 5201 action gact index 5201
-# - DNS questions are copied to tap;
+# - DNS queries are mirrored to tap;
 filter add dev lan0 ingress pref 20 protocol ip flower ip_proto udp dst_port 53 action mirred egress mirror dev tap
 filter add dev lan0 ingress pref 21 protocol ipv6 flower ip_proto udp dst_port 53 action mirred egress mirror dev tap
-# - iperf3 over UDP goes around through the queue of ifb0, and comes back;
+# - iperf3 over UDP is redirected through the queue of ifb0 and returns;
 filter add dev lan0 ingress pref 30 protocol ip flower ip_proto udp dst_port 5201 action mirred egress redirect dev ifb0
-# - echo requests are sorted by VLAN and by fragments, and counted.
+# - echo requests are classified by VLAN and by fragments, and counted.
 filter add dev lan0 ingress pref 40 protocol 802.1Q flower vlan_id 10 vlan_ethtype ip ip_proto icmp action pass
 filter add dev lan0 ingress pref 41 protocol ip flower ip_proto icmp action goto chain 1
 filter add dev lan0 ingress chain 1 pref 1 protocol ip flower ip_flags frag action pass
 filter add dev lan0 ingress chain 1 pref 2 protocol ip flower ip_proto icmp type 8 code 0 action pass
 EOF
 
-# What leaves for the WAN: nothing to private networks but our own; other IPv4 is counted.
+# Packets to the WAN: those to foreign private networks are dropped; other IPv4 packets are counted.
 tc -n core -batch - <<EOF
 qdisc add dev wan0 clsact
 filter add dev wan0 egress pref 1 protocol ip flower dst_ip 192.168.0.0/16 action drop

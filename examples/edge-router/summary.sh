@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# summary.sh CAPTURE: each kind of frame in it and how often it is there, sorted.
+# summary.sh CAPTURE: prints each distinct frame of a capture and how often it occurs, sorted.
 #
-# For comparing what Weir and Linux send. Left out: what a router says of its own accord (router
-# and multicast listener messages, duplicate address detection, looking after a known neighbour),
-# and what chance decides in its own answers (IPv4 identification, IPv6 flow label).
+# For comparing the frames that Weir and Linux send. It omits messages that a router sends on its own
+# (router and multicast listener messages, duplicate address detection, probes of known neighbours),
+# and random fields of its own packets (IPv4 identification, IPv6 flow label).
 set -eu
 
 v4='10\.1\.0\.1|10\.1\.10\.1|10\.0\.0\.[12]|10\.2\.0\.1'

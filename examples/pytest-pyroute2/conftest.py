@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A small network test suite, as a project that uses pyroute2 would have it.
+"""A small network test suite, such as a project that uses pyroute2 might have.
 
-    weir run -- pytest examples/pytest-pyroute2              # nobody needs to be root
+    weir run -- pytest examples/pytest-pyroute2              # root is not needed
     unshare --map-root-user --net --mount sh -c \\
         'mount -t tmpfs tmpfs /run && pytest examples/pytest-pyroute2'   # the same on real Linux
 
-Nothing in it knows of Weir. Packages: see requirements.txt; `tc` and `ip` for two tests.
+Nothing in it depends on Weir. Packages: see requirements.txt; two tests also need `tc` and `ip`.
 """
 
 import itertools
@@ -16,12 +16,12 @@ from pyroute2 import IPRoute, netns
 
 numbers = itertools.count(1)
 
-# What some kernels put into every new namespace.
+# Links that some kernels create in every new namespace.
 FALLBACK = {"lo", "sit0", "ip6tnl0", "tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6gre0"}
 
 
 def pytest_sessionstart(session):
-    """Refuses to work on a machine's own network: the tests make and remove links."""
+    """Refuses to run in the host's own network, because the tests create and remove links."""
     with IPRoute() as ipr:
         links = {link.get("ifname") for link in ipr.get_links()} - FALLBACK
     if links:
@@ -30,7 +30,7 @@ def pytest_sessionstart(session):
 
 @pytest.fixture
 def ipr():
-    """An IPRoute; the links a test made are gone after it, and so is what hung on them."""
+    """Provides an IPRoute, and removes the links that a test created, with everything attached to them."""
     with IPRoute() as ipr:
         yield ipr
         for link in ipr.get_links():
@@ -41,7 +41,7 @@ def ipr():
 
 @pytest.fixture
 def dummy(ipr):
-    """Makes a dummy link, up, and returns its index."""
+    """Creates a dummy link, sets it up, and returns its index."""
 
     def make(name, **how):
         ipr.link("add", ifname=name, kind="dummy", **how)
@@ -54,7 +54,7 @@ def dummy(ipr):
 
 @pytest.fixture
 def namespace():
-    """Makes network namespaces and removes them after the test."""
+    """Creates network namespaces and removes them after the test."""
     made = []
 
     def make():
@@ -71,7 +71,7 @@ def namespace():
 
 @pytest.fixture
 def sh():
-    """Runs a command and returns what it prints."""
+    """Runs a command and returns its output."""
 
     def run(command, check=True):
         done = subprocess.run(command.split(), capture_output=True, text=True, check=False)

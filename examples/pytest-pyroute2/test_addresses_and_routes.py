@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Addresses, and what routes come of them; routes, rules, neighbours."""
+"""Addresses and the routes they create; routes, rules, neighbours."""
 
 import errno
 
@@ -11,7 +11,7 @@ NUD_REACHABLE, NUD_PERMANENT = 0x02, 0x80
 
 
 def routes_to(ipr, destination):
-    """The routes of the main tables whose destination is this (pyroute2's own `dst` is a look-up)."""
+    """Returns the routes of the main table with this destination (pyroute2's own `dst` does a route look-up)."""
     family = 10 if ":" in destination else 2
     return [route for route in ipr.get_routes(family=family, table=254) if route.get("dst") == destination]
 
@@ -37,7 +37,7 @@ def test_address_twice(ipr, dummy):
     ipr.addr("replace", index=index, address="10.1.2.3", prefixlen=24)
 
 
-def test_an_address_brings_its_routes(ipr, dummy):
+def test_an_address_creates_its_routes(ipr, dummy):
     index = dummy("d0")
     ipr.addr("add", index=index, address="10.1.2.3", prefixlen=24, broadcast="10.1.2.255")
     (connected,) = ipr.get_routes(oif=index, table=254, family=2)
@@ -100,7 +100,7 @@ def test_gateway_out_of_reach(ipr, dummy):
     assert error.value.code == errno.ENETUNREACH
 
 
-def test_routes_go_with_their_link(ipr, dummy):
+def test_routes_are_removed_with_their_link(ipr, dummy):
     index = dummy("d0")
     ipr.addr("add", index=index, address="10.0.0.1", prefixlen=24)
     ipr.route("add", dst="192.0.2.0/24", gateway="10.0.0.2")

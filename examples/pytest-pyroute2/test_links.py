@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Links: made, changed, looked up, removed, watched."""
+"""Links: creation, changes, look-up, removal, notifications."""
 
 import errno
 
@@ -10,7 +10,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 UP = 0x1
 
 
-def test_loopback_is_there(ipr):
+def test_loopback_exists(ipr):
     (lo,) = ipr.get_links(ifname="lo")
     assert lo["index"] == 1
     assert lo.get("address") == "00:00:00:00:00:00"
@@ -31,12 +31,12 @@ def test_veth_ends_know_each_other(ipr):
     (left,), (right,) = ipr.link_lookup(ifname="left"), ipr.link_lookup(ifname="right")
     assert ipr.get_links(left)[0].get("link") == right
     assert ipr.get_links(right)[0].get("link") == left
-    # An end alone has no carrier; both up have.
+    # A veth has a carrier only while both ends are up.
     ipr.link("set", index=left, state="up")
     assert ipr.get_links(left)[0].get("carrier") == 0
     ipr.link("set", index=right, state="up")
     assert ipr.get_links(left)[0].get("carrier") == 1
-    # And they go together.
+    # Deleting one end deletes the other.
     ipr.link("del", index=right)
     assert not ipr.link_lookup(ifname="left")
 
@@ -76,14 +76,14 @@ def test_errors(ipr, request_, code):
     assert len(ipr.get_links()) == before
 
 
-def test_a_watcher_is_told(ipr):
+def test_a_watcher_is_notified(ipr):
     with IPRoute() as watcher:
         watcher.bind()
         ipr.link("add", ifname="watched", kind="dummy")
         for message in watcher.get():
             if message["event"] == "RTM_NEWLINK" and message.get("ifname") == "watched":
                 return
-    pytest.fail("no RTM_NEWLINK came")
+    pytest.fail("no RTM_NEWLINK arrived")
 
 
 def test_many(ipr):

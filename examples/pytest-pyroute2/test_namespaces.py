@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Network namespaces: made, entered, links moved between them."""
+"""Network namespaces: creation, entering, moving links between them."""
 
 import errno
 import time
@@ -9,21 +9,21 @@ from pyroute2 import IPRoute, netns
 from pyroute2.netlink.exceptions import NetlinkError
 
 
-def test_made_listed_removed(namespace):
+def test_create_list_remove(namespace):
     name = namespace()
     assert name in netns.listnetns()
     netns.remove(name)
     assert name not in netns.listnetns()
 
 
-def test_a_new_one_has_a_loopback_only(namespace):
+def test_a_new_namespace_has_only_a_loopback(namespace):
     with IPRoute(netns=namespace()) as inside:
         names = [link.get("ifname") for link in inside.get_links()]
     assert names[0] == "lo"
     assert not any(name.startswith(("d", "v")) for name in names)
 
 
-def test_links_of_one_are_no_links_of_another(ipr, namespace):
+def test_links_are_private_to_a_namespace(ipr, namespace):
     with IPRoute(netns=namespace()) as one, IPRoute(netns=namespace()) as other:
         one.link("add", ifname="d0", kind="dummy")
         assert one.link_lookup(ifname="d0")
@@ -56,11 +56,11 @@ def test_a_link_moves(ipr, dummy, namespace):
     with IPRoute(netns=name) as inside:
         (link,) = inside.get_links(ifname="d0")
         assert link.get("address") == "02:00:00:00:00:33"
-        # Addresses stay behind.
+        # The addresses are not moved.
         assert not list(inside.get_addr(index=link["index"], family=2))
 
 
-def test_removal_takes_the_links_along(ipr, namespace):
+def test_removal_removes_the_links(ipr, namespace):
     name = namespace()
     ipr.link("add", ifname="v0", kind="veth", peer={"ifname": "v1", "net_ns_fd": name})
     netns.remove(name)
@@ -71,7 +71,7 @@ def test_removal_takes_the_links_along(ipr, namespace):
     pytest.fail("v0 outlived the namespace of its peer")
 
 
-def test_ip_netns_sees_them(namespace, sh):
+def test_ip_netns_lists_namespaces(namespace, sh):
     name = namespace()
     assert name in sh("ip netns list")
     sh(f"ip -n {name} link add d0 type dummy")

@@ -16,14 +16,14 @@ EGRESS_MIRROR = 2
 
 
 def action_of(filter_):
-    """Kind and parameters of the only action of a matchall filter."""
+    """Returns the kind and parameters of the only action of a matchall filter."""
     action = filter_.get("TCA_OPTIONS").get("TCA_MATCHALL_ACT").get("TCA_ACT_PRIO_1")
     kind = action.get("TCA_ACT_KIND")
     return kind, action.get("TCA_ACT_OPTIONS").get(f"TCA_{kind.upper()}_PARMS")
 
 
 def filters(ipr, index, parent):
-    """The filters there, without the head that stands for their priority."""
+    """Returns the filters, without the entry that represents their priority."""
     return [f for f in ipr.get_filters(index=index, parent=parent) if f["handle"]]
 
 
@@ -41,7 +41,7 @@ def test_pfifo(ipr, dummy):
     assert "pfifo" not in kinds(ipr, index)
 
 
-def test_clsact_comes_and_goes(ipr, dummy):
+def test_clsact_is_added_and_removed(ipr, dummy):
     index = dummy("d0")
     ipr.tc("add", "clsact", index)
     assert "clsact" in kinds(ipr, index)

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# run.sh [COUNT]: that many private stacks at once, 20 if not said, and none disturbs another.
+# run.sh [COUNT]: runs COUNT private stacks at once (default 20) and checks that they are isolated.
 #
-# Every stack has the same names with other contents (stack.sh), and all are there at the same
-# time: none looks at what it made before the last one has made everything. Half of them route the
-# shipped capture, and all must send the same bytes. The machine's own network is the same
-# before and after. Exit status 0 if all that holds.
+# Every stack uses the same names with different contents (stack.sh). All exist at the same time:
+# none checks its objects before the last one has created everything. Half of them route the
+# shipped capture, and all of those must send the same bytes. The host's own network must be the
+# same before and after. The exit status is 0 if all of this holds.
 #
 # WEIR: the program, default weir.
 set -eu
@@ -17,7 +17,7 @@ count=${1:-20}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Of what has a life time, the time that is left changes by itself.
+# Prints the host's network. Remaining lifetimes change on their own, so they are masked.
 host() {
     {
         ip -o link
@@ -57,7 +57,7 @@ done
 
 host >"$work/host-after"
 cmp -s "$work/host-before" "$work/host-after" || {
-    echo "the machine's own network changed:" >&2
+    echo "the host's own network changed:" >&2
     diff "$work/host-before" "$work/host-after" >&2 || true
     failed=$((failed + 1))
 }
@@ -68,5 +68,5 @@ while [ $n -le "$count" ]; do
     n=$((n + 2))
 done
 
-[ $failed = 0 ] || { echo "$failed of the checks failed" >&2; exit 1; }
+[ $failed = 0 ] || { echo "$failed checks failed" >&2; exit 1; }
 echo "$count stacks side by side, none disturbed another"

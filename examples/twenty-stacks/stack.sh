@@ -3,9 +3,9 @@
 #
 # stack.sh NUMBER COUNT DIRECTORY [SETUP]: one of the stacks of run.sh.
 #
-# Makes links, addresses, routes, a namespace and a filter whose names are the same in all stacks
-# and whose contents tell the number; waits until all have; then looks for each of them, and for
-# anything that is not its own.
+# Creates links, addresses, routes, a namespace and a filter whose names are the same in all stacks
+# and whose contents depend on the number. Waits until all stacks have done so. Then checks each of
+# them, and that there is nothing else.
 set -eu
 
 number=$1 count=$2 directory=$3
@@ -32,7 +32,7 @@ done
 tries=0
 until [ "$(find "$directory" -name 'made-*' | wc -l)" = "$count" ]; do
     tries=$((tries + 1))
-    [ $tries -lt 3000 ] || { echo "the other stacks did not come" >&2; exit 1; }
+    [ $tries -lt 3000 ] || { echo "the other stacks did not get ready" >&2; exit 1; }
     sleep 0.1
 done
 
