@@ -29,7 +29,7 @@ impl Thread {
 
     /// Returns whether the thread sleeps until it is woken, has stopped, or has ended. With
     /// `trapped` the supervisor holds its call, which the kernel counts as uninterruptible sleep.
-    pub(crate) fn rests(&self, trapped: bool) -> bool {
+    pub(crate) fn is_resting(&self, trapped: bool) -> bool {
         matches!(self.state, b'S' | b'T' | b't' | b'Z' | b'X') || trapped && self.state == b'D'
     }
 }

@@ -230,7 +230,7 @@ impl Waits {
                     since: noted.since,
                 };
                 state.past.insert(noted.wait.process, past);
-                state.over(noted, true);
+                state.finish(noted, true);
             }
             return true;
         }
@@ -241,7 +241,7 @@ impl Waits {
         let mut state = self.state();
         state.released = true;
         for noted in std::mem::take(&mut state.waits).into_values() {
-            state.over(noted, false);
+            state.finish(noted, false);
         }
         self.changed.notify_all();
     }
@@ -282,7 +282,7 @@ impl Waits {
             return false;
         };
         let past = state.past.get(&wait.process);
-        if state.released || past.is_some_and(|past| past.is_for(&wait.span)) {
+        if state.released || past.is_some_and(|past| past.is_rest(&wait.span)) {
             return false;
         }
         state.last += 1;
@@ -323,7 +323,7 @@ impl Waits {
             if let Some(key) = found.map(|(key, _)| *key)
                 && let Some(noted) = state.waits.remove(&key)
             {
-                state.over(noted, false);
+                state.finish(noted, false);
             }
         }
     }
@@ -343,7 +343,7 @@ impl Waits {
             .collect();
         for key in &over {
             if let Some(noted) = state.waits.remove(key) {
-                state.over(noted, false);
+                state.finish(noted, false);
             }
         }
         !over.is_empty()
@@ -382,7 +382,7 @@ impl Waits {
 impl State {
     /// Answers a call that was removed from the waits: with its result on expiry, otherwise by
     /// leaving it to the kernel.
-    fn over(&self, noted: Noted, by_time: bool) {
+    fn finish(&self, noted: Noted, by_time: bool) {
         let Some(attached) = &self.attached else {
             return;
         };
@@ -428,7 +428,7 @@ impl Attached {
 impl Past {
     /// Returns whether a wait is for the rest of this one, which ended sooner than the machine's
     /// clock says.
-    fn is_for(&self, span: &Span) -> bool {
+    fn is_rest(&self, span: &Span) -> bool {
         match (self.span.absolute, span.absolute) {
             (Some(deadline), Some(again)) => deadline == again,
             (None, None) if span.length < self.span.length => {

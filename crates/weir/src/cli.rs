@@ -65,7 +65,7 @@ The exit status is the script's, or 128 plus the signal that ended it; 126 if it
 not found; 130 if Ctrl-C interrupted the run, which then reports the results so far; 125 if Weir itself failed; 2 if \
 the command line is wrong.")]
 pub struct Run {
-    /// Play a capture: its frames arrive at DEV at their times.
+    /// Play a capture into DEV, each frame at its time.
     #[arg(long = "in", value_name = "DEV=FILE")]
     pub inputs: Vec<DeviceFile>,
     /// Generate frames that arrive at DEV: `rate=2mbit,size=60-1514,gaps=poisson,stop=5s`; see
@@ -183,7 +183,7 @@ DEV, FILE and SPEC are as for `weir run`. The output of DEV is written from the 
 Captures and generators begin when all their devices are up. A capture from standard input or a pipe begins with its \
 first frame.")]
 pub struct Up {
-    /// Play a capture: its frames arrive at DEV at their times.
+    /// Play a capture into DEV, each frame at its time.
     #[arg(long = "in", value_name = "DEV=FILE")]
     pub inputs: Vec<DeviceFile>,
     /// Generate frames that arrive at DEV.
@@ -192,7 +192,8 @@ pub struct Up {
     /// Write the frames that leave DEV to FILE.
     #[arg(long = "out", value_name = "DEV=FILE")]
     pub outputs: Vec<DeviceFile>,
-    /// The path of the control socket.
+    /// The path of the control socket; by default `weir.sock` in XDG_RUNTIME_DIR, /run/user/UID, or for
+    /// root /run.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
     /// Number of stack CPUs, 1 to 64: threads that serve timers and posted work. Each timer or
@@ -213,7 +214,7 @@ pub struct Up {
 The exit status is the command's, or 128 plus the signal that ended it; 126 if it cannot be executed and 127 if it is \
 not found; 125 if Weir itself failed; 2 if the command line is wrong.")]
 pub struct Exec {
-    /// The control socket of the stack.
+    /// The control socket of the stack; by default, that of the user's own stack.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
     /// Start in this namespace (a name given to `ip netns add`).

@@ -14,7 +14,7 @@ use std::process::Stdio;
 use common::{Folder, User, has, output, script, text, users, weir, works};
 
 /// Returns the exit status, standard output and standard error of `weir ARGS`.
-fn ends(user: User, args: &[&str]) -> (i32, String, String) {
+fn outcome(user: User, args: &[&str]) -> (i32, String, String) {
     let output = output(&mut weir(user, args));
     let status = output.status.code().unwrap_or(-1);
     (status, text(&output.stdout), text(&output.stderr))
@@ -65,7 +65,7 @@ fn a_script_that_fails() {
     for user in users() {
         let to = format!("d0={out}");
         let failing = "ip link add d0 type dummy; echo last words >&2; exit 7";
-        let (status, stdout, stderr) = ends(
+        let (status, stdout, stderr) = outcome(
             *user,
             &[
                 "run", "--json", &json, "--out", &to, "--", "sh", "-c", failing,
@@ -84,19 +84,19 @@ fn a_script_that_fails() {
             ("exit 124", 124),
         ] {
             assert_eq!(
-                ends(*user, &["run", "--", "sh", "-c", script]).0,
+                outcome(*user, &["run", "--", "sh", "-c", script]).0,
                 expected,
                 "{script}"
             );
         }
-        assert_eq!(ends(*user, &["run", "/no/such/script"]).0, 127);
-        assert_eq!(ends(*user, &["run", "/tmp"]).0, 126);
-        let (status, _, stderr) = ends(*user, &["run", "--in", "d0", "true"]);
+        assert_eq!(outcome(*user, &["run", "/no/such/script"]).0, 127);
+        assert_eq!(outcome(*user, &["run", "/tmp"]).0, 126);
+        let (status, _, stderr) = outcome(*user, &["run", "--in", "d0", "true"]);
         assert!(
             status == 2 && stderr.contains("`d0` is not DEV=FILE"),
             "{stderr}"
         );
-        assert_eq!(ends(*user, &["run"]).0, 2);
+        assert_eq!(outcome(*user, &["run"]).0, 2);
         for (spec, sentence) in [
             ("d0", "`d0` is not DEV=SPEC"),
             (
@@ -105,10 +105,10 @@ fn a_script_that_fails() {
             ),
             ("d0=rate=0", "generator: rate and burst must be 1 or more"),
         ] {
-            let (status, _, stderr) = ends(*user, &["run", "--gen", spec, "true"]);
+            let (status, _, stderr) = outcome(*user, &["run", "--gen", spec, "true"]);
             assert!(status == 2 && stderr.contains(sentence), "{stderr}");
         }
-        let (status, _, stderr) = ends(*user, &["run", "--gen", "d0=count=0", "true"]);
+        let (status, _, stderr) = outcome(*user, &["run", "--gen", "d0=count=0", "true"]);
         assert!(
             status == 125 && stderr.contains("--gen d0: the generator never ends"),
             "{stderr}"
@@ -116,14 +116,14 @@ fn a_script_that_fails() {
         let empty = folder.file("empty.sh");
         fs::write(&empty, "").unwrap();
         assert_eq!(
-            ends(*user, &["run", "--quiet", &empty]),
+            outcome(*user, &["run", "--quiet", &empty]),
             (0, String::new(), String::new())
         );
     }
 }
 
 #[test]
-fn a_device_that_is_not_there() {
+fn a_missing_device_is_reported() {
     let folder = Folder::new();
     let setup = setup(&folder);
     let file = folder.file("in.pcapng");
@@ -141,17 +141,17 @@ fn a_device_that_is_not_there() {
                 _ => folder.file("out"),
             };
             let (status, stdout, stderr) =
-                ends(*user, &["run", flag, &format!("{device}={path}"), &setup]);
+                outcome(*user, &["run", flag, &format!("{device}={path}"), &setup]);
             assert_eq!((status, stdout.as_str()), (125, ""), "{stderr}");
             assert!(stderr.contains(sentence), "{stderr}");
             let _ = fs::remove_file(folder.file("out"));
         }
-        let (status, _, stderr) = ends(*user, &["run", "--in", "d0=/no/such/file", &setup]);
+        let (status, _, stderr) = outcome(*user, &["run", "--in", "d0=/no/such/file", &setup]);
         assert!(
             status == 125 && stderr.contains("/no/such/file"),
             "{stderr}"
         );
-        let (status, _, stderr) = ends(*user, &["run", "--out", "d0=/no/such/dir/x", &setup]);
+        let (status, _, stderr) = outcome(*user, &["run", "--out", "d0=/no/such/dir/x", &setup]);
         assert!(
             status == 125 && stderr.contains("/no/such/dir/x"),
             "{stderr}"
@@ -168,7 +168,7 @@ fn a_broken_capture_keeps_the_frames_before_the_error() {
     for user in users() {
         fs::write(&file, &whole[..100_001]).unwrap();
         let json = folder.file(&format!("{user:?}.json"));
-        let (status, stdout, stderr) = ends(
+        let (status, stdout, stderr) = outcome(
             *user,
             &[
                 "run",
@@ -197,7 +197,7 @@ fn a_broken_capture_keeps_the_frames_before_the_error() {
             (&whole[..20], "offset"),
         ] {
             fs::write(&file, content).unwrap();
-            let (status, _, stderr) = ends(
+            let (status, _, stderr) = outcome(
                 *user,
                 &["run", "--quiet", "--in", &format!("d0={file}"), &setup],
             );
@@ -221,7 +221,7 @@ fn a_full_disk() {
             let mut args = vec!["run", "--quiet", "--in", &from];
             args.extend(more);
             args.push(&setup);
-            ends(*user, &args)
+            outcome(*user, &args)
         };
         for more in [["--out", "v0=/dev/full"], ["--json", "/dev/full"]] {
             let (status, _, stderr) = run(&more);
@@ -436,7 +436,7 @@ fn filters_beyond_a_limit_are_refused_with_a_sentence() {
         ),
     ] {
         let args = [&["run", "--quiet"], &limit[..], &[&*script]].concat();
-        let (status, out, err) = ends(User::Own, &args);
+        let (status, out, err) = outcome(User::Own, &args);
         assert_eq!(status, 0, "{err}");
         assert!(out.contains("added 2") && !out.contains("added 3"), "{out}");
         assert!(out.contains(sentence), "{out}{err}");

@@ -335,7 +335,7 @@ ip -s neigh
 ";
 
 #[test]
-fn the_same_script_sleeps_the_same() {
+fn sleeps_are_deterministic() {
     let runs = || {
         let folder = Folder::new();
         let mut run = weir(User::Own, &["run", "--seed", "5", "--json", "report.json"]);

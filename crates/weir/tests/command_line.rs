@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use common::{Folder, User, output, text, users, weir};
 
 /// Returns status, standard output and standard error.
-fn ends(command: &mut Command) -> (i32, String, String) {
+fn outcome(command: &mut Command) -> (i32, String, String) {
     let output = output(command);
     let status = output.status.code().unwrap_or(-1);
     (status, text(&output.stdout), text(&output.stderr))
@@ -41,12 +41,12 @@ fn a_script_comes_from_standard_input() {
         );
         let run = fed(&mut weir(*user, &["run", "-"]), "exit 3\n");
         assert_eq!(run.status.code(), Some(3));
-        let told =
+        let stderr =
             "weir: the script on standard input ended with status 3; nothing was played after it\n";
-        assert_eq!(text(&run.stderr), told);
-        let (status, _, told) = ends(&mut weir(*user, &["run", "--in", "d0=-", "-"]));
+        assert_eq!(text(&run.stderr), stderr);
+        let (status, _, stderr) = outcome(&mut weir(*user, &["run", "--in", "d0=-", "-"]));
         let both = "--in d0 and the script: both would read standard input";
-        assert!(status == 125 && told.contains(both), "{told}");
+        assert!(status == 125 && stderr.contains(both), "{stderr}");
     }
 }
 
@@ -63,10 +63,10 @@ fn weir_is_found_without_a_path_to_it() {
                     Some(path) => command.env("PATH", path),
                     None => command.env_remove("PATH"),
                 };
-                ends(command.args(args))
+                outcome(command.args(args))
             };
-            let (status, printed, told) = run(&["sh", "-c", script]);
-            assert_eq!((status, told.as_str()), (0, ""), "{user:?} {path:?}");
+            let (status, printed, stderr) = run(&["sh", "-c", script]);
+            assert_eq!((status, stderr.as_str()), (0, ""), "{user:?} {path:?}");
             assert!(printed.ends_with("/bin/weir\ngood\n"), "{printed}");
             let (status, printed, _) = run(&["weir", "--version"]);
             assert!(status == 0 && printed.starts_with("weir "), "{printed}");
@@ -91,29 +91,29 @@ fn standard_output_has_the_capture_or_the_json_alone() {
             let to_v1 = "--gen=v0=count=3";
             let args = ["--out", "v1=-", to_v1, "--quiet"];
             let ran = run(&args[..if quiet { 4 } else { 3 }]);
-            let (capture, told) = (&ran.stdout, text(&ran.stderr));
-            assert!(ran.status.success(), "{told}");
+            let (capture, stderr) = (&ran.stdout, text(&ran.stderr));
+            assert!(ran.status.success(), "{stderr}");
             assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
-            assert!(told.starts_with("words\n"), "{told}");
-            assert_eq!(told.contains("Devices"), !quiet, "{told}");
+            assert!(stderr.starts_with("words\n"), "{stderr}");
+            assert_eq!(stderr.contains("Devices"), !quiet, "{stderr}");
 
             let args = ["--json", "-", to_v1, "--quiet"];
             let ran = run(&args[..if quiet { 4 } else { 3 }]);
             let report: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
             assert!(report["seed"] == 1, "{report}");
-            let told = text(&ran.stderr);
-            assert!(told.starts_with("words\n"), "{told}");
-            assert_eq!(told.contains("Devices"), !quiet, "{told}");
+            let stderr = text(&ran.stderr);
+            assert!(stderr.starts_with("words\n"), "{stderr}");
+            assert_eq!(stderr.contains("Devices"), !quiet, "{stderr}");
         }
         // The script does not read a capture on standard input.
         let mut command = weir(*user, &["run", "--quiet", "--in", "v0=-", "--"]);
         let ran = fed(command.args(["sh", "-c", TALKS]), "not a capture");
         assert!(!text(&ran.stdout).contains("not a capture"));
         let two = ["--out", "v0=-", "--json", "-"];
-        let told = text(&run(&two).stderr);
+        let stderr = text(&run(&two).stderr);
         assert!(
-            told.contains("--out v0 and --json: both would write standard output"),
-            "{told}"
+            stderr.contains("--out v0 and --json: both would write standard output"),
+            "{stderr}"
         );
     }
 }
@@ -130,8 +130,11 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
         let refused = |args: &[&str], sentence: &str| {
             let mut command = weir(*user, &["run"]);
             command.args(args).args(["--", "touch", "ran"]);
-            let (status, _, told) = ends(command.current_dir(&folder.0));
-            assert!(status == 125 && told.contains(sentence), "{args:?}: {told}");
+            let (status, _, stderr) = outcome(command.current_dir(&folder.0));
+            assert!(
+                status == 125 && stderr.contains(sentence),
+                "{args:?}: {stderr}"
+            );
             assert!(!folder.0.join("ran").exists(), "{args:?}");
             assert_eq!(fs::read(&kept).unwrap(), b"precious", "{args:?}");
             assert!(!folder.0.join("new").exists(), "{args:?}");
@@ -175,10 +178,10 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
         let script = folder.file("script.sh");
         fs::write(&script, "exit 0\n").unwrap();
         let mut command = weir(*user, &["run", "--json", &script, &script]);
-        let (status, _, told) = ends(&mut command);
+        let (status, _, stderr) = outcome(&mut command);
         assert!(
-            status == 125 && told.contains("the script reads what --json would write"),
-            "{told}"
+            status == 125 && stderr.contains("the script reads what --json would write"),
+            "{stderr}"
         );
 
         // Devices have no identity, and one capture may be played twice.
@@ -192,7 +195,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
             "true",
         ];
         assert_eq!(
-            ends(weir(*user, &["run"]).args(nowhere)),
+            outcome(weir(*user, &["run"]).args(nowhere)),
             (0, String::new(), String::new())
         );
 
@@ -203,7 +206,7 @@ fn a_file_is_not_written_twice_nor_read_and_written() {
                 *user,
                 &["run", "-q", "--json", &kept, "--", "sh", "-c", script],
             );
-            let (status, ..) = ends(&mut command);
+            let (status, ..) = outcome(&mut command);
             (status, fs::read_to_string(&kept).unwrap())
         };
         assert_eq!(report("exit 1"), (1, "precious".into()));
@@ -220,7 +223,7 @@ fn exit_statuses_match_the_help() {
     fs::write(&unreadable, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o755)).unwrap();
     for user in users() {
-        let status = |args: &[&str]| ends(weir(*user, &["run", "-q"]).args(args)).0;
+        let status = |args: &[&str]| outcome(weir(*user, &["run", "-q"]).args(args)).0;
         assert_eq!(status(&["--", "sh", "-c", "exit 9"]), 9);
         assert_eq!(status(&["--", "sh", "-c", "kill -TERM $$"]), 128 + 15);
         assert_eq!(status(&["/etc"]), 126);
@@ -231,7 +234,7 @@ fn exit_statuses_match_the_help() {
         assert_eq!(status(&["--in", "d0=/no/such/capture", "--", "true"]), 125);
         assert_eq!(status(&["--no-such-flag"]), 2);
         for command in ["run", "exec"] {
-            let (_, help, _) = ends(&mut weir(*user, &[command, "--help"]));
+            let (_, help, _) = outcome(&mut weir(*user, &[command, "--help"]));
             let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
             for sentence in [
                 "126 if it cannot be executed and 127 if it is not found",
@@ -271,8 +274,8 @@ fn invalid_generators_are_refused() {
             "q is not a parameter; the parameters are proto, rate,",
         ),
     ] {
-        let (status, _, told) = ends(&mut weir(User::Own, &["run", "--gen", spec, "true"]));
-        assert!(status == 2 && told.contains(sentence), "{spec}: {told}");
+        let (status, _, stderr) = outcome(&mut weir(User::Own, &["run", "--gen", spec, "true"]));
+        assert!(status == 2 && stderr.contains(sentence), "{spec}: {stderr}");
     }
     // The default size has room for the headers.
     let made = [
@@ -282,5 +285,5 @@ fn invalid_generators_are_refused() {
         "d0=proto=tcp,src=2001:db8::1,dst=2001:db8::2,count=2",
     ];
     let setup = ["--", "ip", "link", "add", "d0", "type", "dummy"];
-    assert_eq!(ends(weir(User::Own, &made).args(setup)).0, 0);
+    assert_eq!(outcome(weir(User::Own, &made).args(setup)).0, 0);
 }

@@ -75,7 +75,7 @@ fn run(user: User, seed: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_same_twice_and_for_everybody() {
+fn results_are_the_same_in_each_run_and_for_each_user() {
     let first = run(User::Own, "11");
     assert!(first.iter().skip(2).all(|file| file.len() > 80));
     for user in users() {

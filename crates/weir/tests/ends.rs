@@ -159,7 +159,7 @@ tc qdisc add dev in0 clsact
 ";
 
 #[test]
-fn with_any_root() {
+fn runs_end_with_any_root() {
     for (number, stab) in STABS.iter().enumerate() {
         let mut script = FAN.to_owned();
         let (mut links, mut first, mut second) = (String::new(), String::new(), String::new());
@@ -184,7 +184,7 @@ fn with_any_root() {
 
 /// Gates whose entries, or cycles, last a nanosecond, with frames long after their start.
 #[test]
-fn with_any_gate() {
+fn runs_end_with_any_gate() {
     let mut script = FAN.to_owned();
     for (at, times) in [
         "sched-entry open 1 -1 -1",
@@ -207,7 +207,7 @@ fn with_any_gate() {
 
 /// Sets each sysctl in turn to extreme values. A sysctl that accepts them keeps the last one.
 #[test]
-fn with_any_sysctl() {
+fn runs_end_with_any_sysctl() {
     let mut script = FAN.to_owned();
     script.push_str(
         "

@@ -237,7 +237,7 @@ fn outgoing_frames_go_to_standard_output() {
 }
 
 #[test]
-fn files_are_tried_before_the_stack_is_up() {
+fn files_are_opened_before_the_stack_is_up() {
     let folder = Folder::new();
     let (one, other) = (folder.file("one"), folder.file("two"));
     fs::write(&one, "no capture").unwrap();

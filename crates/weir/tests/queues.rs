@@ -186,7 +186,7 @@ fn a_cpu_sends_by_the_queues_sysfs_gives_it() {
 }
 
 #[test]
-fn a_simulated_device_sends_by_its_queues_until_it_goes() {
+fn a_simulated_device_sends_by_its_queues_until_deleted() {
     let folder = Folder::new();
     let frames = (0..400).map(|n| (1_000_000 + n * 1000, n as u16 % 100));
     let printed = run(
@@ -232,7 +232,7 @@ fn a_simulated_device_sends_by_its_queues_until_it_goes() {
 }
 
 #[test]
-fn mqprio_takes_a_queue_of_the_priority_s_class() {
+fn mqprio_takes_a_queue_of_the_traffic_class() {
     let folder = Folder::new();
     let frames = (0..300).map(|n| (1_000_000 + n * 1000, n as u16));
     // Ports below 100 have priority 0, those below 200 priority 1, the others 2.
@@ -448,7 +448,7 @@ fn taprio_holds_a_frame_that_would_not_end_in_time() {
 }
 
 #[test]
-fn taprio_changes_its_schedule_at_the_base_time_of_the_new() {
+fn taprio_changes_its_schedule_at_the_new_base_time() {
     let folder = Folder::new();
     let all = (0..50).map(|port| (BASE + 500_000, port));
     let frames = [(START, 50)].into_iter().chain(all);

@@ -54,7 +54,7 @@ fn answers(options: Options, call: u32) -> std::collections::BTreeSet<u32> {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn every_call_is_judged_and_judged_so() {
+fn every_call_is_listed_and_treated_as_listed() {
     use calls::Fate::*;
     let mode_u_limit = Options {
         limit_carrier: true,
@@ -222,7 +222,7 @@ fn modes_differ() {
 }
 
 #[test]
-fn waits_for_some_time_stop_under_a_clock_of_its_own() {
+fn timed_waits_stop_under_a_clock_of_its_own() {
     let own = Options {
         own_clock: true,
         ..MODE_U

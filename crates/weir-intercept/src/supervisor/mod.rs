@@ -86,7 +86,7 @@ pub(crate) struct Supervisor {
     /// Threads that had ended but were not reaped at the last check whether all wait.
     ended: BTreeSet<u32>,
     /// The messages already printed: program and reason.
-    told: BTreeSet<(String, &'static str)>,
+    printed: BTreeSet<(String, &'static str)>,
 }
 
 /// The interval, in ms, at which to recheck a namespace to which perhaps only an open file refers.
@@ -117,7 +117,7 @@ impl Supervisor {
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
-            told: BTreeSet::new(),
+            printed: BTreeSet::new(),
         })
     }
 
@@ -125,7 +125,7 @@ impl Supervisor {
     pub(crate) fn run(mut self) {
         let mut last_look = Instant::now();
         let waits = self.setup.waits.clone();
-        let mut last_care = last_look;
+        let mut last_sweep = last_look;
         let of_waits = waits.as_ref().and_then(|waits| waits.descriptors());
         loop {
             let mut fds = vec![self.listener.as_fd(), self.stop.as_fd()];
@@ -148,12 +148,12 @@ impl Supervisor {
             if !lingering {
                 last_look = Instant::now();
             }
-            let care = waits.as_ref().and_then(|waits| waits.sweep_interval());
-            let care_ms = care.map(|interval| interval.as_millis() as i32);
+            let sweep_interval = waits.as_ref().and_then(|waits| waits.sweep_interval());
+            let sweep_ms = sweep_interval.map(|interval| interval.as_millis() as i32);
             let timeout = lingering
                 .then_some(LINGER_MS)
                 .into_iter()
-                .chain(care_ms)
+                .chain(sweep_ms)
                 .min();
             let Ok(events) = sys::poll_in(&fds, timeout) else {
                 break;
@@ -177,9 +177,9 @@ impl Supervisor {
                 if events[3] != 0 {
                     waits.take_ready();
                 }
-                if care.is_some_and(|interval| last_care.elapsed() >= interval) {
+                if sweep_interval.is_some_and(|interval| last_sweep.elapsed() >= interval) {
                     waits.sweep();
-                    last_care = Instant::now();
+                    last_sweep = Instant::now();
                 }
                 if events[2] != 0 {
                     sys::take_wake(bell.as_fd());
@@ -247,7 +247,7 @@ impl Supervisor {
             libc::SYS_umount2 => self.unmount(call),
             libc::SYS_pivot_root => self.in_own_namespace(call, "mnt"),
             libc::SYS_sethostname | libc::SYS_setdomainname => self.in_own_namespace(call, "uts"),
-            libc::SYS_pidfd_getfd => self.borrow_descriptor(call),
+            libc::SYS_pidfd_getfd => self.pidfd_getfd(call),
             libc::SYS_clone if call.int(0) & libc::CLONE_NEWNET == 0 => {
                 self.tasks.before_thread(call.tid);
                 Ok(Answer::Continue)
@@ -351,9 +351,9 @@ impl Supervisor {
         let process = self.process(call);
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         let name = name.trim_end().to_string();
-        if !self.told.contains(&(name.clone(), reason)) {
+        if !self.printed.contains(&(name.clone(), reason)) {
             crate::say(&format!("{name}: {sentence}"));
-            self.told.insert((name, reason));
+            self.printed.insert((name, reason));
         }
     }
 

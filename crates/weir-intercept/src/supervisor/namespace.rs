@@ -124,14 +124,14 @@ impl Supervisor {
                     .any(|file| fs::metadata(file.path()).is_ok_and(|meta| key(meta) == target))
             })
         };
-        self.own(call, allowed)
+        self.allow_if_own(call, allowed)
     }
 
     /// Serves a call that reaches only the caller's namespace of a kind. Refused if that namespace
     /// is the host's.
     pub(super) fn in_own_namespace(&mut self, call: &Call, kind: &str) -> Handled {
         let own = self.is_in_own(call.tid, kind);
-        self.own(call, own)
+        self.allow_if_own(call, own)
     }
 
     /// Returns whether a thread's namespace of a kind differs from the host's.
@@ -142,13 +142,13 @@ impl Supervisor {
     }
 
     /// Serves `pidfd_getfd` on a descriptor of a process of the launch.
-    pub(super) fn borrow_descriptor(&mut self, call: &Call) -> Handled {
+    pub(super) fn pidfd_getfd(&mut self, call: &Call) -> Handled {
         let process = process_of_pidfd(call.tid, call.int(0));
         let inside = process.is_none_or(|p| descendants(self.setup.keeper).contains(&p));
-        self.own(call, inside)
+        self.allow_if_own(call, inside)
     }
 
-    fn own(&mut self, call: &Call, is_own: bool) -> Handled {
+    fn allow_if_own(&mut self, call: &Call, is_own: bool) -> Handled {
         if is_own {
             return Ok(Answer::Continue);
         }

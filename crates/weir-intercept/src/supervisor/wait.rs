@@ -98,7 +98,7 @@ impl Supervisor {
         let trapped = waits.threads();
         let first = look::below(self.setup.keeper)?;
         let rest = |(&(_, tid), thread): (&(u32, u32), &look::Thread)| {
-            thread.rests(trapped.contains(&tid))
+            thread.is_resting(trapped.contains(&tid))
         };
         if !first.iter().all(rest) || look::below(self.setup.keeper)? != first {
             return None;

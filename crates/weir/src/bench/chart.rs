@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn units_stand_together_and_goals_are_judged() {
+    fn units_are_grouped_and_goals_are_judged() {
         let svg = svg(&report(9));
         assert_eq!(svg.matches(">in ns<").count(), 1);
         // For a goal of at most 4 ns, row 0 has a median of 1.5 ns and row 6 one of 7.5 ns.

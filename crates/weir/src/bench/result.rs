@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_has_a_middle_and_ends() {
+    fn a_series_has_median_minimum_and_maximum() {
         let series = Series(vec![3.0, 1.0, 2.0, 10.0]);
         assert_eq!(
             (series.median(), series.min(), series.max()),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_keeps_counters_and_the_most_that_waited() {
+    fn joining_keeps_counters_and_the_maximum_backlog() {
         let key = DeviceKey(1);
         let samples = vec![counted(1, 5), counted(3, 2), counted(3, 1)];
         let mut state = State {

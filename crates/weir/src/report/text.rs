@@ -272,7 +272,7 @@ impl Report {
         if rows.is_empty() && hidden == 0 {
             return String::new();
         }
-        let head = ["device", "filter", "action", "packets", "octets", "drops"];
+        let head = ["device", "filter", "action", "packets", "bytes", "drops"];
         let mut text = style.heading("Filters and actions") + "\n";
         if !rows.is_empty() {
             text += &table(style, &head, 3, &rows);

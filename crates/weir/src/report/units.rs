@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn times_take_the_unit_that_suits() {
+    fn times_have_a_suitable_unit() {
         let cases = [
             (17, "17 ns"),
             (2_400_000, "2.40 ms"),

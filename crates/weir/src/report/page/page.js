@@ -30,7 +30,7 @@ function fill(id, ...children) {
 const digits = (x) => (x === 0 ? "0" : x >= 100 ? x.toFixed(0) : x >= 10 ? x.toFixed(1).replace(/\.0$/, "") : String(Number(x.toPrecision(2))));
 const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 
-/** The unit that suits the largest of some figures: [factor, name]. */
+/** A suitable unit for the largest of some figures: [factor, name]. */
 function unit(most, steps) {
   return steps.find(([factor]) => most >= factor) ?? steps[steps.length - 1];
 }
@@ -49,13 +49,13 @@ const bits = (d, octets) => (run) => seconds(run) > 0 ? octets(d) * 8 / seconds(
 
 // Headline figures ----------------------------------------------------------------------------------
 
-/** The device whose packets wait longest: where a run has its bottleneck. */
+/** The device whose packets wait longest: the bottleneck of a run. */
 function bottleneck() {
   const waiting = runs[0].devices.filter((d) => d.sojourn);
   return waiting.sort((a, b) => b.sojourn.p95_ns - a.sojourn.p95_ns)[0]?.name;
 }
 
-/** `526 → 2.4 ms`: a figure of each run, in one unit where they share it. */
+/** `526 → 2.4 ms`: one figure per run, with the unit once if they share it. */
 function across(values, show) {
   const texts = values.map(show);
   if (texts.every((text) => text === texts[0])) return texts[0];
@@ -243,7 +243,7 @@ function lines() {
 
 const charts = [];
 
-/** What the colours mean. */
+/** The key of the colours. */
 function key(labels) {
   return make("div", { class: "key" }, ...labels.map((label, i) => {
     const mark = make("i");
@@ -290,7 +290,7 @@ function chart(section, title, about, all, get, steps, bars) {
   return true;
 }
 
-/** Names at the ends of the lines, kept apart. */
+/** Labels at the ends of the lines, spaced so that they do not overlap. */
 function endLabels(u, all) {
   const scale = devicePixelRatio;
   const at = all.map((l, i) => ({ label: l.label, i, y: u.valToPos(u.data[i + 1].at(-2) ?? 0, "y", true) }));
@@ -338,7 +338,7 @@ function series() {
 
 // Waits by flow -------------------------------------------------------------------------------------
 
-/** Flows whose packets waited: what each is called, and its quantiles in each run. */
+/** Flows whose packets waited: the label of each, and its quantiles in each run. */
 function flows() {
   const rows = new Map();
   const add = (label, run, sojourn) => {
