@@ -87,7 +87,7 @@ fn parse<'a>(data: Option<Attr<'a>>) -> Result<Table<'a>, Error> {
             IflaVlanFlags::from_bytes(flags.payload).ok_or_else(|| Error::new(errno::EINVAL))?;
         if flags.flags & flags.mask & !FLAGS != 0 {
             return Err(Error::unsupported(
-                "Only the VLAN flags reorder_hdr and loose_binding are served",
+                "Only the VLAN flags reorder_hdr and loose_binding are supported",
             ));
         }
     }

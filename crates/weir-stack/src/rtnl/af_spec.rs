@@ -25,7 +25,7 @@ pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result
                         }
                         ifla::inet6::TOKEN => {
                             return Err(Error::unsupported(
-                                "Interface identifiers need router advertisements, which are not served",
+                                "Interface identifiers need router advertisements, which are not supported",
                             ));
                         }
                         _ => return Err(Error::new(errno::EOPNOTSUPP)),

@@ -164,7 +164,7 @@ fn device_of(ctl: &Ctl<'_>, message: &NdMsg) -> Result<Option<Arc<Device>>, Erro
 
 fn refuse_proxy(message: &NdMsg) -> Result<(), Error> {
     if message.flags & ntf::PROXY != 0 {
-        return Err(Error::unsupported("Proxy entries are not served"));
+        return Err(Error::unsupported("Proxy entries are not supported"));
     }
     Ok(())
 }
@@ -184,7 +184,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let address = destination(&message, &attrs)?;
     refuse_proxy(&message)?;
     if attrs.u32(nda::FLAGS_EXT)?.unwrap_or(0) != 0 {
-        return Err(Error::unsupported("Managed entries are not served"));
+        return Err(Error::unsupported("Managed entries are not supported"));
     }
     let Some(device) = device_of(ctl, &message)? else {
         return Err(Error::msg(errno::EINVAL, "Device not specified"));

@@ -35,30 +35,30 @@ const SENTENCES: &[(u16, u16, &str)] = &[
     (
         rtm::GETMULTICAST,
         rtm::GETMULTICAST,
-        "Group memberships are read from /proc/net/igmp and igmp6",
+        "Group memberships are listed in /proc/net/igmp and /proc/net/igmp6",
     ),
     (
         rtm::GETANYCAST,
         rtm::GETANYCAST,
-        "Anycast addresses are not served",
+        "Anycast addresses are not supported",
     ),
     (rtm::GETDCB, rtm::SETDCB, "Weir has no data center bridging"),
     (rtm::NEWMDB, rtm::GETMDB, "Weir has no bridges"),
     (
         rtm::NEWSTATS,
         rtm::SETSTATS,
-        "Statistics are served with links (RTM_GETLINK), not by RTM_GETSTATS",
+        "Statistics are part of links (RTM_GETLINK); RTM_GETSTATS is not supported",
     ),
     (
         rtm::NEWNEXTHOP,
         rtm::GETNEXTHOP,
-        "Nexthop objects are not served",
+        "Nexthop objects are not supported",
     ),
     (rtm::NEWVLAN, rtm::GETVLAN, "Weir has no bridges"),
     (
         rtm::NEWNEXTHOPBUCKET,
         rtm::GETNEXTHOPBUCKET,
-        "Nexthop objects are not served",
+        "Nexthop objects are not supported",
     ),
     (
         rtm::NEWTUNNEL,

@@ -62,15 +62,15 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// The unsupported attributes, with the error text for each. The texts use the keywords of `ip`.
 const REFUSED: &[(u16, &str)] = &[
-    (attr::PROXY, "VXLAN proxy is not served"),
-    (attr::RSC, "VXLAN rsc is not served"),
-    (attr::L2MISS, "VXLAN l2miss is not served"),
-    (attr::L3MISS, "VXLAN l3miss is not served"),
-    (attr::REMCSUM_TX, "VXLAN remcsumtx is not served"),
-    (attr::REMCSUM_RX, "VXLAN remcsumrx is not served"),
-    (attr::VNIFILTER, "VXLAN vnifilter is not served"),
-    (attr::GPE, "VXLAN gpe is not served"),
-    (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not served"),
+    (attr::PROXY, "VXLAN proxy is not supported"),
+    (attr::RSC, "VXLAN rsc is not supported"),
+    (attr::L2MISS, "VXLAN l2miss is not supported"),
+    (attr::L3MISS, "VXLAN l3miss is not supported"),
+    (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
+    (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
+    (attr::VNIFILTER, "VXLAN vnifilter is not supported"),
+    (attr::GPE, "VXLAN gpe is not supported"),
+    (attr::REMCSUM_NOPARTIAL, "VXLAN remcsum is not supported"),
 ];
 
 /// The configuration of a device (`struct vxlan_config`).
@@ -368,7 +368,7 @@ pub fn validate(
     };
     if conf.remote.is_multicast() {
         return Err(Error::unsupported(
-            "VXLAN groups are not served: add each remote with \"bridge fdb append\"",
+            "VXLAN groups are not supported: add each remote with \"bridge fdb append\"",
         ));
     }
     if conf.dst_port == 0 {

@@ -436,7 +436,7 @@ fn parse(site: &Site<'_>, attrs: &Attrs<'_>) -> Result<(u32, Remote), Error> {
                 "DST, VNI, ifindex and port are mutually exclusive with NH_ID",
             ));
         }
-        return Err(Error::unsupported("Nexthop objects are not served"));
+        return Err(Error::unsupported("Nexthop objects are not supported"));
     }
     let ip = match attrs.get(nda::DST) {
         Some(attr) => attr
@@ -499,7 +499,7 @@ impl crate::rtnl::fdb::Fdb for Vxlan {
             return Err(Error::new(errno::EAFNOSUPPORT));
         }
         if remote.ip.is_multicast() {
-            return Err(Error::unsupported("VXLAN groups are not served"));
+            return Err(Error::unsupported("VXLAN groups are not supported"));
         }
         let update = Update {
             mac,

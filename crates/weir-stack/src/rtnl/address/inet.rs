@@ -98,7 +98,7 @@ fn parse(ctl: &Ctl<'_>) -> Result<(Arc<Device>, Address), Error> {
     };
     if address.flags & ifa::f::MCAUTOJOIN != 0 {
         return Err(Error::unsupported(
-            "Joining multicast groups with an address is not served",
+            "Joining multicast groups with an address is not supported",
         ));
     }
     address.set_lifetime(valid, preferred, now);

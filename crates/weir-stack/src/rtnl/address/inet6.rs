@@ -101,7 +101,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     if address.flags & ifa::f::MCAUTOJOIN != 0 {
         return Err(Error::unsupported(
-            "Joining multicast groups with an address is not served",
+            "Joining multicast groups with an address is not supported",
         ));
     }
     let news = if present {

@@ -85,7 +85,7 @@ pub fn set(
         ),
         (ifla::VF_PORTS, "Weir's devices have no virtual functions"),
         (ifla::PORT_SELF, "Weir's devices have no port profile"),
-        (ifla::XDP, "XDP programs are not served"),
+        (ifla::XDP, "XDP programs are not supported"),
         (ifla::PROTO_DOWN, "Protodown not supported by device"),
     ] {
         if attrs.has(ty) {
