@@ -51,7 +51,7 @@ pub fn write_ack(
     w.finish(mark)
 }
 
-/// `netlink_ack_tlv_fill`.
+/// Writes the extended acknowledgement attributes (`netlink_ack_tlv_fill`).
 fn write_tlvs(w: &mut Writer, error: &Error, request_len: usize) {
     use nlm::err;
     if let Some(text) = &error.message {

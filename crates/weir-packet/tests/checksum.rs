@@ -18,7 +18,7 @@ fn naive(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// +0 and -0 are the same number in ones complement.
+/// Compares two checksums: +0 and -0 are the same number in ones' complement.
 fn same(a: u16, b: u16) -> bool {
     a % 0xffff == b % 0xffff
 }
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(contextualize_config(ProptestConfig::with_cases(if cfg!(miri) { 10 } else { 1000 })))]
 
     #[test]
-    fn sums_as_defined(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in 0usize..1500) {
+    fn agrees_with_the_definition(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in 0usize..1500) {
         prop_assert_eq!(checksum(&bytes), naive(&bytes));
         let (a, b) = bytes.split_at((cut * 2).min(bytes.len()));
         prop_assert_eq!(Sum::new().add(a).add(b).finish(), naive(&bytes));
@@ -96,7 +96,7 @@ fn crc32c_of_known_blocks() {
 }
 
 #[test]
-fn replacing_is_updating_but_for_the_sign_of_zero() {
+fn replace_equals_update_except_for_the_sign_of_zero() {
     let words = [
         0,
         1,

@@ -22,7 +22,7 @@ fn ends(file: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn cut_off_anywhere() {
+fn truncated_anywhere() {
     for format in [CLASSIC, NEXT] {
         let file = written(format, &["a", "b"], &samples());
         let whole = read_whole(&file);
@@ -61,7 +61,7 @@ fn cut_off_anywhere() {
 }
 
 #[test]
-fn gzip_cut_off_anywhere() {
+fn gzip_truncated_anywhere() {
     let packed = gzipped(&written(NEXT, &["a", "b"], &samples()));
     for cut in 3..packed.len() {
         let (frames, error) = read(&packed[..cut]);
@@ -75,7 +75,7 @@ fn gzip_cut_off_anywhere() {
 }
 
 #[test]
-fn gzip_with_a_wrong_checksum_or_garbage_behind() {
+fn gzip_with_a_wrong_checksum_or_trailing_garbage() {
     let mut packed = gzipped(&written(NEXT, &["a", "b"], &samples()));
     packed.extend_from_slice(b"garbage after the last member");
     let (frames, error) = read(&packed);
@@ -100,7 +100,7 @@ fn gzip_with_a_wrong_checksum_or_garbage_behind() {
 }
 
 #[test]
-fn errors_say_where_and_what() {
+fn errors_report_offset_and_cause() {
     let message = |bytes: &[u8]| read(bytes).1.unwrap().to_string();
     assert_eq!(message(b""), "test: offset 0: is empty, not a capture file");
     assert_eq!(
@@ -253,7 +253,7 @@ fn a_full_disk_is_reported_once() {
 }
 
 #[test]
-fn a_full_disk_shows_at_the_end_of_a_short_file() {
+fn a_full_disk_is_reported_at_the_end_of_a_short_file() {
     for format in [CLASSIC, NEXT, Format { gzip: true, ..NEXT }] {
         let full = std::fs::File::options()
             .write(true)
@@ -274,7 +274,7 @@ fn a_full_disk_shows_at_the_end_of_a_short_file() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_told_apart() {
+fn a_closed_pipe_is_distinguished() {
     let (reader, pipe) = std::io::pipe().unwrap();
     drop(reader);
     let mut writer = Writer::new("-", NEXT, pipe).unwrap();
@@ -291,7 +291,7 @@ proptest! {
     }
 
     #[test]
-    fn sound_files_with_changed_bytes(
+    fn intact_files_with_changed_bytes(
         format in prop::sample::select(&[CLASSIC, NEXT, Format { gzip: true, ..NEXT }][..]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {

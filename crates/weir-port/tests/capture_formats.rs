@@ -40,7 +40,7 @@ fn pcap_keeps_bytes_and_nanoseconds() {
 }
 
 #[test]
-fn gzip_is_seen_by_its_first_bytes() {
+fn gzip_is_recognised_by_its_first_bytes() {
     for format in [CLASSIC, NEXT] {
         let plain = written(format, &["a", "b"], &samples());
         let packed = written(
@@ -140,7 +140,7 @@ fn other_link_types_are_refused_by_name() {
 }
 
 #[test]
-fn pcapng_with_sections_interfaces_and_strange_blocks() {
+fn pcapng_with_sections_interfaces_and_unknown_blocks() {
     for big in [false, true] {
         let mut blocks = Blocks::new(big);
         let options = [
@@ -256,7 +256,7 @@ fn long_comments_are_cut_between_characters() {
 }
 
 #[test]
-fn devices_may_come_late() {
+fn devices_may_be_announced_late() {
     let shared = common::Shared::default();
     let mut writer = Writer::new("test", NEXT, shared.clone()).unwrap();
     assert_eq!(writer.interface("a").unwrap(), 0);
@@ -280,7 +280,7 @@ fn devices_may_come_late() {
 }
 
 #[test]
-fn the_shipped_captures_are_sound() {
+fn the_shipped_captures_are_intact() {
     for (name, device) in [("lan", "lan0"), ("wan", "wan0")] {
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/edge-router/");
         let mut reader = Reader::open(&format!("{example}{name}.pcapng.gz")).unwrap();
@@ -319,7 +319,7 @@ fn frame() -> impl Strategy<Value = Frame> {
 
 proptest! {
     #[test]
-    fn any_frames_come_back(frames in prop::collection::vec(frame(), 0..20), gzip: bool) {
+    fn any_frames_read_back(frames in prop::collection::vec(frame(), 0..20), gzip: bool) {
         let file = written(Format { gzip, ..NEXT }, &["a", "b", "c"], &frames);
         prop_assert_eq!(read_whole(&file), frames);
     }

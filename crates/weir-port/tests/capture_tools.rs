@@ -80,7 +80,7 @@ fn generate(name: &str, parameters: &str) -> Vec<Frame> {
 }
 
 #[test]
-fn they_read_every_format() {
+fn tools_read_every_format() {
     let directory = Directory::new("formats");
     for name in ["a.pcap", "a.pcapng", "b.pcapng.gz", "b.pcap.gz"] {
         let path = &*directory.file(name);
@@ -171,7 +171,7 @@ fn tshark_sees_names_directions_and_comments() {
 }
 
 #[test]
-fn we_read_what_tcpdump_writes() {
+fn tcpdump_files_are_read() {
     let directory = Directory::new("tcpdump");
     let (ours, theirs) = (directory.file("ours.pcapng"), directory.file("theirs.pcap"));
     let (ours, theirs) = (&*ours, &*theirs);

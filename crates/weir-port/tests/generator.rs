@@ -51,7 +51,7 @@ fn a_rate_in_bits_is_kept() {
 }
 
 #[test]
-fn nothing_comes_after_the_stop() {
+fn there_are_no_frames_after_the_stop() {
     let times: Vec<_> = frames("rate=10,start=1s,stop=1500ms")
         .iter()
         .map(|frame| frame.time_ns / 1_000_000)
@@ -88,7 +88,7 @@ fn poisson_gaps_are_exponential() {
 
 /// A quarter of the time is active if silent periods are three times as long on average.
 #[test]
-fn silences_lie_between_the_frames() {
+fn silent_periods_separate_frames() {
     let frames = frames("rate=10000,on=10ms,off=30ms,stop=40s,seed=5");
     let gaps: Vec<u64> = frames
         .windows(2)
@@ -125,7 +125,7 @@ fn flows_spread_over_ports_then_addresses() {
 }
 
 #[test]
-fn sizes_are_kept_and_the_default_has_room_for_the_headers() {
+fn sizes_are_kept_and_the_default_fits_the_headers() {
     let length = |text: &str| frames(text)[0].data.len();
     assert_eq!(length("size=42,count=1"), 42);
     assert_eq!(length("size=65535,count=1"), 65_535);
@@ -134,7 +134,7 @@ fn sizes_are_kept_and_the_default_has_room_for_the_headers() {
 }
 
 #[test]
-fn a_tcp_flow_begins_once_and_runs_on() {
+fn a_tcp_flow_has_one_syn_and_continues() {
     let frames = frames("proto=tcp,size=154,count=3");
     let numbers = frames.iter().map(|f| {
         (
@@ -178,7 +178,7 @@ fn every_parameter_is_parsed() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_parameters_are_refused() {
     let message = |text: &str| match text.parse::<Parameters>() {
         Err(error) => error.to_string(),
         Ok(parameters) => Generator::new(parameters).unwrap_err().to_string(),
@@ -201,10 +201,10 @@ fn what_makes_no_sense_is_refused() {
         ("size=53,proto=tcp", 54),
         ("proto=tcp,src=::1,dst=::2,size=73", 74),
     ] {
-        let told = message(text);
+        let error = message(text);
         assert!(
-            told.ends_with(&format!(" is too short: the headers need {shortest} bytes")),
-            "{told}"
+            error.ends_with(&format!(" is too short: the headers need {shortest} bytes")),
+            "{error}"
         );
     }
     assert_eq!(message("rate"), "generator: rate has no value");

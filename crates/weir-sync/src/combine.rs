@@ -216,11 +216,14 @@ impl<L: Linked> Combiner<L> {
         self.list.is_empty() || !self.resume()
     }
 
+    /// Takes the drainer's role back after a push that arrived during `leave`. Returns false if
+    /// another thread has become the drainer.
+    ///
     /// Other threads are pushing right now. Draining their elements one by one would cost each side
-    /// a cache-line transfer per element. So after a small batch the drainer pauses before it
-    /// checks the list again: a sender that finds the role free in the meantime takes over, with
-    /// its own batch already in its cache. The drainer does not read the shared line during the
-    /// pause, because that would pull the line away from the senders.
+    /// a cache-line transfer per element. So after a small batch the leaving drainer pauses before
+    /// it checks the list again: a sender that finds the role free in the meantime takes over, with
+    /// its own batch already in its cache. The pause does not read the shared line, because that
+    /// would pull the line away from the senders.
     #[cold]
     #[inline(never)]
     fn resume(&self) -> bool {

@@ -141,7 +141,7 @@ impl<'a> Attr<'a> {
     }
 }
 
-/// `__nla_validate_parse`.
+/// Checks one level of attributes and indexes it (`__nla_validate_parse`).
 fn walk<'a>(
     attrs: Attrs<'a>,
     policy: &'static Policy,
@@ -207,7 +207,7 @@ fn walk<'a>(
     Ok(())
 }
 
-/// `NL_SET_ERR_MSG_ATTR_POL`.
+/// Creates an error about an attribute and its rule (`NL_SET_ERR_MSG_ATTR_POL`).
 #[cold]
 #[inline(never)]
 fn fail(errno: i32, text: &'static str, attr: &Attr<'_>, rule: &'static Rule) -> Result<(), Error> {

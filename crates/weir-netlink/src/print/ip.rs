@@ -40,7 +40,7 @@ family! { METRICS in rta::ax;
     QUICKACK U32, CC_ALGO Str, FASTOPEN_NO_COOKIE U32,
 }
 
-/// `struct rtvia`: a family, then an address up to the end.
+/// Formats `struct rtvia`: a family, then an address up to the end.
 fn via(bytes: &[u8]) -> Option<String> {
     let family = u16::get(bytes.get(..2)?);
     let octets = bytes.get(2..)?;
@@ -52,7 +52,7 @@ fn via(bytes: &[u8]) -> Option<String> {
     Some(format!("family {family} {address}"))
 }
 
-/// A run of `rtnexthop`, each with its attributes.
+/// Prints a run of `rtnexthop`, each with its attributes.
 fn multipath(p: &mut Printer<'_>, attr: &Attr<'_>) {
     p.out.push('\n');
     p.depth += 1;
@@ -129,7 +129,7 @@ family! { RES_GROUP in nexthop::res_group;
     BUCKETS U16, IDLE_TIMER U32, UNBALANCED_TIMER U32, UNBALANCED_TIME U64,
 }
 
-/// `NHA_GROUP` is an array of `nexthop_grp`.
+/// Formats `NHA_GROUP`, an array of `nexthop_grp`.
 fn group(bytes: &[u8]) -> Option<String> {
     let mut text = String::new();
     for entry in bytes.chunks(NextHopGrp::LEN) {

@@ -57,7 +57,7 @@ fn ipv4_tcp_in_vlan() {
 
 /// The fast path and the slow path give the same result, with and without a tag in the metadata.
 #[test]
-fn both_ways_agree() {
+fn fast_and_slow_path_agree() {
     let v4 = [&ip(17, 0x4000, 20)[..], &udp(5, 6, 12), &[0; 12]].concat();
     let v6 = [
         &ipv6([1; 16], [2; 16], 6, 9, 8, 7, 20)[..],
@@ -228,7 +228,7 @@ fn pppoe_hsr_and_session_ids() {
 }
 
 #[test]
-fn stops_in_front_of_tunnels_and_at_the_unknown() {
+fn stops_before_tunnels_and_at_unknown_protocols() {
     let inner = ip(17, 0, 8);
     for protocol in [4u8, 41, 47] {
         let (k, d) = keys(0x0800, &[&ip(protocol, 0, 20), &inner, &udp(1, 2, 0)]);

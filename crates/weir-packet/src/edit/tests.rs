@@ -77,7 +77,7 @@ fn push_and_pop_are_inverse() {
 }
 
 #[test]
-fn vlan_edits_refuse_what_they_cannot_do() {
+fn impossible_vlan_edits_are_refused() {
     let pool = pool();
     let mut p = received(&pool, &tagged(&[], &IP), 0);
     assert!(p.push(p.headroom() - 2).is_some());
@@ -100,7 +100,7 @@ fn vlan_edits_refuse_what_they_cannot_do() {
 }
 
 #[test]
-fn ttl_keeps_the_checksum_right() {
+fn ttl_decrement_updates_the_checksum() {
     for ttl in 0..=255u8 {
         let mut h = ipv4([10, 1, 2, 3], [192, 0, 2, 1], 17, ttl, 0, 0xbeef, 0, 100);
         let new = ipv4_decrement_ttl(&mut h);
@@ -146,7 +146,7 @@ fn labels_are_pushed_and_popped() {
     assert_eq!(
         mpls_pop(&mut p, 0x0800, 15, true),
         Err(EditError::Malformed),
-        "18 octets"
+        "18 bytes"
     );
 }
 
@@ -169,7 +169,7 @@ fn ethernet_headers_are_pushed_and_popped() {
 }
 
 #[test]
-fn congestion_is_marked_where_it_may_be() {
+fn only_ecn_capable_packets_are_marked() {
     for tos in 0..=255 {
         let mut h = ipv4([10, 1, 2, 3], [192, 0, 2, 1], 17, 9, tos, 0xbeef, 0, 100);
         let set = ipv4_set_ce(&mut h);

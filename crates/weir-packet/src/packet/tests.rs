@@ -33,7 +33,7 @@ fn data_grows_and_shrinks_within_the_frame() {
 }
 
 #[test]
-fn headers_stay_where_they_are() {
+fn push_and_pull_do_not_move_headers() {
     let pool = pool(1);
     let mut p = pool.packet(b"mmnnnttd").unwrap();
     assert!(p.mac().is_empty() && p.network().is_empty() && p.network_offset().is_none());
@@ -148,7 +148,7 @@ fn swapped_metadata_stays_with_its_frame() {
 }
 
 #[test]
-fn lent_frames_come_back() {
+fn lent_frames_are_taken_back() {
     let pool = pool(1);
     let p = pool.packet(b"abc").unwrap();
     let (base, bytes) = pool.region();
@@ -191,7 +191,7 @@ fn waits_in_a_lockless_list() {
 }
 
 #[test]
-fn a_departure_is_kept_beside_the_other_marks() {
+fn a_departure_time_does_not_affect_the_other_marks() {
     let pool = pool(1);
     let mut packet = pool.alloc(60).unwrap();
     packet.time = 5;
@@ -212,7 +212,7 @@ fn a_departure_is_kept_beside_the_other_marks() {
 }
 
 #[test]
-fn tunnel_metadata_is_shared_and_goes_with_the_packet() {
+fn tunnel_metadata_is_shared_and_dropped_with_the_packet() {
     use crate::tunnel::{Ends, Tunnel};
     let pool = pool(1);
     let tunnel = Arc::new(Tunnel {
@@ -263,7 +263,7 @@ fn tunnel_metadata_is_shared_and_goes_with_the_packet() {
 
 /// The notes of a batch in a list are in front of a packet's data and headers.
 #[test]
-fn a_list_leaves_frames_as_they_are() {
+fn a_list_does_not_change_frames() {
     let pool = pool(1);
     for headroom in 0..=HEADROOM {
         for pulled in [0, 1, 14, 40] {
@@ -283,8 +283,8 @@ fn a_list_leaves_frames_as_they_are() {
                 assert_eq!(packet.headroom(), headroom + pulled);
                 packet.push(pulled).unwrap();
                 let (before, after) = packet.data().split_at(HEADROOM - headroom);
-                assert!(before.iter().all(|&octet| octet == 7));
-                assert!(after.iter().all(|&octet| octet == number as u8));
+                assert!(before.iter().all(|&byte| byte == 7));
+                assert!(after.iter().all(|&byte| byte == number as u8));
             }
         }
     }

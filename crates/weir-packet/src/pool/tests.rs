@@ -105,7 +105,7 @@ fn cache_bulk_and_foreign_packets() {
 }
 
 #[test]
-fn short_bulk_takes_what_there_is() {
+fn a_short_bulk_takes_all_free_frames() {
     let pool = Pool::new(PoolConfig {
         limit: 1,
         ..PoolConfig::default()

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn the_name_picks_the_format() {
+fn the_name_selects_the_format() {
     let of = |name| {
         let format = Format::of(name);
         (format.classic, format.gzip)
