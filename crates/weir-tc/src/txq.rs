@@ -16,7 +16,7 @@ use crate::qdisc::{packet_hash, scale};
 
 pub mod xps;
 
-/// `TC_QOPT_MAX_QUEUE`
+/// Largest number of traffic classes (`TC_QOPT_MAX_QUEUE`).
 pub const CLASSES: usize = 16;
 
 /// Traffic classes: the packet priorities and the queues of each class (`prio_tc_map`,

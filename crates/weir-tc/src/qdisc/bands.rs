@@ -12,7 +12,7 @@ use weir_packet::Packet;
 #[derive(Default)]
 pub struct Bands {
     leaves: Vec<Leaf>,
-    /// Sum of what waits in all bands.
+    /// Total load of all bands.
     pub total: Load,
 }
 
@@ -78,7 +78,7 @@ impl Bands {
         self.leaves.get((class as usize).checked_sub(1)?)
     }
 
-    /// Returns the slot of a class and the sum of what waits in all bands.
+    /// Returns the slot of a class and the total load of all bands.
     pub fn slot_mut(&mut self, class: u32) -> Option<(&mut Leaf, &mut Load)> {
         let leaf = self.leaves.get_mut((class as usize).checked_sub(1)?)?;
         Some((leaf, &mut self.total))

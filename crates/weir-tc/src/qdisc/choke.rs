@@ -30,7 +30,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::MAX_P => Rule::u32(),
 };
 
-/// `CHOKE_MAX_QUEUE`
+/// Largest limit, in packets (`CHOKE_MAX_QUEUE`).
 const MAX_QUEUE: u32 = 128 * 1024 - 1;
 
 /// The state of the qdisc.

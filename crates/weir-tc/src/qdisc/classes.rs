@@ -35,7 +35,7 @@ impl<T> Default for Classes<T> {
 }
 
 impl<T> Classes<T> {
-    /// `qdisc_class_hash`
+    /// Returns the bucket of an id (`qdisc_class_hash`).
     fn bucket(&self, id: u32) -> usize {
         let id = id ^ (id >> 8);
         let id = id ^ (id >> 4);

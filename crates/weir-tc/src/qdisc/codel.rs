@@ -33,7 +33,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::CE_THRESHOLD => Rule::u32(),
 };
 
-/// `CODEL_DISABLED_THRESHOLD`
+/// A `ce_threshold` that never marks (`CODEL_DISABLED_THRESHOLD`).
 pub const NO_THRESHOLD: u32 = i32::MAX as u32;
 
 /// Converts a time of the stack's clock to units of the control law (`codel_get_time`).

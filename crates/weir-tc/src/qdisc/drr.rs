@@ -112,7 +112,7 @@ impl Qdisc for Drr {
         Some((&mut class.share.leaf, &mut self.total))
     }
 
-    fn rest(&mut self, class: u32) {
+    fn became_empty(&mut self, class: u32) {
         self.rounds.deactivate(class, &mut self.classes);
     }
 

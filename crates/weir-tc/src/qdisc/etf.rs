@@ -28,10 +28,13 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PARMS => Rule::unspec(TcEtfQopt::LEN as u16),
 };
 
-/// `CLOCK_TAI`, `TC_ETF_OFFLOAD_ON` and the flags that are kept.
+/// The only supported clock.
 const CLOCK_TAI: i32 = 11;
+/// Flag of offload (`TC_ETF_OFFLOAD_ON`).
 const OFFLOAD: u32 = 2;
+/// Flag of deadline mode (`TC_ETF_DEADLINE_MODE_ON`).
 const DEADLINE: u32 = 1;
+/// The flags that are kept: deadline mode and `TC_ETF_SKIP_SOCK_CHECK`.
 const FLAGS: u32 = DEADLINE | 4;
 
 /// The state of the qdisc.

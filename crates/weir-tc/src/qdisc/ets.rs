@@ -40,7 +40,7 @@ static POLICY: Policy = policy! { max attr::MAX;
 static PRIOMAP: Policy = policy! { max attr::MAX; attr::PRIOMAP_BAND => Rule::u8(), };
 static QUANTA: Policy = policy! { max attr::MAX; attr::QUANTA_BAND => Rule::u32(), };
 
-/// `TCQ_ETS_MAX_BANDS`
+/// Largest number of bands (`TCQ_ETS_MAX_BANDS`).
 const MAX_BANDS: usize = 16;
 
 /// The state of the qdisc.
@@ -254,7 +254,7 @@ impl Qdisc for Ets {
         Some((&mut band.leaf, &mut self.total))
     }
 
-    fn rest(&mut self, class: u32) {
+    fn became_empty(&mut self, class: u32) {
         self.rounds.deactivate(class, &mut self.bands);
     }
 

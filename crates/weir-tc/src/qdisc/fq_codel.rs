@@ -155,7 +155,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 
 impl FqCodel {
     /// Drops packets from the fullest queue and returns its index (`fq_codel_drop`).
-    fn drop_fat(&mut self, q: &mut QueueCx<'_, '_, '_>) -> usize {
+    fn drop_from_fullest(&mut self, q: &mut QueueCx<'_, '_, '_>) -> usize {
         let (mut fat, mut most) = (0, 0);
         for (at, &backlog) in self.backlogs.iter().enumerate() {
             if backlog > most {
@@ -262,7 +262,7 @@ impl Qdisc for FqCodel {
             return Enqueued::Queued;
         }
         let before = self.load.len;
-        let fat = self.drop_fat(q);
+        let fat = self.drop_from_fullest(q);
         let dropped = before - self.load.len;
         self.over_limit = self.over_limit.wrapping_add(dropped);
         if over_memory {

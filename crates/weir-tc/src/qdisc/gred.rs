@@ -163,7 +163,7 @@ impl Gred {
         Ok(())
     }
 
-    /// Returns whether a virtual queue has flags of its own (`gred_per_vq_red_flags_used`).
+    /// Returns whether a virtual queue has its own flags (`gred_per_vq_red_flags_used`).
     fn own_flags(&self) -> bool {
         let mut virtuals = self.virtuals.iter().flatten();
         self.flags == 0 && virtuals.any(|one| one.flags != 0)

@@ -29,9 +29,11 @@ pub const OPS: Ops = Ops {
     ..Ops::new("hhf", create)
 };
 
-/// `HH_FLOWS_CNT`, `HHF_ARRAYS_CNT`, `HHF_ARRAYS_LEN`
+/// Number of lists of heavy flows (`HH_FLOWS_CNT`).
 const FLOWS: usize = 1024;
+/// Number of counter arrays (`HHF_ARRAYS_CNT`).
 const ARRAYS: usize = 4;
+/// Counters per array (`HHF_ARRAYS_LEN`).
 const LEN: usize = 1024;
 const MASK: u32 = 0x3ff;
 

@@ -484,13 +484,13 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
     }
 
     /// Queues a copy of a packet to be enqueued at the root of the tree.
-    pub fn again(&mut self, packet: Packet) {
-        self.wakes.again.push(packet);
+    pub fn enqueue_copy(&mut self, packet: Packet) {
+        self.wakes.copies.push(packet);
     }
 
     /// Returns the next copy to be enqueued at the root.
     fn next_copy(&mut self) -> Option<Packet> {
-        let copy = self.wakes.again.pop();
+        let copy = self.wakes.copies.pop();
         self.duplicate = copy.is_some();
         copy
     }
@@ -685,7 +685,7 @@ pub trait Qdisc: Send {
         hint
     }
 
-    /// Returns what waits, in children as well.
+    /// Returns the load, including that of children.
     fn load(&self) -> Load;
 
     /// Removes all waiting packets (`reset`).
@@ -710,7 +710,7 @@ pub trait Qdisc: Send {
     /// Writes `TCA_OPTIONS`.
     fn dump(&self, _w: &mut Writer) {}
 
-    /// The kind's own statistics (`TCA_STATS_APP`).
+    /// Returns the kind's own statistics (`TCA_STATS_APP`).
     fn app_stats(&self) -> Option<Vec<u8>> {
         None
     }
@@ -731,14 +731,14 @@ pub trait Qdisc: Send {
         None
     }
 
-    /// Returns the slot of a class and the sum of what waits below. Returns `None` for a class that
+    /// Returns the slot of a class and the total load below. Returns `None` for a class that
     /// holds classes.
     fn slot_mut(&mut self, _class: u32) -> Option<(&mut Leaf, &mut Load)> {
         None
     }
 
     /// Deactivates a class below which nothing waits any more (`qlen_notify`).
-    fn rest(&mut self, _class: u32) {}
+    fn became_empty(&mut self, _class: u32) {}
 
     /// Returns the number of the class with an id, or 0 (`find`).
     fn find(&self, classid: u32) -> u32 {
@@ -778,7 +778,7 @@ pub trait Qdisc: Send {
     ) -> Result<Option<Arc<Node>>, Error> {
         let (leaf, total) = self.slot_mut(class).ok_or(Error::new(EINVAL))?;
         let old = leaf.replace(Leaf::new(new), total, gone);
-        self.rest(class);
+        self.became_empty(class);
         Ok(old)
     }
 
@@ -788,7 +788,7 @@ pub trait Qdisc: Send {
         if let Some((_, total)) = self.slot_mut(class) {
             total.moved(before, after);
             if after.len == 0 {
-                self.rest(class);
+                self.became_empty(class);
             }
         }
     }

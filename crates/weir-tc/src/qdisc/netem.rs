@@ -55,11 +55,13 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::SLOT => Rule::unspec(TcNetemSlot::LEN as u16),
 };
 
-/// `NETEM_LOSS_GI`, `NETEM_LOSS_GE`
+/// Loss model with four states (`NETEM_LOSS_GI`).
 const LOSS_STATE: u16 = 1;
+/// Gilbert-Elliott loss model (`NETEM_LOSS_GE`).
 const LOSS_GEMODEL: u16 = 2;
-/// `NETEM_DIST_SCALE`, `NETEM_DIST_MAX`
+/// Scale of distribution tables (`NETEM_DIST_SCALE`).
 const SCALE: i64 = 8192;
+/// Largest length of a distribution table (`NETEM_DIST_MAX`).
 const TABLE_MAX: usize = 16384;
 
 /// A source of correlated random numbers (`struct crndstate`).
@@ -537,7 +539,7 @@ impl Qdisc for Netem {
             return q.drop(packet, DropReason::QDISC_DROP);
         }
         if let Some(copy) = copy {
-            q.again(copy);
+            q.enqueue_copy(copy);
         }
         let len = pkt_len(&packet);
         let gap = self.qopt.gap;

@@ -27,7 +27,7 @@ use crate::estimator::{ClassRates, Estimator};
 pub struct Wakes {
     times: Vec<u64>,
     /// Copies to be enqueued at the root.
-    pub(super) again: Vec<Packet>,
+    pub(super) copies: Vec<Packet>,
 }
 
 impl Wakes {
@@ -450,7 +450,7 @@ impl Inner {
         (self.bytes, self.packets, queue)
     }
 
-    /// Returns what waits.
+    /// Returns its load.
     #[inline]
     pub fn load(&self) -> Load {
         let mut load = self.qdisc.load();
@@ -663,7 +663,7 @@ impl Node {
 
 /// The qdisc under a class. An empty leaf is Linux's `noop_qdisc`, which drops everything.
 ///
-/// Its methods update `total`, the sum of what waits below the parent.
+/// Its methods update `total`, the load of everything below the parent.
 #[derive(Default, Debug, Clone)]
 pub struct Leaf(Option<Arc<Node>>);
 
@@ -697,7 +697,7 @@ impl Leaf {
         }
     }
 
-    /// Returns what waits in it.
+    /// Returns its load.
     pub fn load(&self) -> Load {
         self.0.as_ref().map_or(Load::default(), |n| n.lock().load())
     }

@@ -21,7 +21,7 @@ use super::{Create, Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt
 pub const OPS: Ops = Ops::new("pfifo_fast", create);
 
 const BANDS: usize = 3;
-/// `sch_default_prio2band`
+/// The band of each priority (`sch_default_prio2band`).
 const PRIO2BAND: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
 /// The state of the qdisc.

@@ -41,8 +41,9 @@ static POLICY: Policy = policy! { max attr::MAX;
 
 /// Probability 1 (`MAX_PROB`).
 pub const MAX_PROB: u64 = u64::MAX >> 8;
-/// `QUEUE_THRESHOLD`, `PIE_SCALE`
+/// Backlog in bytes from which on the departure rate is measured (`QUEUE_THRESHOLD`).
 const THRESHOLD: u32 = 16384;
+/// Binary scale of the departure rate (`PIE_SCALE`).
 const SCALE: u32 = 8;
 /// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS: u64 = 15_625_000;

@@ -5,8 +5,8 @@
 //! Mirrors Linux's `__dev_xmit_skb` with `defer_list`, and `qdisc_run_begin`. While a worker is
 //! active, any other thread appends its packets to the list and returns. A thread that finds no
 //! worker becomes the worker. Per round it enqueues a batch from the list, with its own packets
-//! last, dequeues what may leave, and sends it. It stops when nothing may leave and the list is
-//! empty.
+//! last, dequeues packets that may leave, and sends them. It stops when none may leave and the list
+//! is empty.
 //!
 //! Packets therefore leave the device in one order. The lock is free between rounds for requests,
 //! and no sender waits for it. A sender gives up the processor for a while only if too many packets

@@ -39,11 +39,13 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::PARMS => Rule::unspec(TcSfbQopt::LEN as u16),
 };
 
-/// `SFB_MAX_PROB`, `SFB_LEVELS`, `SFB_NUMBUCKETS`
+/// Probability 1 (`SFB_MAX_PROB`).
 const MAX_PROB: u32 = 0xffff;
+/// Levels of a filter (`SFB_LEVELS`).
 const LEVELS: usize = 8;
 /// Bits of a packet's mark that name the filters that count it. The other bits are its flow.
 const SLOTS: u32 = 3;
+/// Bins per level (`SFB_NUMBUCKETS`).
 const BINS: usize = 16;
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

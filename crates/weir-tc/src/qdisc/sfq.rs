@@ -37,8 +37,9 @@ pub const OPS: Ops = Ops {
     ..Ops::new("sfq", create)
 };
 
-/// `SFQ_MAX_DEPTH`, `SFQ_MAX_FLOWS`
+/// Largest number of packets of a flow (`SFQ_MAX_DEPTH`).
 const MAX_DEPTH: u32 = 127;
+/// Largest number of flows (`SFQ_MAX_FLOWS`).
 const MAX_FLOWS: u32 = 65536 - MAX_DEPTH - 1;
 const NONE: u16 = u16::MAX;
 const SECOND: u64 = 1_000_000_000;
@@ -88,7 +89,7 @@ struct Sfq {
     seed: Option<u32>,
     /// Time of the next rehash, in ns.
     perturb_at: Option<u64>,
-    /// `struct tc_sfqred_stats`
+    /// Counters of RED (`struct tc_sfqred_stats`).
     stats: [u32; 6],
 }
 

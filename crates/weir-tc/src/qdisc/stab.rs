@@ -10,10 +10,10 @@ use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, stab as attr};
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, TcSizeSpec, Writer, policy};
 
-/// `STAB_SIZE_LOG_MAX`
+/// Largest logarithm in a table (`STAB_SIZE_LOG_MAX`).
 const LOG_MAX: u8 = 30;
 
-/// `stab_policy`
+/// Policy of `TCA_STAB` (`stab_policy`).
 static POLICY: Policy = policy! {
     max attr::MAX;
     attr::BASE => Rule::unspec(24),

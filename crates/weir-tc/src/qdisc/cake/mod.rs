@@ -79,12 +79,13 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::FWMARK => Rule::u32(),
 };
 
-/// `CAKE_MAX_TINS`
+/// Largest number of tins (`CAKE_MAX_TINS`).
 const TINS: usize = 8;
-/// `CAKE_ATM_ATM`, `CAKE_ATM_PTM`
+/// ATM framing (`CAKE_ATM_ATM`).
 const ATM: u8 = 1;
+/// PTM framing (`CAKE_ATM_PTM`).
 const PTM: u8 = 2;
-/// `CAKE_ACK_AGGRESSIVE`
+/// Aggressive mode of the ACK filter (`CAKE_ACK_AGGRESSIVE`).
 const AGGRESSIVE: u8 = 2;
 /// Number of MTU-sized packets that may wait if no memory limit is configured (`sch->limit`).
 const LIMIT: u32 = 10240;
@@ -101,9 +102,9 @@ struct Options {
     ack_filter: u8,
     overhead: i16,
     mpu: u16,
-    /// Microseconds.
+    /// Interval of COBALT, in microseconds.
     rtt: u64,
-    /// Microseconds.
+    /// Target of COBALT, in microseconds.
     target: u64,
     memory: u32,
     fwmark: u32,
@@ -530,7 +531,7 @@ impl Cake {
 
     /// Removes an empty flow from its list, or moves it to the decaying flows until its control law
     /// is at rest.
-    fn rest(&mut self, at: usize, now: i64) {
+    fn retire(&mut self, at: usize, now: i64) {
         let mode = self.options.flows;
         let tin = &mut self.tins[self.tin];
         let flow = &mut tin.flows[at];
@@ -615,7 +616,7 @@ impl Cake {
                 }
                 loop {
                     let Some(mut waiting) = self.take_one(self.tin, at) else {
-                        self.rest(at, now);
+                        self.retire(at, now);
                         continue 'begin;
                     };
                     let tin = &mut self.tins[self.tin];

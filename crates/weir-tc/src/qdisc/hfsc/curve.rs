@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_goes_both_ways() {
+    fn a_curve_can_be_inverted() {
         let sc = TcServiceCurve {
             m1: 250_000,
             d: 10_000,

@@ -600,7 +600,7 @@ impl Qdisc for Hfsc {
         Some((&mut class.leaf, &mut self.total))
     }
 
-    fn rest(&mut self, class: u32) {
+    fn became_empty(&mut self, class: u32) {
         self.deactivate(class);
     }
 
@@ -727,7 +727,7 @@ impl Qdisc for Hfsc {
     fn class_stats(&self, class: u32) -> Option<ClassStats> {
         let class = self.classes.get(class)?;
         let load = class.leaf.load();
-        // `struct tc_hfsc_stats`
+        // The fields of `struct tc_hfsc_stats`.
         let mut app = Vec::new();
         app.extend(class.total.to_ne_bytes());
         app.extend(class.cumul.to_ne_bytes());

@@ -234,7 +234,7 @@ struct Row {
 enum Dequeued {
     /// The leaf sent packets. `more` says whether more are wanted.
     Packets { more: bool },
-    /// The leaf sends nothing more for now. `left` is what still waits.
+    /// The leaf sends nothing more for now. `left` is its remaining load.
     Nothing { left: Load, sent_some: bool },
 }
 

@@ -54,7 +54,7 @@ static POLICY: Policy = policy! { max attr::MAX;
     attr::OFFLOAD => Rule::flag(),
 };
 
-/// `HTB_VER`
+/// Version of the interface (`HTB_VER`).
 const VERSION: u32 = 0x30011;
 /// Number of classes that the nearest cache holds with their queues.
 const FEW: usize = 32;
@@ -350,7 +350,7 @@ impl Qdisc for Htb {
         Some((&mut class.leaf, &mut self.total))
     }
 
-    fn rest(&mut self, class: u32) {
+    fn became_empty(&mut self, class: u32) {
         self.tree.deactivate(class);
     }
 

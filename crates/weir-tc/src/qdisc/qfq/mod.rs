@@ -217,7 +217,7 @@ impl Qdisc for Qfq {
         Some((&mut class.leaf, &mut self.total))
     }
 
-    fn rest(&mut self, class: u32) {
+    fn became_empty(&mut self, class: u32) {
         self.deactivate(class);
     }
 

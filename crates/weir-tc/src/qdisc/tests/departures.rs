@@ -98,7 +98,7 @@ fn fq_forgets_flows_after_a_long_idle_time() {
     let (old, new) = ([8, 0, 10, 0, 7, 0, 0, 0], [8, 0, 10, 0, 255, 0, 0, 0]);
     let at = request.windows(8).position(|octets| octets == old).unwrap();
     request[at..at + 8].copy_from_slice(&new);
-    let mut driven = Driven::bare(START, 1);
+    let mut driven = Driven::without_qdisc(START, 1);
     driven.stack.request(&request).unwrap();
     let send = |driven: &mut Driven, now: u64, flow: u32| {
         let mut packet = driven.packet(flow, &arrival(100));

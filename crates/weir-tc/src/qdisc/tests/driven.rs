@@ -33,13 +33,13 @@ pub struct Driven {
 impl Driven {
     /// Makes the qdisc at `now` by a recorded command.
     pub fn new(command: &str, now: u64, seed: u64) -> Self {
-        let driven = Self::bare(now, seed);
+        let driven = Self::without_qdisc(now, seed);
         tc(&driven.stack, &[command]);
         driven
     }
 
     /// Makes a stack without a qdisc.
-    pub fn bare(now: u64, seed: u64) -> Self {
+    pub fn without_qdisc(now: u64, seed: u64) -> Self {
         let stack = Stack::default();
         stack.now.store(now, Relaxed);
         Self {
@@ -115,7 +115,13 @@ pub trait Oracle: std::fmt::Debug {
 
 /// Generates packets for a line of 8 Mbit/s in phases of low load and overload. Some of the flows
 /// send more than others.
-pub fn tides(seed: u64, start: u64, count: usize, flows: u32, loads: [u64; 5]) -> Vec<Arrival> {
+pub fn varying_load(
+    seed: u64,
+    start: u64,
+    count: usize,
+    flows: u32,
+    loads: [u64; 5],
+) -> Vec<Arrival> {
     let mut draws = Draws(seed);
     let (mut time, mut load) = (start, 100);
     let arrival = |number| {

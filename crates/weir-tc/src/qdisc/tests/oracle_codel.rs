@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use super::Arrival;
-use super::driven::{Driven, Oracle, lockstep, tides};
+use super::driven::{Driven, Oracle, lockstep, varying_load};
 
 const MTU: u64 = 1514;
 /// The test starts shortly before 2^32 units, so that 32-bit times wrap.
@@ -143,7 +143,7 @@ fn codel_follows_the_rfc() {
     let command = "tc qdisc add dev d0 root handle 1: codel limit 200 target 4ms interval 50ms";
     for seed in 1..4 {
         let mut driven = Driven::new(command, START, seed);
-        let arrivals = tides(seed, START, 8_000, 1, [50, 95, 105, 130, 250]);
+        let arrivals = varying_load(seed, START, 8_000, 1, [50, 95, 105, 130, 250]);
         let [law, limit] = lockstep(&mut driven, &mut Codel::default(), &arrivals);
         assert!(
             law > 100 && limit > 0,
@@ -229,7 +229,7 @@ fn fq_codel_follows_the_rfc() {
     let command = "tc qdisc add dev d0 root handle 1: fq_codel limit 120 flows 16 quantum 700 target 4ms interval 50ms drop_batch 8 noecn";
     for seed in 1..4 {
         let mut driven = Driven::new(command, super::START, seed);
-        let arrivals = tides(seed, super::START, 8_000, 16, [50, 95, 105, 130, 250]);
+        let arrivals = varying_load(seed, super::START, 8_000, 16, [50, 95, 105, 130, 250]);
         let [law, limit] = lockstep(&mut driven, &mut FqCodel::default(), &arrivals);
         assert!(
             law > 100 && limit > 50,

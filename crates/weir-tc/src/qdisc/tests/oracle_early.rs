@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::driven::{
-    Driven, Oracle, Random, attribute, lockstep, recorded, recorded_options, tides,
+    Driven, Oracle, Random, attribute, lockstep, recorded, recorded_options, varying_load,
 };
 use super::{Arrival, START, tc};
 
@@ -202,7 +202,7 @@ const ADAPTIVE: &str = "tc qdisc add dev d0 root handle 1: red limit 90000 min 1
 fn red_follows_the_paper() {
     for seed in 1..4 {
         let mut driven = Driven::new(RED, START, seed);
-        let arrivals = tides(seed, START, 8_000, 1, [60, 95, 105, 115, 200]);
+        let arrivals = varying_load(seed, START, 8_000, 1, [60, 95, 105, 115, 200]);
         let mut oracle = RedQueue::new(RED, seed, false);
         let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
         assert!(early > 100, "{early}");
@@ -225,7 +225,7 @@ fn red_adapts_only_with_flags_in_the_structure() {
     for seed in 1..4 {
         for adaptive in [true, false] {
             let mut driven = match adaptive {
-                true => Driven::bare(START, seed),
+                true => Driven::without_qdisc(START, seed),
                 false => Driven::new(ADAPTIVE, START, seed),
             };
             if adaptive {
@@ -233,7 +233,7 @@ fn red_adapts_only_with_flags_in_the_structure() {
             }
             let mut oracle = RedQueue::new(ADAPTIVE, seed, adaptive);
             let first = oracle.red.max_p;
-            let arrivals = tides(seed, START, 6_000, 1, [60, 95, 105, 115, 200]);
+            let arrivals = varying_load(seed, START, 6_000, 1, [60, 95, 105, 115, 200]);
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
             assert_eq!(oracle.red.max_p != first, adaptive);
@@ -383,7 +383,7 @@ fn sfq_follows_the_paper() {
     ] {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
-            let arrivals = tides(seed, START, 5_000, flows, [50, 95, 105, 130, 250]);
+            let arrivals = varying_load(seed, START, 5_000, flows, [50, 95, 105, 130, 250]);
             let [_, limit] = lockstep(&mut driven, &mut Sfq::new(command, seed), &arrivals);
             assert!(limit > 100, "{limit}");
         }
@@ -398,7 +398,7 @@ fn sfq_has_red_in_its_flows() {
     ] {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
-            let arrivals = tides(seed, START, 5_000, 6, [60, 95, 105, 115, 200]);
+            let arrivals = varying_load(seed, START, 5_000, 6, [60, 95, 105, 115, 200]);
             let [early, _] = lockstep(&mut driven, &mut Sfq::new(command, seed), &arrivals);
             assert!(early > 100, "{early}");
         }
@@ -561,7 +561,7 @@ fn pie_follows_the_rfc() {
     ] {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
-            let arrivals = tides(seed, START, 8_000, 1, [60, 95, 105, 130, 200]);
+            let arrivals = varying_load(seed, START, 8_000, 1, [60, 95, 105, 130, 200]);
             let mut oracle = (Pie::new(by_bytes), Random(seed));
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
@@ -649,7 +649,7 @@ fn fq_pie_is_pie_in_fair_queues() {
         for seed in 1..4 {
             let mut driven = Driven::new(command, START, seed);
             let mut oracle = FqPie::new(by_bytes, seed);
-            let arrivals = tides(seed, START, 8_000, flows, [60, 95, 105, 130, 200]);
+            let arrivals = varying_load(seed, START, 8_000, flows, [60, 95, 105, 130, 200]);
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
             // A reset restarts the burst allowance. The learnt state of the queue stays.
@@ -669,7 +669,7 @@ fn fq_pie_is_pie_in_fair_queues() {
             }
             driven.drops.clear();
             let later = driven.stack.now.load(Relaxed) + 1_000_000;
-            let arrivals = tides(seed + 9, later, 4_000, flows, [60, 95, 105, 130, 200]);
+            let arrivals = varying_load(seed + 9, later, 4_000, flows, [60, 95, 105, 130, 200]);
             let [early, _] = lockstep(&mut driven, &mut oracle, &arrivals);
             assert!(early > 100, "{early}");
         }
@@ -681,7 +681,7 @@ fn fq_pie_is_pie_in_fair_queues() {
 fn fq_pie_counts_packets_over_a_lowered_limit_as_sent() {
     let mut driven = Driven::new(FQ_PIE, START, 1);
     let mut oracle = FqPie::new(false, 1);
-    for (number, arrival) in tides(1, START, 60, 5, [100; 5]).iter().enumerate() {
+    for (number, arrival) in varying_load(1, START, 60, 5, [100; 5]).iter().enumerate() {
         driven.arrive(START, number as u32, arrival);
         oracle.enqueue(START, number as u32, arrival, &mut Vec::new());
     }

@@ -31,7 +31,7 @@ fn requests(prefixes: &[&str]) -> Vec<Vec<u8>> {
 }
 
 /// Returns a request with other flags.
-fn flagged(request: &[u8], flags: u16) -> Vec<u8> {
+fn with_flags(request: &[u8], flags: u16) -> Vec<u8> {
     let mut request = request.to_vec();
     request[6..8].copy_from_slice(&(nlm::F_REQUEST | nlm::F_ACK | flags).to_ne_bytes());
     request
@@ -61,7 +61,7 @@ fn storm(seed: u64, steps: usize, succeeded: &mut Succeeded) {
     let mut time = line.now();
     let pick = |draws: &mut Draws, of: &[Vec<u8>], flags: Option<u16>| {
         let request = &of[draws.below(of.len() as u64) as usize];
-        flags.map_or(request.clone(), |flags| flagged(request, flags))
+        flags.map_or(request.clone(), |flags| with_flags(request, flags))
     };
     for step in 0..steps {
         let (request, count) = match draws.below(12) {

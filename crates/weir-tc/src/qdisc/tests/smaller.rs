@@ -165,7 +165,7 @@ fn sfb_stops_counting_packets_that_left() {
 fn cbs_uses_the_speed_of_its_device() {
     let command = "tc qdisc add dev d0 root handle 1: cbs hicredit 3000 locredit -10000 sendslope -8000 idleslope 2000";
     for (speed, busy, cost) in [(0, 800_000, 800), (10_000, 800, 0)] {
-        let mut driven = Driven::bare(START, 1);
+        let mut driven = Driven::without_qdisc(START, 1);
         driven.stack.devices[&3].speed.store(speed, Relaxed);
         tc(&driven.stack, &[command]);
         let arrival = Arrival {
