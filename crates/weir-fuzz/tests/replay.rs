@@ -167,7 +167,7 @@ fn corpora() {
 
 /// The corpus creates a qdisc, a filter and an action of every kind.
 #[test]
-fn every_kind_is_made() {
+fn every_kind_is_created() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let text = fs::read_to_string(crates.join("weir-tc/tests/vectors/kinds.vec")).unwrap();
     let mut sent = Vec::new();

@@ -273,7 +273,7 @@ impl Block {
     }
 
     /// Returns whether a filter refers to the class.
-    pub fn names_class(&self, classid: u32) -> bool {
+    pub fn refers_to_class(&self, classid: u32) -> bool {
         let mut from = 0;
         while let Some((seq, chain)) = self.next_chain(from) {
             from = seq + 1;

@@ -193,7 +193,7 @@ impl<'a, 'g> Context<'a, 'g> {
     /// Starts with the next packet. `len` is its length according to [`skb_len`](Self::skb_len) on
     /// arrival; statistics count this length even if actions change the packet.
     #[inline]
-    pub fn packet_comes(&mut self, len: u64) {
+    pub fn start_packet(&mut self, len: u64) {
         self.len = len;
         self.flow.forget();
     }

@@ -523,7 +523,7 @@ impl Hook {
             packet.flags.remove(Flags::SKIP_CLASSIFY);
             return Verdict::Pass;
         }
-        cx.packet_comes(cx.skb_len(packet));
+        cx.start_packet(cx.skb_len(packet));
         self.node.hook_counters.count(cx.cpu, 1, cx.packet_len());
         let mut out = Outcome::default();
         let code = self.block.classify(cx, packet, &mut out);
@@ -577,7 +577,7 @@ impl Hook {
                 return Some(packet);
             }
             cx.queue_chosen = false;
-            cx.packet_comes(lens[n % BATCH]);
+            cx.start_packet(lens[n % BATCH]);
             let mut out = Outcome::default();
             let code = chain.walk_from((&starts, n), cx, &mut packet, &mut out);
             match verdict(code, &out, &mut packet, reason) {

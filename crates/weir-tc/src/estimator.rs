@@ -65,7 +65,7 @@ impl Estimator {
 
     /// Adopts the averages of the estimator it replaces (`gen_replace_estimator`).
     #[must_use]
-    pub fn instead_of(mut self, old: Option<&Self>) -> Self {
+    pub fn replacing(mut self, old: Option<&Self>) -> Self {
         if let Some(old) = old {
             self.average = old.average;
         }
@@ -134,7 +134,7 @@ impl Default for ClassRates {
 impl ClassRates {
     /// Sets the estimator of a class, replacing any previous one.
     pub fn set(&mut self, class: u32, new: Estimator) {
-        let new = new.instead_of(self.estimators.get(&class));
+        let new = new.replacing(self.estimators.get(&class));
         self.next = self.next.min(new.next);
         self.estimators.insert(class, new);
     }

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_lowest_free_or_the_one_asked_for() {
+    fn numbers_are_the_lowest_free_or_the_requested_one() {
         let table = IndexTable::<u32>::default();
         assert_eq!(table.reserve(None, u32::MAX), Ok(1));
         assert_eq!(table.reserve(Some(3), u32::MAX), Ok(3));

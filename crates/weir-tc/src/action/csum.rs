@@ -69,13 +69,13 @@ fn store(bytes: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// Recomputes the checksum of the segment from offset `header` up to `whole`, if `flags` ask for
+/// Recomputes the checksum of the segment from offset `header` up to `end`, if `flags` ask for
 /// it: TCP, UDP, UDP-Lite, ICMP, ICMPv6, IGMP or SCTP.
-fn upper(
+fn transport(
     packet: &mut [u8],
     proto: u8,
     header: usize,
-    whole: usize,
+    end: usize,
     flags: u32,
     ipv6: bool,
 ) -> Result<(), Short> {
@@ -93,10 +93,10 @@ fn upper(
         return Ok(());
     }
     // As in `tcf_csum_skb_nextlayer`.
-    if whole < header + least || whole > packet.len() {
+    if end < header + least || end > packet.len() {
         return Err(Short);
     }
-    let len = whole - header;
+    let len = end - header;
     let mut sum = Sum::new();
     if !matches!(proto, ICMP | IGMP) {
         let addresses = if ipv6 { 8..40 } else { 12..20 };
@@ -117,23 +117,23 @@ fn upper(
     }
     let old = word(rest, at).unwrap_or_default();
     let mut covered = len;
-    let mut said = len;
+    let mut stated = len;
     if matches!(proto, UDP | UDPLITE) {
         if proto == UDP && !ipv6 && old == 0 {
             return Ok(());
         }
         store(rest, at, 0);
-        said = usize::from(word(rest, 4).unwrap_or_default());
+        stated = usize::from(word(rest, 4).unwrap_or_default());
         covered = match proto {
-            UDPLITE if said == 0 => len,
-            UDPLITE if (8..=len).contains(&said) => said,
-            UDP if said == len => len,
+            UDPLITE if stated == 0 => len,
+            UDPLITE if (8..=len).contains(&stated) => stated,
+            UDP if stated == len => len,
             _ => return Ok(()),
         };
     }
     store(rest, at, 0);
     if !matches!(proto, ICMP | IGMP) {
-        sum.add_u32(said as u32);
+        sum.add_u32(stated as u32);
     }
     sum.add(rest.get(..covered).unwrap_or_default());
     let check = match proto {
@@ -148,10 +148,10 @@ fn upper(
 fn ipv4(packet: &mut [u8], flags: u32) -> Result<(), Short> {
     let head: [u8; 20] = *packet.first_chunk().ok_or(Short)?;
     let header = usize::from(head[0] & 0xf) * 4;
-    let whole = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let end = usize::from(u16::from_be_bytes([head[2], head[3]]));
     let later = u16::from_be_bytes([head[6], head[7]]) & 0x1fff != 0;
     if !later {
-        upper(packet, head[9], header, whole, flags, false)?;
+        transport(packet, head[9], header, end, flags, false)?;
     }
     if flags & attr::UPDATE_FLAG_IPV4HDR != 0 {
         store(packet, 10, 0);
@@ -216,8 +216,8 @@ fn ipv6(packet: &mut [u8], flags: u32) -> Result<(), Short> {
                 }
             }
             _ => {
-                let whole = payload.wrapping_add(IPV6_LEN as u32) as usize;
-                return upper(packet, next, at, whole, flags, true);
+                let end = payload.wrapping_add(IPV6_LEN as u32) as usize;
+                return transport(packet, next, at, end, flags, true);
             }
         }
     }

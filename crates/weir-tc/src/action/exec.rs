@@ -29,19 +29,19 @@ pub fn run<'g>(
         return code::OK;
     };
     if first.common.flags() & act::FLAGS_SKIP_SW != 0 {
-        return go_on(actions, 1, code::OK, cx, packet, out);
+        return resume(actions, 1, code::OK, cx, packet, out);
     }
     let result = first.kind.run(&first.common, cx, packet, out);
     match result {
         // For most packets the first action ends the run.
         code::OK | code::SHOT | code::STOLEN => result,
-        _ => go_on(actions, 0, result, cx, packet, out),
+        _ => resume(actions, 0, result, cx, packet, out),
     }
 }
 
 /// Continues [`run`] at the action at index `at`. If `at` is 0, the first action has already run
 /// and returned `result`. Otherwise `result` is the code if no action runs.
-fn go_on<'g>(
+fn resume<'g>(
     actions: &'g [ActionRef],
     mut at: usize,
     mut result: Code,

@@ -200,7 +200,7 @@ fn decode(packet: &mut Packet, params: &Params) -> Result<u32, Bad> {
 
 /// Sets the packet's fields as on reception (`eth_type_trans`) and the network header. The data
 /// then begin after the Ethernet header.
-fn arrive(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
+fn set_received(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
     packet.reset_mac();
     let header: [u8; ETH] = packet.data().first_chunk().copied().ok_or(Bad)?;
     if !packet.pull(ETH) {
@@ -223,7 +223,7 @@ fn arrive(packet: &mut Packet, address: Option<Mac>) -> Result<(), Bad> {
 
 impl Ife {
     /// Encodes or decodes a packet and returns the resulting code.
-    fn work(
+    fn process(
         &self,
         common: &Common,
         cx: &mut Context<'_, '_>,
@@ -242,7 +242,7 @@ impl Ife {
             for _ in 0..unknown {
                 common.counters.count_overlimit(cx.cpu);
             }
-            arrive(packet, cx.device().map(|device| device.address()))?;
+            set_received(packet, cx.device().map(|device| device.address()))?;
             return match cx.ingress && !packet.data_to_mac() {
                 true => Err(Bad),
                 false => Ok(control),
@@ -279,7 +279,7 @@ impl Kind for Ife {
         _out: &mut Outcome<'g>,
     ) -> Code {
         common.hit(cx);
-        let result = self.work(common, cx, packet);
+        let result = self.process(common, cx, packet);
         cx.packet_changed();
         result.unwrap_or_else(|Bad| {
             common.counters.count_drop(cx.cpu);

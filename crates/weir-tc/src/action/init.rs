@@ -126,7 +126,7 @@ pub(super) fn required<'a, T: Fixed>(
 }
 
 /// Creates, changes or binds an action, as the `init` functions of all kinds do.
-pub(super) fn one<K: Spec>(
+pub(super) fn init_kind<K: Spec>(
     init: &Init<'_>,
     table: &Arc<table::Table>,
     options: Option<&Attr<'_>>,

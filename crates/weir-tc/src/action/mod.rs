@@ -247,7 +247,7 @@ impl Ops {
             kind: K::KIND,
             name: Name::new(act::KIND, K::KIND),
             size: size_of::<Action<K>>(),
-            init: init::one::<K>,
+            init: init::init_kind::<K>,
             index: |options| K::parse(options).ok().map(|(index, _)| index),
         }
     }

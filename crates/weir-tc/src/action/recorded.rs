@@ -200,7 +200,7 @@ fn sampled(stack: &Stack) -> Vec<String> {
 
 /// Sends a frame through the hook. Returns the row of the resulting frame, and the packet's mark
 /// and queue.
-fn through(stack: &Stack, hook: &str, frame: &[u8]) -> (String, (u32, u16)) {
+fn send_through(stack: &Stack, hook: &str, frame: &[u8]) -> (String, (u32, u16)) {
     let Some(mut packet) = arriving(stack, hook, frame) else {
         return ("-".into(), (0, 0));
     };
@@ -308,7 +308,7 @@ fn replay(name: &str, recording: &str, frames: &BTreeMap<String, Vec<u8>>) -> Ve
                     tell(row, &format!("stats {kind} {stats}"));
                 }
                 (frame, Some(hook)) => {
-                    let (out, meta) = through(&stack, hook, &frames[frame]);
+                    let (out, meta) = send_through(&stack, hook, &frames[frame]);
                     tell(row, &format!("{frame} {out}"));
                     if meta != (0, 0) {
                         metas.insert(frame, meta);
@@ -403,7 +403,7 @@ fn damaged_frames_cause_no_panic() {
                     let at = random(frame.len());
                     frame[at] = random(256) as u8;
                 }
-                through(&stack, hook, &frame);
+                send_through(&stack, hook, &frame);
             }
         }
     }

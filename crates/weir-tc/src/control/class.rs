@@ -94,7 +94,7 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
                     let holders = qdisc.classes().into_iter().chain([0]);
                     holders.filter_map(|class| qdisc.block(class)).collect()
                 };
-                let in_use = blocks.iter().any(|block| block.names_class(classid));
+                let in_use = blocks.iter().any(|block| block.refers_to_class(classid));
                 tree.change(&node, |inner| {
                     inner.request(&mut gone, |qdisc, gone| {
                         qdisc.delete_class(class, in_use, &create, gone)

@@ -53,7 +53,7 @@ fn of_kind(stack: &Stack, kind: &str) -> usize {
 }
 
 #[test]
-fn filters_beyond_the_limit_are_refused_until_one_goes() {
+fn filters_beyond_the_limit_are_refused_until_one_is_deleted() {
     let stack = stack(Budget::new(Some(3), None));
     (1..=3).for_each(|n| add(&stack, n).unwrap());
     let error = add(&stack, 4).unwrap_err();

@@ -312,7 +312,7 @@ impl<'a> Job<'a> {
             inner.stab = stab;
             if let Some(new) = estimator {
                 let new = new.starting_at((inner.bytes, inner.packets));
-                inner.estimator = Some(Box::new(new.instead_of(inner.estimator.as_deref())));
+                inner.estimator = Some(Box::new(new.replacing(inner.estimator.as_deref())));
             }
         }
         self.notify(self.tcm.parent, false, None, Some(&node), reply);

@@ -607,7 +607,7 @@ fn many_filters_and_actions_are_dumped_across_datagrams() {
 }
 
 #[test]
-fn police_is_shown_as_it_was_asked_for() {
+fn police_is_shown_as_requested() {
     let stack = Stack::default();
     ok(
         &stack,
@@ -707,7 +707,7 @@ fn flower_shows_the_keys_it_was_given() {
 /// Requests with changed, truncated or repeated bytes are answered without a panic, and the stack
 /// still works.
 #[test]
-fn damaged_requests_do_no_harm() {
+fn damaged_requests_cause_no_panic() {
     let all: Vec<_> = vectors(include_str!("../../tests/vectors/control.vec"))
         .into_iter()
         .chain(vectors(include_str!(

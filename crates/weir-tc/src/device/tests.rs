@@ -151,7 +151,7 @@ fn a_jump_skips_actions_from_the_start() {
 }
 
 #[test]
-fn random_verdicts_come_every_so_often() {
+fn determ_verdicts_apply_to_every_nth_packet() {
     let stack = filtered(&[
         "tc filter add dev d0 ingress protocol ip prio 8 flower src_ip 192.0.2.7 action pass random determ drop 3",
     ]);

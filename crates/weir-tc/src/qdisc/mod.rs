@@ -899,7 +899,7 @@ fn filter(
 ) -> Result<(Packet, Option<u32>), Enqueued> {
     let (code, out) = {
         let mut cx = q.cx.reborrow();
-        cx.packet_comes(cx.skb_len(&packet));
+        cx.start_packet(cx.skb_len(&packet));
         let mut out = Outcome::default();
         let code = block.classify(&mut cx, &mut packet, &mut out);
         (code, (out.classid, out.target, out.reason))

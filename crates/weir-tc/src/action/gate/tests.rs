@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn a_replace_keeps_what_it_does_not_name() {
+fn a_replace_keeps_parameters_it_does_not_give() {
     let stack = Stack::default();
     let entries = [(true, 70, 5), (false, 30, -1)];
     let add = new_action("gate", nlm::F_CREATE | nlm::F_EXCL, |w| {

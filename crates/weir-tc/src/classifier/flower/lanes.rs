@@ -6,7 +6,7 @@
 //! mask has no bits are not read. The arithmetic is that of [`part`](super::key::part), so the hash
 //! equals that of the key. If the processor has AVX2, which is detected at run time, one
 //! instruction processes four packets; the loop is the same.
-#![allow(unsafe_code)] // calls functions made for processors with AVX2
+#![allow(unsafe_code)] // calls functions compiled for AVX2
 
 use weir_packet::Packet;
 use weir_packet::batch::BATCH;
@@ -123,10 +123,10 @@ pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mu
     }
 }
 
-/// Prefetches the words of a sieve that [`pass`] will read for the packets with a bit in `wanted`,
+/// Prefetches the words of a sieve that [`test`] will read for the packets with a bit in `wanted`,
 /// if the sieve is too large for the near caches.
 #[inline(always)]
-pub fn ask(sums: &Sums, wanted: u64, view: View<'_>) {
+pub fn prefetch(sums: &Sums, wanted: u64, view: View<'_>) {
     if view.is_far() {
         // The position of the word follows from the sum alone.
         set_bits(wanted).for_each(|lane| view.prefetch((sums[lane], 0)));
@@ -135,7 +135,7 @@ pub fn ask(sums: &Sums, wanted: u64, view: View<'_>) {
 
 /// Returns a bit for each packet that may have a filter under the mask of the sieve.
 #[inline(always)]
-pub fn pass(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
+pub fn test(product: impl Product, sums: &Sums, view: View<'_>) -> u64 {
     let mut folded = [0; GROUP];
     for lane in 0..GROUP {
         folded[lane] = u64::from(sums[lane]);

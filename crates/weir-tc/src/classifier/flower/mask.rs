@@ -103,7 +103,7 @@ pub struct UnderMask {
     /// Recognizes the hashes of the filters' keys, without ranges.
     sieve: Sieve,
     /// The original keys of filters that have bits outside the mask, by the address of the filter.
-    wholes: RcuHash<usize, Key>,
+    originals: RcuHash<usize, Key>,
     /// The number of filters and requests that hold the mask; 0 while it is being removed.
     refs: CachePadded<AtomicU32>,
     /// The ranges as words, in the order of the first filter of each; empty if the mask has no
@@ -119,7 +119,7 @@ impl UnderMask {
             mask: Mask::new(*mask),
             shapes: Shapes::default(),
             filters: RcuSet::new(domain),
-            wholes: RcuHash::new(domain),
+            originals: RcuHash::new(domain),
             sieve: Sieve::new(domain),
             refs: CachePadded(AtomicU32::new(1)),
             ranges: Published::new(domain, Vec::new()),
@@ -128,21 +128,22 @@ impl UnderMask {
     }
 
     /// Stores the original key of a filter.
-    pub fn keep_whole(&self, filter: &Filter, key: Key, guard: &Guard) {
-        self.wholes
+    pub fn store_original(&self, filter: &Filter, key: Key, guard: &Guard) {
+        self.originals
             .insert(std::ptr::from_ref(filter).addr(), key, guard);
     }
 
     /// Removes the original key of a filter whose memory is about to be freed.
-    pub fn drop_whole(&self, filter: &Filter) {
-        let guard = self.wholes.domain().pin();
-        self.wholes
+    pub fn remove_original(&self, filter: &Filter) {
+        let guard = self.originals.domain().pin();
+        self.originals
             .remove(&std::ptr::from_ref(filter).addr(), &guard);
     }
 
     /// Returns the original key of a filter, if it was stored.
-    pub fn whole<'g>(&'g self, filter: &Filter, guard: &'g Guard) -> Option<&'g Key> {
-        self.wholes.get(&std::ptr::from_ref(filter).addr(), guard)
+    pub fn original<'g>(&'g self, filter: &Filter, guard: &'g Guard) -> Option<&'g Key> {
+        self.originals
+            .get(&std::ptr::from_ref(filter).addr(), guard)
     }
 
     fn hold(&self) -> bool {
@@ -186,12 +187,12 @@ impl UnderMask {
     /// Inserts a filter into the table by calling `put` with its position, and adds its hash to the
     /// sieve.
     fn sift<R>(&self, filter: &Filter, guard: &Guard, put: impl FnOnce(u64) -> R) -> R {
-        let whole = sum(filter.packed());
+        let full = sum(filter.packed());
         let sum = match self.mask.ranges {
-            0 => whole,
+            0 => full,
             _ => self.mask.sum(filter.packed()),
         };
-        let put = || put(place(whole));
+        let put = || put(place(full));
         self.sieve.add(sum, guard, put, |each| {
             match each {
                 // Without ranges the folded hash is sufficient, because folding it again does not
@@ -211,7 +212,7 @@ impl UnderMask {
     }
 
     /// Packs a key and prefetches the memory that [`insert`](Self::insert) will read and write.
-    pub fn ask(&self, key: &Key, guard: &Guard) -> Packed {
+    pub fn prefetch_insert(&self, key: &Key, guard: &Guard) -> Packed {
         let packed = self.mask.pack(key);
         let sum = sum(&packed);
         let reader = self.filters.reader(guard);
@@ -480,11 +481,11 @@ impl List {
             for (entry, sums) in masks.iter().zip(&mut *sums) {
                 lanes::sums(product, &entry.halves, &scratch.columns, sums);
                 if sifted {
-                    lanes::ask(sums, wanted, entry.under.sieve.view(guard));
+                    lanes::prefetch(sums, wanted, entry.under.sieve.view(guard));
                 }
             }
             let passed = masks.iter().zip(sums).map(|(entry, sums)| match sifted {
-                true => lanes::pass(product, sums, entry.under.sieve.view(guard)) & wanted,
+                true => lanes::test(product, sums, entry.under.sieve.view(guard)) & wanted,
                 false => wanted,
             });
             scratch.passed.extend(passed);

@@ -84,12 +84,12 @@ const _: () = assert!(size_of::<Filter>() <= 64 - 2 * size_of::<usize>());
 /// The filter has been removed from the tables.
 const DELETED: u32 = 1 << 16;
 /// The original key has bits outside the mask and is stored separately with the mask.
-const WHOLE: u32 = 1 << 17;
+const ORIGINAL: u32 = 1 << 17;
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        if self.exts.flags() & WHOLE != 0 {
-            self.under().drop_whole(self);
+        if self.exts.flags() & ORIGINAL != 0 {
+            self.under().remove_original(self);
         }
     }
 }
@@ -205,13 +205,13 @@ impl Flower {
         };
         let packed = packed.filter(|_| near.is_some_and(|near| Arc::ptr_eq(near, &under)));
         let packed = packed.unwrap_or_else(|| under.mask.pack(&masked.key));
-        let whole = masked.is_whole();
+        let original = masked.exceeds_mask();
         let exts = exts.commit();
-        exts.set_flags(if whole { flags | WHOLE } else { flags });
+        exts.set_flags(if original { flags | ORIGINAL } else { flags });
         let filter = Arc::new(Filter::new(Keyed::new(handle, under, &packed), exts));
         let under = filter.under();
-        if whole {
-            under.keep_whole(&filter, masked.key, env.guard);
+        if original {
+            under.store_original(&filter, masked.key, env.guard);
         }
         let linked = match old {
             Some(old) => self.exchange(old, &filter, env),
@@ -317,7 +317,7 @@ impl Classifier for Flower {
         let mut masked = Masked::default();
         let parsed = parse::parse(&tb, change.env.host, &mut masked);
         let near = self.masks.near(&masked.mask, change.env.guard);
-        let near = near.map(|under| (under, under.ask(&masked.key, change.env.guard)));
+        let near = near.map(|under| (under, under.prefetch_insert(&masked.key, change.env.guard)));
         let exts = exts::parse(change, &tb, EXTS, flags)?;
         let checked = parsed.and_then(|()| {
             let template: Option<&dyn Any> = change.template.as_deref().map(|t| t as _);
@@ -423,16 +423,16 @@ impl super::Filter for Filter {
             }
             let under = self.under();
             let UnderMask { mask, shapes, .. } = &**under;
-            let whole = match self.exts.flags() & WHOLE {
+            let original = match self.exts.flags() & ORIGINAL {
                 0 => None,
-                _ => under.whole(self, env.guard),
+                _ => under.original(self, env.guard),
             };
-            match whole {
+            match original {
                 Some(key) => dump::dump(w, env.host, key, &mask.key),
                 None => shapes.dump(w, env.host, mask, self.packed()),
             }
         }
-        let flags = self.exts.flags() & !(DELETED | WHOLE);
+        let flags = self.exts.flags() & !(DELETED | ORIGINAL);
         w.put_piece::<16>(|end| {
             end.put(attr::FLAGS, flags.to_ne_bytes());
             if !terse {

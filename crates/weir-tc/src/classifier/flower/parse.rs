@@ -173,7 +173,7 @@ pub struct Masked {
 
 impl Masked {
     /// Returns whether the key has bits outside the mask.
-    pub fn is_whole(&self) -> bool {
+    pub fn exceeds_mask(&self) -> bool {
         self.exceeds && self.key.exceeds(&self.mask)
     }
 }
