@@ -200,8 +200,8 @@ impl std::fmt::Debug for Mailbox {
 #[derive(Debug, Default)]
 pub struct Subscribers {
     all: Mutex<Vec<Weak<Mailbox>>>,
-    /// The groups that some socket may listen to. It is never missing one, may hold stale ones, and
-    /// is recomputed when a socket is added.
+    /// The groups that some socket may listen to. It includes every current group, may include stale
+    /// ones, and is recomputed when a socket is added.
     heard: Arc<Heard>,
 }
 

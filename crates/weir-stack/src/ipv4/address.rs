@@ -167,7 +167,7 @@ type List = Vec<Arc<Address>>;
 #[derive(Debug)]
 pub struct Addresses {
     list: PublishedOption<List>,
-    /// Serializes changes of the list. It holds the timer of the next lifetime expiry. Third in the
+    /// Serializes changes of the list. It holds the timer of the next lifetime expiry. Fourth in the
     /// lock order.
     change: Mutex<Option<TimerId>>,
 }
