@@ -8,7 +8,7 @@
 //! mirror theirs.
 //!
 //! The MAC header must be set. If the data begins at the MAC header, it still does so after the
-//! edit. If it begins behind the MAC header, as at ingress, it begins at the network header
+//! edit. If it begins after the MAC header, as at ingress, it begins at the network header
 //! afterwards. The network header does not move, so pushed headers become part of the MAC header
 //! (`skb->mac_len` grows).
 
@@ -33,20 +33,20 @@ pub fn at_mac<R>(
     packet: &mut Packet,
     edit: impl FnOnce(&mut Packet) -> Result<R, EditError>,
 ) -> Result<R, EditError> {
-    let behind = packet.pulled_from_mac().ok_or(EditError::Malformed)?;
+    let pulled = packet.pulled_from_mac().ok_or(EditError::Malformed)?;
     if !packet.data_to_mac() {
         return Err(EditError::Malformed);
     }
     let result = edit(packet);
     // A frame that ends before its network header becomes empty.
-    if behind > 0 && !packet.data_to_network() {
+    if pulled > 0 && !packet.data_to_network() {
         let emptied = packet.pull(packet.len());
-        debug_assert!(emptied, "as much as there is");
+        debug_assert!(emptied, "pulls exactly the data");
     }
     result
 }
 
-/// Moves the tag from the metadata, if there is one, into the data, behind the MAC addresses
+/// Moves the tag from the metadata, if there is one, into the data, after the MAC addresses
 /// (`__vlan_insert_tag`).
 pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
     let Some(tag) = packet.vlan() else {
@@ -57,7 +57,7 @@ pub fn vlan_to_data(packet: &mut Packet) -> Result<(), EditError> {
             return Err(EditError::Malformed);
         }
         packet.push(Vlan::LEN).ok_or(EditError::NoRoom)?;
-        // Opens a gap behind the addresses by moving them towards the front.
+        // Opens a gap after the addresses by moving them towards the front.
         let data = packet.data_mut();
         data.copy_within(4..16, 0);
         if let Some(gap) = data.get_mut(12..16) {
@@ -126,7 +126,7 @@ fn lift(packet: &mut Packet) -> Result<u16, EditError> {
     let [_, _, t0, t1, n0, n1] = *tag.ok_or(EditError::Malformed)?;
     packet.data_mut().copy_within(0..12, 4);
     let moved = packet.pull(4);
-    debug_assert!(moved, "18 bytes are there");
+    debug_assert!(moved, "the frame has 18 bytes");
     packet.shift_mac(4);
     let payload = packet.data().get(Ethernet::LEN..).unwrap_or_default();
     packet.protocol = protocol(u16::from_be_bytes([n0, n1]), payload);
@@ -170,7 +170,7 @@ pub const fn is_mpls(ethertype: u16) -> bool {
     matches!(ethertype, 0x8847 | 0x8848)
 }
 
-/// Inserts a label stack entry behind the first `mac_len` bytes of the frame (`skb_mpls_push`). The
+/// Inserts a label stack entry after the first `mac_len` bytes of the frame (`skb_mpls_push`). The
 /// entry becomes the network header, and the ethertype, where there is one, is set to match.
 pub fn mpls_push(
     packet: &mut Packet,
@@ -199,7 +199,7 @@ pub fn mpls_push(
     })
 }
 
-/// Removes the label stack entry behind the first `mac_len` bytes of the frame and sets the
+/// Removes the label stack entry after the first `mac_len` bytes of the frame and sets the
 /// ethertype to that of the payload (`skb_mpls_pop`). Does nothing to a packet of another protocol.
 pub fn mpls_pop(
     packet: &mut Packet,
@@ -216,7 +216,7 @@ pub fn mpls_pop(
         }
         packet.data_mut().copy_within(0..mac_len, 4);
         let pulled = packet.pull(4);
-        debug_assert!(pulled, "the entry was there");
+        debug_assert!(pulled, "the entry exists");
         packet.reset_mac();
         packet.set_network(mac_len);
         if ethernet && mac_len >= Ethernet::LEN {

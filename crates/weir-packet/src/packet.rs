@@ -193,7 +193,7 @@ impl Packet {
         Packet(record)
     }
 
-    /// Returns the packet with `len` bytes of data, `start` bytes behind the start of the frame.
+    /// Returns the packet with `len` bytes of data, `start` bytes after the start of the frame.
     /// Drops the packet and returns `None` if that range is outside the frame.
     #[inline]
     pub(crate) fn with_data(mut self, start: usize, len: usize) -> Option<Packet> {
@@ -280,14 +280,14 @@ impl Packet {
         self.layout().len == 0
     }
 
-    /// Returns the number of free bytes in front of the data.
+    /// Returns the number of free bytes before the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         let l = self.layout();
         usize::from(l.data - l.reserved())
     }
 
-    /// Returns the number of free bytes behind the data.
+    /// Returns the number of free bytes after the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.capacity() - self.layout().data as usize - self.len()
@@ -397,7 +397,7 @@ impl Packet {
         (l.mac, l.network, l.transport) = (UNSET, UNSET, UNSET);
     }
 
-    /// Returns the offset that is `at` bytes behind the start of the data, or the unset value if it
+    /// Returns the offset that is `at` bytes after the start of the data, or the unset value if it
     /// does not fit.
     #[inline]
     fn offset(&self, at: usize) -> u16 {
@@ -411,13 +411,13 @@ impl Packet {
         self.layout_mut().mac = self.layout().data;
     }
 
-    /// Sets the network header to `at` bytes behind the start of the data.
+    /// Sets the network header to `at` bytes after the start of the data.
     #[inline]
     pub fn set_network(&mut self, at: usize) {
         self.layout_mut().network = self.offset(at);
     }
 
-    /// Sets the transport header to `at` bytes behind the start of the data.
+    /// Sets the transport header to `at` bytes after the start of the data.
     #[inline]
     pub fn set_transport(&mut self, at: usize) {
         self.layout_mut().transport = self.offset(at);
@@ -506,7 +506,7 @@ impl Packet {
     }
 
     /// Returns the offset of the transport header from the data. Returns `None` if it is unset or
-    /// in front of the data.
+    /// before the data.
     #[inline]
     pub fn transport_offset(&self) -> Option<usize> {
         relative(self.layout().transport, self.layout().data)
@@ -539,7 +539,7 @@ impl Packet {
     }
 
     /// Returns the number of bytes between the MAC header and the start of the data. Returns `None`
-    /// if the MAC header is unset or behind the start of the data.
+    /// if the MAC header is unset or after the start of the data.
     #[inline]
     pub fn pulled_from_mac(&self) -> Option<usize> {
         let l = self.layout();
@@ -664,7 +664,7 @@ impl Packet {
     fn share_tunnel(&self, to: &mut Packet) {
         if let Some(tunnel) = self.tunnel() {
             // SAFETY: no header of the original is in the first bytes of its frame. The copy's
-            // headers are at the same offsets or further behind, so none of them is there either.
+            // headers are at the same offsets or further on, so none of them is there either.
             // The copy owns its frame.
             unsafe { to.frame().cast::<Arc<Tunnel>>().write(tunnel.clone()) };
         }
@@ -709,7 +709,7 @@ impl Packet {
         let record = to.record_mut();
         record.layout = from;
         record.meta = self.record().meta;
-        // Bytes in front of the data, from the MAC header on, are copied too.
+        // Bytes before the data, from the MAC header on, are copied too.
         let start = (from.mac.min(from.network).min(from.data)) as usize;
         // SAFETY: `start <= end`, `end` is within both frames (asserted above), and the frames are
         // different ones.
@@ -724,7 +724,7 @@ impl Packet {
         to
     }
 
-    /// Returns a deep copy with at least `headroom` bytes in front of the headers
+    /// Returns a deep copy with at least `headroom` bytes before the headers
     /// (`skb_copy_expand`), for headers that no longer fit in front. Returns `None` if the budget
     /// is spent or no frame is large enough.
     pub fn copy_with_headroom(&self, headroom: usize) -> Option<Packet> {
@@ -886,7 +886,7 @@ unsafe impl Linked for Packet {
         let mut count = 0;
         for (at, other) in (0..room).zip(others) {
             let records = other.addr().get().wrapping_sub(node.addr().get()) / RECORD;
-            // SAFETY: the note is in front of all the data and headers of the packet.
+            // SAFETY: the note is before all the data and headers of the packet.
             unsafe { notes_of(node).add(at).write(records as i32) };
             count += 1;
         }

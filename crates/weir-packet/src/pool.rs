@@ -507,8 +507,8 @@ impl Cache {
         batch.iter_mut().for_each(Packet::drop_tunnel);
         let (free, shared) = (&mut self.free, self.pool.shared());
         batch.forget_if(|records| {
-            let ours = |r: &NonNull<Record>| shared.owns(*r) & (class_of(*r) == Class::Frame);
-            let all = records.iter().fold(true, |all, r| all & ours(r));
+            let cacheable = |r: &NonNull<Record>| shared.owns(*r) & (class_of(*r) == Class::Frame);
+            let all = records.iter().fold(true, |all, r| all & cacheable(r));
             if all {
                 free.extend_from_slice(records);
             }

@@ -104,8 +104,8 @@ impl<L: Linked> Combiner<L> {
         room
     }
 
-    /// Like [`admit`](Self::admit), but waits for room, usually for some 10 ms and for 20 ms at
-    /// most.
+    /// Does the same as [`admit`](Self::admit), but waits for room before it returns false: for some
+    /// 10 ms, at most 20 ms.
     ///
     /// With many senders on few processors, senders that spin only take the processor and the cache
     /// lines from the drainer. So they sleep, and wake one after the other by their own timers. The

@@ -74,24 +74,24 @@ mod tests {
         let lanes = Lanes::default();
         assert_eq!(lane(), 0);
         let first = lanes.enter();
-        let (second, beside) = std::thread::scope(|scope| {
-            let there = scope.spawn(|| {
+        let (taken, entered) = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
                 let _second = lanes.enter();
-                let beside: Vec<_> = std::iter::repeat_with(|| {
-                    let entered = lanes.enter();
-                    (lane(), entered)
+                let entered: Vec<_> = std::iter::repeat_with(|| {
+                    let guard = lanes.enter();
+                    (lane(), guard)
                 })
                 .take(LANES)
                 .collect();
                 (
                     lanes.0.load(Relaxed),
-                    beside.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(),
+                    entered.iter().map(|(lane, _)| *lane).collect::<Vec<_>>(),
                 )
             });
-            there.join().unwrap()
+            thread.join().unwrap()
         });
-        assert_eq!(second, (1 << LANES) - 1);
-        assert_eq!(beside, [2, 3, 0, 0]);
+        assert_eq!(taken, (1 << LANES) - 1);
+        assert_eq!(entered, [2, 3, 0, 0]);
         assert_eq!(lanes.0.load(Relaxed), 1);
         let second = lanes.enter();
         assert_eq!(lane(), 1);

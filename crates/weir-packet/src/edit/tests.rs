@@ -11,7 +11,7 @@ fn pool() -> Pool {
     })
 }
 
-/// Creates a frame as receive leaves it: MAC header set, network header behind it, `pulled` bytes
+/// Creates a frame as receive leaves it: MAC header set, network header after it, `pulled` bytes
 /// pulled.
 fn received(pool: &Pool, frame: &[u8], pulled: usize) -> Packet {
     let mut p = pool.packet(frame).unwrap();

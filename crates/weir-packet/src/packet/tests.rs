@@ -261,7 +261,7 @@ fn tunnel_metadata_is_shared_and_dropped_with_the_packet() {
     assert_eq!(Arc::strong_count(&tunnel), 1);
 }
 
-/// The notes of a batch in a list are in front of a packet's data and headers.
+/// The notes of a batch in a list are before a packet's data and headers.
 #[test]
 fn a_list_does_not_change_frames() {
     let pool = pool(1);

@@ -139,7 +139,7 @@ where
         let change = |old: Option<&V>| old.map_or(Change::Put(value), |_| Change::Keep);
         match self.compute(key, guard, change) {
             (Some(present), _) => Err(present),
-            (None, new) => Ok(new.expect("put as there was none")),
+            (None, new) => Ok(new.expect("inserted because there was none")),
         }
     }
 

@@ -290,7 +290,7 @@ impl<O: Owner> Raw<O> {
         let unlinked = loop {
             let root = self
                 .root(guard)
-                .expect("made before, and roots are only ever replaced");
+                .expect("created before, and roots are only ever replaced");
             let shard = root.shard(hash);
             let mut fill = shard.fill.lock();
             if fill.dead {

@@ -464,7 +464,7 @@ impl<N> Root<N> {
         }
         for (slot, upper) in table.filled() {
             let table = root.shards[index(upper)].table();
-            table.expect("made just now").fill(slot, upper, bits);
+            table.expect("just created").fill(slot, upper, bits);
         }
         // The sum of all shards' changes must not decrease.
         root.shards[0]

@@ -273,7 +273,7 @@ fn stress_readers_find_present_keys() {
                 while !done.load(Ordering::Relaxed) {
                     let guard = reader.pin();
                     for key in 0..STAY {
-                        let value = table.get(&key, &guard).expect("it is always there");
+                        let value = table.get(&key, &guard).expect("the key is always present");
                         assert_eq!(**value % 1000, key);
                     }
                     let seen = table.iter(&guard).filter(|(key, _)| **key < STAY).count();
@@ -379,8 +379,11 @@ mod set {
                     let object = make(number);
                     let result = set.insert_if_absent(hash(number), object.clone(), same, &guard);
                     match oracle.get(&number) {
-                        Some(there) => {
-                            assert!(core::ptr::eq(result.expect_err("it is there"), &**there))
+                        Some(present) => {
+                            assert!(core::ptr::eq(
+                                result.expect_err("the object is present"),
+                                &**present
+                            ))
                         }
                         None => {
                             assert!(result.is_ok());
@@ -390,9 +393,10 @@ mod set {
                 }
                 Step::Remove(number, itself) => {
                     let like = make(number);
-                    let there = oracle.get(&number).filter(|_| itself).cloned();
-                    let removed = set.remove(hash(number), there.as_ref().unwrap_or(&like), &guard);
-                    assert_eq!(removed, there.is_some());
+                    let present = oracle.get(&number).filter(|_| itself).cloned();
+                    let removed =
+                        set.remove(hash(number), present.as_ref().unwrap_or(&like), &guard);
+                    assert_eq!(removed, present.is_some());
                     if removed {
                         oracle.remove(&number);
                     }
@@ -411,9 +415,9 @@ mod set {
             let search = reader.and_then(|reader| reader.search(hash(number)));
             let reached = search.and_then(|search| search.reach());
             let stepped = reached.and_then(|reached| reached.finish(|o| o.number == number));
-            let there = oracle.get(&number).map(Arc::as_ptr);
-            assert_eq!(found.map(core::ptr::from_ref), there);
-            assert_eq!(stepped.map(core::ptr::from_ref), there);
+            let present = oracle.get(&number).map(Arc::as_ptr);
+            assert_eq!(found.map(core::ptr::from_ref), present);
+            assert_eq!(stepped.map(core::ptr::from_ref), present);
         }
         let mut numbers: Vec<_> = set.iter(&guard).map(|object| object.number).collect();
         numbers.sort_unstable();

@@ -183,15 +183,15 @@ fn lanes_allocate_from_separate_lines() {
     };
     let first = lanes.enter();
     assert_eq!(take(3), [1, 2, 3]);
-    let beside = std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
+    let numbers = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
             let _second = lanes.enter();
             take(514)
         });
-        there.join().unwrap()
+        thread.join().unwrap()
     });
     // A whole line from its start, then numbers from the next one.
-    assert!(beside.into_iter().eq(512..1026));
+    assert!(numbers.into_iter().eq(512..1026));
     assert_eq!(take(509), (4..512).chain([1026]).collect::<Vec<_>>());
     drop(first);
     let rest = take(4095 - 1026);

@@ -23,7 +23,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         prop::collection::vec(any::<u8>(), 0..5).prop_map(PushAll),
         Just(TakeAll),
         (0usize..4).prop_map(TakeSome),
-        (some(), 0usize..4, some()).prop_map(|(before, gone, after)| Append(before, gone, after)),
+        (some(), 0usize..4, some())
+            .prop_map(|(before, dropped, after)| Append(before, dropped, after)),
     ]
 }
 
@@ -55,16 +56,16 @@ proptest! {
                     let taken: Vec<_> = list.take_all().take(some).map(Entry::into_inner).collect();
                     prop_assert_eq!(taken, oracle.drain(..).take(some).collect::<Vec<_>>());
                 }
-                Operation::Append(before, gone, after) => {
+                Operation::Append(before, dropped, after) => {
                     let chain = |values: &[u8]| -> Taken<Entry<u8>> {
                         values.iter().copied().map(Entry::new).collect()
                     };
                     let mut all = chain(&before);
-                    all.by_ref().take(gone).for_each(drop);
+                    all.by_ref().take(dropped).for_each(drop);
                     all.append(list.take_all());
                     all.append(chain(&after));
-                    let behind = oracle.drain(..).chain(after);
-                    let expected: Vec<_> = before.into_iter().skip(gone).chain(behind).collect();
+                    let appended = oracle.drain(..).chain(after);
+                    let expected: Vec<_> = before.into_iter().skip(dropped).chain(appended).collect();
                     prop_assert_eq!(all.len() as usize, expected.len());
                     prop_assert_eq!(all.map(Entry::into_inner).collect::<Vec<_>>(), expected);
                 }

@@ -30,8 +30,8 @@ impl Set {
         let put = || self.keys[key].store(true, Ordering::Release);
         let list = |each: Option<&mut dyn FnMut(u64)>| {
             if let Some(each) = each {
-                for (key, there) in self.keys.iter().enumerate() {
-                    if there.load(Ordering::Acquire) {
+                for (key, present) in self.keys.iter().enumerate() {
+                    if present.load(Ordering::Acquire) {
                         each(hash(key));
                     }
                 }

@@ -100,10 +100,10 @@ fn concurrent_adds_lose_no_key() {
         scope.spawn(|| {
             for _ in 0..200 {
                 // Keys that are in the set pass, whatever other threads do.
-                let there: Vec<_> = set.keys.lock().unwrap().iter().copied().collect();
+                let present: Vec<_> = set.keys.lock().unwrap().iter().copied().collect();
                 let guard = set.domain.pin();
                 let view = set.sieve.view(&guard);
-                let missing = there.iter().filter(|key| !view.passes(spot(hash(**key))));
+                let missing = present.iter().filter(|key| !view.passes(spot(hash(**key))));
                 // Keys that are being added may be missing from the newest filter.
                 assert!(missing.count() <= threads as usize);
             }

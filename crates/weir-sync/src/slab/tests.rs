@@ -136,12 +136,12 @@ fn stress_cells_travel_between_threads() {
     let slab = Slab::<[usize; 4]>::new(usize::MAX);
     let (give, take) = std::sync::mpsc::sync_channel::<Vec<SlabBox<[usize; 4]>>>(8);
     std::thread::scope(|scope| {
-        let ours = slab.clone();
+        let receiver_slab = slab.clone();
         scope.spawn(move || {
             crate::percpu::bind(1);
             for boxes in take {
                 assert!(boxes.iter().all(|boxed| **boxed == [boxed[0]; 4]));
-                ours.free_bulk(boxes);
+                receiver_slab.free_bulk(boxes);
             }
         });
         for cpu in 2..4 {
@@ -156,8 +156,7 @@ fn stress_cells_travel_between_threads() {
                         [value; 4]
                     });
                     let kept = slab.alloc([round; 4]);
-                    give.send(boxes)
-                        .expect("the receiver lives until we are done");
+                    give.send(boxes).expect("the receiver outlives the senders");
                     assert!(kept.is_ok_and(|boxed| *boxed == [round; 4]));
                 }
             });
