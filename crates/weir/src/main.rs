@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Weir command line: `run`, `up`, `exec`, `play`, `stat`, `capture`, `bench`.
+//! The Weir command line: `run`, `up`, `exec`, `play`, `stat`, `report`, `capture`, `inject`, `bench`.
 #![deny(unsafe_code)]
 
 mod allocator;

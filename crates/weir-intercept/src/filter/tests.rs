@@ -105,7 +105,7 @@ fn every_call_is_listed_and_treated_as_listed() {
     assert_eq!(beyond, fail_with(libc::ENOSYS));
 }
 
-/// The kernel's own list, where its headers are installed.
+/// Compares with the kernel's own list, if its headers are installed.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn names_and_numbers_are_the_kernels() {

@@ -120,7 +120,7 @@ fn one_connection(
             let mut first = Vec::with_capacity(64);
             let dumped = client.dump(bed.ifindex, &mut first)?;
             if dumped != n {
-                return Err(format!("{dumped} rules of {n} were dumped"));
+                return Err(format!("only {dumped} of {n} rules were dumped"));
             }
             let rate = per_second(start.elapsed().as_secs_f64());
             found.push(&of(profile, "dump"), rate);
@@ -444,7 +444,7 @@ fn requests(args: &str) -> Result<String, String> {
 
 /// Runs a part in a separate process and returns its output.
 fn elsewhere(part: &str) -> Result<String, String> {
-    let failed = |error| format!("this program: {error}");
+    let failed = |error| format!("cannot start this program again: {error}");
     let me = std::env::current_exe().map_err(failed)?;
     let output = Command::new(me)
         .args(["bench", "rules", "--part", part])

@@ -95,7 +95,7 @@ pub fn run(args: &Inject) -> Result<ExitCode, String> {
     // Waits of a program named `weir` do not follow the stack's clock, because `weir capture` looks
     // after its capture. Under that name this program would inject all frames at the same time.
     rustix::thread::set_name(c"weir-inject")
-        .map_err(|error| format!("the thread's name: {error}"))?;
+        .map_err(|error| format!("cannot set the thread's name: {error}"))?;
     let file = args.file.to_string_lossy().into_owned();
     let mut sender = Sender {
         args,

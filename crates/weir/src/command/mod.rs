@@ -66,7 +66,7 @@ fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Resu
             Some(answer) => Ok(answer),
             None => exec::connect(None)
                 .map_err(|error| {
-                    format!("this command needs to run inside `weir run` or `weir exec`, or the stack of a `weir up`: {error}")
+                    format!("this command works inside `weir run` or `weir exec`, or with the stack of a running `weir up`: {error}")
                 })?
                 .command_with(command, files),
         },

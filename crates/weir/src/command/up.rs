@@ -111,8 +111,8 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         None => default_socket()?,
     };
     // Installs signal handlers first, so that a signal during the start ends it cleanly.
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let config = Config {
         virtual_time: false,
         seed: args.seed,

@@ -122,7 +122,7 @@ pub fn hits(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<f64, String>
     let count = filters.map(|row| row.count).unwrap_or_default();
     if count.packets != frames.len() as u64 {
         let (met, sent) = (count.packets, frames.len());
-        return Err(format!("{met} packets of {sent} met the filters"));
+        return Err(format!("only {met} of {sent} packets reached the filters"));
     }
     Ok(count.cycles as f64 / since.cycles_per_ns / count.packets as f64)
 }

@@ -313,7 +313,7 @@ impl Client {
         let mut out = Writer::new();
         let mark = out.message(ty, nlm::F_REQUEST | nlm::F_ACK | flags, 1, 0);
         fill(&mut out);
-        // Without a bound a message always fits.
+        // A message always fits an unbounded writer.
         let _ = out.finish(mark);
         self.send_all(&[out.into_vec()])
     }

@@ -82,7 +82,7 @@ fn reached() -> Result<u64, String> {
 
 /// Sends until stopped. Returns seconds of processor time.
 fn sender(stop: &AtomicBool) -> Result<f64, String> {
-    let fail = |error: &dyn std::fmt::Display| format!("a socket: {error}");
+    let fail = |error: &dyn std::fmt::Display| format!("UDP socket: {error}");
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(|error| fail(&error))?;
     let payload = [0; PAYLOAD];
     let parts = [IoSlice::new(&payload)];

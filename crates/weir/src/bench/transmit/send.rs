@@ -73,7 +73,7 @@ impl Bed {
             Some(device) if status == 0 => Ok(Self { engine, device }),
             _ => {
                 engine.stop();
-                Err("left out: not set up by ip and tc".into())
+                Err("left out: ip and tc could not set it up".into())
             }
         }
     }

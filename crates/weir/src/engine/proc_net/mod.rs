@@ -23,7 +23,7 @@ use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::sysctl::Ipv6Conf;
 use weir_stack::{Device, Namespace, Stack};
 
-/// The smallest MTU of IPv6, without which a device has none.
+/// The minimum MTU of IPv6. A device with a smaller MTU has no IPv6.
 const IPV6_MIN_MTU: u32 = 1280;
 
 /// The file that `tc` reads first. It gives the nanoseconds per tick as iproute2 and the kernel
