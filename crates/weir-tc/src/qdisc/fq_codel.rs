@@ -156,13 +156,13 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
 impl FqCodel {
     /// Drops packets from the fullest queue and returns its index (`fq_codel_drop`).
     fn drop_from_fullest(&mut self, q: &mut QueueCx<'_, '_, '_>) -> usize {
-        let (mut fat, mut most) = (0, 0);
+        let (mut fullest, mut most) = (0, 0);
         for (at, &backlog) in self.backlogs.iter().enumerate() {
             if backlog > most {
-                (fat, most) = (at, backlog);
+                (fullest, most) = (at, backlog);
             }
         }
-        let flow = &mut self.flows[fat];
+        let flow = &mut self.flows[fullest];
         let (mut octets, mut count) = (0, 0);
         while count < self.drop_batch
             && (count == 0 || octets < most / 2)
@@ -176,8 +176,8 @@ impl FqCodel {
             q.drop(packet, DropReason::QDISC_OVERLIMIT);
         }
         flow.vars.count = flow.vars.count.wrapping_add(count);
-        self.backlogs[fat] = self.backlogs[fat].wrapping_sub(octets);
-        fat
+        self.backlogs[fullest] = self.backlogs[fullest].wrapping_sub(octets);
+        fullest
     }
 
     /// Skips the rounds in which no flow may send.
@@ -262,13 +262,13 @@ impl Qdisc for FqCodel {
             return Enqueued::Queued;
         }
         let before = self.load.len;
-        let fat = self.drop_from_fullest(q);
+        let fullest = self.drop_from_fullest(q);
         let dropped = before - self.load.len;
         self.over_limit = self.over_limit.wrapping_add(dropped);
         if over_memory {
             self.over_memory = self.over_memory.wrapping_add(dropped);
         }
-        match fat == at as usize {
+        match fullest == at as usize {
             true => Enqueued::Congested,
             false => Enqueued::Queued,
         }

@@ -411,8 +411,7 @@ pub struct QueueCx<'a, 'b, 'g> {
 pub struct Notes {
     /// Times packets had to wait (`qdisc_qstats_overlimit`).
     pub overlimits: u32,
-    /// Drops for which no packet is in [`Drops`]; negative for packets that left without being
-    /// dropped.
+    /// Counted drops without a packet in [`Drops`]; negative for packets there that are not counted.
     pub extra_drops: i32,
     /// Packets dropped by a queue below that the qdisc does not count itself.
     pub uncounted: u32,

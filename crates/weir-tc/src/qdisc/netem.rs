@@ -85,9 +85,9 @@ impl Correlated {
         let last = self.last.unwrap_or_else(|| q.random());
         let (value, rho) = (u64::from(q.random()), u64::from(self.rho) + 1);
         let sum = value.wrapping_mul((1 << 32) - rho);
-        let answer = (sum.wrapping_add(u64::from(last) * rho) >> 32) as u32;
-        self.last = Some(answer);
-        answer
+        let value = (sum.wrapping_add(u64::from(last) * rho) >> 32) as u32;
+        self.last = Some(value);
+        value
     }
 
     /// Draws whether an event with a probability happens.

@@ -255,10 +255,10 @@ impl Gates {
             schedule.entries.iter().any(|entry| {
                 let room = left.min(entry.interval.into());
                 left -= room;
-                let lets = entry.mask & 1 << class != 0
+                let admits = entry.mask & 1 << class != 0
                     && duration <= room
                     && octets <= Self::budget(self.picos, entry.interval);
-                room > 0 && (entry.mask == OPEN || lets)
+                room > 0 && (entry.mask == OPEN || admits)
             })
         })
     }

@@ -131,8 +131,8 @@ fn fq_codel_does_not_drop_the_sparse_flow() {
     line.run(&arrivals);
     let flow_of = |n: &u32| line.arrivals[*n as usize].flow;
     assert!(line.drops.iter().all(|(_, n, _)| flow_of(n) == 1));
-    let thin = line.left.iter().filter(|(_, n)| flow_of(n) == 2);
-    let waits: Vec<u64> = thin
+    let sparse = line.left.iter().filter(|(_, n)| flow_of(n) == 2);
+    let waits: Vec<u64> = sparse
         .map(|(time, n)| time - line.arrivals[*n as usize].time)
         .collect();
     assert_eq!(waits.len(), 200);

@@ -13,14 +13,14 @@ fn bucket(arrivals: &[Arrival], rates: &[(u64, i64)]) -> Vec<u64> {
     let (mut at, mut free) = (START, START);
     let mut leave = |arrival: &Arrival| {
         let mut time = arrival.time.max(free);
-        for ((octet, depth), credit) in rates.iter().zip(&credit) {
-            let have = (credit + (time - at) as i64).min(*depth);
-            let lacks = (arrival.len as u64 * octet) as i64 - have;
-            time += lacks.max(0) as u64;
+        for ((byte_ns, depth), credit) in rates.iter().zip(&credit) {
+            let available = (credit + (time - at) as i64).min(*depth);
+            let missing = (arrival.len as u64 * byte_ns) as i64 - available;
+            time += missing.max(0) as u64;
         }
-        for ((octet, depth), credit) in rates.iter().zip(&mut credit) {
-            let have = (*credit + (time - at) as i64).min(*depth);
-            *credit = have - (arrival.len as u64 * octet) as i64;
+        for ((byte_ns, depth), credit) in rates.iter().zip(&mut credit) {
+            let available = (*credit + (time - at) as i64).min(*depth);
+            *credit = available - (arrival.len as u64 * byte_ns) as i64;
             assert!(*credit >= 0);
         }
         (at, free) = (time, time);
