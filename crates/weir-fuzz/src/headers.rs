@@ -36,7 +36,7 @@ fn dissection(frame: &[u8]) {
         (all.ip_proto, all.src_port, all.ip_flags),
         (some.ip_proto, some.src_port, some.ip_flags),
     );
-    assert_eq!(a, b, "keys depend on what else is wanted");
+    assert_eq!(a, b, "keys depend on the groups requested");
 }
 
 fn walks(payload: &[u8]) {

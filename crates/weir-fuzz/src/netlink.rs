@@ -79,7 +79,7 @@ pub fn run(bytes: &[u8]) {
             ..TcMsg::default()
         });
         w.finish(message)
-            .expect("a writer without a bound is never full");
+            .expect("a writer without a limit is never full");
         client.datagram(w.bytes());
     }
     // Tears down all namespaces with their objects.

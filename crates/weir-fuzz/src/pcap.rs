@@ -73,24 +73,25 @@ fn written(frames: &[Frame], interfaces: usize) -> Vec<u8> {
         classic: false,
         gzip: false,
     };
-    let mut writer = Writer::new("fuzz", format, shared.clone()).expect("memory takes it");
+    let mut writer =
+        Writer::new("fuzz", format, shared.clone()).expect("writing to memory cannot fail");
     for index in 0..interfaces {
         writer
             .interface(&format!("if{index}"))
-            .expect("memory takes it");
+            .expect("writing to memory cannot fail");
     }
     for frame in frames {
         writer
             .write(frame)
             .expect("a frame that was read can be written");
     }
-    writer.finish().expect("memory takes it");
+    writer.finish().expect("writing to memory cannot fail");
     shared.with(std::mem::take)
 }
 
 fn read(bytes: &[u8]) -> Vec<Frame> {
     Reader::new("fuzz", Cursor::new(bytes.to_vec()))
-        .expect("our own file has a header")
-        .map(|frame| frame.expect("our own file is sound"))
+        .expect("the written file has a header")
+        .map(|frame| frame.expect("the written file is valid"))
         .collect()
 }

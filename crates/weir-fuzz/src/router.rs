@@ -38,7 +38,7 @@ pub fn pair((name, peer): (&str, &str)) -> Vec<u8> {
     out.end(data);
     out.end(info);
     out.finish(message)
-        .expect("a writer without a bound is never full");
+        .expect("a writer without a limit is never full");
     out.into_vec()
 }
 
@@ -83,7 +83,7 @@ pub fn up(index: u32) -> Vec<u8> {
         ..IfInfoMsg::default()
     });
     out.finish(message)
-        .expect("a writer without a bound is never full");
+        .expect("a writer without a limit is never full");
     out.into_vec()
 }
 

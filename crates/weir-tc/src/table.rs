@@ -135,7 +135,7 @@ impl Table {
     /// reference.
     pub fn put(&self, action: &ActionRef, bind: bool, env: &Env<'_>) -> bool {
         let held = action.common.refs.fetch_sub(1, AcqRel);
-        debug_assert_ne!(held, 0, "each reference is let go of once");
+        debug_assert_ne!(held, 0, "each reference is dropped once");
         // The bind is dropped after the reference: a request that sees no bind must not mistake the
         // bind's reference for that of the creation.
         if bind {

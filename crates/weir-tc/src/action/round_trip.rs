@@ -356,7 +356,7 @@ proptest! {
                 continue;
             }
             let before = shown(&stack, kind);
-            prop_assert!(!request(&stack, &asked, ADD), "it is there");
+            prop_assert!(!request(&stack, &asked, ADD), "the action exists");
             prop_assert_eq!(&shown(&stack, kind), &before);
             match request(&stack, &asked, REPLACE) {
                 true => check(&stack, &asked)?,

@@ -295,7 +295,7 @@ mod tests {
             assert_eq!(params(3, Some(3)).queue(8, &mut packet), Some(3));
             assert_eq!(params(8, None).queue(8, &mut packet), None, "not there");
             let beyond = params(7, Some(9)).queue(8, &mut packet).unwrap();
-            assert!(matches!(beyond, 0 | 7), "those not there are 0");
+            assert!(matches!(beyond, 0 | 7), "missing queues become 0");
         }
         assert_eq!((seen[0], seen[1], seen[5]), (0, 0, 0));
         assert!(seen[2..5].iter().all(|&n| n > 20), "{seen:?}");
