@@ -328,11 +328,11 @@ fn transmit_is_measured_on_request() {
         \"$WEIR\" stat qdisc --locks --histogram --json",
     );
     let (before, json) = printed.split_once("JSON\n").unwrap();
-    assert!(before.contains("not measured now"), "{before}");
+    assert!(before.contains("Transmits are not measured"), "{before}");
     let data: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(data["measured"], true);
     let roots = data["roots"].as_array().unwrap();
-    assert_eq!(roots.len(), 4, "one a transmit queue: {json}");
+    assert_eq!(roots.len(), 4, "one per transmit queue: {json}");
     for (queue, packets) in [0, 30, 10, 0].into_iter().enumerate() {
         let root = &roots[queue];
         assert_eq!(
