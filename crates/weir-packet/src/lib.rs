@@ -8,6 +8,7 @@
 //! | [`meta`] | [`Meta`]: the public metadata fields |
 //! | [`batch`] | [`Batch`]: up to 64 packets, stored inline |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
+//! | [`offload`] | checksums and segmentation that senders leave to a device |
 //! | [`header`] | typed views and builders of headers, one file per protocol |
 //! | [`checksum`] | the internet checksum, pseudo headers, RFC 1624 updates |
 //! | [`mod@dissect`] | dissects a packet into [`FlowKeys`]; flow hashes |
@@ -28,6 +29,7 @@ pub mod drop_reason;
 pub mod edit;
 pub mod header;
 pub mod meta;
+pub mod offload;
 pub mod packet;
 pub mod pool;
 mod returned;

@@ -33,6 +33,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use self::pace::{Pace, random};
+use crate::keys::unknown;
 use crate::{Error, Frame, Result, Source};
 
 /// The transport protocol of the frames.
@@ -196,23 +197,6 @@ const KEYS: [&str; 19] = [
     "seed", "eth_src", "eth_dst", "src", "dst", "sport", "dport", "ttl",
 ];
 
-/// Returns the message for an unknown key: it suggests the most similar key, or lists all of them.
-fn unknown(key: &str) -> String {
-    const SIMILAR: f64 = 0.7; // clap's threshold for flags
-    let similar = KEYS
-        .into_iter()
-        .map(|known| (strsim::jaro_winkler(key, known), known))
-        .filter(|(similarity, _)| *similarity > SIMILAR)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other));
-    match similar {
-        Some((_, known)) => format!("{key} is not a parameter; did you mean {known}?"),
-        None => format!(
-            "{key} is not a parameter; the parameters are {}",
-            KEYS.join(", ")
-        ),
-    }
-}
-
 impl FromStr for Parameters {
     type Err = Error;
 
@@ -262,7 +246,7 @@ impl FromStr for Parameters {
                 "sport" => p.sport = value(key, text)?,
                 "dport" => p.dport = value(key, text)?,
                 "ttl" => p.ttl = value(key, text)?,
-                _ => return Err(Error::new(NAME, unknown(key))),
+                _ => return Err(Error::new(NAME, unknown(key, &KEYS))),
             }
         }
         parameters.size = size.unwrap_or_else(|| {

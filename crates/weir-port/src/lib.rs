@@ -20,11 +20,16 @@ pub mod af_packet;
 pub mod error;
 pub mod frame;
 pub mod generator;
+pub mod keys;
 pub mod null;
 pub mod pcap;
+pub mod port;
+pub mod socket;
+pub mod tap;
 
 pub use error::{Error, Result};
 pub use frame::{Direction, Frame};
+pub use port::Port;
 
 /// A source of frames.
 pub trait Source: Send {

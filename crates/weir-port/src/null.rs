@@ -1,12 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `null`: accepts every frame and discards it.
+//! `null`: takes every frame and forgets it.
 //!
-//! For benchmarks and for devices whose output is not needed. It counts frames and bytes and never
-//! fails. It has no parameters.
+//! For benchmarks and for devices whose output nobody wants. It counts frames and bytes and never
+//! fails. No parameters.
 
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use weir_packet::{Batch, Cache, Packet, Pool};
+
+use crate::keys::Keys;
+use crate::port::{Counters, Facts, Kind, Port};
 use crate::{Frame, Result, Sink, Summary};
 
-/// A sink that discards all frames.
+/// The kind of live ports.
+pub static KIND: Kind = Kind {
+    name: NAME,
+    keys: &[],
+    open: |_| Ok(Vec::new()),
+    adopt,
+};
+
+const NAME: &str = "null";
+
+fn adopt(_: &Keys, _: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+    Ok(Arc::new(Discard::default()))
+}
+
+/// The live port that receives nothing and forgets what it is sent.
+#[derive(Debug, Default)]
+pub struct Discard(Counters);
+
+impl Port for Discard {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            name: NAME.into(),
+            ..Facts::default()
+        }
+    }
+
+    fn descriptor(&self, _: u16) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn receive(&self, _: u16, _: &mut Cache, _: &mut Batch) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send(&self, _: u16, frames: &[Packet]) -> io::Result<usize> {
+        Ok(frames.len())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.0
+    }
+}
+
+/// The sink that forgets.
 #[derive(Debug, Default)]
 pub struct Null {
     interfaces: u32,
@@ -14,12 +69,12 @@ pub struct Null {
 }
 
 impl Null {
-    /// Creates a sink that has accepted nothing yet.
+    /// A sink that has taken nothing yet.
     pub fn new() -> Null {
         Null::default()
     }
 
-    /// Returns what it has accepted so far.
+    /// What it has taken until now.
     pub fn summary(&self) -> Summary {
         self.summary
     }

@@ -15,7 +15,7 @@ use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::clock::TimerId;
 use crate::drops::{DropCounters, Place};
-use crate::link::{Link, Wire};
+use crate::link::{Link, RxHandler, Wire};
 use crate::namespace::Namespace;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
@@ -290,6 +290,7 @@ pub struct Device {
     drops: OnceLock<Box<DropCounters>>,
     observers: Published<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
+    rx_handler: PublishedOption<Arc<dyn RxHandler>>,
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
@@ -374,6 +375,7 @@ impl Device {
             drops: OnceLock::new(),
             observers: Published::new(domain, Vec::new()),
             wire: PublishedOption::new(domain, None),
+            rx_handler: PublishedOption::new(domain, None),
             vlans: Published::new(domain, Vec::new()),
             ipv4: crate::ipv4::Inet::new(domain, ns),
             ipv6: crate::ipv6::Inet::new(domain, ns),
@@ -790,6 +792,17 @@ impl Device {
     pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
         self.wire.replace(wire);
         crate::datapath::restart(stack, self);
+    }
+
+    /// Returns the handler of received frames, if there is one.
+    #[inline]
+    pub fn rx_handler<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn RxHandler>> {
+        self.rx_handler.load(guard)
+    }
+
+    /// Sets or removes the handler of received frames (`netdev_rx_handler_register`).
+    pub fn set_rx_handler(&self, handler: Option<Arc<dyn RxHandler>>) {
+        self.rx_handler.replace(handler);
     }
 
     /// Returns the observers of the device.

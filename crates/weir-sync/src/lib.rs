@@ -4,6 +4,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`primitive`] | the only source of atomics, cells and threads: std's, or loom's under `cfg(loom)` |
+//! | [`bell`] | wakes idle workers; costs nothing while they are awake |
 //! | [`bits`] | iteration over the set bits of a word |
 //! | [`combine`] | flat combining: a list of work, drained by one of its producers at a time |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
@@ -29,6 +30,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("weir-sync packs tags and counts into 64-bit pointers and words");
 
+pub mod bell;
 pub mod bits;
 pub mod combine;
 pub mod gate;

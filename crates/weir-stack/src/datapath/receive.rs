@@ -125,6 +125,9 @@ pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
 
 /// Splits a batch by protocol and passes the parts to VLAN devices and layer 3.
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    if let Some(handler) = device.rx_handler(cx.guard) {
+        return handler.receive(cx, device, batch);
+    }
     let (mut ipv4, mut ipv6, mut arp) = (Batch::new(), Batch::new(), Batch::new());
     let mut tagged = Tagged::default();
     for packet in batch {

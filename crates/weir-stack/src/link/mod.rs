@@ -27,7 +27,7 @@ pub mod vlan;
 pub mod vxlan;
 mod wire;
 
-pub use wire::Wire;
+pub use wire::{RxHandler, Wire};
 
 /// The link kinds that `ip link add type KIND` accepts, one line each.
 pub static KINDS: &[&Kind] = &[

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::Packet;
+use weir_packet::{Batch, Packet};
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -31,4 +31,12 @@ pub trait Wire: Send + Sync {
     fn completes(&self) -> bool {
         false
     }
+}
+
+/// Takes the frames that a device receives, after its ingress filters and before VLAN devices and
+/// layer 3 (`rx_handler` of `net/core/dev.c`). A device has at most one.
+pub trait RxHandler: Send + Sync {
+    /// Consumes or drops every frame of the batch. Frames begin at their Ethernet header; an
+    /// accelerated VLAN tag is in their metadata. Called by any CPU.
+    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
 }

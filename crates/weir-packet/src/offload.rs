@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The offloads of a network device in software: checksums (`skb_checksum_help`) and segmentation
+//! (`skb_gso_segment`, `tcp_gso_segment`, `__udp_gso_segment`).
+//!
+//! Frames begin at their Ethernet header and may have up to two VLAN tags. The functions handle TCP and
+//! UDP over IPv4 and IPv6.
+
+use crate::checksum::Sum;
+use crate::header::ethernet::is_vlan;
+use crate::header::ipv4::{IPPROTO_TCP, IPPROTO_UDP, fill_check, whole_header};
+use crate::header::ipv6::upper_layer;
+use crate::header::transport::{fill_check_v4, fill_check_v6};
+use crate::header::{Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Vlan};
+
+const ETH_P_IP: u16 = 0x0800;
+const ETH_P_IPV6: u16 = 0x86dd;
+/// Bytes of a UDP header.
+const UDP: usize = 8;
+/// TCP flags that only the last segment keeps: FIN, PSH.
+const LAST_ONLY: u8 = 0x09;
+/// The TCP flag that only the first segment keeps: CWR.
+const FIRST_ONLY: u8 = 0x80;
+
+/// The offsets of a frame's headers, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Headers {
+    network: usize,
+    transport: usize,
+    payload: usize,
+    protocol: u8,
+    ipv6: bool,
+}
+
+impl Headers {
+    /// Returns `None` if the frame has no complete TCP or UDP header or is a fragment.
+    fn of(frame: &[u8]) -> Option<Self> {
+        let mut ethertype = Ethernet::new(frame)?.ethertype();
+        let mut network = Ethernet::LEN;
+        for _ in 0..2 {
+            if is_vlan(ethertype) {
+                let tag = frame.get(network..)?.first_chunk::<{ Vlan::LEN }>()?;
+                ethertype = u16::from_be_bytes([tag[2], tag[3]]);
+                network += Vlan::LEN;
+            }
+        }
+        let packet = frame.get(network..)?;
+        let (protocol, offset, ipv6) = match ethertype {
+            ETH_P_IP => {
+                let header = whole_header(packet)?;
+                let ip = Ipv4::new(header).filter(|ip| !ip.is_fragment())?;
+                (ip.protocol(), header.len(), false)
+            }
+            ETH_P_IPV6 => {
+                let upper = upper_layer(packet).filter(|upper| upper.fragment.is_none())?;
+                (upper.protocol, upper.offset, true)
+            }
+            _ => return None,
+        };
+        let transport = network + offset;
+        let segment = frame.get(transport..)?;
+        let length = match protocol {
+            IPPROTO_TCP => usize::from(*segment.get(12)? >> 4) * 4,
+            IPPROTO_UDP => UDP,
+            _ => return None,
+        };
+        if protocol == IPPROTO_TCP && length < 20 || segment.len() < length {
+            return None;
+        }
+        Some(Self {
+            network,
+            transport,
+            payload: transport + length,
+            protocol,
+            ipv6,
+        })
+    }
+
+    /// Returns the sum over the pseudo header of a segment of `len` bytes.
+    fn pseudo(&self, frame: &[u8], len: usize) -> Option<Sum> {
+        let mut sum = Sum::default();
+        let packet = frame.get(self.network..)?;
+        match self.ipv6 {
+            true => {
+                let ip = Ipv6::new(packet)?;
+                sum.add_pseudo_v6(ip.src(), ip.dst(), self.protocol, len as u32);
+            }
+            false => {
+                let ip = Ipv4::new(packet)?;
+                sum.add_pseudo_v4(ip.src(), ip.dst(), self.protocol, len as u16);
+            }
+        }
+        Some(sum)
+    }
+}
+
+/// Computes and stores the TCP or UDP checksum that the sender of a frame left to the device. Padding
+/// after the IP packet does not count. Returns `false` and changes nothing for other frames.
+pub fn complete_checksum(frame: &mut [u8]) -> bool {
+    let Some(headers) = Headers::of(frame) else {
+        return false;
+    };
+    let Some(packet) = frame.get(headers.network..) else {
+        return false;
+    };
+    let addresses = match headers.ipv6 {
+        true => Ipv6::new(packet).map(|ip| Ipv6::LEN + usize::from(ip.payload_len())),
+        false => Ipv4::new(packet).map(|ip| usize::from(ip.total_len())),
+    };
+    let end = headers.network + addresses.unwrap_or_default();
+    let end = end.min(frame.len());
+    let Some((before, segment)) = frame
+        .get_mut(..end)
+        .and_then(|frame| frame.split_at_mut_checked(headers.transport))
+    else {
+        return false;
+    };
+    let packet = before.get(headers.network..).unwrap_or_default();
+    match headers.ipv6 {
+        true => Ipv6::new(packet)
+            .is_some_and(|ip| fill_check_v6(ip.src(), ip.dst(), headers.protocol, segment)),
+        false => Ipv4::new(packet)
+            .is_some_and(|ip| fill_check_v4(ip.src(), ip.dst(), headers.protocol, segment)),
+    }
+}
+
+/// Splits a long TCP segment or UDP datagram into frames with at most `size` bytes of payload each.
+/// Calls `emit` for each in order, with the headers, whose lengths, sequence numbers and checksums are
+/// updated, and the payload. Returns the number of frames, or 0 if the frame cannot be split.
+pub fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8], &[u8])) -> usize {
+    let Some(headers) = Headers::of(frame).filter(|_| size > 0) else {
+        return 0;
+    };
+    let Some((head, payload)) = frame.split_at_checked(headers.payload) else {
+        return 0;
+    };
+    let flags = head
+        .get(headers.transport + 13)
+        .copied()
+        .unwrap_or_default();
+    let mut head = head.to_vec();
+    let count = payload.len().div_ceil(size);
+    for (n, part) in payload.chunks(size).enumerate() {
+        let mut flags = flags;
+        if n > 0 {
+            flags &= !FIRST_ONLY;
+        }
+        if n + 1 < count {
+            flags &= !LAST_ONLY;
+        }
+        let step = if n == 0 { 0 } else { size as u32 };
+        let Some(()) = rewrite(&mut head, &headers, part, (step, flags)) else {
+            return n;
+        };
+        emit(&head, part);
+    }
+    count
+}
+
+/// Turns the headers of one segment into those of the next one, whose payload `part` begins `step` bytes
+/// later and whose TCP flags are `flags`.
+fn rewrite(
+    head: &mut [u8],
+    headers: &Headers,
+    part: &[u8],
+    (step, flags): (u32, u8),
+) -> Option<()> {
+    let length = headers.payload - headers.transport + part.len();
+    let packet = head.get_mut(headers.network..)?;
+    match headers.ipv6 {
+        true => {
+            let extensions = headers.transport - headers.network - Ipv6::LEN;
+            Ipv6Mut::new(packet)?.set_payload_len((extensions + length) as u16);
+        }
+        false => {
+            let total = headers.transport - headers.network + length;
+            let id = Ipv4::new(packet)?.id().wrapping_add(u16::from(step > 0));
+            Ipv4Mut::new(packet)?.set_total_len(total as u16).set_id(id);
+            fill_check(packet);
+        }
+    }
+    let transport = head.get_mut(headers.transport..)?;
+    let check = match headers.protocol {
+        IPPROTO_TCP => {
+            let sequence = transport.get_mut(4..8)?.first_chunk_mut::<4>()?;
+            *sequence = u32::from_be_bytes(*sequence)
+                .wrapping_add(step)
+                .to_be_bytes();
+            *transport.get_mut(13)? = flags;
+            16
+        }
+        _ => {
+            transport
+                .get_mut(4..6)?
+                .copy_from_slice(&(length as u16).to_be_bytes());
+            6
+        }
+    };
+    transport.get_mut(check..check + 2)?.fill(0);
+    let mut sum = headers.pseudo(head, length)?;
+    sum.add(head.get(headers.transport..)?).add(part);
+    let value = match headers.protocol {
+        IPPROTO_UDP => sum.finish_udp(),
+        _ => sum.finish(),
+    };
+    let transport = head.get_mut(headers.transport..)?;
+    transport
+        .get_mut(check..check + 2)?
+        .copy_from_slice(&value.to_be_bytes());
+    Some(())
+}
+
+#[cfg(test)]
+mod tests;

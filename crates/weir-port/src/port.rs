@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Live ports exchange frames with the host's network, or with another program, as they arrive.
+//!
+//! A [`Port`] moves batches between the outside and packets of the caller's pool. It does not know the
+//! device it serves. Each kind is one file and one line in [`KINDS`].
+//!
+//! A port is made in two steps, because the process that has the privileges need not be the process
+//! that runs the stack. [`Kind::open`] opens the files with the privileges and in the network
+//! namespace of the caller. [`Kind::adopt`] makes the port from them, if need be in another process
+//! that received them (`SCM_RIGHTS`).
+
+use std::fmt;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::{Batch, Cache, Packet, Pool};
+
+use crate::keys::Keys;
+use crate::{Error, Result, af_packet, null, socket, tap};
+
+/// A live port. One thread at a time polls a queue; any thread may call [`Port::send`].
+pub trait Port: Send + Sync + fmt::Debug {
+    /// The kind's name in [`KINDS`].
+    fn kind(&self) -> &'static str;
+
+    /// Describes the other end as it is now.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
+
+    /// The number of queues, at least 1. Each queue receives and transmits.
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    /// Returns the descriptor to poll for a queue. It is readable when frames wait, and readable or
+    /// writable when the queue has room again after [`Port::send`] took fewer frames than it was given.
+    /// It stays the same for the life of the port. `None` means that the queue never receives and
+    /// always has room.
+    fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>>;
+
+    /// Appends the frames that wait at a queue to `batch`, in packets from `memory`, and returns how
+    /// many. Returns 0 if none waits. It stops when the batch is full or the memory is exhausted.
+    ///
+    /// # Errors
+    /// The port cannot go on: its device is gone, or the other end has hung up for good.
+    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize>;
+
+    /// Sends frames in order, as many as the queue has room for, and returns how many. A frame that the
+    /// other end refuses counts as sent, and in [`Counters::tx_errors`].
+    ///
+    /// # Errors
+    /// As for [`Port::receive`].
+    fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize>;
+
+    /// The counters of frames lost at the border.
+    fn counters(&self) -> &Counters;
+}
+
+/// A description of a port's other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The Ethernet address of the host's device that the port uses.
+    pub address: Option<[u8; 6]>,
+    /// The largest network packet in bytes.
+    pub mtu: Option<u32>,
+    /// Whether nobody is connected to the other end.
+    pub no_carrier: bool,
+    /// The host's device, or the path of a socket.
+    pub name: String,
+}
+
+/// Frames lost at the border.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Received frames that were too long or malformed.
+    pub rx_errors: AtomicU64,
+    /// Received frames that were lost because a ring was full or memory was exhausted.
+    pub rx_dropped: AtomicU64,
+    /// Frames that the other end refused.
+    pub tx_errors: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to a counter.
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        if count > 0 {
+            counter.fetch_add(count, Relaxed);
+        }
+    }
+}
+
+/// Makes a port of its open files.
+pub type Adopt = fn(&Keys, Vec<OwnedFd>, &Pool) -> Result<Arc<dyn Port>>;
+
+/// A kind of live port.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// The keys of the description.
+    pub keys: &'static [&'static str],
+    /// Opens the files with the caller's privileges and in the caller's network namespace.
+    pub open: fn(&Keys) -> Result<Vec<OwnedFd>>,
+    /// Makes the port from the files. It will receive into packets of the pool.
+    pub adopt: Adopt,
+}
+
+/// All kinds.
+pub const KINDS: &[&Kind] = &[&af_packet::KIND, &null::KIND, &socket::KIND, &tap::KIND];
+
+/// Returns the kind with this name.
+///
+/// # Errors
+/// There is no such kind; the message lists all kinds.
+pub fn kind(name: &str) -> Result<&'static Kind> {
+    let found = KINDS.iter().find(|kind| kind.name == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        let what = format!("no such kind of port; the kinds are {}", names.join(", "));
+        Error::new(name, what)
+    })
+}
+
+/// Returns a converter of I/O errors that says what failed.
+pub(crate) fn failed(kind: &str, what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    let what = what.into();
+    move |cause| Error::io(kind, what, cause)
+}
+
+/// The parts of a frame on the wire. A VLAN tag in the metadata follows the addresses again.
+#[derive(Debug)]
+pub(crate) struct Wired<'a> {
+    addresses: &'a [u8],
+    tag: [u8; 4],
+    rest: &'a [u8],
+}
+
+impl<'a> Wired<'a> {
+    pub(crate) fn new(packet: &'a Packet) -> Self {
+        const ADDRESSES: usize = 12;
+        let data = packet.data();
+        match (packet.vlan(), data.split_at_checked(ADDRESSES)) {
+            (Some(tag), Some((addresses, rest))) => {
+                let [p0, p1] = tag.proto.to_be_bytes();
+                let [t0, t1] = tag.tci.to_be_bytes();
+                Self {
+                    addresses,
+                    tag: [p0, p1, t0, t1],
+                    rest,
+                }
+            }
+            _ => Self {
+                addresses: &[],
+                tag: [0; 4],
+                rest: data,
+            },
+        }
+    }
+
+    /// The parts in order. Without a tag the first two are empty.
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        let tag: &[u8] = if self.addresses.is_empty() {
+            &[]
+        } else {
+            &self.tag
+        };
+        [self.addresses, tag, self.rest]
+    }
+
+    /// The length of all parts in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.parts().iter().map(|part| part.len()).sum()
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `tap`: a TAP device of the host (`drivers/net/tun.c`). The port receives the frames that the kernel
+//! sends on it.
+//!
+//! | key | meaning | default |
+//! |---|---|---|
+//! | `name` | the device, created if it does not exist; may contain one `%d` | `weir%d` |
+//! | `queues` | the number of queues, 1 to 16 (`IFF_MULTI_QUEUE` if more than 1) | 1 |
+//!
+//! Opening needs `/dev/net/tun` and `CAP_NET_ADMIN` in the caller's network namespace, or a persistent
+//! device that the caller owns. Frames are read directly into packets and written directly from them.
+//! Not implemented: offloads (`IFF_VNET_HDR`). The kernel segments frames and computes checksums before
+//! the port reads them.
+#![allow(unsafe_code)] // ioctls with a structure made here
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_packet::packet::{FRAME_DATA, JUMBO_DATA};
+use weir_packet::{Batch, Cache, Packet, Pool};
+
+use crate::keys::Keys;
+use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
+use crate::{Error, Result};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: NAME,
+    keys: &["name", "queues"],
+    open,
+    adopt,
+};
+
+const NAME: &str = "tap";
+const QUEUES: u16 = 16;
+
+/// A TAP device.
+#[derive(Debug)]
+pub struct Tap {
+    name: String,
+    queues: Vec<Queue>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Queue {
+    file: File,
+    /// The part of a long frame that does not fit into a packet of the frame class.
+    rest: Mutex<Box<[u8]>>,
+}
+
+/// Issues a request about the device behind a descriptor (`struct ifreq`).
+fn request(file: &impl AsRawFd, code: libc::c_ulong, ifreq: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: these requests read and write the structure and nothing else.
+    match unsafe { libc::ioctl(file.as_raw_fd(), code as _, std::ptr::from_mut(ifreq)) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+fn empty() -> libc::ifreq {
+    // SAFETY: zeros are an empty name and an empty union.
+    unsafe { std::mem::zeroed() }
+}
+
+fn name_of(ifreq: &libc::ifreq) -> String {
+    let bytes = ifreq.ifr_name.iter().map(|byte| *byte as u8);
+    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
+    let name = keys.get("name").unwrap_or("weir%d");
+    let queues: u16 = keys.number("queues", 1)?;
+    if !(1..=QUEUES).contains(&queues) {
+        return Err(Error::new(
+            NAME,
+            format!("queues must be from 1 to {QUEUES}"),
+        ));
+    }
+    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '\0']) {
+        return Err(Error::new(
+            NAME,
+            format!("{name} is not a valid device name"),
+        ));
+    }
+    let mut ifreq = empty();
+    for (to, byte) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = byte as _;
+    }
+    let multi = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | multi;
+    (0..queues)
+        .map(|_| {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open("/dev/net/tun")
+                .map_err(failed(NAME, "/dev/net/tun"))?;
+            ifreq.ifr_ifru.ifru_flags = flags as _;
+            // The first queue resolves the name; the others attach to it.
+            request(&file, libc::TUNSETIFF as _, &mut ifreq).map_err(failed(NAME, name))?;
+            Ok(file.into())
+        })
+        .collect()
+}
+
+fn adopt(_: &Keys, files: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+    Ok(Arc::new(Tap::new(files)?))
+}
+
+impl Tap {
+    /// Makes the port from the device's open queues.
+    ///
+    /// # Errors
+    /// There is no queue, or a descriptor is not a TAP device.
+    pub fn new(files: Vec<OwnedFd>) -> Result<Self> {
+        let mut ifreq = empty();
+        let first = files
+            .first()
+            .ok_or_else(|| Error::new(NAME, "a TAP device has at least one queue"))?;
+        request(first, libc::TUNGETIFF as _, &mut ifreq).map_err(failed(NAME, "TUNGETIFF"))?;
+        let queue = |file: OwnedFd| Queue {
+            file: file.into(),
+            rest: Mutex::new(vec![0; JUMBO_DATA - FRAME_DATA].into()),
+        };
+        Ok(Self {
+            name: name_of(&ifreq),
+            queues: files.into_iter().map(queue).collect(),
+            counters: Counters::default(),
+        })
+    }
+
+    fn queue(&self, queue: u16) -> &Queue {
+        &self.queues[usize::from(queue) % self.queues.len()]
+    }
+}
+
+/// Reads one frame into a packet. Returns `None` if there is no memory for it.
+fn read(mut file: &File, rest: &mut [u8], memory: &mut Cache) -> io::Result<Option<Packet>> {
+    let Some(mut packet) = memory.alloc(FRAME_DATA) else {
+        return Ok(None);
+    };
+    let mut parts = [IoSliceMut::new(packet.data_mut()), IoSliceMut::new(rest)];
+    let len = match file.read_vectored(&mut parts) {
+        Ok(len) => len,
+        Err(error) => {
+            memory.free(packet);
+            return Err(error);
+        }
+    };
+    packet.trim(len);
+    if len <= FRAME_DATA {
+        return Ok(Some(packet));
+    }
+    let long = memory.alloc(len).map(|mut long| {
+        let (begin, end) = long.data_mut().split_at_mut(FRAME_DATA);
+        begin.copy_from_slice(packet.data());
+        end.copy_from_slice(rest.get(..len - FRAME_DATA).unwrap_or_default());
+        long
+    });
+    memory.free(packet);
+    Ok(long)
+}
+
+impl Port for Tap {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            name: self.name.clone(),
+            ..Facts::default()
+        }
+    }
+
+    fn queues(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>> {
+        Some(self.queue(queue).file.as_fd())
+    }
+
+    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut rest = queue.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = batch.len();
+        while !batch.is_full() {
+            match read(&queue.file, &mut rest, memory) {
+                Ok(Some(packet)) => drop(batch.push(packet)),
+                Ok(None) => {
+                    Counters::add(&self.counters.rx_dropped, 1);
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(batch.len() - before)
+    }
+
+    fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {
+        let mut file = &self.queue(queue).file;
+        for (sent, packet) in frames.iter().enumerate() {
+            let frame = Wired::new(packet);
+            let parts = frame.parts().map(IoSlice::new);
+            // The device takes a frame whole or not at all.
+            let result = file.write_vectored(&parts).map(|_whole| ());
+            if let Err(error) = result {
+                match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Ok(sent),
+                    Some(libc::EBADFD) => return Err(error),
+                    // The device is down or refuses the frame.
+                    _ => Counters::add(&self.counters.tx_errors, 1),
+                }
+            }
+        }
+        Ok(frames.len())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
