@@ -30,6 +30,7 @@ pub mod icmp_limit;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;
+pub mod mib;
 pub mod namespace;
 pub mod neigh;
 pub mod notify;

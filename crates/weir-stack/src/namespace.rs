@@ -102,6 +102,8 @@ pub struct Namespace {
     pub neighbours: Neighbours,
     /// IPv6 state.
     pub ip6: crate::ipv6::Net,
+    /// The protocols' counters.
+    pub mib: crate::mib::Mib,
     /// The rate limit of ICMP messages of both families.
     pub icmp: crate::icmp_limit::Bucket,
     /// The actions and shared blocks of traffic control.
@@ -145,6 +147,7 @@ impl Namespace {
             inet: crate::ipv4::Net::default(),
             neighbours: Neighbours::new(domain),
             ip6: crate::ipv6::Net::new(domain, seed),
+            mib: crate::mib::Mib::default(),
             icmp: crate::icmp_limit::Bucket::new(seed),
             tc: weir_tc::NetTc::new(domain, shared.0, shared.1),
             tunnels: OnceLock::new(),

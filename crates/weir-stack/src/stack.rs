@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use weir_packet::Pool;
 use weir_sync::hash::RcuHash;
 use weir_sync::lane::Lanes;
+use weir_sync::percpu::PerCpu;
 use weir_sync::rcu::{self, Domain, Guard};
 
 use crate::clock::{Clock, Holds, TimerId, Timers};
@@ -83,6 +84,8 @@ pub struct Shared {
     pub trace: TraceLog,
     /// Counts packets dropped for devices that had been removed.
     pub gone: DropCounters,
+    /// The frames each CPU has received (`softnet_data.processed`).
+    pub received: PerCpu<AtomicU64>,
     /// Sees every dropped packet. It is set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
     /// The simulated netdevsim bus.
@@ -138,6 +141,7 @@ impl Stack {
             timers: Timers::default(),
             trace: TraceLog::new(config.trace),
             gone: DropCounters::default(),
+            received: PerCpu::new(),
             drop_observer: OnceLock::new(),
             netdevsim: Default::default(),
             measuring: AtomicBool::new(false),

@@ -113,11 +113,11 @@ fn damaged_and_foreign_packets_end_with_linux_reasons() {
             Place::Ipv4In,
             Reason::IP_INVALID_SOURCE,
         ),
-        (from([0, 1, 1, 1]), Place::Ipv4In, Reason::IP_INVALID_SOURCE),
+        (from([0, 0, 0, 0]), Place::Ipv4In, Reason::IP_INVALID_SOURCE),
         (from([127, 0, 0, 9]), Place::Ipv4In, Reason::IP_LOCALNET),
         (from([10, 0, 2, 1]), Place::Ipv4In, Reason::IP_LOCAL_SOURCE),
         (to([127, 0, 0, 1]), Place::Ipv4In, Reason::IP_LOCALNET),
-        (to([0, 0, 0, 7]), Place::Ipv4In, Reason::IP_INVALID_DEST),
+        (to([0, 0, 0, 0]), Place::Ipv4In, Reason::IP_INVALID_DEST),
         (to([224, 1, 2, 3]), Place::Ipv4In, Reason::IP_INVALID_DEST),
     ];
     for (frame, place, reason) in cases {

@@ -43,6 +43,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             let _ = short.push(packet);
         },
     );
+    let processed = cx.stack.received.get(cx.state.id);
+    processed.store(processed.load(Relaxed) + count as u64, Relaxed);
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
         stats.rx_packets.fetch_add(count as u64, Relaxed);

@@ -23,6 +23,7 @@ use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::mib::Ext;
 use crate::namespace::Namespace;
 use crate::neigh::{Neighbour, Update, nud};
 use crate::stack::Stack;
@@ -146,10 +147,15 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
     let header = Ipv4::new(&bytes)?;
     match input.route(&header, &bytes, 0, || 0) {
         route::Verdict::Local(route::To::Us) => {
-            let silent = is_ignored(ns, device, sip, tip, guard)
-                || (on_either(ns, device, Ipv4Conf::ArpFilter)
-                    && is_filtered(ns, device, sip, tip, guard));
-            Some(!silent)
+            if is_ignored(ns, device, sip, tip, guard) {
+                return Some(false);
+            }
+            let filtered = on_either(ns, device, Ipv4Conf::ArpFilter)
+                && is_filtered(ns, device, sip, tip, guard);
+            if filtered {
+                cx.mib(ns).ext.add(Ext::ArpFilter, 1);
+            }
+            Some(!filtered)
         }
         route::Verdict::Forward(hop) => {
             (input.forwards() && is_proxied(ns, device, hop.device)).then_some(true)

@@ -20,10 +20,11 @@ use super::{icmp, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::Ip;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
-/// Forwards a packet that begins with its validated header.
+/// Forwards a packet that begins with its validated header. Returns its length in bytes, or 0 if it was dropped.
 #[inline]
 pub fn forward<'g>(
     cx: &mut Cx<'_>,
@@ -33,17 +34,20 @@ pub fn forward<'g>(
     hop: &Hop<'g>,
     options: Option<&ipv4_options::Compiled>,
     groups: &mut Groups<'g>,
-) {
+) -> usize {
     // A unicast packet in a multicast or broadcast frame is not forwarded.
     if packet.pkt_type() != PacketType::Host {
         let reason = DropReason::UNICAST_IN_L2_MULTICAST;
-        return cx.drop(device, Place::Ipv4Forward, reason, packet);
+        cx.drop(device, Place::Ipv4Forward, reason, packet);
+        return 0;
     }
     let Some(header) = Ipv4::new(packet.data()) else {
-        return cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+        cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+        return 0;
     };
     let (ttl, tos, dont_fragment) = (header.ttl(), header.tos(), header.dont_fragment());
     if ttl <= 1 {
+        cx.mib(ns).ip.add(Ip::InHdrErrors, 1);
         icmp::error(
             cx,
             device,
@@ -53,9 +57,12 @@ pub fn forward<'g>(
             0,
             false,
         );
-        return cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+        cx.drop(device, Place::Ipv4Forward, DropReason::IP_INHDR, packet);
+        return 0;
     }
-    if packet.len() > hop.mtu as usize && dont_fragment {
+    let octets = packet.len();
+    if octets > hop.mtu as usize && dont_fragment {
+        cx.mib(ns).ip.add(Ip::FragFails, 1);
         icmp::error(
             cx,
             device,
@@ -65,7 +72,8 @@ pub fn forward<'g>(
             hop.mtu & 0xffff,
             false,
         );
-        return cx.drop(device, Place::Ipv4Forward, DropReason::PKT_TOO_BIG, packet);
+        cx.drop(device, Place::Ipv4Forward, DropReason::PKT_TOO_BIG, packet);
+        return 0;
     }
     edit::ipv4_decrement_ttl(packet.data_mut());
     packet.flags.insert(Flags::FORWARDED);
@@ -75,7 +83,8 @@ pub fn forward<'g>(
     if let Some(options) = options {
         record_out(cx, ns, &mut packet, hop, options);
     }
-    output::push_fitting(cx, device, hop, packet, groups);
+    output::push_fitting(cx, device, ns, hop, packet, groups);
+    octets
 }
 
 /// Records the address of the outgoing device (`ip_forward_options`).

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use weir_netlink::{ifla::iff, rta};
 use weir_packet::header::icmp::{
-    ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_ECHOREPLY, ICMP_FRAG_NEEDED, ICMP_TIMESTAMP,
-    ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
+    ICMP_DEST_UNREACH, ICMP_ECHO, ICMP_ECHOREPLY, ICMP_EXC_FRAGTIME, ICMP_FRAG_NEEDED,
+    ICMP_TIME_EXCEEDED, ICMP_TIMESTAMP, ICMP_TIMESTAMPREPLY, icmp, is_error_v4,
 };
-use weir_packet::header::ipv4::IPPROTO_ICMP;
-use weir_packet::header::{Icmp, Ipv4};
+use weir_packet::header::ipv4::{IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE};
+use weir_packet::header::{Icmp, Ipv4, Udp};
 use weir_packet::{DropReason, Packet, PacketType, checksum};
 
 use super::route::{self, To, Wanted};
@@ -28,6 +28,8 @@ use super::{output, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::link::vxlan::{self, socket::Port};
+use crate::mib::{self, Way};
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
@@ -35,6 +37,13 @@ use crate::sysctl::Ipv4 as Conf;
 const HIGHEST: u8 = 18;
 /// The maximum length of an error in bytes, including the IP header.
 const ERROR_LEN: u32 = 576;
+/// The highest code of "destination unreachable" (`NR_ICMP_UNREACH`).
+const HIGHEST_CODE: u8 = 15;
+/// The extended echo request and reply of RFC 8335.
+const ICMP_EXT_ECHO: u8 = 42;
+const ICMP_EXT_ECHOREPLY: u8 = 43;
+/// The protocol number that raw sockets only send with.
+const IPPROTO_RAW: u8 = 255;
 /// The source of an error when we have no address (RFC 7600).
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
@@ -73,6 +82,7 @@ pub fn error(
     }
     let limited = is_limited(ns, ty, code);
     if limited && device.flags() & iff::LOOPBACK == 0 && !ns.icmp.take(&ns.ipv4, cx.now) {
+        cx.mib(ns).icmp.add(mib::Icmp::OutRateLimitGlobal, 1);
         return;
     }
     let src = Ipv4Addr::from(header.src());
@@ -99,6 +109,7 @@ pub fn error(
         && route.hop.device.flags() & iff::LOOPBACK == 0
         && !ns.inet.peers.may_send(src.into(), limit, cx.now)
     {
+        cx.mib(ns).icmp.add(mib::Icmp::OutRateLimitHost, 1);
         return;
     }
     if route.src.is_unspecified() {
@@ -126,6 +137,9 @@ fn send(
     mut head: [u8; 8],
     payload: &[u8],
 ) {
+    let counters = cx.mib(ns);
+    counters.icmp.add(mib::Icmp::OutMsgs, 1);
+    counters.message(Way::Out, head[0]);
     let mut sum = checksum::Sum::new();
     let check = sum.add(&head).add(payload).finish().to_be_bytes();
     [head[2], head[3]] = check;
@@ -148,15 +162,30 @@ pub fn receive(
     at: usize,
     to: To,
 ) {
-    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    let counters = cx.mib(ns);
+    counters.icmp.add(mib::Icmp::InMsgs, 1);
+    let drop = |cx: &Cx<'_>, reason, packet| {
+        counters.icmp.add(mib::Icmp::InErrors, 1);
+        cx.drop(device, Place::Ipv4Local, reason, packet);
+    };
     let message = packet.data().get(at..).unwrap_or_default();
     if !checksum::verify(message) {
+        counters.icmp.add(mib::Icmp::InCsumErrors, 1);
         return drop(cx, DropReason::ICMP_CSUM, packet);
     }
     let Some(head) = Icmp::new(message) else {
         return drop(cx, DropReason::PKT_TOO_SMALL, packet);
     };
     let ty = head.icmp_type();
+    counters.message(Way::In, ty);
+    if matches!(ty, ICMP_EXT_ECHO | ICMP_EXT_ECHOREPLY) {
+        return cx.drop(
+            device,
+            Place::Ipv4Local,
+            DropReason::UNHANDLED_PROTO,
+            packet,
+        );
+    }
     if ty > HIGHEST {
         return drop(cx, DropReason::UNHANDLED_PROTO, packet);
     }
@@ -180,12 +209,52 @@ pub fn receive(
                 let times = [original, &now, &now].concat();
                 let head = icmp(ICMP_TIMESTAMPREPLY, 0, head.rest());
                 reply(cx, device, ns, &packet, to, head, &times);
+            } else {
+                counters.icmp.add(mib::Icmp::InErrors, 1);
             }
+        }
+        _ if is_error_v4(ty) && !is_taken(cx, ns, message) => {
+            counters.icmp.add(mib::Icmp::InErrors, 1);
         }
         // Errors and other replies: nobody waits for them.
         _ => {}
     }
     cx.consume(packet);
+}
+
+/// Returns whether a received error is valid and has a recipient (`icmp_unreach`, `icmp_socket_deliver`). Errors about TCP
+/// and UDP have none without a socket, except those about a tunnel's datagrams.
+fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
+    let quoted = message.get(Icmp::LEN..).unwrap_or_default();
+    let (Some(head), Some(ip)) = (Icmp::new(message), Ipv4::new(quoted)) else {
+        return false;
+    };
+    let len = ip.header_len();
+    if len < Ipv4::LEN {
+        return false;
+    }
+    let ignored = match (head.icmp_type(), head.code()) {
+        (ICMP_DEST_UNREACH, code) => code > HIGHEST_CODE,
+        (ICMP_TIME_EXCEEDED, code) => code == ICMP_EXC_FRAGTIME,
+        _ => false,
+    };
+    if ignored {
+        return true;
+    }
+    let Some(upper) = quoted.get(len..).filter(|upper| upper.len() >= 8) else {
+        return false;
+    };
+    match ip.protocol() {
+        IPPROTO_UDP => Udp::new(upper).is_some_and(|udp| {
+            let port = Port {
+                ipv6: false,
+                port: udp.dst_port(),
+            };
+            vxlan::receive::socket(ns, port, cx.guard).is_some()
+        }),
+        IPPROTO_TCP | IPPROTO_UDPLITE | IPPROTO_RAW => false,
+        _ => true,
+    }
 }
 
 /// Replies to a request (`icmp_reply`).

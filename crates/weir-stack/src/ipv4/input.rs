@@ -28,6 +28,7 @@ use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::{Ext, Ip, Received};
 use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::Ipv4Conf;
@@ -48,11 +49,14 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         false => Verdict::Drop(DropReason::NOT_SPECIFIED),
     };
     let mut verdicts = [first; BATCH];
+    let mut received = Received::default();
     for (packet, verdict) in batch.iter_mut().zip(&mut verdicts) {
-        if let Err(reason) = check(packet) {
+        if let Err(reason) = check(packet, &mut received) {
             *verdict = Verdict::Drop(reason);
         }
     }
+    let mib = cx.mib(ns);
+    received.flush(|counter, by| mib.ip.add(counter, by));
     if count >= WORTH_A_PREFETCH {
         // Consecutive packets to one destination share a lookup.
         let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
@@ -93,7 +97,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let mut groups = Groups::default();
     let mut ours = Batch::new();
     let mut whom = [To::Us; BATCH];
-    let mut forwarded = 0;
+    let (mut forwarded, mut passed, mut octets) = (0, 0, 0);
     for (packet, verdict) in batch.into_iter().zip(verdicts) {
         let mut packet = packet;
         // Headers with options are rare.
@@ -112,9 +116,21 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         match verdict {
             Verdict::Forward(hop) => {
                 forwarded += 1;
-                forward::forward(cx, device, ns, packet, &hop, options.as_ref(), &mut groups);
+                let sent =
+                    forward::forward(cx, device, ns, packet, &hop, options.as_ref(), &mut groups);
+                passed += u64::from(sent > 0);
+                octets += sent as u64;
             }
             Verdict::Local(to) => {
+                let counters = match to {
+                    To::Us => None,
+                    To::All => Some((Ip::InBcastPkts, Ip::InBcastOctets)),
+                    To::Group => Some((Ip::InMcastPkts, Ip::InMcastOctets)),
+                };
+                if let Some((packets, octets)) = counters {
+                    mib.ip.add(packets, 1);
+                    mib.ip.add(octets, packet.len() as u64);
+                }
                 if let Some(slot) = whom.get_mut(ours.len()) {
                     *slot = to;
                 }
@@ -122,8 +138,18 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
                 let _ = ours.push(packet);
             }
             Verdict::Refuse(errno) => refuse(cx, device, ns, packet, errno, input.forwards()),
-            Verdict::Drop(reason) => cx.drop(device, Place::Ipv4In, reason, packet),
+            Verdict::Drop(reason) => {
+                if reason == DropReason::IP_RPFILTER {
+                    mib.ext.add(Ext::IPReversePathFilter, 1);
+                }
+                cx.drop(device, Place::Ipv4In, reason, packet);
+            }
         }
+    }
+    if passed > 0 {
+        mib.ip.add(Ip::OutForwDatagrams, passed);
+        mib.ip.add(Ip::OutRequests, passed);
+        mib.ip.add(Ip::OutOctets, 2 * octets);
     }
     if forwarded > 0 {
         cx.state.stages.end(Stage::Forward, forwarded);
@@ -141,13 +167,25 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 /// Checks the header and trims the packet to its total length (`ip_rcv_core`). Afterwards the data
 /// begins with the header.
 #[inline]
-fn check(packet: &mut Packet) -> Result<(), DropReason> {
+fn check(packet: &mut Packet, received: &mut Received) -> Result<(), DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
         return Err(DropReason::OTHERHOST);
     }
-    if !packet.data_to_network() {
-        return Err(DropReason::IP_INHDR);
+    let whole = packet.data_to_network();
+    received.packets += 1;
+    received.octets += packet.len() as u64;
+    match whole {
+        true => check_header(packet, received),
+        false => Err(DropReason::IP_INHDR),
     }
+    .inspect_err(|reason| match reason {
+        DropReason::PKT_TOO_SMALL => received.truncated += 1,
+        _ => received.header_errors += 1,
+    })
+}
+
+#[inline]
+fn check_header(packet: &mut Packet, received: &mut Received) -> Result<(), DropReason> {
     let (header_len, total) = {
         let data = packet.data();
         let header = Ipv4::new(data).ok_or(DropReason::IP_INHDR)?;
@@ -155,8 +193,10 @@ fn check(packet: &mut Packet) -> Result<(), DropReason> {
         if header.version() != 4 || len < Ipv4::LEN {
             return Err(DropReason::IP_INHDR);
         }
+        received.ecn[usize::from(header.tos() & 3)] += 1;
         let whole = data.get(..len).ok_or(DropReason::IP_INHDR)?;
         if !checksum::verify(whole) {
+            received.checksum_errors += 1;
             return Err(DropReason::IP_CSUM);
         }
         (len, usize::from(header.total_len()))
@@ -217,6 +257,7 @@ fn read_options(
             Ok(compiled)
         }
         Err(pointer) => {
+            cx.mib(ns).ip.add(Ip::InHdrErrors, 1);
             let local = to == Some(To::Us);
             if matches!(verdict, Verdict::Local(To::Us) | Verdict::Forward(_)) {
                 let rest = u32::from(pointer) << 24;
@@ -244,6 +285,11 @@ fn refuse(
         // A blackhole route.
         _ => (None, DropReason::IP_INNOROUTES),
     };
+    match errno {
+        errno::EHOSTUNREACH if !forwards => cx.mib(ns).ip.add(Ip::InAddrErrors, 1),
+        errno::ENETUNREACH => cx.mib(ns).ip.add(Ip::InNoRoutes, 1),
+        _ => {}
+    }
     if let Some(code) = code.filter(|_| forwards)
         && let Some(header) = Ipv4::new(packet.data())
         && ns.inet.peers.may_report(header.src().into(), cx.now)

@@ -21,6 +21,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::link::vxlan::{self, receive::Outer, socket::Port};
+use crate::mib::{self, Datagram, Ip};
 use crate::namespace::Namespace;
 
 /// Delivers a packet that begins with its validated header.
@@ -38,7 +39,13 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Pa
         return cx.drop(device, Place::Ipv4Local, DropReason::IP_INHDR, packet);
     };
     let at = header.header_len();
-    match header.protocol() {
+    let protocol = header.protocol();
+    let counter = match protocol {
+        IPPROTO_ICMP | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP | IPPROTO_IGMP => Ip::InDelivers,
+        _ => Ip::InUnknownProtos,
+    };
+    cx.mib(ns).ip.add(counter, 1);
+    match protocol {
         IPPROTO_ICMP => icmp::receive(cx, device, ns, packet, at, to),
         IPPROTO_UDP | IPPROTO_UDPLITE => udp(cx, device, ns, packet, at, to),
         IPPROTO_TCP => reset(cx, device, ns, packet, at, to),
@@ -63,13 +70,20 @@ fn udp(
     at: usize,
     to: To,
 ) {
-    let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
+    let lite = Ipv4::new(data).is_some_and(|ip| ip.protocol() == IPPROTO_UDPLITE);
+    let counters = cx.mib(ns).datagrams(match lite {
+        true => Datagram::UdpLite,
+        false => Datagram::Udp,
+    });
+    let drop = |cx: &Cx<'_>, reason, packet| {
+        counters.add(mib::Udp::InErrors, 1);
+        cx.drop(device, Place::Ipv4Local, reason, packet);
+    };
     let (Some(header), Some(ip)) = (Udp::new(segment), Ipv4::new(data)) else {
         return drop(cx, DropReason::PKT_TOO_SMALL, packet);
     };
-    let lite = ip.protocol() == IPPROTO_UDPLITE;
     let len = match usize::from(header.length()) {
         _ if lite => segment.len(),
         len if len > segment.len() || len < Udp::LEN => {
@@ -79,11 +93,13 @@ fn udp(
     };
     if to != To::Us {
         // Nobody listens to the group.
+        counters.add(mib::Udp::IgnoredMulti, 1);
         return cx.consume(packet);
     }
     let (src, dst) = (ip.src(), ip.dst());
     let segment = segment.get(..len).unwrap_or(segment);
     if !lite && !checksum::verify_v4(src, dst, IPPROTO_UDP, segment) {
+        counters.add(mib::Udp::InCsumErrors, 1);
         return drop(cx, DropReason::UDP_CSUM, packet);
     }
     let port = Port {
@@ -98,8 +114,10 @@ fn udp(
     };
     packet.trim(at + len);
     if !lite && let Some(socket) = vxlan::receive::socket(ns, port, cx.guard) {
+        counters.add(mib::Udp::InDatagrams, 1);
         return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
     }
+    counters.add(mib::Udp::NoPorts, 1);
     icmp::error(
         cx,
         device,
@@ -109,7 +127,7 @@ fn udp(
         0,
         true,
     );
-    drop(cx, DropReason::NO_SOCKET, packet);
+    cx.drop(device, Place::Ipv4Local, DropReason::NO_SOCKET, packet);
 }
 
 /// Answers a TCP segment with a reset, since no socket has the port (`tcp_v4_send_reset`).
@@ -119,16 +137,23 @@ fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, 
         return drop(cx, DropReason::NOT_SPECIFIED, packet);
     }
     let guard = cx.guard;
+    let counters = &cx.mib(ns).tcp;
+    counters.add(mib::Tcp::InSegs, 1);
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
     let (Some(header), Some(ip)) = (Tcp::new(segment), Ipv4::new(data)) else {
         return drop(cx, DropReason::PKT_TOO_SMALL, packet);
     };
     if header.header_len() < Tcp::LEN || header.header_len() > segment.len() {
+        if header.header_len() < Tcp::LEN {
+            counters.add(mib::Tcp::InErrs, 1);
+        }
         return drop(cx, DropReason::PKT_TOO_SMALL, packet);
     }
     let (src, dst) = (ip.src(), ip.dst());
     if !checksum::verify_v4(src, dst, IPPROTO_TCP, segment) {
+        counters.add(mib::Tcp::InCsumErrors, 1);
+        counters.add(mib::Tcp::InErrs, 1);
         return drop(cx, DropReason::TCP_CSUM, packet);
     }
     if header.flags() & TCP_RST != 0 || to != To::Us {
@@ -155,6 +180,8 @@ fn reset(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, 
         mark: 0,
         proto: IPPROTO_TCP,
     };
+    counters.add(mib::Tcp::OutSegs, 1);
+    counters.add(mib::Tcp::OutRsts, 1);
     if let Ok(route) = route::output(ns, &wanted, guard) {
         let head = output::Header {
             protocol: IPPROTO_TCP,

@@ -14,6 +14,7 @@ use super::route::{Hop, Output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::Ip;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4;
 
@@ -97,14 +98,29 @@ impl<'g> Groups<'g> {
 }
 
 fn send_group(cx: &mut Cx<'_>, hop: &Hop<'_>, batch: Batch) {
+    let counters = if hop.broadcast {
+        Some((Ip::OutBcastPkts, Ip::OutBcastOctets))
+    } else if hop.next_hop.is_multicast() {
+        Some((Ip::OutMcastPkts, Ip::OutMcastOctets))
+    } else {
+        None
+    };
+    if let Some((packets, octets)) = counters {
+        let ip = &cx.mib(hop.device.namespace(cx.guard)).ip;
+        ip.add(packets, batch.len() as u64);
+        ip.add(octets, batch.bytes());
+    }
     crate::neigh::output(cx, hop.device, hop.next_hop, hop.broadcast, batch);
 }
 
 /// Sends one packet, fragmented if necessary (`ip_finish_output`). A packet that cannot be sent is
 /// counted at the device `at`.
-pub fn send(cx: &mut Cx<'_>, at: &Device, hop: &Hop<'_>, packet: Packet) {
+pub fn send(cx: &mut Cx<'_>, at: &Device, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
+    let mib = cx.mib(ns);
+    mib.ip.add(Ip::OutRequests, 1);
+    mib.ip.add(Ip::OutOctets, packet.len() as u64);
     let mut groups = Groups::default();
-    push_fitting(cx, at, hop, packet, &mut groups);
+    push_fitting(cx, at, ns, hop, packet, &mut groups);
     groups.flush(cx);
 }
 
@@ -112,6 +128,7 @@ pub fn send(cx: &mut Cx<'_>, at: &Device, hop: &Hop<'_>, packet: Packet) {
 pub fn push_fitting<'g>(
     cx: &mut Cx<'_>,
     at: &Device,
+    ns: &Namespace,
     hop: &Hop<'g>,
     packet: Packet,
     groups: &mut Groups<'g>,
@@ -121,13 +138,19 @@ pub fn push_fitting<'g>(
     }
     match fragment::split(&packet, hop.mtu as usize, &cx.stack.pool) {
         Some(fragments) => {
+            let mib = cx.mib(ns);
+            mib.ip.add(Ip::FragOKs, 1);
+            mib.ip.add(Ip::FragCreates, fragments.len() as u64);
             for mut fragment in fragments {
                 cx.stack.trace.copied(&mut fragment);
                 groups.push(cx, hop, fragment);
             }
             cx.consume(packet);
         }
-        None => cx.drop(at, Place::Ipv4Out, DropReason::PKT_TOO_BIG, packet),
+        None => {
+            cx.mib(ns).ip.add(Ip::FragFails, 1);
+            cx.drop(at, Place::Ipv4Out, DropReason::PKT_TOO_BIG, packet);
+        }
     }
 }
 
@@ -176,13 +199,17 @@ pub fn send_own(
         header.frag_off,
         len,
     );
+    let no_memory = |cx: &Cx<'_>| {
+        cx.mib(ns).ip.add(Ip::OutDiscards, 1);
+        at.count_drop(Place::Ipv4Out, DropReason::NOMEM);
+    };
     let Some(mut packet) = cx.stack.pool.alloc(0) else {
-        return at.count_drop(Place::Ipv4Out, DropReason::NOMEM);
+        return no_memory(cx);
     };
     if packet.tailroom() < head.len() + len {
         match cx.stack.pool.alloc(head.len() + len) {
             Some(large) => packet = large,
-            None => return at.count_drop(Place::Ipv4Out, DropReason::NOMEM),
+            None => return no_memory(cx),
         }
         packet.trim(0);
     }
@@ -197,7 +224,7 @@ pub fn send_own(
     packet.time = cx.now;
     packet.iif = 0;
     packet.dev = route.hop.device.key.0;
-    send(cx, at, &route.hop, packet);
+    send(cx, at, ns, &route.hop, packet);
 }
 
 /// Prepends an IPv4 header to a tunnel's packet, which begins with its payload, and sends it
@@ -231,9 +258,13 @@ pub fn send_tunnelled(
     packet.dev = route.hop.device.key.0;
     let too_big = packet.len() > route.hop.mtu as usize;
     if too_big && header.frag_off & weir_packet::header::ipv4::IP_DF != 0 {
+        let mib = cx.mib(ns);
+        mib.ip.add(Ip::OutRequests, 1);
+        mib.ip.add(Ip::OutOctets, packet.len() as u64);
+        mib.ip.add(Ip::FragFails, 1);
         return cx.drop(at, Place::Ipv4Out, DropReason::PKT_TOO_BIG, packet);
     }
-    send(cx, at, &route.hop, packet);
+    send(cx, at, ns, &route.hop, packet);
 }
 
 /// Maps a type of service to a packet priority (`rt_tos2priority`).

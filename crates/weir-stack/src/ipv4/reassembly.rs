@@ -22,6 +22,7 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::mib::Ip;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv4 as Conf;
 
@@ -78,6 +79,12 @@ struct Queues {
 pub struct Table(Mutex<Queues>);
 
 impl Table {
+    /// Returns the number of incomplete packets and the memory of their fragments, in bytes.
+    pub fn held(&self) -> (usize, usize) {
+        let queues = self.lock();
+        (queues.queues.len(), queues.octets)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,6 +109,8 @@ pub fn add(
     to: To,
 ) -> Option<Packet> {
     let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
+    let counters = &cx.mib(ns).ip;
+    counters.add(Ip::ReasmReqds, 1);
     let header = Ipv4::new(packet.data())?;
     let key = Key {
         src: header.src(),
@@ -119,6 +128,7 @@ pub fn add(
         packet.trim(header_len + end.saturating_sub(start));
     }
     if end > LONGEST - header_len {
+        counters.add(Ip::ReasmFails, 1);
         drop(cx, DropReason::IP_INHDR, packet);
         return None;
     }
@@ -174,23 +184,41 @@ pub fn add(
             }
         }
     };
+    if !late.is_empty() {
+        counters.add(Ip::ReasmFails, 1);
+    }
     for piece in late {
         drop(cx, DropReason::FRAG_TOO_FAR, piece.packet);
     }
     match added {
         Added::Waits => None,
         Added::Refused(packet, reason) => {
+            if reason == DropReason::NOMEM {
+                counters.add(Ip::ReasmFails, 1);
+            }
             drop(cx, reason, packet);
             None
         }
         Added::Spoiled(queue, packet, reason) => {
+            counters.add(Ip::ReasmFails, 1);
+            if reason == DropReason::DUP_FRAG {
+                counters.add(Ip::ReasmOverlaps, 1);
+            }
             for piece in queue.pieces {
                 drop(cx, reason, piece.packet);
             }
             drop(cx, reason, packet);
             None
         }
-        Added::Whole(queue) => join(cx, device, queue),
+        Added::Whole(queue) => {
+            let whole = join(cx, device, queue);
+            let counter = match whole {
+                Some(_) => Ip::ReasmOKs,
+                None => Ip::ReasmFails,
+            };
+            counters.add(counter, 1);
+            whole
+        }
     }
 }
 
@@ -361,6 +389,9 @@ fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
     let ns = first.namespace(cx.guard).clone();
     let queue = take(cx, &mut ns.inet.fragments.lock(), &key);
     let Some(queue) = queue else { return };
+    let counters = &cx.mib(&ns).ip;
+    counters.add(Ip::ReasmFails, 1);
+    counters.add(Ip::ReasmTimeout, 1);
     let device = cx.device(queue.device).cloned().unwrap_or(first);
     if let Some(head) = queue.pieces.first().filter(|piece| piece.start == 0)
         && queue.to == To::Us

@@ -224,10 +224,10 @@ impl<'g> Input<'g> {
         if dst.is_broadcast() || (src.is_unspecified() && dst.is_unspecified()) {
             return self.broadcast(key);
         }
-        if src.octets()[0] == 0 {
+        if src.is_unspecified() {
             return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
         }
-        if dst.octets()[0] == 0 {
+        if dst.is_unspecified() {
             return Verdict::Drop(DropReason::IP_INVALID_DEST);
         }
         if (dst.is_loopback() || src.is_loopback()) && !self.loopback && !self.route_localnet {
@@ -279,7 +279,7 @@ impl<'g> Input<'g> {
 
     /// Decides on a broadcast to us.
     fn broadcast(&self, key: &Key) -> Verdict<'g> {
-        if key.src.octets()[0] != 0
+        if !key.src.is_unspecified()
             && let Err(reason) = self.check_source(key, Ipv4Addr::UNSPECIFIED, 0)
         {
             return Verdict::Drop(reason);
@@ -298,7 +298,7 @@ impl<'g> Input<'g> {
         if src.is_loopback() && !self.loopback && !self.route_localnet {
             return Verdict::Drop(DropReason::IP_LOCALNET);
         }
-        if src.octets()[0] != 0 {
+        if !src.is_unspecified() {
             if let Err(reason) = self.check_source(key, Ipv4Addr::UNSPECIFIED, 0) {
                 return Verdict::Drop(reason);
             }
@@ -466,7 +466,7 @@ pub fn output_by<'g>(
     if let Some(src) = wanted.src
         && (src.is_multicast()
             || src.is_broadcast()
-            || src.octets()[0] == 0
+            || src.is_unspecified()
             || !is_ours(ns, src, guard))
     {
         return Err(errno::EINVAL);
@@ -550,7 +550,7 @@ pub fn specific_destination(
         return Some(header.dst().into());
     }
     let src = Ipv4Addr::from(header.src());
-    if src.octets()[0] == 0 {
+    if src.is_unspecified() {
         return select::select_address(ns, device, Ipv4Addr::UNSPECIFIED, rta::scope::LINK, guard);
     }
     let flow = Flow {

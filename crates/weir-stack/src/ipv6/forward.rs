@@ -22,6 +22,7 @@ use super::nd;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::Ip;
 use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::Ipv6Conf;
@@ -70,6 +71,9 @@ impl<'g> Run<'g> {
             return;
         };
         let batch = self.batch.take();
+        let mib = cx.mib6(hop.device);
+        mib.ip(Ip::OutForwDatagrams, batch.len() as u64);
+        mib.ip(Ip::OutOctets, batch.bytes());
         cx.state.stages.end(Stage::Forward, batch.len());
         crate::neigh::output(cx, hop.device, hop.next_hop.into(), false, batch);
     }
@@ -84,7 +88,13 @@ pub fn forward(
     hop: &Hop<'_>,
     mut packet: Packet,
 ) -> Option<Packet> {
+    let mib = cx.mib6(device);
     let ended = |cx: &mut Cx<'_>, reason, packet| {
+        match reason {
+            DropReason::IP_INADDRERRORS => mib.ip(Ip::InAddrErrors, 1),
+            DropReason::IP_INHDR => mib.ip(Ip::InHdrErrors, 1),
+            _ => {}
+        }
         cx.drop(device, Place::Ipv6Forward, reason, packet);
         None
     };
@@ -114,9 +124,15 @@ pub fn forward(
     }
     if packet.len() > hop.mtu as usize {
         send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
+        mib.ip(Ip::InTooBigErrors, 1);
+        cx.mib6(hop.device).ip(Ip::FragFails, 1);
         return ended(cx, DropReason::PKT_TOO_BIG, packet);
     }
     if hop.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !hop.device.has_ipv6() {
+        let mib = cx.mib6(hop.device);
+        mib.ip(Ip::OutForwDatagrams, 1);
+        mib.ip(Ip::OutOctets, packet.len() as u64);
+        mib.ip(Ip::OutDiscards, 1);
         cx.drop(hop.device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
         return None;
     }

@@ -14,14 +14,16 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use weir_netlink::errno::ENETUNREACH;
 use weir_netlink::rta;
 use weir_packet::checksum::verify_v6;
 use weir_packet::header::icmp::{
     ICMPV6_ECHO_REPLY, ICMPV6_ECHO_REQUEST, ICMPV6_PARAMPROB, ICMPV6_PKT_TOOBIG, ICMPV6_UNK_OPTION,
     QUOTE_V6, fill_check_v6, icmp, is_error_v6,
 };
+use weir_packet::header::ipv4::{IPPROTO_TCP, IPPROTO_UDP, IPPROTO_UDPLITE};
 use weir_packet::header::ipv6::{IPPROTO_ICMPV6, upper_layer};
-use weir_packet::header::{Icmp, IcmpMut, Ipv6, ndisc};
+use weir_packet::header::{Icmp, IcmpMut, Ipv6, Udp, ndisc};
 use weir_packet::{DropReason, Packet, PacketType};
 
 use super::output::{self, Head, Route};
@@ -29,8 +31,13 @@ use super::select::{needs_device, own_kind, select_address};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::link::vxlan::{self, socket::Port};
+use crate::mib::{self, Ip, Way};
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv6 as Slot;
+
+/// The protocol number that raw sockets only send with.
+const IPPROTO_RAW: u8 = 255;
 
 /// Returns whether a type is rate-limited (`icmpv6_mask_allow`).
 fn is_limited(icmp_type: u8) -> bool {
@@ -103,6 +110,8 @@ pub fn send_error(
         return;
     }
     if !all_allow(cx, ns, device, icmp_type) {
+        // Linux uses ICMP's counter for both families.
+        cx.mib(ns).icmp.add(mib::Icmp::OutRateLimitGlobal, 1);
         return;
     }
     let oif = if needs_device(to) {
@@ -111,8 +120,9 @@ pub fn send_error(
         0
     };
     let any = Ipv6Addr::UNSPECIFIED;
-    let Ok(route) = output::route(ns, source.unwrap_or(any), to, oif, guard) else {
-        return;
+    let route = match output::route(ns, source.unwrap_or(any), to, oif, guard) {
+        Ok(route) => route,
+        Err(errno) => return count_no_route(cx, ns, device, icmp_type, errno),
     };
     if source.is_none() && route.info.spec.prefsrc.is_none() {
         // An address of the incoming device is more informative than one of the outgoing device.
@@ -122,12 +132,15 @@ pub fn send_error(
     let Some(src) = source.or_else(|| route.source(ns, to, guard)) else {
         return;
     };
-    if route.kind == rta::rtn::ANYCAST || !peer_allows(cx, ns, &route, icmp_type, to) {
+    if route.kind == rta::rtn::ANYCAST {
         return;
+    }
+    if !peer_allows(cx, ns, &route, icmp_type, to) {
+        return cx.mib6(route.named).icmp(mib::Icmp::OutRateLimitHost);
     }
     let quote = about.get(..QUOTE_V6).unwrap_or(about);
     let Some(mut answer) = cx.stack.pool.alloc(Icmp::LEN + quote.len()) else {
-        return;
+        return cx.mib6(device).icmp(mib::Icmp::OutErrors);
     };
     if let Some((head, rest)) = answer.data_mut().split_at_mut_checked(Icmp::LEN) {
         head.copy_from_slice(&icmp(icmp_type, code, info));
@@ -145,19 +158,68 @@ pub fn send_error(
     output::send(cx, ns, &route, &head, answer);
 }
 
+/// Counts an error that is not sent because its destination has no route (`icmpv6_xrlim_allow`, `ip6_dst_lookup_tail`).
+fn count_no_route(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8, errno: i32) {
+    if is_limited(icmp_type)
+        && !is_loopback(device)
+        && let Some(loopback) = ns.device(output::LOOPBACK, cx.guard)
+    {
+        let mib = cx.mib6(loopback);
+        mib.ip(Ip::OutNoRoutes, 1);
+        mib.icmp(mib::Icmp::OutRateLimitHost);
+    } else if errno == ENETUNREACH {
+        cx.mib6_all(ns).ip(Ip::OutNoRoutes, 1);
+    }
+}
+
+/// Returns whether a received error is valid and has a recipient (`icmpv6_notify`). Errors about TCP and UDP have none
+/// without a socket, except those about a tunnel's datagrams.
+fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
+    let quoted = message.get(Icmp::LEN..).unwrap_or_default();
+    let Some(upper) = upper_layer(quoted) else {
+        return false;
+    };
+    let Some(rest) = quoted.get(upper.offset..).filter(|rest| rest.len() >= 8) else {
+        return false;
+    };
+    match upper.protocol {
+        IPPROTO_UDP => Udp::new(rest).is_some_and(|udp| {
+            let port = Port {
+                ipv6: true,
+                port: udp.dst_port(),
+            };
+            vxlan::receive::socket(ns, port, cx.guard).is_some()
+        }),
+        IPPROTO_TCP | IPPROTO_UDPLITE | IPPROTO_RAW => false,
+        _ => true,
+    }
+}
+
 /// Receives an ICMPv6 message addressed to us. The packet begins with its IPv6 header, and the
 /// message starts `at` bytes into it (`icmpv6_rcv`).
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     let ended = |cx: &mut Cx<'_>, reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
+    let mib = cx.mib6(device);
+    mib.icmp(mib::Icmp::InMsgs);
     let data = packet.data();
     let message = data.get(at..).unwrap_or_default();
-    let (Some(header), Some(icmp)) = (Ipv6::new(data), Icmp::new(message)) else {
-        return ended(cx, DropReason::PKT_TOO_SMALL, packet);
-    };
-    if !verify_v6(header.src(), header.dst(), IPPROTO_ICMPV6, message) {
+    let sums =
+        Ipv6::new(data).is_some_and(|ip| verify_v6(ip.src(), ip.dst(), IPPROTO_ICMPV6, message));
+    if !sums {
+        mib.icmp(mib::Icmp::InCsumErrors);
+        mib.icmp(mib::Icmp::InErrors);
         return ended(cx, DropReason::ICMP_CSUM, packet);
     }
-    match icmp.icmp_type() {
+    let Some(icmp) = Icmp::new(message) else {
+        mib.icmp(mib::Icmp::InErrors);
+        return ended(cx, DropReason::PKT_TOO_SMALL, packet);
+    };
+    let ty = icmp.icmp_type();
+    mib.message(Way::In, ty);
+    if is_error_v6(ty) && !is_taken(cx, device.namespace(cx.guard), message) {
+        mib.icmp(mib::Icmp::InErrors);
+    }
+    match ty {
         ICMPV6_ECHO_REQUEST => echo(cx, device, at, packet),
         // Nobody waits for it.
         ICMPV6_ECHO_REPLY => ended(cx, DropReason::NO_SOCKET, packet),
@@ -188,8 +250,14 @@ fn echo(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packet) {
     let own = (kind == Some(rta::rtn::LOCAL)).then_some(to);
     let any = Ipv6Addr::UNSPECIFIED;
     let route = output::route(ns, own.unwrap_or(any), from, device.ifindex(), guard);
-    let Ok(route) = route else {
-        return cx.consume(packet);
+    let route = match route {
+        Ok(route) => route,
+        Err(errno) => {
+            if errno == ENETUNREACH {
+                cx.mib6_all(ns).ip(Ip::OutNoRoutes, 1);
+            }
+            return cx.consume(packet);
+        }
     };
     let Some(src) = own.or_else(|| route.source(ns, from, guard)) else {
         return cx.consume(packet);

@@ -34,6 +34,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::lookup::{Flow, HashPolicy, LookupFlags};
+use crate::mib::{Ip, Received};
 use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
@@ -41,8 +42,8 @@ use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 /// The routing decision for a packet.
 #[derive(Clone, Copy)]
 enum Way<'g> {
-    /// Deliver it to one of our addresses.
-    Local,
+    /// Deliver it to one of our addresses, which this device has.
+    Local(&'g Arc<Device>),
     /// Deliver it to a group.
     Group,
     /// Forward it to another host.
@@ -58,11 +59,13 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let count = batch.len();
     // A link that cannot carry 1280 bytes has no IPv6.
     let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
-    let mut ways = [Way::Local; BATCH];
+    let mut ways = [Way::Local(device); BATCH];
+    let mut received = Received::default();
+    let mib = cx.mib6(device);
     let mut routed = Batch::new();
     let mut last = None;
     for packet in batch {
-        let Some(packet) = check(cx, ns, device, off, packet) else {
+        let Some(packet) = check(cx, ns, device, off, packet, &mut received) else {
             continue;
         };
         if let Some(way) = ways.get_mut(routed.len()) {
@@ -71,6 +74,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         // There is room: the part is no larger than the batch it is taken from.
         let _ = routed.push(packet);
     }
+    received.flush(|counter, by| mib.ip(counter, by));
     cx.state.stages.end(Stage::Ipv6In, count);
     let mut run = Run::default();
     let mut delivered = 0;
@@ -86,6 +90,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             continue;
         }
         run.flush(cx);
+        if matches!(way, Way::Group) {
+            mib.ip(Ip::InMcastPkts, 1);
+            mib.ip(Ip::InMcastOctets, packet.len() as u64);
+        }
         match way {
             Way::Group if !is_heard(device, &packet, guard) => {
                 let reason = DropReason::IP_INADDRERRORS;
@@ -93,7 +101,11 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             }
             Way::Refused(errno) => refuse(cx, device, errno, packet),
             _ => {
-                local::deliver(cx, device, packet);
+                let owner = match way {
+                    Way::Local(owner) => owner,
+                    _ => device,
+                };
+                local::deliver(cx, device, owner, packet);
                 delivered += 1;
             }
         }
@@ -119,10 +131,15 @@ fn check(
     device: &Arc<Device>,
     off: bool,
     mut packet: Packet,
+    received: &mut Received,
 ) -> Option<Packet> {
-    match judge(device, off, &mut packet) {
+    match judge(device, off, &mut packet, received) {
         Ok(false) => Some(packet),
-        Ok(true) => options(cx, ns, device, packet),
+        Ok(true) => {
+            let passed = options(cx, ns, device, packet);
+            received.header_errors += u64::from(passed.is_none());
+            passed
+        }
         Err(reason) => {
             cx.drop(device, Place::Ipv6In, reason, packet);
             None
@@ -132,20 +149,42 @@ fn check(
 
 /// Validates the header. Returns whether hop-by-hop options follow.
 #[inline]
-fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropReason> {
+fn judge(
+    device: &Device,
+    off: bool,
+    packet: &mut Packet,
+    received: &mut Received,
+) -> Result<bool, DropReason> {
     if packet.pkt_type() == PacketType::OtherHost {
         return Err(DropReason::OTHERHOST);
     }
+    let whole = packet.data_to_network();
+    received.packets += 1;
+    received.octets += packet.len() as u64;
     if off {
+        received.discards += 1;
         return Err(DropReason::IPV6DISABLED);
     }
-    if !packet.data_to_network() {
+    if !whole {
+        received.header_errors += 1;
         return Err(DropReason::PKT_TOO_SMALL);
     }
+    let truncated = received.truncated;
+    judge_header(device, packet, received)
+        .inspect_err(|_| received.header_errors += u64::from(received.truncated == truncated))
+}
+
+#[inline]
+fn judge_header(
+    device: &Device,
+    packet: &mut Packet,
+    received: &mut Received,
+) -> Result<bool, DropReason> {
     let header = Ipv6::new(packet.data()).ok_or(DropReason::PKT_TOO_SMALL)?;
     if header.version() != 6 {
         return Err(DropReason::UNHANDLED_PROTO);
     }
+    received.ecn[usize::from(header.traffic_class() & 3)] += 1;
     let (src, dst) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
     // RFC 4291, 2.5.3: these must not appear outside a host.
     if (src.is_loopback() || dst.is_loopback()) && !is_loopback(device) {
@@ -172,6 +211,7 @@ fn judge(device: &Device, off: bool, packet: &mut Packet) -> Result<bool, DropRe
     // With a jumbo payload, the length is in an option.
     if payload != 0 || !options {
         if Ipv6::LEN + payload > packet.len() {
+            received.truncated += 1;
             return Err(DropReason::PKT_TOO_SMALL);
         }
         packet.trim(Ipv6::LEN + payload);
@@ -266,7 +306,7 @@ fn judge_options(data: &[u8], max: usize) -> Result<(), Refusal> {
 #[inline]
 fn route<'g>(
     ns: &'g Namespace,
-    device: &Device,
+    device: &'g Arc<Device>,
     packet: &Packet,
     last: &mut Option<(Flow<u128>, Way<'g>)>,
     guard: &'g Guard,
@@ -303,7 +343,9 @@ fn route<'g>(
         Err(errno) => return Way::Refused(errno),
     };
     match found.info.spec.kind {
-        rta::rtn::LOCAL | rta::rtn::ANYCAST => return Way::Local,
+        rta::rtn::LOCAL | rta::rtn::ANYCAST => {
+            return Way::Local(found.hop.device.as_ref().unwrap_or(device));
+        }
         _ if dst.is_multicast() => return Way::Group,
         _ => {}
     }
@@ -395,8 +437,10 @@ fn refuse(cx: &mut Cx<'_>, device: &Arc<Device>, errno: i32, packet: Packet) {
             send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
             let header = Ipv6::new(packet.data());
             if header.is_some_and(|header| header.dst() == [0; 16]) {
+                cx.mib6(device).ip(Ip::InAddrErrors, 1);
                 DropReason::IP_INADDRERRORS
             } else {
+                cx.mib6(device).ip(Ip::InNoRoutes, 1);
                 DropReason::IP_INNOROUTES
             }
         }

@@ -44,6 +44,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
 use crate::link::vxlan::{self, receive::Outer, socket::Port};
+use crate::mib::{self, Datagram, Ip};
 use crate::sysctl::Ipv6 as Slot;
 
 const IPPROTO_TCP: u8 = 6;
@@ -59,8 +60,8 @@ pub(super) struct Cursor {
     pub(super) at: usize,
 }
 
-/// Delivers a packet that begins with its IPv6 header (`ip6_input`).
-pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
+/// Delivers a packet that begins with its IPv6 header (`ip6_input`). `owner` is the device that has the address.
+pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packet: Packet) {
     let ns = device.namespace(cx.guard);
     let mut packet = packet;
     // Hop-by-hop options were processed on receive.
@@ -84,13 +85,19 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
         let Some(next) = packet.data().get(cursor.name).copied() else {
             return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
         };
+        if matches!(
+            next,
+            NEXTHDR_NONE | IPPROTO_ICMPV6 | IPPROTO_UDP | IPPROTO_UDPLITE | IPPROTO_TCP
+        ) {
+            cx.mib6(owner).ip(Ip::InDelivers, 1);
+        }
         let judged = match next {
             NEXTHDR_ROUTING => routing(&packet, cursor),
             NEXTHDR_DEST => {
                 let max = ns.ipv6.get(Slot::MaxDstOptsNumber).unsigned_abs() as usize;
                 destination_options(&packet, cursor, max)
             }
-            NEXTHDR_FRAGMENT => match reassembly::receive(cx, device, cursor, packet) {
+            NEXTHDR_FRAGMENT => match reassembly::receive(cx, device, owner, cursor, packet) {
                 Some((whole, after)) => {
                     (packet, cursor) = (whole, after);
                     continue;
@@ -109,6 +116,11 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
         match judged {
             Ok(after) => cursor = after,
             Err(refusal) => {
+                match refusal.0 {
+                    DropReason::IP_NOPROTO => cx.mib6(owner).ip(Ip::InUnknownProtos, 1),
+                    DropReason::IP_INADDRERRORS => cx.mib6(device).ip(Ip::InAddrErrors, 1),
+                    _ => cx.mib6(device).ip(Ip::InHdrErrors, 1),
+                }
                 return refuse_options(cx, device, Place::Ipv6Local, refusal, packet);
             }
         }
@@ -179,17 +191,27 @@ pub(super) fn problem(
 /// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
 /// (`__udp6_lib_rcv`).
 fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packet: Packet) {
+    let counters = cx
+        .mib(device.namespace(cx.guard))
+        .datagrams(match protocol {
+            IPPROTO_UDPLITE => Datagram::UdpLite6,
+            _ => Datagram::Udp6,
+        });
+    let bad = |cx: &mut Cx<'_>, reason, packet| {
+        counters.add(mib::Udp::InErrors, 1);
+        drop_local(cx, device, reason, packet);
+    };
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
     let (Some(ip), Some(header)) = (Ipv6::new(data), Udp::new(segment)) else {
-        return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
+        return bad(cx, DropReason::PKT_TOO_SMALL, packet);
     };
     let covered = match usize::from(header.length()) {
         // UDP-Lite: the checksum covers everything. UDP: a jumbo datagram.
         0 => segment,
         len => match segment.get(..len).filter(|_| len >= Udp::LEN) {
             Some(covered) => covered,
-            None => return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet),
+            None => return bad(cx, DropReason::PKT_TOO_SMALL, packet),
         },
     };
     let port = Port {
@@ -209,7 +231,8 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
             _ => verify_v6(ip.src(), ip.dst(), protocol, covered),
         };
     if !sums {
-        return drop_local(cx, device, DropReason::UDP_CSUM, packet);
+        counters.add(mib::Udp::InCsumErrors, 1);
+        return bad(cx, DropReason::UDP_CSUM, packet);
     }
     if let Some(socket) = socket {
         let outer = Outer {
@@ -220,8 +243,14 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
         };
         let whole = at + covered.len();
         packet.trim(whole);
+        counters.add(mib::Udp::InDatagrams, 1);
         return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
     }
+    let counter = match unicast {
+        true => mib::Udp::NoPorts,
+        false => mib::Udp::IgnoredMulti,
+    };
+    counters.add(counter, 1);
     if unicast {
         let code = ICMPV6_PORT_UNREACH;
         send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
@@ -236,6 +265,10 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     let ns = device.namespace(guard);
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
+    let counters = &cx.mib(ns).tcp;
+    if packet.pkt_type() == PacketType::Host {
+        counters.add(mib::Tcp::InSegs, 1);
+    }
     let (Some(ip), Some(header)) = (Ipv6::new(data), Tcp::new(segment)) else {
         return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
     };
@@ -243,9 +276,14 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
         return drop_local(cx, device, DropReason::NOT_SPECIFIED, packet);
     }
     if header.header_len() < Tcp::LEN || header.header_len() > segment.len() {
+        if header.header_len() < Tcp::LEN {
+            counters.add(mib::Tcp::InErrs, 1);
+        }
         return drop_local(cx, device, DropReason::PKT_TOO_SMALL, packet);
     }
     if !verify_v6(ip.src(), ip.dst(), IPPROTO_TCP, segment) {
+        counters.add(mib::Tcp::InCsumErrors, 1);
+        counters.add(mib::Tcp::InErrs, 1);
         return drop_local(cx, device, DropReason::TCP_CSUM, packet);
     }
     let (from, to) = (Ipv6Addr::from(ip.src()), Ipv6Addr::from(ip.dst()));
@@ -287,6 +325,8 @@ fn tcp_reset(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, packet: Packet) {
     if let Ok(route) = output::route(ns, to, from, oif, guard)
         && let Some(answer) = cx.stack.pool.packet(&answer)
     {
+        counters.add(mib::Tcp::OutSegs, 1);
+        counters.add(mib::Tcp::OutRsts, 1);
         let head = Head {
             src: to,
             dst: from,

@@ -39,6 +39,8 @@ pub struct Inet {
     pub neigh: Conf<Neigh>,
     /// The addresses.
     pub addresses: Addresses,
+    /// The counters, from when IPv6 began on the device.
+    pub mib: crate::mib::DeviceMib,
 }
 
 impl Inet {
@@ -48,6 +50,7 @@ impl Inet {
             conf: ns.default.ipv6.clone(),
             neigh: ns.default.neigh6.clone(),
             addresses: Addresses::new(domain),
+            mib: crate::mib::DeviceMib::default(),
         }
     }
 }
@@ -87,6 +90,7 @@ impl Net {
 /// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.ipv6.conf.copy(&ns.default.ipv6);
+    device.ipv6.mib.clear();
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Such devices do no duplicate address detection (`ipv6_add_dev`).
         device.ipv6.conf.set(Ipv6Conf::AcceptDad, -1);

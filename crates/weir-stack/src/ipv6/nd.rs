@@ -33,6 +33,7 @@ use crate::addresses::Site;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::mib::{Icmp as Counter, Ip, Way};
 use crate::neigh::{Update, nud};
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
@@ -63,7 +64,14 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, mes
     packet.flags.insert(Flags::LOCAL);
     packet.time = cx.now;
     packet.dev = device.key.0;
-    crate::neigh::output(cx, device, dst.into(), false, Batch::from(packet));
+    let mib = cx.mib6(device);
+    mib.ip(Ip::OutRequests, 1);
+    mib.ip(Ip::OutOctets, packet.len() as u64);
+    mib.icmp(Counter::OutMsgs);
+    mib.message(Way::Out, message.first().copied().unwrap_or(0));
+    let batch = Batch::from(packet);
+    output::count_multicast(cx, device, dst, &batch);
+    crate::neigh::output(cx, device, dst.into(), false, batch);
 }
 
 /// Sends a solicitation for `target`, to the neighbour `to` alone or by multicast

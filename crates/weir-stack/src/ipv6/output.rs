@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::rta;
-use weir_packet::header::ipv6::{Fragment, FragmentMut, NEXTHDR_FRAGMENT, ipv6};
+use weir_packet::header::ipv6::{Fragment, FragmentMut, IPPROTO_ICMPV6, NEXTHDR_FRAGMENT, ipv6};
 use weir_packet::header::{ETH_P_IPV6, Ipv6, Ipv6Mut};
 use weir_packet::packet::Flags;
 use weir_packet::{Batch, DropReason, Packet, PacketType};
@@ -21,6 +21,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::fib::lookup::{Flow, LookupFlags};
 use crate::fib::route::RouteInfo;
+use crate::mib::{Icmp, Ip, Way};
 use crate::namespace::Namespace;
 use crate::stages::Stage;
 use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
@@ -28,7 +29,7 @@ use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 /// The minimum MTU of a link (RFC 8200, 5).
 pub const MIN_MTU: u32 = 1280;
 /// The index of the loopback device.
-const LOOPBACK: u32 = 1;
+pub(super) const LOOPBACK: u32 = 1;
 
 /// The route of a packet.
 #[derive(Clone, Copy)]
@@ -210,6 +211,13 @@ pub(super) fn renew(cx: &Cx<'_>, packet: &mut Packet) {
 /// passes it to the next hop (`ip6_output`).
 pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, packet: Packet) {
     let device = route.device;
+    let mib = cx.mib6(route.named);
+    mib.ip(Ip::OutRequests, 1);
+    mib.ip(Ip::OutOctets, (Ipv6::LEN + packet.len()) as u64);
+    if head.protocol == IPPROTO_ICMPV6 {
+        mib.icmp(Icmp::OutMsgs);
+        mib.message(Way::Out, packet.data().first().copied().unwrap_or(0));
+    }
     let mut packet = match with_header(packet, head) {
         Ok(packet) => packet,
         Err(packet) => return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet),
@@ -218,6 +226,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     packet.time = cx.now;
     packet.dev = device.key.0;
     if device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6() {
+        mib.ip(Ip::OutDiscards, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
     }
     cx.state.stages.end(Stage::Local, 0);
@@ -226,7 +235,17 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
         return fragment(cx, ns, route, mtu, packet);
     }
     let batch = Batch::from(packet);
+    count_multicast(cx, route.named, head.dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
+}
+
+/// Counts outgoing packets if they are multicast (`ip6_finish_output2`).
+pub(super) fn count_multicast(cx: &Cx<'_>, device: &Device, dst: Ipv6Addr, batch: &Batch) {
+    if dst.is_multicast() {
+        let mib = cx.mib6(device);
+        mib.ip(Ip::OutMcastPkts, batch.len() as u64);
+        mib.ip(Ip::OutMcastOctets, batch.bytes());
+    }
 }
 
 /// Like [`send`], for a tunnel's packet, which is never fragmented (`ip6tunnel_xmit`).
@@ -238,6 +257,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
     };
     packet.dev = device.key.0;
     if packet.len() > route.mtu() as usize {
+        cx.mib6(route.named).ip(Ip::FragFails, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_BIG, packet);
     }
     let batch = Batch::from(packet);
@@ -247,6 +267,7 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
 /// Sends a packet in fragments of at most `mtu` bytes (`ip6_fragment`).
 fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, packet: Packet) {
     let device = route.device;
+    let mib = cx.mib6(route.named);
     // A multiple of eight bytes behind both headers; the MTU is at least 1280.
     let piece = (mtu - Ipv6::LEN - Fragment::LEN) & !7;
     let id = ns.ip6.next_ident();
@@ -254,12 +275,14 @@ fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, pack
     let Some((header, payload)) = data.split_at_checked(Ipv6::LEN) else {
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_SMALL, packet);
     };
+    let dst = Ipv6::new(header).map_or(Ipv6Addr::UNSPECIFIED, |header| header.dst().into());
     let next_header = header.get(6).copied().unwrap_or(0);
     let mut batch = Batch::new();
     let count = payload.len().div_ceil(piece);
     for (index, part) in payload.chunks(piece).enumerate() {
         let made = piece_of(cx, header, next_header, id, index * piece, part);
         let Some(mut made) = made else {
+            mib.ip(Ip::FragFails, 1);
             return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet);
         };
         if let Some(mut fragment) = made
@@ -275,10 +298,14 @@ fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, pack
         made.flags = packet.flags;
         if let Err(made) = batch.push(made) {
             let full = std::mem::replace(&mut batch, Batch::from(made));
+            count_multicast(cx, route.named, dst, &full);
             crate::neigh::output(cx, device, route.next_hop.into(), false, full);
         }
     }
+    mib.ip(Ip::FragCreates, count as u64);
+    mib.ip(Ip::FragOKs, 1);
     cx.consume(packet);
+    count_multicast(cx, route.named, dst, &batch);
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 

@@ -27,6 +27,7 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::mib::Ip;
 use crate::namespace::Namespace;
 use crate::sysctl::Ipv6 as Slot;
 
@@ -87,6 +88,12 @@ impl Queues {
 pub struct Fragments(Mutex<Queues>);
 
 impl Fragments {
+    /// Returns the number of incomplete datagrams and the memory of their fragments, in bytes.
+    pub fn held(&self) -> (usize, usize) {
+        let queues = self.lock();
+        (queues.all.len(), queues.octets)
+    }
+
     /// Locks the queues. The lock is never held across calls to other modules.
     fn lock(&self) -> MutexGuard<'_, Queues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -116,19 +123,26 @@ enum Outcome {
 pub(super) fn receive(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
+    owner: &Arc<Device>,
     cursor: Cursor,
     packet: Packet,
 ) -> Option<(Packet, Cursor)> {
+    let (mib, owner) = (cx.mib6(device), cx.mib6(owner));
+    if !packet.flags.contains(Flags::REASSEMBLED) {
+        owner.ip(Ip::ReasmReqds, 1);
+    }
     let data = packet.data();
     let header = Ipv6::new(data);
     let fragment = data.get(cursor.at..).and_then(Fragment::new);
     let (Some(header), Some(fragment)) = (header, fragment) else {
         let reason = DropReason::PKT_TOO_SMALL;
+        mib.ip(Ip::InHdrErrors, 1);
         problem(cx, device, ICMPV6_HDR_FIELD, cursor.at, reason, packet);
         return None;
     };
     if header.payload_len() == 0 || packet.flags.contains(Flags::REASSEMBLED) {
         let reason = DropReason::IP_INHDR;
+        mib.ip(Ip::InHdrErrors, 1);
         problem(cx, device, ICMPV6_HDR_FIELD, cursor.at, reason, packet);
         return None;
     }
@@ -140,6 +154,7 @@ pub(super) fn receive(
     if start == 0 && !more {
         let mut packet = packet;
         packet.flags.insert(Flags::REASSEMBLED);
+        owner.ip(Ip::ReasmOKs, 1);
         return Some((packet, after));
     }
     let end = start + (data.len() - after.at);
@@ -154,6 +169,7 @@ pub(super) fn receive(
         None
     };
     if let Some((code, pointer)) = fault {
+        mib.ip(Ip::InHdrErrors, 1);
         problem(cx, device, code, pointer, DropReason::IP_INHDR, packet);
         return None;
     }
@@ -178,8 +194,14 @@ pub(super) fn receive(
     let ended = |cx: &mut Cx<'_>, reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
     match outcome {
         Outcome::Waits => {}
-        Outcome::Refused(packet, reason) => ended(cx, reason, packet),
+        Outcome::Refused(packet, reason) => {
+            if reason == DropReason::NOMEM {
+                owner.ip(Ip::ReasmFails, 1);
+            }
+            ended(cx, reason, packet);
+        }
         Outcome::Broken(packet, queue) => {
+            owner.ip(Ip::ReasmFails, 1);
             ended(cx, DropReason::DUP_FRAG, packet);
             if let Some(queue) = queue {
                 cx.stack.timers.cancel(queue.timer);
@@ -194,10 +216,11 @@ pub(super) fn receive(
             let mut pieces = queue.pieces.into_iter();
             let first = pieces.next();
             let cursor = first.as_ref().map(|first| first.cursor);
-            let reason = match &whole {
-                Some(_) => None,
-                None => Some(DropReason::NOMEM),
+            let (reason, counter) = match &whole {
+                Some(_) => (None, Ip::ReasmOKs),
+                None => (Some(DropReason::NOMEM), Ip::ReasmFails),
             };
+            mib.ip(counter, 1);
             for piece in first.into_iter().chain(pieces) {
                 match reason {
                     // The datagram continues under the trace record of its first fragment.
@@ -341,6 +364,9 @@ fn expire(cx: &mut Cx<'_>, ns: &Arc<Namespace>, key: &Key) {
         }
         return;
     };
+    let mib = cx.mib6(&device);
+    mib.ip(Ip::ReasmFails, 1);
+    mib.ip(Ip::ReasmTimeout, 1);
     if let Some(first) = queue.pieces.first().filter(|first| first.start == 0) {
         let code = ICMPV6_EXC_FRAGTIME;
         send_error(cx, &device, &first.packet, ICMPV6_TIME_EXCEED, code, 0);
