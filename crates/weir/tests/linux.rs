@@ -232,6 +232,20 @@ fn address_labels() {
     same_as_linux("labels");
 }
 
+/// The files of `/proc/net` of an idle namespace, and the trie of its routes.
+#[test]
+fn proc_net() {
+    same_as_linux("proc-net");
+}
+
+/// The SNMP counters, by frames that each increment some of them.
+#[test]
+fn counters() {
+    if has("python3", "python3") {
+        same_as_linux("counters");
+    }
+}
+
 #[test]
 fn the_shape_of_every_message() {
     same_as_linux("attributes");

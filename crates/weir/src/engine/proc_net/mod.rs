@@ -8,6 +8,8 @@
 //! groups that a VLAN device passes to its lower device are not shown. All other files fail with
 //! ENOENT; the host's are never shown.
 
+mod snmp;
+mod trie;
 mod vlan;
 
 use std::fmt::Write as _;
@@ -48,17 +50,56 @@ enum Content {
 
 /// The files, sorted.
 const FILES: &[(&str, Content)] = &[
+    ("anycast6", Content::Text("")),
     ("arp", Content::Made(arp)),
     ("dev", Content::Made(dev)),
     ("dev_mcast", Content::Made(dev_mcast)),
+    ("fib_trie", Content::Made(trie::fib_trie)),
+    ("fib_triestat", Content::Made(trie::fib_triestat)),
+    ("icmp", Content::Head(RAW, 127)),
+    ("icmp6", Content::Head(UDP6, 0)),
     ("if_inet6", Content::Made(if_inet6)),
     ("igmp", Content::Made(igmp)),
     ("igmp6", Content::Made(igmp6)),
+    (
+        "ip6_flowlabel",
+        Content::Text(
+            "Label S Owner  Users  Linger Expires  Dst                              Opt\n",
+        ),
+    ),
+    (
+        "ip_mr_cache",
+        Content::Text("Group    Origin   Iif     Pkts    Bytes    Wrong Oifs\n"),
+    ),
+    (
+        "ip_mr_vif",
+        Content::Text("Interface      BytesIn  PktsIn  BytesOut PktsOut Flags Local    Remote\n"),
+    ),
     ("ipv6_route", Content::Made(ipv6_route)),
+    (
+        "mcfilter",
+        Content::Text("Idx Device        MCA        SRC    INC    EXC\n"),
+    ),
+    (
+        "mcfilter6",
+        Content::Text(
+            "Idx Device                Multicast Address                   Source Address    INC    EXC\n",
+        ),
+    ),
+    ("netstat", Content::Made(snmp::netstat)),
+    (
+        "packet",
+        Content::Text("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n"),
+    ),
     ("psched", Content::Text(PSCHED)),
     ("raw", Content::Head(RAW, 0)),
     ("raw6", Content::Head(UDP6, 0)),
     ("route", Content::Made(route)),
+    ("snmp", Content::Made(snmp::snmp)),
+    ("snmp6", Content::Made(snmp::snmp6)),
+    ("sockstat", Content::Made(snmp::sockstat)),
+    ("sockstat6", Content::Made(snmp::sockstat6)),
+    ("softnet_stat", Content::Made(snmp::softnet_stat)),
     ("tcp", Content::Head(TCP, 149)),
     ("tcp6", Content::Head(TCP6, 0)),
     ("udp", Content::Head(UDP, 127)),
@@ -79,11 +120,18 @@ struct Folder {
 }
 
 /// The directories, sorted.
-const FOLDERS: &[Folder] = &[Folder {
-    name: "vlan",
-    names: vlan::names,
-    read: vlan::read,
-}];
+const FOLDERS: &[Folder] = &[
+    Folder {
+        name: "dev_snmp6",
+        names: snmp::devices,
+        read: snmp::device,
+    },
+    Folder {
+        name: "vlan",
+        names: vlan::names,
+        read: vlan::read,
+    },
+];
 
 fn folder(name: &str) -> Option<&'static Folder> {
     FOLDERS.iter().find(|folder| folder.name == name)
