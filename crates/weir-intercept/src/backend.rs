@@ -113,6 +113,9 @@ pub enum Tree {
     SysClassNet,
     /// `/sys/bus/netdevsim`
     SysBusNetdevsim,
+    /// The modules: `proc` is `/proc/modules`, `index/FILE` is `/lib/modules/RELEASE/FILE`, and `sys/NAME` is
+    /// `/sys/module/NAME`.
+    Modules,
 }
 
 impl Tree {
@@ -123,6 +126,7 @@ impl Tree {
             Tree::ProcNet => "/proc/net",
             Tree::SysClassNet => "/sys/class/net",
             Tree::SysBusNetdevsim => "/sys/bus/netdevsim",
+            Tree::Modules => "/lib/modules",
         }
     }
 }

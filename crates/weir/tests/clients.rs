@@ -146,6 +146,38 @@ fn static_busybox() {
 }
 
 #[test]
+fn modules_of_served_kinds() {
+    if !has("modprobe", "kmod") {
+        return;
+    }
+    for user in users() {
+        let printed = works(
+            *user,
+            "for module in dummy 8021q sch_htb sch-cake cls_u32 act_mirred 'ifb numifbs=2'; do
+                modprobe $module || echo \"$module: $?\"
+            done
+            modprobe -q bridge && echo bridge
+            modprobe nf_conntrack 2>&1 | cut -d' ' -f 1-6
+            lsmod | grep ^ifb
+            grep ^vxlan /proc/modules
+            cat /sys/module/sch_ingress/initstate
+            modprobe -r dummy
+            ip -br link | cut -d' ' -f1",
+        );
+        assert_eq!(
+            printed,
+            "modprobe: FATAL: Module nf_conntrack not found\n\
+             ifb                    16384  0\n\
+             vxlan 16384 0 - Live 0x0000000000000000\n\
+             live\n\
+             modprobe: FATAL: Module dummy is builtin.\n\
+             lo\n",
+            "{user:?}"
+        );
+    }
+}
+
+#[test]
 fn there_are_no_bridges() {
     if !has("brctl", "bridge-utils") || !has("busybox", "busybox-static") {
         return;

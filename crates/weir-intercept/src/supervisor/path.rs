@@ -55,8 +55,26 @@ const SYSFS: [(&str, Tree); 3] = [
     ("/sys/bus/netdevsim", Tree::SysBusNetdevsim),
 ];
 
-/// The first components of all paths that Weir handles. Other paths need no further check.
-const ROOTS: [&str; 5] = ["/proc", "/run", "/var", "/sys", "/dev"];
+/// The beginnings of all paths that Weir handles. Other paths need no further check.
+const ROOTS: [&str; 7] = [
+    "/proc",
+    "/run",
+    "/var",
+    "/sys",
+    "/dev",
+    "/lib/modules",
+    "/usr/lib/modules",
+];
+
+/// Returns the path in [`Tree::Modules`] of an index of modules, or of a module in `/sys/module`.
+fn module_file(path: &str) -> Option<String> {
+    if let Some(module) = below(path, "/sys/module").filter(|module| !module.is_empty()) {
+        return Some(format!("sys/{module}"));
+    }
+    let rest = below(path, "/lib/modules").or_else(|| below(path, "/usr/lib/modules"))?;
+    let (_, file) = rest.split_once('/')?;
+    Some(format!("index/{file}"))
+}
 
 /// Removes empty and dot components of an absolute path, lexically.
 fn normalise(path: &str) -> String {
@@ -167,6 +185,12 @@ impl Supervisor {
                 return Place::Served(Served::new(ns, tree, rest));
             }
         }
+        if let Some(file) = module_file(path) {
+            let served = Served::new(self.namespace(call.tid), Tree::Modules, &file);
+            if self.exists(&served) {
+                return Place::Served(served);
+            }
+        }
         if path == "/dev/net/tun" {
             return Place::Tun;
         }
@@ -186,6 +210,10 @@ impl Supervisor {
         if let Some(rest) = below(path, "sys/net") {
             let ns = self.namespace(call.tid);
             return Place::Served(Served::new(ns, Tree::Sysctl, rest));
+        }
+        if path == "modules" {
+            let ns = self.namespace(call.tid);
+            return Place::Served(Served::new(ns, Tree::Modules, "proc"));
         }
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         if matches!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Files that the stack serves: `/proc/sys/net`, `/proc/net`, `/sys/class/net`,
-//! `/sys/bus/netdevsim`.
+//! `/sys/bus/netdevsim`, and the files about modules (`/proc/modules`, `/sys/module`, `/lib/modules`).
 //!
 //! *Reading* returns a file in memory with the content at the time of the open; a file kept open
 //! does not follow later changes. *Directories* are real: opening one creates it in the launch's
@@ -38,11 +38,12 @@ pub(super) struct Served {
 }
 
 /// The directory names of the trees in a launch's scratch.
-const TREES: [(Tree, &str); 4] = [
+const TREES: [(Tree, &str); 5] = [
     (Tree::Sysctl, "sysctl"),
     (Tree::ProcNet, "proc-net"),
     (Tree::SysClassNet, "sys-class-net"),
     (Tree::SysBusNetdevsim, "sys-bus-netdevsim"),
+    (Tree::Modules, "modules"),
 ];
 
 impl Served {
@@ -123,6 +124,11 @@ impl Writers {
 impl Supervisor {
     fn node(&self, served: &Served) -> Result<Node, Errno> {
         self.backend.lookup(served.ns, served.tree, &served.path)
+    }
+
+    /// Returns whether the backend has it.
+    pub(super) fn exists(&self, served: &Served) -> bool {
+        self.node(served).is_ok()
     }
 
     /// Returns whether the file is a directory of `/proc`.

@@ -459,7 +459,7 @@ impl Backend for Shared {
                 names
             }
             Tree::ProcNet => vec!["dev".into(), "psched".into()],
-            Tree::SysClassNet | Tree::SysBusNetdevsim => vec![],
+            Tree::SysClassNet | Tree::SysBusNetdevsim | Tree::Modules => vec![],
         })
     }
 

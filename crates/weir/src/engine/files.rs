@@ -10,7 +10,7 @@ use weir_stack::link::netdevsim;
 use weir_stack::sysctl::tree;
 use weir_stack::{Namespace, Stack};
 
-use super::{proc_net, sys_net};
+use super::{modules, proc_net, sys_net};
 
 const NO_SUCH: Errno = Errno(libc::ENOENT);
 
@@ -25,6 +25,7 @@ pub fn lookup(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<N
         },
         Tree::ProcNet => proc_net::lookup(ns, path).ok_or(NO_SUCH),
         Tree::SysClassNet => sys_net::lookup(ns, path),
+        Tree::Modules => modules::lookup(path).ok_or(NO_SUCH),
         Tree::SysBusNetdevsim => match path {
             "" => Ok(Node::Directory),
             _ if BUS.iter().any(|(name, _)| *name == path) => Ok(Node::File(0o200)),
@@ -90,6 +91,7 @@ pub fn list(stack: &Stack, ns: &Namespace, tree: Tree, path: &str) -> Result<Vec
         Tree::Sysctl => tree::list(ns, path).ok_or(NO_SUCH),
         Tree::ProcNet => proc_net::list(ns, path).ok_or(NO_SUCH),
         Tree::SysClassNet => sys_net::list(ns, path),
+        Tree::Modules => modules::list(path).ok_or(NO_SUCH),
         Tree::SysBusNetdevsim if path.is_empty() => {
             let files = BUS.iter().map(|(name, _)| *name);
             Ok(files.chain(["devices"]).map(str::to_owned).collect())
@@ -112,6 +114,7 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, tree: Tree, path: &str) -> Resul
         (Tree::Sysctl, _) => tree::read(ns, path).map_err(Errno)?,
         (Tree::ProcNet, name) => proc_net::read(stack, ns, name).ok_or(NO_SUCH)?,
         (Tree::SysClassNet, _) => sys_net::read(stack, ns, path)?,
+        (Tree::Modules, _) => return modules::read(path).ok_or(NO_SUCH),
         (Tree::SysBusNetdevsim, _) if let Some(OnBus::Port(path)) = on_bus(stack, ns, path) => {
             sys_net::read(stack, ns, path)?
         }
@@ -139,5 +142,6 @@ pub fn write(
             store.1(stack, ns, value).map_err(|error| Errno(error.errno))
         }
         Tree::ProcNet => proc_net::write(ns, path, value),
+        Tree::Modules => Err(Errno(libc::EACCES)),
     }
 }

@@ -7,6 +7,7 @@ mod capture;
 mod command;
 mod files;
 pub mod inject;
+mod modules;
 mod proc_net;
 mod socket;
 mod sys_net;
