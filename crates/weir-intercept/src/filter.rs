@@ -22,6 +22,8 @@ use libc::c_long;
 /// The descriptors of sysctl files opened for writing, so that a filter can recognise a `write` to
 /// one. They lie below the usual limit of 1,024 open files and below `FD_SETSIZE`.
 pub(crate) const WRITE_FDS: std::ops::Range<u32> = 960..992;
+/// The descriptors of attributes whose read fails (`supervisor/unreadable.rs`).
+pub(crate) const READ_FDS: std::ops::Range<u32> = 992..1020;
 /// The descriptors of netlink sockets of programs that may look for an answer without waiting for
 /// it, and of datagram stand-ins for internet sockets. Sends and receives on them stop
 /// (`supervisor/traffic.rs`).
@@ -125,6 +127,7 @@ const INTERNET_LEVELS: &[u32] = &[
     libc::IPPROTO_RAW as u32,
 ];
 const LAST_WRITE_FD: u32 = WRITE_FDS.end - 1;
+const UNREADABLE: Test = Range(0, READ_FDS.start, READ_FDS.end - 1);
 const FIRST_WRITE_FD: u32 = WRITE_FDS.start;
 const TRAFFIC: Test = Range(0, TRAFFIC_FDS.start, TRAFFIC_FDS.end - 1);
 /// Families that would reach a network outside: INET, INET6, PACKET, VSOCK, XDP.
@@ -156,6 +159,10 @@ const RULES: &[Rule] = &[
         &[AnyOf(3, libc::MSG_DONTWAIT as u32)],
         Notify,
     ),
+    // Attributes that cannot be read.
+    (If::Always, libc::SYS_read, &[UNREADABLE], Notify),
+    (If::Always, libc::SYS_pread64, &[UNREADABLE], Notify),
+    (If::Always, libc::SYS_readv, &[UNREADABLE], Notify),
     // Sysctl files open for writing.
     (
         If::Always,

@@ -78,6 +78,11 @@ pub(crate) const GROUPS: &[Group] = &[
     },
     Group {
         fate: Fate::Stops,
+        why: "Reads of sysfs attributes without a value fail; others go on.",
+        calls: &[("read", 0), ("readv", 19), ("pread64", 17)],
+    },
+    Group {
+        fate: Fate::Stops,
         why: "Paths: the supervisor judges them. It serves Weir's files, refuses the host's network and settings, and lets all other paths through.",
         calls: &[
             ("open", 2),
@@ -223,9 +228,6 @@ pub(crate) const GROUPS: &[Group] = &[
         fate: Fate::Through,
         why: "Reading, and calls on open descriptors: their files were judged when they were opened.",
         calls: &[
-            ("read", 0),
-            ("readv", 19),
-            ("pread64", 17),
             ("preadv", 295),
             ("preadv2", 327),
             ("pwritev", 296),

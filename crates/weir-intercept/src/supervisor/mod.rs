@@ -23,6 +23,7 @@ mod refuse;
 mod served;
 mod socket;
 mod traffic;
+mod unreadable;
 mod wait;
 
 use crate::backend::{Backend, Errno, NsId, StackInfo};
@@ -80,6 +81,7 @@ pub(crate) struct Supervisor {
     sockets: socket::Sockets,
     refused: refuse::Refused,
     writers: served::Writers,
+    unreadable: unreadable::Unreadable,
     held: BTreeMap<NsId, namespace::Held>,
     /// Processes that asked for a user namespace and were answered without one.
     pretended_users: BTreeSet<u32>,
@@ -114,6 +116,7 @@ impl Supervisor {
             sockets: socket::Sockets::default(),
             refused: refuse::Refused::default(),
             writers: served::Writers::default(),
+            unreadable: unreadable::Unreadable::default(),
             held: BTreeMap::new(),
             pretended_users: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -211,6 +214,7 @@ impl Supervisor {
             libc::SYS_write => self.write(call, call.args[1], call.args[2]),
             libc::SYS_pwrite64 => self.write(call, call.args[1], call.args[2]),
             libc::SYS_writev => self.writev(call),
+            libc::SYS_read | libc::SYS_pread64 | libc::SYS_readv => self.read(call),
 
             libc::SYS_openat => {
                 self.open(call, call.int(0), call.args[1], call.int(2), call.args[3])

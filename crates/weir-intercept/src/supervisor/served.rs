@@ -226,7 +226,13 @@ impl Supervisor {
                 if write {
                     return self.open_for_writing(call, served, read, close_on_exec);
                 }
-                let content = self.backend.read(served.ns, served.tree, &served.path)?;
+                let content = self.backend.read(served.ns, served.tree, &served.path);
+                let content = match content {
+                    Err(error) if !served.is_in_proc() => {
+                        return self.open_unreadable(call, error, close_on_exec);
+                    }
+                    content => content?,
+                };
                 let file = sys::memory_file(c"weir", &content)?;
                 // Opens a second description that is really read-only, with its offset at 0.
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
