@@ -293,7 +293,7 @@ impl Drop for Script<'_> {
 impl<'a> Script<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         let mut dice = Dice(bytes);
-        let stack = Stack::new(Config::default());
+        let stack = weir_stack::build(Config::default());
         // One script in eight runs a router; the others only have links that are up.
         if dice.one_in(8) {
             router::set_up(&stack);

@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Feeds the frames to a new router.
 pub fn run(bytes: &[u8]) {
-    let stack = Stack::new(Config {
+    let stack = weir_stack::build(Config {
         trace: true,
         ..Config::default()
     });

@@ -44,7 +44,7 @@ pub fn run(bytes: &[u8]) {
     let Some((&options, requests)) = bytes.split_first() else {
         return;
     };
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let mut cpu = Cpu::new(&stack, 0);
     let mut client = Client::new(&stack, options);
     for request in router::PAIRS.map(router::pair) {

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_request_is_served() {
-        let refused = set_up(&Stack::new(weir_stack::Config::default()));
+        let refused = set_up(&weir_stack::build(weir_stack::Config::default()));
         assert!(refused.is_empty(), "{refused:#?}");
     }
 }

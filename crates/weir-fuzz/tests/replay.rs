@@ -172,7 +172,7 @@ fn every_kind_is_created() {
     let text = fs::read_to_string(crates.join("weir-tc/tests/vectors/kinds.vec")).unwrap();
     let mut sent = Vec::new();
     for (command, requests) in recorded(&text).into_iter().skip(1) {
-        let stack = Stack::new(Config::default());
+        let stack = weir_stack::build(Config::default());
         let namespace = stack.namespace(Stack::INITIAL).unwrap();
         let mut client = Connection::new(&stack, &namespace, 1, Box::new(NoPeer), None);
         let pairs = router::PAIRS.map(router::pair);

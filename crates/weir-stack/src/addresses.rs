@@ -5,15 +5,13 @@
 use std::sync::Arc;
 
 use weir_netlink::rtm;
-use weir_sync::rcu::Guard;
 
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::Device;
-use crate::fib::host::Host;
+use crate::fib::host::{self, Host};
 use crate::fib::route::Event;
-use crate::namespace::Namespace;
-use crate::stack::Stack;
+use crate::layers::Site;
 
 /// An infinite lifetime, in seconds (`INFINITY_LIFE_TIME`).
 pub const FOREVER: u32 = u32::MAX;
@@ -41,36 +39,20 @@ pub enum News<A: Listed> {
     Routes(Vec<Event<A::Key, Arc<Device>>>),
 }
 
-/// A device in its namespace: the context of an address change.
-#[derive(Clone, Copy)]
-pub struct Site<'a> {
-    /// The stack.
-    pub stack: &'a Stack,
-    /// The RCU guard.
-    pub guard: &'a Guard,
-    /// The namespace.
-    pub ns: &'a Arc<Namespace>,
-    /// The device.
-    pub device: &'a Arc<Device>,
+/// What the address lists do with a device in its namespace.
+pub trait Changes<'a> {
+    /// The namespace, as routes are looked at from it.
+    fn host(&self) -> Host<'a>;
+    /// Tells the listeners of changes that no request caused.
+    fn tell<A: Listed>(&self, news: Vec<News<A>>);
+    /// Tells the listeners of routes.
+    fn tell_routes<K: crate::fib::Address>(&self, events: &[Event<K, Arc<Device>>]);
+    /// Sees to it that `timer` is armed for the next end of an address in `list`.
+    fn rearm<A: Listed>(&self, timer: &mut Option<TimerId>, list: &[Arc<A>]);
 }
 
-impl<'a> Site<'a> {
-    /// Creates the context of a device in a namespace.
-    pub fn new(
-        stack: &'a Stack,
-        guard: &'a Guard,
-        ns: &'a Arc<Namespace>,
-        device: &'a Arc<Device>,
-    ) -> Self {
-        Self {
-            stack,
-            guard,
-            ns,
-            device,
-        }
-    }
-
-    pub(crate) fn host(&self) -> Host<'a> {
+impl<'a> Changes<'a> for Site<'a> {
+    fn host(&self) -> Host<'a> {
         Host {
             stack: self.stack,
             ns: self.ns,
@@ -78,8 +60,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Notifies the listeners of changes that were not caused by a request.
-    pub fn tell<A: Listed>(&self, news: Vec<News<A>>) {
+    fn tell<A: Listed>(&self, news: Vec<News<A>>) {
         for news in news {
             match news {
                 News::Came(address) => address.announce(self, rtm::NEWADDR),
@@ -89,36 +70,34 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Notifies the listeners of route changes.
-    pub fn tell_routes<K: crate::fib::Address>(&self, events: &[Event<K, Arc<Device>>]) {
-        crate::rtnl::route::announce(self.stack, self.ns, events);
+    fn tell_routes<K: crate::fib::Address>(&self, events: &[Event<K, Arc<Device>>]) {
+        host::tell(self.stack, self.ns, events);
     }
 
-    /// Arms `timer` for the next expiry of an address in `list`.
-    pub(crate) fn rearm<A: Listed>(&self, timer: &mut Option<TimerId>, list: &[Arc<A>]) {
+    fn rearm<A: Listed>(&self, timer: &mut Option<TimerId>, list: &[Arc<A>]) {
         let next = list.iter().filter_map(|address| address.next_end()).min();
         if timer.as_ref().map(TimerId::time) != next {
             if let Some(timer) = timer.take() {
                 self.stack.timers.cancel(timer);
             }
-            *timer = next.map(|time| self.arm::<A>(time));
+            *timer = next.map(|time| arm::<A>(self, time));
         }
     }
+}
 
-    fn arm<A: Listed>(&self, time: u64) -> TimerId {
-        let device = Arc::downgrade(self.device);
-        let fire = Box::new(move |cx: &mut Cx<'_>| {
-            if let Some(device) = device.upgrade() {
-                A::expire(&Site::new(
-                    cx.stack,
-                    cx.guard,
-                    device.namespace(cx.guard),
-                    &device,
-                ));
-            }
-        });
-        self.stack.arm(time, Holds::Nothing, fire)
-    }
+fn arm<A: Listed>(site: &Site<'_>, time: u64) -> TimerId {
+    let device = Arc::downgrade(site.device);
+    let fire = Box::new(move |cx: &mut Cx<'_>| {
+        if let Some(device) = device.upgrade() {
+            A::expire(&Site::new(
+                cx.stack,
+                cx.guard,
+                device.namespace(cx.guard),
+                &device,
+            ));
+        }
+    });
+    site.stack.arm(time, Holds::Nothing, fire)
 }
 
 /// Returns whether a lifetime of `life` seconds that began at `updated` is over.

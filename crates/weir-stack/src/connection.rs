@@ -30,8 +30,11 @@ use weir_sync::rcu::{Guard, Reader};
 use crate::genl;
 use crate::namespace::{Namespace, NsId};
 use crate::notify::{Mailbox, Subscribers, Waker};
-use crate::rtnl::{self, Ctl, Dump, DumpCtl};
+use crate::request::{Ctl, Dump, DumpCtl};
+use crate::rtnl;
 use crate::stack::Stack;
+
+pub use crate::request::Peer;
 
 /// The number of bytes of answers collected before they are sent as one datagram.
 pub const ANSWER_OCTETS: usize = 16 << 10;
@@ -42,14 +45,6 @@ pub const DUMP_OCTETS: usize = 7936;
 const TOGETHER: usize = 4;
 /// The number of queued answer bytes above which the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
-
-/// Lookups about the client behind a socket.
-pub trait Peer: Send + Sync {
-    /// Returns the namespace that a file descriptor of the client refers to (`get_net_ns_by_fd`).
-    fn namespace_by_fd(&self, fd: u32) -> Option<NsId>;
-    /// Returns the namespace a process is in (`get_net_ns_by_pid`).
-    fn namespace_by_pid(&self, pid: u32) -> Option<NsId>;
-}
 
 /// A client without namespaces of its own: both lookups return `None`.
 #[derive(Debug, Default)]

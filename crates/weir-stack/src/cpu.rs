@@ -13,9 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::{Batch, Cache, DropReason, Packet};
 use weir_sync::rcu::{Guard, Reader};
-use weir_tc::{Copy, Ended, qdisc::Drops};
+use weir_tc::{Copy, Ended, Lookup, qdisc::Drops};
 
-use crate::datapath::FilterWork;
 use crate::device::{Device, DeviceKey};
 use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
@@ -46,6 +45,15 @@ struct Arrival {
     device: Arc<Device>,
     entry: Entry,
     batch: Batch,
+}
+
+/// A CPU's memory for filters, used again and again.
+#[derive(Default)]
+pub struct FilterWork {
+    /// What look-ups are made with.
+    pub lookup: Lookup,
+    /// Packets that filters have ended.
+    pub ended: Vec<Ended>,
 }
 
 /// The data a CPU owns; see [`Cx`]. Its buffers are reused, so that moving packets needs no further
@@ -175,13 +183,21 @@ impl<'g> Cx<'g> {
             self.stack.gone.count(place, reason, batch.len() as u64);
             return self.drop_batch(&device, place, reason, batch);
         };
-        match entry {
-            Entry::Receive => crate::datapath::receive(self, device, batch),
-            Entry::Redirected => crate::datapath::receive_classified(self, device, batch),
-            Entry::Resume => crate::datapath::resume(self, device, batch),
-            Entry::Transmit => crate::datapath::transmit(self, device, batch),
-            Entry::Queue(queue) => crate::datapath::run_queue(self, device, queue),
-        }
+        let path = &self.stack.layers.path;
+        let step = match entry {
+            Entry::Receive => path.receive,
+            Entry::Redirected => path.redirected,
+            Entry::Resume => path.resume,
+            Entry::Transmit => path.transmit,
+            Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
+        };
+        step(self, device, batch);
+    }
+
+    /// Sends frames that begin with a link-layer header by `device` (`dev_queue_xmit`).
+    #[inline]
+    pub fn transmit(&mut self, device: &Arc<Device>, batch: Batch) {
+        (self.stack.layers.path.transmit)(self, device, batch);
     }
 
     /// Drops a packet and counts the place and the reason.

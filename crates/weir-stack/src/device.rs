@@ -11,15 +11,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weir_packet::{DropReason, Packet};
 use weir_sync::percpu::PerCpu;
-use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
+use weir_sync::rcu::{Guard, Published, PublishedOption};
 
 use crate::clock::TimerId;
 use crate::drops::{DropCounters, Place};
-use crate::link::{Link, RxHandler, Wire};
+use crate::kind::Link;
+use crate::measure;
 use crate::namespace::Namespace;
+use crate::parts::Parts;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
-use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Neigh};
+use crate::wire::{RxHandler, Wire};
 
 /// Identifies a device for the lifetime of the stack. Keys are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -233,12 +235,12 @@ pub(crate) enum NameOrigin {
 /// A transmit queue (`struct netdev_queue`).
 #[derive(Default)]
 pub(crate) struct TxQueue {
-    /// The timer that runs the qdisc again; see [`crate::datapath::run_queue`].
+    /// The timer at which the qdisc is asked again; see [`Path`](crate::layers::Path).
     pub watchdog: Mutex<Option<TimerId>>,
     /// Tracks whether the device has room for more frames.
     pub gate: weir_tc::Gate,
     /// The cost of transmits, if measuring was ever turned on.
-    pub counts: OnceLock<Box<PerCpu<crate::datapath::measure::Counts>>>,
+    pub counts: OnceLock<Box<PerCpu<measure::Counts>>>,
 }
 
 /// The device stays in its namespace.
@@ -274,8 +276,8 @@ pub struct Device {
     address: AtomicU64,
     broadcast: AtomicU64,
     link_mode: AtomicU8,
-    /// The operational state that was set by a user or by a carrier change; see
-    /// [`crate::link::operstate`].
+    /// Whether the operational state was set or came with a carrier change; see
+    /// [`crate::netdev::operstate`].
     operstate: AtomicU8,
     /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
@@ -294,10 +296,8 @@ pub struct Device {
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
-    /// IPv4 state (`struct in_device`).
-    pub ipv4: crate::ipv4::Inet,
-    /// IPv6 state (`struct inet6_dev`).
-    pub ipv6: crate::ipv6::Inet,
+    /// What modules have here (`ip_ptr`, `ip6_ptr`).
+    pub parts: Parts,
     /// Qdiscs and the ingress and egress filters.
     pub tc: weir_tc::DeviceTc,
     /// The numbers of transmit and receive queues.
@@ -341,7 +341,14 @@ fn unpack(value: u64) -> Mac {
 
 impl Device {
     /// Creates a device that is not in any table yet. Registration assigns its index.
-    pub fn new(key: DeviceKey, domain: &Domain, ns: &Arc<Namespace>, new: NewDevice) -> Self {
+    pub fn new(stack: &Shared, key: DeviceKey, ns: &Arc<Namespace>, new: NewDevice) -> Self {
+        let domain = &stack.domain;
+        let mut parts = Parts::default();
+        for module in stack.layers.modules {
+            if let Some(fill) = module.device {
+                fill(&mut parts, domain, ns);
+            }
+        }
         Self {
             key,
             link: new.link,
@@ -377,8 +384,7 @@ impl Device {
             wire: PublishedOption::new(domain, None),
             rx_handler: PublishedOption::new(domain, None),
             vlans: Published::new(domain, Vec::new()),
-            ipv4: crate::ipv4::Inet::new(domain, ns),
-            ipv6: crate::ipv6::Inet::new(domain, ns),
+            parts,
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
             tx: (0..new.queues.0).map(|_| TxQueue::default()).collect(),
@@ -388,10 +394,10 @@ impl Device {
 
     /// Returns the cost of transmits on a queue, summed over the CPUs, for the time it was
     /// measured.
-    pub fn transmit_counts(&self, queue: usize) -> crate::datapath::measure::Totals {
+    pub fn transmit_counts(&self, queue: usize) -> measure::Totals {
         let counts = self.tx.get(queue).and_then(|tx| tx.counts.get());
         counts.map_or_else(Default::default, |counts| {
-            crate::datapath::measure::Totals::of(counts.iter().map(|(_, counts)| counts))
+            measure::Totals::of(counts.iter().map(|(_, counts)| counts))
         })
     }
 
@@ -467,8 +473,8 @@ impl Device {
         change.is_ok()
     }
 
-    /// Returns the stored `IFF_*` flags: those requested and those of the kind.
-    /// [`crate::link::reported_flags`] adds running and lower-up.
+    /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::netdev::reported_flags`]
+    /// adds running and lower-up.
     #[inline]
     pub fn flags(&self) -> u32 {
         self.flags.load(Relaxed)
@@ -491,30 +497,6 @@ impl Device {
     #[inline]
     pub fn mtu(&self) -> u32 {
         self.mtu.load(Relaxed)
-    }
-
-    /// Returns whether IPv4 is enabled on the device (`struct in_device`). It is not if the MTU is
-    /// too small.
-    #[inline]
-    pub fn has_ipv4(&self) -> bool {
-        self.mtu() >= crate::ipv4::MIN_MTU
-    }
-
-    /// Returns whether IPv6 is enabled on the device (`struct inet6_dev`). It is not if the MTU is
-    /// too small, except on the loopback device.
-    #[inline]
-    pub fn has_ipv6(&self) -> bool {
-        self.mtu() >= crate::ipv6::output::MIN_MTU
-            || self.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
-    }
-
-    /// Returns whether IPv6 (if `ipv6` is set) or IPv4 is enabled on the device.
-    #[inline]
-    pub fn has_ip(&self, ipv6: bool) -> bool {
-        match ipv6 {
-            false => self.has_ipv4(),
-            true => self.has_ipv6(),
-        }
     }
 
     pub(crate) fn set_mtu(&self, mtu: u32) {
@@ -791,7 +773,7 @@ impl Device {
     /// default when it first goes up. A new wire starts with no frames in flight.
     pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
         self.wire.replace(wire);
-        crate::datapath::restart(stack, self);
+        (stack.layers.path.restart)(stack, self);
     }
 
     /// Returns the handler of received frames, if there is one.
@@ -836,34 +818,5 @@ impl std::fmt::Debug for Device {
             .field("ifindex", &self.ifindex())
             .field("kind", &self.link.kind())
             .finish()
-    }
-}
-
-/// The per-device sysctls of a namespace's `default` tree. New devices start with a copy.
-#[derive(Debug, Clone)]
-pub struct DeviceConf {
-    /// `net.ipv4.conf.*`
-    pub ipv4: Conf<Ipv4Conf>,
-    /// `net.ipv6.conf.*`
-    pub ipv6: Conf<Ipv6Conf>,
-    /// `net.ipv4.neigh.*`
-    pub neigh4: Conf<Neigh>,
-    /// `net.ipv6.neigh.*`
-    pub neigh6: Conf<Neigh>,
-}
-
-impl Default for DeviceConf {
-    fn default() -> Self {
-        let conf = Self {
-            ipv4: Conf::default(),
-            ipv6: Conf::default(),
-            neigh4: Conf::default(),
-            neigh6: Conf::default(),
-        };
-        // `ipv4_devconf_dflt` differs here from `ipv4_devconf`.
-        conf.ipv4.set(Ipv4Conf::AcceptSourceRoute, 1);
-        // The two neighbour tables (`arp_tbl`, `nd_tbl`) differ here.
-        conf.neigh6.set(Neigh::Locktime, 0);
-        conf
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clock::SECOND;
 use crate::random::Generator;
-use crate::sysctl::{Conf, Ipv4};
+use crate::settings::{Conf, Ipv4};
 
 #[derive(Debug)]
 struct Credit {

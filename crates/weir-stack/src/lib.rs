@@ -17,8 +17,11 @@
 //! 9. posted jobs, timers, the ICMP rate limits
 #![deny(unsafe_code)]
 
+mod build;
+
 pub mod addresses;
 pub mod clock;
+pub mod conf;
 pub mod connection;
 pub mod cpu;
 pub mod datapath;
@@ -29,19 +32,32 @@ pub mod genl;
 pub mod icmp_limit;
 pub mod ipv4;
 pub mod ipv6;
+pub mod kind;
+pub mod layers;
 pub mod link;
+pub mod listen;
+pub mod measure;
 pub mod mib;
 pub mod namespace;
 pub mod neigh;
+pub mod netdev;
 pub mod notify;
+pub mod nsid;
+pub mod parts;
 pub mod random;
+pub mod request;
 pub mod rtnl;
+pub mod settings;
 pub mod stack;
 pub mod stages;
 pub mod sysctl;
 pub mod tc;
 pub mod trace;
+mod traffic;
+pub mod udp;
+pub mod wire;
 
+pub use build::{LAYERS, build};
 pub use connection::{Connection, Protocol};
 pub use cpu::{Cpu, Cx};
 pub use device::Device;

@@ -16,7 +16,9 @@ use weir_sync::percpu::PerCpu;
 
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::layers::Module;
 use crate::namespace::Namespace;
+use crate::parts::Key;
 
 /// An enumeration of counters.
 pub trait Counter: Copy + Send + Sync + 'static {
@@ -349,26 +351,69 @@ impl Pair<'_> {
     }
 }
 
-impl Cx<'_> {
-    /// Returns this CPU's counters of a namespace.
+static NAMESPACE: Key<Mib, 7> = Key::new();
+static DEVICE: Key<DeviceMib, 4> = Key::new();
+
+/// The counters' places in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, _| parts.fill(&NAMESPACE, Mib::default())),
+    device: Some(|parts, _, _| parts.fill(&DEVICE, DeviceMib::default())),
+    ..Module::NONE
+};
+
+/// A namespace or a device, which has counters.
+pub trait WithMib {
+    /// The type of the counters.
+    type Mib;
+    /// Returns the counters.
+    fn mib(&self) -> &Self::Mib;
+}
+
+impl WithMib for Namespace {
+    type Mib = Mib;
     #[inline]
-    pub fn mib<'a>(&self, ns: &'a Namespace) -> &'a Slot {
-        ns.mib.0.get(self.state.id)
+    fn mib(&self) -> &Mib {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+impl WithMib for Device {
+    type Mib = DeviceMib;
+    #[inline]
+    fn mib(&self) -> &DeviceMib {
+        self.parts.get(&DEVICE)
+    }
+}
+
+/// The counters that a CPU increments.
+pub trait Count<'c> {
+    /// Returns this CPU's counters of a namespace.
+    fn mib<'a>(&self, ns: &'a Namespace) -> &'a Slot;
+    /// Returns this CPU's IPv6 counters of a namespace, without a device.
+    fn mib6_all<'a>(&self, ns: &'a Namespace) -> Pair<'a>;
+    /// Returns this CPU's IPv6 counters of a device and its namespace.
+    fn mib6<'a>(&self, device: &'a Device) -> Pair<'a>
+    where
+        'c: 'a;
+}
+
+impl<'c> Count<'c> for Cx<'c> {
+    #[inline]
+    fn mib<'a>(&self, ns: &'a Namespace) -> &'a Slot {
+        ns.mib().0.get(self.state.id)
     }
 
-    /// Returns this CPU's IPv6 counters of a namespace, without a device.
-    pub fn mib6_all<'a>(&self, ns: &'a Namespace) -> Pair<'a> {
+    fn mib6_all<'a>(&self, ns: &'a Namespace) -> Pair<'a> {
         Pair(&self.mib(ns).v6, None)
     }
 
-    /// Returns this CPU's IPv6 counters of a device and its namespace.
     #[inline]
-    pub fn mib6<'a>(&self, device: &'a Device) -> Pair<'a>
+    fn mib6<'a>(&self, device: &'a Device) -> Pair<'a>
     where
-        Self: 'a,
+        'c: 'a,
     {
         let ns = device.namespace(self.guard);
-        Pair(&self.mib(ns).v6, Some(device.ipv6.mib.0.get(self.state.id)))
+        Pair(&self.mib(ns).v6, Some(device.mib().0.get(self.state.id)))
     }
 }
 

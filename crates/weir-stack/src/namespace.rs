@@ -4,16 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
-use crate::device::{Device, DeviceConf, Mac};
-use crate::fib::Fib;
-use crate::neigh::Neighbours;
+use crate::conf::{Conf, Core};
+use crate::device::{Device, Mac};
+use crate::layers::{Layers, NewNamespace};
 use crate::notify::Subscribers;
-use crate::sysctl::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf};
+use crate::parts::Parts;
 
 /// Identifies a namespace for the lifetime of the stack. Ids are never reused. The initial
 /// namespace has id 1.
@@ -50,27 +50,6 @@ impl Links {
     }
 }
 
-/// The values of `net.ipv{4,6}.conf.all`.
-#[derive(Debug)]
-pub struct AllConf {
-    /// `net.ipv4.conf.all`
-    pub ipv4: Conf<Ipv4Conf>,
-    /// `net.ipv6.conf.all`
-    pub ipv6: Conf<Ipv6Conf>,
-}
-
-impl Default for AllConf {
-    fn default() -> Self {
-        let conf = Self {
-            ipv4: Conf::default(),
-            ipv6: Conf::default(),
-        };
-        // `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
-        conf.ipv6.set(Ipv6Conf::AcceptDad, 0);
-        conf
-    }
-}
-
 /// A network namespace; see the module documentation.
 pub struct Namespace {
     /// The stack-wide id.
@@ -84,32 +63,12 @@ pub struct Namespace {
     seed: u64,
     /// `net.core.*`
     pub core: Conf<Core>,
-    /// `net.ipv4.*`
-    pub ipv4: Conf<Ipv4>,
-    /// `net.ipv6.*`
-    pub ipv6: Conf<Ipv6>,
-    /// `conf/all`
-    pub all: AllConf,
-    /// `conf/default` and `neigh/default`
-    pub default: DeviceConf,
     /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>>,
-    /// The routes and rules of both families.
-    pub fib: Fib<Arc<Device>>,
-    /// IPv4 state: peers, fragments, rate limits.
-    pub inet: crate::ipv4::Net,
-    /// The neighbours of both families.
-    pub neighbours: Neighbours,
-    /// IPv6 state.
-    pub ip6: crate::ipv6::Net,
-    /// The protocols' counters.
-    pub mib: crate::mib::Mib,
-    /// The rate limit of ICMP messages of both families.
-    pub icmp: crate::icmp_limit::Bucket,
+    /// What modules have here (`net_generic`).
+    pub parts: Parts,
     /// The actions and shared blocks of traffic control.
     pub tc: weir_tc::NetTc,
-    /// VXLAN state, created with the first device that has this namespace as its underlay.
-    pub tunnels: OnceLock<Box<crate::link::vxlan::socket::Tunnels>>,
     /// `net.ipv4.ip_local_port_range`: the first and the last port, 16 bits each.
     local_ports: AtomicU32,
     /// The rtnetlink sockets of the namespace.
@@ -127,9 +86,16 @@ impl Namespace {
     pub fn new(
         id: NsId,
         domain: &Domain,
+        layers: &Layers,
         shared: (&Arc<weir_tc::Budget>, &Arc<weir_tc::Handles>),
         seed: u64,
     ) -> Self {
+        let mut parts = Parts::default();
+        for module in layers.modules {
+            if let Some(fill) = module.namespace {
+                fill(&mut parts, &NewNamespace { domain, seed });
+            }
+        }
         Self {
             id,
             links: Mutex::default(),
@@ -138,19 +104,9 @@ impl Namespace {
             macs: AtomicU32::new(0),
             seed,
             core: Conf::default(),
-            ipv4: Conf::default(),
-            ipv6: Conf::default(),
-            all: AllConf::default(),
-            default: DeviceConf::default(),
             kept: Mutex::default(),
-            fib: Fib::new(domain),
-            inet: crate::ipv4::Net::default(),
-            neighbours: Neighbours::new(domain),
-            ip6: crate::ipv6::Net::new(domain, seed),
-            mib: crate::mib::Mib::default(),
-            icmp: crate::icmp_limit::Bucket::new(seed),
+            parts,
             tc: weir_tc::NetTc::new(domain, shared.0, shared.1),
-            tunnels: OnceLock::new(),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),
             generic: Arc::default(),

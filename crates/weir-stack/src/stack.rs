@@ -22,7 +22,9 @@ use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::{DropCounters, DropObserver};
+use crate::layers::{Layers, NamespaceEvent, PacketType};
 use crate::namespace::{Namespace, NsId};
+use crate::parts::Parts;
 use crate::trace::TraceLog;
 
 /// Work for a stack CPU: an expired timer, or a job that control code leaves to the datapath.
@@ -88,8 +90,12 @@ pub struct Shared {
     pub received: PerCpu<AtomicU64>,
     /// Sees every dropped packet. It is set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
-    /// The simulated netdevsim bus.
-    pub(crate) netdevsim: crate::link::netdevsim::Bus,
+    /// The floors above the core.
+    pub layers: &'static Layers,
+    /// The protocols of all modules, in their order.
+    pub packet_types: Box<[PacketType]>,
+    /// What modules have here.
+    pub parts: Parts,
     measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
@@ -124,8 +130,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stack {
-    /// Creates a stack with its initial namespace.
-    pub fn new(config: Config) -> Self {
+    /// Makes a stack of these layers with its initial namespace.
+    pub fn new(config: Config, layers: &'static Layers) -> Self {
+        let mut parts = Parts::default();
+        for fill in layers.modules.iter().filter_map(|module| module.stack) {
+            fill(&mut parts);
+        }
+        // One that finds no place would not be received.
+        let types = layers.modules.iter().flat_map(|module| module.packet_types);
         let domain = Domain::new(config.rcu.clone());
         let clock = if config.virtual_time {
             Clock::new_virtual()
@@ -143,7 +155,9 @@ impl Stack {
             gone: DropCounters::default(),
             received: PerCpu::new(),
             drop_observer: OnceLock::new(),
-            netdevsim: Default::default(),
+            layers,
+            packet_types: types.copied().collect(),
+            parts,
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),
             devices: RcuHash::new(&domain),
@@ -170,10 +184,11 @@ impl Stack {
         let ns = Arc::new(Namespace::new(
             id,
             &self.domain,
+            self.layers,
             (&self.budget, &self.qdisc_handles),
             seed,
         ));
-        crate::link::loopback::add(self, &ns);
+        self.tell(&ns, NamespaceEvent::Made);
         lock(&self.namespaces).insert(id, ns.clone());
         ns
     }
@@ -188,10 +203,10 @@ impl Stack {
             return false;
         };
         ns.close();
-        crate::link::netdevsim::leave(self, &ns);
+        self.tell(&ns, NamespaceEvent::Closing);
         self.empty(&ns);
         for other in self.all_namespaces() {
-            crate::rtnl::nsid::forget(&other, id);
+            crate::nsid::forget(&other, id);
         }
         true
     }
@@ -199,9 +214,15 @@ impl Stack {
     /// Removes everything from a namespace that is being torn down.
     fn empty(&self, ns: &Arc<Namespace>) {
         ns.close();
-        crate::link::remove_all(self, ns);
-        let guard = self.domain.pin();
-        crate::tc::with_env(self, ns, &guard, |env| ns.tc.shutdown(env));
+        crate::netdev::remove_all(self, ns);
+        self.tell(ns, NamespaceEvent::Emptied);
+    }
+
+    /// Tells the modules what happens to a namespace, in their order.
+    fn tell(&self, ns: &Arc<Namespace>, event: NamespaceEvent) {
+        for hear in self.layers.modules.iter().filter_map(|m| m.namespace_event) {
+            hear(self, ns, event);
+        }
     }
 
     /// Returns the namespace with an id.
@@ -267,7 +288,7 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// Turns the measurement of transmit costs on or off ([`crate::datapath::measure`]).
+    /// Measures what sending costs, from now on, or no longer ([`crate::measure`]).
     pub fn measure_transmit(&self, on: bool) {
         self.measuring.store(on, Relaxed);
     }

@@ -10,75 +10,10 @@ use weir_tc::{Env, Host};
 
 use crate::device::Device;
 use crate::drops::Place;
+use crate::layers::{Event, Module, NamespaceEvent, Site};
 use crate::namespace::Namespace;
-use crate::notify::Subscribers;
 use crate::stack::Stack;
-
-impl weir_tc::Device for Device {
-    fn key(&self) -> u64 {
-        u64::from(self.key.0)
-    }
-
-    fn ifindex(&self) -> u32 {
-        Device::ifindex(self)
-    }
-
-    fn name(&self) -> String {
-        Device::name(self)
-    }
-
-    /// Ignores the carrier: without one, the qdisc drops packets.
-    fn is_running(&self) -> bool {
-        self.is_up()
-    }
-
-    fn is_up(&self) -> bool {
-        Device::is_up(self)
-    }
-
-    fn is_registered(&self) -> bool {
-        Device::is_registered(self) && !self.is_leaving()
-    }
-
-    fn mtu(&self) -> u32 {
-        Device::mtu(self)
-    }
-
-    fn address(&self) -> [u8; 6] {
-        Device::address(self)
-    }
-
-    fn tx_queue_len(&self) -> u32 {
-        self.txqlen()
-    }
-
-    fn tx_queues(&self) -> u32 {
-        Device::tx_queues(self)
-    }
-
-    fn speed(&self) -> Option<u32> {
-        self.link.speed()
-    }
-
-    fn has_offload_hook(&self) -> bool {
-        self.link.has_offload_hook()
-    }
-
-    fn max_mtu(&self) -> u32 {
-        self.link.mtu_bounds().1
-    }
-
-    fn no_queue(&self) -> bool {
-        self.link.no_queue() && !self.has_wire()
-    }
-
-    fn tc(&self) -> &weir_tc::DeviceTc {
-        &self.tc
-    }
-}
-
-/// `net.core.default_qdisc`
-pub const DEFAULT_QDISC: &str = "core/default_qdisc";
+use crate::sysctl::tree;
 
 /// A namespace as the host of traffic control requests.
 struct NsHost<'a> {
@@ -121,7 +56,7 @@ impl Host for NsHost<'_> {
     }
 
     fn default_qdisc(&self) -> &'static str {
-        let name = crate::sysctl::tree::read(self.ns, DEFAULT_QDISC);
+        let name = tree::read(self.ns, tree::DEFAULT_QDISC);
         let ops = name
             .ok()
             .and_then(|name| find_ops(name.trim_end().as_bytes()));
@@ -137,16 +72,6 @@ impl Host for NsHost<'_> {
     }
 }
 
-impl Hearers for Subscribers {
-    fn listening(&self, group: u32) -> bool {
-        self.anybody(group)
-    }
-
-    fn tell(&self, group: u32, message: &[u8]) {
-        self.notify(group, message, None);
-    }
-}
-
 /// Runs `work` with traffic control's view of a namespace.
 pub fn with_env<R>(
     stack: &Stack,
@@ -156,6 +81,34 @@ pub fn with_env<R>(
 ) -> R {
     let host = NsHost { stack, ns, guard };
     work(&Env::new(&host, &ns.tc, guard))
+}
+
+/// Qdiscs and filters follow devices and namespaces.
+pub static MODULE: Module = Module {
+    device_event: Some(device_event),
+    namespace_event: Some(namespace_event),
+    ..Module::NONE
+};
+
+fn device_event(site: &Site<'_>, event: Event) {
+    let Site {
+        stack,
+        guard,
+        ns,
+        device,
+    } = *site;
+    match event {
+        Event::Activated => device_up(stack, guard, ns, device),
+        Event::Deactivated => device_down(stack, guard, device),
+        Event::Detached => device_gone(stack, guard, ns, device),
+        _ => {}
+    }
+}
+
+fn namespace_event(stack: &Stack, ns: &Arc<Namespace>, event: NamespaceEvent) {
+    if event == NamespaceEvent::Emptied {
+        with_env(stack, ns, &stack.domain.pin(), |env| ns.tc.shutdown(env));
+    }
 }
 
 /// Attaches the default qdisc to a device that came up, unless it has a qdisc.

@@ -7,7 +7,10 @@ mod world;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_netlink::{IfAddrMsg, IfaCacheInfo, af, errno, ifa, nlm, rtm};
-use weir_stack::addresses::Site;
+use weir_stack::fib::host::WithRoutes;
+use weir_stack::ipv4::WithIpv4;
+use weir_stack::ipv6::WithIpv6;
+use weir_stack::layers::Site;
 use world::World;
 
 fn v4(last: [u8; 2]) -> Ipv4Addr {
@@ -18,7 +21,7 @@ fn v4(last: [u8; 2]) -> Ipv4Addr {
 fn list4(world: &World, name: &str) -> Vec<([u8; 2], u32, String)> {
     let guard = world.stack.domain.pin();
     let device = world.device(name);
-    let all = device.ipv4.addresses.list(&guard).iter();
+    let all = device.ipv4().addresses.list(&guard).iter();
     all.map(|address| {
         let [_, _, c, d] = address.local.octets();
         ([c, d], address.flags, address.label.clone())
@@ -29,7 +32,7 @@ fn list4(world: &World, name: &str) -> Vec<([u8; 2], u32, String)> {
 fn list6(world: &World, name: &str) -> Vec<(String, u32)> {
     let guard = world.stack.domain.pin();
     let device = world.device(name);
-    let all = device.ipv6.addresses.list(&guard).iter();
+    let all = device.ipv6().addresses.list(&guard).iter();
     all.map(|address| (address.address.to_string(), address.flags))
         .collect()
 }
@@ -61,7 +64,7 @@ fn add6(world: &mut World, name: &str, address: Ipv6Addr, flags: u32, lives: (u3
 fn routes4(world: &World, table: u32) -> Vec<(Ipv4Addr, u8, String)> {
     let guard = world.stack.domain.pin();
     let mut found = Vec::new();
-    if let Some(table) = world.ns.fib.v4.table(table, &guard) {
+    if let Some(table) = world.ns.fib().v4.table(table, &guard) {
         let _ = table.dump(None, &guard, |key, len, leaf| {
             for alias in leaf.iter() {
                 let src = alias.info.spec.prefsrc.map(|src| src.to_string());
@@ -223,7 +226,7 @@ fn an_address_is_tentative_until_nobody_objects() {
     // Another host claims the address.
     let device = world.device("d1");
     let guard = world.stack.domain.pin();
-    device.ipv6.addresses.duplicate(
+    device.ipv6().addresses.duplicate(
         &Site {
             stack: &world.stack,
             guard: &guard,

@@ -11,6 +11,9 @@ use weir_netlink::{
     IfAddrMsg, IfInfoMsg, NdMsg, RtMsg, TcMsg, Writer, af, ifa, ifla, messages, nlm, rta, rtm, tca,
 };
 use weir_stack::connection::Peer;
+use weir_stack::ipv4::WithIpv4;
+use weir_stack::ipv6::WithIpv6;
+use weir_stack::neigh::WithNeighbours;
 use weir_stack::{Config, Connection, Namespace, NsId, Stack};
 
 /// The index of the current device. Each device gets its own, so that leftovers of one are not
@@ -306,7 +309,7 @@ impl Client {
 }
 
 fn stack() -> Stack {
-    Stack::new(Config {
+    weir_stack::build(Config {
         cpus: 1,
         ..Config::default()
     })
@@ -364,7 +367,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_goes() {
     first.add_vlan();
     first.add_vxlan();
     first.add_filter();
-    assert_eq!(ns.neighbours.all(&stack.domain.pin()).len(), 1);
+    assert_eq!(ns.neighbours().all(&stack.domain.pin()).len(), 1);
     assert_eq!(ns.all_devices().len(), 4);
     assert_eq!(first.actions(), 1);
     first.delete_device();
@@ -382,7 +385,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_goes() {
     });
     Client::new(&stack, 1).delete_device();
     assert_eq!(ns.all_devices().len(), 1, "{:?}", ns.all_devices());
-    assert_eq!(ns.neighbours.all(&stack.domain.pin()).len(), 0);
+    assert_eq!(ns.neighbours().all(&stack.domain.pin()).len(), 0);
     assert_eq!(Client::new(&stack, 1).actions(), 0);
 }
 
@@ -431,8 +434,8 @@ fn stress_what_comes_late_is_not_on_a_device_that_moves() {
         let device = other.device_by_name("x0").expect("the device was moved");
         let guard = stack.domain.pin();
         assert_eq!(device.tc.root_kind(), "noop");
-        assert!(device.ipv4.addresses.list(&guard).is_empty());
-        assert!(device.ipv6.addresses.list(&guard).is_empty());
+        assert!(device.ipv4().addresses.list(&guard).is_empty());
+        assert!(device.ipv6().addresses.list(&guard).is_empty());
         far.move_to(here);
     });
     let mut client = Client::new(&stack, 2);
@@ -441,7 +444,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_moves() {
         assert_eq!(client.routes(address), 0);
     }
     for ns in [&ns, &other] {
-        assert_eq!(ns.neighbours.all(&stack.domain.pin()).len(), 0);
+        assert_eq!(ns.neighbours().all(&stack.domain.pin()).len(), 0);
     }
 }
 
@@ -482,7 +485,7 @@ fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
     for device in all {
         assert!(!device.is_registered());
         assert_eq!(device.tc.root_kind(), "noop");
-        assert!(device.ipv4.addresses.list(&guard).is_empty());
-        assert!(device.ipv6.addresses.list(&guard).is_empty());
+        assert!(device.ipv4().addresses.list(&guard).is_empty());
+        assert!(device.ipv6().addresses.list(&guard).is_empty());
     }
 }

@@ -40,7 +40,7 @@ fn stress_the_last_two_handles_go_at_once() {
         } else {
             CallbackMode::InPlace
         };
-        let stack = Stack::new(Config {
+        let stack = weir_stack::build(Config {
             rcu: Rcu {
                 mode,
                 ..Rcu::default()
@@ -71,7 +71,7 @@ fn stress_the_last_two_handles_go_at_once() {
 
 #[test]
 fn a_datagram_that_is_too_long_is_answered() {
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let ns = stack.namespace(Stack::INITIAL).unwrap();
     let mut connection = Connection::new(&stack, &ns, 7, Box::new(NoPeer), None);
     let mut start = vec![0; 64];

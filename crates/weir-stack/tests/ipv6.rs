@@ -27,6 +27,7 @@ use weir_packet::header::transport::{TCP_SYN, fill_check_v6, tcp, udp};
 use weir_packet::header::{Ethernet, Icmp, Ipv6, Tcp};
 use weir_stack::clock::{MILLISECOND, SECOND};
 use weir_stack::drops::{DropObserver, Dropped, Place};
+use weir_stack::neigh::WithNeighbours;
 
 type Mac = [u8; 6];
 
@@ -128,7 +129,7 @@ impl World {
     fn neighbour_state(&self, name: &str, address: &str) -> Option<(u8, Option<Mac>)> {
         let guard = self.stack.domain.pin();
         let key = self.device(name).key;
-        let entry = self.ns.neighbours.get(key, world::ip(address), &guard)?;
+        let entry = self.ns.neighbours().get(key, world::ip(address), &guard)?;
         Some((entry.state(), entry.mac()))
     }
 }

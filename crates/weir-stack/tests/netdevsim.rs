@@ -122,7 +122,7 @@ fn a_port_that_was_moved_comes_home() {
     assert_eq!(new(&world, &second, "2 1"), 0);
     let moved = |device: &Arc<weir_stack::Device>, to: &Arc<Namespace>, name| {
         let guard = stack.domain.pin();
-        weir_stack::rtnl::link::move_to(stack, &guard, device, to, name, 0).unwrap();
+        weir_stack::netdev::move_to(stack, &guard, device, to, name, 0).unwrap();
     };
     let port = initial.device_by_name("eth1").unwrap();
     moved(&port, &second, "");
@@ -174,7 +174,7 @@ fn stress_namespaces_go_beside_the_bus() {
             let guard = stack.domain.pin();
             for device in initial.all_devices().iter().skip(1) {
                 // This fails if the device is being removed meanwhile or if its name is taken.
-                let _ = weir_stack::rtnl::link::move_to(stack, &guard, device, &ns, "", 0);
+                let _ = weir_stack::netdev::move_to(stack, &guard, device, &ns, "", 0);
             }
             drop(guard);
             assert!(stack.remove_namespace(ns.id));

@@ -88,7 +88,7 @@ fn read(client: &mut Connection) -> (u32, Option<(i32, u32)>) {
 
 #[test]
 fn a_datagram_of_131072_requests() {
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let mut client = client(&stack);
     ask(&mut client, 131_072);
     assert!(client.mailbox().octets() <= Mailbox::LIMIT + ANSWER_OCTETS);
@@ -103,7 +103,7 @@ fn a_datagram_of_131072_requests() {
 
 #[test]
 fn a_link_has_as_many_names_as_fit_an_attribute() {
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let mut client = client(&stack);
     let (count, errno, said) = name(&mut client);
     assert_eq!((count, errno), (496, errno::EINVAL));
@@ -121,7 +121,7 @@ fn a_link_has_as_many_names_as_fit_an_attribute() {
 /// A dump without room waits, and the next one gets EBUSY, as on Linux.
 #[test]
 fn dumps_wait_for_the_client() {
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let mut client = client(&stack);
     let mut out = Writer::new();
     for seq in 1..=10_000 {

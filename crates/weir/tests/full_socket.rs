@@ -131,7 +131,7 @@ fn inside() {
             rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 64 << 20)
         })
         .unwrap();
-    let stack = Stack::new(Config {
+    let stack = weir_stack::build(Config {
         virtual_time: false,
         ..Config::default()
     });

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_packet::{Batch, DropReason, Packet};
-use weir_tc::{Context, Copy, Ended, Lookup, Target};
+use weir_tc::{Context, Copy, Target};
 
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
@@ -27,13 +27,6 @@ pub fn egress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> (Batch, u6
         return (batch, 0);
     }
     run(cx, device, batch, false)
-}
-
-/// A CPU's scratch memory for filters, reused for every batch.
-#[derive(Default)]
-pub struct Work {
-    lookup: Lookup,
-    ended: Vec<Ended>,
 }
 
 fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -> (Batch, u64) {

@@ -11,15 +11,13 @@
 //! `__dev_queue_xmit` of `net/core/dev.c`.
 
 mod filter;
-pub mod measure;
 mod queue;
 pub mod raw;
 mod receive;
 mod transmit;
 
-pub(crate) use filter::Work as FilterWork;
-pub(crate) use queue::restart;
-pub use queue::{completed, rearm_all, run_queue, wake_queue};
+pub use crate::measure;
+pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
 pub use receive::{receive, receive_classified, resume};
 pub use transmit::{send_on_wire, transmit};
 

@@ -12,14 +12,14 @@ use weir_tc::qdisc::Drops;
 use weir_tc::qdisc::root::{Room, Worker};
 
 use crate::clock::Holds;
+use crate::conf::Core;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
 use crate::stack::Shared;
 use crate::stages::Stage;
-use crate::sysctl::Core;
 
-use super::measure::{self, Measured};
+use crate::measure::{self, Measured};
 
 /// The number of rounds, one batch each, that a CPU works for one qdisc before it does its other
 /// work (`__qdisc_run`). The default `net.core.dev_weight` times its bias, 64, gives 16 rounds.
@@ -117,7 +117,7 @@ pub fn completed(stack: &Shared, device: &Device, queue: u16, octets: u32) {
 }
 
 /// Restarts all transmit queues of a device, with room and nothing in flight.
-pub(crate) fn restart(stack: &Shared, device: &Device) {
+pub fn restart(stack: &Shared, device: &Device) {
     for (queue, tx) in (0..).zip(&device.tx) {
         tx.gate.reset(stack.clock.now());
         schedule(stack, device.key, queue);

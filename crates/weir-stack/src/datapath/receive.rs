@@ -13,9 +13,9 @@ use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
 use crate::stages::Stage;
 
-const ETH_P_IP: u16 = 0x0800;
-const ETH_P_ARP: u16 = 0x0806;
-const ETH_P_IPV6: u16 = 0x86dd;
+/// Protocols that may be registered ([`crate::layers::PacketType`]).
+const PROTOCOLS: usize = 4;
+
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
 
@@ -130,7 +130,10 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     if let Some(handler) = device.rx_handler(cx.guard) {
         return handler.receive(cx, device, batch);
     }
-    let (mut ipv4, mut ipv6, mut arp) = (Batch::new(), Batch::new(), Batch::new());
+    let types = &*cx.stack.packet_types;
+    let mut parts: [Batch; PROTOCOLS] = std::array::from_fn(|_| Batch::new());
+    // Packets of one protocol follow each other.
+    let (mut at, mut protocol) = (PROTOCOLS, 0);
     let mut tagged = Tagged::default();
     for packet in batch {
         let mut packet = packet;
@@ -151,27 +154,23 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         if packet.tunnel().is_some() {
             packet.set_tunnel(None);
         }
-        let to = match packet.protocol {
-            ETH_P_IP => &mut ipv4,
-            ETH_P_IPV6 => &mut ipv6,
-            ETH_P_ARP => &mut arp,
-            _ => {
-                cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
-                continue;
-            }
+        if packet.protocol != protocol || at == PROTOCOLS {
+            protocol = packet.protocol;
+            let found = types.iter().position(|ty| ty.protocol == protocol);
+            at = found.unwrap_or(PROTOCOLS);
+        }
+        let Some(to) = parts.get_mut(at) else {
+            cx.drop(device, Place::Receive, DropReason::UNHANDLED_PROTO, packet);
+            continue;
         };
         // There is room: the part is no larger than the batch it is taken from.
         let _ = to.push(packet);
     }
     tagged.flush(cx);
-    if !ipv4.is_empty() {
-        crate::ipv4::receive(cx, device, ipv4);
-    }
-    if !ipv6.is_empty() {
-        crate::ipv6::receive(cx, device, ipv6);
-    }
-    if !arp.is_empty() {
-        crate::ipv4::arp::receive(cx, device, arp);
+    for (part, ty) in parts.into_iter().zip(types) {
+        if !part.is_empty() {
+            (ty.receive)(cx, device, part);
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use weir_packet::{Batch, DropReason};
 use crate::cpu::Cx;
 use crate::device::{Device, Direction};
 use crate::drops::Place;
-use crate::link::Wire;
 use crate::stages::Stage;
+use crate::wire::Wire;
 
 /// The maximum nesting depth of transmits on one CPU (`XMIT_RECURSION_LIMIT`).
 const RECURSION_LIMIT: u32 = 8;

@@ -8,11 +8,67 @@ use weir_sync::rcu::Guard;
 
 use super::route::Event;
 use super::sync::Loss;
-use super::{FibHost, RouteDevice};
+use super::{Address, Events, Fib, FibHost, RouteDevice};
 use crate::device::Device;
+use crate::layers::{self, Module, Site};
 use crate::namespace::Namespace;
+use crate::parts::{Key, Parts};
+use crate::settings::{HasIp, Ipv4Conf, Ipv6Conf, WithSettings};
 use crate::stack::Stack;
-use crate::sysctl::{Ipv4Conf, Ipv6Conf};
+
+/// Hears of routes that came or went.
+pub type Hear = fn(&Stack, &Namespace, Events<'_, Arc<Device>>);
+
+static LISTENERS: Key<Vec<Hear>, 0> = Key::new();
+static FIB: Key<Fib<Arc<Device>>, 1> = Key::new();
+
+/// Routes and rules in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, new| parts.fill(&FIB, Fib::new(new.domain))),
+    device_event: Some(device_event),
+    ..Module::NONE
+};
+
+fn device_event(site: &Site<'_>, event: layers::Event) {
+    let (ns, ifindex) = (site.ns, site.device.ifindex());
+    match event {
+        layers::Event::Entered => rules_attach(ns, &site.device.name(), ifindex),
+        layers::Event::Detached => rules_detach(ns, ifindex),
+        layers::Event::Renamed => {
+            rules_detach(ns, ifindex);
+            rules_attach(ns, &site.device.name(), ifindex);
+        }
+        _ => {}
+    }
+}
+
+/// Has `hear` called for changes of routes that no request caused.
+pub fn listen(parts: &mut Parts, hear: Hear) {
+    parts.get_mut(&LISTENERS).push(hear);
+}
+
+/// Tells the listeners of routes that came or went.
+pub fn tell<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<Device>>]) {
+    if events.is_empty() {
+        return;
+    }
+    for hear in stack.parts.find(&LISTENERS).into_iter().flatten() {
+        hear(stack, ns, K::events(events));
+    }
+}
+
+/// Has routes and rules: a namespace.
+pub trait WithRoutes {
+    /// Routes and rules of both families.
+    fn fib(&self) -> &Fib<Arc<Device>>;
+}
+
+impl WithRoutes for Namespace {
+    #[inline]
+    fn fib(&self) -> &Fib<Arc<Device>> {
+        self.parts.get(&FIB)
+    }
+}
 
 impl RouteDevice for Arc<Device> {
     fn ifindex(&self) -> u32 {
@@ -29,13 +85,13 @@ impl RouteDevice for Arc<Device> {
     }
     fn ignores_linkdown(&self, ipv6: bool) -> bool {
         if ipv6 {
-            self.ipv6.conf.on(Ipv6Conf::IgnoreRoutesWithLinkdown)
+            self.conf().ipv6.on(Ipv6Conf::IgnoreRoutesWithLinkdown)
         } else {
-            self.ipv4.conf.on(Ipv4Conf::IgnoreRoutesWithLinkdown)
+            self.conf().ipv4.on(Ipv4Conf::IgnoreRoutesWithLinkdown)
         }
     }
     fn ipv6_disabled(&self) -> bool {
-        self.ipv6.conf.on(Ipv6Conf::DisableIpv6)
+        self.conf().ipv6.on(Ipv6Conf::DisableIpv6)
     }
 }
 
@@ -65,40 +121,42 @@ impl FibHost<Arc<Device>> for Host<'_> {
 /// Handles an IPv4 device that goes down, is removed or loses its carrier. If `last_address` is
 /// set, it has instead lost its last IPv4 address.
 pub fn lost4(ns: &Namespace, device: &Device, loss: Loss, last_address: bool) {
-    ns.fib.v4.device_lost(device.ifindex(), loss, last_address);
+    ns.fib()
+        .v4
+        .device_lost(device.ifindex(), loss, last_address);
 }
 
 /// Handles an IPv4 device that comes up or regains its carrier. Call it after adding the routes of
 /// its addresses.
 pub fn found4(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
-    ns.fib
+    ns.fib()
         .v4
         .device_found(device, device.link.carrier(stack, device));
 }
 
-/// Handles an IPv6 device that goes down, is removed or loses its carrier. Returns the events to
-/// pass to [`crate::rtnl::route::announce`].
+/// IPv6's part of a device going down, away, or losing its carrier; answers what to tell with
+/// [`tell`].
 pub fn lost6(ns: &Namespace, device: &Device, loss: Loss) -> Vec<Event<u128, Arc<Device>>> {
     let mut events = Vec::new();
-    ns.fib.v6.device_lost(device.ifindex(), loss, &mut events);
+    ns.fib().v6.device_lost(device.ifindex(), loss, &mut events);
     events
 }
 
 /// Handles an IPv6 device that comes up or regains its carrier.
 pub fn found6(stack: &Stack, ns: &Namespace, device: &Arc<Device>) {
-    ns.fib
+    ns.fib()
         .v6
         .device_found(device, device.link.carrier(stack, device));
 }
 
 /// Activates the rules that name a device, after it appeared under that name.
 pub fn rules_attach(ns: &Namespace, name: &str, ifindex: u32) {
-    ns.fib.v4.rules().device_came(name, ifindex);
-    ns.fib.v6.rules().device_came(name, ifindex);
+    ns.fib().v4.rules().device_came(name, ifindex);
+    ns.fib().v6.rules().device_came(name, ifindex);
 }
 
 /// Detaches the rules that name a device, after it was removed or renamed.
 pub fn rules_detach(ns: &Namespace, ifindex: u32) {
-    ns.fib.v4.rules().device_went(ifindex);
-    ns.fib.v6.rules().device_went(ifindex);
+    ns.fib().v4.rules().device_went(ifindex);
+    ns.fib().v6.rules().device_went(ifindex);
 }

@@ -90,6 +90,17 @@ pub trait Address: Key {
     fn ip(self) -> IpAddr;
     /// Converts an address of this family to a key.
     fn from_ip(address: IpAddr) -> Option<Self>;
+    /// Changes of this family's routes, for listeners of both.
+    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D>;
+}
+
+/// Changes of routes of one family.
+#[derive(Debug, Clone, Copy)]
+pub enum Events<'a, D> {
+    /// IPv4's
+    V4(&'a [Event<u32, D>]),
+    /// IPv6's
+    V6(&'a [Event<u128, D>]),
 }
 
 impl Address for u32 {
@@ -104,6 +115,9 @@ impl Address for u32 {
             IpAddr::V6(_) => None,
         }
     }
+    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D> {
+        Events::V4(events)
+    }
 }
 
 impl Address for u128 {
@@ -117,6 +131,9 @@ impl Address for u128 {
             IpAddr::V6(address) => Some(address.into()),
             IpAddr::V4(_) => None,
         }
+    }
+    fn events<D>(events: &[Event<Self, D>]) -> Events<'_, D> {
+        Events::V6(events)
     }
 }
 

@@ -18,14 +18,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_netlink::{Error, errno, ifa, rta};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
-use crate::addresses::{FOREVER, Listed, Site, is_over, rest};
+use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{SECOND, TimerId};
 use crate::device::Device;
 use crate::fib::address::Ifaddr;
+use crate::fib::host::WithRoutes;
 use crate::fib::route::Event;
 use crate::fib::sync::Loss;
+use crate::ipv4::WithIpv4;
+use crate::layers::Site;
+use crate::neigh::WithNeighbours;
 use crate::neigh::nud;
-use crate::sysctl::Ipv4Conf;
+use crate::settings::HasIp;
+use crate::settings::Ipv4Conf;
+use crate::settings::WithSettings;
 
 /// The flags that only IPv6 addresses have (`IPV6ONLY_FLAGS`).
 const IPV6_FLAGS: u32 = ifa::f::NODAD
@@ -143,11 +149,11 @@ impl Listed for Address {
     }
 
     fn announce(&self, site: &Site<'_>, ty: u16) {
-        crate::rtnl::address::announce4(site, self, ty);
+        crate::listen::address4(site, self, ty);
     }
 
     fn expire(site: &Site<'_>) {
-        site.device.ipv4.addresses.expire(site);
+        site.device.ipv4().addresses.expire(site);
     }
 }
 
@@ -194,7 +200,7 @@ impl Work<'_> {
     fn add_routes(&mut self, address: &Address) {
         let (site, mut events) = (self.site, Vec::new());
         let all = self.all();
-        site.ns.fib.v4.address_came(
+        site.ns.fib().v4.address_came(
             site.device,
             &address.ifaddr(),
             &all,
@@ -219,7 +225,7 @@ impl Work<'_> {
         let last = last.then(|| Ipv4Addr::from(network | !address.mask()));
         let own = address.broadcast.filter(|own| !own.is_broadcast());
         for broadcast in own.into_iter().chain(last) {
-            let neighbours = &site.ns.neighbours;
+            let neighbours = &site.ns.neighbours();
             let entry = neighbours.get(site.device.key, broadcast.into(), site.guard);
             if let Some(entry) = entry
                 && entry.state() & nud::VALID == 0
@@ -234,7 +240,7 @@ impl Work<'_> {
         let (site, mut events) = (self.site, Vec::new());
         let all = self.all();
         let promoted = promoted.map(Address::ifaddr);
-        site.ns.fib.v4.address_went(
+        site.ns.fib().v4.address_went(
             site.device,
             &address.ifaddr(),
             &all,
@@ -262,7 +268,7 @@ impl Work<'_> {
             crate::fib::host::lost4(site.ns, site.device, Loss::Down, true);
             let key = site.device.key;
             site.ns
-                .neighbours
+                .neighbours()
                 .device_went(site.stack, site.guard, key, false, false);
         }
     }
@@ -310,8 +316,8 @@ impl Work<'_> {
         };
         let site = self.site;
         let promote = !gone
-            && (site.device.ipv4.conf.on(Ipv4Conf::PromoteSecondaries)
-                || site.ns.all.ipv4.on(Ipv4Conf::PromoteSecondaries));
+            && (site.device.conf().ipv4.on(Ipv4Conf::PromoteSecondaries)
+                || site.ns.conf().all.ipv4.on(Ipv4Conf::PromoteSecondaries));
         let follows =
             |address: &Arc<Address>| address.is_secondary() && first.shares_prefix(address);
         let mut heir = None;
@@ -462,7 +468,7 @@ impl Addresses {
             let mut changed = (*present).clone();
             if changed.metric != address.metric {
                 let mut events = Vec::new();
-                work.site.ns.fib.v4.prefix_metric(
+                work.site.ns.fib().v4.prefix_metric(
                     work.site.device,
                     &present.ifaddr(),
                     address.metric,

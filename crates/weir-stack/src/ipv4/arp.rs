@@ -23,12 +23,17 @@ use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::Ext;
 use crate::namespace::Namespace;
+use crate::neigh::WithNeighbours;
 use crate::neigh::{Neighbour, Update, nud};
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
+use crate::settings::{Ipv4Conf, Neigh};
 use crate::stack::Stack;
 use crate::stages::Stage;
-use crate::sysctl::{Ipv4Conf, Neigh};
 
 /// The contents of an ARP packet.
 #[derive(Debug, Clone, Copy)]
@@ -168,7 +173,7 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
 fn learn(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message) -> bool {
     let address = IpAddr::V4(message.sip);
     let Some(entry) = ns
-        .neighbours
+        .neighbours()
         .get_or_make(cx.stack, device, address, cx.guard)
     else {
         return false;
@@ -209,7 +214,7 @@ fn update(
     let guard = cx.guard;
     let Message { op, sip, .. } = *message;
     let address = IpAddr::V4(sip);
-    let mut entry = ns.neighbours.get(device.key, address, guard).cloned();
+    let mut entry = ns.neighbours().get(device.key, address, guard).cloned();
     let accepts = match larger(ns, device, Ipv4Conf::ArpAccept) {
         1 => true,
         2 => {
@@ -226,11 +231,13 @@ fn update(
     let gratuitous =
         sip == message.tip && (op != ARPOP_REPLY || message.tha == message.sha) && unicast();
     if entry.is_none() && (gratuitous || (op == ARPOP_REPLY && unicast())) {
-        entry = ns.neighbours.get_or_make(cx.stack, device, address, guard);
+        entry = ns
+            .neighbours()
+            .get_or_make(cx.stack, device, address, guard);
     }
     let Some(entry) = entry else { return };
     let (_, updated, _, _) = entry.facts();
-    let locked = device.ipv4.neigh.get(Neigh::Locktime).max(0) as u64 * MILLISECOND;
+    let locked = device.conf().neigh4.get(Neigh::Locktime).max(0) as u64 * MILLISECOND;
     // If several replies arrive, the first one counts.
     let replace = cx.now > updated + locked || gratuitous;
     let state = if op == ARPOP_REPLY && pkt_type == PacketType::Host {
@@ -290,7 +297,7 @@ fn is_proxied(ns: &Namespace, device: &Arc<Device>, out: &Arc<Device>) -> bool {
     if Arc::ptr_eq(device, out) || !on_either(ns, device, Ipv4Conf::ProxyArp) {
         return false;
     }
-    let medium = |device: &Device| device.ipv4.conf.get(Ipv4Conf::MediumId);
+    let medium = |device: &Device| device.conf().ipv4.get(Ipv4Conf::MediumId);
     match medium(device) {
         0 => true,
         -1 => false,
@@ -336,7 +343,7 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, to: Mac, body: &[u8]) {
     let mut batch = Batch::new();
     // An empty batch has room.
     let _ = batch.push(packet);
-    crate::datapath::transmit(cx, device, batch);
+    cx.transmit(device, batch);
 }
 
 /// Sends a request for `target`, to the neighbour `to` alone or by broadcast (`arp_solicit`).
@@ -375,14 +382,15 @@ pub fn solicit(
 /// Announces a device's addresses to its neighbours if `arp_notify` asks for it
 /// (`inetdev_send_gratuitous_arp`).
 pub fn notify(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
-    if larger(ns, device, Ipv4Conf::ArpNotify) == 0 || device.ipv4.addresses.list(guard).is_empty()
+    if larger(ns, device, Ipv4Conf::ArpNotify) == 0
+        || device.ipv4().addresses.list(guard).is_empty()
     {
         return;
     }
     let device = device.clone();
     stack.post(Box::new(move |cx| {
         let ours = device.address();
-        for address in device.ipv4.addresses.list(cx.guard) {
+        for address in device.ipv4().addresses.list(cx.guard) {
             let own = address.local.octets();
             send(
                 cx,

@@ -20,9 +20,11 @@ use super::{icmp, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv4 as Conf;
+use crate::settings::Ipv4 as Conf;
+use crate::settings::WithSettings;
 
 /// Forwards a packet that begins with its validated header. Returns its length in bytes, or 0 if it was dropped.
 #[inline]
@@ -77,7 +79,7 @@ pub fn forward<'g>(
     }
     edit::ipv4_decrement_ttl(packet.data_mut());
     packet.flags.insert(Flags::FORWARDED);
-    if ns.ipv4.on(Conf::ForwardUpdatePriority) {
+    if ns.conf().ipv4.on(Conf::ForwardUpdatePriority) {
         packet.priority = output::priority(tos);
     }
     if let Some(options) = options {

@@ -28,10 +28,13 @@ use super::{output, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::link::vxlan::{self, socket::Port};
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::{self, Way};
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv4 as Conf;
+use crate::settings::Ipv4 as Conf;
+use crate::settings::WithSettings;
+use crate::udp::Port;
 
 /// The highest known type (`NR_ICMP_TYPES`).
 const HIGHEST: u8 = 18;
@@ -51,7 +54,7 @@ const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 fn is_limited(ns: &Namespace, ty: u8, code: u8) -> bool {
     ty <= HIGHEST
         && (ty, code) != (ICMP_DEST_UNREACH, ICMP_FRAG_NEEDED)
-        && ns.ipv4.get(Conf::IcmpRateMask) >> ty & 1 == 1
+        && ns.conf().ipv4.get(Conf::IcmpRateMask) >> ty & 1 == 1
 }
 
 /// Sends an ICMP error for a packet that begins with its IPv4 header (`icmp_send`). `device` is the
@@ -81,14 +84,17 @@ pub fn error(
         }
     }
     let limited = is_limited(ns, ty, code);
-    if limited && device.flags() & iff::LOOPBACK == 0 && !ns.icmp.take(&ns.ipv4, cx.now) {
+    if limited
+        && device.flags() & iff::LOOPBACK == 0
+        && !ns.ipv4().icmp.take(&ns.conf().ipv4, cx.now)
+    {
         cx.mib(ns).icmp.add(mib::Icmp::OutRateLimitGlobal, 1);
         return;
     }
     let src = Ipv4Addr::from(header.src());
     let from = if local {
         Some(header.dst().into())
-    } else if ns.ipv4.on(Conf::IcmpErrorsUseInboundIfaddr) {
+    } else if ns.conf().ipv4.on(Conf::IcmpErrorsUseInboundIfaddr) {
         select::select_address(ns, device, src, rta::scope::LINK, guard)
     } else {
         None
@@ -104,10 +110,10 @@ pub fn error(
     let Ok(mut route) = route::output(ns, &wanted, guard) else {
         return;
     };
-    let limit = ns.ipv4.get(Conf::IcmpRateLimit).max(0) as u64;
+    let limit = ns.conf().ipv4.get(Conf::IcmpRateLimit).max(0) as u64;
     if limited
         && route.hop.device.flags() & iff::LOOPBACK == 0
-        && !ns.inet.peers.may_send(src.into(), limit, cx.now)
+        && !ns.ipv4().peers.may_send(src.into(), limit, cx.now)
     {
         cx.mib(ns).icmp.add(mib::Icmp::OutRateLimitHost, 1);
         return;
@@ -192,13 +198,13 @@ pub fn receive(
     let question = matches!(ty, ICMP_ECHO | ICMP_TIMESTAMP);
     if to != To::Us {
         // Address mask messages (17, 18) may be broadcast as well.
-        let ignored = question && ns.ipv4.on(Conf::IcmpEchoIgnoreBroadcasts);
+        let ignored = question && ns.conf().ipv4.on(Conf::IcmpEchoIgnoreBroadcasts);
         if ignored || !(question || matches!(ty, 17 | 18)) {
             return drop(cx, DropReason::INVALID_PROTO, packet);
         }
     }
     match ty {
-        ICMP_ECHO if !ns.ipv4.on(Conf::IcmpEchoIgnoreAll) => {
+        ICMP_ECHO if !ns.conf().ipv4.on(Conf::IcmpEchoIgnoreAll) => {
             let head = icmp(ICMP_ECHOREPLY, 0, head.rest());
             let payload = message.get(Icmp::LEN..).unwrap_or_default();
             reply(cx, device, ns, &packet, to, head, payload);
@@ -250,7 +256,7 @@ fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
                 ipv6: false,
                 port: udp.dst_port(),
             };
-            vxlan::receive::socket(ns, port, cx.guard).is_some()
+            crate::udp::ports(ns).socket(port, cx.guard).is_some()
         }),
         IPPROTO_TCP | IPPROTO_UDPLITE | IPPROTO_RAW => false,
         _ => true,

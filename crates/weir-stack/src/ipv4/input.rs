@@ -28,10 +28,14 @@ use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::host::WithRoutes;
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::{Ext, Ip, Received};
 use crate::namespace::Namespace;
+use crate::settings::HasIp;
+use crate::settings::Ipv4Conf;
 use crate::stages::Stage;
-use crate::sysctl::Ipv4Conf;
 
 /// The number of packets from which prefetching for their lookups pays off.
 const WORTH_A_PREFETCH: usize = 4;
@@ -73,7 +77,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         }
         if different >= WORTH_A_PREFETCH {
             let destinations = destinations.iter().take(different).copied();
-            ns.fib.v4.prefetch(destinations, guard);
+            ns.fib().v4.prefetch(destinations, guard);
         }
     }
     for (packet, verdict) in batch.iter().zip(&mut verdicts) {
@@ -292,7 +296,7 @@ fn refuse(
     }
     if let Some(code) = code.filter(|_| forwards)
         && let Some(header) = Ipv4::new(packet.data())
-        && ns.inet.peers.may_report(header.src().into(), cx.now)
+        && ns.ipv4().peers.may_report(header.src().into(), cx.now)
     {
         icmp::error(cx, device, &packet, ICMP_DEST_UNREACH, code, 0, false);
     }

@@ -20,9 +20,10 @@ use super::{icmp, output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::link::vxlan::{self, receive::Outer, socket::Port};
-use crate::mib::{self, Datagram, Ip};
+use crate::mib::Count;
+use crate::mib::{self, Ip};
 use crate::namespace::Namespace;
+use crate::udp::{self, Datagram, Outer, Port};
 
 /// Delivers a packet that begins with its validated header.
 pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, ns: &Namespace, packet: Packet, to: To) {
@@ -74,8 +75,8 @@ fn udp(
     let segment = data.get(at..).unwrap_or_default();
     let lite = Ipv4::new(data).is_some_and(|ip| ip.protocol() == IPPROTO_UDPLITE);
     let counters = cx.mib(ns).datagrams(match lite {
-        true => Datagram::UdpLite,
-        false => Datagram::Udp,
+        true => mib::Datagram::UdpLite,
+        false => mib::Datagram::Udp,
     });
     let drop = |cx: &Cx<'_>, reason, packet| {
         counters.add(mib::Udp::InErrors, 1);
@@ -113,9 +114,16 @@ fn udp(
         ttl: ip.ttl(),
     };
     packet.trim(at + len);
-    if !lite && let Some(socket) = vxlan::receive::socket(ns, port, cx.guard) {
+    if !lite && let Some(socket) = udp::ports(ns).socket(port, cx.guard) {
         counters.add(mib::Udp::InDatagrams, 1);
-        return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
+        let outer = &outer;
+        let datagram = Datagram {
+            port,
+            socket,
+            outer,
+            at,
+        };
+        return (socket.receive)(cx, device, &datagram, packet);
     }
     counters.add(mib::Udp::NoPorts, 1);
     icmp::error(

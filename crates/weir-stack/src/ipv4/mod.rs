@@ -30,86 +30,178 @@ pub mod select;
 
 pub use input::receive;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use weir_netlink::ifla::iff;
 use weir_packet::header::ethernet::multicast_v4;
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
+use weir_packet::header::{ETH_P_ARP, ETH_P_IP};
 use weir_packet::{Flags, Packet};
 use weir_sync::rcu::{Domain, Guard};
 
-use crate::addresses::Site;
 use address::Addresses;
 
 use crate::cpu::Cx;
 use crate::device::{Device, Joiner};
 use crate::fib::sync::Loss;
+use crate::icmp_limit::Bucket;
+use crate::layers::{Event, Module, PacketType, Site};
+use crate::listen::{ConfEvent, conf4};
 use crate::namespace::Namespace;
+use crate::neigh::{self, Protocol, WithNeighbours};
+use crate::parts::Key;
+use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings};
 use crate::stack::Stack;
-use crate::sysctl::tree::Target;
-use crate::sysctl::{Conf, Ipv4Conf, Neigh};
 
 /// The IPv4 state of a namespace, apart from settings and tables.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Net {
     /// Per-host state, of both families.
     pub peers: peer::Peers,
     /// Packets in reassembly.
     pub fragments: reassembly::Table,
+    /// How many ICMP messages may be sent, both families.
+    pub icmp: Bucket,
     /// The number of locally generated packets so far, for their identification field.
     ids: AtomicU32,
 }
 
-/// The smallest IPv4 MTU in bytes (`IPV4_MIN_MTU`).
-pub const MIN_MTU: u32 = 68;
+impl Net {
+    /// The side of a new namespace.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            peers: peer::Peers::default(),
+            fragments: reassembly::Table::default(),
+            icmp: Bucket::new(seed),
+            ids: AtomicU32::new(0),
+        }
+    }
+}
 
-/// The IPv4 state of a device.
+/// A device's IPv4 side, beside settings.
 #[derive(Debug)]
 pub struct Inet {
-    /// `net.ipv4.conf.DEV`
-    pub conf: Conf<Ipv4Conf>,
-    /// `net.ipv4.neigh.DEV`
-    pub neigh: Conf<Neigh>,
     /// The addresses.
     pub addresses: Addresses,
 }
 
 impl Inet {
-    /// Creates the state with the namespace's `default` settings and no address.
-    pub fn new(domain: &Domain, ns: &Namespace) -> Self {
+    /// Starts with no address.
+    pub fn new(domain: &Domain) -> Self {
         Self {
-            conf: ns.default.ipv4.clone(),
-            neigh: ns.default.neigh4.clone(),
             addresses: Addresses::new(domain),
         }
+    }
+}
+
+static DEVICE: Key<Inet, 2> = Key::new();
+static NAMESPACE: Key<Net, 3> = Key::new();
+
+/// IPv4 in the stack (`inet_init`).
+pub static MODULE: Module = Module {
+    stack: Some(|parts| neigh::resolve_by(parts, false, &ARP)),
+    namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.seed))),
+    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    packet_types: &[PacketType {
+        protocol: ETH_P_IP,
+        receive,
+    }],
+    device_event: Some(device_event),
+    ..Module::NONE
+};
+
+/// ARP in the stack (`arp_init`): behind IPv6, so that of one batch IP is received first.
+pub static ARP_MODULE: Module = Module {
+    packet_types: &[PacketType {
+        protocol: ETH_P_ARP,
+        receive: arp::receive,
+    }],
+    ..Module::NONE
+};
+
+/// `arp_generic_ops`
+static ARP: Protocol = Protocol {
+    solicit: |cx, device, target, to, waiting| {
+        if let IpAddr::V4(target) = target {
+            arp::solicit(cx, device, target, to, waiting);
+        }
+    },
+    failed: neighbour_failed,
+};
+
+/// Has an IPv4 side: a device or a namespace.
+pub trait WithIpv4 {
+    /// The type of that side.
+    type Side;
+    /// The IPv4 side.
+    fn ipv4(&self) -> &Self::Side;
+}
+
+impl WithIpv4 for Device {
+    type Side = Inet;
+    #[inline]
+    fn ipv4(&self) -> &Inet {
+        self.parts.get(&DEVICE)
+    }
+}
+
+impl WithIpv4 for Namespace {
+    type Side = Net;
+    #[inline]
+    fn ipv4(&self) -> &Net {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+fn device_event(site: &Site<'_>, event: Event) {
+    let Site {
+        stack,
+        guard,
+        ns,
+        device,
+    } = *site;
+    match event {
+        Event::Entered => device_entered(stack, guard, ns, device),
+        Event::Up => device_up(stack, guard, ns, device),
+        Event::Down => device_down(stack, guard, ns, device),
+        Event::Carrier => carrier_changed(stack, guard, ns, device),
+        Event::Address => address_changed(stack, guard, device),
+        Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
+        Event::Renamed => device_renamed(stack, guard, ns, device),
+        Event::Gone => device_gone(stack, guard, ns, device),
+        _ => {}
     }
 }
 
 /// Returns a setting that is on if it is set for the device or for `all` (`IN_DEV_ORCONF`).
 #[inline]
 pub(crate) fn on_either(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> bool {
-    device.ipv4.conf.on(slot) || ns.all.ipv4.on(slot)
+    device.conf().ipv4.on(slot) || ns.conf().all.ipv4.on(slot)
 }
 
 /// Returns the larger value of the device and of `all` (`IN_DEV_MAXCONF`).
 #[inline]
 pub(crate) fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
-    device.ipv4.conf.get(slot).max(ns.all.ipv4.get(slot))
+    device
+        .conf()
+        .ipv4
+        .get(slot)
+        .max(ns.conf().all.ipv4.get(slot))
 }
 
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`inetdev_init`).
-pub fn device_entered(_stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    device.ipv4.conf.copy(&ns.default.ipv4);
+pub fn device_entered(stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device.conf().ipv4.copy(&ns.conf().default.ipv4);
     if device.flags() & iff::LOOPBACK != 0 {
-        device.ipv4.conf.set(Ipv4Conf::DisableXfrm, 1);
-        device.ipv4.conf.set(Ipv4Conf::DisablePolicy, 1);
+        device.conf().ipv4.set(Ipv4Conf::DisableXfrm, 1);
+        device.conf().ipv4.set(Ipv4Conf::DisablePolicy, 1);
     }
-    device.ipv4.neigh.copy(&ns.default.neigh4);
+    device.conf().neigh4.copy(&ns.conf().default.neigh4);
     if device.has_ipv4() {
-        crate::rtnl::netconf::began4(ns, device);
+        conf4(stack, ns, &ConfEvent::Began(device));
     }
     join_all_hosts(device, device.is_up());
 }
@@ -126,7 +218,7 @@ fn join_all_hosts(device: &Device, join: bool) {
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     join_all_hosts(device, true);
     device
-        .ipv4
+        .ipv4()
         .addresses
         .device_up(&Site::new(stack, guard, ns, device));
     arp::notify(stack, guard, ns, device);
@@ -135,7 +227,7 @@ pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc
 /// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
 pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     let ns = device.namespace(guard);
-    ns.neighbours
+    ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
     if device.is_up() {
         arp::notify(stack, guard, ns, device);
@@ -146,7 +238,7 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     join_all_hosts(device, false);
     crate::fib::host::lost4(ns, device, Loss::Down, false);
-    ns.neighbours
+    ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
 }
 
@@ -159,14 +251,14 @@ pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>, had: bool) {
     join_all_hosts(device, false);
     device
-        .ipv4
+        .ipv4()
         .addresses
         .clear(&Site::new(stack, guard, ns, device));
     crate::fib::host::lost4(ns, device, Loss::Gone, true);
-    ns.neighbours
+    ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
     if had {
-        crate::rtnl::netconf::ended4(ns, device);
+        conf4(stack, ns, &ConfEvent::Ended(device));
     }
 }
 
@@ -179,7 +271,7 @@ pub fn mtu_changed(
     device: &Arc<Device>,
     before: u32,
 ) {
-    match (before >= MIN_MTU, device.has_ipv4()) {
+    match (before >= IPV4_MIN_MTU, device.has_ipv4()) {
         (true, false) => ended(stack, guard, ns, device, true),
         (false, true) => device_entered(stack, guard, ns, device),
         _ => {}
@@ -189,7 +281,7 @@ pub fn mtu_changed(
 /// Handles a renamed device.
 pub fn device_renamed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device
-        .ipv4
+        .ipv4()
         .addresses
         .device_renamed(&Site::new(stack, guard, ns, device));
 }
@@ -204,33 +296,33 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device
         return;
     }
     crate::fib::host::lost4(ns, device, Loss::Carrier, false);
-    if device.ipv4.conf.on(Ipv4Conf::ArpEvictNocarrier)
-        && ns.all.ipv4.on(Ipv4Conf::ArpEvictNocarrier)
+    if device.conf().ipv4.on(Ipv4Conf::ArpEvictNocarrier)
+        && ns.conf().all.ipv4.on(Ipv4Conf::ArpEvictNocarrier)
     {
-        ns.neighbours
+        ns.neighbours()
             .device_went(stack, guard, device.key, false, true);
     }
 }
 
 /// Writes a setting of `all`, `default` or one device, with its side effects
 /// (`devinet_sysctl_forward`, `inet_forward_change`).
-pub fn set_conf(ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
-    let set = |conf: &crate::sysctl::Conf<Ipv4Conf>, target: &Target| {
+pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
+    let set = |conf: &Conf<Ipv4Conf>, target: &Target| {
         if conf.get(slot) != value {
             conf.set(slot, value);
-            crate::rtnl::netconf::changed4(ns, target, slot);
+            conf4(stack, ns, &ConfEvent::Changed(target, slot));
         }
     };
     match &target {
-        Target::Device(device) => set(&device.ipv4.conf, &target),
-        Target::Default => set(&ns.default.ipv4, &target),
+        Target::Device(device) => set(&device.conf().ipv4, &target),
+        Target::Default => set(&ns.conf().default.ipv4, &target),
         Target::All => {
-            set(&ns.all.ipv4, &target);
+            set(&ns.conf().all.ipv4, &target);
             if matches!(slot, Ipv4Conf::Forwarding) {
-                set(&ns.default.ipv4, &Target::Default);
+                set(&ns.conf().default.ipv4, &Target::Default);
                 for device in ns.all_devices() {
                     let target = Target::Device(device.clone());
-                    set(&device.ipv4.conf, &target);
+                    set(&device.conf().ipv4, &target);
                 }
             }
         }

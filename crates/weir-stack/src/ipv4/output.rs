@@ -14,9 +14,12 @@ use super::route::{Hop, Output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv4;
+use crate::settings::Ipv4;
+use crate::settings::WithSettings;
 
 /// Outgoing packets with their next hops.
 pub struct Groups<'g> {
@@ -181,13 +184,13 @@ pub fn send_own(
 ) {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let ttl = match route.hop_limit {
-        0 => ns.ipv4.get(Ipv4::DefaultTtl),
+        0 => ns.conf().ipv4.get(Ipv4::DefaultTtl),
         limit => limit as i32,
     };
     let id = if header.frag_off & weir_packet::header::ipv4::IP_DF != 0 {
         0
     } else {
-        ns.inet.next_id(ns)
+        ns.ipv4().next_id(ns)
     };
     let head = ipv4(
         route.src.octets(),
@@ -244,7 +247,7 @@ pub fn send_tunnelled(
         header.protocol,
         ttl,
         header.tos,
-        ns.inet.next_id(ns),
+        ns.ipv4().next_id(ns),
         header.frag_off,
         packet.len(),
     );

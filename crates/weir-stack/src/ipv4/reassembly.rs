@@ -22,9 +22,12 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv4 as Conf;
+use crate::settings::Ipv4 as Conf;
+use crate::settings::WithSettings;
 
 /// The maximum number of bytes queued in one namespace.
 pub const MOST_OCTETS: usize = 4 << 20;
@@ -132,17 +135,17 @@ pub fn add(
         drop(cx, DropReason::IP_INHDR, packet);
         return None;
     }
-    let most_apart = ns.ipv4.get(Conf::IpfragMaxDist).max(0) as u32;
+    let most_apart = ns.conf().ipv4.get(Conf::IpfragMaxDist).max(0) as u32;
     let count = match most_apart {
         0 => 0,
         _ => ns
-            .inet
+            .ipv4()
             .peers
             .count_fragment(Ipv4Addr::from(key.src).into(), cx.now),
     };
     let mut late = Vec::new();
     let added = {
-        let mut table = ns.inet.fragments.lock();
+        let mut table = ns.ipv4().fragments.lock();
         let full = table.octets > MOST_OCTETS;
         let known = table.queues.contains_key(&key);
         if full && !known {
@@ -230,7 +233,7 @@ fn new_queue(
     to: To,
     count: u32,
 ) -> Queue {
-    let seconds = ns.ipv4.get(Conf::IpfragTime).max(0) as u64;
+    let seconds = ns.conf().ipv4.get(Conf::IpfragTime).max(0) as u64;
     let at = device.key;
     let fire = Box::new(move |cx: &mut Cx<'_>| expire(cx, at, key));
     Queue {
@@ -387,7 +390,7 @@ fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
         return;
     };
     let ns = first.namespace(cx.guard).clone();
-    let queue = take(cx, &mut ns.inet.fragments.lock(), &key);
+    let queue = take(cx, &mut ns.ipv4().fragments.lock(), &key);
     let Some(queue) = queue else { return };
     let counters = &cx.mib(&ns).ip;
     counters.add(Ip::ReasmFails, 1);

@@ -20,9 +20,12 @@ use weir_sync::rcu::Guard;
 
 use super::{larger, on_either, select};
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags};
+use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
-use crate::sysctl::{Ipv4 as Conf, Ipv4Conf};
+use crate::settings::WithSettings;
+use crate::settings::{Ipv4 as Conf, Ipv4Conf};
 
 /// The index of the loopback device, which is the incoming device of locally generated packets
 /// (`LOOPBACK_IFINDEX`).
@@ -148,18 +151,18 @@ impl<'g> Input<'g> {
     /// Creates a router for packets received on `device`.
     pub fn new(ns: &'g Namespace, device: &'g Arc<Device>, guard: &'g Guard) -> Self {
         let flags = device.flags();
-        let custom_rules = ns.fib.v4.rules().are_changed(guard);
+        let custom_rules = ns.fib().v4.rules().are_changed(guard);
         Self {
             ns,
             device,
             guard,
             loopback: flags & weir_netlink::ifla::iff::LOOPBACK != 0,
-            forwards: device.ipv4.conf.on(Ipv4Conf::Forwarding),
+            forwards: device.conf().ipv4.on(Ipv4Conf::Forwarding),
             rp_filter: larger(ns, device, Ipv4Conf::RpFilter),
             accept_local: on_either(ns, device, Ipv4Conf::AcceptLocal),
             route_localnet: on_either(ns, device, Ipv4Conf::RouteLocalnet),
             custom_rules,
-            needs_ports: custom_rules || ns.ipv4.get(Conf::FibMultipathHashPolicy) != 0,
+            needs_ports: custom_rules || ns.conf().ipv4.get(Conf::FibMultipathHashPolicy) != 0,
             last: None,
         }
     }
@@ -236,7 +239,7 @@ impl<'g> Input<'g> {
         let flow = key.flow(self.device.ifindex());
         let found = self
             .ns
-            .fib
+            .fib()
             .v4
             .lookup(&flow, LookupFlags::default(), self.guard);
         let found = match found {
@@ -246,8 +249,8 @@ impl<'g> Input<'g> {
         };
         match found.info.spec.kind {
             rta::rtn::BROADCAST => {
-                let forwards = self.device.ipv4.conf.on(Ipv4Conf::BcForwarding)
-                    && self.ns.all.ipv4.on(Ipv4Conf::BcForwarding);
+                let forwards = self.device.conf().ipv4.on(Ipv4Conf::BcForwarding)
+                    && self.ns.conf().all.ipv4.on(Ipv4Conf::BcForwarding);
                 if !forwards {
                     return self.broadcast(key);
                 }
@@ -352,7 +355,7 @@ impl<'g> Input<'g> {
             dport: key.sport,
             ..Flow::default()
         };
-        let fib = &self.ns.fib.v4;
+        let fib = &self.ns.fib().v4;
         let Ok(found) = fib.lookup(&flow, LookupFlags::default(), self.guard) else {
             return strict();
         };
@@ -366,7 +369,7 @@ impl<'g> Input<'g> {
         if found.info.hops.iter().any(|hop| hop.oif == ours) {
             return Ok(());
         }
-        if self.device.ipv4.addresses.list(self.guard).is_empty() {
+        if self.device.ipv4().addresses.list(self.guard).is_empty() {
             return strict();
         }
         if self.rp_filter == 1 {
@@ -380,7 +383,7 @@ impl<'g> Input<'g> {
 /// Returns whether an address is one of the namespace's own (`inet_lookup_ifaddr_rcu`).
 #[inline]
 pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
-    let Some(local) = ns.fib.v4.table(rta::table::LOCAL, guard) else {
+    let Some(local) = ns.fib().v4.table(rta::table::LOCAL, guard) else {
         return false;
     };
     let flow = Flow {
@@ -394,13 +397,13 @@ pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
 /// Returns the `RTN_*` type of an address according to the local table
 /// (`inet_addr_type_dev_table`).
 pub fn address_type(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> u8 {
-    ns.fib.v4.address_type(address, rta::table::LOCAL, guard)
+    ns.fib().v4.address_type(address, rta::table::LOCAL, guard)
 }
 
 /// Computes the hash that selects a multipath hop. An ICMP error takes the path of the packet it
 /// quotes (`fib_multipath_hash`).
 fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u8]) -> u32 {
-    let policy = ns.ipv4.get(Conf::FibMultipathHashPolicy);
+    let policy = ns.conf().ipv4.get(Conf::FibMultipathHashPolicy);
     let mut flow = *flow;
     if policy == 0 && header.protocol() == IPPROTO_ICMP && !header.is_fragment() {
         let message = data.get(header.header_len()..).unwrap_or_default();
@@ -415,7 +418,7 @@ fn multipath_hash(ns: &Namespace, flow: &Flow<u32>, header: &Ipv4<'_>, data: &[u
         // As in Linux, both directions of a flow use the same hop.
         (flow.src, flow.dst) = (flow.src.min(flow.dst), flow.src.max(flow.dst));
     }
-    let fields = ns.ipv4.get(Conf::FibMultipathHashFields);
+    let fields = ns.conf().ipv4.get(Conf::FibMultipathHashFields);
     HashPolicy::new(policy, fields).hash(&flow)
 }
 
@@ -481,7 +484,7 @@ pub fn output_by<'g>(
         proto: wanted.proto,
         ..Flow::default()
     };
-    let found = ns.fib.v4.lookup(&flow, LookupFlags::default(), guard)?;
+    let found = ns.fib().v4.lookup(&flow, LookupFlags::default(), guard)?;
     let hop_limit = found.info.metric(rta::ax::HOPLIMIT);
     if found.info.spec.kind == rta::rtn::LOCAL {
         let prefsrc = match found.info.spec.prefsrc {
@@ -502,8 +505,8 @@ pub fn output_by<'g>(
         });
     }
     let found = if found.is_multipath() {
-        let fields = ns.ipv4.get(Conf::FibMultipathHashFields);
-        let policy = ns.ipv4.get(Conf::FibMultipathHashPolicy);
+        let fields = ns.conf().ipv4.get(Conf::FibMultipathHashFields);
+        let policy = ns.conf().ipv4.get(Conf::FibMultipathHashPolicy);
         found.select(HashPolicy::new(policy, fields).hash(&flow))
     } else {
         found
@@ -559,7 +562,7 @@ pub fn specific_destination(
         tos: header.tos() & 0x1c,
         ..Flow::default()
     };
-    match ns.fib.v4.lookup(&flow, LookupFlags::default(), guard) {
+    match ns.fib().v4.lookup(&flow, LookupFlags::default(), guard) {
         Ok(found) => preferred_source(ns, &found, guard),
         Err(_) => select::select_address(ns, device, src, rta::scope::UNIVERSE, guard),
     }

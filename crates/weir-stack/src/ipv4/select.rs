@@ -7,8 +7,9 @@ use weir_netlink::rta;
 use weir_sync::rcu::Guard;
 
 use crate::device::Device;
+use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv4Conf;
+use crate::settings::Ipv4Conf;
 
 /// Returns the cap on the scope of host addresses: link scope where 127.0.0.0/8 is routed
 /// (`route_localnet`), else host scope.
@@ -32,7 +33,7 @@ pub fn select_address(
 ) -> Option<Ipv4Addr> {
     let widest = local_scope(ns, device);
     let mut first = None;
-    for address in device.ipv4.addresses.list(guard) {
+    for address in device.ipv4().addresses.list(guard) {
         if address.is_secondary() || address.scope.min(widest) > scope {
             continue;
         }
@@ -44,7 +45,7 @@ pub fn select_address(
     first.or_else(|| {
         ns.all_devices().iter().find_map(|device| {
             let mut primary = device
-                .ipv4
+                .ipv4()
                 .addresses
                 .list(guard)
                 .iter()
@@ -70,7 +71,7 @@ fn confirm_on(
     let (any_dst, any_local) = (dst.is_unspecified(), local.is_unspecified());
     let mut found = None;
     let mut same = false;
-    for address in device.ipv4.addresses.list(guard) {
+    for address in device.ipv4().addresses.list(guard) {
         let fits = address.scope.min(widest) <= scope;
         if found.is_none() && (any_local || local == address.local) && fits {
             found = Some(address.local);
@@ -116,7 +117,7 @@ pub fn confirm_address(
 /// Returns whether `a`, and `b` if given, are in the prefix of one of the device's addresses
 /// (`inet_addr_onlink`).
 pub fn is_on_link(device: &Device, a: Ipv4Addr, b: Option<Ipv4Addr>, guard: &Guard) -> bool {
-    let addresses = device.ipv4.addresses.list(guard);
+    let addresses = device.ipv4().addresses.list(guard);
     addresses
         .iter()
         .any(|address| address.contains(a) && b.is_none_or(|b| address.contains(b)))

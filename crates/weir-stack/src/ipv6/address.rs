@@ -26,14 +26,20 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::nd::ALL_NODES;
 use super::select::reach;
-use crate::addresses::{FOREVER, Listed, Site, is_over, rest};
+use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{Holds, MILLISECOND, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, Joiner};
 use crate::fib::address::{local6, multicast6, prefix6};
+use crate::fib::host::WithRoutes;
 use crate::fib::route::{Event, RouteConfig};
 use crate::fib::sync::Loss;
-use crate::sysctl::{Ipv6Conf, Neigh};
+use crate::ipv6::WithIpv6;
+use crate::layers::Site;
+use crate::neigh::WithNeighbours;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
+use crate::settings::{Ipv6Conf, Neigh};
 
 /// The all-routers group of a link.
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
@@ -137,11 +143,11 @@ impl Listed for Address {
     }
 
     fn announce(&self, site: &Site<'_>, ty: u16) {
-        crate::rtnl::address::announce6(site, self, ty);
+        crate::listen::address6(site, self, ty);
     }
 
     fn expire(site: &Site<'_>) {
-        site.device.ipv6.addresses.expire(site);
+        site.device.ipv6().addresses.expire(site);
     }
 }
 
@@ -231,7 +237,7 @@ impl Site<'_> {
     }
 
     fn on(&self, slot: Ipv6Conf) -> bool {
-        self.device.ipv6.conf.on(slot)
+        self.device.conf().ipv6.on(slot)
     }
 
     /// Returns whether the device has no neighbour discovery.
@@ -268,13 +274,13 @@ impl Work<'_, '_> {
     fn add_route(&mut self, config: &RouteConfig<u128>) {
         let mut events = Vec::new();
         let site = self.site;
-        let _ = site.ns.fib.v6.add(config, &site.host(), &mut events);
+        let _ = site.ns.fib().v6.add(config, &site.host(), &mut events);
         self.routes(events);
     }
 
     fn remove_route(&mut self, config: &RouteConfig<u128>) {
         let mut events = Vec::new();
-        let _ = self.site.ns.fib.v6.delete(config, &mut events);
+        let _ = self.site.ns.fib().v6.delete(config, &mut events);
         self.routes(events);
     }
 
@@ -374,15 +380,15 @@ impl Work<'_, '_> {
         };
         let site = self.site;
         let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
-        let unwanted = site.device.ipv6.conf.get(Ipv6Conf::AcceptDad) < 1
-            && site.ns.all.ipv6.get(Ipv6Conf::AcceptDad) < 1;
+        let unwanted = site.device.conf().ipv6.get(Ipv6Conf::AcceptDad) < 1
+            && site.ns.conf().all.ipv6.get(Ipv6Conf::AcceptDad) < 1;
         if site.is_quiet() || unwanted || !tentative {
             return self.finish_dad(address);
         }
-        if !site.device.ipv6.addresses.is_ready() || self.state.dad.contains_key(&address) {
+        if !site.device.ipv6().addresses.is_ready() || self.state.dad.contains_key(&address) {
             return;
         }
-        let probes = site.device.ipv6.conf.get(Ipv6Conf::DadTransmits);
+        let probes = site.device.conf().ipv6.get(Ipv6Conf::DadTransmits);
         let timer = arm_dad(&site, address, site.stack.clock.now());
         self.state.dad.insert(address, Dad { timer, probes });
     }
@@ -434,7 +440,7 @@ impl Work<'_, '_> {
         if gone.routed {
             self.remove_route(&local6(gone.address, ifindex, false));
         }
-        self.site.ns.fib.v6.address_lost(gone.address, ifindex);
+        self.site.ns.fib().v6.address_lost(gone.address, ifindex);
     }
 
     /// Adds the multicast route (`addrconf_add_dev`).
@@ -462,7 +468,7 @@ impl Work<'_, '_> {
             return;
         }
         self.add_multicast_route();
-        let wanted = match site.device.ipv6.conf.get(Ipv6Conf::AddrGenMode) {
+        let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
             0 => link_local(site.device.address()),
             3 => {
                 let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
@@ -526,7 +532,7 @@ impl Work<'_, '_> {
     /// for waiting ones (`addrconf_notify`).
     fn ready(&mut self) {
         let site = self.site;
-        site.device.ipv6.addresses.ready.store(true, Relaxed);
+        site.device.ipv6().addresses.ready.store(true, Relaxed);
         self.state.groups = true;
         self.add_own();
         for address in self.list.clone() {
@@ -547,12 +553,12 @@ impl Work<'_, '_> {
         self.routes(events);
         let key = site.device.key;
         site.ns
-            .neighbours
+            .neighbours()
             .device_went(site.stack, site.guard, key, true, false);
-        let was_ready = site.device.ipv6.addresses.ready.swap(false, Relaxed);
+        let was_ready = site.device.ipv6().addresses.ready.swap(false, Relaxed);
         self.state.groups &= !gone && !was_ready;
-        let all = site.ns.all.ipv6.get(Ipv6Conf::KeepAddrOnDown);
-        let own = site.device.ipv6.conf.get(Ipv6Conf::KeepAddrOnDown);
+        let all = site.ns.conf().all.ipv6.get(Ipv6Conf::KeepAddrOnDown);
+        let own = site.device.conf().ipv6.get(Ipv6Conf::KeepAddrOnDown);
         let keep =
             !gone && !site.on(Ipv6Conf::DisableIpv6) && if all != 0 { all > 0 } else { own > 0 };
         for address in std::mem::take(&mut self.list) {
@@ -591,7 +597,7 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
     let ns = device.namespace(cx.guard).clone();
     let site = Site::new(cx.stack, cx.guard, &ns, device);
     let mut probe = false;
-    let changed = device.ipv6.addresses.change(&site, |work| {
+    let changed = device.ipv6().addresses.change(&site, |work| {
         let Some(dad) = work.state.dad.get_mut(&address) else {
             return Ok(());
         };
@@ -600,7 +606,7 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
             return Ok(());
         }
         dad.probes -= 1;
-        let retrans = device.ipv6.neigh.get(Neigh::RetransTime).max(10) as u64 * MILLISECOND;
+        let retrans = device.conf().neigh6.get(Neigh::RetransTime).max(10) as u64 * MILLISECOND;
         dad.timer = arm_dad(&site, address, site.stack.clock.now() + retrans);
         probe = true;
         Ok(())
@@ -697,7 +703,7 @@ impl Addresses {
             }
         });
         let mut events = Vec::new();
-        site.ns.fib.v6.expire(now, &mut events);
+        site.ns.fib().v6.expire(now, &mut events);
         site.tell_routes(&events);
     }
 

@@ -22,10 +22,13 @@ use super::nd;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
+use crate::settings::HasIp;
+use crate::settings::Ipv6Conf;
+use crate::settings::WithSettings;
 use crate::stages::Stage;
-use crate::sysctl::Ipv6Conf;
 
 /// The next hop of a forwarded packet.
 #[derive(Clone, Copy)]
@@ -98,7 +101,7 @@ pub fn forward(
         cx.drop(device, Place::Ipv6Forward, reason, packet);
         None
     };
-    if !ns.all.ipv6.on(Ipv6Conf::Forwarding) {
+    if !ns.conf().all.ipv6.on(Ipv6Conf::Forwarding) {
         return ended(cx, DropReason::IP_INADDRERRORS, packet);
     }
     if packet.pkt_type() != PacketType::Host {
@@ -128,7 +131,7 @@ pub fn forward(
         cx.mib6(hop.device).ip(Ip::FragFails, 1);
         return ended(cx, DropReason::PKT_TOO_BIG, packet);
     }
-    if hop.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !hop.device.has_ipv6() {
+    if hop.device.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !hop.device.has_ipv6() {
         let mib = cx.mib6(hop.device);
         mib.ip(Ip::OutForwDatagrams, 1);
         mib.ip(Ip::OutOctets, packet.len() as u64);

@@ -31,10 +31,13 @@ use super::select::{needs_device, own_kind, select_address};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::link::vxlan::{self, socket::Port};
+use crate::ipv4::WithIpv4;
+use crate::mib::Count;
 use crate::mib::{self, Ip, Way};
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv6 as Slot;
+use crate::settings::Ipv6 as Slot;
+use crate::settings::WithSettings;
+use crate::udp::Port;
 
 /// The protocol number that raw sockets only send with.
 const IPPROTO_RAW: u8 = 255;
@@ -50,7 +53,7 @@ pub(super) fn is_loopback(device: &Device) -> bool {
 
 /// Checks the namespace's rate limit (`icmpv6_global_allow`).
 fn all_allow(cx: &Cx<'_>, ns: &Namespace, device: &Device, icmp_type: u8) -> bool {
-    !is_limited(icmp_type) || is_loopback(device) || ns.icmp.take(&ns.ipv4, cx.now)
+    !is_limited(icmp_type) || is_loopback(device) || ns.ipv4().icmp.take(&ns.conf().ipv4, cx.now)
 }
 
 /// Checks the rate limit of the destination (`icmpv6_xrlim_allow`).
@@ -64,9 +67,9 @@ fn peer_allows(
     if !is_limited(icmp_type) || is_loopback(route.device) {
         return true;
     }
-    let limit = ns.ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
+    let limit = ns.conf().ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
     let timeout = limit >> ((128 - route.dst_len.min(128)) >> 5);
-    ns.inet.peers.may_send(to.into(), timeout, cx.now)
+    ns.ipv4().peers.may_send(to.into(), timeout, cx.now)
 }
 
 /// Returns whether a packet is an ICMPv6 error, which must not cause another error
@@ -188,7 +191,7 @@ fn is_taken(cx: &Cx<'_>, ns: &Namespace, message: &[u8]) -> bool {
                 ipv6: true,
                 port: udp.dst_port(),
             };
-            vxlan::receive::socket(ns, port, cx.guard).is_some()
+            crate::udp::ports(ns).socket(port, cx.guard).is_some()
         }),
         IPPROTO_TCP | IPPROTO_UDPLITE | IPPROTO_RAW => false,
         _ => true,
@@ -241,9 +244,9 @@ fn echo(cx: &mut Cx<'_>, device: &Arc<Device>, at: usize, mut packet: Packet) {
     let class = header.traffic_class();
     let kind = own_kind(ns, device, to, guard);
     let anycast = kind == Some(rta::rtn::ANYCAST);
-    let ignored = ns.ipv6.on(Slot::IcmpEchoIgnoreAll)
-        || (to.is_multicast() && ns.ipv6.on(Slot::IcmpEchoIgnoreMulticast))
-        || (anycast && ns.ipv6.on(Slot::IcmpEchoIgnoreAnycast));
+    let ignored = ns.conf().ipv6.on(Slot::IcmpEchoIgnoreAll)
+        || (to.is_multicast() && ns.conf().ipv6.on(Slot::IcmpEchoIgnoreMulticast))
+        || (anycast && ns.conf().ipv6.on(Slot::IcmpEchoIgnoreAnycast));
     if ignored {
         return cx.drop(device, Place::Ipv6Local, DropReason::NOT_SPECIFIED, packet);
     }

@@ -33,11 +33,15 @@ use super::{local, select};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, HashPolicy, LookupFlags};
+use crate::mib::Count;
 use crate::mib::{Ip, Received};
 use crate::namespace::Namespace;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
+use crate::settings::{Ipv6 as Slot, Ipv6Conf};
 use crate::stages::Stage;
-use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
 /// The routing decision for a packet.
 #[derive(Clone, Copy)]
@@ -58,7 +62,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     let ns = device.namespace(guard);
     let count = batch.len();
     // A link that cannot carry 1280 bytes has no IPv6.
-    let off = device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
+    let off = device.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6();
     let mut ways = [Way::Local(device); BATCH];
     let mut received = Received::default();
     let mib = cx.mib6(device);
@@ -199,7 +203,7 @@ fn judge_header(
     } else if matches!(
         packet.pkt_type(),
         PacketType::Broadcast | PacketType::Multicast
-    ) && device.ipv6.conf.on(Ipv6Conf::DropUnicastInL2Multicast)
+    ) && device.conf().ipv6.on(Ipv6Conf::DropUnicastInL2Multicast)
     {
         return Err(DropReason::UNICAST_IN_L2_MULTICAST);
     }
@@ -227,7 +231,7 @@ fn options(
     device: &Arc<Device>,
     packet: Packet,
 ) -> Option<Packet> {
-    let max = ns.ipv6.get(Slot::MaxHbhOptsNumber).unsigned_abs() as usize;
+    let max = ns.conf().ipv6.get(Slot::MaxHbhOptsNumber).unsigned_abs() as usize;
     match judge_options(packet.data(), max) {
         Ok(()) => Some(packet),
         Err(refusal) => {
@@ -324,7 +328,7 @@ fn route<'g>(
         proto: header.next_header(),
         ..Flow::default()
     };
-    if ns.fib.v6.rules().are_changed(guard) {
+    if ns.fib().v6.rules().are_changed(guard) {
         with_ports(&mut flow, packet.data());
         flow.tunnel = crate::fib::rule::tunnel_of(packet);
     }
@@ -338,7 +342,7 @@ fn route<'g>(
         input: true,
         ..LookupFlags::default()
     };
-    let mut found = match ns.fib.v6.lookup(&flow, flags, guard) {
+    let mut found = match ns.fib().v6.lookup(&flow, flags, guard) {
         Ok(found) => found,
         Err(errno) => return Way::Refused(errno),
     };
@@ -398,8 +402,8 @@ fn with_ports(flow: &mut Flow<u128>, data: &[u8]) {
 /// path of the packet it quotes.
 pub(super) fn multipath_hash(ns: &Namespace, flow: &Flow<u128>, data: Option<&[u8]>) -> u32 {
     let policy = HashPolicy::new(
-        ns.ipv6.get(Slot::FibMultipathHashPolicy),
-        ns.ipv6.get(Slot::FibMultipathHashFields),
+        ns.conf().ipv6.get(Slot::FibMultipathHashPolicy),
+        ns.conf().ipv6.get(Slot::FibMultipathHashFields),
     );
     let mut flow = *flow;
     if let Some(data) = data {

@@ -43,9 +43,11 @@ use super::{icmp, reassembly};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::link::vxlan::{self, receive::Outer, socket::Port};
-use crate::mib::{self, Datagram, Ip};
-use crate::sysctl::Ipv6 as Slot;
+use crate::mib::Count;
+use crate::mib::{self, Ip};
+use crate::settings::Ipv6 as Slot;
+use crate::settings::WithSettings;
+use crate::udp::{self, Datagram, Outer, Port};
 
 const IPPROTO_TCP: u8 = 6;
 const IPPROTO_UDP: u8 = 17;
@@ -94,7 +96,7 @@ pub fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, owner: &Arc<Device>, packe
         let judged = match next {
             NEXTHDR_ROUTING => routing(&packet, cursor),
             NEXTHDR_DEST => {
-                let max = ns.ipv6.get(Slot::MaxDstOptsNumber).unsigned_abs() as usize;
+                let max = ns.conf().ipv6.get(Slot::MaxDstOptsNumber).unsigned_abs() as usize;
                 destination_options(&packet, cursor, max)
             }
             NEXTHDR_FRAGMENT => match reassembly::receive(cx, device, owner, cursor, packet) {
@@ -194,8 +196,8 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     let counters = cx
         .mib(device.namespace(cx.guard))
         .datagrams(match protocol {
-            IPPROTO_UDPLITE => Datagram::UdpLite6,
-            _ => Datagram::Udp6,
+            IPPROTO_UDPLITE => mib::Datagram::UdpLite6,
+            _ => mib::Datagram::Udp6,
         });
     let bad = |cx: &mut Cx<'_>, reason, packet| {
         counters.add(mib::Udp::InErrors, 1);
@@ -221,7 +223,7 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
     let ns = device.namespace(cx.guard);
     let unicast = !Ipv6Addr::from(ip.dst()).is_multicast();
     let socket = (protocol == IPPROTO_UDP && unicast)
-        .then(|| vxlan::receive::socket(ns, port, cx.guard))
+        .then(|| udp::ports(ns).socket(port, cx.guard))
         .flatten();
     // Over IPv6 a checksum is mandatory, unless a tunnel works without one. That of UDP-Lite is not
     // checked.
@@ -244,7 +246,14 @@ fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packe
         let whole = at + covered.len();
         packet.trim(whole);
         counters.add(mib::Udp::InDatagrams, 1);
-        return vxlan::receive::receive(cx, device, (port, socket), &outer, at, packet);
+        let outer = &outer;
+        let datagram = Datagram {
+            port,
+            socket,
+            outer,
+            at,
+        };
+        return (socket.receive)(cx, device, &datagram, packet);
     }
     let counter = match unicast {
         true => mib::Udp::NoPorts,

@@ -12,46 +12,111 @@ pub mod output;
 pub mod reassembly;
 pub mod select;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use weir_netlink::ifla::iff;
 use weir_packet::Packet;
+use weir_packet::header::ETH_P_IPV6;
 use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
 use weir_sync::rcu::{Domain, Guard};
 
-use crate::addresses::Site;
 use address::Addresses;
 
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::layers::{Event, Module, PacketType, Site};
+use crate::listen::{ConfEvent, conf6};
+use crate::mib::WithMib;
 use crate::namespace::Namespace;
+use crate::neigh::{self, Protocol, WithNeighbours};
+use crate::parts::Key;
+use crate::settings::{Conf, HasIp, Ipv6Conf, Target, WithSettings};
 use crate::stack::Stack;
-use crate::sysctl::tree::Target;
-use crate::sysctl::{Conf, Ipv6Conf, Neigh};
 
-/// The IPv6 state of a device.
+/// A device's IPv6 side, beside settings.
 #[derive(Debug)]
 pub struct Inet {
-    /// `net.ipv6.conf.DEV`
-    pub conf: Conf<Ipv6Conf>,
-    /// `net.ipv6.neigh.DEV`
-    pub neigh: Conf<Neigh>,
     /// The addresses.
     pub addresses: Addresses,
-    /// The counters, from when IPv6 began on the device.
-    pub mib: crate::mib::DeviceMib,
 }
 
 impl Inet {
-    /// Creates the state with the namespace's `default` settings and no address.
-    pub fn new(domain: &Domain, ns: &Namespace) -> Self {
+    /// Starts with no address.
+    pub fn new(domain: &Domain) -> Self {
         Self {
-            conf: ns.default.ipv6.clone(),
-            neigh: ns.default.neigh6.clone(),
             addresses: Addresses::new(domain),
-            mib: crate::mib::DeviceMib::default(),
         }
+    }
+}
+
+static DEVICE: Key<Inet, 3> = Key::new();
+static NAMESPACE: Key<Net, 4> = Key::new();
+
+/// IPv6 in the stack (`inet6_init`).
+pub static MODULE: Module = Module {
+    stack: Some(|parts| neigh::resolve_by(parts, true, &DISCOVERY)),
+    namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.domain, new.seed))),
+    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    packet_types: &[PacketType {
+        protocol: ETH_P_IPV6,
+        receive,
+    }],
+    device_event: Some(device_event),
+    ..Module::NONE
+};
+
+/// `ndisc_generic_ops`
+static DISCOVERY: Protocol = Protocol {
+    solicit: |cx, device, target, to, waiting| {
+        if let IpAddr::V6(target) = target {
+            nd::solicit(cx, device, target, to, waiting);
+        }
+    },
+    failed: neighbour_failed,
+};
+
+/// Has an IPv6 side: a device or a namespace.
+pub trait WithIpv6 {
+    /// The type of that side.
+    type Side;
+    /// The IPv6 side.
+    fn ipv6(&self) -> &Self::Side;
+}
+
+impl WithIpv6 for Device {
+    type Side = Inet;
+    #[inline]
+    fn ipv6(&self) -> &Inet {
+        self.parts.get(&DEVICE)
+    }
+}
+
+impl WithIpv6 for Namespace {
+    type Side = Net;
+    #[inline]
+    fn ipv6(&self) -> &Net {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+fn device_event(site: &Site<'_>, event: Event) {
+    let Site {
+        stack,
+        guard,
+        ns,
+        device,
+    } = *site;
+    match event {
+        Event::Entered => device_entered(stack, guard, ns, device),
+        Event::Up => device_up(stack, guard, ns, device),
+        Event::Down => device_down(stack, guard, ns, device),
+        Event::Carrier => carrier_changed(stack, guard, ns, device),
+        Event::Address => address_changed(stack, guard, device),
+        Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
+        Event::Gone => device_gone(stack, guard, ns, device),
+        _ => {}
     }
 }
 
@@ -89,51 +154,51 @@ impl Net {
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`ipv6_add_dev`).
 pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    device.ipv6.conf.copy(&ns.default.ipv6);
-    device.ipv6.mib.clear();
+    device.conf().ipv6.copy(&ns.conf().default.ipv6);
+    device.mib().clear();
     if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
         // Such devices do no duplicate address detection (`ipv6_add_dev`).
-        device.ipv6.conf.set(Ipv6Conf::AcceptDad, -1);
+        device.conf().ipv6.set(Ipv6Conf::AcceptDad, -1);
     }
     if device.flags() & iff::LOOPBACK != 0 {
-        device.ipv6.conf.set(Ipv6Conf::UseTempaddr, -1);
+        device.conf().ipv6.set(Ipv6Conf::UseTempaddr, -1);
     }
-    device.ipv6.neigh.copy(&ns.default.neigh6);
+    device.conf().neigh6.copy(&ns.conf().default.neigh6);
     set_mtu(device);
     if device.has_ipv6() {
-        crate::rtnl::netconf::began6(ns, device);
+        conf6(stack, ns, &ConfEvent::Began(device));
     }
     let site = Site::new(stack, guard, ns, device);
-    device.ipv6.addresses.device_entered(&site);
+    device.ipv6().addresses.device_entered(&site);
 }
 
 /// Restores addresses and routes when a device comes up.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
-    device.ipv6.addresses.device_up(&site);
+    device.ipv6().addresses.device_up(&site);
 }
 
 /// Handles a device that went down.
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
-    device.ipv6.addresses.device_down(&site, false);
+    device.ipv6().addresses.device_down(&site, false);
 }
 
 /// Removes all addresses, routes and neighbours of a device that leaves its namespace.
 pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
-    device.ipv6.addresses.device_down(&site, true);
+    device.ipv6().addresses.device_down(&site, true);
     if device.has_ipv6() {
-        crate::rtnl::netconf::ended6(ns, device);
+        conf6(stack, ns, &ConfEvent::Ended(device));
     }
 }
 
 /// Handles a gained or lost carrier.
 pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     let site = Site::new(stack, guard, ns, device);
-    device.ipv6.addresses.carrier_changed(&site);
+    device.ipv6().addresses.carrier_changed(&site);
     if device.is_up() && !device.link.carrier(stack, device) {
-        ns.neighbours
+        ns.neighbours()
             .device_went(stack, guard, device.key, true, true);
     }
 }
@@ -144,26 +209,26 @@ pub use input::receive;
 pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     device
         .namespace(guard)
-        .neighbours
+        .neighbours()
         .device_went(stack, guard, device.key, true, false);
 }
 
 /// Writes a setting of `all`, `default` or one device, with its side effects
 /// (`addrconf_fixup_forwarding`, `addrconf_disable_ipv6`).
 pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, value: i32) {
-    let set = |conf: &crate::sysctl::Conf<Ipv6Conf>, target: &Target| {
+    let set = |conf: &Conf<Ipv6Conf>, target: &Target| {
         if conf.get(slot) != value {
             conf.set(slot, value);
-            crate::rtnl::netconf::changed6(ns, target, slot);
+            conf6(stack, ns, &ConfEvent::Changed(target, slot));
         }
     };
     match &target {
         Target::Device(device) => set_on_device(stack, ns, device, slot, value),
-        Target::Default => set(&ns.default.ipv6, &target),
+        Target::Default => set(&ns.conf().default.ipv6, &target),
         Target::All => {
-            set(&ns.all.ipv6, &target);
+            set(&ns.conf().all.ipv6, &target);
             if matches!(slot, Ipv6Conf::Forwarding | Ipv6Conf::DisableIpv6) {
-                set(&ns.default.ipv6, &Target::Default);
+                set(&ns.conf().default.ipv6, &Target::Default);
                 for device in ns.all_devices() {
                     set_on_device(stack, ns, &device, slot, value);
                 }
@@ -173,12 +238,16 @@ pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, v
 }
 
 fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6Conf, value: i32) {
-    let before = device.ipv6.conf.get(slot);
+    let before = device.conf().ipv6.get(slot);
     if before == value {
         return;
     }
-    device.ipv6.conf.set(slot, value);
-    crate::rtnl::netconf::changed6(ns, &Target::Device(device.clone()), slot);
+    device.conf().ipv6.set(slot, value);
+    conf6(
+        stack,
+        ns,
+        &ConfEvent::Changed(&Target::Device(device.clone()), slot),
+    );
     let before = before != 0;
     if before == (value != 0) {
         return;
@@ -186,7 +255,7 @@ fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6
     let guard = stack.domain.pin();
     let ns = device.namespace(&guard);
     let site = Site::new(stack, &guard, ns, device);
-    let addresses = &device.ipv6.addresses;
+    let addresses = &device.ipv6().addresses;
     match slot {
         Ipv6Conf::DisableIpv6 if before && !device.is_up() => {}
         Ipv6Conf::DisableIpv6 if before => addresses.device_up(&site),
@@ -218,14 +287,14 @@ pub fn mtu_changed(
     // The loopback device keeps its settings, but not its addresses.
     if could && !can {
         let gone = !device.has_ipv6();
-        device.ipv6.addresses.device_down(&site, gone);
+        device.ipv6().addresses.device_down(&site, gone);
         if gone {
-            crate::rtnl::netconf::ended6(ns, device);
+            conf6(stack, ns, &ConfEvent::Ended(device));
         }
     } else if can && !could && device.flags() & iff::LOOPBACK == 0 {
         device_entered(stack, guard, ns, device);
         if device.is_up() {
-            device.ipv6.addresses.device_up(&site);
+            device.ipv6().addresses.device_up(&site);
         }
     }
 }
@@ -233,5 +302,5 @@ pub fn mtu_changed(
 /// Sets `net.ipv6.conf.DEV.mtu` to the device's MTU.
 fn set_mtu(device: &Device) {
     let mtu = i32::try_from(device.mtu()).unwrap_or(i32::MAX);
-    device.ipv6.conf.set(Ipv6Conf::Mtu, mtu);
+    device.conf().ipv6.set(Ipv6Conf::Mtu, mtu);
 }

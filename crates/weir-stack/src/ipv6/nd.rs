@@ -29,13 +29,18 @@ use weir_packet::{Batch, DropReason, Packet, PacketType};
 use super::forward::Hop;
 use super::output;
 use super::select::{link_local_of, own_kind, select_address};
-use crate::addresses::Site;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::ipv4::WithIpv4;
+use crate::ipv6::WithIpv6;
+use crate::layers::Site;
+use crate::mib::Count;
 use crate::mib::{Icmp as Counter, Ip, Way};
+use crate::neigh::WithNeighbours;
 use crate::neigh::{Update, nud};
-use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
+use crate::settings::WithSettings;
+use crate::settings::{Ipv6 as Slot, Ipv6Conf};
 
 /// The hop limit of all messages. It proves that no router forwarded them.
 const HOP_LIMIT: u8 = 255;
@@ -87,7 +92,7 @@ pub fn solicit(
     let header = waiting.and_then(|packet| Ipv6::new(packet.network()));
     let source = header.map(|header| Ipv6Addr::from(header.src()));
     let own = |source: &Ipv6Addr| {
-        let address = device.ipv6.addresses.get(*source, cx.guard);
+        let address = device.ipv6().addresses.get(*source, cx.guard);
         address.is_some_and(|address| !address.is_tentative())
     };
     let source = source
@@ -127,7 +132,7 @@ fn advertise(
     flags: u32,
     with_option: bool,
 ) {
-    let own = device.ipv6.addresses.get(target, cx.guard).is_some();
+    let own = device.ipv6().addresses.get(target, cx.guard).is_some();
     let source = if own {
         Some(target)
     } else {
@@ -220,10 +225,10 @@ fn update(
 ) -> bool {
     let ns = device.namespace(cx.guard);
     let address = IpAddr::V6(address);
-    let entry = match ns.neighbours.get(device.key, address, cx.guard) {
+    let entry = match ns.neighbours().get(device.key, address, cx.guard) {
         Some(entry) => Some(entry.clone()),
         None if make => ns
-            .neighbours
+            .neighbours()
             .get_or_make(cx.stack, device, address, cx.guard),
         None => None,
     };
@@ -259,13 +264,13 @@ fn solicited(
         return Err(DropReason::NOT_SPECIFIED);
     }
     let to_group = ends.dst.is_multicast();
-    let own = device.ipv6.addresses.get(target, cx.guard);
+    let own = device.ipv6().addresses.get(target, cx.guard);
     match own {
         Some(address) if address.is_tentative() => {
             // Another host is detecting the same address.
             if detection {
                 let site = Site::new(cx.stack, cx.guard, ns, device);
-                device.ipv6.addresses.duplicate(&site, target);
+                device.ipv6().addresses.duplicate(&site, target);
             }
             return Ok(());
         }
@@ -278,7 +283,7 @@ fn solicited(
     }
     let mine = own.is_some();
     let mut flags = 0;
-    if device.ipv6.conf.on(Ipv6Conf::Forwarding) {
+    if device.conf().ipv6.on(Ipv6Conf::Forwarding) {
         flags |= NA_ROUTER;
     }
     if detection {
@@ -327,20 +332,22 @@ fn advertised(
     let asked = flags & NA_SOLICITED != 0;
     if target.is_multicast()
         || (ends.dst.is_multicast() && asked)
-        || (!asked && device.ipv6.conf.on(Ipv6Conf::DropUnsolicitedNa))
+        || (!asked && device.conf().ipv6.on(Ipv6Conf::DropUnsolicitedNa))
     {
         return Err(DropReason::NOT_SPECIFIED);
     }
     let rest = message.get(Neighbour::LEN..).unwrap_or_default();
     let mac = option(rest, ND_OPT_TARGET_LL_ADDR)?;
-    if let Some(own) = device.ipv6.addresses.get(target, cx.guard) {
+    if let Some(own) = device.ipv6().addresses.get(target, cx.guard) {
         if own.has(ifa::f::TENTATIVE) && !ends.looped {
             let site = Site::new(cx.stack, cx.guard, ns, device);
-            device.ipv6.addresses.duplicate(&site, target);
+            device.ipv6().addresses.duplicate(&site, target);
         }
         return Ok(());
     }
-    let entry = ns.neighbours.get(device.key, IpAddr::V6(target), cx.guard);
+    let entry = ns
+        .neighbours()
+        .get(device.key, IpAddr::V6(target), cx.guard);
     if entry.is_some_and(|entry| entry.state() & nud::FAILED == 0) {
         update(
             cx,
@@ -371,7 +378,7 @@ fn router_solicited(
     let rest = message
         .get(RouterSolicitation::LEN..)
         .ok_or(DropReason::PKT_TOO_SMALL)?;
-    if !device.ipv6.conf.on(Ipv6Conf::Forwarding) || ends.src.is_unspecified() {
+    if !device.conf().ipv6.on(Ipv6Conf::Forwarding) || ends.src.is_unspecified() {
         return Ok(());
     }
     let mac = option(rest, ND_OPT_SOURCE_LL_ADDR)?;
@@ -404,7 +411,7 @@ pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &P
         return;
     };
     let (from, to) = (Ipv6Addr::from(header.src()), Ipv6Addr::from(header.dst()));
-    if !ns.inet.peers.may_send(to.into(), 1000, cx.now) {
+    if !ns.ipv4().peers.may_send(to.into(), 1000, cx.now) {
         return;
     }
     let Some(source) = link_local_of(device, guard) else {
@@ -420,12 +427,12 @@ pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &P
     if route.next_hop != from || route.is_local() || from.is_unspecified() || from.is_multicast() {
         return;
     }
-    let limit = ns.ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
-    if !ns.inet.peers.may_send(from.into(), limit, cx.now) {
+    let limit = ns.conf().ipv6.get(Slot::IcmpRateLimit).max(0) as u64;
+    if !ns.ipv4().peers.may_send(from.into(), limit, cx.now) {
         return;
     }
     let target = if hop.gateway { hop.next_hop } else { to };
-    let entry = ns.neighbours.get(device.key, IpAddr::V6(target), guard);
+    let entry = ns.neighbours().get(device.key, IpAddr::V6(target), guard);
     let mac = entry.and_then(|entry| entry.mac());
     let message = redirect_message(source, from, target, to, mac, about);
     send(cx, device, source, from, &message);

@@ -19,15 +19,20 @@ use super::select::{needs_device, select_address};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, LookupFlags};
 use crate::fib::route::RouteInfo;
+use crate::ipv6::WithIpv6;
+use crate::mib::Count;
 use crate::mib::{Icmp, Ip, Way};
 use crate::namespace::Namespace;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
+use crate::settings::{Ipv6 as Slot, Ipv6Conf};
 use crate::stages::Stage;
-use crate::sysctl::{Ipv6 as Slot, Ipv6Conf};
 
 /// The minimum MTU of a link (RFC 8200, 5).
-pub const MIN_MTU: u32 = 1280;
+pub const MIN_MTU: u32 = crate::settings::IPV6_MIN_MTU;
 /// The index of the loopback device.
 pub(super) const LOOPBACK: u32 = 1;
 
@@ -71,7 +76,7 @@ pub fn route<'g>(
         iface: needs_device(dst) || (oif != 0 && src.is_unspecified()),
         ..LookupFlags::default()
     };
-    let mut found = ns.fib.v6.lookup(&flow, flags, guard)?;
+    let mut found = ns.fib().v6.lookup(&flow, flags, guard)?;
     if oif == 0 && found.is_multipath() {
         found = found.select(super::input::multipath_hash(ns, &flow, None));
     }
@@ -119,7 +124,7 @@ impl Route<'_> {
     /// Returns the default hop limit (`ip6_dst_hoplimit`).
     pub fn hop_limit(&self) -> u8 {
         let limit = match metric(self.info, rta::ax::HOPLIMIT) {
-            0 => self.device.ipv6.conf.get(Ipv6Conf::HopLimit),
+            0 => self.device.conf().ipv6.get(Ipv6Conf::HopLimit),
             limit => limit as i32,
         };
         limit.clamp(0, 255) as u8
@@ -143,16 +148,16 @@ impl Route<'_> {
 /// and may be set to less.
 #[inline]
 pub(super) fn mtu_of(device: &Device) -> u32 {
-    (device.ipv6.conf.get(Ipv6Conf::Mtu).max(0) as u32).max(MIN_MTU)
+    (device.conf().ipv6.get(Ipv6Conf::Mtu).max(0) as u32).max(MIN_MTU)
 }
 
 /// Returns the flow label of locally generated packets, which is the same for all packets of a flow
 /// (`ip6_make_flowlabel`), or 0 if `auto_flowlabels` is off.
 pub fn flow_label(ns: &Namespace, src: Ipv6Addr, dst: Ipv6Addr, protocol: u8) -> u32 {
-    if !matches!(ns.ipv6.get(Slot::AutoFlowlabels), 1 | 3) {
+    if !matches!(ns.conf().ipv6.get(Slot::AutoFlowlabels), 1 | 3) {
         return 0;
     }
-    let seed = ns.ip6.seed ^ u64::from(protocol);
+    let seed = ns.ipv6().seed ^ u64::from(protocol);
     weir_packet::dissect::l3_hash(&src.octets(), &dst.octets(), seed) & 0xf_ffff
 }
 
@@ -225,7 +230,7 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     packet.flags.insert(Flags::LOCAL);
     packet.time = cx.now;
     packet.dev = device.key.0;
-    if device.ipv6.conf.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6() {
+    if device.conf().ipv6.on(Ipv6Conf::DisableIpv6) || !device.has_ipv6() {
         mib.ip(Ip::OutDiscards, 1);
         return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
     }
@@ -270,7 +275,7 @@ fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, pack
     let mib = cx.mib6(route.named);
     // A multiple of eight bytes behind both headers; the MTU is at least 1280.
     let piece = (mtu - Ipv6::LEN - Fragment::LEN) & !7;
-    let id = ns.ip6.next_ident();
+    let id = ns.ipv6().next_ident();
     let data = packet.data();
     let Some((header, payload)) = data.split_at_checked(Ipv6::LEN) else {
         return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_SMALL, packet);

@@ -27,9 +27,12 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::ipv6::WithIpv6;
+use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv6 as Slot;
+use crate::settings::Ipv6 as Slot;
+use crate::settings::WithSettings;
 
 /// The maximum packet memory in bytes that may wait (`ip6frag_high_thresh`).
 const MOST: usize = 4 << 20;
@@ -252,7 +255,7 @@ fn has_whole_chain(data: &[u8]) -> bool {
 fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool) -> Outcome {
     let ns = device.namespace(cx.guard);
     let octets = piece.packet.capacity();
-    let mut queues = ns.ip6.fragments.lock();
+    let mut queues = ns.ipv6().fragments.lock();
     if !queues.all.contains_key(&key) {
         if queues.octets + octets > MOST {
             return Outcome::Refused(piece.packet, DropReason::NOMEM);
@@ -342,7 +345,7 @@ fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
 
 /// Arms the reassembly timeout.
 fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
-    let seconds = ns.ipv6.get(Slot::Ip6fragTime).max(0) as u64;
+    let seconds = ns.conf().ipv6.get(Slot::Ip6fragTime).max(0) as u64;
     let ns = Arc::downgrade(ns);
     let fire = Box::new(move |cx: &mut Cx<'_>| {
         if let Some(ns) = ns.upgrade() {
@@ -354,7 +357,7 @@ fn arm(cx: &Cx<'_>, ns: &Arc<Namespace>, key: Key) -> TimerId {
 
 /// Drops a datagram whose reassembly timed out (`ip6frag_expire_frag_queue`).
 fn expire(cx: &mut Cx<'_>, ns: &Arc<Namespace>, key: &Key) {
-    let Some(queue) = ns.ip6.fragments.lock().take(key) else {
+    let Some(queue) = ns.ipv6().fragments.lock().take(key) else {
         return;
     };
     let Some(device) = cx.device(queue.device).cloned() else {

@@ -14,9 +14,12 @@ use weir_sync::rcu::Guard;
 
 use super::address::Address;
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, LookupFlags};
+use crate::ipv6::WithIpv6;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv6Conf;
+use crate::settings::Ipv6Conf;
+use crate::settings::WithSettings;
 
 /// `IPV6_ADDR_SCOPE_LINKLOCAL`
 const LINK: i32 = 2;
@@ -62,11 +65,11 @@ pub fn select_address(
     dst: Ipv6Addr,
     guard: &Guard,
 ) -> Option<Ipv6Addr> {
-    let labels = ns.ip6.labels.table(guard);
+    let labels = ns.ipv6().labels.table(guard);
     let wanted = labels.label(dst, device.map_or(0, Device::ifindex));
     let mut best: Option<(Score, Ipv6Addr)> = None;
     let mut look = |other: &Device, on_device: bool| {
-        for candidate in other.ipv6.addresses.list(guard) {
+        for candidate in other.ipv6().addresses.list(guard) {
             if candidate.is_tentative() {
                 continue;
             }
@@ -91,7 +94,7 @@ pub fn select_address(
 
 /// Returns a usable link-local address of a device.
 pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
-    let list = device.ipv6.addresses.list(guard);
+    let list = device.ipv6().addresses.list(guard);
     let found = list
         .iter()
         .rev()
@@ -102,7 +105,7 @@ pub fn link_local_of(device: &Device, guard: &Guard) -> Option<Ipv6Addr> {
 /// Returns whether an address is one of ours, as `RTN_LOCAL` or `RTN_ANYCAST`. An address valid on
 /// one link only must be on `device` (`ipv6_chk_addr`, `ipv6_chk_acast_addr`).
 pub fn own_kind(ns: &Namespace, device: &Device, address: Ipv6Addr, guard: &Guard) -> Option<u8> {
-    let table = ns.fib.v6.table(rta::table::LOCAL, guard)?;
+    let table = ns.fib().v6.table(rta::table::LOCAL, guard)?;
     let strict = needs_device(address);
     let flow = Flow {
         dst: address.into(),
@@ -126,13 +129,13 @@ pub fn needs_device(address: Ipv6Addr) -> bool {
 /// Returns whether the device is a member of a multicast group (`ipv6_chk_mcast_addr`): all nodes,
 /// all routers if it forwards, and the solicited-node groups of its addresses.
 pub fn is_member(device: &Device, group: Ipv6Addr, guard: &Guard) -> bool {
-    let routes = device.ipv6.conf.on(Ipv6Conf::Forwarding);
+    let routes = device.conf().ipv6.on(Ipv6Conf::Forwarding);
     match group.segments() {
         [0xff01 | 0xff02, 0, 0, 0, 0, 0, 0, 1] => true,
         [0xff01 | 0xff02 | 0xff05, 0, 0, 0, 0, 0, 0, 2] => routes,
         [0xff02, 0, 0, 0, 0, 1, high, _] if high >> 8 == 0xff => {
             let asks = |address: Ipv6Addr| solicited_node(address.octets()) == group.octets();
-            let list = device.ipv6.addresses.list(guard);
+            let list = device.ipv6().addresses.list(guard);
             list.iter()
                 .any(|own| asks(own.address) || (routes && asks(own.network())))
         }

@@ -12,7 +12,7 @@ use weir_packet::Batch;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
-use crate::rtnl::Ctl;
+use crate::request::Ctl;
 use crate::stack::Stack;
 
 /// The `dummy` link kind.

@@ -18,7 +18,7 @@ use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
 use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
-use crate::rtnl::Ctl;
+use crate::request::Ctl;
 
 /// The `ifb` link kind.
 pub static KIND: Kind = Kind {

@@ -24,10 +24,11 @@ use weir_packet::Batch;
 
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
-use crate::link::{Kind, Link, NewLink, Port, ethernet, register, unregister};
+use crate::layers::Module;
+use crate::link::{Kind, Link, NewLink, Port, changed, ethernet, move_to, register, unregister};
 use crate::namespace::{Namespace, NsId};
+use crate::parts::Key;
 use crate::random::Generator;
-use crate::rtnl::link::{move_to, notify};
 use crate::stack::Stack;
 
 /// The `netdevsim` link kind.
@@ -50,6 +51,19 @@ const QUEUES: u32 = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Bus(Mutex<BTreeMap<u32, Simulated>>);
 
+static BUS: Key<Bus, 4> = Key::new();
+
+/// The bus in the stack.
+pub static MODULE: Module = Module {
+    stack: Some(|parts| parts.fill(&BUS, Bus::default())),
+    ..Module::NONE
+};
+
+/// The stack's bus.
+fn bus(stack: &Stack) -> &Bus {
+    stack.parts.get(&BUS)
+}
+
 impl Bus {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Simulated>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,7 +72,7 @@ impl Bus {
 
 /// Returns the ids of the devices on the bus, with the links of each in the order of the ports.
 pub fn devices(stack: &Stack) -> Vec<(u32, Vec<DeviceKey>)> {
-    let bus = stack.netdevsim.lock();
+    let bus = bus(stack).lock();
     let all = bus.values();
     all.map(|one| (one.id, one.ports.clone())).collect()
 }
@@ -124,7 +138,7 @@ impl Simulated {
         let mut device = ethernet(Box::new(Netdevsim(port)), ns, &new, iff::NOARP);
         device.flags &= !iff::MULTICAST;
         let device = register(stack, ns, device, 0, 0)?;
-        notify(
+        changed(
             stack,
             &stack.domain.pin(),
             ns,
@@ -174,7 +188,7 @@ fn numbers<const N: usize>(mut text: &[u8]) -> Vec<u32> {
 pub fn new_device(stack: &Stack, ns: &Arc<Namespace>, text: &[u8]) -> Result<(), Error> {
     let asked = numbers::<3>(text);
     let id = checked(asked.first())?;
-    let mut bus = stack.netdevsim.lock();
+    let mut bus = bus(stack).lock();
     if bus.contains_key(&id) {
         return Err(Error::new(errno::ENOSPC));
     }
@@ -196,7 +210,7 @@ pub fn new_device(stack: &Stack, ns: &Arc<Namespace>, text: &[u8]) -> Result<(),
 /// EINVAL as for [`new_device`]; ENOENT if there is no such device.
 pub fn del_device(stack: &Stack, text: &[u8]) -> Result<(), Error> {
     let id = checked(numbers::<1>(text).first())?;
-    let mut bus = stack.netdevsim.lock();
+    let mut bus = bus(stack).lock();
     let device = bus.remove(&id);
     device
         .ok_or_else(|| Error::new(errno::ENOENT))?
@@ -217,7 +231,7 @@ pub(crate) fn leave(stack: &Stack, ns: &Arc<Namespace>) {
     let Some(initial) = stack.namespace(Stack::INITIAL) else {
         return;
     };
-    let mut bus = stack.netdevsim.lock();
+    let mut bus = bus(stack).lock();
     for device in bus.values_mut().filter(|device| device.home == ns.id) {
         device.remove(stack);
         device.home = initial.id;

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::namespace::NsId;
-use crate::rtnl::Ctl;
+use crate::request::Ctl;
 use crate::stack::Stack;
 
 /// The `veth` link kind.
@@ -45,7 +45,7 @@ impl Veth {
 
 fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let peer = match new.data.and_then(|data| data.attrs().find_type(INFO_PEER)) {
-        Some(info) => crate::rtnl::link::parse_peer(ctl, &new, info, KIND.pattern)?,
+        Some(info) => (ctl.stack.layers.links.parse_peer)(ctl, &new, info, KIND.pattern)?,
         None => NewLink {
             ns: new.ns.clone(),
             name: KIND.pattern.into(),
@@ -92,7 +92,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     for end in [&other, &device] {
         count_carrier(ctl.stack, end);
     }
-    crate::rtnl::link::configure(ctl, &other, &peer)?;
+    (ctl.stack.layers.links.configure)(ctl, &other, &peer)?;
     Ok(device)
 }
 
@@ -116,6 +116,10 @@ impl Link for Half {
 
     fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
         device.is_up() && self.0.peer().is_some_and(|peer| peer.is_up())
+    }
+
+    fn reports_carrier(&self) -> bool {
+        true
     }
 
     fn speed(&self) -> Option<u32> {

@@ -29,7 +29,7 @@ use crate::device::{AddressOrigin, Device, Joiner, Mac, NewDevice};
 use crate::drops::Place;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::namespace::NsId;
-use crate::rtnl::Ctl;
+use crate::request::Ctl;
 use crate::stack::Stack;
 
 /// The `vlan` link kind.
@@ -301,7 +301,7 @@ impl Link for Vlan {
             let _ = tagged.push(packet);
         }
         if !tagged.is_empty() {
-            crate::datapath::transmit(cx, &lower, tagged);
+            cx.transmit(&lower, tagged);
         }
     }
 
@@ -373,7 +373,7 @@ impl Link for Vlan {
         crate::link::ask_for_all(stack, guard, &lower, flag, more);
         if flag == iff::PROMISC {
             let ns = lower.namespace(guard);
-            crate::rtnl::link::notify(stack, guard, ns, &lower, rtm::NEWLINK, flag);
+            crate::link::changed(stack, guard, ns, &lower, rtm::NEWLINK, flag);
         }
     }
 

@@ -43,13 +43,15 @@ use weir_sync::rcu::{Guard, Published};
 use self::config::Config;
 use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
 use self::receive::Remembered;
-use self::socket::Tunnels;
+use self::socket::{Receiver, Tunnels};
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
+use crate::kind::Fdb;
+use crate::layers::Module;
 use crate::link::{Kind, Link, NewLink, ethernet, register};
 use crate::namespace::{Namespace, NsId};
-use crate::rtnl::Ctl;
+use crate::request::Ctl;
 use crate::stack::Stack;
 
 /// The `vxlan` link kind.
@@ -148,9 +150,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
     let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
     debug_assert!(set, "the device is new");
-    let tunnels = net
-        .tunnels
-        .get_or_init(|| Box::new(Tunnels::new(&ctl.stack.domain)));
+    let tunnels = net.parts.get(&socket::TUNNELS);
+    let tunnels = tunnels.get_or_init(|| Tunnels::new(&ctl.stack.domain));
     tunnels.enter(&device, &vxlan);
     // The underlay may have been removed before the device was entered into its list.
     let lower = lower.filter(|lower| lower.is_dying());
@@ -248,25 +249,28 @@ fn default_remote(conf: &Config) -> Remote {
     }
 }
 
-/// Returns the devices that are removed together with `device`, because it is their underlay
-/// device.
-pub fn above(ns: &Namespace, device: &Arc<Device>, guard: &Guard) -> Vec<Arc<Device>> {
-    let Some(tunnels) = ns.tunnels.get() else {
+/// The devices that go when `device` goes: those that name it as their underlay. Without it, all whose underlay
+/// the namespace is.
+fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Device>> {
+    let Some(tunnels) = socket::tunnels(ns) else {
         return Vec::new();
     };
     let all = tunnels.devices().into_iter();
-    let on = |vxlan: &Vxlan| vxlan.config.load(guard).lower == device.ifindex();
+    let on = |vxlan: &Vxlan| {
+        let lower = vxlan.config.load(guard).lower;
+        device.is_none_or(|device| device.ifindex() == lower)
+    };
     all.filter(|(_, vxlan)| on(vxlan))
         .map(|(device, _)| device)
         .collect()
 }
 
-/// Returns all devices whose underlay is the namespace.
-pub fn all_of(ns: &Namespace) -> Vec<Arc<Device>> {
-    let all = ns.tunnels.get().map(|tunnels| tunnels.devices());
-    let all = all.into_iter().flatten();
-    all.map(|(device, _)| device).collect()
-}
+/// VXLAN in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, _| parts.fill(&socket::TUNNELS, OnceLock::new())),
+    above: Some(above),
+    ..Module::NONE
+};
 
 impl Link for Handle {
     fn kind(&self) -> &'static str {
@@ -298,8 +302,12 @@ impl Link for Handle {
         let (Some(net), Some(device)) = (self.0.net.upgrade(), device) else {
             return Err(Error::new(errno::ENODEV));
         };
-        let tunnels = net.tunnels.get().ok_or(Error::new(errno::ENODEV))?;
-        tunnels.listen(self.0.config.load(&guard), device.key)
+        let tunnels = socket::tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
+        let to = Receiver {
+            key: device.key,
+            vxlan: self.0.clone(),
+        };
+        tunnels.listen(self.0.config.load(&guard), &net, &to)
     }
 
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
@@ -313,9 +321,9 @@ impl Link for Handle {
         }
         self.0.site(stack, &guard, device).forget_learned();
         if let Some(net) = self.0.net.upgrade()
-            && let Some(tunnels) = net.tunnels.get()
+            && let Some(tunnels) = socket::tunnels(&net)
         {
-            tunnels.close(self.0.config.load(&guard), device.key);
+            tunnels.close(self.0.config.load(&guard), &net, device.key);
         }
     }
 
@@ -384,17 +392,13 @@ impl Link for Handle {
         let guard = stack.domain.pin();
         self.0.site(stack, &guard, device).retain_not(|_| true);
         if let Some(net) = self.0.net.upgrade()
-            && let Some(tunnels) = net.tunnels.get()
+            && let Some(tunnels) = socket::tunnels(&net)
         {
             tunnels.leave(&self.0);
         }
     }
 
-    fn fdb(&self) -> Option<&dyn crate::rtnl::fdb::Fdb> {
+    fn fdb(&self) -> Option<&dyn Fdb> {
         Some(&*self.0)
-    }
-
-    fn vxlan(&self) -> Option<&Arc<Vxlan>> {
-        Some(&self.0)
     }
 }

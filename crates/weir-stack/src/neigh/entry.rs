@@ -8,17 +8,16 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::nda::ntf;
-use weir_netlink::rtm;
 use weir_packet::{DropReason, Packet};
 use weir_sync::rcu::Guard;
 
-use super::Key;
+use super::{Key, Told};
 use crate::clock::{Holds, MILLISECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::settings::{Conf, Neigh, WithSettings};
 use crate::stack::Stack;
-use crate::sysctl::{Conf, Neigh};
 
 /// Entry states (`NUD_*`) and groups of them.
 #[allow(missing_docs)] // the names are Linux's
@@ -123,9 +122,9 @@ fn pack(mac: Mac) -> u64 {
 /// Returns the device's neighbour settings for the address family.
 pub(super) fn conf(device: &Device, address: IpAddr) -> &Conf<Neigh> {
     if address.is_ipv4() {
-        &device.ipv4.neigh
+        &device.conf().neigh4
     } else {
-        &device.ipv6.neigh
+        &device.conf().neigh6
     }
 }
 
@@ -342,13 +341,10 @@ impl Neighbour {
         let probes = self.inner().probes;
         let alone = most(conf, Neigh::UcastSolicit);
         if probes >= alone && probes - alone < most(conf, Neigh::AppSolicit) {
-            crate::rtnl::neighbour::ask(cx.stack, cx.guard, self);
-        } else {
+            super::tell(cx.stack, cx.guard, self, Told::Wanted);
+        } else if let Some(protocol) = super::protocol(cx.stack, self.key.address) {
             let to = (probes < alone).then(|| self.mac()).flatten();
-            match self.key.address {
-                IpAddr::V4(address) => crate::ipv4::arp::solicit(cx, device, address, to, waiting),
-                IpAddr::V6(address) => crate::ipv6::nd::solicit(cx, device, address, to, waiting),
-            }
+            (protocol.solicit)(cx, device, self.key.address, to, waiting);
         }
         self.inner().probes += 1;
     }
@@ -437,9 +433,8 @@ impl Neighbour {
 
     /// Drops a packet whose neighbour does not answer and sends an ICMP error.
     fn report(&self, cx: &mut Cx<'_>, device: &Arc<Device>, packet: Packet) {
-        match self.key.address {
-            IpAddr::V4(_) => crate::ipv4::neighbour_failed(cx, device, &packet),
-            IpAddr::V6(_) => crate::ipv6::neighbour_failed(cx, device, &packet),
+        if let Some(protocol) = super::protocol(cx.stack, self.key.address) {
+            (protocol.failed)(cx, device, &packet);
         }
         cx.drop(device, Place::Neighbour, DropReason::NEIGH_FAILED, packet);
     }
@@ -645,11 +640,11 @@ impl Neighbour {
                 }
             }));
         }
-        crate::rtnl::neighbour::notify(stack, guard, self, rtm::DELNEIGH);
+        super::tell(stack, guard, self, Told::Gone);
     }
 
     fn notify(&self, stack: &Stack, guard: &Guard) {
-        crate::rtnl::neighbour::notify(stack, guard, self, rtm::NEWNEIGH);
+        super::tell(stack, guard, self, Told::Changed);
     }
 }
 

@@ -20,18 +20,110 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicUsize, fence};
 
 use weir_netlink::ifla::iff;
-use weir_netlink::rta::rtn;
+use weir_netlink::rta::{rtn, table};
+use weir_packet::Packet;
 use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
 pub use entry::{Neighbour, Refused, Update, nud};
 pub use output::output;
 
-use crate::device::{Device, DeviceKey};
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey, Mac};
+use crate::fib::host::WithRoutes;
+use crate::layers::Module;
+use crate::namespace::Namespace;
+use crate::parts::{Key as Place, Parts};
+use crate::settings::HasIp;
 use crate::stack::Stack;
 
 /// The maximum number of entries in a namespace (`gc_thresh3`).
 const MOST: usize = 1024;
+
+/// How a protocol resolves its neighbours (`struct neigh_ops`).
+pub struct Protocol {
+    /// Asks who has an address: the neighbour with this link-layer address alone, or all. The packet waits
+    /// for the answer.
+    pub solicit: fn(&mut Cx<'_>, &Arc<Device>, IpAddr, Option<Mac>, Option<&Packet>),
+    /// The neighbour a packet waited for does not answer (`error_report`).
+    pub failed: fn(&mut Cx<'_>, &Arc<Device>, &Packet),
+}
+
+/// What listeners are told of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It came or changed (`RTM_NEWNEIGH`).
+    Changed,
+    /// It went (`RTM_DELNEIGH`).
+    Gone,
+    /// A listener is to resolve it (`RTM_GETNEIGH`).
+    Wanted,
+}
+
+/// Hears of entries.
+pub type Hear = fn(&Stack, &Guard, &Neighbour, Told);
+
+/// What higher floors bring.
+#[derive(Default)]
+struct Hooks {
+    ipv4: Option<&'static Protocol>,
+    ipv6: Option<&'static Protocol>,
+    listeners: Vec<Hear>,
+}
+
+static HOOKS: Place<Hooks, 1> = Place::new();
+static NEIGHBOURS: Place<Neighbours, 2> = Place::new();
+
+/// Neighbours in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, new| parts.fill(&NEIGHBOURS, Neighbours::new(new.domain))),
+    ..Module::NONE
+};
+
+/// Has a family's neighbours resolved by a protocol.
+pub fn resolve_by(parts: &mut Parts, ipv6: bool, protocol: &'static Protocol) {
+    let hooks = parts.get_mut(&HOOKS);
+    let slot = match ipv6 {
+        false => &mut hooks.ipv4,
+        true => &mut hooks.ipv6,
+    };
+    *slot = Some(protocol);
+}
+
+/// Has `hear` called for changes of entries.
+pub fn listen(parts: &mut Parts, hear: Hear) {
+    parts.get_mut(&HOOKS).listeners.push(hear);
+}
+
+/// The protocol that resolves an address.
+fn protocol(stack: &Stack, address: IpAddr) -> Option<&'static Protocol> {
+    let hooks = stack.parts.find(&HOOKS)?;
+    match address {
+        IpAddr::V4(_) => hooks.ipv4,
+        IpAddr::V6(_) => hooks.ipv6,
+    }
+}
+
+fn tell(stack: &Stack, guard: &Guard, entry: &Neighbour, what: Told) {
+    if let Some(hooks) = stack.parts.find(&HOOKS) {
+        for hear in &hooks.listeners {
+            hear(stack, guard, entry, what);
+        }
+    }
+}
+
+/// Has neighbours: a namespace.
+pub trait WithNeighbours {
+    /// Neighbours of both families.
+    fn neighbours(&self) -> &Neighbours;
+}
+
+impl WithNeighbours for Namespace {
+    #[inline]
+    fn neighbours(&self) -> &Neighbours {
+        self.parts.get(&NEIGHBOURS)
+    }
+}
 
 /// The key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,8 +190,8 @@ impl Neighbours {
         }
         let broadcast = match address {
             IpAddr::V4(address) => {
-                let ns = device.namespace(guard);
-                crate::ipv4::route::address_type(ns, address, guard) == rtn::BROADCAST
+                let routes = &device.namespace(guard).fib().v4;
+                routes.address_type(address, table::LOCAL, guard) == rtn::BROADCAST
             }
             IpAddr::V6(_) => false,
         };
@@ -115,7 +207,7 @@ impl Neighbours {
         // Code that removes the device or the protocol sets its flag before it looks for entries
         // without a lock: either it finds this entry, or the checks below see the flag.
         fence(SeqCst);
-        let here = || std::ptr::eq(&device.namespace(guard).neighbours, self);
+        let here = || std::ptr::eq(device.namespace(guard).neighbours(), self);
         if device.is_leaving() || !here() || !device.has_ip(address.is_ipv6()) {
             self.remove(stack, guard, entry);
             return None;

@@ -13,6 +13,7 @@ use super::{Neighbour, nud};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::neigh::WithNeighbours;
 use crate::stages::Stage;
 
 /// Returns the link-layer address of a multicast or broadcast address.
@@ -50,7 +51,7 @@ pub fn output(
     };
     cx.state.stages.end(Stage::Neighbour, count);
     if !ready.is_empty() {
-        crate::datapath::transmit(cx, device, ready);
+        cx.transmit(device, ready);
     }
 }
 
@@ -58,10 +59,10 @@ pub fn output(
 /// dropped.
 fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: Batch) -> Batch {
     let ns = device.namespace(cx.guard);
-    let entry = match ns.neighbours.get(device.key, next_hop, cx.guard) {
+    let entry = match ns.neighbours().get(device.key, next_hop, cx.guard) {
         Some(entry) => entry.clone(),
         None => match ns
-            .neighbours
+            .neighbours()
             .get_or_make(cx.stack, device, next_hop, cx.guard)
         {
             Some(entry) => entry,
@@ -110,7 +111,7 @@ pub(super) fn send_resolved(
     if let Some(packet) = with_header(cx, device, mac, device.address(), packet) {
         let mut batch = Batch::new();
         let _ = batch.push(packet);
-        crate::datapath::transmit(cx, device, batch);
+        cx.transmit(device, batch);
     }
 }
 

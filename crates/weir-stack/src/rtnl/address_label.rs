@@ -10,6 +10,7 @@ use weir_netlink::{
     policy, rtm,
 };
 
+use crate::ipv6::WithIpv6;
 use crate::ipv6::label::{self, Label};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
@@ -62,7 +63,7 @@ fn change(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if label == label::NONE {
         return Err(invalid());
     }
-    let labels = &ctl.ns.ip6.labels;
+    let labels = &ctl.ns.ipv6().labels;
     if message.header.ty == rtm::DELADDRLABEL {
         return labels.remove(ctl.guard, prefix, header.prefixlen, header.index);
     }
@@ -109,7 +110,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     {
         return Err(invalid());
     }
-    let table = ctl.ns.ip6.labels.table(ctl.guard);
+    let table = ctl.ns.ipv6().labels.table(ctl.guard);
     let entry = table.find(prefix(&attrs)?, header.index);
     let entry = *entry.ok_or_else(|| Error::new(errno::ESRCH))?;
     let seq = table.seq;
@@ -122,7 +123,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     if !matches!(family, af::UNSPEC | af::INET6) {
         return Err(Error::new(errno::EOPNOTSUPP));
     }
-    let table = ctl.ns.ip6.labels.table(ctl.guard);
+    let table = ctl.ns.ipv6().labels.table(ctl.guard);
     let seq = table.seq;
     Ok(Collected::boxed(
         table.list.clone(),

@@ -7,6 +7,8 @@ use weir_netlink::{Attr, Error, af, errno, ifla};
 
 use crate::device::Device;
 use crate::rtnl::Ctl;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
 use crate::sysctl::Ipv6Conf;
 
 /// Applies the per-family settings of a set request.
@@ -21,7 +23,10 @@ pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result
                             if mode > 3 {
                                 return Err(Error::new(errno::EINVAL));
                             }
-                            device.ipv6.conf.set(Ipv6Conf::AddrGenMode, i32::from(mode));
+                            device
+                                .conf()
+                                .ipv6
+                                .set(Ipv6Conf::AddrGenMode, i32::from(mode));
                         }
                         ifla::inet6::TOKEN => {
                             return Err(Error::unsupported(

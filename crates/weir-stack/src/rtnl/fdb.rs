@@ -18,44 +18,9 @@ use weir_sync::rcu::Guard;
 
 use crate::device::{Device, Mac};
 use crate::rtnl::{Collected, Ctl, Dump};
-use crate::stack::Stack;
 
 /// The policy checks nothing: each attribute is validated where it is read.
 static POLICY: Policy = policy! { max nda::MAX; nda::UNSPEC => Rule::unspec(0) };
-
-/// The forwarding table of a device.
-pub trait Fdb {
-    /// Adds an entry (`ndo_fdb_add`).
-    fn add(
-        &self,
-        ctl: &mut Ctl<'_>,
-        device: &Arc<Device>,
-        message: &NdMsg,
-        attrs: &Table<'_>,
-        mac: Mac,
-    ) -> Result<(), Error>;
-
-    /// Deletes an entry (`ndo_fdb_del`).
-    fn delete(
-        &self,
-        ctl: &mut Ctl<'_>,
-        device: &Arc<Device>,
-        attrs: &Table<'_>,
-        mac: Mac,
-    ) -> Result<(), Error>;
-
-    /// Replies with an entry (`ndo_fdb_get`).
-    fn get(
-        &self,
-        ctl: &mut Ctl<'_>,
-        device: &Arc<Device>,
-        attrs: &Table<'_>,
-        mac: Mac,
-    ) -> Result<(), Error>;
-
-    /// Returns all entries, each as a message without its netlink header (`ndo_fdb_dump`).
-    fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
-}
 
 fn text(message: &'static str) -> Error {
     Error::msg(errno::EINVAL, message)

@@ -16,8 +16,11 @@ use weir_sync::rcu::Guard;
 
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::Device;
-use crate::neigh::{Neighbour, Refused, Update, nud};
+use crate::neigh::WithNeighbours;
+use crate::neigh::{Neighbour, Refused, Told, Update, nud};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
 use crate::stack::Stack;
 
 /// The handled request types.
@@ -57,14 +60,14 @@ static POLICY: Policy = policy! {
     nda::FDB_EXT_ATTRS => Rule::nested_any(),
 };
 
-/// Notifies the listeners of a change of an entry.
-pub fn notify(stack: &Stack, guard: &Guard, entry: &Neighbour, ty: u16) {
-    tell(stack, guard, entry, (ty, 0));
-}
-
-/// Asks the listeners to resolve an entry's address (`neigh_app_ns`).
-pub fn ask(stack: &Stack, guard: &Guard, entry: &Neighbour) {
-    tell(stack, guard, entry, (rtm::GETNEIGH, nlm::F_REQUEST));
+/// Tells the listeners of an entry's change, or asks them for its address (`neigh_app_ns`).
+pub(super) fn hear(stack: &Stack, guard: &Guard, entry: &Neighbour, what: Told) {
+    let head = match what {
+        Told::Changed => (rtm::NEWNEIGH, 0),
+        Told::Gone => (rtm::DELNEIGH, 0),
+        Told::Wanted => (rtm::GETNEIGH, nlm::F_REQUEST),
+    };
+    tell(stack, guard, entry, head);
 }
 
 fn tell(stack: &Stack, guard: &Guard, entry: &Neighbour, head: (u16, u16)) {
@@ -201,7 +204,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let state = message.state as u8;
     let present = ctl
         .ns
-        .neighbours
+        .neighbours()
         .get(device.key, address, ctl.guard)
         .cloned();
     let replace = present.is_none() || ctl.has(nlm::F_REPLACE);
@@ -211,7 +214,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 return Err(Error::new(errno::ENOENT));
             }
             // IPv6 must be enabled on the device (`ndisc_allow_add`).
-            let disabled = device.ipv6.conf.on(crate::sysctl::Ipv6Conf::DisableIpv6);
+            let disabled = device.conf().ipv6.on(crate::sysctl::Ipv6Conf::DisableIpv6);
             if address.is_ipv6() && (disabled || !device.has_ipv6()) {
                 return Err(Error::msg(errno::EINVAL, "IPv6 is disabled on this device"));
             }
@@ -219,7 +222,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 return Err(Error::new(errno::EINVAL));
             }
             ctl.ns
-                .neighbours
+                .neighbours()
                 .get_or_make(ctl.stack, &device, address, ctl.guard)
                 .ok_or_else(|| Error::new(errno::ENOBUFS))?
         }
@@ -271,7 +274,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let Some(device) = device_of(ctl, &message)? else {
         return Err(Error::new(errno::EINVAL));
     };
-    let neighbours = &ctl.ns.neighbours;
+    let neighbours = &ctl.ns.neighbours();
     let entry = neighbours
         .get(device.key, address, ctl.guard)
         .cloned()
@@ -308,7 +311,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     };
     let entry = ctl
         .ns
-        .neighbours
+        .neighbours()
         .get(device.key, address, ctl.guard)
         .cloned()
         .ok_or_else(|| Error::msg(errno::ENOENT, "Neighbour entry not found"))?;
@@ -333,7 +336,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     }
     let index = attrs.u32(nda::IFINDEX)?.filter(|index| *index != 0);
     let master = attrs.u32(nda::MASTER)?.filter(|index| *index != 0);
-    let mut entries = ctl.ns.neighbours.all(ctl.guard);
+    let mut entries = ctl.ns.neighbours().all(ctl.guard);
     if message.flags & ntf::PROXY != 0 || master.is_some() {
         entries.clear();
     }

@@ -16,7 +16,10 @@ use weir_netlink::{
 
 use crate::device::Device;
 use crate::namespace::Namespace;
+use crate::neigh::WithNeighbours;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
 use crate::stack::Stack;
 use crate::sysctl::tree::{self, UNRES_PACKET};
 use crate::sysctl::{Conf, Neigh};
@@ -123,10 +126,10 @@ const TABLES: [Kind; 2] = [
 impl Kind {
     fn conf<'a>(&self, ns: &'a Namespace, device: Option<&'a Arc<Device>>) -> &'a Conf<Neigh> {
         match (self.family, device) {
-            (af::INET, None) => &ns.default.neigh4,
-            (_, None) => &ns.default.neigh6,
-            (af::INET, Some(device)) => &device.ipv4.neigh,
-            (_, Some(device)) => &device.ipv6.neigh,
+            (af::INET, None) => &ns.conf().default.neigh4,
+            (_, None) => &ns.conf().default.neigh6,
+            (af::INET, Some(device)) => &device.conf().neigh4,
+            (_, Some(device)) => &device.conf().neigh6,
         }
     }
 
@@ -208,7 +211,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         }
     }
     let family = ctl.message.family().unwrap_or(af::UNSPEC);
-    let neighbours = ctl.ns.neighbours.all(ctl.guard);
+    let neighbours = ctl.ns.neighbours().all(ctl.guard);
     let mut items = Vec::new();
     for kind in TABLES {
         if family != af::UNSPEC && family != kind.family {

@@ -12,10 +12,10 @@ use weir_netlink::{
 };
 
 use crate::device::Device;
+use crate::listen::ConfEvent;
 use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, Handler, announce};
-use crate::sysctl::tree::Target;
-use crate::sysctl::{Conf, Ipv4Conf, Ipv6Conf, Slot};
+use crate::sysctl::{Conf, HasIp, Ipv4Conf, Ipv6Conf, Slot, Target, WithSettings};
 
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[Handler {
@@ -35,7 +35,7 @@ static POLICY: Policy = policy! {
 };
 
 /// The reported settings of a family, in Linux's order.
-trait Told: Slot + 'static {
+pub(super) trait Told: Slot + 'static {
     const FAMILY: u8;
     const NAME: &'static str;
     const GROUP: u32;
@@ -61,9 +61,9 @@ impl Told for Ipv4Conf {
 
     fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self> {
         match target {
-            Target::All => &ns.all.ipv4,
-            Target::Default => &ns.default.ipv4,
-            Target::Device(device) => &device.ipv4.conf,
+            Target::All => &ns.conf().all.ipv4,
+            Target::Default => &ns.conf().default.ipv4,
+            Target::Device(device) => &device.conf().ipv4,
         }
     }
 }
@@ -85,9 +85,9 @@ impl Told for Ipv6Conf {
 
     fn of<'a>(ns: &'a Namespace, target: &'a Target) -> &'a Conf<Self> {
         match target {
-            Target::All => &ns.all.ipv6,
-            Target::Default => &ns.default.ipv6,
-            Target::Device(device) => &device.ipv6.conf,
+            Target::All => &ns.conf().all.ipv6,
+            Target::Default => &ns.conf().default.ipv6,
+            Target::Device(device) => &device.conf().ipv6,
         }
     }
 }
@@ -111,15 +111,15 @@ fn fill<S: Told>(out: &mut Writer, ns: &Namespace, target: &Target, only: Option
     }
 }
 
-/// Announces that IPv4 is enabled on a device, with all its settings (`__devinet_sysctl_register`).
-pub fn began4(ns: &Namespace, device: &Arc<Device>) {
-    began::<Ipv4Conf>(ns, device);
-}
-
-/// Announces that IPv6 is enabled on a device, with all its settings
-/// (`__addrconf_sysctl_register`).
-pub fn began6(ns: &Namespace, device: &Arc<Device>) {
-    began::<Ipv6Conf>(ns, device);
+/// Tells the listeners of what happens to settings: a protocol that is on a device, with all its settings
+/// (`__devinet_sysctl_register`, `__addrconf_sysctl_register`), one that has left it
+/// (`__devinet_sysctl_unregister`, `__addrconf_sysctl_unregister`), or another value.
+pub(super) fn hear<S: Told>(ns: &Namespace, event: &ConfEvent<'_, S>) {
+    match *event {
+        ConfEvent::Began(device) => began::<S>(ns, device),
+        ConfEvent::Ended(device) => ended::<S>(ns, device),
+        ConfEvent::Changed(target, slot) => changed(ns, target, slot),
+    }
 }
 
 fn began<S: Told>(ns: &Namespace, device: &Arc<Device>) {
@@ -128,31 +128,11 @@ fn began<S: Told>(ns: &Namespace, device: &Arc<Device>) {
     });
 }
 
-/// Announces that IPv4 is disabled on a device (`__devinet_sysctl_unregister`).
-pub fn ended4(ns: &Namespace, device: &Device) {
-    ended::<Ipv4Conf>(ns, device);
-}
-
-/// Announces that IPv6 is disabled on a device (`__addrconf_sysctl_unregister`).
-pub fn ended6(ns: &Namespace, device: &Device) {
-    ended::<Ipv6Conf>(ns, device);
-}
-
 fn ended<S: Told>(ns: &Namespace, device: &Device) {
     announce(ns, S::GROUP, rtm::DELNETCONF, |out| {
         out.fixed(&NetConfMsg { family: S::FAMILY });
         out.put_i32(netconf::IFINDEX, device.ifindex() as i32);
     });
-}
-
-/// Announces a changed IPv4 setting.
-pub fn changed4(ns: &Namespace, target: &Target, slot: Ipv4Conf) {
-    changed(ns, target, slot);
-}
-
-/// Announces a changed IPv6 setting.
-pub fn changed6(ns: &Namespace, target: &Target, slot: Ipv6Conf) {
-    changed(ns, target, slot);
 }
 
 fn changed<S: Told>(ns: &Namespace, target: &Target, slot: S) {

@@ -4,16 +4,16 @@
 //! An id is a namespace's name for another namespace. It is assigned by a request, or automatically
 //! when a message must refer to a namespace without an id.
 
-use std::sync::{MutexGuard, PoisonError};
-
 use weir_netlink::netnsa;
-use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, Writer, errno, policy, rtm};
+use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, errno, policy, rtm};
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::namespace::{Namespace, NsId};
+use crate::namespace::Namespace;
+use crate::nsid::{fill, ids};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
+
+pub use crate::nsid::{find, forget, id_of};
 
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[
@@ -40,51 +40,6 @@ static POLICY: Policy = policy! {
     netnsa::FD => Rule::u32(),
     netnsa::TARGET_NSID => Rule::s32(),
 };
-
-fn ids(ns: &Namespace) -> MutexGuard<'_, BTreeMap<NsId, i32>> {
-    ns.nsids.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the namespace with the id `nsid` in `ns`.
-pub fn find(ns: &Namespace, nsid: i32) -> Option<NsId> {
-    ids(ns)
-        .iter()
-        .find(|(_, id)| **id == nsid)
-        .map(|(ns, _)| *ns)
-}
-
-/// Returns the id of `other` in `ns`, assigning one if necessary (`peernet2id_alloc`).
-pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
-    let mut ids = ids(ns);
-    if let Some(id) = ids.get(&other) {
-        return *id;
-    }
-    let free = (0..)
-        .find(|id| !ids.values().any(|taken| taken == id))
-        .unwrap_or(i32::MAX);
-    ids.insert(other, free);
-    drop(ids);
-    crate::rtnl::announce(ns, rtm::grp::NSID, rtm::NEWNSID, |out| {
-        fill(out, free, None)
-    });
-    free
-}
-
-/// Removes the id of a namespace that no longer exists.
-pub fn forget(ns: &Namespace, gone: NsId) {
-    let id = ids(ns).remove(&gone);
-    if let Some(id) = id {
-        crate::rtnl::announce(ns, rtm::grp::NSID, rtm::DELNSID, |out| fill(out, id, None));
-    }
-}
-
-fn fill(out: &mut Writer, id: i32, current: Option<i32>) {
-    out.fixed(&RtGenMsg { family: 0 });
-    out.put_i32(netnsa::NSID, id);
-    if let Some(current) = current {
-        out.put_i32(netnsa::CURRENT_NSID, current);
-    }
-}
 
 /// Returns the namespace that a request names by process, file descriptor or id.
 fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>, Error> {

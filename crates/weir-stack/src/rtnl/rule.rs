@@ -12,6 +12,7 @@ use weir_netlink::{
 };
 
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::fib::rule::{Entry, Ports, Rule};
 use crate::fib::{Address, Family};
 use crate::namespace::Namespace;
@@ -78,8 +79,8 @@ fn change(ctl: &mut Ctl<'_>, add: bool) -> Result<(), Error> {
         return invalid("Invalid msg length");
     };
     match header.family {
-        af::INET => change_in(ctl, &ns, &ns.fib.v4, add),
-        af::INET6 => change_in(ctl, &ns, &ns.fib.v6, add),
+        af::INET => change_in(ctl, &ns, &ns.fib().v4, add),
+        af::INET6 => change_in(ctl, &ns, &ns.fib().v6, add),
         _ => Err(Error::msg(errno::EAFNOSUPPORT, "Rule family not supported")),
     }
 }
@@ -332,7 +333,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             return invalid("Invalid data after header in fib rule dump request");
         }
     }
-    let fib = &ctl.ns.fib;
+    let fib = &ctl.ns.fib();
     let family = message.family().unwrap_or(af::UNSPEC);
     let mut rules = Vec::new();
     if family == af::UNSPEC || family == af::INET {

@@ -16,10 +16,13 @@ use std::sync::{LazyLock, PoisonError};
 
 use weir_netlink::errno;
 
-use super::{Conf, Core, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot};
+use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::stack::Stack;
+
+/// `net.core.default_qdisc`
+pub const DEFAULT_QDISC: &str = "core/default_qdisc";
 
 /// The names that are only stored: path, TAB, default.
 static NAMES: &str = include_str!("names.tsv");
@@ -297,26 +300,26 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
 /// Returns the settings of a device or of `default`.
 fn neigh_conf<'a>(ns: &'a Namespace, six: bool, whose: &'a Whose) -> &'a Conf<Neigh> {
     match (whose, six) {
-        (Whose::Device(device), false) => &device.ipv4.neigh,
-        (Whose::Device(device), true) => &device.ipv6.neigh,
-        (_, false) => &ns.default.neigh4,
-        (_, true) => &ns.default.neigh6,
+        (Whose::Device(device), false) => &device.conf().neigh4,
+        (Whose::Device(device), true) => &device.conf().neigh6,
+        (_, false) => &ns.conf().default.neigh4,
+        (_, true) => &ns.conf().default.neigh6,
     }
 }
 
 fn ipv4_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv4Conf> {
     match whose {
-        Whose::All => &ns.all.ipv4,
-        Whose::Default => &ns.default.ipv4,
-        Whose::Device(device) => &device.ipv4.conf,
+        Whose::All => &ns.conf().all.ipv4,
+        Whose::Default => &ns.conf().default.ipv4,
+        Whose::Device(device) => &device.conf().ipv4,
     }
 }
 
 fn ipv6_conf<'a>(ns: &'a Namespace, whose: &'a Whose) -> &'a Conf<Ipv6Conf> {
     match whose {
-        Whose::All => &ns.all.ipv6,
-        Whose::Default => &ns.default.ipv6,
-        Whose::Device(device) => &device.ipv6.conf,
+        Whose::All => &ns.conf().all.ipv6,
+        Whose::Default => &ns.conf().default.ipv6,
+        Whose::Device(device) => &device.conf().ipv6,
     }
 }
 
@@ -327,8 +330,8 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     }
     let value = match place(ns, path).ok_or(errno::ENOENT)? {
         Place::Core(slot) => ns.core.get(slot).to_string(),
-        Place::Ipv4(slot) => ns.ipv4.get(slot).to_string(),
-        Place::Ipv6(slot) => ns.ipv6.get(slot).to_string(),
+        Place::Ipv4(slot) => ns.conf().ipv4.get(slot).to_string(),
+        Place::Ipv6(slot) => ns.conf().ipv6.get(slot).to_string(),
         Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
         Place::Ipv6Conf(whose, slot) => ipv6_conf(ns, &whose).get(slot).to_string(),
         Place::Neigh(six, whose, slot, unit) => {
@@ -374,9 +377,11 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
     };
     match place {
         Place::Core(slot) => ns.core.set(slot, number()?),
-        Place::Ipv4(slot) => ns.ipv4.set(slot, number()?),
-        Place::Ipv6(slot) => ns.ipv6.set(slot, number()?),
-        Place::Ipv4Conf(whose, slot) => crate::ipv4::set_conf(ns, target(whose), slot, number()?),
+        Place::Ipv4(slot) => ns.conf().ipv4.set(slot, number()?),
+        Place::Ipv6(slot) => ns.conf().ipv6.set(slot, number()?),
+        Place::Ipv4Conf(whose, slot) => {
+            crate::ipv4::set_conf(stack, ns, target(whose), slot, number()?)
+        }
         Place::Ipv6Conf(whose, slot) => {
             crate::ipv6::set_conf(stack, ns, target(whose), slot, number()?)
         }
@@ -421,7 +426,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
                     values.join(" ")
                 }
                 None if text.contains('\n') => return Err(errno::EINVAL),
-                None if path == crate::tc::DEFAULT_QDISC
+                None if path == DEFAULT_QDISC
                     && weir_tc::qdisc::find_ops(text.as_bytes()).is_none() =>
                 {
                     return Err(errno::ENOENT);
@@ -441,16 +446,6 @@ fn numbers(text: &str) -> Option<Vec<i64>> {
     numbers.filter(|numbers| !numbers.is_empty())
 }
 
-/// The object that a write to a per-device value changes.
-pub enum Target {
-    /// `all`
-    All,
-    /// `default`
-    Default,
-    /// One device.
-    Device(std::sync::Arc<Device>),
-}
-
 fn target(whose: Whose) -> Target {
     match whose {
         Whose::All => Target::All,
@@ -466,7 +461,7 @@ mod tests {
 
     #[test]
     fn names_are_served_kept_or_unknown() {
-        let stack = Stack::new(Config::default());
+        let stack = crate::build(Config::default());
         let ns = stack.namespace(Stack::INITIAL).unwrap();
         assert_eq!(lookup(&ns, "ipv4/conf/lo"), Some(Node::Directory));
         assert_eq!(lookup(&ns, "ipv4/conf/nosuch/rp_filter"), None);
@@ -484,7 +479,7 @@ mod tests {
             write(&stack, &ns, "ipv4/neigh/default/gc_stale_time", b"7"),
             Ok(())
         );
-        assert_eq!(ns.default.neigh4.get(Neigh::GcStaleTime), 7000);
+        assert_eq!(ns.conf().default.neigh4.get(Neigh::GcStaleTime), 7000);
         let listed = list(&ns, "ipv4/conf").unwrap();
         assert_eq!(listed, ["all", "default", "lo"]);
         assert!(list(&ns, "").unwrap().contains(&"core".to_owned()));
@@ -492,7 +487,7 @@ mod tests {
 
     #[test]
     fn forwarding_for_all_reaches_every_device() {
-        let stack = Stack::new(Config::default());
+        let stack = crate::build(Config::default());
         let ns = stack.namespace(Stack::INITIAL).unwrap();
         write(&stack, &ns, "ipv4/ip_forward", b"1").unwrap();
         assert_eq!(read(&ns, "ipv4/conf/lo/forwarding").as_deref(), Ok("1\n"));

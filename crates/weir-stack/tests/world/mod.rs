@@ -58,7 +58,7 @@ impl World {
 
     /// Creates a stack with another configuration.
     pub fn with(config: Config) -> Self {
-        let stack = Stack::new(config);
+        let stack = weir_stack::build(config);
         let ns = stack.namespace(Stack::INITIAL).unwrap();
         let connection = Connection::new(&stack, &ns, 1, Box::new(NoPeer), None);
         let mut world = Self {

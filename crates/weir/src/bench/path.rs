@@ -222,7 +222,7 @@ struct Bed {
 }
 
 fn set_up() -> Result<Bed, String> {
-    let stack = Stack::new(Config::default());
+    let stack = weir_stack::build(Config::default());
     let ns = stack
         .namespace(Stack::INITIAL)
         .ok_or("the stack has no namespace")?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weir_intercept::waits::Waits;
 use weir_intercept::{Child, Launcher, Runtime};
-use weir_stack::{Config, Stack};
+use weir_stack::Config;
 
 use super::files::{self, ReportFile};
 use super::progress::{Interruption, Progress};
@@ -33,7 +33,7 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Runs the script, plays the remaining packets, reports.
 pub fn run(args: &Run) -> Result<ExitCode, String> {
-    let stack = Stack::new(Config {
+    let stack = weir_stack::build(Config {
         seed: args.seed,
         max_rules: args.budget.max_rules,
         max_memory: args.budget.max_memory.map(|size| size.0),

@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use weir_intercept::Runtime;
 use weir_intercept::control::Server;
-use weir_stack::{Config, Cpu, Stack};
+use weir_stack::{Config, Cpu};
 
 use super::{FAILED, files};
 use crate::cli::Up;
@@ -121,7 +121,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         cpus: args.cpus,
         ..Config::default()
     };
-    let stack = Stack::new(config);
+    let stack = weir_stack::build(config);
     let bell = Arc::new(Bell::default());
     let ring = bell.clone();
     stack.set_waker(Box::new(move || ring.ring()));

@@ -11,10 +11,11 @@ use weir_netlink::ifla::vxlan as attr;
 use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, policy};
 use weir_sync::rcu::Guard;
 
-use super::socket::Tunnels;
+use super::socket::{Tunnels, tunnels};
 use crate::device::Device;
 use crate::namespace::Namespace;
-use crate::sysctl::Ipv6Conf;
+use crate::settings::Ipv6Conf;
+use crate::settings::WithSettings;
 
 /// `vxlan_port`: Linux's port, not the one assigned by IANA.
 const PORT: u16 = 8472;
@@ -348,7 +349,7 @@ pub fn validate(
             errno::ENODEV,
             "Invalid local interface, device not found",
         ))?;
-        if conf.is_ipv6() && lower.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+        if conf.is_ipv6() && lower.conf().ipv6.on(Ipv6Conf::DisableIpv6) {
             return Err(Error::msg(
                 errno::EPERM,
                 "IPv6 support disabled by administrator",
@@ -386,7 +387,7 @@ pub fn validate(
                 && other.is_ipv6() == conf.is_ipv6()
         })
     };
-    if ns.tunnels.get().is_some_and(|tunnels| in_use(tunnels)) {
+    if tunnels(ns).is_some_and(in_use) {
         return Err(Error::msg(
             errno::EEXIST,
             "A VXLAN device with the specified VNI already exists",

@@ -21,7 +21,8 @@ use weir_sync::rcu::{Domain, Guard, Published};
 use super::Vxlan;
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::{Device, Mac};
-use crate::rtnl::Ctl;
+use crate::kind::Fdb;
+use crate::request::Ctl;
 use crate::stack::Stack;
 
 /// `NTF_VXLAN_ADDED_BY_USER`
@@ -146,7 +147,7 @@ impl Site<'_> {
 
     fn notify(&self, ty: u16, entry: &Entry, remote: &Remote) {
         let ns = self.device.namespace(self.guard);
-        crate::rtnl::announce(ns, rtm::grp::NEIGH, ty, |out| {
+        crate::request::announce(ns, rtm::grp::NEIGH, ty, |out| {
             self.fill(entry, remote, out);
         });
     }
@@ -164,7 +165,7 @@ impl Site<'_> {
         });
         let ns = self.device.namespace(self.guard);
         if let Some(net) = self.vxlan.net.upgrade().filter(|net| net.id != ns.id) {
-            out.put_i32(nda::LINK_NETNSID, crate::rtnl::nsid::id_of(ns, net.id));
+            out.put_i32(nda::LINK_NETNSID, crate::nsid::id_of(ns, net.id));
         }
         out.put(nda::LLADDR, &entry.mac);
         out.put_ip(nda::DST, remote.ip);
@@ -478,7 +479,7 @@ fn parse(site: &Site<'_>, attrs: &Attrs<'_>) -> Result<(u32, Remote), Error> {
     Ok((src_vni, remote))
 }
 
-impl crate::rtnl::fdb::Fdb for Vxlan {
+impl Fdb for Vxlan {
     fn add(
         &self,
         ctl: &mut Ctl<'_>,

@@ -16,25 +16,12 @@ use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use super::Vxlan;
 use super::fdb::Site;
-use super::socket::{Port, Socket};
+use super::socket::{Socket, tunnels};
 use super::{GBP_FLAG, GBP_USED, HEADER_LEN, VNI_FLAG};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
-use crate::namespace::Namespace;
-
-/// The fields of the outer header.
-#[derive(Debug, Clone, Copy)]
-pub struct Outer {
-    /// The source address.
-    pub src: IpAddr,
-    /// The destination address.
-    pub dst: IpAddr,
-    /// The type of service or traffic class.
-    pub tos: u8,
-    /// The time to live or hop limit.
-    pub ttl: u8,
-}
+use crate::udp::{Datagram, Outer};
 
 /// The number of cached metadata entries. The cache lets the packets of a flow share one.
 const REMEMBERED: usize = 64;
@@ -79,21 +66,10 @@ impl Remembered {
     }
 }
 
-/// Returns the VXLAN socket that listens on a datagram's port, if any.
-pub fn socket(ns: &Namespace, port: Port, guard: &Guard) -> Option<Socket> {
-    ns.tunnels.get()?.socket(port, guard)
-}
-
-/// Receives a datagram whose UDP header begins at `at`. Its checksum has been verified.
-pub fn receive(
-    cx: &mut Cx<'_>,
-    underlay: &Arc<Device>,
-    (port, socket): (Port, Socket),
-    outer: &Outer,
-    at: usize,
-    packet: Packet,
-) {
-    let guard = cx.guard;
+/// Takes a datagram for a port of VXLAN.
+pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>, packet: Packet) {
+    let (guard, port, outer, at) = (cx.guard, datagram.port, datagram.outer, datagram.at);
+    let socket = Socket::of(&datagram.socket);
     let place = if port.ipv6 {
         Place::Ipv6Local
     } else {
@@ -111,14 +87,9 @@ pub fn receive(
     if flags & VNI_FLAG == 0 {
         return refuse(cx, DropReason::VXLAN_INVALID_HDR, packet);
     }
-    let receiver = ns
-        .tunnels
-        .get()
-        .and_then(|tunnels| tunnels.receiver(port, socket, vni, guard));
-    let Some(device) = receiver.and_then(|key| cx.device(key)) else {
-        return refuse(cx, DropReason::VXLAN_VNI_NOT_FOUND, packet);
-    };
-    let Some(vxlan) = device.link.vxlan() else {
+    let receiver = tunnels(ns).and_then(|tunnels| tunnels.receiver(port, socket, vni, guard));
+    let receiver = receiver.and_then(|to| Some((cx.device(to.key)?, &to.vxlan)));
+    let Some((device, vxlan)) = receiver else {
         return refuse(cx, DropReason::VXLAN_VNI_NOT_FOUND, packet);
     };
     let mut unread = flags & !VNI_FLAG;

@@ -21,7 +21,7 @@ use weir_packet::{Batch, DropReason, Flags, FlowKeys, Packet, PacketType, Used, 
 
 use super::config::{Config, DF_INHERIT, DF_SET};
 use super::fdb::{ALL_ZEROS, Remote};
-use super::socket::Port;
+use super::socket::{Socket, tunnels};
 use super::{GBP_FLAG, GBP_MASK, HEADER_LEN, VNI_FLAG, Vxlan};
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -29,7 +29,9 @@ use crate::drops::Place;
 use crate::ipv4::{self, route::Wanted};
 use crate::ipv6;
 use crate::namespace::Namespace;
-use crate::sysctl::{Ipv4 as Slot, Ipv6Conf};
+use crate::settings::WithSettings;
+use crate::settings::{Ipv4 as Slot, Ipv6Conf};
+use crate::udp::{self, Port};
 
 /// The length of the outer UDP header in bytes.
 const UDP_LEN: usize = 8;
@@ -307,7 +309,7 @@ fn one(
                 fill_check_v4(src, dst, IPPROTO_UDP, packet.data_mut());
             }
             let ttl = match (way.ttl, route.hop_limit) {
-                (0, 0) => net.ipv4.get(Slot::DefaultTtl).clamp(1, 255) as u8,
+                (0, 0) => net.conf().ipv4.get(Slot::DefaultTtl).clamp(1, 255) as u8,
                 (0, limit) => limit.clamp(1, 255) as u8,
                 (ttl, _) => ttl,
             };
@@ -358,7 +360,7 @@ fn one(
                 label: way.label,
             };
             count_sent(cx, device, octets);
-            if route.device.ipv6.conf.on(Ipv6Conf::DisableIpv6) {
+            if route.device.conf().ipv6.on(Ipv6Conf::DisableIpv6) {
                 return cx.drop(device, Place::Ipv6Out, DropReason::IPV6DISABLED, packet);
             }
             ipv6::output::send_tunnelled(cx, &route, &head, packet);
@@ -422,11 +424,12 @@ fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, pac
         ipv6: way.dst.is_ipv6(),
         port: way.port,
     };
-    let receiver = net.tunnels.get().and_then(|tunnels| {
-        let socket = tunnels.socket(port, guard)?;
-        cx.device(tunnels.receiver(port, socket, way.vni, guard)?)
+    let receiver = tunnels(net).and_then(|tunnels| {
+        let socket = udp::ports(net).socket(port, guard)?;
+        let to = tunnels.receiver(port, Socket::of(&socket), way.vni, guard)?;
+        Some((cx.device(to.key)?, &to.vxlan))
     });
-    let Some(receiver) = receiver else {
+    let Some((receiver, vxlan)) = receiver else {
         let stats = device.stats(cx.state.id);
         stats.tx_errors.fetch_add(1, Relaxed);
         return cx.drop(
@@ -438,8 +441,7 @@ fn bypass(cx: &mut Cx<'_>, device: &Arc<Device>, net: &Namespace, way: &Way, pac
     };
     let mut packet = packet;
     packet.flags = Flags::NONE;
-    if let Some(vxlan) = receiver.link.vxlan()
-        && vxlan.config.load(guard).learning
+    if vxlan.config.load(guard).learning
         && let Some(eth) = Ethernet::new(packet.data())
     {
         let loopback = match way.dst {

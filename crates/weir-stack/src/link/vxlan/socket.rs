@@ -3,7 +3,7 @@
 //! identifier (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use weir_netlink::{Error, errno};
 use weir_sync::hash::RcuHash;
@@ -12,17 +12,11 @@ use weir_sync::rcu::{Domain, Guard};
 use super::Vxlan;
 use super::config::Config;
 use crate::device::{Device, DeviceKey};
+use crate::namespace::Namespace;
+use crate::parts::Key;
+use crate::udp::{self, Port};
 
-/// A UDP port of one address family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Port {
-    /// True for IPv6, false for IPv4.
-    pub ipv6: bool,
-    /// The port number.
-    pub port: u16,
-}
-
-/// A listening port.
+/// What the devices that share a port agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Socket {
     /// Packets with any identifier go to one device ([`Config::external`]).
@@ -33,15 +27,52 @@ pub struct Socket {
     pub gbp: bool,
 }
 
+impl Socket {
+    /// As the port's owner is told of it.
+    fn to_udp(self) -> udp::Socket {
+        udp::Socket {
+            receive: super::receive::receive,
+            zero_csum6: self.zero_csum6,
+            data: u32::from(self.external) | u32::from(self.gbp) << 1,
+        }
+    }
+
+    /// What [`to_udp`](Self::to_udp) was made of.
+    #[inline]
+    pub fn of(socket: &udp::Socket) -> Self {
+        Self {
+            external: socket.data & 1 != 0,
+            zero_csum6: socket.zero_csum6,
+            gbp: socket.data & 2 != 0,
+        }
+    }
+}
+
+/// Who gets packets of an identifier.
+#[derive(Clone)]
+pub struct Receiver {
+    /// The device.
+    pub key: DeviceKey,
+    /// Its own part.
+    pub vxlan: Arc<Vxlan>,
+}
+
 /// The VXLAN state of a namespace that has been the underlay of a device.
 pub struct Tunnels {
-    sockets: RcuHash<Port, Socket>,
     /// The receiving devices by port and identifier; 0 stands for all identifiers.
-    receivers: RcuHash<(Port, u32), DeviceKey>,
-    /// The number of devices that share each socket.
-    users: Mutex<BTreeMap<Port, u32>>,
+    receivers: RcuHash<(Port, u32), Receiver>,
+    /// The ports, and how many devices share each.
+    users: Mutex<BTreeMap<Port, (Socket, u32)>>,
     /// The devices whose underlay is the namespace, up or down.
     devices: Mutex<Vec<(Weak<Device>, Weak<Vxlan>)>>,
+}
+
+/// Made for the first device whose underlay the namespace is.
+pub(super) static TUNNELS: Key<OnceLock<Tunnels>, 6> = Key::new();
+
+/// VXLAN's part of a namespace, if it is the underlay of a device.
+pub fn tunnels(ns: &Namespace) -> Option<&Tunnels> {
+    ns.parts.get(&TUNNELS).get()
 }
 
 impl std::fmt::Debug for Tunnels {
@@ -67,40 +98,34 @@ impl Tunnels {
     /// Creates an empty state.
     pub fn new(domain: &Domain) -> Self {
         Self {
-            sockets: RcuHash::new(domain),
             receivers: RcuHash::new(domain),
             users: Mutex::default(),
             devices: Mutex::default(),
         }
     }
 
-    /// Returns the socket of a port.
-    #[inline]
-    pub fn socket(&self, port: Port, guard: &Guard) -> Option<Socket> {
-        self.sockets.get(&port, guard).copied()
-    }
-
     /// Returns the device that receives packets with an identifier.
     #[inline]
-    pub fn receiver(
-        &self,
+    pub fn receiver<'g>(
+        &'g self,
         port: Port,
         socket: Socket,
         vni: u32,
-        guard: &Guard,
-    ) -> Option<DeviceKey> {
+        guard: &'g Guard,
+    ) -> Option<&'g Receiver> {
         let vni = if socket.external { 0 } else { vni };
-        self.receivers.get(&(port, vni), guard).copied()
+        self.receivers.get(&(port, vni), guard)
     }
 
-    fn users(&self) -> MutexGuard<'_, BTreeMap<Port, u32>> {
+    fn users(&self) -> MutexGuard<'_, BTreeMap<Port, (Socket, u32)>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the ports of a device that went up, or shares them with devices that have the same
     /// receive flags.
-    pub fn listen(&self, conf: &Config, key: DeviceKey) -> Result<(), Error> {
-        let guard = self.sockets.domain().pin();
+    pub fn listen(&self, conf: &Config, ns: &Namespace, to: &Receiver) -> Result<(), Error> {
+        let domain = self.receivers.domain();
+        let guard = domain.pin();
         let socket = Socket {
             external: conf.external,
             zero_csum6: conf.zero_csum6_rx,
@@ -108,35 +133,36 @@ impl Tunnels {
         };
         let mut users = self.users();
         let taken = |port: Port| {
-            let other = self.socket(port, &guard);
-            other.is_some_and(|other| other != socket)
+            let other = users.get(&port);
+            other.is_some_and(|(other, _)| *other != socket)
         };
         if ports(conf).any(taken) {
             return Err(Error::new(errno::EADDRINUSE));
         }
         for port in ports(conf) {
-            *users.entry(port).or_default() += 1;
-            self.receivers.insert((port, vni(conf)), key, &guard);
-            self.sockets.insert(port, socket, &guard);
+            users.entry(port).or_insert((socket, 0)).1 += 1;
+            let entry = (port, vni(conf));
+            self.receivers.insert(entry, to.clone(), &guard);
+            udp::ports(ns).listen(domain, port, socket.to_udp(), &guard);
         }
         Ok(())
     }
 
     /// Closes the ports of a device that went down.
-    pub fn close(&self, conf: &Config, key: DeviceKey) {
-        let guard = self.sockets.domain().pin();
+    pub fn close(&self, conf: &Config, ns: &Namespace, key: DeviceKey) {
+        let guard = self.receivers.domain().pin();
         let mut users = self.users();
         for port in ports(conf) {
-            let mine = |other: &DeviceKey| *other == key;
+            let mine = |other: &Receiver| other.key == key;
             let entry = (port, vni(conf));
             if self.receivers.remove_if(&entry, &guard, mine).is_none() {
                 continue;
             }
-            if let Some(count) = users.get_mut(&port) {
+            if let Some((_, count)) = users.get_mut(&port) {
                 *count -= 1;
                 if *count == 0 {
                     users.remove(&port);
-                    self.sockets.remove(&port, &guard);
+                    udp::ports(ns).close(port, &guard);
                 }
             }
         }

@@ -9,10 +9,13 @@ use weir_netlink::{
 };
 
 use super::POLICY4;
+use crate::addresses::Changes;
 use crate::addresses::FOREVER;
 use crate::device::Device;
+use crate::ipv4::WithIpv4;
 use crate::ipv4::address::{Address, News};
 use crate::rtnl::Ctl;
+use crate::settings::HasIp;
 
 /// Writes an address.
 pub(super) fn fill(
@@ -130,7 +133,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (device, address) = parse(ctl)?;
     let replace = ctl.has(nlm::F_REPLACE) && !ctl.has(nlm::F_EXCL);
     let news = device
-        .ipv4
+        .ipv4()
         .addresses
         .add(&ctl.site(&device), address, replace)?;
     tell(ctl, &device, news);
@@ -149,7 +152,7 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let label = attrs.get(ifa::LABEL);
     let prefix = attrs.ipv4(ifa::ADDRESS)?;
     let news = device
-        .ipv4
+        .ipv4()
         .addresses
         .remove(&ctl.site(&device), |address| {
             local.is_none_or(|local| address.local == local)

@@ -9,9 +9,12 @@ use weir_netlink::{
 };
 
 use super::POLICY6;
+use crate::addresses::Changes;
 use crate::device::Device;
+use crate::ipv6::WithIpv6;
 use crate::ipv6::address::Address;
 use crate::rtnl::Ctl;
+use crate::settings::HasIp;
 
 /// Writes an address.
 pub(super) fn fill(
@@ -88,7 +91,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if !device.has_ipv6() {
         return Err(Error::new(errno::EINVAL));
     }
-    let present = device.ipv6.addresses.get(name, ctl.guard).is_some();
+    let present = device.ipv6().addresses.get(name, ctl.guard).is_some();
     if present && (ctl.has(nlm::F_EXCL) || !ctl.has(nlm::F_REPLACE)) {
         return Err(Error::new(errno::EEXIST));
     }
@@ -105,9 +108,9 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         ));
     }
     let news = if present {
-        device.ipv6.addresses.modify(&site, address)?
+        device.ipv6().addresses.modify(&site, address)?
     } else {
-        device.ipv6.addresses.add(&site, address)?
+        device.ipv6().addresses.add(&site, address)?
     };
     site.tell(news);
     Ok(())
@@ -127,7 +130,7 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let site = ctl.site(&device);
     let news = device
-        .ipv6
+        .ipv6()
         .addresses
         .remove(&site, name, message.prefixlen)?;
     site.tell(news);
@@ -166,7 +169,7 @@ pub(super) fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (name, _) = addresses(&attrs)?;
     let found = ns.all_devices().into_iter().find_map(|device| {
         let wanted = message.index == 0 || device.ifindex() == message.index;
-        let address = device.ipv6.addresses.get(name, ctl.guard).cloned();
+        let address = device.ipv6().addresses.get(name, ctl.guard).cloned();
         address.filter(|_| wanted).map(|address| (device, address))
     });
     let (device, address) = found.ok_or_else(|| Error::new(errno::EADDRNOTAVAIL))?;

@@ -20,9 +20,11 @@ use weir_netlink::{
     policy, rtm,
 };
 
-use crate::addresses::Site;
 use crate::clock::{SECOND, USER_HZ};
 use crate::device::Device;
+use crate::ipv4::WithIpv4;
+use crate::ipv6::WithIpv6;
+use crate::layers::Site;
 use crate::namespace::Namespace;
 use crate::rtnl::{Collected, Ctl, Dump, DumpCtl, Handler, announce};
 use crate::{ipv4, ipv6};
@@ -211,11 +213,11 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         }
         for device in devices {
             if this == af::INET {
-                let list = device.ipv4.addresses.list(ctl.guard);
+                let list = device.ipv4().addresses.list(ctl.guard);
                 let found = list.iter().map(|a| Item::Inet(device.clone(), a.clone()));
                 items.extend(found);
             } else {
-                let list = device.ipv6.addresses.list(ctl.guard);
+                let list = device.ipv6().addresses.list(ctl.guard);
                 let found = list.iter().map(|a| Item::Inet6(device.clone(), a.clone()));
                 items.extend(found);
             }

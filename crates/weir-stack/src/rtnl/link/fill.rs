@@ -9,6 +9,8 @@ use weir_sync::rcu::Guard;
 use crate::device::Device;
 use crate::link::{operstate, reported_flags};
 use crate::namespace::Namespace;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
 use crate::stack::Stack;
 use crate::sysctl::Ipv6Conf;
 
@@ -79,7 +81,7 @@ fn put_inet6(device: &Device, out: &mut Writer) {
     out.put(ifla::inet6::TOKEN, &[0; 16]);
     out.put_u8(
         ifla::inet6::ADDR_GEN_MODE,
-        device.ipv6.conf.get(Ipv6Conf::AddrGenMode) as u8,
+        device.conf().ipv6.get(Ipv6Conf::AddrGenMode) as u8,
     );
 }
 

@@ -22,10 +22,11 @@ use weir_netlink::{Error, IfInfoMsg, Strictness, Table, af, errno, ifla, nlm, rt
 use crate::device::Device;
 use crate::link::NewLink;
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
+use crate::settings::HasIp;
 
-pub use fill::{fill, notify, statistics};
+pub use fill::{fill, notify, notify_move, statistics};
 pub use parse::parse_peer;
-pub use set::{configure, move_to};
+pub use set::configure;
 
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[

@@ -10,10 +10,12 @@ use weir_sync::rcu::Guard;
 
 use super::parse;
 use crate::device::{Device, NameOrigin};
+use crate::layers::{Event, Site};
 use crate::link::{self, NewLink};
-use crate::namespace::{Links, Namespace};
-use crate::rtnl::Ctl;
+use crate::listen::ConfEvent;
+use crate::rtnl::{Ctl, netconf};
 use crate::stack::Stack;
+use crate::sysctl::{HasIp, Ipv4Conf, Ipv6Conf};
 use weir_netlink::ifla::iff;
 
 /// The maximum number of bytes an alternative name takes in a message
@@ -95,7 +97,7 @@ pub fn set(
     let name = attrs.str(ifla::IFNAME)?.unwrap_or("");
     if let Some(target) = target {
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
-        move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
+        link::move_to(ctl.stack, ctl.guard, device, &target, name, index)?;
     }
     // Address, MTU, name and queue length are announced one by one, before the protocols react
     // (`rtnetlink_event`).
@@ -110,16 +112,15 @@ pub fn set(
         device.link.check_address(&mac)?;
         device.set_address(mac);
         tell(ctl);
-        crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
-        crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
+        let ns = device.namespace(ctl.guard);
+        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Address);
     }
     if let Some(mtu) = attrs.u32(ifla::MTU)? {
         let before = device.mtu();
         set_mtu(device, mtu)?;
         tell(ctl);
         let ns = device.namespace(ctl.guard);
-        crate::ipv4::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
-        crate::ipv6::mtu_changed(ctl.stack, ctl.guard, ns, device, before);
+        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Mtu { before });
         vlans_follow(ctl, device);
     }
     if let Some(group) = attrs.u32(ifla::GROUP)? {
@@ -131,12 +132,12 @@ pub fn set(
         tell(ctl);
         let ns = device.namespace(ctl.guard);
         if device.has_ipv4() {
-            crate::rtnl::netconf::ended4(ns, device);
-            crate::rtnl::netconf::began4(ns, device);
+            netconf::hear::<Ipv4Conf>(ns, &ConfEvent::Ended(device));
+            netconf::hear::<Ipv4Conf>(ns, &ConfEvent::Began(device));
         }
         if device.has_ipv6() {
-            crate::rtnl::netconf::ended6(ns, device);
-            crate::rtnl::netconf::began6(ns, device);
+            netconf::hear::<Ipv6Conf>(ns, &ConfEvent::Ended(device));
+            netconf::hear::<Ipv6Conf>(ns, &ConfEvent::Began(device));
         }
     }
     if let Some(alias) = attrs.get(ifla::IFALIAS) {
@@ -149,8 +150,8 @@ pub fn set(
         device.set_broadcast(mac);
         // This is `NETDEV_CHANGEADDR` as well.
         tell(ctl);
-        crate::ipv4::address_changed(ctl.stack, ctl.guard, device);
-        crate::ipv6::address_changed(ctl.stack, ctl.guard, device);
+        let ns = device.namespace(ctl.guard);
+        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Address);
     }
     if info.flags != 0 || info.change != 0 {
         changed |= change_flags(
@@ -252,8 +253,7 @@ fn vlans_follow(ctl: &Ctl<'_>, device: &Device) {
             vlan.set_mtu(device.mtu());
             let ns = vlan.namespace(ctl.guard).clone();
             super::notify(ctl.stack, ctl.guard, &ns, vlan, rtm::NEWLINK, 0);
-            crate::ipv4::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
-            crate::ipv6::mtu_changed(ctl.stack, ctl.guard, &ns, vlan, before);
+            Site::new(ctl.stack, ctl.guard, &ns, vlan).notify(Event::Mtu { before });
             vlans_follow(ctl, vlan);
         }
     }
@@ -282,9 +282,7 @@ fn rename(ctl: &Ctl<'_>, device: &Arc<Device>, pattern: &str) -> Result<(), Erro
     links.by_name.insert(name.clone(), device.clone());
     links.generation = links.generation.wrapping_add(1);
     drop(links);
-    crate::fib::host::rules_detach(ns, device.ifindex());
-    crate::fib::host::rules_attach(ns, &name, device.ifindex());
-    crate::ipv4::device_renamed(ctl.stack, ctl.guard, ns, device);
+    Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Renamed);
     Ok(())
 }
 
@@ -331,95 +329,4 @@ pub fn alternative_name(
     names.alt.retain(|other| other != name);
     links.by_name.remove(name);
     Ok(())
-}
-
-/// Moves a device to another namespace (`__dev_change_net_namespace`). The device goes down, loses
-/// its state in the old namespace, and enters the new one under its own name, `pattern`, or the
-/// next free `dev%d`.
-pub fn move_to(
-    stack: &Stack,
-    guard: &Guard,
-    device: &Arc<Device>,
-    target: &Arc<Namespace>,
-    pattern: &str,
-    ifindex: u32,
-) -> Result<(), Error> {
-    let source = device.namespace(guard).clone();
-    if !device.link.may_move() {
-        return Err(Error::new(errno::EINVAL));
-    }
-    if Arc::ptr_eq(&source, target) {
-        return Ok(());
-    }
-    if target.is_closing() {
-        return Err(Error::new(errno::EINVAL));
-    }
-    let plan = |to: &mut Links| -> Result<(String, u32), Error> {
-        let old = device.name();
-        let name = if !pattern.is_empty() && pattern != old {
-            if !link::is_valid_name(pattern) {
-                return Err(Error::new(errno::EINVAL));
-            }
-            link::expand_name(to, pattern)?
-        } else {
-            old
-        };
-        if to.by_name.contains_key(&name)
-            || device
-                .names()
-                .alt
-                .iter()
-                .any(|alt| to.by_name.contains_key(alt))
-        {
-            return Err(Error::new(errno::EEXIST));
-        }
-        let index = match ifindex {
-            0 if !to.by_index.contains_key(&device.ifindex()) => device.ifindex(),
-            0 => to.new_index(),
-            taken if to.by_index.contains_key(&taken) => return Err(Error::new(errno::EBUSY)),
-            free => free,
-        };
-        Ok((name, index))
-    };
-    let (_, ifindex) = plan(&mut target.links())?;
-    // From here on nothing is attached to the device until it has arrived.
-    if !device.begin_to_move() {
-        return Err(Error::new(errno::ENODEV));
-    }
-    // Going down cannot fail.
-    let _ = link::set_up(stack, guard, device, false);
-    link::detach(stack, guard, &source, device);
-    let nsid = crate::rtnl::nsid::id_of(&source, target.id);
-    super::fill::notify_move(stack, guard, &source, device, nsid, ifindex);
-    let moved = || {
-        // Lock both tables, the lower id first: nobody sees the device in neither or in both.
-        let (mut first, mut second);
-        let (from, to) = if source.id < target.id {
-            (first, second) = (source.links(), target.links());
-            (&mut *first, &mut *second)
-        } else {
-            (second, first) = (target.links(), source.links());
-            (&mut *first, &mut *second)
-        };
-        if device.is_dying() {
-            return Err(Error::new(errno::ENODEV));
-        }
-        if target.is_closing() {
-            return Err(Error::new(errno::EINVAL));
-        }
-        let (name, index) = plan(to)?;
-        source.leave(guard, from, device);
-        *device.taken() = Default::default();
-        device.names().name = name;
-        device.set_namespace(target.clone());
-        target.enter(guard, to, device, index);
-        Ok(())
-    };
-    let moved = moved();
-    if device.end_move() {
-        let ns = if moved.is_ok() { target } else { &source };
-        link::attach(stack, guard, ns, device);
-        super::notify(stack, guard, ns, device, rtm::NEWLINK, u32::MAX);
-    }
-    moved
 }

@@ -9,6 +9,7 @@ use weir_netlink::{Error, RtMsg, Strictness, Writer, af, errno, rta, rtm};
 
 use super::{fill, parse};
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::fib::route::Route;
 use crate::fib::table::{Cursor, Table};
 use crate::fib::{Address, Family};
@@ -66,7 +67,7 @@ fn prepare(ctl: &Ctl<'_>) -> Result<RouteDump, Error> {
     } else if let Ok(header) = ctl.message.fixed::<RtMsg>() {
         filter.flags = header.flags & (rtm::f::PREFIX | rtm::f::CLONED);
     }
-    let fib = &ctl.ns.fib;
+    let fib = &ctl.ns.fib();
     let mut dump = RouteDump {
         v4: Tables::default(),
         v6: Tables::default(),
@@ -231,7 +232,7 @@ impl Dump for RouteDump {
     }
 
     fn generation(&self, ctl: &DumpCtl<'_>) -> u32 {
-        let fib = &ctl.ns.fib;
+        let fib = &ctl.ns.fib();
         fib.v4.generation().wrapping_add(fib.v6.generation())
     }
 

@@ -13,12 +13,15 @@ use weir_sync::rcu::Guard;
 
 use super::{fill, parse};
 use crate::device::Device;
+use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags, SourceCheck};
 use crate::fib::route::Route;
 use crate::fib::{Address, RouteDevice};
 use crate::ipv4::select::select_address;
 use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
 use crate::sysctl::{Ipv4, Ipv4Conf, Ipv6};
 
 /// `RTCF_*`: the properties of a route, in the upper half of the answer's flags.
@@ -275,8 +278,8 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 
 fn hash_policy4(ns: &Namespace) -> HashPolicy {
     HashPolicy::new(
-        ns.ipv4.get(Ipv4::FibMultipathHashPolicy),
-        ns.ipv4.get(Ipv4::FibMultipathHashFields),
+        ns.conf().ipv4.get(Ipv4::FibMultipathHashPolicy),
+        ns.conf().ipv4.get(Ipv4::FibMultipathHashFields),
     )
 }
 
@@ -294,7 +297,7 @@ fn multicast_flags(group: u32) -> u32 {
 
 /// Routes a locally generated packet (`ip_route_output_key_hash_rcu`, `__mkroute_output`).
 fn output4<'g>(ns: &'g Namespace, asked: Flow<u32>, guard: &'g Guard) -> Result<Way<'g>, Error> {
-    let fib = &ns.fib.v4;
+    let fib = &ns.fib().v4;
     let mut flow = asked;
     let broadcast = flow.dst == u32::MAX;
     let multicast = Ipv4Addr::from(flow.dst).is_multicast();
@@ -422,9 +425,9 @@ fn input4<'g>(
     flow: Flow<u32>,
     guard: &'g Guard,
 ) -> Result<Way<'g>, Error> {
-    let fib = &ns.fib.v4;
+    let fib = &ns.fib().v4;
     let (src, dst) = (Ipv4Addr::from(flow.src), Ipv4Addr::from(flow.dst));
-    let conf = &device.ipv4.conf;
+    let conf = &device.conf().ipv4;
     let localnet = conf.on(Ipv4Conf::RouteLocalnet) || device.is_loopback();
     if !device.has_ipv4() || src.is_multicast() || src == Ipv4Addr::BROADCAST {
         return fail(errno::EINVAL);
@@ -464,8 +467,9 @@ fn input4<'g>(
     let check = SourceCheck {
         rp_filter: conf
             .get(Ipv4Conf::RpFilter)
-            .max(ns.all.ipv4.get(Ipv4Conf::RpFilter)),
-        accept_local: conf.on(Ipv4Conf::AcceptLocal) || ns.all.ipv4.on(Ipv4Conf::AcceptLocal),
+            .max(ns.conf().all.ipv4.get(Ipv4Conf::RpFilter)),
+        accept_local: conf.on(Ipv4Conf::AcceptLocal)
+            || ns.conf().all.ipv4.on(Ipv4Conf::AcceptLocal),
         no_address: false,
         loopback: device.is_loopback(),
     };
@@ -492,7 +496,7 @@ fn input4<'g>(
                 found
             };
             let redirects =
-                conf.on(Ipv4Conf::SendRedirects) || ns.all.ipv4.on(Ipv4Conf::SendRedirects);
+                conf.on(Ipv4Conf::SendRedirects) || ns.conf().all.ipv4.on(Ipv4Conf::SendRedirects);
             let back = on_link && found.hop.oif == flow.iif && redirects;
             let flags = if back { rtcf::DOREDIRECT } else { 0 };
             Ok(way(Some(found), kind, flags, found.hop.oif))
@@ -533,11 +537,15 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     } else {
         flags.iface = strict || (flow.oif != 0 && flow.src == 0);
     }
-    let found = ns.fib.v6.lookup(&flow, flags, guard).map_err(Error::new)?;
+    let found = ns
+        .fib()
+        .v6
+        .lookup(&flow, flags, guard)
+        .map_err(Error::new)?;
     let found = if flow.oif == 0 && found.is_multipath() {
         let policy = HashPolicy::new(
-            ns.ipv6.get(Ipv6::FibMultipathHashPolicy),
-            ns.ipv6.get(Ipv6::FibMultipathHashFields),
+            ns.conf().ipv6.get(Ipv6::FibMultipathHashPolicy),
+            ns.conf().ipv6.get(Ipv6::FibMultipathHashFields),
         );
         found.select(policy.hash(&flow))
     } else {

@@ -25,8 +25,9 @@ use crate::clock::Holds;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::fib::host::Host;
+use crate::fib::host::WithRoutes;
 use crate::fib::route::Event;
-use crate::fib::{Address, RouteDevice};
+use crate::fib::{Address, Events, RouteDevice};
 use crate::namespace::Namespace;
 use crate::rtnl::{Ctl, Handler};
 use crate::stack::Stack;
@@ -77,7 +78,14 @@ fn fill_event<K: Address, D: RouteDevice>(out: &mut Writer, event: &Event<K, D>,
 }
 
 /// Notifies the listeners of changes that were not caused by a request.
-pub fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<Device>>]) {
+pub(super) fn hear(stack: &Stack, ns: &Namespace, events: Events<'_, Arc<Device>>) {
+    match events {
+        Events::V4(events) => announce(stack, ns, events),
+        Events::V6(events) => announce(stack, ns, events),
+    }
+}
+
+fn announce<K: Address>(stack: &Stack, ns: &Namespace, events: &[Event<K, Arc<Device>>]) {
     if events.is_empty() || !ns.subscribers.anybody(group::<K>()) {
         return;
     }
@@ -118,7 +126,10 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(af::INET) => {
             let config = parse::config4(ctl)?;
             let mut events = Vec::new();
-            let done = ns.fib.v4.add(&config, &host(ctl), &ns.fib.v6, &mut events);
+            let done = ns
+                .fib()
+                .v4
+                .add(&config, &host(ctl), &ns.fib().v6, &mut events);
             notify(ctl, &events);
             done
         }
@@ -128,7 +139,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 config.priority = crate::fib::table6::METRIC_USER;
             }
             let mut events = Vec::new();
-            let done = ns.fib.v6.add(&config, &host(ctl), &mut events);
+            let done = ns.fib().v6.add(&config, &host(ctl), &mut events);
             if let Some(expires) = config.expires {
                 expire_at(ctl.stack, &ns, expires);
             }
@@ -146,7 +157,7 @@ fn expire_at(stack: &Stack, ns: &Arc<Namespace>, expires: u64) {
     let fire = move |cx: &mut Cx<'_>| {
         if let Some(ns) = ns.upgrade() {
             let mut events = Vec::new();
-            ns.fib.v6.expire(cx.stack.clock.now(), &mut events);
+            ns.fib().v6.expire(cx.stack.clock.now(), &mut events);
             announce(cx.stack, &ns, &events);
         }
     };
@@ -160,14 +171,14 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(af::INET) => {
             let config = parse::config4(ctl)?;
             let mut events = Vec::new();
-            let done = ns.fib.v4.delete(&config, &mut events);
+            let done = ns.fib().v4.delete(&config, &mut events);
             notify(ctl, &events);
             done
         }
         Some(af::INET6) => {
             let config = parse::config6(ctl)?;
             let mut events = Vec::new();
-            let done = ns.fib.v6.delete(&config, &mut events);
+            let done = ns.fib().v6.delete(&config, &mut events);
             notify(ctl, &events);
             done
         }

@@ -26,7 +26,7 @@ pub struct Bed {
 impl Bed {
     /// Creates a stack in real time with its devices and a clsact on d0.
     pub fn new() -> Result<Self, String> {
-        let stack = Stack::new(Config {
+        let stack = weir_stack::build(Config {
             virtual_time: false,
             ..Config::default()
         });

@@ -52,7 +52,7 @@ pub struct Found {
 impl Bed {
     /// Creates a stack for CPUs 1 to `senders`. `root` is a shell command.
     pub fn new(root: impl AsRef<str>, senders: usize) -> Result<Self, String> {
-        let stack = Stack::new(Config {
+        let stack = weir_stack::build(Config {
             virtual_time: false,
             cpus: senders + 1,
             ..Config::default()

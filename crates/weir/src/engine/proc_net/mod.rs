@@ -22,7 +22,9 @@ use weir_netlink::{
     Fixed, IfAddrMsg, Message, NdMsg, RtMsg, Table, Writer, af, ifa, messages, nda, nlm, rta, rtm,
 };
 use weir_stack::connection::{Connection, NoPeer};
+use weir_stack::ipv6::WithIpv6;
 use weir_stack::sysctl::Ipv6Conf;
+use weir_stack::sysctl::WithSettings;
 use weir_stack::{Device, Namespace, Stack};
 
 /// The minimum MTU of IPv6. A device with a smaller MTU has no IPv6.
@@ -520,7 +522,7 @@ fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
     groups.push((all(2, 1), 1, SILENT | REPORTED));
     if device.flags() & (iff::LOOPBACK | iff::NOARP) == 0 {
         let guard = stack.domain.pin();
-        for address in device.ipv6.addresses.list(&guard).iter().rev() {
+        for address in device.ipv6().addresses.list(&guard).iter().rev() {
             let [.., a, b, c] = address.address.octets();
             let last = 0xff00 | u16::from(a);
             let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, last, u16::from_be_bytes([b, c]));
@@ -530,7 +532,7 @@ fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
             }
         }
     }
-    if device.ipv6.conf.on(Ipv6Conf::Forwarding) {
+    if device.conf().ipv6.on(Ipv6Conf::Forwarding) {
         groups.push((all(2, 2), 1, REPORTED));
         groups.push((all(1, 2), 1, SILENT));
         groups.push((all(5, 2), 1, REPORTED));

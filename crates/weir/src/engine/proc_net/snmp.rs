@@ -7,8 +7,10 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use weir_stack::mib::{Counter, Datagram, Ext, Icmp, Ip, Tcp, Udp, Value6, Way};
-use weir_stack::sysctl::{Ipv4, Ipv4Conf};
+use weir_stack::ipv4::WithIpv4;
+use weir_stack::ipv6::WithIpv6;
+use weir_stack::mib::{Counter, Datagram, Ext, Icmp, Ip, Tcp, Udp, Value6, Way, WithMib};
+use weir_stack::sysctl::{HasIp, Ipv4, Ipv4Conf, WithSettings};
 use weir_stack::{Device, Namespace, Stack};
 
 /// `snmp4_ipstats_list`. RFC 4293 and `snmp6` call `ForwDatagrams` `OutForwDatagrams`.
@@ -114,7 +116,7 @@ fn two_lines<V: std::fmt::Display>(
 }
 
 fn ip(ns: &Namespace, name: &str) -> u64 {
-    named::<Ip>(name).map_or(0, |counter| ns.mib.ip(counter))
+    named::<Ip>(name).map_or(0, |counter| ns.mib().ip(counter))
 }
 
 /// `/proc/net/snmp` (`snmp_seq_show`)
@@ -122,10 +124,10 @@ pub fn snmp(_: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
     let names = format!("Forwarding DefaultTTL {IP}");
     two_lines(&mut text, "Ip", &names, |name| match name {
-        "Forwarding" if ns.all.ipv4.on(Ipv4Conf::Forwarding) => 1,
+        "Forwarding" if ns.conf().all.ipv4.on(Ipv4Conf::Forwarding) => 1,
         "Forwarding" => 2,
-        "DefaultTTL" => ns.ipv4.get(Ipv4::DefaultTtl).max(0) as u64,
-        "ForwDatagrams" => ns.mib.ip(Ip::OutForwDatagrams),
+        "DefaultTTL" => ns.conf().ipv4.get(Ipv4::DefaultTtl).max(0) as u64,
+        "ForwDatagrams" => ns.mib().ip(Ip::OutForwDatagrams),
         _ => ip(ns, name),
     });
     icmp(&mut text, ns);
@@ -134,7 +136,7 @@ pub fn snmp(_: &Stack, ns: &Arc<Namespace>) -> String {
         "RtoMin" => 200,
         "RtoMax" => 120_000,
         "MaxConn" => -1,
-        _ => named::<Tcp>(name).map_or(0, |counter| ns.mib.tcp(counter) as i64),
+        _ => named::<Tcp>(name).map_or(0, |counter| ns.mib().tcp(counter) as i64),
     });
     for (title, which) in [("Udp", Datagram::Udp), ("UdpLite", Datagram::UdpLite)] {
         two_lines(&mut text, title, UDP, |name| udp(ns, which, name));
@@ -143,12 +145,12 @@ pub fn snmp(_: &Stack, ns: &Arc<Namespace>) -> String {
 }
 
 fn udp(ns: &Namespace, which: Datagram, name: &str) -> u64 {
-    named::<Udp>(name).map_or(0, |counter| ns.mib.datagrams(which, counter))
+    named::<Udp>(name).map_or(0, |counter| ns.mib().datagrams(which, counter))
 }
 
 /// `icmp_put`, `icmpmsg_put`
 fn icmp(text: &mut String, ns: &Namespace) {
-    let mib = &ns.mib;
+    let mib = ns.mib();
     let types = |way, prefix: &str| {
         let names = ICMP_TYPES
             .iter()
@@ -194,7 +196,7 @@ fn icmp(text: &mut String, ns: &Namespace) {
 pub fn netstat(_: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
     two_lines(&mut text, "TcpExt", TCP_EXT, |name| {
-        named::<Ext>(name).map_or(0, |counter| ns.mib.ext(counter))
+        named::<Ext>(name).map_or(0, |counter| ns.mib().ext(counter))
     });
     two_lines(&mut text, "IpExt", IP_EXT, |name| ip(ns, name));
     text
@@ -237,7 +239,7 @@ fn common6(text: &mut String, value: impl Fn(Value6) -> u64) {
 /// `/proc/net/snmp6` (`snmp6_seq_show`)
 pub fn snmp6(_: &Stack, ns: &Arc<Namespace>) -> String {
     let mut text = String::new();
-    common6(&mut text, ns.mib.v6());
+    common6(&mut text, ns.mib().v6());
     for (title, which) in [("Udp6", Datagram::Udp6), ("UdpLite6", Datagram::UdpLite6)] {
         // UDP-Lite has no counter of ignored multicast datagrams.
         let names = UDP
@@ -263,13 +265,13 @@ pub fn device(_: &Stack, ns: &Arc<Namespace>, name: &str) -> Option<String> {
     let device = ns.device_by_name(name).filter(has)?;
     let mut text = String::new();
     line6(&mut text, "ifIndex", u64::from(device.ifindex()));
-    common6(&mut text, device.ipv6.mib.v6());
+    common6(&mut text, device.mib().v6());
     Some(text)
 }
 
 /// `/proc/net/sockstat` (`sockstat_seq_show`)
 pub fn sockstat(_: &Stack, ns: &Arc<Namespace>) -> String {
-    let (datagrams, bytes) = ns.inet.fragments.held();
+    let (datagrams, bytes) = ns.ipv4().fragments.held();
     format!(
         "sockets: used 0\nTCP: inuse 0 orphan 0 tw 0 alloc 0 mem 0\nUDP: inuse 0 mem 0\nUDPLITE: inuse 0\n\
          RAW: inuse 0\nFRAG: inuse {datagrams} memory {bytes}\n"
@@ -278,7 +280,7 @@ pub fn sockstat(_: &Stack, ns: &Arc<Namespace>) -> String {
 
 /// `/proc/net/sockstat6` (`sockstat6_seq_show`)
 pub fn sockstat6(_: &Stack, ns: &Arc<Namespace>) -> String {
-    let (datagrams, bytes) = ns.ip6.fragments.held();
+    let (datagrams, bytes) = ns.ipv6().fragments.held();
     format!(
         "TCP6: inuse 0\nUDP6: inuse 0\nUDPLITE6: inuse 0\nRAW6: inuse 0\n\
          FRAG6: inuse {datagrams} memory {bytes}\n"

@@ -12,6 +12,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_netlink::{RtMsg, af, rta, rtm};
+use weir_stack::fib::host::WithRoutes;
 use weir_stack::{Namespace, Stack};
 
 /// Percentages of non-empty children from which on a node doubles, and below which it halves; the root's come second.
@@ -429,7 +430,7 @@ fn tables(stack: &Stack, ns: &Arc<Namespace>) -> Vec<(String, Trie)> {
     for table in [rta::table::MAIN, rta::table::LOCAL] {
         tables.insert(table, BTreeMap::new());
     }
-    let merged = !ns.fib.v4.rules().are_changed(&stack.domain.pin());
+    let merged = !ns.fib().v4.rules().are_changed(&stack.domain.pin());
     let request = RtMsg {
         family: af::INET,
         ..RtMsg::default()

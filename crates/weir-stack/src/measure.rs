@@ -106,7 +106,7 @@ fn counts<'d>(cx: &Cx<'_>, device: &'d Device, queue: u16) -> Option<&'d Counts>
 }
 
 /// A call that is being timed.
-pub(super) struct Measured<'d> {
+pub(crate) struct Measured<'d> {
     counts: &'d Counts,
     since: Instant,
 }
@@ -129,7 +129,7 @@ impl<'d> Measured<'d> {
 
 /// Counts a batch that left the qdisc.
 #[inline]
-pub(super) fn batch(cx: &Cx<'_>, device: &Device, queue: u16, packets: usize) {
+pub(crate) fn batch(cx: &Cx<'_>, device: &Device, queue: u16, packets: usize) {
     if let Some(counts) = counts(cx, device, queue) {
         counts.batch(packets);
     }

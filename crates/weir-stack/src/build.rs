@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stack with all its floors: the order of the data path, and the modules from the lowest floor up.
+
+use crate::datapath;
+use crate::layers::{Layers, LinkRequests, Path};
+use crate::link::{self, netdevsim, vxlan};
+use crate::stack::{Config, Stack};
+use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
+
+/// The floors of a stack.
+pub static LAYERS: Layers = Layers {
+    path: Path {
+        receive: datapath::receive,
+        redirected: datapath::receive_classified,
+        resume: datapath::resume,
+        transmit: datapath::transmit,
+        run_queue: datapath::run_queue,
+        restart: datapath::restart,
+    },
+    modules: &[
+        &settings::MODULE,
+        &fib::host::MODULE,
+        &neigh::MODULE,
+        &mib::MODULE,
+        &ipv4::MODULE,
+        &ipv6::MODULE,
+        &ipv4::ARP_MODULE,
+        &udp::MODULE,
+        &netdevsim::MODULE,
+        &vxlan::MODULE,
+        &link::MODULE,
+        &tc::MODULE,
+        &rtnl::MODULE,
+    ],
+    links: LinkRequests {
+        parse_peer: rtnl::link::parse_peer,
+        configure: rtnl::link::configure,
+    },
+};
+
+/// Makes a stack with its initial namespace.
+pub fn build(config: Config) -> Stack {
+    Stack::new(config, &LAYERS)
+}

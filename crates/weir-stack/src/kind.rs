@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the core knows of a link kind: how it makes devices ([`Kind`], `struct rtnl_link_ops`) and what it
+//! adds to one ([`Link`], `struct net_device_ops`).
+
+use std::sync::Arc;
+
+use weir_netlink::ifla::arphrd;
+use weir_netlink::{Attr, Error, LinkStats64, NdMsg, Table, Writer, errno};
+use weir_packet::Batch;
+use weir_sync::rcu::Guard;
+
+use crate::cpu::Cx;
+use crate::device::{Device, Mac};
+use crate::namespace::{Namespace, NsId};
+use crate::request::Ctl;
+use crate::stack::Stack;
+
+/// How devices of a kind are made.
+pub struct Kind {
+    /// `IFLA_INFO_KIND`
+    pub name: &'static str,
+    /// The name pattern for requests that give no name (`dummy%d`).
+    pub pattern: &'static str,
+    /// Creates and registers the device or devices (`rtnl_link_ops.newlink`) and returns the
+    /// requested one. `Err` holds the reason why requests cannot create this kind
+    /// (`rtnl_link_ops.validate`).
+    pub create: Result<Create, &'static str>,
+}
+
+/// Creates a device of a kind; see [`Kind::create`].
+pub type Create = fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>;
+
+/// The attributes of a device on a bus.
+pub struct Port {
+    /// `IFLA_PARENT_DEV_BUS_NAME`
+    pub bus: &'static str,
+    /// `IFLA_PARENT_DEV_NAME`
+    pub parent: String,
+    /// `IFLA_PHYS_PORT_NAME`
+    pub name: String,
+    /// `IFLA_PHYS_SWITCH_ID`
+    pub switch: [u8; 32],
+}
+
+/// The validated common part of a request for a new link. Kinds parse their own part.
+pub struct NewLink<'a> {
+    /// The namespace of the new device.
+    pub ns: Arc<Namespace>,
+    /// The name, or a pattern with `%d`.
+    pub name: String,
+    /// The requested index, or 0 for the next free one.
+    pub ifindex: u32,
+    /// `IFLA_MTU`
+    pub mtu: Option<u32>,
+    /// `IFLA_ADDRESS`
+    pub address: Option<Mac>,
+    /// `IFLA_BROADCAST`
+    pub broadcast: Option<Mac>,
+    /// `IFLA_TXQLEN`
+    pub txqlen: Option<u32>,
+    /// `IFLA_GROUP`
+    pub group: Option<u32>,
+    /// `IFLA_NUM_TX_QUEUES` and `IFLA_NUM_RX_QUEUES`, each 1 by default.
+    pub queues: (u32, u32),
+    /// `IFLA_LINK`, an index in the namespace `link_ns`.
+    pub link: Option<u32>,
+    /// The namespace in which `IFLA_LINK` is looked up (`IFLA_LINK_NETNSID`, else the socket's
+    /// namespace).
+    pub link_ns: Arc<Namespace>,
+    /// `ifi_flags` and `ifi_change`
+    pub flags: (u32, u32),
+    /// `IFLA_INFO_DATA`
+    pub data: Option<Attr<'a>>,
+}
+
+/// The kind-specific part of a device (`struct net_device_ops`).
+pub trait Link: Send + Sync {
+    /// Returns `IFLA_INFO_KIND`. It is empty for devices that requests cannot create.
+    fn kind(&self) -> &'static str;
+
+    /// Returns `ARPHRD_*`.
+    fn hardware_type(&self) -> u16 {
+        arphrd::ETHER
+    }
+
+    /// Returns the smallest and the largest MTU in bytes (`min_mtu`, `max_mtu`). A maximum of 0
+    /// means no limit.
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (68, 65_535)
+    }
+
+    /// Checks a new Ethernet address. Weir does not distinguish devices with and without
+    /// `IFF_LIVE_ADDR_CHANGE`.
+    fn check_address(&self, mac: &Mac) -> Result<(), Error> {
+        if mac[0] & 1 != 0 || mac == &[0; 6] {
+            return Err(Error::new(errno::EADDRNOTAVAIL));
+        }
+        Ok(())
+    }
+
+    /// Returns `IFLA_TSO_MAX_SIZE` in bytes (`netif_set_tso_max_size`).
+    fn tso_max_size(&self) -> u32 {
+        65_536
+    }
+
+    /// Returns the reported speed in units of 10^6 bits per second (`get_link_ksettings`).
+    fn speed(&self) -> Option<u32> {
+        None
+    }
+
+    /// Returns whether the driver has a hook for traffic control offload (`ndo_setup_tc`). It
+    /// refuses all offloads.
+    fn has_offload_hook(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the device starts without a queue (`IFF_NO_QUEUE`).
+    fn no_queue(&self) -> bool {
+        true
+    }
+
+    /// Checks an MTU in ways that the bounds cannot express.
+    fn check_mtu(&self, _mtu: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Called before the device goes up (`ndo_open`).
+    fn open(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns whether the device goes up and down with its lower device.
+    fn follows_lower(&self) -> bool {
+        true
+    }
+
+    /// Maps the priority of a VLAN tag to a packet priority on ingress
+    /// (`vlan_get_ingress_priority`).
+    fn ingress_priority(&self, _pcp: u8) -> u32 {
+        0
+    }
+
+    /// Called after the device has been unregistered.
+    fn removed(&self, _stack: &Stack, _device: &Arc<Device>) {}
+
+    /// Sets the carrier on request (`ndo_change_carrier`).
+    fn set_carrier(
+        &self,
+        _ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _on: bool,
+    ) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
+    }
+
+    /// Returns whether there is a carrier.
+    fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
+        let _ = device;
+        true
+    }
+
+    /// Whether it tells of changes of its carrier: devices that never do have an unknown state.
+    fn reports_carrier(&self) -> bool {
+        false
+    }
+
+    /// Sends frames (`ndo_start_xmit`). The device is up, taps and counters are done.
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
+
+    /// Returns whether the kind counts received and sent frames itself, because its frames are
+    /// extracted from or put into other packets.
+    fn counts_itself(&self) -> bool {
+        false
+    }
+
+    /// Adds the counters that the kind keeps in addition to [`crate::device::LinkStats`].
+    fn add_stats(&self, _stats: &mut LinkStats64) {}
+
+    /// Returns the namespace the device leads to, if that can differ from its own
+    /// (`rtnl_link_ops.get_link_net`).
+    fn link_namespace(&self) -> Option<NsId> {
+        None
+    }
+
+    /// The forwarding table, if it has one.
+    fn fdb(&self) -> Option<&dyn Fdb> {
+        None
+    }
+
+    /// Returns the device of `IFLA_LINK` as (namespace, index), if there is one.
+    fn lower(&self, _stack: &Stack) -> Option<(NsId, u32)> {
+        None
+    }
+
+    /// Returns the port on a bus, if the device is on one.
+    fn port(&self) -> Option<&Port> {
+        None
+    }
+
+    /// Writes the contents of `IFLA_INFO_DATA`. If it writes nothing, the attribute is left out.
+    fn fill_data(&self, _stack: &Stack, _out: &mut Writer) {}
+
+    /// Applies `IFLA_INFO_DATA` to an existing device (`changelink`).
+    fn change(
+        &self,
+        _ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _data: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
+    }
+
+    /// Returns the devices that are deleted together with this one.
+    fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
+        Vec::new()
+    }
+
+    /// Called when the device went up or down.
+    fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
+
+    /// Called when the first asks for all frames or all multicast ones, or the last no longer does; see
+    /// [`ask_for_all`](crate::netdev::ask_for_all) (`ndo_change_rx_flags`).
+    fn asks_for_all(&self, _stack: &Stack, _guard: &Guard, _flag: u32, _more: bool) {}
+
+    /// Returns whether the device may move to another namespace.
+    fn may_move(&self) -> bool {
+        true
+    }
+}
+
+/// The forwarding table of a device.
+pub trait Fdb {
+    /// Adds an entry (`ndo_fdb_add`).
+    fn add(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        message: &NdMsg,
+        attrs: &Table<'_>,
+        mac: Mac,
+    ) -> Result<(), Error>;
+
+    /// Deletes an entry (`ndo_fdb_del`).
+    fn delete(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &Table<'_>,
+        mac: Mac,
+    ) -> Result<(), Error>;
+
+    /// Answers with an entry (`ndo_fdb_get`).
+    fn get(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &Table<'_>,
+        mac: Mac,
+    ) -> Result<(), Error>;
+
+    /// All entries, each a message behind its header (`ndo_fdb_dump`).
+    fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
+}

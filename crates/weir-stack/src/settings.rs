@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The settings of IPv4, IPv6 and their neighbours that the data path obeys (`struct ipv4_devconf`,
+//! `struct ipv6_devconf`, `struct neigh_parms`).
+//!
+//! A device holds its own values (`conf/DEV`, `neigh/DEV`), a namespace those of `all` and `default`; both
+//! are read through [`WithSettings`]. Paths, ranges and names that are only kept are control's.
+
+use weir_netlink::ifla::iff;
+
+use crate::device::Device;
+use crate::layers::Module;
+use crate::namespace::Namespace;
+use crate::parts::Key;
+
+pub use crate::conf::{Conf, Slot, Target};
+
+crate::slots! {
+    /// Per namespace, `net.ipv4.*`.
+    Ipv4 {
+        DefaultTtl = 64, "ip_default_ttl";
+        NoPmtuDisc = 0, "ip_no_pmtu_disc";
+        ForwardUsePmtu = 0, "ip_forward_use_pmtu";
+        ForwardUpdatePriority = 1, "ip_forward_update_priority";
+        IcmpEchoIgnoreAll = 0, "icmp_echo_ignore_all";
+        IcmpEchoIgnoreBroadcasts = 1, "icmp_echo_ignore_broadcasts";
+        IcmpIgnoreBogusErrorResponses = 1, "icmp_ignore_bogus_error_responses";
+        IcmpErrorsUseInboundIfaddr = 0, "icmp_errors_use_inbound_ifaddr";
+        /// The time in milliseconds between rate-limited ICMP errors to one destination.
+        IcmpRateLimit = 1000, "icmp_ratelimit";
+        /// A bitmap of the ICMP types that are rate-limited.
+        IcmpRateMask = 6168, "icmp_ratemask";
+        IcmpMsgsPerSec = 1000, "icmp_msgs_per_sec";
+        IcmpMsgsBurst = 50, "icmp_msgs_burst";
+        FibMultipathHashPolicy = 0, "fib_multipath_hash_policy";
+        FibMultipathHashFields = 7, "fib_multipath_hash_fields";
+        FibMultipathUseNeigh = 0, "fib_multipath_use_neigh";
+        IpfragTime = 30, "ipfrag_time";
+        IpfragMaxDist = 64, "ipfrag_max_dist";
+    }
+}
+
+crate::slots! {
+    /// Per namespace and device, `net.ipv4.conf.DEV.*`.
+    Ipv4Conf {
+        Forwarding = 0, "forwarding";
+        AcceptLocal = 0, "accept_local";
+        AcceptRedirects = 1, "accept_redirects";
+        AcceptSourceRoute = 0, "accept_source_route";
+        ArpAccept = 0, "arp_accept";
+        ArpAnnounce = 0, "arp_announce";
+        ArpEvictNocarrier = 1, "arp_evict_nocarrier";
+        ArpFilter = 0, "arp_filter";
+        ArpIgnore = 0, "arp_ignore";
+        ArpNotify = 0, "arp_notify";
+        BcForwarding = 0, "bc_forwarding";
+        DisablePolicy = 0, "disable_policy";
+        DisableXfrm = 0, "disable_xfrm";
+        DropGratuitousArp = 0, "drop_gratuitous_arp";
+        DropUnicastInL2Multicast = 0, "drop_unicast_in_l2_multicast";
+        IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
+        LogMartians = 0, "log_martians";
+        McForwarding = 0, "mc_forwarding";
+        MediumId = 0, "medium_id";
+        PromoteSecondaries = 0, "promote_secondaries";
+        ProxyArp = 0, "proxy_arp";
+        ProxyArpPvlan = 0, "proxy_arp_pvlan";
+        RouteLocalnet = 0, "route_localnet";
+        RpFilter = 0, "rp_filter";
+        SecureRedirects = 1, "secure_redirects";
+        SendRedirects = 1, "send_redirects";
+        SharedMedia = 1, "shared_media";
+        SrcValidMark = 0, "src_valid_mark";
+        Tag = 0, "tag";
+    }
+}
+
+crate::slots! {
+    /// Per namespace, `net.ipv6.*`.
+    Ipv6 {
+        BindV6Only = 0, "bindv6only";
+        AutoFlowlabels = 1, "auto_flowlabels";
+        IcmpRateLimit = 1000, "icmp/ratelimit";
+        IcmpEchoIgnoreAll = 0, "icmp/echo_ignore_all";
+        IcmpEchoIgnoreMulticast = 0, "icmp/echo_ignore_multicast";
+        IcmpEchoIgnoreAnycast = 0, "icmp/echo_ignore_anycast";
+        FibMultipathHashPolicy = 0, "fib_multipath_hash_policy";
+        FibMultipathHashFields = 7, "fib_multipath_hash_fields";
+        Ip6fragTime = 60, "ip6frag_time";
+        MaxHbhOptsNumber = 8, "max_hbh_opts_number";
+        MaxDstOptsNumber = 8, "max_dst_opts_number";
+    }
+}
+
+crate::slots! {
+    /// Per namespace and device, `net.ipv6.conf.DEV.*`.
+    Ipv6Conf {
+        Forwarding = 0, "forwarding";
+        HopLimit = 64, "hop_limit";
+        Mtu = 1280, "mtu";
+        AcceptRa = 1, "accept_ra";
+        AcceptRedirects = 1, "accept_redirects";
+        AcceptDad = 1, "accept_dad";
+        AcceptSourceRoute = 0, "accept_source_route";
+        AddrGenMode = 0, "addr_gen_mode";
+        Autoconf = 1, "autoconf";
+        DadTransmits = 1, "dad_transmits";
+        DisableIpv6 = 0, "disable_ipv6";
+        DropUnicastInL2Multicast = 0, "drop_unicast_in_l2_multicast";
+        DropUnsolicitedNa = 0, "drop_unsolicited_na";
+        IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
+        KeepAddrOnDown = 0, "keep_addr_on_down";
+        ProxyNdp = 0, "proxy_ndp";
+        RouterSolicitations = -1, "router_solicitations";
+        UseTempaddr = 0, "use_tempaddr";
+    }
+}
+
+crate::slots! {
+    /// Per family and device (and `default`), `net.{ipv4,ipv6}.neigh.DEV.*`; times in milliseconds.
+    Neigh {
+        McastSolicit = 3, "mcast_solicit";
+        UcastSolicit = 3, "ucast_solicit";
+        AppSolicit = 0, "app_solicit";
+        McastResolicit = 0, "mcast_resolicit";
+        RetransTime = 1000, "retrans_time_ms";
+        BaseReachableTime = 30_000, "base_reachable_time_ms";
+        DelayFirstProbeTime = 5_000, "delay_first_probe_time";
+        IntervalProbeTime = 5_000, "interval_probe_time_ms";
+        GcStaleTime = 60_000, "gc_stale_time";
+        /// The maximum number of bytes waiting for one neighbour.
+        UnresQlenBytes = 212_992, "unres_qlen_bytes";
+        ProxyQlen = 64, "proxy_qlen";
+        AnycastDelay = 1_000, "anycast_delay";
+        ProxyDelay = 800, "proxy_delay";
+        Locktime = 1_000, "locktime";
+    }
+}
+
+/// The per-device settings: of a device, or of one to come (`default`).
+#[derive(Debug, Clone)]
+pub struct DeviceConf {
+    /// `net.ipv4.conf.*`
+    pub ipv4: Conf<Ipv4Conf>,
+    /// `net.ipv6.conf.*`
+    pub ipv6: Conf<Ipv6Conf>,
+    /// `net.ipv4.neigh.*`
+    pub neigh4: Conf<Neigh>,
+    /// `net.ipv6.neigh.*`
+    pub neigh6: Conf<Neigh>,
+}
+
+impl Default for DeviceConf {
+    fn default() -> Self {
+        let conf = Self {
+            ipv4: Conf::default(),
+            ipv6: Conf::default(),
+            neigh4: Conf::default(),
+            neigh6: Conf::default(),
+        };
+        // Where `ipv4_devconf_dflt` differs from `ipv4_devconf`.
+        conf.ipv4.set(Ipv4Conf::AcceptSourceRoute, 1);
+        // Of the tables of the two families (`arp_tbl`, `nd_tbl`) this differs.
+        conf.neigh6.set(Neigh::Locktime, 0);
+        conf
+    }
+}
+
+/// The values of `net.ipv{4,6}.conf.all`.
+#[derive(Debug)]
+pub struct AllConf {
+    /// `net.ipv4.conf.all`
+    pub ipv4: Conf<Ipv4Conf>,
+    /// `net.ipv6.conf.all`
+    pub ipv6: Conf<Ipv6Conf>,
+}
+
+impl Default for AllConf {
+    fn default() -> Self {
+        let conf = Self {
+            ipv4: Conf::default(),
+            ipv6: Conf::default(),
+        };
+        // `ipv6_devconf` differs here from `ipv6_devconf_dflt`.
+        conf.ipv6.set(Ipv6Conf::AcceptDad, 0);
+        conf
+    }
+}
+
+/// A namespace's settings.
+#[derive(Debug, Default)]
+pub struct NamespaceConf {
+    /// `net.ipv4.*`
+    pub ipv4: Conf<Ipv4>,
+    /// `net.ipv6.*`
+    pub ipv6: Conf<Ipv6>,
+    /// `conf/all`
+    pub all: AllConf,
+    /// `conf/default` and `neigh/default`
+    pub default: DeviceConf,
+}
+
+static DEVICE: Key<DeviceConf, 0> = Key::new();
+static NAMESPACE: Key<NamespaceConf, 0> = Key::new();
+
+/// The settings' places in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, _| parts.fill(&NAMESPACE, NamespaceConf::default())),
+    device: Some(|parts, _, ns| parts.fill(&DEVICE, ns.conf().default.clone())),
+    ..Module::NONE
+};
+
+/// Has settings: a device or a namespace.
+pub trait WithSettings {
+    /// Its settings.
+    type Conf;
+    /// The settings.
+    fn conf(&self) -> &Self::Conf;
+}
+
+impl WithSettings for Device {
+    type Conf = DeviceConf;
+    #[inline]
+    fn conf(&self) -> &DeviceConf {
+        self.parts.get(&DEVICE)
+    }
+}
+
+impl WithSettings for Namespace {
+    type Conf = NamespaceConf;
+    #[inline]
+    fn conf(&self) -> &NamespaceConf {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+/// The smallest MTU of IPv4 (`IPV4_MIN_MTU`).
+pub const IPV4_MIN_MTU: u32 = 68;
+
+/// The smallest MTU of IPv6 (`IPV6_MIN_MTU`).
+pub const IPV6_MIN_MTU: u32 = 1280;
+
+/// Whether IP is on a device.
+pub trait HasIp {
+    /// Whether IPv4 is (`struct in_device`): on one with too small an MTU it is not.
+    fn has_ipv4(&self) -> bool;
+    /// Whether IPv6 is (`struct inet6_dev`): on one with too small an MTU, the loopback device excepted, it
+    /// is not.
+    fn has_ipv6(&self) -> bool;
+    /// Whether IPv6, or IPv4, is.
+    fn has_ip(&self, ipv6: bool) -> bool {
+        match ipv6 {
+            false => self.has_ipv4(),
+            true => self.has_ipv6(),
+        }
+    }
+}
+
+impl HasIp for Device {
+    #[inline]
+    fn has_ipv4(&self) -> bool {
+        self.mtu() >= IPV4_MIN_MTU
+    }
+
+    #[inline]
+    fn has_ipv6(&self) -> bool {
+        self.mtu() >= IPV6_MIN_MTU || self.flags() & iff::LOOPBACK != 0
+    }
+}
