@@ -49,6 +49,9 @@ pub struct Path {
     pub restart: fn(&Shared, &Device),
 }
 
+/// Finds the devices that go with one device of a namespace, or with the namespace.
+pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
+
 /// A part of the stack above the core. Each hook may be left out.
 pub struct Module {
     /// Fills its places in a new stack.
@@ -65,7 +68,7 @@ pub struct Module {
     pub namespace_event: Option<fn(&Stack, &Arc<Namespace>, NamespaceEvent)>,
     /// The devices that go with another: those of a namespace that stand on a device, or all that have the
     /// namespace for their underlay.
-    pub above: Option<fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>>,
+    pub above: Option<Above>,
 }
 
 impl Module {
