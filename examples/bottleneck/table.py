@@ -9,6 +9,7 @@ import json
 import sys
 
 COLUMNS = ["traffic", "queue", "left", "dropped", "most waiting", "median wait", "95% below", "longest"]
+WIDTHS = ["<11", "<4", ">8", ">9", ">14", ">13", ">12", ">12"]
 
 
 def row(directory, feed, queue):
@@ -24,7 +25,7 @@ def row(directory, feed, queue):
 def main():
     directory, *feeds = sys.argv[1:]
     for cells in [COLUMNS] + [row(directory, feed, queue) for feed in feeds for queue in ("fifo", "fair")]:
-        print("".join(f"{cell:<11}" if at < 2 else f"{cell:>14}" for at, cell in enumerate(cells)).rstrip())
+        print("".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS)).rstrip())
 
 
 main()

@@ -63,3 +63,8 @@ pub use cpu::{Cpu, Cx};
 pub use device::Device;
 pub use namespace::{Namespace, NsId};
 pub use stack::{Config, Stack};
+
+/// The page about embedding, whose program is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+pub struct Embedding;
