@@ -19,43 +19,19 @@
 
 mod build;
 
-pub mod addresses;
-pub mod clock;
-pub mod conf;
 pub mod connection;
-pub mod cpu;
 pub mod datapath;
-pub mod device;
-pub mod drops;
-pub mod fib;
 pub mod genl;
-pub mod icmp_limit;
-pub mod ipv4;
-pub mod ipv6;
-pub mod kind;
-pub mod layers;
-pub mod link;
-pub mod listen;
-pub mod measure;
-pub mod mib;
-pub mod namespace;
-pub mod neigh;
-pub mod netdev;
-pub mod notify;
-pub mod nsid;
-pub mod parts;
-pub mod random;
-pub mod request;
 pub mod rtnl;
-pub mod settings;
-pub mod stack;
-pub mod stages;
 pub mod sysctl;
 pub mod tc;
-pub mod trace;
-mod traffic;
-pub mod udp;
-pub mod wire;
+
+pub use weir_core::{
+    clock, conf, cpu, device, drops, kind, layers, measure, namespace, netdev, notify, nsid, parts,
+    random, request, stack, stages, trace, wire,
+};
+pub use weir_inet::{addresses, fib, icmp_limit, ipv4, ipv6, listen, mib, neigh, settings, udp};
+pub use weir_link as link;
 
 pub use build::{LAYERS, build};
 pub use connection::{Connection, Protocol};

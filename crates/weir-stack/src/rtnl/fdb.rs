@@ -2,7 +2,7 @@
 //! Forwarding tables: RTM_NEWNEIGH, RTM_DELNEIGH and RTM_GETNEIGH of family AF_BRIDGE
 //! (`rtnl_fdb_add`, `rtnl_fdb_del`, `rtnl_fdb_get`, `rtnl_fdb_dump` of net/core/rtnetlink.c).
 //!
-//! A link kind with its own table provides an [`Fdb`]. For other kinds, the table is the device's
+//! A link kind with its own table provides an [`Fdb`](crate::kind::Fdb). For other kinds, the table is the device's
 //! list of additional addresses (`ndo_dflt_fdb_add`). These are only reported, since the devices
 //! accept every frame. They come from requests, from groups that IP joins, and from the VLAN
 //! devices on top that are up. Not implemented: bridges.

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stack CPU: the context in which packets move, and its event loop.
+//!
+//! One turn of the loop pins RCU once, runs posted jobs, due timers and the backlog, and unpins.
+//! Between turns the CPU is quiescent. Under a virtual clock, [`Cpu::run_until`] is the event loop
+//! of the whole stack. Under a real clock, the embedding program calls [`Cpu::turn`] when it is
+//! woken or when the next timer is due.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::{Batch, Cache, DropReason, Packet};
+use weir_sync::rcu::{Guard, Reader};
+use weir_tc::{Copy, Ended, Lookup, qdisc::Drops};
+
+use crate::device::{Device, DeviceKey};
+use crate::drops::{Dropped, Place};
+use crate::stack::Stack;
+use crate::stages::{Stage, Stages};
+
+/// The number of backlog entries a turn processes before it checks the timers again
+/// (`netdev_budget`).
+const BUDGET: usize = 16;
+
+/// The point at which frames of the backlog re-enter the datapath.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// The beginning of the receive path.
+    Receive,
+    /// The ingress filters: the frame was already received and then redirected.
+    Redirected,
+    /// Past the ingress filters.
+    Resume,
+    /// The transmit path.
+    Transmit,
+    /// No frames: the qdisc of a transmit queue has more to send (`__netif_schedule`).
+    Queue(u16),
+}
+
+/// Frames in the backlog, waiting for their device.
+struct Arrival {
+    /// The device, which may be removed while the frames wait.
+    device: Arc<Device>,
+    entry: Entry,
+    batch: Batch,
+}
+
+/// A CPU's memory for filters, used again and again.
+#[derive(Default)]
+pub struct FilterWork {
+    /// What look-ups are made with.
+    pub lookup: Lookup,
+    /// Packets that filters have ended.
+    pub ended: Vec<Ended>,
+}
+
+/// The data a CPU owns; see [`Cx`]. Its buffers are reused, so that moving packets needs no further
+/// allocation.
+pub struct State {
+    /// The CPU's number, from 0.
+    pub id: usize,
+    /// The cost of each stage.
+    pub stages: Stages,
+    /// The CPU's cache of free packets.
+    pub cache: RefCell<Cache>,
+    backlog: VecDeque<Arrival>,
+    /// The nesting depth of transmits (`XMIT_RECURSION_LIMIT`).
+    pub transmit_depth: u32,
+    /// The number of queues this CPU is currently draining, nested one inside the other.
+    pub working: u32,
+    /// Scratch memory of the filters. It is `None` while filters run.
+    pub filters: Option<Box<FilterWork>>,
+    /// Empty lists for redirected and mirrored packets. There are as many as were ever in use at
+    /// once.
+    pub spare: Vec<Vec<Copy>>,
+    /// An empty list for packets that qdiscs drop.
+    pub drops: Drops,
+}
+
+impl State {
+    fn new(id: usize, stack: &Stack) -> Self {
+        Self {
+            id,
+            stages: Stages::default(),
+            cache: RefCell::new(stack.pool.cache()),
+            backlog: VecDeque::new(),
+            transmit_depth: 0,
+            working: 0,
+            filters: None,
+            spare: Vec::new(),
+            drops: Drops::new(),
+        }
+    }
+}
+
+/// The context of code that runs on a stack CPU.
+pub struct Cx<'g> {
+    /// Keeps everything the CPU reads alive until the end of the turn.
+    pub guard: &'g Guard,
+    /// The stack.
+    pub stack: &'g Stack,
+    /// The CPU's own data.
+    pub state: &'g mut State,
+    /// The stack clock's time in nanoseconds, read once per batch.
+    pub now: u64,
+}
+
+impl<'g> Cx<'g> {
+    /// Queues frames to be received by `device` later in this turn (`netif_rx`). A veth peer, an
+    /// ifb and a local echo receive their frames this way, without recursion.
+    pub fn receive_later(&mut self, device: &Arc<Device>, batch: Batch) {
+        if !batch.is_empty() {
+            self.state.backlog.push_back(Arrival {
+                device: device.clone(),
+                entry: Entry::Receive,
+                batch,
+            });
+        }
+    }
+
+    /// Queues frames that an action redirected. `device` receives them later in this turn, starting
+    /// at its ingress filters.
+    pub fn receive_redirected(&mut self, device: &Arc<Device>, batch: Batch) {
+        if !batch.is_empty() {
+            self.state.backlog.push_back(Arrival {
+                device: device.clone(),
+                entry: Entry::Redirected,
+                batch,
+            });
+        }
+    }
+
+    /// Returns a frame that went through an ifb to where it was taken from: past the ingress
+    /// filters of `device`, or to its transmit path.
+    pub fn resume_later(&mut self, device: &Arc<Device>, packet: Packet, from_ingress: bool) {
+        let entry = if from_ingress {
+            Entry::Resume
+        } else {
+            Entry::Transmit
+        };
+        if let Some(last) = self.state.backlog.back_mut()
+            && (last.device.key, last.entry) == (device.key, entry)
+            && !last.batch.is_full()
+        {
+            let _ = last.batch.push(packet);
+            return;
+        }
+        let mut batch = Batch::new();
+        let _ = batch.push(packet);
+        self.state.backlog.push_back(Arrival {
+            device: device.clone(),
+            entry,
+            batch,
+        });
+    }
+
+    /// Continues later in this turn to send from the qdisc of a transmit queue of `device`.
+    pub fn run_queue_later(&mut self, device: &Arc<Device>, queue: u16) {
+        self.state.backlog.push_back(Arrival {
+            device: device.clone(),
+            entry: Entry::Queue(queue),
+            batch: Batch::new(),
+        });
+    }
+
+    /// Processes a backlog entry. Drops its frames if their device has been removed meanwhile
+    /// (`flush_backlog`).
+    fn arrive(
+        &mut self,
+        Arrival {
+            device,
+            entry,
+            batch,
+        }: Arrival,
+    ) {
+        let there = self.device(device.key);
+        self.state.stages.end(Stage::Backlog, batch.len());
+        let Some(device) = there else {
+            let (place, reason) = (Place::Backlog, DropReason::DEV_READY);
+            // The device's own counters are no longer visible to anybody.
+            self.stack.gone.count(place, reason, batch.len() as u64);
+            return self.drop_batch(&device, place, reason, batch);
+        };
+        let path = &self.stack.layers.path;
+        let step = match entry {
+            Entry::Receive => path.receive,
+            Entry::Redirected => path.redirected,
+            Entry::Resume => path.resume,
+            Entry::Transmit => path.transmit,
+            Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
+        };
+        step(self, device, batch);
+    }
+
+    /// Sends frames that begin with a link-layer header by `device` (`dev_queue_xmit`).
+    #[inline]
+    pub fn transmit(&mut self, device: &Arc<Device>, batch: Batch) {
+        (self.stack.layers.path.transmit)(self, device, batch);
+    }
+
+    /// Drops a packet and counts the place and the reason.
+    pub fn drop(&self, device: &Device, place: Place, reason: DropReason, packet: Packet) {
+        device.count_drop(place, reason);
+        if let Some(observer) = self.stack.drop_observer.get() {
+            let note = self.stack.trace.read(&packet);
+            let note = note.as_deref();
+            observer.dropped(&Dropped {
+                device,
+                place,
+                reason,
+                time: self.now,
+                packet: &packet,
+                note,
+            });
+        }
+        self.consume(packet);
+    }
+
+    /// Drops all packets of a batch for one reason.
+    pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, batch: Batch) {
+        let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
+        self.end_all(device, place, ended);
+    }
+
+    /// Frees packets: drops those that have a reason, and consumes the others.
+    pub fn end_all(&self, device: &Device, place: Place, ended: impl Iterator<Item = Ended>) {
+        if self.stack.drop_observer.get().is_some() || self.stack.trace.is_on() {
+            return ended.for_each(|(packet, reason)| match reason {
+                Some(reason) => self.drop(device, place, reason, packet),
+                None => self.consume(packet),
+            });
+        }
+        let mut cache = self.state.cache.borrow_mut();
+        // Most packets of a batch have the same reason, so a run of them is counted at once.
+        let (mut last, mut count) = (None, 0);
+        let tell = |reason: Option<DropReason>, count| {
+            if let Some(reason) = reason {
+                device.count_drops(place, reason, count);
+            }
+        };
+        for (packet, reason) in ended {
+            if reason != last {
+                tell(last, count);
+                (last, count) = (reason, 0);
+            }
+            count += 1;
+            cache.free(packet);
+        }
+        tell(last, count);
+    }
+
+    /// Frees a packet that reached its destination (`consume_skb`).
+    #[inline]
+    pub fn consume(&self, packet: Packet) {
+        self.stack.trace.end(&packet);
+        self.state.cache.borrow_mut().free(packet);
+    }
+
+    /// Frees all packets of a batch that reached their destination.
+    pub fn consume_batch(&self, mut batch: Batch) {
+        if self.stack.trace.is_on() {
+            batch.iter().for_each(|packet| self.stack.trace.end(packet));
+        }
+        self.state.cache.borrow_mut().free_bulk(&mut batch);
+    }
+
+    /// Returns the device with a key if it still exists.
+    pub fn device(&self, key: DeviceKey) -> Option<&'g Arc<Device>> {
+        self.stack.device(key, self.guard)
+    }
+}
+
+/// The reason why [`Cpu::run_paced`] returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// The run is complete, or the stack was interrupted.
+    Done,
+    /// The run reached its intermediate time limit.
+    Limit,
+    /// The caller's `go_on` asked for a pause.
+    Asked,
+}
+
+/// A stack CPU; see the module documentation.
+pub struct Cpu {
+    // The order matters: the backlog must be dropped before the stack.
+    state: State,
+    reader: Reader,
+    stack: Stack,
+}
+
+impl Cpu {
+    /// Creates CPU number `id` of the stack (0 to `cpus - 1`). There may be only one CPU per
+    /// number.
+    pub fn new(stack: &Stack, id: usize) -> Self {
+        let reader = stack.domain.reader();
+        Self {
+            stack: stack.clone(),
+            reader,
+            state: State::new(id, stack),
+        }
+    }
+
+    /// Returns the CPU's own data.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Runs `work` in a turn of its own.
+    pub fn with<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        let guard = self.reader.pin();
+        let now = self.stack.clock.now();
+        work(&mut Cx {
+            guard: &guard,
+            stack: &self.stack,
+            state: &mut self.state,
+            now,
+        })
+    }
+
+    /// Runs one turn of the loop. Returns `false` if there was nothing to do.
+    pub fn turn(&mut self) -> bool {
+        let stack = self.stack.clone();
+        let worked = self.with(|cx| {
+            let mut worked = false;
+            while let Some(job) = stack.take_posted() {
+                job(cx);
+                worked = true;
+            }
+            for _ in 0..BUDGET {
+                cx.state.stages.start();
+                let Some(arrival) = cx.state.backlog.pop_front() else {
+                    break;
+                };
+                worked = true;
+                cx.arrive(arrival);
+            }
+            if cx.state.backlog.is_empty()
+                && let Some((_, job)) = stack.timers.take_due(cx.now)
+            {
+                job(cx);
+                worked = true;
+            }
+            worked
+        });
+        if !worked {
+            // An idle CPU runs the callbacks that waited for it to be quiescent.
+            self.stack.domain.poll();
+        }
+        worked
+    }
+
+    /// Runs turns until there is nothing left to do at the current time, or until the stack is
+    /// interrupted.
+    pub fn settle(&mut self) {
+        while !self.is_interrupted() && self.turn() {}
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.stack.interrupt.load(Relaxed)
+    }
+
+    /// Runs the stack's virtual time up to `until` (in ns of the stack's clock), or, if that is
+    /// `None`, until no timer holds a packet any more. Returns early if the stack is interrupted.
+    pub fn run_until(&mut self, until: Option<u64>) {
+        self.run_paced(until, None, || true);
+    }
+
+    /// Like [`Cpu::run_until`], but stops at `limit` if that is earlier, after the timers of that
+    /// time have run. It also stops before the clock moves when `go_on` returns `false`.
+    pub fn run_paced(
+        &mut self,
+        until: Option<u64>,
+        limit: Option<u64>,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Pause {
+        let limit = limit.unwrap_or(u64::MAX);
+        loop {
+            self.settle();
+            if self.is_interrupted() {
+                return Pause::Done;
+            }
+            if !go_on() {
+                return Pause::Asked;
+            }
+            let (timers, clock) = (&self.stack.timers, &self.stack.clock);
+            let next = timers.next_time();
+            let next = match until {
+                Some(until) => next.filter(|next| *next <= until),
+                None => next.filter(|_| timers.packets_wait()),
+            };
+            match (next, until) {
+                (Some(next), _) if next <= limit => clock.advance(next),
+                (Some(_), _) => {
+                    clock.advance(limit);
+                    return Pause::Limit;
+                }
+                (None, Some(until)) => {
+                    clock.advance(until.min(limit));
+                    return if limit <= until {
+                        Pause::Limit
+                    } else {
+                        Pause::Done
+                    };
+                }
+                (None, None) => return Pause::Done,
+            }
+        }
+    }
+}

@@ -1,0 +1,838 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network device: the state that every link kind shares (Linux's `struct net_device`).
+//!
+//! The datapath reads a device through relaxed atomics and RCU-published pointers and never blocks.
+//! Control code changes it under the namespace's link lock (name, index, namespace, up and down) or
+//! under the lock named at the field.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use weir_packet::{DropReason, Packet};
+use weir_sync::percpu::PerCpu;
+use weir_sync::rcu::{Guard, Published, PublishedOption};
+
+use crate::clock::TimerId;
+use crate::drops::{DropCounters, Place};
+use crate::kind::Link;
+use crate::measure;
+use crate::namespace::Namespace;
+use crate::parts::Parts;
+use crate::random::SharedGenerator;
+use crate::stack::Shared;
+use crate::wire::{RxHandler, Wire};
+
+/// Identifies a device for the lifetime of the stack. Keys are never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceKey(pub u32);
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// Per-CPU packet counters (`struct rtnl_link_stats64`), in packets and bytes. They only grow.
+#[derive(Debug, Default)]
+#[allow(missing_docs)] // the names are Linux's
+pub struct LinkStats {
+    pub rx_packets: AtomicU64,
+    pub rx_bytes: AtomicU64,
+    pub rx_errors: AtomicU64,
+    pub rx_dropped: AtomicU64,
+    pub multicast: AtomicU64,
+    pub tx_packets: AtomicU64,
+    pub tx_bytes: AtomicU64,
+    pub tx_errors: AtomicU64,
+    pub tx_dropped: AtomicU64,
+}
+
+/// The sum of [`LinkStats`] over all CPUs.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names are Linux's
+pub struct LinkTotals {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub rx_errors: u64,
+    pub rx_dropped: u64,
+    pub multicast: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub tx_errors: u64,
+    pub tx_dropped: u64,
+}
+
+/// The direction in which a frame crosses a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the wire into the stack.
+    Rx,
+    /// From the stack to the wire.
+    Tx,
+}
+
+/// A frame seen at a device, as passed to an observer.
+#[derive(Debug)]
+pub struct Tap<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The frame's direction.
+    pub direction: Direction,
+    /// The stack clock's time in nanoseconds.
+    pub time: u64,
+    /// The frame. An accelerated VLAN tag is still in its metadata.
+    pub packet: &'a Packet,
+    /// The packet's trace notes, if tracing is on.
+    pub note: Option<&'a str>,
+}
+
+/// Watches the frames of a device (captures). It runs on the stack's CPUs and must not block for
+/// long.
+pub trait Observer: Send + Sync {
+    /// Called for each frame that crosses the device.
+    fn frame(&self, tap: &Tap<'_>);
+}
+
+/// The names of a device, guarded by one lock.
+#[derive(Debug, Default, Clone)]
+pub struct Names {
+    /// `IFLA_IFNAME`
+    pub name: String,
+    /// `IFLA_ALT_IFNAME`, in the order they were added.
+    pub alt: Vec<String>,
+    /// `IFLA_IFALIAS`
+    pub alias: Option<String>,
+}
+
+/// The addresses a device accepts besides its own (`dev->uc`, `dev->mc`), set by requests or by
+/// group membership. Devices here accept every frame, so these lists are only reported.
+#[derive(Debug, Default)]
+pub struct Taken {
+    unicast: Vec<Mac>,
+    multicast: Vec<Mac>,
+    /// The multicast addresses each [`Joiner`] has joined.
+    joined: [Vec<Mac>; 3],
+}
+
+/// A subsystem that joins multicast groups on a device.
+#[derive(Debug, Clone, Copy)]
+pub enum Joiner {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+    /// A VLAN device on top of it (`vlan_gvrp_init_applicant`).
+    Vlan,
+}
+
+impl Taken {
+    /// Returns the list an address belongs to. As in Linux, the bridge group addresses are in the
+    /// unicast list.
+    fn list(&mut self, mac: &Mac) -> &mut Vec<Mac> {
+        let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
+        match mac[0] & 1 == 0 || bridge {
+            true => &mut self.unicast,
+            false => &mut self.multicast,
+        }
+    }
+
+    /// Adds an address. Returns `false` if it is already there.
+    pub fn add(&mut self, mac: Mac) -> bool {
+        let list = self.list(&mac);
+        let new = !list.contains(&mac);
+        if new {
+            list.push(mac);
+        }
+        new
+    }
+
+    /// Removes an address. Returns `false` if it is not there.
+    pub fn remove(&mut self, mac: &Mac) -> bool {
+        let list = self.list(mac);
+        let at = list.iter().position(|other| other == mac);
+        at.map(|at| list.remove(at)).is_some()
+    }
+
+    /// Replaces the groups that `who` has joined. New groups are appended to the list.
+    pub fn join(&mut self, who: Joiner, wanted: Vec<Mac>) {
+        let before = std::mem::replace(&mut self.joined[who as usize], wanted);
+        let wanted = &self.joined[who as usize];
+        // The list may be long, and usually one entry is added or removed: skip the common prefix
+        // and suffix.
+        let equal = |(old, new): &(&Mac, &Mac)| old == new;
+        let start = before.iter().zip(wanted).take_while(equal).count();
+        let (old, new) = (&before[start..], &wanted[start..]);
+        let end = old
+            .iter()
+            .rev()
+            .zip(new.iter().rev())
+            .take_while(equal)
+            .count();
+        let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
+        let stays = |mac: &&Mac| self.joined.iter().any(|joined| joined.contains(*mac));
+        let gone: Vec<&Mac> = old.iter().filter(|mac| !stays(mac)).collect();
+        if !gone.is_empty() {
+            self.multicast.retain(|mac| !gone.contains(&mac));
+        }
+        for mac in new {
+            if !before.contains(mac) && !self.multicast.contains(mac) {
+                self.multicast.push(*mac);
+            }
+        }
+    }
+
+    /// Returns the unicast and the multicast addresses, each in the order they were added.
+    pub fn lists(&self) -> (Vec<Mac>, Vec<Mac>) {
+        (self.unicast.clone(), self.multicast.clone())
+    }
+}
+
+/// Segmentation offload limits. They are stored and reported, but have no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offload {
+    /// `IFLA_GSO_MAX_SEGS`
+    pub gso_max_segs: u32,
+    /// `IFLA_GSO_MAX_SIZE`, in bytes.
+    pub gso_max_size: u32,
+    /// `IFLA_GRO_MAX_SIZE`, in bytes.
+    pub gro_max_size: u32,
+}
+
+impl Default for Offload {
+    fn default() -> Self {
+        Self {
+            gso_max_segs: 65_535,
+            gso_max_size: 65_536,
+            gro_max_size: 65_536,
+        }
+    }
+}
+
+/// The origin of a device's address (`NET_ADDR_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AddressOrigin {
+    /// The device's built-in address.
+    Permanent = 0,
+    /// Generated by the namespace's random generator.
+    Random = 1,
+    /// Copied from the lower device.
+    Stolen = 2,
+    /// Set by a request.
+    Set = 3,
+}
+
+/// The origin of a device's name (`NET_NAME_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NameOrigin {
+    /// Numbered by the kernel from a pattern.
+    Enumerated = 1,
+    /// The same name every time.
+    Predictable = 2,
+    /// Set by the request that created the device.
+    User = 3,
+    /// Set by a later request.
+    Renamed = 4,
+}
+
+/// A transmit queue (`struct netdev_queue`).
+#[derive(Default)]
+pub struct TxQueue {
+    /// The timer at which the qdisc is asked again; see [`Path`](crate::layers::Path).
+    pub watchdog: Mutex<Option<TimerId>>,
+    /// Tracks whether the device has room for more frames.
+    pub gate: weir_tc::Gate,
+    /// The cost of transmits, if measuring was ever turned on.
+    pub counts: OnceLock<Box<PerCpu<measure::Counts>>>,
+}
+
+/// The device stays in its namespace.
+const HERE: u8 = 0;
+/// The device is being moved to another namespace.
+const MOVING: u8 = 1;
+/// The device is being unregistered.
+const DYING: u8 = 2;
+
+/// A network device; see the module documentation.
+pub struct Device {
+    /// The stack-wide key.
+    pub key: DeviceKey,
+    /// The state of the link kind.
+    pub link: Box<dyn Link>,
+    /// The device's names (`IFLA_IFNAME` and so on). Changes hold the namespace's link lock as
+    /// well.
+    names: Mutex<Names>,
+    ifindex: AtomicU32,
+    flags: AtomicU32,
+    mtu: AtomicU32,
+    txqlen: AtomicU32,
+    group: AtomicU32,
+    promiscuity: AtomicU32,
+    allmulti: AtomicU32,
+    /// The number of times the carrier was lost and regained.
+    carrier_changes: [AtomicU32; 2],
+    address_origin: AtomicU8,
+    name_origin: AtomicU8,
+    /// The result of the last carrier check. Changes hold `watch`.
+    no_carrier: AtomicBool,
+    watch: Mutex<()>,
+    address: AtomicU64,
+    broadcast: AtomicU64,
+    link_mode: AtomicU8,
+    /// Whether the operational state was set or came with a carrier change; see
+    /// [`crate::netdev::operstate`].
+    operstate: AtomicU8,
+    /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
+    below: AtomicU8,
+    offload: Mutex<Offload>,
+    taken: Mutex<Taken>,
+    registered: AtomicBool,
+    /// Whether the device is leaving its namespace: [`HERE`], [`MOVING`] or [`DYING`]; see
+    /// [`Device::is_leaving`].
+    leaving: AtomicU8,
+    namespace: Published<Arc<Namespace>>,
+    stats: PerCpu<LinkStats>,
+    drops: OnceLock<Box<DropCounters>>,
+    observers: Published<Vec<Arc<dyn Observer>>>,
+    wire: PublishedOption<Arc<dyn Wire>>,
+    rx_handler: PublishedOption<Arc<dyn RxHandler>>,
+    /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
+    /// Changes hold the namespace's link lock.
+    vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
+    /// What modules have here (`ip_ptr`, `ip6_ptr`).
+    pub parts: Parts,
+    /// Qdiscs and the ingress and egress filters.
+    pub tc: weir_tc::DeviceTc,
+    /// The numbers of transmit and receive queues.
+    queues: (u32, u32),
+    /// Per-transmit-queue state.
+    pub tx: Box<[TxQueue]>,
+    /// The random generator for traffic control, seeded on first use.
+    random: OnceLock<SharedGenerator>,
+}
+
+/// The initial state of a new device; see [`Device::new`].
+pub struct NewDevice {
+    /// The state of the link kind.
+    pub link: Box<dyn Link>,
+    /// The name. Its form has been checked; it may contain one `%d`.
+    pub name: String,
+    /// `IFF_*` flags in addition to those of the kind.
+    pub flags: u32,
+    /// The MTU in bytes.
+    pub mtu: u32,
+    /// The transmit queue length in packets.
+    pub txqlen: u32,
+    /// The numbers of transmit and receive queues, at least 1 each.
+    pub queues: (u32, u32),
+    /// The Ethernet address.
+    pub address: Mac,
+    /// The origin of `address`.
+    pub address_origin: AddressOrigin,
+    /// The Ethernet broadcast address.
+    pub broadcast: Mac,
+}
+
+fn pack(mac: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]])
+}
+
+fn unpack(value: u64) -> Mac {
+    let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+impl Device {
+    /// Creates a device that is not in any table yet. Registration assigns its index.
+    pub fn new(stack: &Shared, key: DeviceKey, ns: &Arc<Namespace>, new: NewDevice) -> Self {
+        let domain = &stack.domain;
+        let mut parts = Parts::default();
+        for module in stack.layers.modules {
+            if let Some(fill) = module.device {
+                fill(&mut parts, domain, ns);
+            }
+        }
+        Self {
+            key,
+            link: new.link,
+            names: Mutex::new(Names {
+                name: new.name,
+                ..Names::default()
+            }),
+            ifindex: AtomicU32::new(0),
+            flags: AtomicU32::new(new.flags),
+            mtu: AtomicU32::new(new.mtu),
+            txqlen: AtomicU32::new(new.txqlen),
+            group: AtomicU32::new(0),
+            promiscuity: AtomicU32::new(0),
+            allmulti: AtomicU32::new(0),
+            carrier_changes: Default::default(),
+            address_origin: AtomicU8::new(new.address_origin as u8),
+            name_origin: AtomicU8::new(0),
+            no_carrier: AtomicBool::new(false),
+            watch: Mutex::default(),
+            address: AtomicU64::new(pack(new.address)),
+            broadcast: AtomicU64::new(pack(new.broadcast)),
+            link_mode: AtomicU8::new(0),
+            operstate: AtomicU8::new(0),
+            below: AtomicU8::new(0),
+            offload: Mutex::default(),
+            taken: Mutex::default(),
+            registered: AtomicBool::new(false),
+            leaving: AtomicU8::new(HERE),
+            namespace: Published::new(domain, ns.clone()),
+            stats: PerCpu::new(),
+            drops: OnceLock::new(),
+            observers: Published::new(domain, Vec::new()),
+            wire: PublishedOption::new(domain, None),
+            rx_handler: PublishedOption::new(domain, None),
+            vlans: Published::new(domain, Vec::new()),
+            parts,
+            tc: weir_tc::DeviceTc::new(domain),
+            queues: new.queues,
+            tx: (0..new.queues.0).map(|_| TxQueue::default()).collect(),
+            random: OnceLock::new(),
+        }
+    }
+
+    /// Returns the cost of transmits on a queue, summed over the CPUs, for the time it was
+    /// measured.
+    pub fn transmit_counts(&self, queue: usize) -> measure::Totals {
+        let counts = self.tx.get(queue).and_then(|tx| tx.counts.get());
+        counts.map_or_else(Default::default, |counts| {
+            measure::Totals::of(counts.iter().map(|(_, counts)| counts))
+        })
+    }
+
+    /// Locks the names.
+    pub fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the device's name.
+    pub fn name(&self) -> String {
+        self.names().name.clone()
+    }
+
+    /// Returns the index in its namespace, or 0 before the device is registered.
+    #[inline]
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex.load(Relaxed)
+    }
+
+    /// Sets the index in the namespace.
+    pub fn set_ifindex(&self, ifindex: u32) {
+        self.ifindex.store(ifindex, Relaxed);
+    }
+
+    /// Returns whether the device is in its namespace's tables.
+    pub fn is_registered(&self) -> bool {
+        self.registered.load(Relaxed)
+    }
+
+    /// Sets whether the device is in its namespace's tables.
+    pub fn set_registered(&self, yes: bool) {
+        self.registered.store(yes, Relaxed);
+    }
+
+    /// Returns whether the device is being unregistered or moved to another namespace. Code that
+    /// attaches something to a device checks this under the lock that guards the attachment. Code
+    /// that removes the device sets the flag first and then detaches everything under the same
+    /// lock.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        // Acquire: a thread that sees the end of a move also sees the new namespace.
+        self.leaving.load(Acquire) != HERE
+    }
+
+    /// Returns whether the device is in `ns` and is not leaving it.
+    #[inline]
+    pub fn is_in(&self, ns: &Namespace, guard: &Guard) -> bool {
+        !self.is_leaving() && std::ptr::eq(&**self.namespace(guard), ns)
+    }
+
+    /// Returns whether the device is being unregistered.
+    pub fn is_dying(&self) -> bool {
+        self.leaving.load(Relaxed) == DYING
+    }
+
+    /// Marks the device as being unregistered. Returns `false` if it was already marked.
+    pub fn begin_to_die(&self) -> bool {
+        self.leaving.swap(DYING, Relaxed) != DYING
+    }
+
+    /// Marks the device as being moved. Returns `false` if it is already being moved or
+    /// unregistered.
+    pub fn begin_to_move(&self) -> bool {
+        let change = self
+            .leaving
+            .compare_exchange(HERE, MOVING, Relaxed, Relaxed);
+        change.is_ok()
+    }
+
+    /// Marks the move as finished. Returns `false` if the device is being unregistered.
+    pub fn end_move(&self) -> bool {
+        let change = self
+            .leaving
+            .compare_exchange(MOVING, HERE, Release, Relaxed);
+        change.is_ok()
+    }
+
+    /// `IFF_*` as stored: what was asked for and what the kind has; [`crate::netdev::reported_flags`]
+    /// adds running and lower-up.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Relaxed)
+    }
+
+    /// Sets the bits of `mask` to those of `value`. Returns the previous flags.
+    pub fn change_flags(&self, value: u32, mask: u32) -> u32 {
+        let change = |before| Some((before & !mask) | (value & mask));
+        let done = self.flags.fetch_update(Relaxed, Relaxed, change);
+        done.unwrap_or_else(|before| before)
+    }
+
+    /// Returns whether the device is administratively up (`IFF_UP`).
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.flags() & weir_netlink::ifla::iff::UP != 0
+    }
+
+    /// Returns the MTU in bytes.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        self.mtu.load(Relaxed)
+    }
+
+    /// Sets the MTU, in bytes.
+    pub fn set_mtu(&self, mtu: u32) {
+        self.mtu.store(mtu, Relaxed);
+    }
+
+    /// Returns the default queue length in packets.
+    pub fn txqlen(&self) -> u32 {
+        self.txqlen.load(Relaxed)
+    }
+
+    /// Returns the number of transmit queues the device was created with. All of them are used
+    /// (`num_tx_queues`, `real_num_tx_queues`).
+    #[inline]
+    pub fn tx_queues(&self) -> u32 {
+        self.queues.0
+    }
+
+    /// Returns the number of receive queues the device was created with (`num_rx_queues`).
+    pub fn rx_queues(&self) -> u32 {
+        self.queues.1
+    }
+
+    /// Sets how many packets a default queue holds.
+    pub fn set_txqlen(&self, len: u32) {
+        self.txqlen.store(len, Relaxed);
+    }
+
+    /// `IFLA_GROUP`
+    pub fn group(&self) -> u32 {
+        self.group.load(Relaxed)
+    }
+
+    /// Sets `IFLA_GROUP`.
+    pub fn set_group(&self, group: u32) {
+        self.group.store(group, Relaxed);
+    }
+
+    /// Returns the number of users of promiscuous mode.
+    pub fn promiscuity(&self) -> u32 {
+        self.promiscuity.load(Relaxed)
+    }
+
+    /// Returns the number of users of all-multicast mode.
+    pub fn allmulti(&self) -> u32 {
+        self.allmulti.load(Relaxed)
+    }
+
+    /// Adds or removes one user of promiscuous mode, or of all-multicast mode if `multicast` is
+    /// set. Returns whether the mode was turned on or off by this.
+    pub fn ask_for_all(&self, multicast: bool, more: bool) -> bool {
+        let count = match multicast {
+            true => &self.allmulti,
+            false => &self.promiscuity,
+        };
+        match more {
+            true => count.fetch_add(1, Relaxed) == 0,
+            false => {
+                let less = |count: u32| count.checked_sub(1);
+                count.fetch_update(Relaxed, Relaxed, less) == Ok(1)
+            }
+        }
+    }
+
+    /// Returns whether the last carrier check found no carrier. The qdisc then accepts no packets
+    /// (`dev_deactivate`).
+    #[inline]
+    pub fn lacks_carrier(&self) -> bool {
+        self.no_carrier.load(Relaxed)
+    }
+
+    /// Reads the carrier with `now` and stores the result. Callers use it when the carrier may have
+    /// changed. Returns whether there is a carrier.
+    pub fn watch_carrier(&self, now: impl FnOnce() -> bool) -> bool {
+        let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let on = now();
+        self.no_carrier.store(!on, Relaxed);
+        on
+    }
+
+    /// Returns how often the carrier came up and went down (`IFLA_CARRIER_UP_COUNT`,
+    /// `IFLA_CARRIER_DOWN_COUNT`).
+    pub fn carrier_changes(&self) -> (u32, u32) {
+        let [lost, found] = &self.carrier_changes;
+        (found.load(Relaxed), lost.load(Relaxed))
+    }
+
+    /// Counts a carrier that was found (`on`) or lost.
+    pub fn count_carrier_change(&self, on: bool) {
+        self.carrier_changes[usize::from(on)].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the origin of the address (the values of `addr_assign_type`).
+    pub fn address_origin(&self) -> u8 {
+        self.address_origin.load(Relaxed)
+    }
+
+    /// Returns the origin of the name (`NET_NAME_*`), or 0 if it is unknown.
+    pub fn name_origin(&self) -> u8 {
+        self.name_origin.load(Relaxed)
+    }
+
+    /// Sets the origin of the name.
+    pub fn set_name_origin(&self, origin: NameOrigin) {
+        self.name_origin.store(origin as u8, Relaxed);
+    }
+
+    /// Returns the Ethernet address.
+    #[inline]
+    pub fn address(&self) -> Mac {
+        unpack(self.address.load(Relaxed))
+    }
+
+    /// Sets the Ethernet address.
+    pub fn set_address(&self, mac: Mac) {
+        self.address.store(pack(mac), Relaxed);
+        self.address_origin.store(AddressOrigin::Set as u8, Relaxed);
+    }
+
+    /// Returns the Ethernet broadcast address.
+    pub fn broadcast(&self) -> Mac {
+        unpack(self.broadcast.load(Relaxed))
+    }
+
+    /// Sets the Ethernet broadcast address.
+    pub fn set_broadcast(&self, mac: Mac) {
+        self.broadcast.store(pack(mac), Relaxed);
+    }
+
+    /// `IFLA_LINKMODE`
+    pub fn link_mode(&self) -> u8 {
+        self.link_mode.load(Relaxed)
+    }
+
+    /// Sets `IFLA_LINKMODE`.
+    pub fn set_link_mode(&self, mode: u8) {
+        self.link_mode.store(mode, Relaxed);
+    }
+
+    /// Returns the operational state that a user or a carrier change set, or `oper::UNKNOWN` if
+    /// neither did.
+    pub fn known_operstate(&self) -> u8 {
+        self.operstate.load(Relaxed)
+    }
+
+    /// Sets the operational state that a user or a carrier change set.
+    pub fn set_known_operstate(&self, state: u8) {
+        self.operstate.store(state, Relaxed);
+    }
+
+    /// Returns `oper::DORMANT` or `oper::TESTING` if the lower device is in that state, else
+    /// `oper::UNKNOWN`.
+    pub fn state_below(&self) -> u8 {
+        self.below.load(Relaxed)
+    }
+
+    /// Sets the state passed on by the lower device. Returns the previous one.
+    pub fn set_state_below(&self, state: u8) -> u8 {
+        self.below.swap(state, Relaxed)
+    }
+
+    /// Locks the lists of additional addresses.
+    pub fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither
+    /// creates nor accepts such packets.
+    pub fn offload(&self) -> Offload {
+        *self.offload.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limits of segmentation offload.
+    pub fn set_offload(&self, offload: Offload) {
+        *self.offload.lock().unwrap_or_else(PoisonError::into_inner) = offload;
+    }
+
+    /// Returns the namespace the device is in.
+    #[inline]
+    pub fn namespace<'g>(&'g self, guard: &'g Guard) -> &'g Arc<Namespace> {
+        self.namespace.load(guard)
+    }
+
+    /// Moves the device to another namespace's tables; the caller holds both link locks.
+    pub fn set_namespace(&self, ns: Arc<Namespace>) {
+        self.namespace.replace(ns);
+    }
+
+    /// Draws 32 random bits for traffic control from the device's own generator. The generator is
+    /// seeded from the namespace and the device's name at the first draw.
+    pub fn draw(&self, seed: u64, guard: &Guard) -> u32 {
+        let generator = self.random.get_or_init(|| {
+            let path = format!(
+                "namespace {}/{}/tc",
+                self.namespace(guard).id.0,
+                self.name()
+            );
+            SharedGenerator::new(seed, &path)
+        });
+        (generator.next_u64() >> 32) as u32
+    }
+
+    /// Returns the counters of one CPU.
+    #[inline]
+    pub fn stats(&self, cpu: usize) -> &LinkStats {
+        self.stats.get(cpu)
+    }
+
+    /// Returns the sums of the counters over all CPUs.
+    pub fn totals(&self) -> LinkTotals {
+        let mut totals = LinkTotals::default();
+        for (_, stats) in self.stats.iter() {
+            totals.rx_packets += stats.rx_packets.load(Relaxed);
+            totals.rx_bytes += stats.rx_bytes.load(Relaxed);
+            totals.rx_errors += stats.rx_errors.load(Relaxed);
+            totals.rx_dropped += stats.rx_dropped.load(Relaxed);
+            totals.multicast += stats.multicast.load(Relaxed);
+            totals.tx_packets += stats.tx_packets.load(Relaxed);
+            totals.tx_bytes += stats.tx_bytes.load(Relaxed);
+            totals.tx_errors += stats.tx_errors.load(Relaxed);
+            totals.tx_dropped += stats.tx_dropped.load(Relaxed);
+        }
+        totals
+    }
+
+    /// Counts a dropped packet.
+    pub fn count_drop(&self, place: Place, reason: DropReason) {
+        self.count_drops(place, reason, 1);
+    }
+
+    /// Counts several packets dropped for one reason.
+    pub fn count_drops(&self, place: Place, reason: DropReason, count: u64) {
+        let drops = self.drops.get_or_init(Box::default);
+        drops.count(place, reason, count);
+    }
+
+    /// Returns the drop counters of the device as (place, reason, packets), in the order of the
+    /// tables.
+    pub fn drops(&self) -> Vec<(Place, DropReason, u64)> {
+        self.drops
+            .get()
+            .map(|drops| drops.totals())
+            .unwrap_or_default()
+    }
+
+    /// Returns the VLAN device on top of this one with a protocol and VLAN id.
+    #[inline]
+    pub fn vlan<'g>(&'g self, proto: u16, vid: u16, guard: &'g Guard) -> Option<&'g Arc<Device>> {
+        let vlans = self.vlans.load(guard);
+        vlans
+            .iter()
+            .find(|(p, v, _)| (*p, *v) == (proto, vid))
+            .map(|(_, _, device)| device)
+    }
+
+    /// Returns the VLAN devices on top of this one.
+    pub fn vlans<'g>(&'g self, guard: &'g Guard) -> &'g [(u16, u16, Arc<Device>)] {
+        self.vlans.load(guard)
+    }
+
+    /// Changes the list of VLAN devices. The caller holds the namespace's link lock.
+    pub fn change_vlans(
+        &self,
+        guard: &Guard,
+        change: impl FnOnce(&mut Vec<(u16, u16, Arc<Device>)>),
+    ) {
+        let mut vlans = self.vlans.load(guard).clone();
+        change(&mut vlans);
+        self.vlans.replace(vlans);
+    }
+
+    /// Returns the wire that takes the device's outgoing frames, or `None` if the link kind
+    /// transmits them.
+    #[inline]
+    pub fn wire<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn Wire>> {
+        self.wire.load(guard)
+    }
+
+    /// Returns whether a wire is attached.
+    pub fn has_wire(&self) -> bool {
+        self.wire.is_some()
+    }
+
+    /// Attaches a wire to the device or detaches it. A device with a wire gets a queueing qdisc by
+    /// default when it first goes up. A new wire starts with no frames in flight.
+    pub fn connect(&self, stack: &Shared, wire: Option<Arc<dyn Wire>>) {
+        self.wire.replace(wire);
+        (stack.layers.path.restart)(stack, self);
+    }
+
+    /// Returns the handler of received frames, if there is one.
+    #[inline]
+    pub fn rx_handler<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<dyn RxHandler>> {
+        self.rx_handler.load(guard)
+    }
+
+    /// Sets or removes the handler of received frames (`netdev_rx_handler_register`).
+    pub fn set_rx_handler(&self, handler: Option<Arc<dyn RxHandler>>) {
+        self.rx_handler.replace(handler);
+    }
+
+    /// Returns the observers of the device.
+    #[inline]
+    pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
+        self.observers.load(guard)
+    }
+
+    /// Adds an observer.
+    pub fn observe(&self, guard: &Guard, observer: Arc<dyn Observer>) {
+        let _names = self.names();
+        let mut all = self.observers.load(guard).clone();
+        all.push(observer);
+        self.observers.replace(all);
+    }
+
+    /// Removes an observer.
+    pub fn unobserve(&self, guard: &Guard, observer: &Arc<dyn Observer>) {
+        let _names = self.names();
+        let mut all = self.observers.load(guard).clone();
+        all.retain(|other| !Arc::ptr_eq(other, observer));
+        self.observers.replace(all);
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device")
+            .field("key", &self.key)
+            .field("name", &self.name())
+            .field("ifindex", &self.ifindex())
+            .field("kind", &self.link.kind())
+            .finish()
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The core of the stack: namespaces, devices, CPUs, clock and timers, stages, drops, notification, and control requests on
+//! their way.
+//!
+//! Nothing here knows a protocol, a link kind or a request type. The floors above register with a stack when it is made
+//! ([`layers`]), and keep their state in places the core holds for them ([`parts`]). The lock order is in
+//! `crates/weir-stack/src/lib.rs`.
+#![deny(unsafe_code)]
+
+pub mod clock;
+pub mod conf;
+pub mod cpu;
+pub mod device;
+pub mod drops;
+pub mod kind;
+pub mod layers;
+pub mod measure;
+pub mod namespace;
+pub mod netdev;
+pub mod notify;
+pub mod nsid;
+pub mod parts;
+pub mod random;
+pub mod request;
+pub mod stack;
+pub mod stages;
+pub mod trace;
+mod traffic;
+pub mod wire;

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The stack: everything that one embedding program or one `weir run` owns. No part of it is
+//! global.
+//!
+//! A [`Stack`] is a cheap handle. Control requests go through `weir_stack::Connection`
+//! from any thread. Packets move on the CPUs ([`crate::cpu::Cpu`]), which the embedding program
+//! runs itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed,
+};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use weir_packet::Pool;
+use weir_sync::hash::RcuHash;
+use weir_sync::lane::Lanes;
+use weir_sync::percpu::PerCpu;
+use weir_sync::rcu::{self, Domain, Guard};
+
+use crate::clock::{Clock, Holds, TimerId, Timers};
+use crate::cpu::Cx;
+use crate::device::{Device, DeviceKey};
+use crate::drops::{DropCounters, DropObserver};
+use crate::layers::{Layers, NamespaceEvent, PacketType};
+use crate::namespace::{Namespace, NsId};
+use crate::parts::Parts;
+use crate::trace::TraceLog;
+
+/// Work for a stack CPU: an expired timer, or a job that control code leaves to the datapath.
+pub type Job = Box<dyn FnOnce(&mut Cx<'_>) + Send>;
+
+/// The configuration of a new stack.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Use virtual time instead of the machine's clock.
+    pub virtual_time: bool,
+    /// The seed of all generators of the stack.
+    pub seed: u64,
+    /// The number of stack CPUs.
+    pub cpus: usize,
+    /// Whether packets carry a record of the filters they hit.
+    pub trace: bool,
+    /// The configuration of RCU callbacks.
+    pub rcu: rcu::Config,
+    /// The maximum number of filters in all namespaces together; `None` means no limit.
+    pub max_rules: Option<u64>,
+    /// The maximum memory of filters and actions in all namespaces together, in bytes as
+    /// [`weir_tc::budget`] counts them; `None` means no limit.
+    pub max_memory: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            virtual_time: true,
+            seed: 1,
+            cpus: 1,
+            trace: false,
+            rcu: rcu::Config::default(),
+            max_rules: None,
+            max_memory: None,
+        }
+    }
+}
+
+/// The state that all handles of a stack share.
+pub struct Shared {
+    /// The configuration the stack was created with.
+    pub config: Config,
+    /// The stack's RCU domain.
+    pub domain: Domain,
+    /// The limits on filters and actions.
+    pub budget: Arc<weir_tc::Budget>,
+    /// The automatically assigned qdisc handles, shared by all namespaces.
+    qdisc_handles: Arc<weir_tc::Handles>,
+    /// Separates connections that add rules concurrently.
+    pub lanes: Arc<Lanes>,
+    /// The packet memory pool.
+    pub pool: Pool,
+    /// The stack's only clock.
+    pub clock: Clock,
+    /// The armed timers. Their lock is last in the lock order.
+    pub timers: Timers<Job>,
+    /// The trace notes of packets, if tracing is on.
+    pub trace: TraceLog,
+    /// Counts packets dropped for devices that had been removed.
+    pub gone: DropCounters,
+    /// The frames each CPU has received (`softnet_data.processed`).
+    pub received: PerCpu<AtomicU64>,
+    /// Sees every dropped packet. It is set once, before packets move.
+    pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
+    /// The floors above the core.
+    pub layers: &'static Layers,
+    /// The protocols of all modules, in their order.
+    pub packet_types: Box<[PacketType]>,
+    /// What modules have here.
+    pub parts: Parts,
+    measuring: AtomicBool,
+    namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
+    devices: RcuHash<DeviceKey, Arc<Device>>,
+    /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
+    /// returns.
+    pub interrupt: Arc<AtomicBool>,
+    posted: Mutex<VecDeque<Job>>,
+    waker: Mutex<Option<Box<dyn Fn() + Send>>>,
+    last_namespace: AtomicU64,
+    last_device: AtomicU32,
+    /// The number of handles. [`ENDING`] is set once the last one has been dropped.
+    handles: AtomicUsize,
+}
+
+/// A flag in [`Shared::handles`], set while the last handle tears the stack down. During that time,
+/// destructors may create and drop handles.
+const ENDING: usize = 1 << (usize::BITS - 1);
+
+/// A handle of a stack; see the module documentation.
+pub struct Stack(Arc<Shared>);
+
+impl std::ops::Deref for Stack {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Stack {
+    /// Makes a stack of these layers with its initial namespace.
+    pub fn new(config: Config, layers: &'static Layers) -> Self {
+        let mut parts = Parts::default();
+        for fill in layers.modules.iter().filter_map(|module| module.stack) {
+            fill(&mut parts);
+        }
+        // One that finds no place would not be received.
+        let types = layers.modules.iter().flat_map(|module| module.packet_types);
+        let domain = Domain::new(config.rcu.clone());
+        let clock = if config.virtual_time {
+            Clock::new_virtual()
+        } else {
+            Clock::new_real()
+        };
+        let stack = Self(Arc::new(Shared {
+            budget: Arc::new(weir_tc::Budget::new(config.max_rules, config.max_memory)),
+            qdisc_handles: Arc::default(),
+            lanes: Arc::default(),
+            pool: Pool::new(weir_packet::PoolConfig::default()),
+            clock,
+            timers: Timers::default(),
+            trace: TraceLog::new(config.trace),
+            gone: DropCounters::default(),
+            received: PerCpu::new(),
+            drop_observer: OnceLock::new(),
+            layers,
+            packet_types: types.copied().collect(),
+            parts,
+            measuring: AtomicBool::new(false),
+            namespaces: Mutex::default(),
+            devices: RcuHash::new(&domain),
+            interrupt: Arc::default(),
+            posted: Mutex::default(),
+            waker: Mutex::default(),
+            last_namespace: AtomicU64::new(0),
+            last_device: AtomicU32::new(0),
+            handles: AtomicUsize::new(1),
+            config,
+            domain,
+        }));
+        stack.create_namespace();
+        stack
+    }
+
+    /// The id of the initial namespace.
+    pub const INITIAL: NsId = NsId(1);
+
+    /// Creates a namespace with a loopback device that is down (`copy_net_ns`).
+    pub fn create_namespace(&self) -> Arc<Namespace> {
+        let id = NsId(self.last_namespace.fetch_add(1, Relaxed) + 1);
+        let seed = crate::random::seed_of(self.config.seed, &format!("namespace {}", id.0));
+        let ns = Arc::new(Namespace::new(
+            id,
+            &self.domain,
+            self.layers,
+            (&self.budget, &self.qdisc_handles),
+            seed,
+        ));
+        self.tell(&ns, NamespaceEvent::Made);
+        lock(&self.namespaces).insert(id, ns.clone());
+        ns
+    }
+
+    /// Tears down a namespace and everything in it (`cleanup_net`). Returns `false` if there is no
+    /// such namespace or if it is the initial one.
+    pub fn remove_namespace(&self, id: NsId) -> bool {
+        if id == Self::INITIAL {
+            return false;
+        }
+        let Some(ns) = lock(&self.namespaces).remove(&id) else {
+            return false;
+        };
+        ns.close();
+        self.tell(&ns, NamespaceEvent::Closing);
+        self.empty(&ns);
+        for other in self.all_namespaces() {
+            crate::nsid::forget(&other, id);
+        }
+        true
+    }
+
+    /// Removes everything from a namespace that is being torn down.
+    fn empty(&self, ns: &Arc<Namespace>) {
+        ns.close();
+        crate::netdev::remove_all(self, ns);
+        self.tell(ns, NamespaceEvent::Emptied);
+    }
+
+    /// Tells the modules what happens to a namespace, in their order.
+    fn tell(&self, ns: &Arc<Namespace>, event: NamespaceEvent) {
+        for hear in self.layers.modules.iter().filter_map(|m| m.namespace_event) {
+            hear(self, ns, event);
+        }
+    }
+
+    /// Returns the namespace with an id.
+    pub fn namespace(&self, id: NsId) -> Option<Arc<Namespace>> {
+        lock(&self.namespaces).get(&id).cloned()
+    }
+
+    /// Returns all namespaces in the order they were created.
+    pub fn all_namespaces(&self) -> Vec<Arc<Namespace>> {
+        lock(&self.namespaces).values().cloned().collect()
+    }
+
+    /// Returns a key for a new device.
+    pub fn new_device_key(&self) -> DeviceKey {
+        DeviceKey(self.last_device.fetch_add(1, Relaxed) + 1)
+    }
+
+    /// Returns the device with a key.
+    #[inline]
+    pub fn device<'g>(&'g self, key: DeviceKey, guard: &'g Guard) -> Option<&'g Arc<Device>> {
+        self.devices.get(&key, guard)
+    }
+
+    /// Enters a device into the table of all devices.
+    pub fn enter_device(&self, device: &Arc<Device>) {
+        self.devices
+            .insert(device.key, device.clone(), &self.domain.pin());
+    }
+
+    /// Takes a device out of the table of all devices.
+    pub fn leave_device(&self, device: &Device) {
+        self.devices.remove(&device.key, &self.domain.pin());
+    }
+}
+
+impl Clone for Stack {
+    fn clone(&self) -> Self {
+        self.handles.fetch_add(1, Relaxed);
+        Self(self.0.clone())
+    }
+}
+
+/// A namespace and its contents reference each other, so the last handle takes them apart. The last
+/// handle is the one that decrements `handles` to 0. `Arc`'s strong count cannot tell: if two
+/// handles are dropped at the same instant, both would see a count above one.
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if self.handles.fetch_sub(1, AcqRel) == 1 {
+            self.handles.fetch_or(ENDING, Relaxed);
+            for ns in self.all_namespaces().iter().rev() {
+                self.empty(ns);
+            }
+        }
+    }
+}
+
+/// Callbacks that wait for a grace period hold the domain they wait in, so they must be run before
+/// the domain is dropped.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A reader of the domain that outlives the stack's handles is a bug of its owner and leaks
+        // memory.
+        let _ = self.domain.drain();
+    }
+}
+
+impl Shared {
+    /// Measures what sending costs, from now on, or no longer ([`crate::measure`]).
+    pub fn measure_transmit(&self, on: bool) {
+        self.measuring.store(on, Relaxed);
+    }
+
+    /// Returns whether transmit costs are measured.
+    #[inline]
+    pub fn is_transmit_measured(&self) -> bool {
+        self.measuring.load(Relaxed)
+    }
+
+    /// Arms a timer for a time of the stack's clock, in ns.
+    pub fn arm(&self, time: u64, holds: Holds, job: Job) -> TimerId {
+        let id = self.timers.arm(time, holds, job);
+        self.wake();
+        id
+    }
+
+    /// Posts a job for a stack CPU. Jobs run in the order of posting.
+    pub fn post(&self, job: Job) {
+        lock(&self.posted).push_back(job);
+        self.wake();
+    }
+
+    /// Takes the oldest posted job.
+    pub fn take_posted(&self) -> Option<Job> {
+        lock(&self.posted).pop_front()
+    }
+
+    /// Sets the callback that runs when a CPU has something to do.
+    pub fn set_waker(&self, waker: Box<dyn Fn() + Send>) {
+        *lock(&self.waker) = Some(waker);
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = lock(&self.waker).as_ref() {
+            wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stack")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

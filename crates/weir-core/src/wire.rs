@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The transmit backend that an embedding program attaches to a device ([`Device::connect`]): a
+//! socket, a ring, a rate-limited line. Unlike a link kind, it may run out of room.
+
+use std::sync::Arc;
+
+use weir_packet::{Batch, Packet};
+
+use crate::cpu::Cx;
+use crate::device::Device;
+
+/// Takes the outgoing frames of a device (the driver's part of `ndo_start_xmit`).
+pub trait Wire: Send + Sync {
+    /// Takes frames of transmit queue `queue` in order, as many as there is room for, by copying
+    /// them. Returns how many it took. If it took fewer than all,
+    /// `datapath::wake_queue` must be called once there is room again. The
+    /// device is up. One CPU at a time calls this for a qdisc, which covers one transmit queue or
+    /// all of them. Under `noqueue`, any CPU may call it concurrently, and frames without room are
+    /// dropped.
+    fn transmit(
+        &self,
+        cx: &mut Cx<'_>,
+        device: &Arc<Device>,
+        queue: u16,
+        frames: &[Packet],
+    ) -> usize;
+
+    /// Returns whether the wire reports transmitted frames with
+    /// `datapath::completed`. The device is then given no more bytes at once
+    /// than it needs to stay busy (byte queue limits).
+    fn completes(&self) -> bool {
+        false
+    }
+}
+
+/// Takes the frames that a device receives, after its ingress filters and before VLAN devices and
+/// layer 3 (`rx_handler` of `net/core/dev.c`). A device has at most one.
+pub trait RxHandler: Send + Sync {
+    /// Consumes or drops every frame of the batch. Frames begin at their Ethernet header; an
+    /// accelerated VLAN tag is in their metadata. Called by any CPU.
+    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
+}

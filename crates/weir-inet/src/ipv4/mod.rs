@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv4: a device's addresses and settings, and the packet path through layer 3.
+//!
+//! ```text
+//! receive: input (checks) -> route -> forward -> output (fragment) -> neigh
+//!                                  \-> local (reassembly) -> icmp, ...  -> output
+//! ```
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`address`], [`select`] | a device's addresses; source address selection |
+//! | [`arp`] | link-layer addresses of next hops |
+//! | [`route`] | routing decisions |
+//! | `input`, `forward`, `local` | the packet path |
+//! | `output`, `fragment`, `reassembly` | sending, fragmenting, reassembling |
+//! | [`icmp`], [`peer`] | messages and their rate limits |
+
+pub mod address;
+pub mod arp;
+mod forward;
+pub mod fragment;
+pub mod icmp;
+mod input;
+mod local;
+pub mod output;
+pub mod peer;
+pub mod reassembly;
+pub mod route;
+pub mod select;
+
+pub use input::receive;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use weir_netlink::ifla::iff;
+use weir_packet::header::ethernet::multicast_v4;
+use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
+use weir_packet::header::{ETH_P_ARP, ETH_P_IP};
+use weir_packet::{Flags, Packet};
+use weir_sync::rcu::{Domain, Guard};
+
+use address::Addresses;
+
+use crate::cpu::Cx;
+use crate::device::{Device, Joiner};
+use crate::fib::sync::Loss;
+use crate::icmp_limit::Bucket;
+use crate::layers::{Event, Module, PacketType, Site};
+use crate::listen::{ConfEvent, conf4};
+use crate::namespace::Namespace;
+use crate::neigh::{self, Protocol, WithNeighbours};
+use crate::parts::Key;
+use crate::settings::{Conf, HasIp, IPV4_MIN_MTU, Ipv4Conf, Target, WithSettings};
+use crate::stack::Stack;
+
+/// The IPv4 state of a namespace, apart from settings and tables.
+#[derive(Debug)]
+pub struct Net {
+    /// Per-host state, of both families.
+    pub peers: peer::Peers,
+    /// Packets in reassembly.
+    pub fragments: reassembly::Table,
+    /// How many ICMP messages may be sent, both families.
+    pub icmp: Bucket,
+    /// The number of locally generated packets so far, for their identification field.
+    ids: AtomicU32,
+}
+
+impl Net {
+    /// The side of a new namespace.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            peers: peer::Peers::default(),
+            fragments: reassembly::Table::default(),
+            icmp: Bucket::new(seed),
+            ids: AtomicU32::new(0),
+        }
+    }
+}
+
+/// A device's IPv4 side, beside settings.
+#[derive(Debug)]
+pub struct Inet {
+    /// The addresses.
+    pub addresses: Addresses,
+}
+
+impl Inet {
+    /// Starts with no address.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            addresses: Addresses::new(domain),
+        }
+    }
+}
+
+static DEVICE: Key<Inet, 2> = Key::new();
+static NAMESPACE: Key<Net, 3> = Key::new();
+
+/// IPv4 in the stack (`inet_init`).
+pub static MODULE: Module = Module {
+    stack: Some(|parts| neigh::resolve_by(parts, false, &ARP)),
+    namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.seed))),
+    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    packet_types: &[PacketType {
+        protocol: ETH_P_IP,
+        receive,
+    }],
+    device_event: Some(device_event),
+    ..Module::NONE
+};
+
+/// ARP in the stack (`arp_init`): behind IPv6, so that of one batch IP is received first.
+pub static ARP_MODULE: Module = Module {
+    packet_types: &[PacketType {
+        protocol: ETH_P_ARP,
+        receive: arp::receive,
+    }],
+    ..Module::NONE
+};
+
+/// `arp_generic_ops`
+static ARP: Protocol = Protocol {
+    solicit: |cx, device, target, to, waiting| {
+        if let IpAddr::V4(target) = target {
+            arp::solicit(cx, device, target, to, waiting);
+        }
+    },
+    failed: neighbour_failed,
+};
+
+/// Has an IPv4 side: a device or a namespace.
+pub trait WithIpv4 {
+    /// The type of that side.
+    type Side;
+    /// The IPv4 side.
+    fn ipv4(&self) -> &Self::Side;
+}
+
+impl WithIpv4 for Device {
+    type Side = Inet;
+    #[inline]
+    fn ipv4(&self) -> &Inet {
+        self.parts.get(&DEVICE)
+    }
+}
+
+impl WithIpv4 for Namespace {
+    type Side = Net;
+    #[inline]
+    fn ipv4(&self) -> &Net {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+fn device_event(site: &Site<'_>, event: Event) {
+    let Site {
+        stack,
+        guard,
+        ns,
+        device,
+    } = *site;
+    match event {
+        Event::Entered => device_entered(stack, guard, ns, device),
+        Event::Up => device_up(stack, guard, ns, device),
+        Event::Down => device_down(stack, guard, ns, device),
+        Event::Carrier => carrier_changed(stack, guard, ns, device),
+        Event::Address => address_changed(stack, guard, device),
+        Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
+        Event::Renamed => device_renamed(stack, guard, ns, device),
+        Event::Gone => device_gone(stack, guard, ns, device),
+        _ => {}
+    }
+}
+
+/// Returns a setting that is on if it is set for the device or for `all` (`IN_DEV_ORCONF`).
+#[inline]
+pub fn on_either(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> bool {
+    device.conf().ipv4.on(slot) || ns.conf().all.ipv4.on(slot)
+}
+
+/// Returns the larger value of the device and of `all` (`IN_DEV_MAXCONF`).
+#[inline]
+pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
+    device
+        .conf()
+        .ipv4
+        .get(slot)
+        .max(ns.conf().all.ipv4.get(slot))
+}
+
+/// Initializes a device that entered a namespace with the namespace's `default` settings
+/// (`inetdev_init`).
+pub fn device_entered(stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device.conf().ipv4.copy(&ns.conf().default.ipv4);
+    if device.flags() & iff::LOOPBACK != 0 {
+        device.conf().ipv4.set(Ipv4Conf::DisableXfrm, 1);
+        device.conf().ipv4.set(Ipv4Conf::DisablePolicy, 1);
+    }
+    device.conf().neigh4.copy(&ns.conf().default.neigh4);
+    if device.has_ipv4() {
+        conf4(stack, ns, &ConfEvent::Began(device));
+    }
+    join_all_hosts(device, device.is_up());
+}
+
+/// Joins or leaves the all-hosts group (`ip_mc_up`, `ip_mc_down`).
+fn join_all_hosts(device: &Device, join: bool) {
+    let group = multicast_v4(Ipv4Addr::new(224, 0, 0, 1).octets());
+    let join = join && device.has_ipv4();
+    let groups = join.then_some(group).into_iter().collect();
+    device.taken().join(Joiner::Ipv4, groups);
+}
+
+/// Restores addresses and routes when a device comes up.
+pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    join_all_hosts(device, true);
+    device
+        .ipv4()
+        .addresses
+        .device_up(&Site::new(stack, guard, ns, device));
+    arp::notify(stack, guard, ns, device);
+}
+
+/// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
+pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let ns = device.namespace(guard);
+    ns.neighbours()
+        .device_went(stack, guard, device.key, false, false);
+    if device.is_up() {
+        arp::notify(stack, guard, ns, device);
+    }
+}
+
+/// Removes the routes of a device that went down. Its addresses stay (`fib_disable_ip`).
+pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    join_all_hosts(device, false);
+    crate::fib::host::lost4(ns, device, Loss::Down, false);
+    ns.neighbours()
+        .device_went(stack, guard, device.key, false, false);
+}
+
+/// Removes all addresses, routes and neighbours of a device that leaves its namespace.
+pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    ended(stack, guard, ns, device, device.has_ipv4());
+}
+
+/// Shuts down IPv4 on a device. `had` says whether it was enabled.
+fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>, had: bool) {
+    join_all_hosts(device, false);
+    device
+        .ipv4()
+        .addresses
+        .clear(&Site::new(stack, guard, ns, device));
+    crate::fib::host::lost4(ns, device, Loss::Gone, true);
+    ns.neighbours()
+        .device_went(stack, guard, device.key, false, false);
+    if had {
+        conf4(stack, ns, &ConfEvent::Ended(device));
+    }
+}
+
+/// Handles an MTU change: shuts IPv4 down if the MTU became too small, and starts it again if it is
+/// large enough now (`NETDEV_CHANGEMTU`).
+pub fn mtu_changed(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Arc<Namespace>,
+    device: &Arc<Device>,
+    before: u32,
+) {
+    match (before >= IPV4_MIN_MTU, device.has_ipv4()) {
+        (true, false) => ended(stack, guard, ns, device, true),
+        (false, true) => device_entered(stack, guard, ns, device),
+        _ => {}
+    }
+}
+
+/// Handles a renamed device.
+pub fn device_renamed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device
+        .ipv4()
+        .addresses
+        .device_renamed(&Site::new(stack, guard, ns, device));
+}
+
+/// Handles a gained or lost carrier.
+pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    if !device.is_up() {
+        return;
+    }
+    if device.link.carrier(stack, device) {
+        crate::fib::host::found4(stack, ns, device);
+        return;
+    }
+    crate::fib::host::lost4(ns, device, Loss::Carrier, false);
+    if device.conf().ipv4.on(Ipv4Conf::ArpEvictNocarrier)
+        && ns.conf().all.ipv4.on(Ipv4Conf::ArpEvictNocarrier)
+    {
+        ns.neighbours()
+            .device_went(stack, guard, device.key, false, true);
+    }
+}
+
+/// Writes a setting of `all`, `default` or one device, with its side effects
+/// (`devinet_sysctl_forward`, `inet_forward_change`).
+pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv4Conf, value: i32) {
+    let set = |conf: &Conf<Ipv4Conf>, target: &Target| {
+        if conf.get(slot) != value {
+            conf.set(slot, value);
+            conf4(stack, ns, &ConfEvent::Changed(target, slot));
+        }
+    };
+    match &target {
+        Target::Device(device) => set(&device.conf().ipv4, &target),
+        Target::Default => set(&ns.conf().default.ipv4, &target),
+        Target::All => {
+            set(&ns.conf().all.ipv4, &target);
+            if matches!(slot, Ipv4Conf::Forwarding) {
+                set(&ns.conf().default.ipv4, &Target::Default);
+                for device in ns.all_devices() {
+                    let target = Target::Device(device.clone());
+                    set(&device.conf().ipv4, &target);
+                }
+            }
+        }
+    }
+}
+
+/// Sends an ICMP error to the sender of a packet whose next hop does not answer
+/// (`arp_error_report`). Locally generated packets have no sender to notify.
+pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
+    if packet.iif == 0 || packet.flags.contains(Flags::LOCAL) {
+        return;
+    }
+    let ns = device.namespace(cx.guard);
+    // Use the incoming device if it still exists.
+    let input = ns.device(packet.iif, cx.guard).unwrap_or(device);
+    icmp::error(
+        cx,
+        input,
+        packet,
+        ICMP_DEST_UNREACH,
+        ICMP_HOST_UNREACH,
+        0,
+        false,
+    );
+}

@@ -1,0 +1,910 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device's IPv6 addresses: the list, duplicate address detection, and the effect of the device
+//! going up and down (`struct inet6_ifaddr`, `net/ipv6/addrconf.c`).
+//!
+//! An address is tentative until `dad_transmits` solicitations, sent `retrans_time_ms` apart, have
+//! gone unanswered; then its route is created. This happens immediately if the device has no
+//! neighbour discovery (`NOARP`, loopback), with `nodad`, or if `accept_dad` is 0. Without a
+//! carrier, detection waits for one. When the device goes down, its addresses are deleted, except
+//! permanent ones if `keep_addr_on_down` is set. Readers load the list under a guard; changes hold
+//! the device's address lock and return [`News`].
+//!
+//! Not implemented: the random delay before the first solicitation (it is 0), optimistic and
+//! temporary addresses, addresses from router advertisements, `IFA_F_MCAUTOJOIN` (rejected), stable
+//! privacy (`addr_gen_mode` 2 gives no address; 3 derives one from the stack's seed).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_netlink::ifla::iff;
+use weir_netlink::{Error, errno, ifa, rta};
+use weir_packet::header::ethernet::multicast_v6;
+use weir_packet::header::ndisc::solicited_node;
+use weir_sync::rcu::{Domain, Guard, PublishedOption};
+
+use super::nd::ALL_NODES;
+use super::select::reach;
+use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
+use crate::clock::{Holds, MILLISECOND, SECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, Joiner};
+use crate::fib::address::{local6, multicast6, prefix6};
+use crate::fib::host::WithRoutes;
+use crate::fib::route::{Event, RouteConfig};
+use crate::fib::sync::Loss;
+use crate::ipv6::WithIpv6;
+use crate::layers::Site;
+use crate::neigh::WithNeighbours;
+use crate::settings::HasIp;
+use crate::settings::WithSettings;
+use crate::settings::{Ipv6Conf, Neigh};
+
+/// The all-routers group of a link.
+const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+/// The smallest IPv6 MTU in bytes.
+const MIN_MTU: u32 = 1280;
+
+/// An IPv6 address of a device (`struct inet6_ifaddr`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Our own address.
+    pub address: Ipv6Addr,
+    /// The peer's address, for a point-to-point prefix.
+    pub peer: Option<Ipv6Addr>,
+    /// The prefix length in bits.
+    pub prefix_len: u8,
+    /// `IFA_F_*`
+    pub flags: u32,
+    /// `IFA_RT_PRIORITY`: the metric of its prefix route; 0 stands for 256.
+    pub metric: u32,
+    /// `IFA_PROTO`
+    pub protocol: u8,
+    /// The preferred lifetime in seconds, starting at `updated`.
+    pub preferred: u32,
+    /// The valid lifetime in seconds, starting at `updated`.
+    pub valid: u32,
+    /// The creation time in ns of the stack's clock.
+    pub created: u64,
+    /// The time of the last update in ns of the stack's clock.
+    pub updated: u64,
+    /// Whether its local route has been created.
+    routed: bool,
+}
+
+impl Address {
+    /// Creates an address that is not on a device yet.
+    pub fn new(address: Ipv6Addr, prefix_len: u8, now: u64) -> Self {
+        Self {
+            address,
+            peer: None,
+            prefix_len,
+            flags: 0,
+            metric: 0,
+            protocol: 0,
+            preferred: FOREVER,
+            valid: FOREVER,
+            created: now,
+            updated: now,
+            routed: false,
+        }
+    }
+
+    /// Returns whether all of `flags` (`IFA_F_*`) are set.
+    #[inline]
+    pub fn has(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// Returns whether the address may not be used yet.
+    #[inline]
+    pub fn is_tentative(&self) -> bool {
+        self.has(ifa::f::TENTATIVE)
+    }
+
+    /// Returns `RT_SCOPE_*` (`rt_scope`).
+    pub fn scope(&self) -> u8 {
+        scope(self.address)
+    }
+
+    /// Returns the network address of the prefix.
+    pub fn network(&self) -> Ipv6Addr {
+        masked(self.address, self.prefix_len)
+    }
+
+    fn shares_prefix(&self, other: &Self) -> bool {
+        self.prefix_len == other.prefix_len && self.network() == other.network()
+    }
+
+    /// Returns the remaining preferred and valid lifetimes in seconds.
+    pub fn rest(&self, now: u64) -> (u32, u32) {
+        if self.has(ifa::f::PERMANENT) && self.preferred == FOREVER {
+            return (FOREVER, FOREVER);
+        }
+        rest(self.preferred, self.valid, self.updated, now)
+    }
+
+    /// Returns when its prefix route expires.
+    fn expires(&self) -> Option<u64> {
+        (self.valid != FOREVER).then(|| self.updated + u64::from(self.valid) * SECOND)
+    }
+}
+
+impl Listed for Address {
+    type Key = u128;
+
+    fn next_end(&self) -> Option<u64> {
+        if !self.has(ifa::f::DEPRECATED) && self.preferred != FOREVER {
+            Some(self.updated + u64::from(self.preferred) * SECOND)
+        } else {
+            self.expires()
+        }
+    }
+
+    fn announce(&self, site: &Site<'_>, ty: u16) {
+        crate::listen::address6(site, self, ty);
+    }
+
+    fn expire(site: &Site<'_>) {
+        site.device.ipv6().addresses.expire(site);
+    }
+}
+
+/// Returns the `RT_SCOPE_*` of an address.
+pub fn scope(address: Ipv6Addr) -> u8 {
+    if address.is_loopback() {
+        rta::scope::HOST
+    } else if address.is_unicast_link_local() {
+        rta::scope::LINK
+    } else if address.segments()[0] & 0xffc0 == 0xfec0 {
+        rta::scope::SITE
+    } else {
+        rta::scope::UNIVERSE
+    }
+}
+
+/// Returns the prefix of an address.
+pub fn masked(address: Ipv6Addr, prefix_len: u8) -> Ipv6Addr {
+    let mask = u128::MAX
+        .checked_shl(128 - u32::from(prefix_len.min(128)))
+        .unwrap_or(0);
+    Ipv6Addr::from(u128::from(address) & mask)
+}
+
+/// Returns the link-local address of a device: the EUI-64 of its Ethernet address
+/// (`addrconf_ifid_eui48`).
+pub fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    Ipv6Addr::from([
+        0xfe,
+        0x80,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        a ^ 2,
+        b,
+        c,
+        0xff,
+        0xfe,
+        d,
+        e,
+        f,
+    ])
+}
+
+/// The effect of a change, to be announced.
+pub type News = crate::addresses::News<Address>;
+
+type List = Vec<Arc<Address>>;
+
+/// A running duplicate address detection.
+#[derive(Debug)]
+struct Dad {
+    timer: TimerId,
+    /// The number of solicitations still to be sent.
+    probes: i32,
+}
+
+/// The state that changes need in addition to the list.
+#[derive(Debug, Default)]
+struct State {
+    /// The timer of the next lifetime expiry.
+    timer: Option<TimerId>,
+    dad: BTreeMap<Ipv6Addr, Dad>,
+    /// The subnet-router anycast addresses that have a route.
+    anycast: BTreeSet<Ipv6Addr>,
+    /// The device is a member of the all-nodes group and, if it routes, of the all-routers group.
+    groups: bool,
+}
+
+/// The addresses of a device.
+#[derive(Debug)]
+pub struct Addresses {
+    list: PublishedOption<List>,
+    /// Whether the device has had a carrier since it went up (`IF_READY`).
+    ready: AtomicBool,
+    /// Serializes changes. Fourth in the lock order.
+    state: Mutex<State>,
+}
+
+/// The questions IPv6 asks about a device in its namespace.
+pub(super) trait Facts {
+    /// Returns the index of the device.
+    fn ifindex(&self) -> u32;
+    /// Returns whether a setting of the device is not 0.
+    fn on(&self, slot: Ipv6Conf) -> bool;
+    /// Returns whether the device has no neighbour discovery.
+    fn is_quiet(&self) -> bool;
+    /// Returns whether it is the loopback device.
+    fn is_loopback(&self) -> bool;
+    /// Returns whether the device is up and has a carrier (`addrconf_link_ready`).
+    fn has_link(&self) -> bool;
+    /// Returns whether the device can carry IPv6 at all (`ipv6_find_idev`).
+    fn is_able(&self) -> bool;
+}
+
+impl Facts for Site<'_> {
+    fn ifindex(&self) -> u32 {
+        self.device.ifindex()
+    }
+
+    fn on(&self, slot: Ipv6Conf) -> bool {
+        self.device.conf().ipv6.on(slot)
+    }
+
+    fn is_quiet(&self) -> bool {
+        use weir_netlink::ifla::iff;
+        self.device.flags() & (iff::NOARP | iff::LOOPBACK) != 0
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
+    }
+
+    fn has_link(&self) -> bool {
+        self.device.is_up() && self.device.link.carrier(self.stack, self.device)
+    }
+
+    fn is_able(&self) -> bool {
+        self.device.mtu() >= MIN_MTU
+    }
+}
+
+/// A change in progress: the list it edits, and its effects.
+struct Work<'a, 's> {
+    site: Site<'a>,
+    list: List,
+    state: &'s mut State,
+    news: Vec<News>,
+}
+
+impl Work<'_, '_> {
+    /// Adds a route. As in Linux, it is not an error if the route exists or cannot be added.
+    fn add_route(&mut self, config: &RouteConfig<u128>) {
+        let mut events = Vec::new();
+        let site = self.site;
+        let _ = site.ns.fib().v6.add(config, &site.host(), &mut events);
+        self.routes(events);
+    }
+
+    fn remove_route(&mut self, config: &RouteConfig<u128>) {
+        let mut events = Vec::new();
+        let _ = self.site.ns.fib().v6.delete(config, &mut events);
+        self.routes(events);
+    }
+
+    fn routes(&mut self, events: Vec<Event<u128, Arc<Device>>>) {
+        if !events.is_empty() {
+            self.news.push(News::Routes(events));
+        }
+    }
+
+    /// Adds the prefix route of an address (`addrconf_prefix_route`).
+    fn add_prefix_route(&mut self, address: &Address) {
+        let config = prefix6(
+            address.network(),
+            address.prefix_len,
+            self.site.ifindex(),
+            address.metric,
+            address.expires(),
+        );
+        self.add_route(&config);
+    }
+
+    fn remove_prefix_route(&mut self, prefix: Ipv6Addr, prefix_len: u8) {
+        let mut config = prefix6(prefix, prefix_len, self.site.ifindex(), 0, None);
+        config.priority = 0;
+        self.remove_route(&config);
+    }
+
+    fn position(&self, address: Ipv6Addr) -> Option<usize> {
+        self.list.iter().position(|other| other.address == address)
+    }
+
+    fn edit(&mut self, address: Ipv6Addr, edit: impl FnOnce(&mut Address)) -> Option<Arc<Address>> {
+        let at = self.position(address)?;
+        let slot = self.list.get_mut(at)?;
+        let mut changed = (**slot).clone();
+        edit(&mut changed);
+        *slot = Arc::new(changed);
+        Some(slot.clone())
+    }
+
+    /// Announces a usable address and creates its routes (`ipv6_ifa_notify`).
+    fn usable(&mut self, address: Ipv6Addr) {
+        let mut first = false;
+        let changed = self.edit(address, |address| {
+            first = !address.routed;
+            address.routed = true;
+        });
+        let Some(changed) = changed else { return };
+        self.news.push(News::Came(changed.clone()));
+        let ifindex = self.site.ifindex();
+        if first {
+            self.add_route(&local6(address, ifindex, false));
+        }
+        if let Some(peer) = changed.peer {
+            self.add_route(&prefix6(peer, 128, ifindex, changed.metric, None));
+        }
+    }
+
+    /// Inserts an address into the list (`ipv6_add_addr`).
+    fn insert(&mut self, mut address: Address) -> Result<(), Error> {
+        let site = self.site;
+        let wanted = address.address;
+        if !site.device.is_in(site.ns, site.guard) {
+            return Err(Error::new(errno::ENODEV));
+        }
+        if !site.device.has_ipv6() {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if wanted.is_unspecified()
+            || wanted.is_multicast()
+            || (wanted.is_loopback() && !site.is_loopback())
+        {
+            return Err(Error::new(errno::EADDRNOTAVAIL));
+        }
+        if site.on(Ipv6Conf::DisableIpv6) {
+            return Err(Error::new(errno::EACCES));
+        }
+        if self.position(wanted).is_some() {
+            return Err(Error::new(errno::EEXIST));
+        }
+        if !address.has(ifa::f::NODAD) {
+            address.flags |= ifa::f::TENTATIVE;
+        }
+        let at = self
+            .list
+            .iter()
+            .position(|other| reach(wanted) >= reach(other.address));
+        self.list
+            .insert(at.unwrap_or(self.list.len()), Arc::new(address));
+        Ok(())
+    }
+
+    /// Starts duplicate address detection (`addrconf_dad_begin`).
+    fn start_dad(&mut self, address: Ipv6Addr) {
+        let Some(at) = self.position(address) else {
+            return;
+        };
+        let site = self.site;
+        let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
+        let unwanted = site.device.conf().ipv6.get(Ipv6Conf::AcceptDad) < 1
+            && site.ns.conf().all.ipv6.get(Ipv6Conf::AcceptDad) < 1;
+        if site.is_quiet() || unwanted || !tentative {
+            return self.finish_dad(address);
+        }
+        if !site.device.ipv6().addresses.is_ready() || self.state.dad.contains_key(&address) {
+            return;
+        }
+        let probes = site.device.conf().ipv6.get(Ipv6Conf::DadTransmits);
+        let timer = arm_dad(&site, address, site.stack.clock.now());
+        self.state.dad.insert(address, Dad { timer, probes });
+    }
+
+    /// Completes duplicate address detection: no other host has the address
+    /// (`addrconf_dad_completed`).
+    fn finish_dad(&mut self, address: Ipv6Addr) {
+        self.stop_dad(address);
+        self.edit(address, |address| {
+            address.flags &= !(ifa::f::TENTATIVE | ifa::f::OPTIMISTIC | ifa::f::DADFAILED);
+        });
+        self.usable(address);
+    }
+
+    fn stop_dad(&mut self, address: Ipv6Addr) {
+        if let Some(dad) = self.state.dad.remove(&address) {
+            self.site.stack.timers.cancel(dad.timer);
+        }
+    }
+
+    /// Removes an address (`ipv6_del_addr`).
+    fn remove(&mut self, address: Ipv6Addr) {
+        let Some(at) = self.position(address) else {
+            return;
+        };
+        let gone = self.list.remove(at);
+        self.went(&gone);
+        if !gone.has(ifa::f::PERMANENT) || gone.has(ifa::f::NOPREFIXROUTE) {
+            return;
+        }
+        let keeps = ifa::f::PERMANENT | ifa::f::NOPREFIXROUTE;
+        let needed = self
+            .list
+            .iter()
+            .any(|other| other.shares_prefix(&gone) && other.flags & keeps != 0);
+        if !needed {
+            self.remove_prefix_route(gone.network(), gone.prefix_len);
+        }
+    }
+
+    /// Updates the rest of the stack after an address was deleted (`__ipv6_ifa_notify`).
+    fn went(&mut self, gone: &Arc<Address>) {
+        self.stop_dad(gone.address);
+        self.news.push(News::Went(gone.clone()));
+        let ifindex = self.site.ifindex();
+        if let Some(peer) = gone.peer {
+            self.remove_prefix_route(peer, 128);
+        }
+        if gone.routed {
+            self.remove_route(&local6(gone.address, ifindex, false));
+        }
+        self.site.ns.fib().v6.address_lost(gone.address, ifindex);
+    }
+
+    /// Adds the multicast route (`addrconf_add_dev`).
+    fn add_multicast_route(&mut self) {
+        if !self.site.is_loopback() {
+            self.add_route(&multicast6(self.site.ifindex()));
+        }
+    }
+
+    /// Adds the automatically generated addresses of a device (`addrconf_init_auto_addrs`).
+    fn add_own(&mut self) {
+        let site = self.site;
+        let now = site.stack.clock.now();
+        if site.is_loopback() {
+            let mut address = Address::new(Ipv6Addr::LOCALHOST, 128, now);
+            address.flags = ifa::f::PERMANENT;
+            address.protocol = ifa::prot::KERNEL_LO;
+            if self.insert(address).is_ok() {
+                self.edit(Ipv6Addr::LOCALHOST, |a| a.flags &= !ifa::f::TENTATIVE);
+                self.usable(Ipv6Addr::LOCALHOST);
+            }
+            return;
+        }
+        if site.on(Ipv6Conf::DisableIpv6) {
+            return;
+        }
+        self.add_multicast_route();
+        let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
+            0 => link_local(site.device.address()),
+            3 => {
+                let path = format!("{} stable {:?}", site.ns.id.0, site.device.address());
+                let low = crate::random::seed_of(site.stack.config.seed, &path);
+                Ipv6Addr::from((0xfe80 << 112) | u128::from(low))
+            }
+            _ => return,
+        };
+        let mut address = Address::new(wanted, 64, now);
+        address.flags = ifa::f::PERMANENT;
+        address.protocol = ifa::prot::KERNEL_LL;
+        if self.insert(address.clone()).is_ok() {
+            self.add_prefix_route(&address);
+            self.start_dad(wanted);
+        }
+    }
+
+    /// Updates the routes of the subnet-router anycast addresses, which a router has
+    /// (`addrconf_join_anycast`).
+    fn sync_anycast(&mut self) {
+        let forwards = self.site.on(Ipv6Conf::Forwarding);
+        let wanted: BTreeSet<_> = self
+            .list
+            .iter()
+            .filter(|a| forwards && a.routed && !a.is_tentative() && a.prefix_len < 127)
+            .map(|a| a.network())
+            .filter(|network| !network.is_unspecified())
+            .collect();
+        let present = std::mem::replace(&mut self.state.anycast, wanted.clone());
+        let ifindex = self.site.ifindex();
+        for network in present.difference(&wanted) {
+            self.remove_route(&local6(*network, ifindex, true));
+        }
+        for network in wanted.difference(&present) {
+            self.add_route(&local6(*network, ifindex, true));
+        }
+    }
+
+    /// Updates the groups the device is a member of, in the order in which it joins them
+    /// (`ipv6_dev_mc_inc`).
+    fn sync_groups(&mut self) {
+        let device = self.site.device;
+        let flags = device.flags();
+        let mut groups = Vec::new();
+        if self.state.groups {
+            groups.push(ALL_NODES.octets());
+            if flags & iff::MULTICAST != 0 && self.site.on(Ipv6Conf::Forwarding) {
+                groups.push(ALL_ROUTERS.octets());
+            }
+        }
+        if flags & (iff::NOARP | iff::LOOPBACK) == 0 {
+            let own = self.list.iter().map(|a| a.address);
+            let own = own.chain(self.state.anycast.iter().copied());
+            groups.extend(own.map(|address| solicited_node(address.octets())));
+        }
+        let macs = groups.into_iter().map(multicast_v6).collect();
+        device.taken().join(Joiner::Ipv6, macs);
+    }
+
+    /// Handles a device whose link became ready: adds its automatic addresses and starts detection
+    /// for waiting ones (`addrconf_notify`).
+    fn ready(&mut self) {
+        let site = self.site;
+        site.device.ipv6().addresses.ready.store(true, Relaxed);
+        self.state.groups = true;
+        self.add_own();
+        for address in self.list.clone() {
+            if address.is_tentative() && !address.has(ifa::f::DADFAILED) {
+                self.start_dad(address.address);
+            } else if !address.routed {
+                self.usable(address.address);
+            }
+        }
+        crate::fib::host::found6(site.stack, site.ns, site.device);
+    }
+
+    /// Handles a device that goes down or away (`addrconf_ifdown`).
+    fn down(&mut self, gone: bool) {
+        let site = self.site;
+        let loss = if gone { Loss::Gone } else { Loss::Down };
+        let events = crate::fib::host::lost6(site.ns, site.device, loss);
+        self.routes(events);
+        let key = site.device.key;
+        site.ns
+            .neighbours()
+            .device_went(site.stack, site.guard, key, true, false);
+        let was_ready = site.device.ipv6().addresses.ready.swap(false, Relaxed);
+        self.state.groups &= !gone && !was_ready;
+        let all = site.ns.conf().all.ipv6.get(Ipv6Conf::KeepAddrOnDown);
+        let own = site.device.conf().ipv6.get(Ipv6Conf::KeepAddrOnDown);
+        let keep =
+            !gone && !site.on(Ipv6Conf::DisableIpv6) && if all != 0 { all > 0 } else { own > 0 };
+        for address in std::mem::take(&mut self.list) {
+            let local = address.address.is_loopback() || address.address.is_unicast_link_local();
+            if keep && address.has(ifa::f::PERMANENT) && !local {
+                self.stop_dad(address.address);
+                if address.routed {
+                    self.remove_route(&local6(address.address, site.ifindex(), false));
+                }
+                let mut kept = (*address).clone();
+                kept.routed = false;
+                if !kept.has(ifa::f::NODAD) {
+                    kept.flags |= ifa::f::TENTATIVE;
+                }
+                self.list.push(Arc::new(kept));
+            } else {
+                self.went(&address);
+            }
+        }
+    }
+}
+
+/// Arms the timer for the next step of a detection.
+fn arm_dad(site: &Site<'_>, address: Ipv6Addr, time: u64) -> TimerId {
+    let device = Arc::downgrade(site.device);
+    let fire = Box::new(move |cx: &mut Cx<'_>| {
+        if let Some(device) = device.upgrade() {
+            step_dad(cx, &device, address);
+        }
+    });
+    site.stack.arm(time, Holds::Nothing, fire)
+}
+
+/// Sends the next solicitation, or completes the detection (`addrconf_dad_work`).
+fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
+    let ns = device.namespace(cx.guard).clone();
+    let site = Site::new(cx.stack, cx.guard, &ns, device);
+    let mut probe = false;
+    let changed = device.ipv6().addresses.change(&site, |work| {
+        let Some(dad) = work.state.dad.get_mut(&address) else {
+            return Ok(());
+        };
+        if dad.probes <= 0 {
+            work.finish_dad(address);
+            return Ok(());
+        }
+        dad.probes -= 1;
+        let retrans = device.conf().neigh6.get(Neigh::RetransTime).max(10) as u64 * MILLISECOND;
+        dad.timer = arm_dad(&site, address, site.stack.clock.now() + retrans);
+        probe = true;
+        Ok(())
+    });
+    if let Ok(((), news)) = changed {
+        site.tell(news);
+    }
+    if probe {
+        super::nd::probe_address(cx, device, address);
+    }
+}
+
+impl Addresses {
+    /// Creates an empty list.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            list: PublishedOption::new(domain, None),
+            ready: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns the addresses. Those with the widest scope come first and, within a scope, the
+    /// newest.
+    #[inline]
+    pub fn list<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Address>] {
+        self.list.load(guard).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns one of the addresses.
+    pub fn get<'g>(&'g self, address: Ipv6Addr, guard: &'g Guard) -> Option<&'g Arc<Address>> {
+        self.list(guard)
+            .iter()
+            .find(|other| other.address == address)
+    }
+
+    /// Returns whether the device is up with a link (`IF_READY`).
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a change, publishes the result, and updates the timer, the anycast routes and the
+    /// groups.
+    fn change<R>(
+        &self,
+        site: &Site<'_>,
+        change: impl FnOnce(&mut Work<'_, '_>) -> Result<R, Error>,
+    ) -> Result<(R, Vec<News>), Error> {
+        let mut state = self.lock();
+        let mut work = Work {
+            site: *site,
+            list: self.list(site.guard).to_vec(),
+            state: &mut state,
+            news: Vec::new(),
+        };
+        let answer = change(&mut work)?;
+        work.sync_anycast();
+        work.sync_groups();
+        let Work { list, news, .. } = work;
+        site.rearm(&mut state.timer, &list);
+        self.list.replace((!list.is_empty()).then_some(list));
+        Ok((answer, news))
+    }
+
+    /// Runs a change that cannot fail and notifies the listeners.
+    fn change_told(&self, site: &Site<'_>, change: impl FnOnce(&mut Work<'_, '_>)) {
+        let changed = self.change(site, |work| {
+            change(work);
+            Ok(())
+        });
+        if let Ok(((), news)) = changed {
+            site.tell(news);
+        }
+    }
+
+    /// Removes or deprecates addresses whose lifetimes are over (`addrconf_verify_rtnl`).
+    fn expire(&self, site: &Site<'_>) {
+        let now = site.stack.clock.now();
+        // This timer has fired; the change below arms the next one.
+        self.lock().timer = None;
+        self.change_told(site, |work| {
+            let over = |life, address: &Address| is_over(life, address.updated, now);
+            for address in work.list.clone() {
+                if over(address.valid, &address) {
+                    work.remove(address.address);
+                } else if over(address.preferred, &address) && !address.has(ifa::f::DEPRECATED) {
+                    let changed = work.edit(address.address, |a| a.flags |= ifa::f::DEPRECATED);
+                    work.news.extend(changed.map(News::Came));
+                }
+            }
+        });
+        let mut events = Vec::new();
+        site.ns.fib().v6.expire(now, &mut events);
+        site.tell_routes(&events);
+    }
+
+    /// Adds an address (`inet6_addr_add`). Its flags are the requested ones.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL for an address that no device can have, EACCES if IPv6 is disabled, EEXIST if
+    /// the address exists.
+    pub fn add(&self, site: &Site<'_>, mut address: Address) -> Result<Vec<News>, Error> {
+        let changed = self.change(site, |work| {
+            let name = address.address;
+            if !site.device.is_in(site.ns, site.guard) {
+                return Err(Error::new(errno::ENODEV));
+            }
+            if site.on(Ipv6Conf::DisableIpv6) && !site.is_loopback() {
+                return Err(Error::new(errno::EACCES));
+            }
+            if address.valid == FOREVER {
+                address.flags |= ifa::f::PERMANENT;
+            }
+            if address.preferred == 0 {
+                address.flags |= ifa::f::DEPRECATED;
+            }
+            work.add_multicast_route();
+            work.insert(address.clone())?;
+            if !address.has(ifa::f::NOPREFIXROUTE) {
+                work.add_prefix_route(&address);
+            }
+            if address.flags & (ifa::f::OPTIMISTIC | ifa::f::NODAD) == 0
+                && let Some(at) = work.position(name)
+                && let Some(present) = work.list.get(at).cloned()
+            {
+                work.news.push(News::Came(present));
+            }
+            work.start_dad(name);
+            Ok(())
+        });
+        changed.map(|(_, news)| news)
+    }
+
+    /// Changes an existing address (`inet6_addr_modify`).
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL if it does not exist any more.
+    pub fn modify(&self, site: &Site<'_>, wanted: Address) -> Result<Vec<News>, Error> {
+        const REPLACED: u32 = ifa::f::DEPRECATED
+            | ifa::f::PERMANENT
+            | ifa::f::NODAD
+            | ifa::f::HOMEADDRESS
+            | ifa::f::MANAGETEMPADDR
+            | ifa::f::NOPREFIXROUTE;
+        let changed = self.change(site, |work| {
+            let name = wanted.address;
+            let at = work.position(name);
+            let present = at.and_then(|at| work.list.get(at).cloned());
+            let old = present.ok_or_else(|| Error::new(errno::EADDRNOTAVAIL))?;
+            let had_route = old.has(ifa::f::PERMANENT) && !old.has(ifa::f::NOPREFIXROUTE);
+            let new_peer = wanted.peer.is_some() && wanted.peer != old.peer;
+            if let (true, Some(peer)) = (new_peer, old.peer) {
+                work.remove_prefix_route(peer, 128);
+            }
+            let mut flags = wanted.flags;
+            if wanted.valid == FOREVER {
+                flags |= ifa::f::PERMANENT;
+            }
+            if wanted.preferred == 0 {
+                flags |= ifa::f::DEPRECATED;
+            }
+            let changed = work.edit(name, |address| {
+                address.flags = (address.flags & !REPLACED) | flags;
+                address.updated = wanted.updated;
+                (address.valid, address.preferred) = (wanted.valid, wanted.preferred);
+                address.protocol = wanted.protocol;
+                if wanted.metric != 0 {
+                    address.metric = wanted.metric;
+                }
+                if new_peer {
+                    address.peer = wanted.peer;
+                }
+            });
+            let Some(changed) = changed else {
+                return Ok(());
+            };
+            if !changed.is_tentative() {
+                work.news.push(News::Came(changed.clone()));
+            }
+            if had_route {
+                work.remove_prefix_route(changed.network(), changed.prefix_len);
+            }
+            if !changed.has(ifa::f::NOPREFIXROUTE) {
+                work.add_prefix_route(&changed);
+            }
+            if let (true, Some(peer)) = (new_peer, changed.peer) {
+                work.add_route(&prefix6(peer, 128, site.ifindex(), changed.metric, None));
+            }
+            Ok(())
+        });
+        changed.map(|(_, news)| news)
+    }
+
+    /// Removes an address (`inet6_addr_del`).
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL if there is none.
+    pub fn remove(
+        &self,
+        site: &Site<'_>,
+        address: Ipv6Addr,
+        prefix_len: u8,
+    ) -> Result<Vec<News>, Error> {
+        let changed = self.change(site, |work| {
+            let present = work
+                .list
+                .iter()
+                .any(|other| other.address == address && other.prefix_len == prefix_len);
+            if !present {
+                return Err(Error::new(errno::EADDRNOTAVAIL));
+            }
+            work.remove(address);
+            Ok(())
+        });
+        changed.map(|(_, news)| news)
+    }
+
+    /// Handles a tentative address that another host has (`addrconf_dad_failure`).
+    pub fn duplicate(&self, site: &Site<'_>, address: Ipv6Addr) {
+        self.change_told(site, |work| {
+            if !work.state.dad.contains_key(&address) {
+                return;
+            }
+            work.stop_dad(address);
+            let permanent = work
+                .list
+                .iter()
+                .any(|a| a.address == address && a.has(ifa::f::PERMANENT));
+            if permanent {
+                let changed = work.edit(address, |a| a.flags |= ifa::f::DADFAILED);
+                work.news.extend(changed.map(News::Came));
+            } else {
+                work.remove(address);
+            }
+        });
+    }
+
+    /// Handles a device that entered a namespace (`ipv6_add_dev`).
+    pub(super) fn device_entered(&self, site: &Site<'_>) {
+        self.change_told(site, |work| work.state.groups = site.device.has_ipv6());
+    }
+
+    /// Handles a device that went up (`NETDEV_UP`).
+    pub(super) fn device_up(&self, site: &Site<'_>) {
+        if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() {
+            return;
+        }
+        self.change_told(site, |work| {
+            for address in work.list.clone() {
+                if address.has(ifa::f::PERMANENT) && !address.has(ifa::f::NOPREFIXROUTE) {
+                    work.add_prefix_route(&address);
+                }
+            }
+            if site.has_link() {
+                work.ready();
+            }
+        });
+    }
+
+    /// Handles a possible carrier change (`NETDEV_CHANGE`).
+    pub(super) fn carrier_changed(&self, site: &Site<'_>) {
+        if site.on(Ipv6Conf::DisableIpv6) || !site.is_able() || !site.device.is_up() {
+            return;
+        }
+        if !site.has_link() {
+            let events = crate::fib::host::lost6(site.ns, site.device, Loss::Carrier);
+            site.tell_routes(&events);
+        } else if self.is_ready() {
+            crate::fib::host::found6(site.stack, site.ns, site.device);
+        } else {
+            self.change_told(site, |work| work.ready());
+        }
+    }
+
+    /// Handles a device that went down, or that leaves its namespace if `gone` is set.
+    pub(super) fn device_down(&self, site: &Site<'_>, gone: bool) {
+        self.change_told(site, |work| work.down(gone));
+    }
+
+    /// Handles forwarding being turned on or off (`dev_forward_change`).
+    pub(super) fn forwarding_changed(&self, site: &Site<'_>) {
+        self.change_told(site, |_| {});
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IPv6: a device's addresses and settings, and the packet path through layer 3.
+
+pub mod address;
+pub mod forward;
+pub mod icmp;
+pub mod input;
+pub mod label;
+pub mod local;
+pub mod nd;
+pub mod output;
+pub mod reassembly;
+pub mod select;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use weir_netlink::ifla::iff;
+use weir_packet::Packet;
+use weir_packet::header::ETH_P_IPV6;
+use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
+use weir_sync::rcu::{Domain, Guard};
+
+use address::{Addresses, Facts};
+
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::layers::{Event, Module, PacketType, Site};
+use crate::listen::{ConfEvent, conf6};
+use crate::mib::WithMib;
+use crate::namespace::Namespace;
+use crate::neigh::{self, Protocol, WithNeighbours};
+use crate::parts::Key;
+use crate::settings::{Conf, HasIp, Ipv6Conf, Target, WithSettings};
+use crate::stack::Stack;
+
+/// A device's IPv6 side, beside settings.
+#[derive(Debug)]
+pub struct Inet {
+    /// The addresses.
+    pub addresses: Addresses,
+}
+
+impl Inet {
+    /// Starts with no address.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            addresses: Addresses::new(domain),
+        }
+    }
+}
+
+static DEVICE: Key<Inet, 3> = Key::new();
+static NAMESPACE: Key<Net, 4> = Key::new();
+
+/// IPv6 in the stack (`inet6_init`).
+pub static MODULE: Module = Module {
+    stack: Some(|parts| neigh::resolve_by(parts, true, &DISCOVERY)),
+    namespace: Some(|parts, new| parts.fill(&NAMESPACE, Net::new(new.domain, new.seed))),
+    device: Some(|parts, domain, _| parts.fill(&DEVICE, Inet::new(domain))),
+    packet_types: &[PacketType {
+        protocol: ETH_P_IPV6,
+        receive,
+    }],
+    device_event: Some(device_event),
+    ..Module::NONE
+};
+
+/// `ndisc_generic_ops`
+static DISCOVERY: Protocol = Protocol {
+    solicit: |cx, device, target, to, waiting| {
+        if let IpAddr::V6(target) = target {
+            nd::solicit(cx, device, target, to, waiting);
+        }
+    },
+    failed: neighbour_failed,
+};
+
+/// Has an IPv6 side: a device or a namespace.
+pub trait WithIpv6 {
+    /// The type of that side.
+    type Side;
+    /// The IPv6 side.
+    fn ipv6(&self) -> &Self::Side;
+}
+
+impl WithIpv6 for Device {
+    type Side = Inet;
+    #[inline]
+    fn ipv6(&self) -> &Inet {
+        self.parts.get(&DEVICE)
+    }
+}
+
+impl WithIpv6 for Namespace {
+    type Side = Net;
+    #[inline]
+    fn ipv6(&self) -> &Net {
+        self.parts.get(&NAMESPACE)
+    }
+}
+
+fn device_event(site: &Site<'_>, event: Event) {
+    let Site {
+        stack,
+        guard,
+        ns,
+        device,
+    } = *site;
+    match event {
+        Event::Entered => device_entered(stack, guard, ns, device),
+        Event::Up => device_up(stack, guard, ns, device),
+        Event::Down => device_down(stack, guard, ns, device),
+        Event::Carrier => carrier_changed(stack, guard, ns, device),
+        Event::Address => address_changed(stack, guard, device),
+        Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
+        Event::Gone => device_gone(stack, guard, ns, device),
+        _ => {}
+    }
+}
+
+/// The IPv6 state of a namespace.
+#[derive(Debug)]
+pub struct Net {
+    /// The fragments that wait for reassembly.
+    pub fragments: reassembly::Fragments,
+    /// The seed of flow labels and identifications.
+    pub seed: u64,
+    idents: AtomicU32,
+    /// The label table for source address selection.
+    pub labels: label::Labels,
+}
+
+impl Net {
+    /// Creates the state of a new namespace.
+    pub fn new(domain: &Domain, seed: u64) -> Self {
+        Self {
+            labels: label::Labels::new(domain),
+            fragments: reassembly::Fragments::default(),
+            seed: crate::random::seed_of(seed, "ipv6"),
+            idents: AtomicU32::new(0),
+        }
+    }
+
+    /// Returns the identification of the next fragmented datagram. It never repeats immediately and
+    /// is hard to guess (`ipv6_select_ident`).
+    pub fn next_ident(&self) -> u32 {
+        let count = self.idents.fetch_add(1, Relaxed);
+        crate::random::mix(self.seed ^ u64::from(count)) as u32
+    }
+}
+
+/// Initializes a device that entered a namespace with the namespace's `default` settings
+/// (`ipv6_add_dev`).
+pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    device.conf().ipv6.copy(&ns.conf().default.ipv6);
+    device.mib().clear();
+    if device.flags() & (iff::NOARP | iff::LOOPBACK) != 0 {
+        // Such devices do no duplicate address detection (`ipv6_add_dev`).
+        device.conf().ipv6.set(Ipv6Conf::AcceptDad, -1);
+    }
+    if device.flags() & iff::LOOPBACK != 0 {
+        device.conf().ipv6.set(Ipv6Conf::UseTempaddr, -1);
+    }
+    device.conf().neigh6.copy(&ns.conf().default.neigh6);
+    set_mtu(device);
+    if device.has_ipv6() {
+        conf6(stack, ns, &ConfEvent::Began(device));
+    }
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6().addresses.device_entered(&site);
+}
+
+/// Restores addresses and routes when a device comes up.
+pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6().addresses.device_up(&site);
+}
+
+/// Handles a device that went down.
+pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6().addresses.device_down(&site, false);
+}
+
+/// Removes all addresses, routes and neighbours of a device that leaves its namespace.
+pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6().addresses.device_down(&site, true);
+    if device.has_ipv6() {
+        conf6(stack, ns, &ConfEvent::Ended(device));
+    }
+}
+
+/// Handles a gained or lost carrier.
+pub fn carrier_changed(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv6().addresses.carrier_changed(&site);
+    if device.is_up() && !device.link.carrier(stack, device) {
+        ns.neighbours()
+            .device_went(stack, guard, device.key, true, true);
+    }
+}
+
+pub use input::receive;
+
+/// Flushes the neighbours of a device whose link-layer address changed (`neigh_changeaddr`).
+pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    device
+        .namespace(guard)
+        .neighbours()
+        .device_went(stack, guard, device.key, true, false);
+}
+
+/// Writes a setting of `all`, `default` or one device, with its side effects
+/// (`addrconf_fixup_forwarding`, `addrconf_disable_ipv6`).
+pub fn set_conf(stack: &Stack, ns: &Namespace, target: Target, slot: Ipv6Conf, value: i32) {
+    let set = |conf: &Conf<Ipv6Conf>, target: &Target| {
+        if conf.get(slot) != value {
+            conf.set(slot, value);
+            conf6(stack, ns, &ConfEvent::Changed(target, slot));
+        }
+    };
+    match &target {
+        Target::Device(device) => set_on_device(stack, ns, device, slot, value),
+        Target::Default => set(&ns.conf().default.ipv6, &target),
+        Target::All => {
+            set(&ns.conf().all.ipv6, &target);
+            if matches!(slot, Ipv6Conf::Forwarding | Ipv6Conf::DisableIpv6) {
+                set(&ns.conf().default.ipv6, &Target::Default);
+                for device in ns.all_devices() {
+                    set_on_device(stack, ns, &device, slot, value);
+                }
+            }
+        }
+    }
+}
+
+fn set_on_device(stack: &Stack, ns: &Namespace, device: &Arc<Device>, slot: Ipv6Conf, value: i32) {
+    let before = device.conf().ipv6.get(slot);
+    if before == value {
+        return;
+    }
+    device.conf().ipv6.set(slot, value);
+    conf6(
+        stack,
+        ns,
+        &ConfEvent::Changed(&Target::Device(device.clone()), slot),
+    );
+    let before = before != 0;
+    if before == (value != 0) {
+        return;
+    }
+    let guard = stack.domain.pin();
+    let ns = device.namespace(&guard);
+    let site = Site::new(stack, &guard, ns, device);
+    let addresses = &device.ipv6().addresses;
+    match slot {
+        Ipv6Conf::DisableIpv6 if before && !device.is_up() => {}
+        Ipv6Conf::DisableIpv6 if before => addresses.device_up(&site),
+        Ipv6Conf::DisableIpv6 => addresses.device_down(&site, false),
+        Ipv6Conf::Forwarding => addresses.forwarding_changed(&site),
+        _ => {}
+    }
+}
+
+/// Sends an ICMP error to the sender of a packet whose next hop does not answer
+/// (`ndisc_error_report`).
+pub fn neighbour_failed(cx: &mut Cx<'_>, device: &Arc<Device>, packet: &Packet) {
+    let code = ICMPV6_ADDR_UNREACH;
+    icmp::send_error(cx, device, packet, ICMPV6_DEST_UNREACH, code, 0);
+}
+
+/// Handles an MTU change: shuts IPv6 down if the MTU became too small, and starts it again if it is
+/// large enough now (`NETDEV_CHANGEMTU`).
+pub fn mtu_changed(
+    stack: &Stack,
+    guard: &Guard,
+    ns: &Arc<Namespace>,
+    device: &Arc<Device>,
+    before: u32,
+) {
+    set_mtu(device);
+    let site = Site::new(stack, guard, ns, device);
+    let (could, can) = (before >= output::MIN_MTU, site.is_able());
+    // The loopback device keeps its settings, but not its addresses.
+    if could && !can {
+        let gone = !device.has_ipv6();
+        device.ipv6().addresses.device_down(&site, gone);
+        if gone {
+            conf6(stack, ns, &ConfEvent::Ended(device));
+        }
+    } else if can && !could && device.flags() & iff::LOOPBACK == 0 {
+        device_entered(stack, guard, ns, device);
+        if device.is_up() {
+            device.ipv6().addresses.device_up(&site);
+        }
+    }
+}
+
+/// Sets `net.ipv6.conf.DEV.mtu` to the device's MTU.
+fn set_mtu(device: &Device) {
+    let mtu = i32::try_from(device.mtu()).unwrap_or(i32::MAX);
+    device.conf().ipv6.set(Ipv6Conf::Mtu, mtu);
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Routing, neighbours and the protocols of the internet: [`settings`], [`fib`] and [`neigh`] are the lower floor, [`ipv4`],
+//! [`ipv6`] and what they share the upper one.
+//!
+//! The protocols register their receive functions for EtherTypes, resolve neighbours for [`neigh`], and tell listeners of
+//! routes, neighbours, addresses and settings ([`fib::host`], [`neigh`], [`listen`]). The lock order is in
+//! `crates/weir-stack/src/lib.rs`.
+#![deny(unsafe_code)]
+
+pub mod addresses;
+pub mod fib;
+pub mod icmp_limit;
+pub mod ipv4;
+pub mod ipv6;
+pub mod listen;
+pub mod mib;
+pub mod neigh;
+pub mod settings;
+pub mod udp;
+
+pub(crate) use weir_core::{
+    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages,
+};

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who hears of addresses and of protocols' settings (`inetaddr_chain`, `inet_netconf_notify_devconf`).
+
+use std::sync::Arc;
+
+use crate::conf::Target;
+use crate::device::Device;
+use crate::layers::Site;
+use crate::namespace::Namespace;
+use crate::parts::{Key, Parts};
+use crate::settings::{Ipv4Conf, Ipv6Conf};
+use crate::stack::Stack;
+use crate::{ipv4, ipv6};
+
+/// What happens to a family's settings.
+pub enum ConfEvent<'a, S> {
+    /// The protocol is on a device.
+    Began(&'a Arc<Device>),
+    /// The protocol has left a device.
+    Ended(&'a Device),
+    /// A setting has another value.
+    Changed(&'a Target, S),
+}
+
+/// Hears of addresses and settings that changed; `ty` is `RTM_NEWADDR` or `RTM_DELADDR`.
+pub trait Listener: Send + Sync {
+    /// An IPv4 address came, changed or went, and no request caused it.
+    fn address4(&self, site: &Site<'_>, address: &ipv4::address::Address, ty: u16);
+    /// An IPv6 address came, changed or went, and no request caused it.
+    fn address6(&self, site: &Site<'_>, address: &ipv6::address::Address, ty: u16);
+    /// IPv4's settings changed.
+    fn conf4(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>);
+    /// IPv6's settings changed.
+    fn conf6(&self, ns: &Namespace, event: &ConfEvent<'_, Ipv6Conf>);
+}
+
+static LISTENERS: Key<Vec<&'static dyn Listener>, 2> = Key::new();
+
+/// Has a listener told from now on.
+pub fn listen(parts: &mut Parts, listener: &'static dyn Listener) {
+    parts.get_mut(&LISTENERS).push(listener);
+}
+
+fn each(stack: &Stack, mut tell: impl FnMut(&dyn Listener)) {
+    let listeners = stack.parts.find(&LISTENERS).into_iter().flatten();
+    listeners.for_each(|listener| tell(*listener));
+}
+
+/// Tells of an IPv4 address.
+pub fn address4(site: &Site<'_>, address: &ipv4::address::Address, ty: u16) {
+    each(site.stack, |listener| listener.address4(site, address, ty));
+}
+
+/// Tells of an IPv6 address.
+pub fn address6(site: &Site<'_>, address: &ipv6::address::Address, ty: u16) {
+    each(site.stack, |listener| listener.address6(site, address, ty));
+}
+
+/// Tells of IPv4's settings.
+pub fn conf4(stack: &Stack, ns: &Namespace, event: &ConfEvent<'_, Ipv4Conf>) {
+    each(stack, |listener| listener.conf4(ns, event));
+}
+
+/// Tells of IPv6's settings.
+pub fn conf6(stack: &Stack, ns: &Namespace, event: &ConfEvent<'_, Ipv6Conf>) {
+    each(stack, |listener| listener.conf6(ns, event));
+}

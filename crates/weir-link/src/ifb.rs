@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `ifb`: the intermediate functional block. Packets that an action redirected to it pass through
+//! its qdisc and filters and then continue on their original path (`drivers/net/ifb.c`). It has no
+//! parameters.
+//!
+//! A packet that arrives in any other way is dropped. Frames taken from an ingress return to the
+//! receive path of that device, frames taken from an egress to its transmit path. Neither is
+//! classified there a second time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_netlink::Error;
+use weir_netlink::ifla::iff;
+use weir_packet::{Batch, DropReason, Flags};
+
+use crate::cpu::Cx;
+use crate::device::{Device, NewDevice};
+use crate::drops::Place;
+use crate::request::Ctl;
+use crate::{Kind, Link, NewLink, ethernet, register};
+
+/// The `ifb` link kind.
+pub static KIND: Kind = Kind {
+    name: "ifb",
+    pattern: "ifb%d",
+    create: Ok(create),
+};
+
+/// The default transmit queue length in packets (`TX_Q_LIMIT`).
+const QUEUE: u32 = 32;
+
+struct Ifb;
+
+fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    let device = ethernet(Box::new(Ifb), &new.ns, &new, iff::NOARP);
+    let device = NewDevice {
+        flags: device.flags & !iff::MULTICAST,
+        txqlen: new.txqlen.unwrap_or(QUEUE),
+        ..device
+    };
+    register(
+        ctl.stack,
+        &new.ns,
+        device,
+        new.ifindex,
+        new.group.unwrap_or(0),
+    )
+}
+
+impl Link for Ifb {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    fn no_queue(&self) -> bool {
+        false
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+        let stats = device.stats(cx.state.id);
+        let ns = device.namespace(cx.guard);
+        for mut packet in batch {
+            let from = ns
+                .device(packet.iif, cx.guard)
+                .filter(|_| packet.flags.contains(Flags::REDIRECTED));
+            let Some(from) = from else {
+                stats.rx_dropped.fetch_add(1, Relaxed);
+                cx.drop(device, Place::Transmit, DropReason::DEV_READY, packet);
+                continue;
+            };
+            stats.rx_packets.fetch_add(1, Relaxed);
+            stats.rx_bytes.fetch_add(packet.len() as u64, Relaxed);
+            let from_ingress = packet.flags.contains(Flags::FROM_INGRESS);
+            packet.flags.remove(Flags::REDIRECTED);
+            packet.flags.insert(Flags::SKIP_CLASSIFY);
+            cx.resume_later(from, packet, from_ingress);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `veth`: a pair of Ethernet devices; each receives what the other sends (`drivers/net/veth.c`).
+//!
+//! `IFLA_INFO_DATA` holds `VETH_INFO_PEER`: an `ifinfomsg` and link attributes for the peer (name,
+//! address, mtu, namespace...). Without it, the peer has the same settings as the first device,
+//! except for its address and its name, which is the next free `veth%d`. A device has a carrier
+//! while both ends are up. Deleting one end deletes both.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use weir_netlink::Error;
+use weir_packet::{Batch, DropReason};
+
+use crate::cpu::Cx;
+use crate::device::Device;
+use crate::drops::Place;
+use crate::namespace::NsId;
+use crate::request::Ctl;
+use crate::stack::Stack;
+use crate::{Kind, Link, NewLink, ethernet, register};
+
+/// The `veth` link kind.
+pub static KIND: Kind = Kind {
+    name: "veth",
+    pattern: "veth%d",
+    create: Ok(create),
+};
+
+/// `VETH_INFO_PEER`
+const INFO_PEER: u16 = 1;
+
+#[derive(Default)]
+struct Veth {
+    peer: OnceLock<Weak<Device>>,
+}
+
+impl Veth {
+    fn peer(&self) -> Option<Arc<Device>> {
+        self.peer
+            .get()?
+            .upgrade()
+            .filter(|peer| peer.is_registered())
+    }
+}
+
+fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    let peer = match new.data.and_then(|data| data.attrs().find_type(INFO_PEER)) {
+        Some(info) => (ctl.stack.layers.links.parse_peer)(ctl, &new, info, KIND.pattern)?,
+        None => NewLink {
+            ns: new.ns.clone(),
+            name: KIND.pattern.into(),
+            ifindex: 0,
+            mtu: new.mtu,
+            address: None,
+            broadcast: new.broadcast,
+            txqlen: new.txqlen,
+            group: new.group,
+            queues: new.queues,
+            link: None,
+            link_ns: new.ns.clone(),
+            flags: (0, 0),
+            data: None,
+        },
+    };
+    let (mine, its) = (Arc::new(Veth::default()), Arc::new(Veth::default()));
+    // As in Linux, the peer comes first and gets the lower index.
+    let device = ethernet(Box::new(Half(its.clone())), &peer.ns, &peer, 0);
+    let other = register(
+        ctl.stack,
+        &peer.ns,
+        device,
+        peer.ifindex,
+        peer.group.unwrap_or(0),
+    )?;
+    let device = ethernet(Box::new(Half(mine.clone())), &new.ns, &new, 0);
+    let device = match register(
+        ctl.stack,
+        &new.ns,
+        device,
+        new.ifindex,
+        new.group.unwrap_or(0),
+    ) {
+        Ok(device) => device,
+        Err(error) => {
+            crate::unregister(ctl.stack, &[other]);
+            return Err(error);
+        }
+    };
+    let joined = mine.peer.set(Arc::downgrade(&other)).is_ok()
+        && its.peer.set(Arc::downgrade(&device)).is_ok();
+    debug_assert!(joined, "both halves are new");
+    for end in [&other, &device] {
+        count_carrier(ctl.stack, end);
+    }
+    (ctl.stack.layers.links.configure)(ctl, &other, &peer)?;
+    Ok(device)
+}
+
+/// Counts a carrier change. The next carrier check then sees no further change.
+fn count_carrier(stack: &Stack, end: &Arc<Device>) {
+    let on = end.link.carrier(stack, end);
+    if end.lacks_carrier() == on {
+        end.count_carrier_change(on);
+        end.watch_carrier(|| on);
+    }
+}
+
+/// The kind-specific part of a device. The state is shared so that the pair can be connected after
+/// both ends are registered.
+struct Half(Arc<Veth>);
+
+impl Link for Half {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn carrier(&self, _stack: &Stack, device: &Device) -> bool {
+        device.is_up() && self.0.peer().is_some_and(|peer| peer.is_up())
+    }
+
+    fn reports_carrier(&self) -> bool {
+        true
+    }
+
+    fn speed(&self) -> Option<u32> {
+        Some(10_000)
+    }
+
+    fn tso_max_size(&self) -> u32 {
+        524_280
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+        // Tunnel metadata ends here (`skb_scrub_packet`).
+        for packet in batch.iter_mut() {
+            if packet.tunnel().is_some() {
+                packet.set_tunnel(None);
+            }
+        }
+        match self.0.peer().filter(|peer| peer.is_up()) {
+            Some(peer) => cx.receive_later(&peer, batch),
+            None => cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch),
+        }
+    }
+
+    fn lower(&self, stack: &Stack) -> Option<(NsId, u32)> {
+        // The ends of a pair are disconnected before their removal is announced (`veth_dellink`).
+        let Some(peer) = self.0.peer().filter(|peer| !peer.is_dying()) else {
+            return Some((Stack::INITIAL, 0));
+        };
+        let guard = stack.domain.pin();
+        Some((peer.namespace(&guard).id, peer.ifindex()))
+    }
+
+    fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
+        self.0.peer().into_iter().collect()
+    }
+
+    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
+        let guard = stack.domain.pin();
+        for end in [Some(device.clone()), self.0.peer()].into_iter().flatten() {
+            count_carrier(stack, &end);
+            crate::carrier_changed(stack, &guard, &end);
+        }
+    }
+}

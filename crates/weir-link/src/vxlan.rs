@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `vxlan`: Ethernet frames in UDP datagrams (RFC 7348, drivers/net/vxlan).
+//!
+//! | attribute | meaning |
+//! |---|---|
+//! | `id` | network identifier, 24 bits |
+//! | `remote`, `local` | outer addresses, both IPv4 or both IPv6; without a remote, frames need an entry |
+//! | `dev` | underlay device; the MTU is its MTU minus the headers (1500 without a device) |
+//! | `dstport` | UDP port for sending and listening, default 8472 |
+//! | `srcport MIN MAX` | outer source ports, MAX exclusive; default: `ip_local_port_range` |
+//! | `ttl`, `tos`, `df`, `flowlabel` | fields of the outer header; ttl 0 means the route's; all but the label may be `inherit` |
+//! | `[no]learning`, `ageing`, `maxaddress` | forwarding table: seconds (default 300), number of entries (0: unlimited) |
+//! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
+//! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
+//! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`config`] | attributes |
+//! | [`fdb`] | forwarding table, `bridge fdb`, learning |
+//! | [`socket`] | the UDP ports of a namespace |
+//! | [`send`], [`receive`] | encapsulation and decapsulation |
+//!
+//! The underlay is the namespace in which the device was created, even after the device moves.
+//!
+//! Rejected: multicast groups (there is no IGMP), proxy, rsc, l2miss, l3miss, gpe, remcsum,
+//! vnifilter, nexthop objects.
+
+pub mod config;
+pub mod fdb;
+pub mod receive;
+pub mod send;
+pub mod socket;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use weir_netlink::nda::{ntf, nud};
+use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, nlm};
+use weir_packet::Batch;
+use weir_sync::rcu::{Guard, Published};
+
+use self::config::Config;
+use self::fdb::{ALL_ZEROS, Remote, Site, Table, Update};
+use self::receive::Remembered;
+use self::socket::{Receiver, Tunnels};
+use crate::clock::{Holds, SECOND, TimerId};
+use crate::cpu::Cx;
+use crate::device::{Device, NewDevice};
+use crate::kind::Fdb;
+use crate::layers::Module;
+use crate::namespace::{Namespace, NsId};
+use crate::request::Ctl;
+use crate::stack::Stack;
+use crate::{Kind, Link, NewLink, ethernet, register};
+
+/// The `vxlan` link kind.
+pub static KIND: Kind = Kind {
+    name: "vxlan",
+    pattern: "vxlan%d",
+    create: Ok(create),
+};
+
+/// The length of the VXLAN header in bytes.
+const HEADER_LEN: usize = 8;
+/// Flag in the first word of the header: an identifier is present (`VXLAN_HF_VNI`).
+const VNI_FLAG: u32 = 1 << 27;
+/// Flag: a group policy is present (`VXLAN_HF_GBP`).
+const GBP_FLAG: u32 = 1 << 31;
+/// The bits of the group policy that are used (`VXLAN_GBP_MASK`), at the same position in the word.
+const GBP_MASK: u32 = 0x0048_ffff;
+/// All bits that the group policy occupies (`VXLAN_GBP_USED_BITS`).
+const GBP_USED: u32 = GBP_FLAG | 0x00ff_ffff;
+/// The interval in ns between scans for aged entries (`FDB_AGE_INTERVAL`).
+const AGE_INTERVAL: u64 = 10 * SECOND;
+/// The smallest and the largest MTU in bytes.
+const MIN_MTU: u32 = 68;
+const MAX_MTU: u32 = 65_535;
+
+/// Error counters in addition to those of every device.
+#[derive(Debug, Default)]
+pub struct Errors {
+    collisions: AtomicU64,
+    tx_carrier: AtomicU64,
+    rx_length: AtomicU64,
+    rx_frame: AtomicU64,
+}
+
+/// The VXLAN state of a device.
+pub struct Vxlan {
+    /// The configuration. Requests change it one at a time.
+    pub config: Published<Config>,
+    /// The underlay namespace.
+    pub net: Weak<Namespace>,
+    /// The forwarding table.
+    pub fdb: Table,
+    errors: Errors,
+    remembered: OnceLock<Remembered>,
+    device: OnceLock<Weak<Device>>,
+    /// `tso_max_size` of the underlay device at the time it was configured.
+    tso_max_size: u32,
+    /// The timer of the next ageing scan, armed while the device is up.
+    timer: Mutex<Option<TimerId>>,
+}
+
+/// The `Link` implementation that the device owns.
+struct Handle(Arc<Vxlan>);
+
+fn largest(conf: &Config, lower: &Device) -> u32 {
+    lower.mtu().saturating_sub(conf.headroom()).max(MIN_MTU)
+}
+
+fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    if new
+        .mtu
+        .is_some_and(|mtu| !(MIN_MTU..=MAX_MTU).contains(&mtu))
+    {
+        return Err(Error::msg(
+            errno::EINVAL,
+            "MTU must be between 68 and 65535",
+        ));
+    }
+    let table = config::parse(new.data)?;
+    let mut conf = config::config(&table, None)?;
+    let net = new.link_ns.clone();
+    let lower = config::validate(&net, &mut conf, None, ctl.guard)?;
+    let domain = &ctl.stack.domain;
+    let mtu = match (&lower, new.mtu) {
+        (Some(lower), mtu) => {
+            let largest = largest(&conf, lower);
+            mtu.map_or(largest, |mtu| mtu.min(largest))
+        }
+        (None, mtu) => mtu.unwrap_or(1500),
+    };
+    let vxlan = Arc::new(Vxlan {
+        config: Published::new(domain, conf.clone()),
+        net: Arc::downgrade(&net),
+        fdb: Table::new(domain),
+        errors: Errors::default(),
+        remembered: OnceLock::new(),
+        device: OnceLock::new(),
+        tso_max_size: lower
+            .as_ref()
+            .map_or(65_536, |lower| lower.link.tso_max_size()),
+        timer: Mutex::new(None),
+    });
+    let device = ethernet(Box::new(Handle(vxlan.clone())), &new.ns, &new, 0);
+    let device = NewDevice { mtu, ..device };
+    let group = new.group.unwrap_or(0);
+    let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
+    let set = vxlan.device.set(Arc::downgrade(&device)).is_ok();
+    debug_assert!(set, "the device is new");
+    let tunnels = net.parts.get(&socket::TUNNELS);
+    let tunnels = tunnels.get_or_init(|| Tunnels::new(&ctl.stack.domain));
+    tunnels.enter(&device, &vxlan);
+    // The underlay may have been removed before the device was entered into its list.
+    let lower = lower.filter(|lower| lower.is_dying());
+    if lower.is_some() || net.is_closing() {
+        crate::unregister(ctl.stack, &[device]);
+        return Err(Error::new(errno::ENODEV));
+    }
+    vxlan.set_default(ctl, &device, &conf, nlm::F_CREATE)?;
+    Ok(device)
+}
+
+impl Vxlan {
+    /// Returns the forwarding table with the context for changing it.
+    pub fn site<'a>(
+        &'a self,
+        stack: &'a Stack,
+        guard: &'a Guard,
+        device: &'a Arc<Device>,
+    ) -> Site<'a> {
+        Site {
+            stack,
+            guard,
+            device,
+            vxlan: self,
+        }
+    }
+
+    /// Returns the part of an identifier that distinguishes entries of the table.
+    fn key_of(&self, vni: u32, guard: &Guard) -> u32 {
+        if self.config.load(guard).external {
+            vni
+        } else {
+            0
+        }
+    }
+
+    fn remembered(&self) -> &Remembered {
+        self.remembered
+            .get_or_init(|| Remembered::new(self.config.domain()))
+    }
+
+    /// Adds the default remote to the table.
+    fn set_default(
+        &self,
+        ctl: &Ctl<'_>,
+        device: &Arc<Device>,
+        conf: &Config,
+        flags: u16,
+    ) -> Result<(), Error> {
+        if conf.remote.is_unspecified() {
+            return Ok(());
+        }
+        let update = Update {
+            mac: ALL_ZEROS,
+            src_vni: conf.vni,
+            state: nud::REACHABLE | nud::PERMANENT,
+            flags: u16::from(ntf::SELF),
+            remote: default_remote(conf),
+        };
+        self.site(ctl.stack, ctl.guard, device)
+            .update(&update, flags)
+    }
+
+    /// Arms the ageing timer.
+    fn arm(self: &Arc<Self>, stack: &Stack, time: u64) {
+        let weak = Arc::downgrade(self);
+        let job = move |cx: &mut Cx<'_>| {
+            let Some(vxlan) = weak.upgrade() else {
+                return;
+            };
+            let device = vxlan.device.get().and_then(Weak::upgrade);
+            if let Some(device) = device.filter(|device| device.is_up()) {
+                let next = vxlan.site(cx.stack, cx.guard, &device).age();
+                vxlan.arm(cx.stack, next.max(cx.now + 1));
+            }
+        };
+        let timer = stack.arm(time, Holds::Nothing, Box::new(job));
+        let old = self.timer().replace(timer);
+        if let Some(old) = old {
+            stack.timers.cancel(old);
+        }
+    }
+
+    fn timer(&self) -> std::sync::MutexGuard<'_, Option<TimerId>> {
+        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn default_remote(conf: &Config) -> Remote {
+    Remote {
+        ip: conf.remote,
+        port: conf.dst_port,
+        vni: conf.vni,
+        ifindex: conf.lower,
+    }
+}
+
+/// The devices that go when `device` goes: those that name it as their underlay. Without it, all whose underlay
+/// the namespace is.
+fn above(ns: &Namespace, device: Option<&Device>, guard: &Guard) -> Vec<Arc<Device>> {
+    let Some(tunnels) = socket::tunnels(ns) else {
+        return Vec::new();
+    };
+    let all = tunnels.devices().into_iter();
+    let on = |vxlan: &Vxlan| {
+        let lower = vxlan.config.load(guard).lower;
+        device.is_none_or(|device| device.ifindex() == lower)
+    };
+    all.filter(|(_, vxlan)| on(vxlan))
+        .map(|(device, _)| device)
+        .collect()
+}
+
+/// VXLAN in the stack.
+pub static MODULE: Module = Module {
+    namespace: Some(|parts, _| parts.fill(&socket::TUNNELS, OnceLock::new())),
+    above: Some(above),
+    ..Module::NONE
+};
+
+impl Link for Handle {
+    fn kind(&self) -> &'static str {
+        KIND.name
+    }
+
+    fn mtu_bounds(&self) -> (u32, u32) {
+        (MIN_MTU, MAX_MTU)
+    }
+
+    fn check_mtu(&self, mtu: u32) -> Result<(), Error> {
+        let guard = self.0.config.domain().pin();
+        let conf = self.0.config.load(&guard);
+        let net = self.0.net.upgrade();
+        let lower = net.as_ref().and_then(|net| net.device(conf.lower, &guard));
+        match lower {
+            Some(lower) if mtu > largest(conf, lower) => Err(Error::new(errno::EINVAL)),
+            _ => Ok(()),
+        }
+    }
+
+    fn tso_max_size(&self) -> u32 {
+        self.0.tso_max_size
+    }
+
+    fn open(&self) -> Result<(), Error> {
+        let guard = self.0.config.domain().pin();
+        let device = self.0.device.get().and_then(Weak::upgrade);
+        let (Some(net), Some(device)) = (self.0.net.upgrade(), device) else {
+            return Err(Error::new(errno::ENODEV));
+        };
+        let tunnels = socket::tunnels(&net).ok_or(Error::new(errno::ENODEV))?;
+        let to = Receiver {
+            key: device.key,
+            vxlan: self.0.clone(),
+        };
+        tunnels.listen(self.0.config.load(&guard), &net, &to)
+    }
+
+    fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
+        let guard = stack.domain.pin();
+        if device.is_up() {
+            self.0.arm(stack, stack.clock.now() + AGE_INTERVAL);
+            return;
+        }
+        if let Some(timer) = self.0.timer().take() {
+            stack.timers.cancel(timer);
+        }
+        self.0.site(stack, &guard, device).forget_learned();
+        if let Some(net) = self.0.net.upgrade()
+            && let Some(tunnels) = socket::tunnels(&net)
+        {
+            tunnels.close(self.0.config.load(&guard), &net, device.key);
+        }
+    }
+
+    fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+        send::transmit(&self.0, cx, device, batch);
+    }
+
+    fn counts_itself(&self) -> bool {
+        true
+    }
+
+    fn add_stats(&self, stats: &mut LinkStats64) {
+        let errors = &self.0.errors;
+        stats.collisions += errors.collisions.load(Relaxed);
+        stats.tx_carrier_errors += errors.tx_carrier.load(Relaxed);
+        stats.rx_length_errors += errors.rx_length.load(Relaxed);
+        stats.rx_frame_errors += errors.rx_frame.load(Relaxed);
+    }
+
+    fn link_namespace(&self) -> Option<NsId> {
+        Some(self.0.net.upgrade()?.id)
+    }
+
+    fn fill_data(&self, stack: &Stack, out: &mut Writer) {
+        config::fill(self.0.config.load(&stack.domain.pin()), out);
+    }
+
+    fn change(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        data: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        let vxlan = &self.0;
+        let old = vxlan.config.load(ctl.guard);
+        let table = config::parse(data)?;
+        let mut conf = config::config(&table, Some(old))?;
+        let net = vxlan.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
+        let lower = config::validate(&net, &mut conf, Some(device), ctl.guard)?;
+        if conf.remote != old.remote {
+            let flags = nlm::F_APPEND | nlm::F_CREATE;
+            vxlan.set_default(ctl, device, &conf, flags)?;
+            if !old.remote.is_unspecified() {
+                let site = vxlan.site(ctl.stack, ctl.guard, device);
+                // It may have been deleted by hand.
+                let _ = site.delete(ALL_ZEROS, old.vni, &default_remote(old));
+            }
+        }
+        if let Some(lower) = &lower {
+            let largest = largest(&conf, lower);
+            if device.mtu() > largest {
+                device.set_mtu(largest);
+            }
+        }
+        vxlan.config.replace(conf);
+        if lower.is_some_and(|lower| lower.is_dying()) {
+            crate::unregister(ctl.stack, std::slice::from_ref(device));
+        }
+        if device.is_up() {
+            vxlan.arm(ctl.stack, ctl.stack.clock.now());
+        }
+        Ok(())
+    }
+
+    fn removed(&self, stack: &Stack, device: &Arc<Device>) {
+        let guard = stack.domain.pin();
+        self.0.site(stack, &guard, device).retain_not(|_| true);
+        if let Some(net) = self.0.net.upgrade()
+            && let Some(tunnels) = socket::tunnels(&net)
+        {
+            tunnels.leave(&self.0);
+        }
+    }
+
+    fn fdb(&self) -> Option<&dyn Fdb> {
+        Some(&*self.0)
+    }
+}
