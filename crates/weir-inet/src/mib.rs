@@ -5,6 +5,8 @@
 //! The receive path adds once per batch. Readers sum the slots. As in Linux 6.1, a forwarded IPv4 packet counts as both
 //! `OutForwDatagrams` and `OutRequests`, and its bytes count twice in `OutOctets`.
 //!
+//! Linux 6.1 counts its timestamp replies by the type of echo replies; here they have their own type.
+//!
 //! Not counted: locally generated packets that a qdisc drops (`OutDiscards`).
 
 use std::marker::PhantomData;
