@@ -11,6 +11,7 @@ use weir_packet::{Batch, DropReason, Packet, PacketType};
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
+use crate::layers::PacketType;
 use crate::stages::Stage;
 
 /// Protocols that may be registered ([`crate::layers::PacketType`]).
@@ -125,12 +126,29 @@ pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     deliver(cx, device, batch);
 }
 
+/// Returns the protocol of a batch if all of its packets go there as they are: untagged and without
+/// tunnel metadata. Most batches do.
+#[inline]
+fn alone<'t>(types: &'t [PacketType], batch: &Batch) -> Option<&'t PacketType> {
+    let protocol = batch.first()?.protocol;
+    let plain = |packet: &Packet| {
+        packet.protocol == protocol && packet.vlan().is_none() && packet.tunnel().is_none()
+    };
+    if !batch.iter().all(plain) {
+        return None;
+    }
+    types.iter().find(|ty| ty.protocol == protocol)
+}
+
 /// Splits a batch by protocol and passes the parts to VLAN devices and layer 3.
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     if let Some(handler) = device.rx_handler(cx.guard) {
         return handler.receive(cx, device, batch);
     }
     let types = &*cx.stack.packet_types;
+    if let Some(ty) = alone(types, &batch) {
+        return (ty.receive)(cx, device, batch);
+    }
     let mut parts: [Batch; PROTOCOLS] = std::array::from_fn(|_| Batch::new());
     // Packets of one protocol follow each other.
     let (mut at, mut protocol) = (PROTOCOLS, 0);
@@ -167,9 +185,9 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         let _ = to.push(packet);
     }
     tagged.flush(cx);
-    for (part, ty) in parts.into_iter().zip(types) {
+    for (part, ty) in parts.iter_mut().zip(types) {
         if !part.is_empty() {
-            (ty.receive)(cx, device, part);
+            (ty.receive)(cx, device, part.take());
         }
     }
 }
