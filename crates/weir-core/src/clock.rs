@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_sync::order::{self, Mutex};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -129,7 +129,7 @@ struct Queue<T> {
 /// Timers ordered by (time, sequence). They are guarded by one lock that is held for a single map
 /// operation. It is the last in the lock order, so any code may arm or cancel timers.
 pub struct Timers<T> {
-    queue: Mutex<Queue<T>>,
+    queue: Mutex<Queue<T>, order::Timers>,
 }
 
 impl<T> Default for Timers<T> {
@@ -145,8 +145,8 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T> Timers<T> {
-    fn queue(&self) -> std::sync::MutexGuard<'_, Queue<T>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> order::MutexGuard<'_, Queue<T>, order::Timers> {
+        self.queue.lock()
     }
 
     /// Arms a timer for `time`. Timers with the same time fire in the order they were armed.

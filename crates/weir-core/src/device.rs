@@ -7,9 +7,10 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use weir_packet::{DropReason, Packet};
+use weir_sync::order::{self, Mutex};
 use weir_sync::percpu::PerCpu;
 use weir_sync::rcu::{Guard, Published, PublishedOption};
 
@@ -238,7 +239,7 @@ pub enum NameOrigin {
 #[derive(Default)]
 pub struct TxQueue {
     /// The timer at which the qdisc is asked again; see [`Path`](crate::layers::Path).
-    pub watchdog: Mutex<Option<TimerId>>,
+    pub watchdog: Mutex<Option<TimerId>, order::Watchdog>,
     /// Tracks whether the device has room for more frames.
     pub gate: weir_tc::Gate,
     /// The cost of transmits, if measuring was ever turned on.
@@ -260,7 +261,7 @@ pub struct Device {
     pub link: Box<dyn Link>,
     /// The device's names (`IFLA_IFNAME` and so on). Changes hold the namespace's link lock as
     /// well.
-    names: Mutex<Names>,
+    names: Mutex<Names, order::Names>,
     ifindex: AtomicU32,
     flags: AtomicU32,
     mtu: AtomicU32,
@@ -274,7 +275,7 @@ pub struct Device {
     name_origin: AtomicU8,
     /// The result of the last carrier check. Changes hold `watch`.
     no_carrier: AtomicBool,
-    watch: Mutex<()>,
+    watch: Mutex<(), order::Carrier>,
     address: AtomicU64,
     broadcast: AtomicU64,
     link_mode: AtomicU8,
@@ -283,8 +284,8 @@ pub struct Device {
     operstate: AtomicU8,
     /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
-    offload: Mutex<Offload>,
-    taken: Mutex<Taken>,
+    offload: Mutex<Offload, order::Offload>,
+    taken: Mutex<Taken, order::Taken>,
     registered: AtomicBool,
     /// Whether the device is leaving its namespace: [`HERE`], [`MOVING`] or [`DYING`]; see
     /// [`Device::is_leaving`].
@@ -404,8 +405,8 @@ impl Device {
     }
 
     /// Locks the names.
-    pub fn names(&self) -> std::sync::MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn names(&self) -> order::MutexGuard<'_, Names, order::Names> {
+        self.names.lock()
     }
 
     /// Returns the device's name.
@@ -576,7 +577,7 @@ impl Device {
     /// Reads the carrier with `now` and stores the result. Callers use it when the carrier may have
     /// changed. Returns whether there is a carrier.
     pub fn watch_carrier(&self, now: impl FnOnce() -> bool) -> bool {
-        let _watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let _watch = self.watch.lock();
         let on = now();
         self.no_carrier.store(!on, Relaxed);
         on
@@ -664,19 +665,19 @@ impl Device {
     }
 
     /// Locks the lists of additional addresses.
-    pub fn taken(&self) -> std::sync::MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn taken(&self) -> order::MutexGuard<'_, Taken, order::Taken> {
+        self.taken.lock()
     }
 
     /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither
     /// creates nor accepts such packets.
     pub fn offload(&self) -> Offload {
-        *self.offload.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.offload.lock()
     }
 
     /// Sets the limits of segmentation offload.
     pub fn set_offload(&self, offload: Offload) {
-        *self.offload.lock().unwrap_or_else(PoisonError::into_inner) = offload;
+        *self.offload.lock() = offload;
     }
 
     /// Returns the namespace the device is in.

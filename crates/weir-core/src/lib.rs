@@ -4,7 +4,7 @@
 //!
 //! Nothing here knows a protocol, a link kind or a request type. The floors above register with a stack when it is made
 //! ([`layers`]), and keep their state in places the core holds for them ([`parts`]). The lock order is in
-//! `crates/weir-stack/src/lib.rs`.
+//! [`weir_sync::order`].
 #![deny(unsafe_code)]
 
 pub mod clock;

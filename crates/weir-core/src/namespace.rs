@@ -3,10 +3,11 @@
 //! subscribed sockets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard};
 
 use crate::conf::{Conf, Core};
@@ -21,7 +22,7 @@ use crate::parts::Parts;
 pub struct NsId(pub u64);
 
 /// The devices of a namespace, for control code. They are guarded by the namespace's link lock,
-/// which is third in the lock order.
+/// [`weir_sync::order::Links`].
 #[derive(Debug, Default)]
 pub struct Links {
     /// The devices by index, in the order dumps report them.
@@ -54,7 +55,7 @@ impl Links {
 pub struct Namespace {
     /// The stack-wide id.
     pub id: NsId,
-    links: Mutex<Links>,
+    links: Mutex<Links, order::Links>,
     devices: RcuHash<u32, Arc<Device>>,
     /// Set when the namespace is being torn down. No new device may enter then.
     closing: AtomicBool,
@@ -64,7 +65,7 @@ pub struct Namespace {
     /// `net.core.*`
     pub core: Conf<Core>,
     /// Sysctls that are stored but have no effect.
-    pub kept: Mutex<BTreeMap<String, String>>,
+    pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
     /// What modules have here (`net_generic`).
     pub parts: Parts,
     /// The actions and shared blocks of traffic control.
@@ -78,7 +79,7 @@ pub struct Namespace {
     /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
     /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
-    pub nsids: Mutex<BTreeMap<NsId, i32>>,
+    pub nsids: Mutex<BTreeMap<NsId, i32>, order::NsIds>,
 }
 
 impl Namespace {
@@ -128,8 +129,8 @@ impl Namespace {
     }
 
     /// Locks the devices for control code.
-    pub fn links(&self) -> MutexGuard<'_, Links> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn links(&self) -> MutexGuard<'_, Links, order::Links> {
+        self.links.lock()
     }
 
     /// Returns the device with an index, without taking a lock.

@@ -10,7 +10,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 /// A callback that runs when an empty mailbox receives a datagram.
 pub type Waker = Box<dyn Fn() + Send + Sync>;
@@ -23,12 +24,12 @@ type Groups = [AtomicU64; 2];
 struct Heard {
     groups: Groups,
     /// Held while a socket joins groups and while the bitmap is recomputed.
-    change: Mutex<()>,
+    change: Mutex<(), order::Heard>,
 }
 
 impl Heard {
-    fn change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self) -> MutexGuard<'_, (), order::Heard> {
+        self.change.lock()
     }
 }
 
@@ -45,7 +46,7 @@ pub struct Mailbox {
     /// The groups that any socket of the namespace may listen to. It is set once the mailbox is
     /// added to a namespace.
     heard: OnceLock<Arc<Heard>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue, order::Mailbox>,
     lost: AtomicU64,
     no_enobufs: AtomicBool,
     waker: Option<Waker>,
@@ -72,8 +73,8 @@ impl Mailbox {
         })
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, Queue, order::Mailbox> {
+        self.queue.lock()
     }
 
     /// Returns whether the socket listens to `group` (`RTNLGRP_*`).
@@ -199,15 +200,15 @@ impl std::fmt::Debug for Mailbox {
 /// The netlink sockets of a namespace.
 #[derive(Debug, Default)]
 pub struct Subscribers {
-    all: Mutex<Vec<Weak<Mailbox>>>,
+    all: Mutex<Vec<Weak<Mailbox>>, order::Subscribers>,
     /// The groups that some socket may listen to. It includes every current group, may include stale
     /// ones, and is recomputed when a socket is added.
     heard: Arc<Heard>,
 }
 
 impl Subscribers {
-    fn all(&self) -> MutexGuard<'_, Vec<Weak<Mailbox>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<Mailbox>>, order::Subscribers> {
+        self.all.lock()
     }
 
     /// Adds a socket. It is removed when its mailbox is dropped.

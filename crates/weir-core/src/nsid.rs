@@ -2,7 +2,7 @@
 //! The ids by which namespaces know each other (`net/core/net_namespace.c`).
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
+use weir_sync::order::{self, MutexGuard};
 
 use weir_netlink::{RtGenMsg, Writer, netnsa, rtm};
 
@@ -10,8 +10,8 @@ use crate::namespace::{Namespace, NsId};
 use crate::request::announce;
 
 /// The ids a namespace gave to others.
-pub fn ids(ns: &Namespace) -> MutexGuard<'_, BTreeMap<NsId, i32>> {
-    ns.nsids.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn ids(ns: &Namespace) -> MutexGuard<'_, BTreeMap<NsId, i32>, order::NsIds> {
+    ns.nsids.lock()
 }
 
 /// Returns the namespace with the id `nsid` in `ns`.

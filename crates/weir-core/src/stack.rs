@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed,
 };
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use weir_packet::Pool;
 use weir_sync::hash::RcuHash;
 use weir_sync::lane::Lanes;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
 use weir_sync::rcu::{self, Domain, Guard};
 
@@ -97,13 +98,13 @@ pub struct Shared {
     /// What modules have here.
     pub parts: Parts,
     measuring: AtomicBool,
-    namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>>,
+    namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>, order::Namespaces>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
     /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
     /// returns.
     pub interrupt: Arc<AtomicBool>,
-    posted: Mutex<VecDeque<Job>>,
-    waker: Mutex<Option<Box<dyn Fn() + Send>>>,
+    posted: Mutex<VecDeque<Job>, order::Posted>,
+    waker: Mutex<Option<Box<dyn Fn() + Send>>, order::Waker>,
     last_namespace: AtomicU64,
     last_device: AtomicU32,
     /// The number of handles. [`ENDING`] is set once the last one has been dropped.
@@ -125,8 +126,8 @@ impl std::ops::Deref for Stack {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T, C: order::Class>(mutex: &Mutex<T, C>) -> MutexGuard<'_, T, C> {
+    mutex.lock()
 }
 
 impl Stack {

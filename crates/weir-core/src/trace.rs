@@ -5,7 +5,8 @@
 //! every call costs one load.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_packet::Packet;
 
@@ -62,7 +63,7 @@ pub struct TraceLog {
     on: bool,
     /// The observer of waiting times. It is called only while tracing is on.
     pub waits: OnceLock<Arc<dyn WaitObserver>>,
-    records: Mutex<Records>,
+    records: Mutex<Records, order::Trace>,
 }
 
 impl TraceLog {
@@ -81,8 +82,8 @@ impl TraceLog {
         self.on
     }
 
-    fn records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    fn records(&self) -> MutexGuard<'_, Records, order::Trace> {
+        self.records.lock()
     }
 
     /// Returns whether waiting times are observed.

@@ -7,11 +7,10 @@
 //! generator. (In 6.1 one bucket serves the whole machine.) The caller decides which types are
 //! limited; the limit per host is in [`crate::ipv4::peer`].
 
-use std::sync::{Mutex, PoisonError};
-
 use crate::clock::SECOND;
 use crate::random::Generator;
 use crate::settings::{Conf, Ipv4};
+use weir_sync::order::{self, Mutex};
 
 #[derive(Debug)]
 struct Credit {
@@ -23,7 +22,7 @@ struct Credit {
 
 /// The token bucket of a namespace; see the module documentation.
 #[derive(Debug)]
-pub struct Bucket(Mutex<Credit>);
+pub struct Bucket(Mutex<Credit, order::RateLimit>);
 
 impl Bucket {
     /// Creates a full bucket.
@@ -38,7 +37,7 @@ impl Bucket {
     /// Takes tokens for one message and returns whether it may be sent. `now` is a time of the
     /// stack's clock in nanoseconds.
     pub fn take(&self, conf: &Conf<Ipv4>, now: u64) -> bool {
-        let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.0.lock();
         let passed = bucket
             .stamp
             .map_or(SECOND, |stamp| now.saturating_sub(stamp).min(SECOND));

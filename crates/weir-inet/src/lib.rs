@@ -4,7 +4,7 @@
 //!
 //! The protocols register their receive functions for EtherTypes, resolve neighbours for [`neigh`], and tell listeners of
 //! routes, neighbours, addresses and settings ([`fib::host`], [`neigh`], [`listen`]). The lock order is in
-//! `crates/weir-stack/src/lib.rs`.
+//! [`weir_sync::order`].
 #![deny(unsafe_code)]
 
 pub mod addresses;

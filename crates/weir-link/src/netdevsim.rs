@@ -16,7 +16,8 @@
 //! everything, as the driver's does except for BPF, but without the driver's text for filters.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno, rtm};
@@ -49,7 +50,7 @@ const QUEUES: u32 = 1 << 20;
 
 /// The devices on the bus, by id (`nsim_bus_dev_list`).
 #[derive(Debug, Default)]
-pub struct Bus(Mutex<BTreeMap<u32, Simulated>>);
+pub struct Bus(Mutex<BTreeMap<u32, Simulated>, order::Bus>);
 
 static BUS: Key<Bus, 4> = Key::new();
 
@@ -65,8 +66,8 @@ fn bus(stack: &Stack) -> &Bus {
 }
 
 impl Bus {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Simulated>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Simulated>, order::Bus> {
+        self.0.lock()
     }
 }
 

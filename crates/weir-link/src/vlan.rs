@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::ifla::{iff, vlan, vlan_flag};
 use weir_netlink::{
@@ -22,6 +22,7 @@ use weir_netlink::{
     errno, parse_at, policy, rtm,
 };
 use weir_packet::{Batch, DropReason, VlanTag};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Guard, Published};
 
 use crate::cpu::Cx;
@@ -72,7 +73,7 @@ struct Vlan {
     vid: u16,
     /// The requested settings. The two fields below hold copies for the datapath and are changed
     /// under this lock.
-    settings: Mutex<Settings>,
+    settings: Mutex<Settings, order::VlanSettings>,
     ingress: [AtomicU32; 8],
     egress: Published<BTreeMap<u32, u8>>,
 }
@@ -233,8 +234,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
 }
 
 impl Vlan {
-    fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn settings(&self) -> MutexGuard<'_, Settings, order::VlanSettings> {
+        self.settings.lock()
     }
 
     fn lower(&self) -> Option<Arc<Device>> {

@@ -33,11 +33,12 @@ pub mod send;
 pub mod socket;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::nda::{ntf, nud};
 use weir_netlink::{Attr, Error, LinkStats64, Writer, errno, nlm};
 use weir_packet::Batch;
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Guard, Published};
 
 use self::config::Config;
@@ -100,7 +101,7 @@ pub struct Vxlan {
     /// `tso_max_size` of the underlay device at the time it was configured.
     tso_max_size: u32,
     /// The timer of the next ageing scan, armed while the device is up.
-    timer: Mutex<Option<TimerId>>,
+    timer: Mutex<Option<TimerId>, order::VxlanTimer>,
 }
 
 /// The `Link` implementation that the device owns.
@@ -235,8 +236,8 @@ impl Vxlan {
         }
     }
 
-    fn timer(&self) -> std::sync::MutexGuard<'_, Option<TimerId>> {
-        self.timer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timer(&self) -> order::MutexGuard<'_, Option<TimerId>, order::VxlanTimer> {
+        self.timer.lock()
     }
 }
 

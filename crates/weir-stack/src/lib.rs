@@ -3,18 +3,9 @@
 //! generic netlink servers.
 //!
 //! # Lock order
-//! There is no global lock around requests or packets. A thread takes locks only downwards in this
-//! list, and never two locks of the same line unless the line says how:
-//! 1. the bus of [`link::netdevsim`]
-//! 2. `Stack::namespaces` (the table of namespaces)
-//! 3. [`namespace::Namespace::links`]; for two namespaces, the lower id first
-//! 4. a device's IPv4 or IPv6 addresses
-//! 5. a FIB table or rule list; a neighbour table's shard; a VXLAN device's forwarding table, its
-//!    namespace's list of tunnels, and their ports
-//! 6. the locks of weir-tc: block, chain, classifier, action table (see its own list)
-//! 7. [`device::Device::names`], the additional addresses of a device, `nsids`, `kept`
-//! 8. subscribers, then a mailbox
-//! 9. posted jobs, timers, the ICMP rate limits
+//! There is no global lock around requests or packets. [`weir_sync::order`] is the table of the
+//! engine's locks, from the bus of netdevsim down to the timers: a thread takes locks only downwards
+//! in it, and never two of one rank unless the class nests. Debug builds check this.
 #![deny(unsafe_code)]
 
 mod build;

@@ -13,6 +13,7 @@
 //! | [`index`] | a lock-free bitmap allocator of numbers: allocate any, reserve one, free |
 //! | [`lane`] | spreads concurrent threads over separate cache lines |
 //! | [`list`] | a lockless list: many producers push, one consumer takes everything, in order |
+//! | [`order`] | the lock order as a table of classes, and mutexes that check it in debug builds |
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
@@ -41,6 +42,7 @@ pub mod list;
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)] // a cell that loom watches
 mod models;
+pub mod order;
 pub mod percpu;
 pub mod primitive;
 pub mod rcu;

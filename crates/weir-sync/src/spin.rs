@@ -11,9 +11,11 @@
 //! under loom and Miri).
 #![allow(unsafe_code)] // hands out references into the cell it guards
 
+use crate::order::{Class, Held, Unranked};
 use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::{Backoff, UnsafeCell};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 
 /// A lock's counters since its creation.
@@ -41,7 +43,8 @@ impl core::ops::AddAssign for LockStats {
 /// A spinlock around a value. See the module documentation. The beginning of the value shares the
 /// lock's cache line.
 #[repr(C)]
-pub struct SpinLock<T> {
+pub struct SpinLock<T, C: Class = Unranked> {
+    class: PhantomData<fn() -> C>,
     locked: AtomicBool,
     /// Only the holder writes the four counters, so plain loads and stores suffice.
     acquisitions: AtomicU64,
@@ -52,15 +55,30 @@ pub struct SpinLock<T> {
 }
 
 // SAFETY: one thread at a time accesses the value, under the lock.
-unsafe impl<T: Send> Sync for SpinLock<T> {}
+unsafe impl<T: Send, C: Class> Sync for SpinLock<T, C> {}
 // SAFETY: the lock owns its value and nothing else.
-unsafe impl<T: Send> Send for SpinLock<T> {}
+unsafe impl<T: Send, C: Class> Send for SpinLock<T, C> {}
 
 impl<T> SpinLock<T> {
     /// Creates an unlocked lock around `value`.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Self {
+        Self::ranked(value)
+    }
+
+    /// Creates an unlocked lock around `value`.
+    #[cfg(loom)]
+    pub fn new(value: T) -> Self {
+        Self::ranked(value)
+    }
+}
+
+impl<T, C: Class> SpinLock<T, C> {
+    /// Creates an unlocked lock around `value`.
+    #[cfg(not(loom))]
+    pub const fn ranked(value: T) -> Self {
         Self {
+            class: PhantomData,
             locked: AtomicBool::new(false),
             acquisitions: AtomicU64::new(0),
             contended: AtomicU64::new(0),
@@ -72,8 +90,9 @@ impl<T> SpinLock<T> {
 
     /// Creates an unlocked lock around `value`.
     #[cfg(loom)]
-    pub fn new(value: T) -> Self {
+    pub fn ranked(value: T) -> Self {
         Self {
+            class: PhantomData,
             locked: AtomicBool::new(false),
             acquisitions: AtomicU64::new(0),
             contended: AtomicU64::new(0),
@@ -88,22 +107,29 @@ impl<T> SpinLock<T> {
 
     /// Takes the lock, waiting for it if necessary.
     #[inline]
-    pub fn lock(&self) -> SpinGuard<'_, T> {
+    pub fn lock(&self) -> SpinGuard<'_, T, C> {
+        Held::<C>::check();
         if !self.take() {
             self.lock_slow();
         }
         count(&self.acquisitions, 1);
-        SpinGuard { lock: self }
+        SpinGuard {
+            lock: self,
+            held: Held::new(),
+        }
     }
 
     /// Takes the lock if it is free.
     #[inline]
-    pub fn try_lock(&self) -> Option<SpinGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<SpinGuard<'_, T, C>> {
         if !self.take() {
             return None;
         }
         count(&self.acquisitions, 1);
-        Some(SpinGuard { lock: self })
+        Some(SpinGuard {
+            lock: self,
+            held: Held::new(),
+        })
     }
 
     #[inline]
@@ -177,13 +203,13 @@ fn elapsed((): ()) -> u64 {
     0
 }
 
-impl<T: Default> Default for SpinLock<T> {
+impl<T: Default, C: Class> Default for SpinLock<T, C> {
     fn default() -> Self {
-        Self::new(T::default())
+        Self::ranked(T::default())
     }
 }
 
-impl<T> fmt::Debug for SpinLock<T> {
+impl<T, C: Class> fmt::Debug for SpinLock<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpinLock")
             .field("stats", &self.stats())
@@ -193,14 +219,16 @@ impl<T> fmt::Debug for SpinLock<T> {
 
 /// Holds a [`SpinLock`] until it is dropped.
 #[must_use = "dropping the guard releases the lock"]
-pub struct SpinGuard<'a, T> {
-    lock: &'a SpinLock<T>,
+pub struct SpinGuard<'a, T, C: Class = Unranked> {
+    lock: &'a SpinLock<T, C>,
+    #[allow(dead_code)] // dropped with the guard
+    held: Held<C>,
 }
 
 // SAFETY: sharing the guard shares only `&T`.
-unsafe impl<T: Sync> Sync for SpinGuard<'_, T> {}
+unsafe impl<T: Sync, C: Class> Sync for SpinGuard<'_, T, C> {}
 
-impl<T> Deref for SpinGuard<'_, T> {
+impl<T, C: Class> Deref for SpinGuard<'_, T, C> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -209,7 +237,7 @@ impl<T> Deref for SpinGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for SpinGuard<'_, T> {
+impl<T, C: Class> DerefMut for SpinGuard<'_, T, C> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held and the guard is borrowed exclusively.
@@ -217,14 +245,14 @@ impl<T> DerefMut for SpinGuard<'_, T> {
     }
 }
 
-impl<T> Drop for SpinGuard<'_, T> {
+impl<T, C: Class> Drop for SpinGuard<'_, T, C> {
     #[inline]
     fn drop(&mut self) {
         self.lock.locked.store(false, Ordering::Release);
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for SpinGuard<'_, T> {
+impl<T: fmt::Debug, C: Class> fmt::Debug for SpinGuard<'_, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -12,13 +12,13 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::{Error, TCM_IFINDEX_MAGIC_BLOCK, TcMsg, Writer, nlm, rtm, tca};
 use weir_packet::Packet;
 use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use weir_sync::primitive::{Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use crate::chain::{Chain, Proto};
@@ -144,7 +144,7 @@ pub struct Owner {
 
 /// The state that the instances of a classifier kind share within a qdisc, if the kind has any
 /// (`tc_u_common`). It lives as long as the instances.
-pub type Shelf = Arc<Mutex<Weak<dyn Any + Send + Sync>>>;
+pub type Shelf = Arc<Mutex<Weak<dyn Any + Send + Sync>, order::Shelf>>;
 
 /// The chains of one hook or of several hooks; see the module's documentation.
 pub struct Block {
@@ -161,7 +161,7 @@ pub struct Block {
     /// The class the last filter was added under (`block->classid`).
     classid: AtomicU32,
     /// Guards the set of chains and the owners. Taken before a chain's lock, never after it.
-    state: Mutex<State>,
+    state: Mutex<State, order::Block>,
 }
 
 impl std::fmt::Debug for Block {
@@ -223,8 +223,8 @@ impl Block {
         self.index != 0
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State, order::Block> {
+        self.state.lock()
     }
 
     /// Adds a qdisc as an owner. Returns `false` if the block is dead.

@@ -6,14 +6,14 @@
 //! instance holds its filters. The data path reads a published list, which requests change under
 //! the chain's lock.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, EINVAL};
 use weir_packet::batch::BATCH;
 use weir_packet::{DropReason, Packet};
 use weir_sync::bits::set_bits;
-use weir_sync::primitive::{Mutex, MutexGuard};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};
@@ -70,7 +70,7 @@ pub struct Chain {
     protos: Published<Vec<Arc<Proto>>>,
     /// Guards changes of the list. Among this crate's locks, only the block's may be held when
     /// taking it.
-    state: Mutex<State>,
+    state: Mutex<State, order::Chain>,
 }
 
 impl std::fmt::Debug for Chain {
@@ -100,8 +100,8 @@ impl Chain {
     }
 
     /// Locks the list for a change; [`publish`](Self::publish) completes the change.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State, order::Chain> {
+        self.state.lock()
     }
 
     /// Publishes the changed list to the data path.

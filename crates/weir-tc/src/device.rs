@@ -10,13 +10,14 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::tca::h;
 use weir_packet::batch::BATCH;
 use weir_packet::{Batch, DropReason, Flags, Packet};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::spin::LockStats;
 
@@ -90,7 +91,7 @@ pub struct DeviceTc {
     /// The maps from CPUs to transmit queues. They change under the tree's lock.
     xps: PublishedOption<xps::Maps>,
     /// Guards the tree. Taken before the lock of a node or block.
-    tree: Mutex<Tree>,
+    tree: Mutex<Tree, order::Tree>,
 }
 
 impl std::fmt::Debug for DeviceTc {
@@ -186,8 +187,8 @@ impl DeviceTc {
         }
     }
 
-    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree, order::Tree> {
+        self.tree.lock()
     }
 
     /// Publishes the root to the data path. The caller holds the tree's lock.

@@ -24,22 +24,14 @@
 //! `Cargo.toml` explains how to add a kind.
 //!
 //! # Lock order
-//! The locks in the order in which they are taken. Each guards one object; none is global:
-//! 1. a device's tree (`device::DeviceTc`),
-//! 2. a flower instance's gate, shared while a filter is inserted, exclusive when the instance is
-//!    destroyed; the tables of a qdisc's u32 instances,
-//! 3. a namespace's shared blocks (`net::NetTc`),
-//! 4. a block's chains (`block::Block`),
-//! 5. a chain's list (`chain::Chain`),
-//! 6. a qdisc's node, parents before children (`qdisc::Node`),
-//! 7. inside a classifier: its own changes (`matchall`), creation and removal of masks, ranges
-//!    (`flower`),
-//! 8. an action's changes (`action::Common`),
-//! 9. a namespace's groups of samples (`psample::Groups`),
-//! 10. shards of index tables and hash tables; no lock is taken while one of these is held.
+//! [`weir_sync::order`] is the table of the engine's locks; those of this crate run from a device's
+//! tree to a namespace's groups of samples. Each guards one object; none is global. Three kinds of
+//! locks are not in the table. A flower instance's gate is on the level of the u32 instances: it is
+//! shared while a filter is inserted, and exclusive when the instance is destroyed. Shards of index
+//! tables and of hash tables are last: no lock is taken while one of them is held.
 //!
-//! The data path takes only lock 6. References to actions are dropped and listeners are notified
-//! while none of the locks 4, 5 and 7 to 10 is held.
+//! The data path takes only the locks of qdiscs. References to actions are dropped and listeners are
+//! notified while no lock of a block, a chain, a classifier, an action or a shard is held.
 #![deny(unsafe_code)]
 
 pub mod action;

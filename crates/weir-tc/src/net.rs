@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Domain;
 
 use crate::action;
@@ -24,7 +25,7 @@ const KINDS: usize = action::KINDS.len();
 struct Inner {
     actions: [OnceLock<Arc<Table>>; KINDS],
     /// Guards the set of shared blocks. Taken before the lock of a block.
-    blocks: Mutex<BTreeMap<u32, Arc<Block>>>,
+    blocks: Mutex<BTreeMap<u32, Arc<Block>>, order::Blocks>,
     /// The number of qdiscs created.
     nodes: AtomicU32,
     psample: OnceLock<Arc<Groups>>,
@@ -140,11 +141,8 @@ impl NetTc {
             .clone()
     }
 
-    fn blocks(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Block>>> {
-        self.inner()
-            .blocks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn blocks(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Block>>, order::Blocks> {
+        self.inner().blocks.lock()
     }
 
     /// Returns the shared block with an index.

@@ -8,8 +8,9 @@
 //!
 //! Not implemented: attributes that only hardware fills in (traffic class, occupancy, latency).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_netlink::psample::{
     self as attr, CMD_DEL_GROUP, CMD_NEW_GROUP, CMD_SAMPLE, tunnel_key as key,
@@ -71,7 +72,7 @@ pub struct Sampled<'a> {
 pub struct Groups {
     hearers: Arc<dyn Hearers>,
     /// The groups with their reference counts, in order of creation.
-    all: Mutex<Vec<(Arc<Group>, u32)>>,
+    all: Mutex<Vec<(Arc<Group>, u32)>, order::Samples>,
 }
 
 impl Groups {
@@ -83,8 +84,8 @@ impl Groups {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<(Arc<Group>, u32)>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Vec<(Arc<Group>, u32)>, order::Samples> {
+        self.all.lock()
     }
 
     /// Returns the group, created if necessary, and takes a reference (`psample_group_get`).

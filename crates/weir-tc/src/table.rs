@@ -9,11 +9,12 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, ENOENT, ENOSPC, EPERM};
 use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Domain;
 
 use crate::action::{Action, ActionRef, Ops, Rare};
@@ -41,7 +42,7 @@ pub struct Table {
     /// The counters of the actions that have counted, by slot.
     pub(crate) counters: Sets,
     /// Each lock guards changes of some of the actions.
-    locks: [Mutex<()>; LOCKS],
+    locks: [Mutex<(), order::Action>; LOCKS],
 }
 
 /// The number of locks of a table.
@@ -78,10 +79,8 @@ impl Table {
     }
 
     /// Locks an action for changes by requests.
-    pub(crate) fn lock(&self, index: u32) -> MutexGuard<'_, ()> {
-        self.locks[index as usize % LOCKS]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self, index: u32) -> MutexGuard<'_, (), order::Action> {
+        self.locks[index as usize % LOCKS].lock()
     }
 
     /// Finds the action, or reserves its index; index 0 reserves the lowest free one

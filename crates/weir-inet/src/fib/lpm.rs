@@ -31,11 +31,11 @@ mod node;
 mod tests;
 
 use std::ops::ControlFlow;
-use std::sync::PoisonError;
 
 use node::{COVERED, Child, Entry, Node, Plan, STRIDE, Slot, leaf};
+use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use weir_sync::primitive::{Mutex, prefetch};
+use weir_sync::primitive::prefetch;
 use weir_sync::rcu::{Domain, Guard};
 
 /// A key of the table: an address as a number, most significant bit first.
@@ -143,7 +143,7 @@ pub struct Lpm<K: Key, V: Send + Sync + 'static> {
     len: AtomicUsize,
     domain: Domain,
     /// Guards every change of the fields above and of the nodes' slots.
-    writer: Mutex<()>,
+    writer: Mutex<(), order::Routes>,
     key: std::marker::PhantomData<K>,
 }
 
@@ -443,7 +443,7 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         assert!(len <= K::BITS, "a prefix is no longer than its key");
         let key = key.masked(len);
         // The closure runs before anything is changed, so the table stays consistent if it panics.
-        let lock = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = self.writer.lock();
         let mut retired = Retired::new();
         // SAFETY: the lock is held throughout, so nothing reached here is retired meanwhile.
         let result = unsafe {

@@ -36,11 +36,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use weir_netlink::{Error, af};
 use weir_netlink::{errno, rta};
-use weir_sync::primitive::Mutex;
+use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::Relaxed};
 use weir_sync::rcu::{Domain, Guard, Published};
 
@@ -153,7 +153,7 @@ struct Tables<K: Address, D: RouteDevice> {
 pub struct Family<K: Address, D: RouteDevice> {
     tables: Published<Tables<K, D>>,
     /// Serializes the creation of tables and counts the tables created.
-    making: Mutex<u32>,
+    making: Mutex<u32, order::Routes>,
     infos: Infos<D>,
     rules: Rules<K>,
     /// The change counter of the routes, for `NLM_F_DUMP_INTR`.
@@ -246,7 +246,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         } else {
             id
         };
-        let mut made = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.making.lock();
         let guard = self.domain.pin();
         if let Some(table) = self.table(id, &guard) {
             return table.clone();

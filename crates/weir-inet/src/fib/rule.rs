@@ -8,12 +8,12 @@
 //!
 //! Not implemented, and rejected by the netlink handler: `l3mdev`, realms.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::{errno, fra, nlm, rta};
 use weir_packet::Packet;
-use weir_sync::primitive::Mutex;
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::lookup::{Flow, Found, LookupFlags};
@@ -319,7 +319,7 @@ impl<K: Address> RuleList<K> {
 pub struct Rules<K: Address> {
     list: PublishedOption<RuleList<K>>,
     /// Serializes changes of the list.
-    change: Mutex<()>,
+    change: Mutex<(), order::Routes>,
     domain: Domain,
 }
 
@@ -364,7 +364,7 @@ impl<K: Address> Rules<K> {
         &self,
         change: impl FnOnce(&mut Vec<Entry<K>>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let lock = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = self.change.lock();
         let mut entries = self.entries(&self.domain.pin());
         let answer = change(&mut entries)?;
         self.list.replace(Some(RuleList::new(entries)));

@@ -9,11 +9,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_netlink::Error;
 use weir_netlink::{errno, rta};
-use weir_sync::primitive::Mutex;
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
@@ -35,7 +35,7 @@ pub(super) const LOOPBACK: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Infos<D> {
     /// The map, and the number of entries at which to sweep next.
-    known: Mutex<(Known<D>, usize)>,
+    known: Mutex<(Known<D>, usize), order::Routes>,
 }
 
 type Known<D> = HashMap<u64, Vec<Weak<RouteInfo<D>>>, BuildHasherDefault<DefaultHasher>>;
@@ -56,7 +56,7 @@ impl<D: RouteDevice> Infos<D> {
         for hop in &info.hops {
             (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
         }
-        let mut lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lock = self.known.lock();
         let (known, sweep) = &mut *lock;
         let list = known.entry(hasher.finish()).or_default();
         // Don't share a dead one: it is about to be removed, even if readers still see it.
@@ -82,7 +82,7 @@ impl<D: RouteDevice> Infos<D> {
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
     pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
-        let lock = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = self.known.lock();
         let used = lock.0.values().flatten().filter_map(Weak::upgrade);
         used.filter(|info| info.is_used())
             .for_each(|info| visit(&info));

@@ -13,9 +13,10 @@
 //! implemented: `IFA_F_MCAUTOJOIN` (rejected), the `IFA_IPV4` validator chain.
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use weir_netlink::{Error, errno, ifa, rta};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
@@ -173,9 +174,8 @@ type List = Vec<Arc<Address>>;
 #[derive(Debug)]
 pub struct Addresses {
     list: PublishedOption<List>,
-    /// Serializes changes of the list. It holds the timer of the next lifetime expiry. Fourth in the
-    /// lock order.
-    change: Mutex<Option<TimerId>>,
+    /// Serializes changes of the list. It holds the timer of the next lifetime expiry.
+    change: Mutex<Option<TimerId>, order::Addresses>,
 }
 
 /// A change in progress: the list it edits, and its effects.
@@ -392,8 +392,8 @@ impl Addresses {
         self.list.load(guard).map_or(&[], Vec::as_slice)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<TimerId>> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<TimerId>, order::Addresses> {
+        self.change.lock()
     }
 
     /// Runs a change, publishes the result and rearms the timer.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use crate::clock::{MILLISECOND, SECOND};
 
@@ -33,11 +33,11 @@ struct Peer {
 
 /// The remote hosts of a namespace, of both families.
 #[derive(Debug, Default)]
-pub struct Peers(Mutex<BTreeMap<IpAddr, Peer>>);
+pub struct Peers(Mutex<BTreeMap<IpAddr, Peer>, order::Peers>);
 
 impl Peers {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Peer>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Peer>, order::Peers> {
+        self.0.lock()
     }
 
     fn with<R>(&self, address: IpAddr, now: u64, work: impl FnOnce(&mut Peer) -> R) -> R {

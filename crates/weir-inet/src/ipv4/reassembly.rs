@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_packet::header::icmp::{ICMP_EXC_FRAGTIME, ICMP_TIME_EXCEEDED};
 use weir_packet::header::ipv4::{IP_DF, fill_check};
@@ -79,7 +80,7 @@ struct Queues {
 
 /// The packets of a namespace that are being reassembled.
 #[derive(Debug, Default)]
-pub struct Table(Mutex<Queues>);
+pub struct Table(Mutex<Queues, order::Fragments>);
 
 impl Table {
     /// Returns the number of incomplete packets and the memory of their fragments, in bytes.
@@ -88,8 +89,8 @@ impl Table {
         (queues.queues.len(), queues.octets)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queues, order::Fragments> {
+        self.0.lock()
     }
 }
 

@@ -15,13 +15,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno, ifa, rta};
 use weir_packet::header::ethernet::multicast_v6;
 use weir_packet::header::ndisc::solicited_node;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::nd::ALL_NODES;
@@ -227,8 +228,8 @@ pub struct Addresses {
     list: PublishedOption<List>,
     /// Whether the device has had a carrier since it went up (`IF_READY`).
     ready: AtomicBool,
-    /// Serializes changes. Fourth in the lock order.
-    state: Mutex<State>,
+    /// Serializes changes.
+    state: Mutex<State, order::Addresses>,
 }
 
 /// The questions IPv6 asks about a device in its namespace.
@@ -661,8 +662,8 @@ impl Addresses {
         self.ready.load(Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State, order::Addresses> {
+        self.state.lock()
     }
 
     /// Runs a change, publishes the result, and updates the timer, the anycast routes and the

@@ -6,9 +6,9 @@
 //! entries for a specific device.
 
 use std::net::Ipv6Addr;
-use std::sync::{Mutex, PoisonError};
 
 use weir_netlink::{Error, errno};
+use weir_sync::order::{self, Mutex};
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use super::address::masked;
@@ -138,7 +138,7 @@ impl Table {
 pub struct Labels {
     /// The table. Changes hold the lock.
     table: Published<Table>,
-    change: Mutex<()>,
+    change: Mutex<(), order::Labels>,
 }
 
 impl Labels {
@@ -163,7 +163,7 @@ impl Labels {
     /// Adds an entry. Returns EEXIST if there is one for the prefix and device and `replace` is not
     /// set.
     pub fn add(&self, guard: &Guard, new: Label, replace: bool) -> Result<(), Error> {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change.lock();
         let mut table = self.table.load(guard).clone();
         table.add(new, replace)?;
         self.table.replace(table);
@@ -178,7 +178,7 @@ impl Labels {
         prefix_len: u8,
         ifindex: u32,
     ) -> Result<(), Error> {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change.lock();
         let mut table = self.table.load(guard).clone();
         let wanted = (masked(prefix, prefix_len), prefix_len, ifindex);
         let at = table

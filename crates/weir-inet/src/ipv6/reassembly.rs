@@ -12,7 +12,8 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_packet::header::icmp::{ICMPV6_EXC_FRAGTIME, ICMPV6_HDR_FIELD, ICMPV6_TIME_EXCEED};
 use weir_packet::header::ipv6::{Fragment, upper_layer};
@@ -88,7 +89,7 @@ impl Queues {
 
 /// The fragments that wait in a namespace.
 #[derive(Default)]
-pub struct Fragments(Mutex<Queues>);
+pub struct Fragments(Mutex<Queues, order::Fragments>);
 
 impl Fragments {
     /// Returns the number of incomplete datagrams and the memory of their fragments, in bytes.
@@ -98,8 +99,8 @@ impl Fragments {
     }
 
     /// Locks the queues. The lock is never held across calls to other modules.
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queues, order::Fragments> {
+        self.0.lock()
     }
 }
 

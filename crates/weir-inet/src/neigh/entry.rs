@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::nda::ntf;
 use weir_packet::{DropReason, Packet};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Guard;
 
 use super::{Key, Told};
@@ -65,7 +66,7 @@ pub struct Neighbour {
     flags: AtomicU8,
     mac: AtomicU64,
     used: AtomicU64,
-    inner: Mutex<Inner>,
+    inner: Mutex<Inner, order::Neighbour>,
 }
 
 /// A requested change of an entry (`neigh_update`).
@@ -173,8 +174,8 @@ impl Neighbour {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner, order::Neighbour> {
+        self.inner.lock()
     }
 
     /// Returns the state (`NUD_*`).

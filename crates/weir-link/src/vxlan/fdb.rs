@@ -9,13 +9,14 @@
 //! Not implemented: nexthop objects (`nhid`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::nda::{self, ntf, nud};
 use weir_netlink::{Error, NdMsg, NdaCacheInfo, Table as Attrs, Writer, af, errno, nlm, rta, rtm};
 use weir_packet::DropReason;
 use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use super::Vxlan;
@@ -80,7 +81,7 @@ impl Entry {
 pub struct Table {
     entries: RcuHash<(Mac, u32), Arc<Entry>>,
     /// Serializes changes and counts the entries.
-    changes: Mutex<u32>,
+    changes: Mutex<u32, order::Forwarding>,
 }
 
 /// A table with the context for changing it.
@@ -130,8 +131,8 @@ impl Table {
         Some(entry)
     }
 
-    fn lock(&self) -> MutexGuard<'_, u32> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, u32, order::Forwarding> {
+        self.changes.lock()
     }
 }
 

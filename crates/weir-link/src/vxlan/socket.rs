@@ -3,10 +3,11 @@
 //! identifier (`struct vxlan_sock`, `vxlan_sock_add`, `vxlan_vs_find_vni`).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::{Error, errno};
 use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard};
 
 use super::Vxlan;
@@ -62,9 +63,9 @@ pub struct Tunnels {
     /// The receiving devices by port and identifier; 0 stands for all identifiers.
     receivers: RcuHash<(Port, u32), Receiver>,
     /// The ports, and how many devices share each.
-    users: Mutex<BTreeMap<Port, (Socket, u32)>>,
+    users: Mutex<BTreeMap<Port, (Socket, u32)>, order::Ports>,
     /// The devices whose underlay is the namespace, up or down.
-    devices: Mutex<Vec<(Weak<Device>, Weak<Vxlan>)>>,
+    devices: Mutex<Vec<(Weak<Device>, Weak<Vxlan>)>, order::Tunnels>,
 }
 
 /// Made for the first device whose underlay the namespace is.
@@ -117,8 +118,8 @@ impl Tunnels {
         self.receivers.get(&(port, vni), guard)
     }
 
-    fn users(&self) -> MutexGuard<'_, BTreeMap<Port, (Socket, u32)>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    fn users(&self) -> MutexGuard<'_, BTreeMap<Port, (Socket, u32)>, order::Ports> {
+        self.users.lock()
     }
 
     /// Opens the ports of a device that went up, or shares them with devices that have the same
@@ -168,8 +169,8 @@ impl Tunnels {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<(Weak<Device>, Weak<Vxlan>)>> {
-        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> MutexGuard<'_, Vec<(Weak<Device>, Weak<Vxlan>)>, order::Tunnels> {
+        self.devices.lock()
     }
 
     /// Returns the devices whose underlay is the namespace.

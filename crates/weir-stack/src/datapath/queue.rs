@@ -2,8 +2,8 @@
 //! The qdisc between transmit and the device (`__dev_xmit_skb`, `__qdisc_run`), and the timer that
 //! runs it again while packets wait and none may leave yet (`qdisc_watchdog`).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::rcu::Guard;
@@ -156,7 +156,7 @@ fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
     let Some(tx) = device.tx.get(usize::from(queue)) else {
         return;
     };
-    let mut armed = tx.watchdog.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut armed = tx.watchdog.lock();
     let next = device.tc.next_event(guard, usize::from(queue));
     if armed.map(|timer| timer.time()) == next {
         return;
@@ -168,7 +168,7 @@ fn rearm(stack: &Shared, device: &Device, guard: &Guard, queue: u16) {
     let job = move |cx: &mut Cx<'_>| {
         if let Some(device) = cx.device(key) {
             if let Some(tx) = device.tx.get(usize::from(queue)) {
-                *tx.watchdog.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *tx.watchdog.lock() = None;
             }
             run_queue(cx, device, queue);
         }

@@ -12,7 +12,7 @@
 //! `ip_local_port_range`.
 
 use std::collections::BTreeSet;
-use std::sync::{LazyLock, PoisonError};
+use std::sync::LazyLock;
 
 use weir_netlink::errno;
 
@@ -341,7 +341,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
             (neigh_conf(ns, six, &whose).get(Neigh::UnresQlenBytes) / UNRES_PACKET).to_string()
         }
         Place::Kept(default) => {
-            let kept = ns.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = ns.kept.lock();
             let value = kept.get(path).map_or(default, String::as_str);
             match numbers(default) {
                 // Separate them as `proc_dointvec` does.
@@ -400,7 +400,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             neigh_conf(ns, six, &whose).set(Neigh::UnresQlenBytes, number * UNRES_PACKET);
         }
         Place::Kept(default) => {
-            let mut kept = ns.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = ns.kept.lock();
             let value = match numbers(default) {
                 Some(_) => {
                     let before = kept.get(path).map_or(default, String::as_str);

@@ -51,12 +51,13 @@ pub mod vlan;
 mod tests;
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
-use std::sync::{Arc, MutexGuard};
 
 use weir_netlink::tca::act;
 use weir_netlink::{Attr, Error, Name, TcGen, TcfT, Writer};
 use weir_packet::Packet;
+use weir_sync::order::{self, MutexGuard};
 use weir_sync::rcu::Guard;
 use weir_sync::spin::SpinLock;
 
@@ -492,7 +493,7 @@ impl Common {
     }
 
     /// Locks the action against changes by other requests. Several actions share a lock.
-    fn lock(&self) -> MutexGuard<'_, ()> {
+    fn lock(&self) -> MutexGuard<'_, (), order::Action> {
         self.table().lock(self.index)
     }
 

@@ -6,7 +6,8 @@
 //! with every change. The filter is deleted only with its instance. No packet here comes from a
 //! process, so none matches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT, EOPNOTSUPP};
 use weir_netlink::tca::{self, cgroup as attr};
@@ -54,12 +55,12 @@ struct State {
 #[derive(Default)]
 pub struct Cgroup {
     /// Guards the filter. The data path does not use it.
-    state: Mutex<State>,
+    state: Mutex<State, order::Classifier>,
 }
 
 impl Cgroup {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State, order::Classifier> {
+        self.state.lock()
     }
 
     /// Checks the handle requested for the filter.

@@ -3,12 +3,13 @@
 //! filters. The data path reads a published list; a change copies it.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::Error;
 use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT};
 use weir_packet::Packet;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
 
 use super::exts::{NewExts, Pending};
@@ -26,7 +27,7 @@ pub struct List<F: Filter> {
     entries: Published<Entries<F>>,
     domain: Domain,
     /// Guards changes of the list.
-    lock: Mutex<()>,
+    lock: Mutex<(), order::Classifier>,
     /// The list accepts no more changes. Written under the lock.
     closed: AtomicBool,
     /// The number of numbers returned.
@@ -45,8 +46,8 @@ impl<F: Filter> List<F> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, (), order::Classifier> {
+        self.lock.lock()
     }
 
     /// Returns the filters and their keys, in order.

@@ -6,13 +6,14 @@
 //! by default. The filter cannot be changed, only deleted (EEXIST). Statistics: packets seen.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL};
 use weir_netlink::tca::{self, matchall as attr};
 use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::AtomicU64;
 use weir_sync::rcu::PublishedOption;
@@ -54,7 +55,7 @@ struct Head {
 pub struct Matchall {
     head: PublishedOption<Arc<Head>>,
     /// Guards changes; `true` once the instance is closed.
-    closed: Mutex<bool>,
+    closed: Mutex<bool, order::Classifier>,
 }
 
 impl Matchall {
@@ -65,8 +66,8 @@ impl Matchall {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, bool, order::Classifier> {
+        self.closed.lock()
     }
 
     fn head(&self) -> Option<Arc<Head>> {
@@ -102,13 +103,13 @@ impl Classifier for Matchall {
         _old: Option<&Arc<dyn Filter>>,
     ) -> Result<Option<Arc<dyn Filter>>, Error> {
         let options = change.options.as_ref().ok_or(Error::new(EINVAL))?;
-        let closed = self.lock();
-        if *closed {
-            return Err(Error::new(EAGAIN));
-        }
-        if self.head.is_some() {
-            return Err(Error::new(EEXIST));
-        }
+        let is_free = |closed: bool| match (closed, self.head.is_some()) {
+            (true, _) => Err(Error::new(EAGAIN)),
+            (_, true) => Err(Error::new(EEXIST)),
+            _ => Ok(()),
+        };
+        is_free(*self.lock())?;
+        // Actions look at the chains of the block, whose lock comes before this instance's.
         let tb = options.parse_quietly(&POLICY)?;
         let flags = exts::flags(&tb, attr::FLAGS)?;
         let exts = exts::parse(change, &tb, EXTS, flags)?;
@@ -119,6 +120,12 @@ impl Classifier for Matchall {
                 return Err(error);
             }
         };
+        let closed = self.lock();
+        if let Err(error) = is_free(*closed) {
+            drop(closed);
+            exts.undo(change.env);
+            return Err(error);
+        }
         let head = Head {
             handle: if change.handle == 0 { 1 } else { change.handle },
             flags,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::combine::Combiner;
 use weir_sync::list::Taken;
+use weir_sync::order;
 use weir_sync::primitive::CachePadded;
 use weir_sync::spin::{LockStats, SpinGuard, SpinLock};
 
@@ -544,7 +545,7 @@ pub struct Node {
     pub(super) front: Combiner<Packet>,
     /// Packets dropped in front of the lock of a root.
     pub(super) bursts: AtomicU32,
-    inner: CachePadded<SpinLock<Inner>>,
+    inner: CachePadded<SpinLock<Inner, order::Qdisc>>,
     /// Address of the kind's own part, used only to prefetch it without the lock.
     near: usize,
 }
@@ -594,14 +595,14 @@ impl Node {
             hook_counters: Counters::new(true),
             front: Combiner::new(),
             bursts: AtomicU32::new(0),
-            inner: CachePadded(SpinLock::new(inner)),
+            inner: CachePadded(SpinLock::ranked(inner)),
             near,
         })
     }
 
     /// Locks the queue and statistics.
     #[inline]
-    pub fn lock(&self) -> SpinGuard<'_, Inner> {
+    pub fn lock(&self) -> SpinGuard<'_, Inner, order::Qdisc> {
         self.inner.lock()
     }
 
@@ -771,7 +772,7 @@ impl Leaf {
 }
 
 /// A locked [`Leaf`].
-pub struct Open<'a>(Option<SpinGuard<'a, Inner>>);
+pub struct Open<'a>(Option<SpinGuard<'a, Inner, order::Qdisc>>);
 
 impl Open<'_> {
     /// Enqueues a packet; see [`Leaf::enqueue`].

@@ -12,15 +12,16 @@
 //! the sieves is prefetched before any of it is read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::bits::set_bits;
 use weir_sync::hash::{RcuHash, RcuSet, Reached, Search};
+use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::primitive::CachePadded;
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
-use weir_sync::primitive::{CachePadded, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, fold, spot};
 
@@ -110,7 +111,7 @@ pub struct UnderMask {
     /// ranges.
     ranges: Published<Vec<u64>>,
     /// Guards changes of the ranges.
-    order: Mutex<Ranges>,
+    order: Mutex<Ranges, order::Ranges>,
 }
 
 impl UnderMask {
@@ -269,7 +270,7 @@ impl UnderMask {
         if self.mask.ranges == 0 {
             return;
         }
-        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = self.order.lock();
         change(&mut order);
         let mut ranges: Vec<_> = order
             .filters
@@ -606,7 +607,7 @@ pub struct Masks {
     list: Published<List>,
     by_key: RcuHash<Key, Arc<UnderMask>>,
     /// Guards the creation and removal of masks.
-    change: Mutex<()>,
+    change: Mutex<(), order::Classifier>,
 }
 
 impl Masks {
@@ -626,8 +627,8 @@ impl Masks {
         self.list.load(guard)
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, (), order::Classifier> {
+        self.change.lock()
     }
 
     /// Returns the mask with the bits of `key`, created if necessary, with a reference

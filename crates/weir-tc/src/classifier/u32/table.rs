@@ -3,12 +3,13 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_netlink::errno::{ENOMEM, ENOSPC};
 use weir_netlink::tca::{self, cls_flags, u32 as attr};
 use weir_netlink::{Error, TcU32Key, Writer};
+use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::node::{Node, Stats};
@@ -216,12 +217,12 @@ pub struct State {
 }
 
 /// The state shared by the u32 instances of a qdisc or of a shared block (`struct tc_u_common`).
-pub struct Common(Mutex<State>);
+pub struct Common(Mutex<State, order::Instances>);
 
 impl Common {
     /// Locks the tables. In the crate's lock order this lock is on the level of flower's gate.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn lock(&self) -> MutexGuard<'_, State, order::Instances> {
+        self.0.lock()
     }
 
     /// Adds an instance with its root table (`u32_init`).
@@ -230,7 +231,7 @@ impl Common {
         prio: u16,
         domain: &Domain,
     ) -> Result<(Arc<Self>, Arc<Table>), Error> {
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelf = shelf.lock();
         let there = shelf.upgrade().and_then(|any| any.downcast::<Self>().ok());
         if let Some(common) = there {
             let mut state = common.lock();
