@@ -140,8 +140,8 @@ mod held {
 #[derive(Debug)]
 pub(crate) struct Held<C: Class>(PhantomData<(C, *const ())>);
 
-// SAFETY: shared access to a guard's record does nothing.
 #[allow(unsafe_code)] // guards of a lock are shared between threads as `&T` is
+// SAFETY: shared access to a guard's record does nothing.
 unsafe impl<C: Class> Sync for Held<C> {}
 
 impl<C: Class> Held<C> {

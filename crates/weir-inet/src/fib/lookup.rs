@@ -21,7 +21,7 @@ use std::sync::Arc;
 use weir_netlink::{errno, rta};
 use weir_sync::rcu::Guard;
 
-use super::route::{Alias, Leaf, NextHop, RouteInfo, error_of, shares};
+use super::route::{Alias, LOOPBACK, Leaf, NextHop, RouteInfo, error_of, shares, siblings};
 use super::table::Table;
 use super::{Address, Family, RouteDevice};
 
@@ -309,23 +309,6 @@ impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
     }
 }
 
-/// Returns the routes of a leaf that form a multipath route with `info`, or `info` alone if it is
-/// not part of one.
-pub(super) fn siblings<'g, D: RouteDevice>(
-    leaf: &'g Leaf<D>,
-    info: &'g Arc<RouteInfo<D>>,
-) -> impl Iterator<Item = &'g Arc<RouteInfo<D>>> + Clone + use<'g, D> {
-    let ecmp = info.is_ecmp();
-    let metric = info.spec.priority;
-    let aliases: &'g Leaf<D> = leaf;
-    aliases
-        .iter()
-        .map(|alias| &alias.info)
-        .filter(move |other| {
-            Arc::ptr_eq(other, info) || (ecmp && other.is_ecmp() && other.spec.priority == metric)
-        })
-}
-
 impl<K: Address, D: RouteDevice> Family<K, D> {
     /// Prefetches the memory that lookups of a batch's destinations in the main table read first.
     #[inline]
@@ -491,7 +474,7 @@ impl<D: RouteDevice> Family<u32, D> {
         let back = Flow {
             dst: flow.src,
             src: flow.dst,
-            iif: super::semantics::LOOPBACK,
+            iif: LOOPBACK,
             ..*flow
         };
         let refused = |filter: bool| {

@@ -506,3 +506,24 @@ impl<K: Key> Default for RouteConfig<K> {
         }
     }
 }
+
+/// The index of the loopback device, which is also the incoming device of locally generated
+/// packets.
+pub(super) const LOOPBACK: u32 = 1;
+
+/// Returns the routes of a leaf that form a multipath route with `info`, or `info` alone if it is
+/// not part of one.
+pub(super) fn siblings<'g, D: RouteDevice>(
+    leaf: &'g Leaf<D>,
+    info: &'g Arc<RouteInfo<D>>,
+) -> impl Iterator<Item = &'g Arc<RouteInfo<D>>> + Clone + use<'g, D> {
+    let ecmp = info.is_ecmp();
+    let metric = info.spec.priority;
+    let aliases: &'g Leaf<D> = leaf;
+    aliases
+        .iter()
+        .map(|alias| &alias.info)
+        .filter(move |other| {
+            Arc::ptr_eq(other, info) || (ecmp && other.is_ecmp() && other.spec.priority == metric)
+        })
+}

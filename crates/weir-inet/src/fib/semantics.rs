@@ -18,15 +18,11 @@ use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
 use super::route::{
-    HopConfig, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
+    HopConfig, LOOPBACK, NextHop, RouteConfig, RouteInfo, RouteSpec, error_of, flag, scope_of,
 };
 use super::table::delivers;
 use super::table6::is_ready;
 use super::{Address, Family, FibHost, RouteDevice};
-
-/// The index of the loopback device, which is also the incoming device of locally generated
-/// packets.
-pub(super) const LOOPBACK: u32 = 1;
 
 /// The route infos of a family that are in use, by content.
 ///

@@ -13,9 +13,10 @@ use weir_netlink::Error;
 use weir_netlink::{errno, nlm, rta};
 use weir_sync::rcu::{Domain, Guard};
 
-use super::lookup::siblings;
 use super::lpm::{Change, Lpm};
-use super::route::{Alias, Event, HopConfig, Leaf, Route, RouteConfig, RouteInfo, error_of};
+use super::route::{
+    Alias, Event, HopConfig, Leaf, Route, RouteConfig, RouteInfo, error_of, siblings,
+};
 use super::{Address, RouteDevice};
 
 /// A routing table.

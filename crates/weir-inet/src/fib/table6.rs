@@ -16,9 +16,9 @@ use weir_sync::rcu::Guard;
 
 use super::lookup::{Flow, LookupFlags};
 use super::route::{
-    Alias, Event, HopConfig, NextHop, Route, RouteConfig, RouteInfo, RouteSpec, error_of, flag,
+    Alias, Event, HopConfig, LOOPBACK, NextHop, Route, RouteConfig, RouteInfo, RouteSpec, error_of,
+    flag, siblings,
 };
-use super::semantics::LOOPBACK;
 use super::sync::Loss;
 use super::table::Table;
 use super::{Family, FibHost, RouteDevice};
@@ -153,7 +153,7 @@ impl<D: RouteDevice> Family<u128, D> {
         let leaf = table
             .lpm
             .get(config.dst.masked6(config.dst_len), config.dst_len, guard);
-        let oldest = leaf.and_then(|leaf| super::lookup::siblings(leaf, first).next());
+        let oldest = leaf.and_then(|leaf| siblings(leaf, first).next());
         tell(
             if append != 0 {
                 oldest.unwrap_or(first)

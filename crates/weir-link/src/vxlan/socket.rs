@@ -58,6 +58,9 @@ pub struct Receiver {
     pub vxlan: Arc<Vxlan>,
 }
 
+/// Devices with their own parts.
+type Members = Vec<(Weak<Device>, Weak<Vxlan>)>;
+
 /// The VXLAN state of a namespace that has been the underlay of a device.
 pub struct Tunnels {
     /// The receiving devices by port and identifier; 0 stands for all identifiers.
@@ -65,7 +68,7 @@ pub struct Tunnels {
     /// The ports, and how many devices share each.
     users: Mutex<BTreeMap<Port, (Socket, u32)>, order::Ports>,
     /// The devices whose underlay is the namespace, up or down.
-    devices: Mutex<Vec<(Weak<Device>, Weak<Vxlan>)>, order::Tunnels>,
+    devices: Mutex<Members, order::Tunnels>,
 }
 
 /// Made for the first device whose underlay the namespace is.
@@ -169,7 +172,7 @@ impl Tunnels {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<(Weak<Device>, Weak<Vxlan>)>, order::Tunnels> {
+    fn all(&self) -> MutexGuard<'_, Members, order::Tunnels> {
         self.devices.lock()
     }
 

@@ -11,7 +11,7 @@ use weir_packet::{Batch, DropReason, Packet, PacketType};
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
-use crate::layers::PacketType;
+use crate::layers;
 use crate::stages::Stage;
 
 /// Protocols that may be registered ([`crate::layers::PacketType`]).
@@ -129,7 +129,7 @@ pub fn resume(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
 /// Returns the protocol of a batch if all of its packets go there as they are: untagged and without
 /// tunnel metadata. Most batches do.
 #[inline]
-fn alone<'t>(types: &'t [PacketType], batch: &Batch) -> Option<&'t PacketType> {
+fn alone<'t>(types: &'t [layers::PacketType], batch: &Batch) -> Option<&'t layers::PacketType> {
     let protocol = batch.first()?.protocol;
     let plain = |packet: &Packet| {
         packet.protocol == protocol && packet.vlan().is_none() && packet.tunnel().is_none()
