@@ -56,8 +56,6 @@ macro_rules! classes {
 classes! {
     10 false { Bus = "the bus of netdevsim", }
     20 false { Namespaces = "the table of namespaces", }
-    // Of two namespaces, the one of the lower id first.
-    30 true { Links = "the devices of a namespace", }
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
     50 false {
         Routes = "a FIB table, its set of tables, or a rule list",
@@ -81,7 +79,10 @@ classes! {
     67 false { Ranges = "the ranges of a flower mask", }
     68 false { Action = "the changes of an action", }
     69 false { Samples = "the sample groups of a namespace", }
-    70 false {
+    // Of two namespaces, the one of the lower id first. A filter looks devices up by name while its
+    // classifier is locked.
+    70 true { Links = "the devices of a namespace", }
+    72 false {
         Names = "the names of a device",
         Carrier = "the last look at a device's carrier",
         Taken = "the additional addresses of a device",
