@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::ArgValueCompleter;
 use weir_port::generator::{Generator, Parameters};
+
+use crate::command::completions;
 
 /// The Linux network stack's control language and fast path as an ordinary program.
 ///
@@ -40,6 +43,8 @@ pub enum Command {
     Inject(Inject),
     /// Run a benchmark of Weir and its peers.
     Bench(Bench),
+    /// List and capture from the stack's devices for Wireshark.
+    Extcap(Extcap),
     /// Print a shell's completion script.
     Completions(Completions),
     /// Write the man pages to a directory.
@@ -218,7 +223,7 @@ pub struct Exec {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
     /// Start in this namespace (a name given to `ip netns add`).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completions::namespaces))]
     pub netns: Option<String>,
     /// The options of the client.
     #[command(flatten)]
@@ -318,7 +323,7 @@ pub struct Capture {
     #[arg(long, short = 'c', value_name = "N")]
     pub count: Option<u64>,
     /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
 }
 
@@ -345,7 +350,7 @@ pub struct Inject {
     #[arg(long)]
     pub topspeed: bool,
     /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
     /// The capture; `-`, the default, is standard input.
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
@@ -356,7 +361,7 @@ pub struct Inject {
 #[derive(Debug, Args)]
 pub struct Bench {
     /// The benchmark; by default, list them.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(completions::benchmarks))]
     pub name: Option<String>,
     /// Run for less than 30 seconds; do not quote the numbers.
     #[arg(long)]
@@ -370,6 +375,44 @@ pub struct Bench {
     /// The part of a benchmark that runs in its own process.
     #[arg(long, hide = true)]
     pub part: Option<String>,
+}
+
+/// `weir extcap`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Wireshark, tshark and dumpcap run this command from their extcap folder. They list the devices of the user's own stack \
+as `weir-dev` and `weir-netns/dev`, and capture both directions.")]
+pub struct Extcap {
+    /// Create a link to this program in Wireshark's extcap folder, or in DIR.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, value_hint = ValueHint::DirPath)]
+    pub install: Option<Option<PathBuf>>,
+    /// List the devices.
+    #[arg(long)]
+    pub extcap_interfaces: bool,
+    /// Wireshark's version.
+    #[arg(long, value_name = "VERSION")]
+    pub extcap_version: Option<String>,
+    /// The interface that the other options are about.
+    #[arg(long, value_name = "INTERFACE")]
+    pub extcap_interface: Option<String>,
+    /// List the link types of the interface.
+    #[arg(long)]
+    pub extcap_dlts: bool,
+    /// List the options of the interface.
+    #[arg(long)]
+    pub extcap_config: bool,
+    /// Capture from the interface.
+    #[arg(long)]
+    pub capture: bool,
+    /// The pipe for the frames, as pcapng.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub fifo: Option<PathBuf>,
+    /// The control socket; by default, that of the user's own stack.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Stop after N frames.
+    #[arg(long, short = 'c', value_name = "N")]
+    pub count: Option<u64>,
 }
 
 /// `weir completions`

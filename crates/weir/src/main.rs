@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The Weir command line: `run`, `up`, `exec`, `play`, `stat`, `report`, `capture`, `inject`, `bench`.
+//! The Weir command line: `run`, `up`, `exec`, `play`, `stat`, `report`, `capture`, `inject`, `bench` and others.
 #![deny(unsafe_code)]
 
 mod allocator;
@@ -17,5 +17,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     allocator::prefer_large_pages();
-    command::dispatch(cli::Cli::parse().command)
+    command::completions::answer();
+    let words = command::arguments(std::env::args_os().collect());
+    command::dispatch(cli::Cli::parse_from(words).command)
 }

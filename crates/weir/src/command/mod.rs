@@ -2,8 +2,9 @@
 //! The commands, one file each.
 
 mod capture;
-mod completions;
+pub mod completions;
 mod exec;
+mod extcap;
 mod files;
 mod inject;
 mod man;
@@ -14,6 +15,7 @@ mod run;
 mod stat;
 mod up;
 
+pub use extcap::arguments;
 pub use files::is_standard;
 
 use std::os::fd::OwnedFd;
@@ -42,6 +44,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Bench(args) => crate::bench::run(&args)
             .and_then(|text| print(&text))
             .map(|()| ExitCode::SUCCESS),
+        Command::Extcap(args) => extcap::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     };

@@ -15,6 +15,7 @@ pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Valu
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
         Some("capture") => lock(&engine.captures).start(engine, command, files),
+        Some("names") => Ok(report::names(engine)),
         Some("inject") => super::inject::run(engine, command),
         Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
         _ => Err(format!("unknown command {command}")),

@@ -150,6 +150,23 @@ fn kind_of(device: &Device) -> String {
     }
 }
 
+/// Returns the names of devices and namespaces, as commands take them.
+pub fn names(engine: &Engine) -> serde_json::Value {
+    let (mut devices, mut namespaces) = (Vec::new(), Vec::new());
+    for ns in engine.stack.all_namespaces() {
+        let name = engine.name_of(ns.id);
+        // Commands cannot name a device in a namespace without a name.
+        if name.is_none() && ns.id != Stack::INITIAL {
+            continue;
+        }
+        let prefix = prefix(engine, ns.id);
+        let of = ns.all_devices().into_iter();
+        devices.extend(of.map(|device| format!("{prefix}{}", device.name())));
+        namespaces.extend(name);
+    }
+    serde_json::json!({ "devices": devices, "namespaces": namespaces })
+}
+
 /// Collects the counters of a stack and the recording of a run.
 pub fn collect(engine: &Engine, recording: Option<&Recording>) -> Report {
     let stack = &engine.stack;
