@@ -54,17 +54,17 @@ pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
 
 /// A part of the stack above the core. Each hook may be left out.
 pub struct Module {
-    /// Fills its places in a new stack.
+    /// Fills the module's places in a new stack.
     pub stack: Option<fn(&mut Parts)>,
-    /// Fills its places in a new namespace.
+    /// Fills the module's places in a new namespace.
     pub namespace: Option<fn(&mut Parts, &NewNamespace<'_>)>,
-    /// Fills its places in a new device.
+    /// Fills the module's places in a new device.
     pub device: Option<fn(&mut Parts, &Domain, &Namespace)>,
-    /// The protocols it receives (`dev_add_pack`).
+    /// The protocols the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
-    /// Hears of devices (`register_netdevice_notifier`).
+    /// Is called for every event of a device (`register_netdevice_notifier`).
     pub device_event: Option<fn(&Site<'_>, Event)>,
-    /// Hears of namespaces (`register_pernet_subsys`).
+    /// Is called for every event of a namespace (`register_pernet_subsys`).
     pub namespace_event: Option<fn(&Stack, &Arc<Namespace>, NamespaceEvent)>,
     /// The devices that go with another: those of a namespace that stand on a device, or all that have the
     /// namespace for their underlay.
@@ -83,6 +83,9 @@ impl Module {
         above: None,
     };
 }
+
+/// The number of protocols that may be registered.
+pub const PROTOCOLS: usize = 4;
 
 /// A network protocol (`struct packet_type`).
 #[derive(Clone, Copy)]

@@ -23,7 +23,7 @@ use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::{DropCounters, DropObserver};
-use crate::layers::{Layers, NamespaceEvent, PacketType};
+use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Namespace, NsId};
 use crate::parts::Parts;
 use crate::trace::TraceLog;
@@ -137,8 +137,9 @@ impl Stack {
         for fill in layers.modules.iter().filter_map(|module| module.stack) {
             fill(&mut parts);
         }
-        // One that finds no place would not be received.
         let types = layers.modules.iter().flat_map(|module| module.packet_types);
+        let types: Box<[PacketType]> = types.copied().collect();
+        debug_assert!(types.len() <= PROTOCOLS, "a protocol would not be received");
         let domain = Domain::new(config.rcu.clone());
         let clock = if config.virtual_time {
             Clock::new_virtual()
@@ -157,7 +158,7 @@ impl Stack {
             received: PerCpu::new(),
             drop_observer: OnceLock::new(),
             layers,
-            packet_types: types.copied().collect(),
+            packet_types: types,
             parts,
             measuring: AtomicBool::new(false),
             namespaces: Mutex::default(),

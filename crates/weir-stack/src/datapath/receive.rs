@@ -11,11 +11,8 @@ use weir_packet::{Batch, DropReason, Packet, PacketType};
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
-use crate::layers;
+use crate::layers::{self, PROTOCOLS};
 use crate::stages::Stage;
-
-/// Protocols that may be registered ([`crate::layers::PacketType`]).
-const PROTOCOLS: usize = 4;
 
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
