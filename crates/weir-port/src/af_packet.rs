@@ -13,9 +13,12 @@
 //! kernel hands a block over after 1 ms at the latest) and copies each frame once, into a packet. It sends
 //! with `sendmmsg` directly from packets. The send buffer (`SO_SNDBUF`) bounds the frames in flight; a frame
 //! that the host device's qdisc drops counts in `tx_errors`. Opening needs `CAP_NET_RAW` in the caller's
-//! network namespace. The port completes checksums that a sender on the host left to the device. Not
-//! implemented: segmentation of frames longer than the MTU (turn off `tso`, `gso` and `gro` on the host's
-//! device); transmit rings.
+//! network namespace.
+//!
+//! A sender on the host may leave segmentation and checksums to the device (`tso`, `gso`, `tx-checksumming`).
+//! The port does both from the header that the kernel puts in front of each frame (`PACKET_VNET_HDR`). Not
+//! implemented: segmentation of frames inside a tunnel (`rx_errors`; turn off `tx-udp_tnl-segmentation` and
+//! the like on the host's device); transmit rings.
 #![allow(unsafe_code)] // socket options, a shared ring, and sendmmsg with structures made here
 
 use std::ffi::CString;
@@ -27,8 +30,9 @@ use weir_packet::{Batch, Cache, Packet, Pool};
 
 use crate::keys::Keys;
 use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
-use crate::{Error, Result};
+use crate::{Error, Result, vnet};
 
+mod block;
 mod ring;
 
 use ring::Ring;
@@ -65,6 +69,16 @@ fn set<T>(socket: &impl AsRawFd, option: libc::c_int, value: &T) -> io::Result<(
     let done =
         unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, len) };
     answer(done).map(drop)
+}
+
+/// Returns whether a header describes the offloads of each of the socket's frames.
+fn has_headers(socket: &OwnedFd) -> io::Result<bool> {
+    let (mut set, option) = (0_i32, libc::PACKET_VNET_HDR);
+    let mut len = size_of_val(&set) as libc::socklen_t;
+    let (fd, value) = (socket.as_raw_fd(), (&raw mut set).cast());
+    // SAFETY: the value has room for `len` octets.
+    answer(unsafe { libc::getsockopt(fd, libc::SOL_PACKET, option, value, &raw mut len) })?;
+    Ok(set != 0)
 }
 
 /// Opens a packet socket bound to the host's device `name`. It receives frames of the ethertype
@@ -179,7 +193,7 @@ impl AfPacket {
     /// how many. Returns 0 if there is no room for the first. A frame that the host refuses for
     /// another reason is an error only if it is the first one.
     pub fn send<'f>(&self, frames: impl IntoIterator<Item = &'f [u8]>) -> io::Result<usize> {
-        let frames = frames.into_iter().map(|frame| [frame, &[], &[]]);
+        let frames = frames.into_iter().map(|frame| [frame]);
         match send(&self.socket, frames) {
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(0),
             result => result,
@@ -198,14 +212,17 @@ impl AfPacket {
     }
 }
 
-/// Sends frames of up to three parts each with one system call and returns how many. Returns 0 if there
+/// Sends frames of `N` parts each with one system call and returns how many. Returns 0 if there
 /// is no room for the first.
-fn send<'f>(socket: &OwnedFd, frames: impl Iterator<Item = [&'f [u8]; 3]>) -> io::Result<usize> {
+fn send<'f, const N: usize>(
+    socket: &OwnedFd,
+    frames: impl Iterator<Item = [&'f [u8]; N]>,
+) -> io::Result<usize> {
     let none = libc::iovec {
         iov_base: std::ptr::null_mut(),
         iov_len: 0,
     };
-    let mut parts = [[none; 3]; TOGETHER];
+    let mut parts = [[none; N]; TOGETHER];
     let mut count = 0;
     for (parts, frame) in parts.iter_mut().zip(frames) {
         for (part, bytes) in parts.iter_mut().zip(frame) {
@@ -224,7 +241,7 @@ fn send<'f>(socket: &OwnedFd, frames: impl Iterator<Item = [&'f [u8]; 3]>) -> io
         message.msg_hdr.msg_iovlen = parts.len() as _;
     }
     let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
-    // SAFETY: `count` messages of three parts each, whose frames live as long as `frames`; they are read only.
+    // SAFETY: `count` messages of `N` parts each, whose frames live as long as `frames`; they are read only.
     let sent = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count, flags as _) };
     match answer(sent) {
         Ok(sent) => Ok(sent as usize),
@@ -253,13 +270,16 @@ impl AfPacketPort {
     /// Makes the port from bound sockets that have a ring.
     ///
     /// # Errors
-    /// There is no socket, one is not a packet socket, or its ring cannot be mapped.
+    /// There is no socket, one is not a packet socket with `PACKET_VNET_HDR`, or its ring cannot be mapped.
     pub fn new(sockets: Vec<OwnedFd>) -> Result<Self> {
         let first = sockets
             .first()
             .ok_or_else(|| Error::new(NAME, "a packet socket port has at least one socket"))?;
         let facts = facts(first).map_err(failed(NAME, "the socket's device"))?;
         let queues = sockets.into_iter().map(|socket| {
+            if !has_headers(&socket).map_err(failed(NAME, "PACKET_VNET_HDR"))? {
+                return Err(Error::new(NAME, "a socket is without PACKET_VNET_HDR"));
+            }
             let ring = Ring::map(&socket).map_err(failed(NAME, "the socket's ring"))?;
             Ok(Queue {
                 ring: Mutex::new(ring),
@@ -347,7 +367,11 @@ impl Port for AfPacketPort {
             for (slot, packet) in wired.iter_mut().zip(rest) {
                 *slot = Some(Wired::new(packet));
             }
-            match send(socket, wired.iter().flatten().map(Wired::parts)) {
+            let frames = wired.iter().flatten().map(|frame| {
+                let [addresses, tag, rest] = frame.parts();
+                [&vnet::NONE, addresses, tag, rest]
+            });
+            match send(socket, frames) {
                 Ok(0) => return Ok(done),
                 Ok(sent) => done += sent,
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}

@@ -26,6 +26,7 @@ pub mod pcap;
 pub mod port;
 pub mod socket;
 pub mod tap;
+mod vnet;
 
 pub use error::{Error, Result};
 pub use frame::{Direction, Frame};

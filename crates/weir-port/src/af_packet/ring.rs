@@ -6,16 +6,17 @@
 //! frames in order and sets `TP_STATUS_KERNEL`. Both sides write nothing but that status word.
 #![allow(unsafe_code)] // memory shared with the kernel
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_packet::packet::JUMBO_DATA;
-use weir_packet::{Batch, Cache, Packet, VlanTag};
+use weir_packet::{Batch, Cache, Packet};
 
-use super::{answer, set};
+use super::{answer, block, set};
 use crate::port::Counters;
+use crate::vnet::{self, Out};
 
 /// Bytes of a block. The longest frame fits.
 const BLOCK: usize = 128 << 10;
@@ -28,6 +29,8 @@ const FRAME: usize = 2048;
 
 /// Creates the socket's ring. Call it before the socket is bound.
 pub(super) fn ask(socket: &OwnedFd) -> io::Result<()> {
+    // Each frame comes after a header that describes the sender's offloads.
+    set(socket, libc::PACKET_VNET_HDR, &1_i32)?;
     let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
     set(socket, libc::PACKET_VERSION, &version)?;
     let request = libc::tpacket_req3 {
@@ -66,9 +69,13 @@ pub(super) struct Ring {
     base: NonNull<u8>,
     /// The block that holds the next frame.
     block: usize,
+    /// Whether the kernel has handed that block over.
+    held: bool,
     /// The number of frames not yet taken from that block, and the offset of the first of them.
     left: u32,
     offset: usize,
+    /// Segments of the last frame that did not fit into the caller's batch.
+    waiting: VecDeque<Packet>,
 }
 
 // SAFETY: the ring owns its mapping; nothing of it is bound to a thread.
@@ -88,8 +95,10 @@ impl Ring {
         Ok(Self {
             base,
             block: 0,
+            held: false,
             left: 0,
             offset: 0,
+            waiting: VecDeque::new(),
         })
     }
 
@@ -109,7 +118,7 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    /// Takes frames until the batch is full or the ring is empty, and returns how many.
+    /// Takes frames until the batch is full or the ring is empty, and returns how many packets that were.
     pub(super) fn receive(
         &mut self,
         memory: &mut Cache,
@@ -118,85 +127,69 @@ impl Ring {
     ) -> usize {
         let before = batch.len();
         loop {
-            if self.left == 0 {
+            let mut out = Out {
+                batch,
+                waiting: &mut self.waiting,
+            };
+            if !out.refill() {
+                break;
+            }
+            if self.left == 0 && self.held {
+                // The kernel reports a readable socket while the port holds a block, so the port returns it
+                // after the last segment.
+                self.held = false;
+                self.status()
+                    .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+                self.block = (self.block + 1) % BLOCKS;
+            }
+            if batch.is_full() {
+                break;
+            }
+            if !self.held {
                 if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                     break;
                 }
-                // SAFETY: the block is ours until its status says otherwise.
-                let (count, first) = unsafe {
-                    let header = self.header();
-                    ((*header).num_pkts, (*header).offset_to_first_pkt)
-                };
-                (self.left, self.offset) = (count, first as usize);
+                self.held = true;
+                (self.left, self.offset) = block::frames(self.bytes());
             }
             while self.left > 0 && !batch.is_full() {
-                if let Some(packet) = self.frame(memory, counters) {
-                    let _ = batch.push(packet);
-                }
-                self.left -= 1;
-            }
-            if self.left > 0 {
-                break;
-            }
-            self.status()
-                .store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.block = (self.block + 1) % BLOCKS;
-            if batch.is_full() {
-                break;
+                self.take(memory, batch, counters);
             }
         }
         batch.len() - before
     }
 
-    /// Takes the frame at the offset and advances. Returns `None` if the frame is lost.
-    fn frame(&mut self, memory: &mut Cache, counters: &Counters) -> Option<Packet> {
-        let start = self.offset;
-        if start + size_of::<libc::tpacket3_hdr>() > BLOCK {
-            // The kernel does not do this. The check keeps reads inside the block.
-            Counters::add(&counters.rx_errors, 1);
-            return None;
+    /// Returns the block, which the port holds.
+    fn bytes<'a>(&self) -> &'a [u8] {
+        // SAFETY: the block lies in the mapping. The kernel does not write to it while the port holds it.
+        // The callers use the slice before they return the block, and the mapping lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.block().cast().as_ptr(), BLOCK) }
+    }
+
+    /// Takes the frame at the offset and advances.
+    fn take(&mut self, memory: &mut Cache, batch: &mut Batch, counters: &Counters) {
+        let block = self.bytes();
+        self.left -= 1;
+        match block::frame(block, self.offset) {
+            Some(frame) => {
+                let mut out = Out {
+                    batch,
+                    waiting: &mut self.waiting,
+                };
+                let (header, tag) = (frame.header, frame.tag);
+                vnet::deliver(header, frame.data, tag, memory, &mut out, counters);
+            }
+            None => Counters::add(&counters.rx_errors, 1),
         }
-        // SAFETY: the header lies in the block, which is ours.
-        let header = unsafe {
-            let at = self
-                .block()
-                .cast::<u8>()
-                .add(start)
-                .cast::<libc::tpacket3_hdr>();
-            at.as_ptr().read_unaligned()
-        };
-        self.offset = start.saturating_add(header.tp_next_offset as usize);
-        let (from, len) = (
-            start + usize::from(header.tp_mac),
-            header.tp_snaplen as usize,
-        );
-        if header.tp_len != header.tp_snaplen || len > JUMBO_DATA || from + len > BLOCK {
-            Counters::add(&counters.rx_errors, 1);
-            return None;
+        if self.left > 0 {
+            match block::next(block, self.offset) {
+                Some(next) => self.offset = next,
+                None => {
+                    Counters::add(&counters.rx_errors, self.left.into());
+                    self.left = 0;
+                }
+            }
         }
-        // SAFETY: the frame lies in the block, which is ours.
-        let bytes = unsafe {
-            let at = self.block().cast::<u8>().add(from);
-            std::slice::from_raw_parts(at.as_ptr(), len)
-        };
-        let Some(mut packet) = memory.packet(bytes) else {
-            Counters::add(&counters.rx_dropped, 1);
-            return None;
-        };
-        if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            weir_packet::offload::complete_checksum(packet.data_mut());
-        }
-        if header.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
-            let known = header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let proto = if known {
-                header.hv1.tp_vlan_tpid
-            } else {
-                0x8100
-            };
-            let tci = header.hv1.tp_vlan_tci as u16;
-            packet.set_vlan(Some(VlanTag { proto, tci }));
-        }
-        Some(packet)
     }
 }
 

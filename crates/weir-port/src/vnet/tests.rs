@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use std::sync::atomic::Ordering::Relaxed;
+
+use proptest::prelude::*;
+use weir_packet::header::ethernet::ethernet;
+use weir_packet::header::ipv4::ipv4;
+use weir_packet::header::transport::{tcp, udp};
+use weir_packet::{Pool, PoolConfig};
+
+use super::*;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+fn header(gso_type: u8, gso_size: u16, start: u16, offset: u16) -> Header {
+    let mut bytes = [NEEDS_CSUM, gso_type, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes[4..6].copy_from_slice(&gso_size.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&start.to_ne_bytes());
+    bytes[8..].copy_from_slice(&offset.to_ne_bytes());
+    Header::parse(bytes)
+}
+
+/// A frame whose checksum field holds the sum of the pseudo header, as a sender leaves it.
+fn frame(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let mut segment = match protocol {
+        TCP => tcp(1000, 2000, 7, 9, 0x18).to_vec(),
+        _ => udp(1000, 2000, payload.len()).to_vec(),
+    };
+    segment.extend(payload);
+    let at = usize::from(if protocol == TCP {
+        TCP_CHECK
+    } else {
+        UDP_CHECK
+    });
+    let mut sum = Sum::default();
+    sum.add_pseudo_v4(src, dst, protocol, segment.len() as u16);
+    segment[at..at + 2].copy_from_slice(&(!sum.finish()).to_be_bytes());
+    let mut frame = ethernet([2; 6], [4; 6], 0x0800).to_vec();
+    frame.extend(ipv4(src, dst, protocol, 64, 0, 9, 0, segment.len()));
+    frame.extend(segment);
+    frame
+}
+
+/// Returns the packets of a frame, and the numbers of rx_errors and rx_dropped.
+fn deliver_to(batch: &mut Batch, header: Header, frame: &[u8]) -> (Vec<Packet>, [u64; 2]) {
+    let pool = Pool::new(PoolConfig::default());
+    let counters = Counters::default();
+    let mut waiting = VecDeque::new();
+    let mut out = Out {
+        batch,
+        waiting: &mut waiting,
+    };
+    deliver(header, frame, None, &mut pool.cache(), &mut out, &counters);
+    let lost = [&counters.rx_errors, &counters.rx_dropped];
+    (waiting.into(), lost.map(|counter| counter.load(Relaxed)))
+}
+
+/// Checks that the sum over the segment and its pseudo header is right.
+fn check(frame: &[u8], protocol: u8) {
+    let segment = &frame[34..];
+    let mut sum = Sum::default();
+    let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    sum.add_pseudo_v4(src, dst, protocol, segment.len() as u16);
+    sum.add(segment);
+    assert_eq!(sum.finish(), 0);
+}
+
+#[test]
+fn a_checksum_is_completed_where_the_header_says() {
+    for (protocol, offset) in [(TCP, TCP_CHECK), (UDP, UDP_CHECK)] {
+        let mut batch = Batch::new();
+        let whole = frame(protocol, b"odd");
+        let (rest, lost) = deliver_to(&mut batch, header(GSO_NONE, 0, 34, offset), &whole);
+        assert_eq!((batch.len(), rest.len(), lost), (1, 0, [0, 0]));
+        check(batch[0].data(), protocol);
+        // A field outside the frame.
+        for (start, offset) in [(34, 1000), (1000, 16), (u16::MAX, u16::MAX)] {
+            let (_, lost) = deliver_to(
+                &mut Batch::new(),
+                header(GSO_NONE, 0, start, offset),
+                &whole,
+            );
+            assert_eq!(lost, [1, 0]);
+        }
+    }
+}
+
+#[test]
+fn segments_beyond_the_batch_wait_in_order() {
+    let payload: Vec<u8> = (0..60_000_u32).map(|n| n as u8).collect();
+    let whole = frame(TCP, &payload);
+    let mut batch = Batch::new();
+    let (rest, lost) = deliver_to(&mut batch, header(GSO_TCPV4, 500, 34, 16), &whole);
+    assert_eq!(lost, [0, 0]);
+    assert!(batch.is_full());
+    assert_eq!(batch.len() + rest.len(), 120);
+    let mut found: Vec<u8> = Vec::new();
+    for packet in batch.iter().chain(&rest) {
+        check(packet.data(), TCP);
+        found.extend(&packet.data()[54..]);
+    }
+    assert_eq!(found, payload);
+    let mut waiting: VecDeque<_> = rest.into();
+    batch.drain();
+    let mut out = Out {
+        batch: &mut batch,
+        waiting: &mut waiting,
+    };
+    assert!(out.refill());
+    assert_eq!(batch.len(), 56);
+}
+
+#[test]
+fn a_frame_inside_a_tunnel_is_an_error() {
+    let whole = frame(UDP, &[0; 4000]);
+    for (kind, start, offset) in [(GSO_TCPV4, 84, 16), (GSO_TCPV4, 34, 16), (3, 34, 6)] {
+        let mut batch = Batch::new();
+        let (rest, lost) = deliver_to(&mut batch, header(kind, 1000, start, offset), &whole);
+        assert_eq!((batch.len(), rest.len(), lost), (0, 0, [1, 0]));
+    }
+}
+
+proptest! {
+    /// Any header with any frame is served or counted.
+    #[test]
+    fn any_header_is_served_or_counted(
+        bytes in any::<[u8; LEN]>(),
+        known in 0_u8..8,
+        size in 1_u16..3000,
+        start in 0_u16..80,
+        payload in prop::collection::vec(any::<u8>(), 0..3000),
+        cut in 0_usize..3000,
+    ) {
+        let mut whole = frame(TCP, &payload);
+        whole.truncate(whole.len() - cut.min(whole.len()));
+        for header in [Header::parse(bytes), header(known, size, start, 16)] {
+            let mut batch = Batch::new();
+            let (rest, lost) = deliver_to(&mut batch, header, &whole);
+            prop_assert!(batch.len() + rest.len() + (lost[0] + lost[1]) as usize > 0);
+        }
+    }
+}
