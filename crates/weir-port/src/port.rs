@@ -43,7 +43,8 @@ pub trait Port: Send + Sync + fmt::Debug {
     fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>>;
 
     /// Appends the frames that wait at a queue to `batch`, in packets from `memory`, and returns how
-    /// many. Returns 0 if none waits. It stops when the batch is full or the memory is exhausted.
+    /// many. Returns 0 if none waits. It stops when the batch is full or the memory is exhausted. Call it
+    /// again after a full batch: frames that the port holds already do not make the descriptor readable.
     ///
     /// # Errors
     /// The port cannot go on: its device is gone, or the other end has hung up for good.

@@ -9,10 +9,13 @@
 //!
 //! Opening needs `/dev/net/tun` and `CAP_NET_ADMIN` in the caller's network namespace, or a persistent
 //! device that the caller owns. Frames are read directly into packets and written directly from them.
-//! Not implemented: offloads (`IFF_VNET_HDR`). The kernel segments frames and computes checksums before
-//! the port reads them.
+//!
+//! Senders on the host leave segmentation (TCP) and checksums to the device (`TUNSETOFFLOAD`). The port does
+//! both from the header in front of each frame (`IFF_VNET_HDR`). Not implemented: UDP segmentation and
+//! tunnels, which the kernel does before the port reads the frames.
 #![allow(unsafe_code)] // ioctls with a structure made here
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -24,6 +27,7 @@ use weir_packet::{Batch, Cache, Packet, Pool};
 
 use crate::keys::Keys;
 use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
+use crate::vnet::{self, Header, Out};
 use crate::{Error, Result};
 
 /// The kind.
@@ -36,6 +40,9 @@ pub static KIND: Kind = Kind {
 
 const NAME: &str = "tap";
 const QUEUES: u16 = 16;
+/// The work that the kernel may leave to the port: checksums and TCP segmentation, with ECN.
+const OFFLOADS: libc::c_uint =
+    libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 
 /// A TAP device.
 #[derive(Debug)]
@@ -48,14 +55,33 @@ pub struct Tap {
 #[derive(Debug)]
 struct Queue {
     file: File,
-    /// The part of a long frame that does not fit into a packet of the frame class.
-    rest: Mutex<Box<[u8]>>,
+    input: Mutex<Input>,
+}
+
+/// The state of reading a queue.
+#[derive(Debug)]
+struct Input {
+    /// Room for the longest frame. The part that does not fit into a packet of the frame class is read into
+    /// its place here.
+    buffer: Box<[u8]>,
+    /// Segments of the last frame that did not fit into the caller's batch.
+    waiting: VecDeque<Packet>,
 }
 
 /// Issues a request about the device behind a descriptor (`struct ifreq`).
 fn request(file: &impl AsRawFd, code: libc::c_ulong, ifreq: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: these requests read and write the structure and nothing else.
     match unsafe { libc::ioctl(file.as_raw_fd(), code as _, std::ptr::from_mut(ifreq)) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Tells the kernel which work it may leave to the port.
+fn take_over(file: &File, offloads: libc::c_uint) -> io::Result<()> {
+    let offloads = libc::c_ulong::from(offloads);
+    // SAFETY: the argument is a number.
+    match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
@@ -92,7 +118,7 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
         *to = byte as _;
     }
     let multi = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | multi;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | multi;
     (0..queues)
         .map(|_| {
             let file = OpenOptions::new()
@@ -104,6 +130,7 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
             ifreq.ifr_ifru.ifru_flags = flags as _;
             // The first queue resolves the name; the others attach to it.
             request(&file, libc::TUNSETIFF as _, &mut ifreq).map_err(failed(NAME, name))?;
+            take_over(&file, OFFLOADS).map_err(failed(NAME, "TUNSETOFFLOAD"))?;
             Ok(file.into())
         })
         .collect()
@@ -117,16 +144,24 @@ impl Tap {
     /// Makes the port from the device's open queues.
     ///
     /// # Errors
-    /// There is no queue, or a descriptor is not a TAP device.
+    /// There is no queue, or the first descriptor is not a TAP device with `IFF_VNET_HDR`.
     pub fn new(files: Vec<OwnedFd>) -> Result<Self> {
         let mut ifreq = empty();
         let first = files
             .first()
             .ok_or_else(|| Error::new(NAME, "a TAP device has at least one queue"))?;
         request(first, libc::TUNGETIFF as _, &mut ifreq).map_err(failed(NAME, "TUNGETIFF"))?;
+        // SAFETY: the request has just set the flags.
+        let flags = i32::from(unsafe { ifreq.ifr_ifru.ifru_flags });
+        if flags & libc::IFF_VNET_HDR == 0 {
+            return Err(Error::new(NAME, "the device is without IFF_VNET_HDR"));
+        }
         let queue = |file: OwnedFd| Queue {
             file: file.into(),
-            rest: Mutex::new(vec![0; JUMBO_DATA - FRAME_DATA].into()),
+            input: Mutex::new(Input {
+                buffer: vec![0; JUMBO_DATA].into(),
+                waiting: VecDeque::new(),
+            }),
         };
         Ok(Self {
             name: name_of(&ifreq),
@@ -140,31 +175,49 @@ impl Tap {
     }
 }
 
-/// Reads one frame into a packet. Returns `None` if there is no memory for it.
-fn read(mut file: &File, rest: &mut [u8], memory: &mut Cache) -> io::Result<Option<Packet>> {
+/// Reads one frame and appends it to the batch, or its segments to the batch and to those that wait.
+fn read(
+    mut file: &File,
+    input: &mut Input,
+    memory: &mut Cache,
+    batch: &mut Batch,
+    counters: &Counters,
+) -> io::Result<()> {
     let Some(mut packet) = memory.alloc(FRAME_DATA) else {
-        return Ok(None);
+        return Err(io::ErrorKind::OutOfMemory.into());
     };
-    let mut parts = [IoSliceMut::new(packet.data_mut()), IoSliceMut::new(rest)];
-    let len = match file.read_vectored(&mut parts) {
-        Ok(len) => len,
+    let mut header = [0; vnet::LEN];
+    let (begin, rest) = input.buffer.split_at_mut(FRAME_DATA);
+    let mut parts = [
+        IoSliceMut::new(&mut header),
+        IoSliceMut::new(packet.data_mut()),
+        IoSliceMut::new(rest),
+    ];
+    let read = match file.read_vectored(&mut parts) {
+        Ok(read) => read,
         Err(error) => {
             memory.free(packet);
             return Err(error);
         }
     };
-    packet.trim(len);
-    if len <= FRAME_DATA {
-        return Ok(Some(packet));
+    let header = Header::parse(header);
+    let mut out = Out {
+        batch,
+        waiting: &mut input.waiting,
+    };
+    let len = read.saturating_sub(vnet::LEN);
+    if len <= FRAME_DATA && !header.is_long() {
+        packet.trim(len);
+        vnet::deliver_packet(header, packet, &mut out, counters);
+        return Ok(());
     }
-    let long = memory.alloc(len).map(|mut long| {
-        let (begin, end) = long.data_mut().split_at_mut(FRAME_DATA);
-        begin.copy_from_slice(packet.data());
-        end.copy_from_slice(rest.get(..len - FRAME_DATA).unwrap_or_default());
-        long
-    });
+    begin.copy_from_slice(packet.data());
     memory.free(packet);
-    Ok(long)
+    match input.buffer.get(..len) {
+        Some(frame) => vnet::deliver(header, frame, None, memory, &mut out, counters),
+        None => Counters::add(&counters.rx_errors, 1),
+    }
+    Ok(())
 }
 
 impl Port for Tap {
@@ -189,17 +242,21 @@ impl Port for Tap {
 
     fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
         let queue = self.queue(queue);
-        let mut rest = queue.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut input = queue.input.lock().unwrap_or_else(PoisonError::into_inner);
         let before = batch.len();
-        while !batch.is_full() {
-            match read(&queue.file, &mut rest, memory) {
-                Ok(Some(packet)) => drop(batch.push(packet)),
-                Ok(None) => {
+        loop {
+            let waiting = &mut input.waiting;
+            if !(Out { batch, waiting }).refill() || batch.is_full() {
+                break;
+            }
+            match read(&queue.file, &mut input, memory, batch, &self.counters) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
                     Counters::add(&self.counters.rx_dropped, 1);
                     break;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
@@ -210,7 +267,8 @@ impl Port for Tap {
         let mut file = &self.queue(queue).file;
         for (sent, packet) in frames.iter().enumerate() {
             let frame = Wired::new(packet);
-            let parts = frame.parts().map(IoSlice::new);
+            let [addresses, tag, rest] = frame.parts();
+            let parts = [&vnet::NONE, addresses, tag, rest].map(IoSlice::new);
             // The device takes a frame whole or not at all.
             let result = file.write_vectored(&parts).map(|_whole| ());
             if let Err(error) = result {

@@ -56,7 +56,7 @@ impl Header {
     }
 
     /// Returns true if the frame is to be segmented.
-    fn is_long(self) -> bool {
+    pub(crate) fn is_long(self) -> bool {
         self.gso_type & !GSO_ECN != GSO_NONE
     }
 
@@ -184,11 +184,21 @@ pub(crate) fn deliver(
         };
         return Counters::add(counter, 1);
     };
-    if !header.complete(packet.data_mut()) {
-        return Counters::add(&counters.rx_errors, 1);
-    }
     packet.set_vlan(tag);
-    out.push(packet);
+    deliver_packet(header, packet, out, counters);
+}
+
+/// Appends a received frame that is not to be segmented.
+pub(crate) fn deliver_packet(
+    header: Header,
+    mut packet: Packet,
+    out: &mut Out<'_>,
+    counters: &Counters,
+) {
+    match header.complete(packet.data_mut()) {
+        true => out.push(packet),
+        false => Counters::add(&counters.rx_errors, 1),
+    }
 }
 
 #[cfg(test)]

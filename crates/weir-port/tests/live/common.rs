@@ -78,6 +78,15 @@ pub fn port(name: &str, keys: &str, pool: &Pool) -> weir_port::Result<Arc<dyn Po
     (kind.adopt)(&keys, (kind.open)(&keys)?, pool)
 }
 
+/// Opens a port in a host's namespace and adopts it here.
+pub fn port_in(host: &Host, name: &str, keys: &str, pool: &Pool) -> Arc<dyn Port> {
+    let kind = kind(name).unwrap();
+    let keys = Keys::parse(name, kind.keys, keys).unwrap();
+    let there = keys.clone();
+    let files = host.run(move || (kind.open)(&there).unwrap());
+    (kind.adopt)(&keys, files, pool).unwrap()
+}
+
 pub fn pool() -> Pool {
     Pool::new(PoolConfig::default())
 }
@@ -183,8 +192,8 @@ pub fn receive(
     found
 }
 
-/// Passes frames between two ports until `done` has a result. Returns it, and the number of frames and
-/// the length of the longest from the first port. Fails if a frame is longer than `longest`.
+/// Passes frames between two ports until `done` has a result. Returns it, and the number of frames from
+/// the first port. Fails if a frame is longer than `longest`.
 pub fn bridge<T>(ports: [&dyn Port; 2], done: &Receiver<T>, longest: usize) -> (T, u64) {
     let pool = pool();
     let mut cache = pool.cache();

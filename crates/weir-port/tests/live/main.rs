@@ -5,3 +5,4 @@
 
 mod af_packet;
 mod common;
+mod tap;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TAP devices.
+
+use std::fs::OpenOptions;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use weir_packet::{Batch, Pool};
+use weir_port::Port;
+
+use crate::common::*;
+
+/// Skips the test where this user cannot open TAP devices.
+fn need_tun() {
+    let tun = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun");
+    if let Err(error) = tun {
+        skip(&format!("/dev/net/tun: {error}"));
+    }
+}
+
+fn tap(host: &Host, keys: &str, pool: &Pool) -> Arc<dyn Port> {
+    port_in(host, "tap", keys, pool)
+}
+
+#[test]
+fn a_tcp_sender_with_offloads() {
+    in_namespaces("tap::tcp_inside");
+}
+
+/// The kernel leaves segmentation and checksums to the port. The port's frames are no longer than the MTU
+/// allows, and the receiver, behind another port, gets the bytes.
+#[test]
+#[ignore = "the other test runs it, in namespaces of its own"]
+fn tcp_inside() {
+    assert_inside();
+    need_tun();
+    let (a, b) = (Host::new(), Host::new());
+    let pool = pool();
+    let first = tap(&a, "name=t0", &pool);
+    let second = tap(&b, "name=t%d", &pool);
+    assert_eq!(second.facts().name, "t0");
+    for (host, end) in [(&a, 1), (&b, 2)] {
+        let script = format!(
+            "ip addr add 10.0.0.{end}/24 dev t0; ip addr add fd00::{end}/64 dev t0 nodad
+            ip link set t0 up"
+        );
+        host.run(move || run(&script));
+    }
+    for address in ["10.0.0.2:5000", "[fd00::2]:5000"] {
+        let before = a.run(|| counter("t0", TX_PACKETS));
+        let done = tcp(&a, &b, address, 8 << 20);
+        let ((), frames) = bridge([&*first, &*second], &done, 1514);
+        let sent = a.run(|| counter("t0", TX_PACKETS)) - before;
+        assert!(
+            frames > 2 * sent,
+            "{frames} frames of {sent}: no offload to segment"
+        );
+    }
+    for port in [first, second] {
+        assert_eq!(port.counters().rx_errors.load(Relaxed), 0);
+        assert_eq!(port.counters().rx_dropped.load(Relaxed), 0);
+    }
+}
+
+#[test]
+fn queues_down_and_gone() {
+    in_namespaces("tap::queues_inside");
+}
+
+#[test]
+#[ignore = "the other test runs it, in namespaces of its own"]
+fn queues_inside() {
+    assert_inside();
+    need_tun();
+    let pool = pool();
+    let error = port("tap", "queues=17", &pool).unwrap_err().to_string();
+    assert_eq!(error, "tap: queues must be from 1 to 16");
+    let error = port("tap", "name=0123456789abcdef", &pool).unwrap_err();
+    assert!(error.to_string().contains("not a valid device name"));
+    let tap = port("tap", "name=q0,queues=2", &pool).unwrap();
+    assert_eq!(tap.queues(), 2);
+    let mut cache = pool.cache();
+    let frame = |length| {
+        let mut bytes = vec![0xff; length];
+        bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+        pool.packet(&bytes).unwrap()
+    };
+    // The kernel refuses frames while the device is down.
+    assert_eq!(tap.send(0, &[frame(60), frame(60)]).unwrap(), 2);
+    assert_eq!(tap.counters().tx_errors.load(Relaxed), 2);
+    run("ip link set q0 up");
+    let received = |field| counter("q0", field);
+    let before = received(1);
+    // Both queues send; the last frame is longer than a packet of the frame class holds.
+    let sent = [frame(60), frame(1514), frame(3000)];
+    for queue in 0..2 {
+        assert_eq!(tap.send(queue, &sent).unwrap(), 3);
+    }
+    assert_eq!(tap.counters().tx_errors.load(Relaxed), 2);
+    assert_eq!(received(1) - before, 6);
+    // Frames in the other direction, with jumbo frames among them.
+    run("ip link set q0 mtu 9000; ip addr add 10.9.0.1/24 dev q0
+        ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev q0");
+    let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+    for size in [10, 1700, 1751, 8900] {
+        socket.send_to(&vec![7; size], "10.9.0.2:9").unwrap();
+    }
+    let mut sizes = Vec::new();
+    for queue in 0..2 {
+        let mut batch = Batch::new();
+        tap.receive(queue, &mut cache, &mut batch).unwrap();
+        for packet in &batch {
+            // IPv4, to our port
+            let data = packet.data();
+            if data[12..14] == [8, 0] && data[23] == 17 && data[36..38] == [0, 9] {
+                let mut sum = weir_packet::checksum::Sum::default();
+                let [src, dst] = [26, 30].map(|at| *data[at..].first_chunk::<4>().unwrap());
+                sum.add_pseudo_v4(src, dst, 17, (data.len() - 34) as u16);
+                sum.add(&data[34..]);
+                assert_eq!(sum.finish(), 0, "the checksum of {} bytes", data.len());
+                sizes.push(data.len() - 42);
+            }
+        }
+    }
+    assert_eq!(sizes, [10, 1700, 1751, 8900]);
+    run("ip link del q0");
+    assert!(tap.receive(0, &mut cache, &mut Batch::new()).is_err());
+    assert!(tap.send(1, &[frame(60)]).is_err());
+}
