@@ -29,6 +29,8 @@ macro_rules! stages {
 }
 
 stages! {
+    /// From a live port into packets.
+    Port = "port", "port";
     /// From the backlog of a CPU to the device.
     Backlog = "backlog", "receive";
     /// Frame checks, VLAN tags, packet type.

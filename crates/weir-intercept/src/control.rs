@@ -4,7 +4,7 @@
 //! `weir up` has a [`Server`] on a path, and so does `weir run` for commands inside its script.
 //! `weir exec` makes a [`Client`], which is a [`Backend`], and passes it to its
 //! [`Launcher`](crate::Launcher). `weir stat` and similar commands use its [`Backend::command`],
-//! with up to two descriptors.
+//! with up to 64 descriptors.
 //!
 //! The wire is a stream socket. Each message is a length (u32, little endian) and that many bytes
 //! of JSON; descriptors travel with the first bytes of a message (`SCM_RIGHTS`). A connection

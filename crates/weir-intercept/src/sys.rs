@@ -245,23 +245,23 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> Resu
     Ok(check(n as i64)? as usize)
 }
 
-const MAX_FDS: usize = 2;
+const MAX_FDS: usize = 64;
 /// A buffer for a control message with `MAX_FDS` descriptors, aligned as a cmsghdr.
 #[repr(C, align(8))]
-struct ControlBuffer([u8; 64]);
+struct ControlBuffer([u8; 320]);
 
-/// Sends bytes together with up to two descriptors.
+/// Sends bytes together with up to 64 descriptors.
 pub(crate) fn send_with_fds(
     fd: BorrowedFd<'_>,
     bytes: &[u8],
     fds: &[BorrowedFd<'_>],
 ) -> Result<usize, Errno> {
-    assert!(fds.len() <= MAX_FDS, "at most two descriptors per message");
+    assert!(fds.len() <= MAX_FDS, "at most 64 descriptors per message");
     let mut io = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
     };
-    let mut control = ControlBuffer([0; 64]);
+    let mut control = ControlBuffer([0; 320]);
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = &mut io;
@@ -269,7 +269,7 @@ pub(crate) fn send_with_fds(
     if !fds.is_empty() {
         let payload = std::mem::size_of_val(fds) as u32;
         message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: CMSG_SPACE only computes; two descriptors need 24 bytes, the buffer has 64, so
+        // SAFETY: CMSG_SPACE only computes; 64 descriptors need 272 bytes, the buffer has 320, so
         // CMSG_FIRSTHDR is inside it and CMSG_DATA has room for the copied descriptors.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(payload) as _;
@@ -299,7 +299,7 @@ pub(crate) fn receive_with_fds(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    let mut control = ControlBuffer([0; 64]);
+    let mut control = ControlBuffer([0; 320]);
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = &mut io;

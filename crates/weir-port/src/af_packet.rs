@@ -329,7 +329,13 @@ impl Port for AfPacketPort {
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        // The kernel unbinds the socket when the device goes.
+        let place = self.queues.first().map(|queue| place(&queue.socket));
+        let gone = !place.is_some_and(|at| at.is_ok_and(|at| at.sll_ifindex > 0));
+        Facts {
+            no_carrier: gone,
+            ..self.facts.clone()
+        }
     }
 
     fn queues(&self) -> u16 {

@@ -21,6 +21,7 @@ pub mod error;
 pub mod frame;
 pub mod generator;
 pub mod keys;
+pub mod kinds;
 pub mod null;
 pub mod pcap;
 pub mod port;

@@ -2,7 +2,7 @@
 //! Live ports exchange frames with the host's network, or with another program, as they arrive.
 //!
 //! A [`Port`] moves batches between the outside and packets of the caller's pool. It does not know the
-//! device it serves. Each kind is one file and one line in [`KINDS`].
+//! device it serves. Each kind is one file and one line in [`KINDS`](crate::kinds::KINDS).
 //!
 //! A port is made in two steps, because the process that has the privileges need not be the process
 //! that runs the stack. [`Kind::open`] opens the files with the privileges and in the network
@@ -19,11 +19,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use weir_packet::{Batch, Cache, Packet, Pool};
 
 use crate::keys::Keys;
-use crate::{Error, Result, af_packet, null, socket, tap};
+use crate::{Error, Result};
 
 /// A live port. One thread at a time polls a queue; any thread may call [`Port::send`].
 pub trait Port: Send + Sync + fmt::Debug {
-    /// The kind's name in [`KINDS`].
+    /// The kind's name in [`KINDS`](crate::kinds::KINDS).
     fn kind(&self) -> &'static str;
 
     /// Describes the other end as it is now.
@@ -108,22 +108,6 @@ pub struct Kind {
     pub open: fn(&Keys) -> Result<Vec<OwnedFd>>,
     /// Makes the port from the files. It will receive into packets of the pool.
     pub adopt: Adopt,
-}
-
-/// All kinds.
-pub const KINDS: &[&Kind] = &[&af_packet::KIND, &null::KIND, &socket::KIND, &tap::KIND];
-
-/// Returns the kind with this name.
-///
-/// # Errors
-/// There is no such kind; the message lists all kinds.
-pub fn kind(name: &str) -> Result<&'static Kind> {
-    let found = KINDS.iter().find(|kind| kind.name == name);
-    found.copied().ok_or_else(|| {
-        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-        let what = format!("no such kind of port; the kinds are {}", names.join(", "));
-        Error::new(name, what)
-    })
 }
 
 /// Returns a converter of I/O errors that says what failed.

@@ -42,6 +42,11 @@ pub enum Command {
     /// Inject the frames of a capture into a device.
     Inject(Inject),
     /// Run a benchmark of Weir and its peers.
+    /// Attach devices of a running stack to the host's network, to other programs or to nothing.
+    #[command(subcommand)]
+    Port(PortCommand),
+    /// Run a program with the kernel's sockets behind a device of a running stack.
+    Join(Join),
     Bench(Bench),
     /// List and capture from the stack's devices for Wireshark.
     Extcap(Extcap),
@@ -355,6 +360,192 @@ pub struct Inject {
     /// The capture; `-`, the default, is standard input.
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+}
+
+/// `weir port`
+#[derive(Debug, Subcommand)]
+pub enum PortCommand {
+    /// Attach a port to a device.
+    #[command(after_help = port_kinds())]
+    Add(PortAdd),
+    /// Detach the port of a device.
+    Del(PortDel),
+    /// Show the ports and their counters.
+    Show(PortShow),
+}
+
+/// `weir port add`
+#[derive(Debug, Args)]
+pub struct PortAdd {
+    /// The control socket of the stack; by default, the user's own.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The role of the port: the cable behind the device, or the host that uses it. By default `host` at
+    /// devices that lead somewhere by themselves (veth, vlan, vxlan), else `wire`.
+    #[arg(long = "as", value_enum, value_name = "ROLE")]
+    pub role: Option<Role>,
+    /// Poll the port all the time: the lowest latency for one processor.
+    #[arg(long)]
+    pub busy_poll: bool,
+    /// The device: `dev` or `netns/dev`.
+    #[arg(value_name = "DEV")]
+    pub device: DeviceName,
+    /// The kind of port.
+    #[arg(value_name = "KIND")]
+    pub kind: String,
+    /// Its description: `key=value,...`.
+    #[arg(value_name = "KEYS", default_value = "")]
+    pub keys: String,
+}
+
+/// Lists the kinds of ports and their keys.
+fn port_kinds() -> String {
+    let kinds = weir_port::kinds::KINDS.iter().map(|kind| match kind.keys {
+        [] => format!("  {}", kind.name),
+        keys => format!("  {}: {}", kind.name, keys.join(", ")),
+    });
+    let kinds = kinds.collect::<Vec<_>>().join("\n");
+    format!(
+        "A device behind which a port is the cable gets ARP, and the address and MTU of the host's device if there \
+is one. The kinds and their keys:\n{kinds}\n\nThis command opens the port's files with its own privileges and in its \
+own network namespace, and passes them to the stack."
+    )
+}
+
+/// The role of a port at its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    /// The cable behind the device.
+    Wire,
+    /// The host that uses the device.
+    Host,
+}
+
+impl Role {
+    /// The name in requests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// `weir port del`
+#[derive(Debug, Args)]
+pub struct PortDel {
+    /// The control socket of the stack; by default, the one this command runs in, else the user's own.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The device: `dev` or `netns/dev`.
+    #[arg(value_name = "DEV")]
+    pub device: DeviceName,
+}
+
+/// `weir port show`
+#[derive(Debug, Args)]
+pub struct PortShow {
+    /// The control socket of the stack; by default, the one this command runs in, else the user's own.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Show the port of this device only.
+    #[arg(value_name = "DEV")]
+    pub device: Option<DeviceName>,
+}
+
+/// `weir join`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The program runs in a new network namespace of the kernel (and a new user namespace, unless you \
+are root) whose only device leads to DEV. At a veth or VLAN device the program takes the place of the namespace that DEV \
+is in, with DEV's addresses and routes unless --address is given. At a dummy device it is at the other end of the \
+cable and needs an --address.\n\nThe exit status is the program's; 126 when it cannot be executed, 127 when it is not found, 125 \
+when Weir itself failed, 2 when the command line is wrong."
+)]
+pub struct Join {
+    /// The control socket of the stack; by default, the user's own.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The role of the program at the device; see `weir port add`.
+    #[arg(long = "as", value_enum, value_name = "ROLE")]
+    pub role: Option<Role>,
+    /// An address of the program: `10.0.0.2/24`. May be given several times.
+    #[arg(long = "address", value_name = "ADDR/LEN")]
+    pub addresses: Vec<Prefix>,
+    /// A route of the program: `default via 10.0.0.1`, `10.1.0.0/16 via 10.0.0.1` or `10.1.0.0/16`. May be given
+    /// several times.
+    #[arg(long = "route", value_name = "ROUTE")]
+    pub routes: Vec<Route>,
+    /// The device: `dev` or `netns/dev`.
+    #[arg(value_name = "DEV")]
+    pub device: DeviceName,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// An address with a prefix length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// The length in bits.
+    pub length: u8,
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not an address with a length such as 10.0.0.2/24");
+        let (address, length) = text.split_once('/').ok_or_else(wrong)?;
+        let address: std::net::IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv6() { 128 } else { 32 };
+        let length = length.parse().ok().filter(|length| *length <= most);
+        let length = length.ok_or_else(wrong)?;
+        Ok(Self { address, length })
+    }
+}
+
+/// `DESTINATION [via GATEWAY]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// The destination; `None` is the default route.
+    pub destination: Option<Prefix>,
+    /// The next hop.
+    pub gateway: Option<std::net::IpAddr>,
+}
+
+impl FromStr for Route {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a route such as `default via 10.0.0.1`");
+        let words: Vec<_> = text.split_whitespace().collect();
+        let (destination, gateway) = match words[..] {
+            [destination] => (destination, None),
+            [destination, "via", gateway] => {
+                (destination, Some(gateway.parse().map_err(|_| wrong())?))
+            }
+            _ => return Err(wrong()),
+        };
+        let destination = match destination {
+            "default" => None,
+            prefix => Some(prefix.parse()?),
+        };
+        Ok(Self {
+            destination,
+            gateway,
+        })
+    }
 }
 
 /// `weir bench`

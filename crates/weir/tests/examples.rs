@@ -102,6 +102,40 @@ fn twenty_stacks() {
 
 /// Parses a line of the bottleneck's table: packets that left and were dropped, the most that
 /// waited, and the median and longest wait in milliseconds.
+#[test]
+fn live_router() {
+    let programs = [
+        ("iperf3", "iperf3"),
+        ("ping", "iputils-ping"),
+        ("unshare", "util-linux"),
+    ];
+    if !programs
+        .iter()
+        .all(|(program, package)| common::has(program, package))
+    {
+        return;
+    }
+    let mut command = common::command(common::User::Own, "bash");
+    command
+        .arg(examples().join("live-router/run.sh"))
+        .arg("2")
+        .env("WEIR", WEIR);
+    let output = succeed(&mut command);
+    let said = common::text(&output.stdout);
+    assert!(said.contains("2 received"), "{said}");
+    // The rates of the receiver, in Mbit/s, before and behind the shaper.
+    let rates: Vec<f64> = said
+        .lines()
+        .filter(|line| line.ends_with("receiver"))
+        .filter_map(|line| line.split_whitespace().rev().nth(2)?.parse().ok())
+        .collect();
+    let [free, shaped] = rates[..] else {
+        panic!("{said}");
+    };
+    assert!(shaped > 2.0 && shaped < 20.5, "{said}");
+    assert!(free > shaped, "{said}");
+}
+
 fn bottleneck_row(table: &str, feed: &str, queue: &str) -> [f64; 5] {
     let words = |line: &str| {
         line.split_whitespace()

@@ -15,7 +15,8 @@ use std::{env, fs};
 
 use weir_packet::{Batch, Cache, Packet, Pool, PoolConfig};
 use weir_port::keys::Keys;
-use weir_port::port::{Port, kind};
+use weir_port::kinds::kind;
+use weir_port::port::Port;
 
 const INSIDE: &str = "WEIR_TEST_INSIDE";
 /// The time after which a test gives up.

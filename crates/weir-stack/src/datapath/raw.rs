@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use weir_netlink::errno;
 use weir_packet::header::Ethernet;
-use weir_packet::{Batch, Packet, PacketType};
+use weir_packet::{Batch, DropReason, Packet, PacketType};
 
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::drops::Place;
 
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
@@ -27,22 +28,66 @@ pub fn frame(cx: &Cx<'_>, device: &Device, frame: &[u8]) -> Result<Packet, i32> 
     if !device.is_up() {
         return Err(errno::ENETDOWN);
     }
-    let header = Ethernet::new(frame).ok_or(errno::EINVAL)?;
-    let protocol = header.ethertype();
-    let tagged = protocol == ETH_P_8021Q;
-    let most = device.mtu() as usize + Ethernet::LEN + if tagged { TAG } else { 0 };
+    let most = length_limit(device, frame).ok_or(errno::EINVAL)?;
     if frame.len() > most {
         return Err(errno::EMSGSIZE);
     }
     let mut packet = cx.stack.pool.packet(frame).ok_or(errno::ENOBUFS)?;
+    outgoing(cx, device, &mut packet);
+    Ok(packet)
+}
+
+/// Sends packets that begin at their Ethernet header, as a packet socket does. Drops the packets that
+/// [`frame`] would refuse.
+pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    if !device.is_up() {
+        return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
+    }
+    let mut refused = [Batch::new(), Batch::new()];
+    batch.filter_map(|mut packet| {
+        let length = packet.len();
+        match length_limit(device, packet.data()) {
+            Some(most) if length <= most => {
+                outgoing(cx, device, &mut packet);
+                Some(packet)
+            }
+            limit => {
+                // There is room: at most one batch comes out of a batch.
+                let _ = refused[usize::from(limit.is_some())].push(packet);
+                None
+            }
+        }
+    });
+    let reasons = [DropReason::PKT_TOO_SMALL, DropReason::PKT_TOO_BIG];
+    for (refused, reason) in refused.into_iter().zip(reasons) {
+        if !refused.is_empty() {
+            cx.drop_batch(device, Place::Transmit, reason, refused);
+        }
+    }
+    if !batch.is_empty() {
+        super::transmit(cx, device, batch);
+    }
+}
+
+/// Returns the length of the longest frame of this form that the device sends; `None` for a frame
+/// without a complete Ethernet header.
+fn length_limit(device: &Device, frame: &[u8]) -> Option<usize> {
+    let tagged = Ethernet::new(frame)?.ethertype() == ETH_P_8021Q;
+    Some(device.mtu() as usize + Ethernet::LEN + if tagged { TAG } else { 0 })
+}
+
+/// Fills in the metadata of a packet that begins at its Ethernet header and leaves by `device`.
+fn outgoing(cx: &Cx<'_>, device: &Device, packet: &mut Packet) {
+    let frame = packet.data();
+    let protocol = Ethernet::new(frame).map_or(0, |header| header.ethertype());
+    let network = Ethernet::LEN + tags(frame) * TAG;
     packet.reset_mac();
     packet.protocol = protocol;
     packet.set_pkt_type(PacketType::Outgoing);
-    packet.set_network(Ethernet::LEN + tags(frame) * TAG);
+    packet.set_network(network);
     packet.time = cx.now;
     packet.dev = device.key.0;
     packet.iif = 0;
-    Ok(packet)
 }
 
 /// Returns the number of VLAN tags at the beginning of a frame, as far as they are complete.

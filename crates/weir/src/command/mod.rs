@@ -7,8 +7,10 @@ mod exec;
 mod extcap;
 mod files;
 mod inject;
+mod join;
 mod man;
 mod play;
+mod port;
 mod progress;
 mod report;
 mod run;
@@ -41,6 +43,8 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Inject(args) => inject::run(&args),
+        Command::Port(command) => port::run(&command),
+        Command::Join(args) => join::run(&args),
         Command::Bench(args) => crate::bench::run(&args)
             .and_then(|text| print(&text))
             .map(|()| ExitCode::SUCCESS),

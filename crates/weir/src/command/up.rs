@@ -4,8 +4,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -16,6 +15,7 @@ use weir_stack::{Config, Cpu};
 use super::{FAILED, files};
 use crate::cli::Up;
 use crate::engine::Engine;
+use crate::engine::ports::worker::{self, Pollers};
 use crate::playback::Playback;
 
 /// Returns the default control socket, in a directory that only the user may write to:
@@ -43,63 +43,6 @@ pub fn default_socket() -> Result<PathBuf, String> {
     }
 }
 
-/// Wakes idle CPUs.
-#[derive(Default)]
-struct Bell {
-    rung: Mutex<u64>,
-    wake: Condvar,
-}
-
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.wake.notify_all();
-    }
-
-    fn count(&self) -> u64 {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits at most `limit` for a ring after `seen`.
-    fn wait(&self, seen: u64, limit: Duration) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(
-            self.wake
-                .wait_timeout_while(rung, limit, |rung| *rung == seen),
-        );
-    }
-}
-
-/// The longest sleep of an idle CPU.
-const IDLE: Duration = Duration::from_secs(1);
-
-/// Runs the loop of CPU `id`: calls `turn` while there is work, then `idle`, and sleeps until the
-/// next timer or ring.
-fn run_cpu(
-    engine: &Engine,
-    id: usize,
-    bell: &Bell,
-    mut turn: impl FnMut() -> bool,
-    idle: impl Fn(),
-) {
-    // Binds the thread to the CPU's own RCU callbacks and slabs.
-    weir_sync::percpu::bind(id);
-    while !engine.is_stopping() {
-        let seen = bell.count();
-        if turn() {
-            continue;
-        }
-        idle();
-        let now = engine.stack.clock.now();
-        let next = engine
-            .stack
-            .timers
-            .next_time()
-            .map_or(IDLE, |time| Duration::from_nanos(time.saturating_sub(now)));
-        bell.wait(seen, next.min(IDLE));
-    }
-}
-
 /// Runs the stack until a signal.
 pub fn run(args: &Up) -> Result<ExitCode, String> {
     if args.cpus == 0 || args.cpus > 64 {
@@ -122,33 +65,37 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         ..Config::default()
     };
     let stack = weir_stack::build(config);
-    let bell = Arc::new(Bell::default());
-    let ring = bell.clone();
-    stack.set_waker(Box::new(move || ring.ring()));
+    let pollers = Pollers::new(args.cpus).map_err(|error| format!("epoll: {error}"))?;
+    let pollers = Arc::new(pollers);
+    let bell = pollers.clone();
+    stack.set_waker(Box::new(move || bell.ring()));
     let runtime = Runtime::create(None)
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let inputs = (&args.inputs[..], &args.generators[..]);
     let playback = Playback::open_live(&stack, inputs, &args.outputs)?;
     let engine = Engine::new(stack, runtime, playback);
+    engine.ports.start(pollers.clone());
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("{}: a stack already runs there", path.display()),
         _ => format!("{}: {error}", path.display()),
     })?;
     let mut cpus = Vec::new();
     for id in 0..args.cpus {
-        let (engine, bell) = (engine.clone(), bell.clone());
+        let (engine, pollers) = (engine.clone(), pollers.clone());
         let run = move || {
             if id == 0 {
                 // Commands, which are short, share the engine's own CPU. This CPU also runs the RCU
                 // callbacks of control threads, which may never run again.
                 let idle = || {
                     engine.end_dead_captures();
+                    engine.ports.settle(&engine);
+                    engine.settle_sysctls();
                     engine.stack.domain.poll_all();
                 };
-                run_cpu(&engine, id, &bell, || engine.cpu().turn(), idle);
+                worker::run(&engine, &pollers, id, |work| work(&mut engine.cpu()), idle);
             } else {
                 let mut cpu = Cpu::new(&engine.stack, id);
-                run_cpu(&engine, id, &bell, || cpu.turn(), || {});
+                worker::run(&engine, &pollers, id, |work| work(&mut cpu), || {});
             }
         };
         let thread = std::thread::Builder::new()
@@ -176,7 +123,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     );
     drop(server);
     engine.stop();
-    bell.ring();
+    pollers.ring();
     for cpu in cpus {
         // The thread has already printed its panic, if any.
         let _ = cpu.join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `stat`, `capture` and `inject`: JSON objects with a `command` key.
+//! The commands of `weir play`, `stat`, `capture`, `inject` and `port`: JSON objects with a `command` key.
 
 use std::os::fd::OwnedFd;
 
@@ -16,6 +16,7 @@ pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Valu
         Some("stat") => Ok(stat(engine, command)),
         Some("capture") => lock(&engine.captures).start(engine, command, files),
         Some("names") => Ok(report::names(engine)),
+        Some("port") => engine.ports.command(engine, command, files),
         Some("inject") => super::inject::run(engine, command),
         Some("captured") => Ok(lock(&engine.captures).look(engine, command)),
         _ => Err(format!("unknown command {command}")),

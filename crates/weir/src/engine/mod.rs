@@ -8,6 +8,7 @@ mod command;
 mod files;
 pub mod inject;
 mod modules;
+pub mod ports;
 mod proc_net;
 mod socket;
 mod sys_net;
@@ -61,6 +62,8 @@ pub struct Engine {
     /// The recording of a run under virtual time, from the first move of the clock.
     recording: OnceLock<Recording>,
     captures: Mutex<capture::Captures>,
+    /// The live ports.
+    pub ports: ports::Ports,
     placement: Placement,
     pending: PendingWrites,
     sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
@@ -123,6 +126,7 @@ impl Engine {
             playback: Mutex::new(playback),
             recording: OnceLock::new(),
             captures: Mutex::default(),
+            ports: ports::Ports::default(),
             placement: Placement::new(),
             pending: PendingWrites::default(),
             sockets: Mutex::default(),
@@ -145,6 +149,7 @@ impl Engine {
     /// Stops serving; clients read end of file on their sockets.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        self.ports.stop(self);
         for socket in std::mem::take(&mut *lock(&self.sockets)).values() {
             socket.close();
         }
@@ -398,6 +403,8 @@ impl Backend for Engine {
     }
 
     fn end_launch(&self, launch: u64) {
+        // Lets go of the launcher's standard error, which somebody may read to its end.
+        self.settle_sysctls();
         let held: Vec<_> = {
             let mut holds = lock(&self.holds);
             let held = holds

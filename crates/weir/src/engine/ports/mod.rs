@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Live ports of a stack in real time: which port is attached to which device.
+//!
+//! A port is attached in one of two roles ([`Role`]). As a *wire* it is the cable behind the device:
+//! the device receives the port's frames and sends to the port instead of where its kind sends. As a
+//! *host* it takes the place of the namespace's network layer above the device: the device sends the
+//! port's frames, and the port gets the frames that the device receives (like macvtap in passthru
+//! mode). A device has at most one port.
+//!
+//! Each queue of a port belongs to one CPU, whose loop ([`worker`]) receives from it. Any CPU sends.
+
+pub mod worker;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::{Value, json};
+use weir_netlink::{Error, IfInfoMsg, Writer, ifla, nlm, rtm};
+use weir_packet::{Batch, DropReason, Packet};
+use weir_port::Port;
+use weir_port::keys::Keys;
+use weir_port::kinds::kind;
+use weir_stack::cpu::Cx;
+use weir_stack::datapath;
+use weir_stack::device::Device;
+use weir_stack::drops::Place;
+use weir_stack::link::{RxHandler, Wire};
+
+use super::{Engine, from_stack, lock};
+use worker::Pollers;
+
+/// The role of a port at its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The cable behind the device.
+    Wire,
+    /// The host that uses the device.
+    Host,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// Packets and bytes of a port, in one direction.
+#[derive(Debug, Default)]
+struct Count {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    fn add(&self, packets: usize, bytes: u64) {
+        self.packets.fetch_add(packets as u64, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// A port that is attached to a device.
+pub struct Attached {
+    port: Arc<dyn Port>,
+    device: Arc<Device>,
+    role: Role,
+    /// Spins instead of sleeping while the port is attached.
+    busy: bool,
+    /// The device's name and the port's description as given by the user.
+    name: String,
+    keys: String,
+    queues: Vec<Queue>,
+    rx: Count,
+    tx: Count,
+    /// Frames for which the port had no room, in the role of a host.
+    overflow: AtomicU64,
+    carrier: AtomicBool,
+    error: OnceLock<String>,
+    /// A pipe whose write end the user of the port holds: its end of file detaches the port.
+    life: Option<OwnedFd>,
+    pollers: Arc<Pollers>,
+}
+
+/// A queue of an attached port.
+struct Queue {
+    /// The CPU that receives from the queue.
+    cpu: usize,
+    /// Identifies the queue in the events of that CPU's epoll set.
+    token: u64,
+    /// The last call of send found no room.
+    blocked: AtomicBool,
+}
+
+impl Attached {
+    /// Records the error that ended the port.
+    fn fail(&self, error: &std::io::Error) {
+        if self.error.set(error.to_string()).is_ok() {
+            self.pollers.unwatch(self);
+            self.pollers.ask_to_settle();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.error.get().is_some()
+    }
+
+    /// Sends frames on a queue and returns how many the port took; all of them if the port is over.
+    fn send(&self, queue: u16, frames: &[Packet]) -> usize {
+        let taken = match self.port.send(queue, frames) {
+            Ok(taken) => taken,
+            Err(error) => {
+                self.fail(&error);
+                frames.len()
+            }
+        };
+        let sent = frames.get(..taken).unwrap_or_default();
+        self.tx
+            .add(taken, sent.iter().map(|packet| packet.len() as u64).sum());
+        taken
+    }
+
+    fn queue(&self, queue: u16) -> (u16, &Queue) {
+        let queue = queue % self.queues.len() as u16;
+        (queue, &self.queues[usize::from(queue)])
+    }
+}
+
+impl Wire for Attached {
+    fn transmit(&self, _: &mut Cx<'_>, _: &Arc<Device>, queue: u16, frames: &[Packet]) -> usize {
+        if self.is_over() {
+            // The device is losing its carrier.
+            return frames.len();
+        }
+        let (number, queue) = self.queue(queue);
+        let taken = self.send(number, frames);
+        if taken < frames.len() && !queue.blocked.swap(true, AcqRel) {
+            self.pollers.watch_room(self, number, true);
+        }
+        taken
+    }
+}
+
+impl RxHandler for Attached {
+    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+        let (number, _) = self.queue(cx.state.id as u16);
+        let taken = match self.is_over() {
+            true => 0,
+            false => self.send(number, batch.as_slice()),
+        };
+        let mut rest = Batch::new();
+        let mut sent = Batch::new();
+        for (n, packet) in batch.drain().enumerate() {
+            // There is room: both together hold no more than the batch.
+            let _ = if n < taken { &mut sent } else { &mut rest }.push(packet);
+        }
+        cx.consume_batch(sent);
+        if !rest.is_empty() {
+            self.overflow.fetch_add(rest.len() as u64, Relaxed);
+            cx.drop_batch(device, Place::Receive, DropReason::FULL_RING, rest);
+        }
+    }
+}
+
+/// The ports of a stack.
+#[derive(Default)]
+pub struct Ports {
+    attached: Mutex<Vec<Arc<Attached>>>,
+    /// Set by `weir up` before it serves clients.
+    pollers: OnceLock<Arc<Pollers>>,
+    next_cpu: AtomicUsize,
+    last_token: AtomicU64,
+}
+
+impl Ports {
+    /// Connects the ports with the CPUs' loops.
+    pub fn start(&self, pollers: Arc<Pollers>) {
+        // There is one call, before clients are served.
+        let _ = self.pollers.set(pollers);
+    }
+
+    /// Detaches ports whose device or user is gone and updates carriers. The CPUs' loops call it when
+    /// something may have changed.
+    pub fn settle(&self, engine: &Engine) {
+        let all = lock(&self.attached).clone();
+        for port in &all {
+            if !port.device.is_registered() || port.life.as_ref().is_some_and(has_ended) {
+                self.detach(engine, port);
+                continue;
+            }
+            let carrier = !port.is_over() && !port.port.facts().no_carrier;
+            if port.role == Role::Wire && port.carrier.swap(carrier, AcqRel) != carrier {
+                // A kind whose carrier cannot be set keeps its own.
+                let _ = set_link(engine, &port.device, 0, |out| {
+                    out.put_u8(ifla::CARRIER, u8::from(carrier));
+                });
+            }
+        }
+    }
+
+    /// Detaches all ports.
+    pub fn stop(&self, engine: &Engine) {
+        let all = lock(&self.attached).clone();
+        for port in &all {
+            self.detach(engine, port);
+        }
+    }
+
+    fn detach(&self, engine: &Engine, port: &Arc<Attached>) {
+        let mut all = lock(&self.attached);
+        let before = all.len();
+        all.retain(|other| !Arc::ptr_eq(other, port));
+        if all.len() == before {
+            return;
+        }
+        drop(all);
+        port.pollers.unwatch(port);
+        match port.role {
+            Role::Wire => port.device.connect(&engine.stack, None),
+            Role::Host => port.device.set_rx_handler(None),
+        }
+    }
+
+    /// Executes the commands of `weir port` and `weir join`.
+    pub fn command(
+        &self,
+        engine: &Engine,
+        command: &Value,
+        files: Vec<OwnedFd>,
+    ) -> Result<Value, String> {
+        match command["do"].as_str() {
+            Some("add") => self.add(engine, command, files),
+            Some("del") => {
+                let device = find(engine, command)?;
+                let all = lock(&self.attached).clone();
+                let port = all.iter().find(|port| Arc::ptr_eq(&port.device, &device));
+                let port = port.ok_or_else(|| format!("{} has no port", name_of(command)))?;
+                self.detach(engine, port);
+                Ok(Value::Null)
+            }
+            Some("show") => Ok(self.show()),
+            Some("look") => {
+                let device = find(engine, command)?;
+                let role = default_role(&device);
+                Ok(json!({
+                    "ifindex": device.ifindex(),
+                    "mtu": device.mtu(),
+                    "address": device.address(),
+                    "host": role == Role::Host,
+                    "ns": from_stack(device.namespace(&engine.stack.domain.pin()).id).0,
+                }))
+            }
+            _ => Err(format!("unknown command {command}")),
+        }
+    }
+
+    fn add(
+        &self,
+        engine: &Engine,
+        command: &Value,
+        mut files: Vec<OwnedFd>,
+    ) -> Result<Value, String> {
+        let pollers = self.pollers.get().ok_or(
+            "a run under virtual time has no live ports; they belong to a stack of `weir up`",
+        )?;
+        let text = |key: &str| command[key].as_str().unwrap_or_default();
+        let kind = kind(text("kind")).map_err(|error| error.to_string())?;
+        let keys =
+            Keys::parse(kind.name, kind.keys, text("keys")).map_err(|error| error.to_string())?;
+        let device = find(engine, command)?;
+        let role = match command["as"].as_str() {
+            Some("wire") => Role::Wire,
+            Some("host") => Role::Host,
+            _ => default_role(&device),
+        };
+        let life = if command["life"] == true {
+            files.pop()
+        } else {
+            None
+        };
+        let port =
+            (kind.adopt)(&keys, files, &engine.stack.pool).map_err(|error| error.to_string())?;
+        let facts = port.facts();
+        let count = port.queues().max(1);
+        let queues = (0..count).map(|_| Queue {
+            cpu: self.next_cpu.fetch_add(1, Relaxed) % pollers.cpus(),
+            token: self.last_token.fetch_add(1, Relaxed) + 1,
+            blocked: AtomicBool::new(false),
+        });
+        let attached = Arc::new(Attached {
+            queues: queues.collect(),
+            port,
+            device: device.clone(),
+            role,
+            busy: command["busy"] == true,
+            name: name_of(command),
+            keys: text("keys").into(),
+            rx: Count::default(),
+            tx: Count::default(),
+            overflow: AtomicU64::new(0),
+            carrier: AtomicBool::new(true),
+            error: OnceLock::new(),
+            life,
+            pollers: pollers.clone(),
+        });
+        {
+            let mut all = lock(&self.attached);
+            if all.iter().any(|other| Arc::ptr_eq(&other.device, &device)) {
+                return Err(format!("{} has a port already", attached.name));
+            }
+            all.push(attached.clone());
+        }
+        let started = match role {
+            Role::Wire => set_facts(engine, &device, &facts),
+            Role::Host => Ok(()),
+        };
+        let started = started.and_then(|()| {
+            match role {
+                Role::Wire => device.connect(&engine.stack, Some(attached.clone())),
+                Role::Host => device.set_rx_handler(Some(attached.clone())),
+            }
+            pollers
+                .watch(&attached)
+                .map_err(|error| format!("epoll: {error}"))
+        });
+        if let Err(error) = started {
+            self.detach(engine, &attached);
+            return Err(error);
+        }
+        self.settle(engine);
+        Ok(json!({ "name": facts.name, "as": role.name() }))
+    }
+
+    fn show(&self) -> Value {
+        let all = lock(&self.attached).clone();
+        let all = all.iter().map(|port| {
+            let counters = port.port.counters();
+            let facts = port.port.facts();
+            let cpus: Vec<_> = port.queues.iter().map(|queue| queue.cpu).collect();
+            json!({
+                "device": port.name,
+                "kind": port.port.kind(),
+                "keys": port.keys,
+                "name": facts.name,
+                "as": port.role.name(),
+                "busy_poll": port.busy,
+                "carrier": !port.is_over() && !facts.no_carrier,
+                "error": port.error.get(),
+                "cpus": cpus,
+                "rx_packets": port.rx.packets.load(Relaxed),
+                "rx_bytes": port.rx.bytes.load(Relaxed),
+                "rx_errors": counters.rx_errors.load(Relaxed),
+                "rx_dropped": counters.rx_dropped.load(Relaxed),
+                "tx_packets": port.tx.packets.load(Relaxed),
+                "tx_bytes": port.tx.bytes.load(Relaxed),
+                "tx_errors": counters.tx_errors.load(Relaxed),
+                "tx_dropped": port.overflow.load(Relaxed),
+            })
+        });
+        all.collect()
+    }
+}
+
+/// Returns whether the write end of a pipe is closed.
+fn has_ended(life: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut polled = [PollFd::new(life, PollFlags::empty())];
+    let now = rustix::event::Timespec::default();
+    poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+}
+
+/// Returns the role of a port that does not say: a host at devices that lead somewhere by themselves.
+fn default_role(device: &Device) -> Role {
+    match device.link.kind() {
+        "dummy" | "ifb" | "netdevsim" => Role::Wire,
+        _ => Role::Host,
+    }
+}
+
+fn name_of(command: &Value) -> String {
+    let device = command["device"].as_str().unwrap_or_default();
+    match command["netns"].as_str() {
+        Some(netns) => format!("{netns}/{device}"),
+        None => device.to_owned(),
+    }
+}
+
+/// Returns the device that a command names.
+fn find(engine: &Engine, command: &Value) -> Result<Arc<Device>, String> {
+    let name = command["device"]
+        .as_str()
+        .ok_or("the command names no device")?;
+    let netns = command["netns"].as_str();
+    let ns = engine
+        .namespace(netns)
+        .ok_or_else(|| format!("there is no namespace {}", netns.unwrap_or_default()))?;
+    ns.device_by_name(name)
+        .ok_or_else(|| format!("there is no device {}", name_of(command)))
+}
+
+/// Gives a device the address and the MTU of the host's device behind it, and turns ARP on: dummy
+/// devices are made without, but a cable has somebody at its other end.
+fn set_facts(
+    engine: &Engine,
+    device: &Arc<Device>,
+    facts: &weir_port::port::Facts,
+) -> Result<(), String> {
+    let (address, mtu) = (facts.address, facts.mtu);
+    set_link(engine, device, ifla::iff::NOARP, |out| {
+        if let Some(address) = address {
+            out.put(ifla::ADDRESS, &address);
+        }
+        if let Some(mtu) = mtu {
+            out.put_u32(ifla::MTU, mtu);
+        }
+    })
+}
+
+/// Changes a device through a request, as `ip link set` does. Clears the flags of `clear`.
+fn set_link(
+    engine: &Engine,
+    device: &Device,
+    clear: u32,
+    attributes: impl FnOnce(&mut Writer),
+) -> Result<(), String> {
+    use weir_intercept::Backend;
+    let ns = from_stack(device.namespace(&engine.stack.domain.pin()).id);
+    let mut out = Writer::new();
+    let message = out.message(rtm::NEWLINK, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
+    out.fixed(&IfInfoMsg {
+        index: device.ifindex() as i32,
+        change: clear,
+        ..IfInfoMsg::default()
+    });
+    attributes(&mut out);
+    out.finish(message)
+        .map_err(|_| "the request is too long".to_owned())?;
+    let answer = engine
+        .request(ns, out.bytes())
+        .map_err(|error| format!("{}: {error}", device.name()))?;
+    for message in weir_netlink::messages(&answer) {
+        let errno = message.payload().first_chunk().copied();
+        let errno = errno.map_or(0, i32::from_ne_bytes);
+        if message.header.ty == nlm::ERROR && errno != 0 {
+            let error = Error::new(-errno);
+            return Err(format!("{}: {error}", device.name()));
+        }
+    }
+    Ok(())
+}
+
+/// Receives a batch from a queue and passes it on. Returns whether there was a frame.
+fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
+    let mut batch = Batch::new();
+    cx.state.stages.start();
+    let result = {
+        let mut memory = cx.state.cache.borrow_mut();
+        port.port.receive(queue, &mut memory, &mut batch)
+    };
+    if let Err(error) = result {
+        port.fail(&error);
+    }
+    if batch.is_empty() {
+        return false;
+    }
+    let count = batch.len();
+    port.rx.add(count, batch.bytes());
+    cx.state.stages.end(weir_stack::stages::Stage::Port, count);
+    match port.role {
+        Role::Wire => datapath::receive(cx, &port.device, batch),
+        Role::Host => datapath::raw::transmit(cx, &port.device, batch),
+    }
+    true
+}
