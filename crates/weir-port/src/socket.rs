@@ -243,22 +243,28 @@ impl Stream {
 
     /// Accepts frames while the waiting output is short. Returns `None` if the connection is over.
     fn send(&mut self, frames: &[Packet], epoll: &OwnedFd) -> Option<usize> {
-        if !self.flush(epoll) {
-            return None;
-        }
         let mut taken = 0;
-        for packet in frames {
-            if self.output.len() >= BUFFER {
-                break;
+        loop {
+            if !self.flush(epoll) {
+                return None;
             }
-            let frame = Wired::new(packet);
-            self.output.extend((frame.len() as u32).to_be_bytes());
-            for part in frame.parts() {
-                self.output.extend_from_slice(part);
+            let rest = frames.get(taken..).unwrap_or_default();
+            if rest.is_empty() || self.output.len() >= BUFFER {
+                // Frames are refused only while output waits, so the epoll set reports room later.
+                return Some(taken);
             }
-            taken += 1;
+            for packet in rest {
+                if self.output.len() >= BUFFER {
+                    break;
+                }
+                let frame = Wired::new(packet);
+                self.output.extend((frame.len() as u32).to_be_bytes());
+                for part in frame.parts() {
+                    self.output.extend_from_slice(part);
+                }
+                taken += 1;
+            }
         }
-        self.flush(epoll).then_some(taken)
     }
 }
 

@@ -5,4 +5,5 @@
 
 mod af_packet;
 mod common;
+mod socket;
 mod tap;
