@@ -12,6 +12,17 @@
 //! | null | | [`null::Null`] | `null.rs` |
 //! | AF_PACKET | | [`af_packet::AfPacket`], which may be full | `af_packet.rs` |
 //!
+//! A live [`Port`] is both at once, in batches of packets of a pool ([`port::KINDS`]):
+//!
+//! | kind | other end | file |
+//! |---|---|---|
+//! | `af_packet` | a device of the host, by packet sockets | `af_packet.rs`, `af_packet/` |
+//! | `null` | none: it counts and drops | `null.rs` |
+//! | `socket` | a program, by a UNIX socket: QEMU, passt | `socket.rs` |
+//! | `tap` | a TAP device of the host | `tap.rs` |
+//!
+//! `vnet.rs` does the segmentation and the checksums that the host's senders leave to a device.
+//!
 //! Nothing here reads the wall clock or holds global state. Errors report the file, the offset of
 //! the offending byte and the cause ([`Error`]).
 #![deny(unsafe_code)]
