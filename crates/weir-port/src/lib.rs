@@ -12,7 +12,7 @@
 //! | null | | [`null::Null`] | `null.rs` |
 //! | AF_PACKET | | [`af_packet::AfPacket`], which may be full | `af_packet.rs` |
 //!
-//! A live [`Port`] is both at once, in batches of packets of a pool ([`port::KINDS`]):
+//! A live [`Port`] is both at once, in batches of packets of a pool ([`kinds::KINDS`]):
 //!
 //! | kind | other end | file |
 //! |---|---|---|
