@@ -235,6 +235,10 @@ fn losses_inside() {
     assert_eq!(found[0].data(), frame(8, 60).data());
     // A device that is gone ends the port.
     run("ip link del v0");
-    assert!(second.receive(0, &mut cache, &mut Batch::new()).is_err());
+    let end = Instant::now() + LONG;
+    // Frames that the host sent before come first.
+    while second.receive(0, &mut cache, &mut Batch::new()).is_ok() {
+        assert!(Instant::now() < end);
+    }
     assert!(second.send(0, &[frame(1, 60)]).is_err());
 }
