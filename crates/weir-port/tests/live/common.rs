@@ -193,6 +193,26 @@ pub fn receive(
     found
 }
 
+/// Sends frames of an ethertype of its own until one arrives: the kernel activates a device some time after it
+/// has a carrier.
+pub fn settle(from: &dyn Port, to: &dyn Port, cache: &mut Cache) {
+    const PROBE: [u8; 2] = [0x88, 0xb6];
+    let is_probe = |packet: &Packet| packet.data()[12..14] == PROBE;
+    let end = Instant::now() + LONG;
+    loop {
+        assert!(Instant::now() < end, "no frame arrives");
+        let mut probe = cache.packet(&[2; 60]).unwrap();
+        probe.data_mut()[12..14].copy_from_slice(&PROBE);
+        assert_eq!(from.send(0, &[probe]).unwrap(), 1);
+        wait(&[to.descriptor(0).unwrap()], Duration::from_millis(50));
+        let mut batch = Batch::new();
+        to.receive(0, cache, &mut batch).unwrap();
+        if batch.iter().any(is_probe) {
+            return;
+        }
+    }
+}
+
 /// Passes frames between two ports until `done` has a result. Returns it, and the number of frames from
 /// the first port. Fails if a frame is longer than `longest`.
 pub fn bridge<T>(ports: [&dyn Port; 2], done: &Receiver<T>, longest: usize) -> (T, u64) {
