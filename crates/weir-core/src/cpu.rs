@@ -19,6 +19,7 @@ use crate::device::{Device, DeviceKey};
 use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
 use crate::stages::{Stage, Stages};
+use crate::trace::Step;
 
 /// The number of backlog entries a turn processes before it checks the timers again
 /// (`netdev_budget`).
@@ -203,6 +204,8 @@ impl<'g> Cx<'g> {
     /// Drops a packet and counts the place and the reason.
     pub fn drop(&self, device: &Device, place: Place, reason: DropReason, packet: Packet) {
         device.count_drop(place, reason);
+        let step = Step::Dropped(place, reason);
+        self.stack.trace.step(device, self.now, &packet, step);
         if let Some(observer) = self.stack.drop_observer.get() {
             let note = self.stack.trace.read(&packet);
             let note = note.as_deref();

@@ -19,5 +19,5 @@ pub mod settings;
 pub mod udp;
 
 pub(crate) use weir_core::{
-    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages,
+    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages, trace,
 };

@@ -23,6 +23,7 @@
 
 mod arena;
 pub mod batch;
+pub mod bpf;
 pub mod checksum;
 pub mod dissect;
 pub mod drop_reason;

@@ -36,6 +36,7 @@ use crate::namespace::Namespace;
 use crate::settings::HasIp;
 use crate::settings::Ipv4Conf;
 use crate::stages::Stage;
+use crate::trace::Step;
 
 /// The number of packets from which prefetching for their lookups pays off.
 const WORTH_A_PREFETCH: usize = 4;
@@ -120,12 +121,15 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         match verdict {
             Verdict::Forward(hop) => {
                 forwarded += 1;
+                let step = Step::Forward(hop.next_hop, hop.device);
+                cx.stack.trace.step(device, cx.now, &packet, step);
                 let sent =
                     forward::forward(cx, device, ns, packet, &hop, options.as_ref(), &mut groups);
                 passed += u64::from(sent > 0);
                 octets += sent as u64;
             }
             Verdict::Local(to) => {
+                cx.stack.trace.step(device, cx.now, &packet, Step::Local);
                 let counters = match to {
                     To::Us => None,
                     To::All => Some((Ip::InBcastPkts, Ip::InBcastOctets)),

@@ -42,6 +42,7 @@ use crate::settings::HasIp;
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6 as Slot, Ipv6Conf};
 use crate::stages::Stage;
+use crate::trace::Step;
 
 /// The routing decision for a packet.
 #[derive(Clone, Copy)]
@@ -88,6 +89,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
                 cx.state.stages.end(Stage::Local, delivered);
                 delivered = 0;
             }
+            let step = Step::Forward(hop.next_hop.into(), hop.device);
+            cx.stack.trace.step(device, cx.now, &packet, step);
             if let Some(packet) = forward::forward(cx, ns, device, &hop, packet) {
                 run.push(cx, hop, packet);
             }
@@ -109,6 +112,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
                     Way::Local(owner) => owner,
                     _ => device,
                 };
+                cx.stack.trace.step(device, cx.now, &packet, Step::Local);
                 local::deliver(cx, device, owner, packet);
                 delivered += 1;
             }

@@ -11,6 +11,7 @@ use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
 use crate::stages::Stage;
+use crate::trace::Step;
 
 /// Runs the ingress filters. Returns the packets that continue to layer 3.
 pub fn ingress(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batch {
@@ -37,7 +38,8 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     {
         let (seed, guard) = (cx.stack.config.seed, cx.guard);
         let mut random = || device.draw(seed, guard);
-        let note = |packet: &mut Packet, text: String| cx.stack.trace.note(packet, || text);
+        let now = cx.now;
+        let note = |packet: &mut Packet, text| cx.stack.trace.note(device, now, packet, text);
         let mut tc = Context::new(
             guard,
             cx.state.id,
@@ -110,6 +112,9 @@ fn hand_over(cx: &mut Cx<'_>, target: Target, mut batch: Batch) {
             packet.iif = device.ifindex();
         }
     }
+    let step = Step::Redirected(target.ingress);
+    let trace = &cx.stack.trace;
+    trace.steps(&device, cx.now, batch.iter_mut(), step);
     if target.ingress {
         cx.receive_redirected(&device, batch);
     } else {

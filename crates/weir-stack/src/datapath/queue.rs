@@ -73,7 +73,7 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
 fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batch) {
     let count = batch.len();
     if cx.stack.trace.watches_waits() {
-        cx.stack.trace.queued(batch.iter_mut(), cx.now);
+        cx.stack.trace.queued(device, batch.iter_mut(), cx.now);
     }
     let measured = Measured::start(cx, device, queue);
     let burst = device.namespace(cx.guard).core.get(Core::QdiscMaxBurst);

@@ -13,6 +13,7 @@ use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
 use crate::layers::{self, PROTOCOLS};
 use crate::stages::Stage;
+use crate::trace::Step;
 
 const ETH_P_8021Q: u16 = 0x8100;
 const ETH_P_8021AD: u16 = 0x88a8;
@@ -55,6 +56,8 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         stats.rx_errors.fetch_add(short.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, short);
     }
+    let trace = &cx.stack.trace;
+    trace.steps(device, cx.now, batch.iter_mut(), Step::Received);
     observe(cx, device, Direction::Rx, &batch);
     cx.state.stages.end(Stage::Receive, count);
     receive_classified(cx, device, batch);

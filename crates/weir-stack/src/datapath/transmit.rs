@@ -10,13 +10,14 @@ use crate::cpu::Cx;
 use crate::device::{Device, Direction};
 use crate::drops::Place;
 use crate::stages::Stage;
+use crate::trace::Step;
 use crate::wire::Wire;
 
 /// The maximum nesting depth of transmits on one CPU (`XMIT_RECURSION_LIMIT`).
 const RECURSION_LIMIT: u32 = 8;
 
 /// Sends frames that begin with a link-layer header through the egress filters and the qdisc.
-pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     cx.state.stages.start();
     if !device.is_up() {
         return cx.drop_batch(device, Place::Transmit, DropReason::DEV_READY, batch);
@@ -24,6 +25,8 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     if cx.state.transmit_depth >= RECURSION_LIMIT {
         return cx.drop_batch(device, Place::Transmit, DropReason::RECURSION_LIMIT, batch);
     }
+    let trace = &cx.stack.trace;
+    trace.steps(device, cx.now, batch.iter_mut(), Step::Transmit);
     cx.state.transmit_depth += 1;
     let (batch, chosen) = super::filter::egress(cx, device, batch);
     if !batch.is_empty() {
@@ -54,6 +57,9 @@ pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batc
 
 /// Shows frames that leave the device to the observers and counts them.
 fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
+    for packet in batch.iter() {
+        cx.stack.trace.step(device, cx.now, packet, Step::Sent);
+    }
     super::receive::observe(cx, device, Direction::Tx, batch);
     if !device.link.counts_itself() {
         let stats = device.stats(cx.state.id);
