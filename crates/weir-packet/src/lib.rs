@@ -7,6 +7,7 @@
 //! | [`packet`] | [`Packet`]: one cache line of metadata and one frame |
 //! | [`meta`] | [`Meta`]: the public metadata fields |
 //! | [`batch`] | [`Batch`]: up to 64 packets, stored inline |
+//! | [`bpf`] | classic BPF programs |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
 //! | [`offload`] | checksums and segmentation that senders leave to a device |
 //! | [`header`] | typed views and builders of headers, one file per protocol |

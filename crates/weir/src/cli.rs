@@ -39,6 +39,8 @@ pub enum Command {
     Report(Report),
     /// Write the frames of a device to standard output as pcapng.
     Capture(Capture),
+    /// Print the journeys of chosen packets through the stack.
+    Trace(Trace),
     /// Inject the frames of a capture into a device.
     Inject(Inject),
     /// Run a benchmark of Weir and its peers.
@@ -71,6 +73,9 @@ bits per second with bit, kbit, mbit, gbit), gaps (constant, poisson), on and of
 silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: from the run's seed \
 and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, or have a unit us, ms \
 or s.\n\n\
+--trace prints each device, filter, rewritten field, next hop, wait and drop of a packet with its time. It chooses \
+packets where DEV (or any device, for `any`) receives or is to send them: the first 10, or the first N with count=N, \
+or the n-th with nth=N, of those that match the pcap-filter expression EXPR.\n\n\
 The exit status is the script's, or 128 plus the signal that ended it; 126 if it cannot be executed and 127 if it is \
 not found; 130 if Ctrl-C interrupted the run, which then reports the results so far; 125 if Weir itself failed; 2 if \
 the command line is wrong.")]
@@ -88,6 +93,10 @@ pub struct Run {
     /// Write dropped packets to FILE (pcapng), each with its place and reason.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub drops: Option<PathBuf>,
+    /// Print the journey of packets that reach DEV: `lan0`, `lan0,nth=3`, `any,count=5,udp port 53`;
+    /// see below.
+    #[arg(long = "trace", value_name = "DEV[,EXPR]")]
+    pub traces: Vec<DeviceTrace>,
     /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -330,6 +339,38 @@ pub struct Capture {
     /// The device: `dev` or `netns/dev`.
     #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
+    /// Only the frames that match this pcap-filter expression.
+    #[arg(value_name = "EXPR")]
+    pub expression: Vec<String>,
+}
+
+/// `weir trace`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A packet is chosen where DEV receives it, is to send it, or gets it from a redirecting filter. Its journey is printed \
+when it leaves the stack: each device, filter with its verdict, rewritten field, next hop, wait in a qdisc, and drop, with \
+the stack's time. A mirrored copy has a journey of its own. Without --nth and --count, Ctrl-C ends the command.\n\n\
+EXPR is a pcap-filter expression, which tcpdump compiles.")]
+pub struct Trace {
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// Follow only the N-th packet that matches, from 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "count")]
+    pub nth: Option<u64>,
+    /// End after N packets.
+    #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub json: bool,
+    /// The device: `dev` or `netns/dev`; `any`, the default, is all devices.
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
+    pub device: Option<DeviceName>,
+    /// The packets.
+    #[arg(value_name = "EXPR")]
+    pub expression: Vec<String>,
 }
 
 /// `weir inject`
@@ -388,10 +429,10 @@ pub struct PortAdd {
     #[arg(long)]
     pub busy_poll: bool,
     /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
     /// The kind of port.
-    #[arg(value_name = "KIND")]
+    #[arg(value_name = "KIND", add = ArgValueCompleter::new(completions::port_kinds))]
     pub kind: String,
     /// Its description: `key=value,...`.
     #[arg(value_name = "KEYS", default_value = "")]
@@ -438,7 +479,7 @@ pub struct PortDel {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
     /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
 }
 
@@ -452,7 +493,7 @@ pub struct PortShow {
     #[arg(long)]
     pub json: bool,
     /// Show the port of this device only.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: Option<DeviceName>,
 }
 
@@ -480,7 +521,7 @@ pub struct Join {
     #[arg(long = "route", value_name = "ROUTE")]
     pub routes: Vec<Route>,
     /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV")]
+    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
     pub device: DeviceName,
     /// The program and its arguments.
     #[arg(
@@ -604,6 +645,9 @@ pub struct Extcap {
     /// Stop after N frames.
     #[arg(long, short = 'c', value_name = "N")]
     pub count: Option<u64>,
+    /// Only the frames that match this pcap-filter expression; without --capture, check it.
+    #[arg(long, value_name = "EXPR")]
+    pub extcap_capture_filter: Option<String>,
 }
 
 /// `weir completions`
@@ -713,6 +757,58 @@ impl FromStr for DeviceGenerator {
     }
 }
 
+/// The name that stands for all devices.
+pub const ANY: &str = "any";
+
+/// `DEV[,nth=N|,count=N][,EXPR]`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceTrace {
+    /// The text as written.
+    pub spec: String,
+    /// The device; `None` for all.
+    pub device: Option<DeviceName>,
+    /// Only this packet.
+    pub nth: Option<u64>,
+    /// The number of packets.
+    pub count: Option<u64>,
+    /// The pcap-filter expression.
+    pub expression: Option<String>,
+}
+
+impl FromStr for DeviceTrace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (device, mut rest) = text.split_once(',').unwrap_or((text, ""));
+        let mut trace = Self {
+            spec: text.to_owned(),
+            device: (device != ANY).then(|| device.parse()).transpose()?,
+            nth: None,
+            count: None,
+            expression: None,
+        };
+        while !rest.is_empty() {
+            let (part, after) = rest.split_once(',').unwrap_or((rest, ""));
+            let slot = match part.split_once('=') {
+                Some(("nth", number)) => (&mut trace.nth, number),
+                Some(("count", number)) => (&mut trace.count, number),
+                _ => {
+                    trace.expression = Some(rest.to_owned());
+                    break;
+                }
+            };
+            let (slot, number) = slot;
+            let number = number.parse().ok().filter(|number| *number > 0);
+            *slot = Some(number.ok_or_else(|| format!("`{part}` is no number from 1"))?);
+            rest = after;
+        }
+        if trace.nth.is_some() && trace.count.is_some() {
+            return Err("nth and count exclude each other".into());
+        }
+        Ok(trace)
+    }
+}
+
 /// A time of the stack's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub u64);
@@ -804,6 +900,31 @@ mod tests {
         }
         for text in ["", "M", "-1", "+1", "1T", "1.5M", "99999999999999G"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn traces_parse() {
+        let trace: DeviceTrace = "edge/lan0,count=3,udp port 53 or ip[2]=4,5"
+            .parse()
+            .unwrap();
+        assert_eq!(trace.device, Some("edge/lan0".parse().unwrap()));
+        assert_eq!((trace.nth, trace.count), (None, Some(3)));
+        assert_eq!(
+            trace.expression.as_deref(),
+            Some("udp port 53 or ip[2]=4,5")
+        );
+        let trace: DeviceTrace = "any,nth=2".parse().unwrap();
+        assert_eq!((trace.device, trace.nth), (None, Some(2)));
+        for text in [
+            "",
+            ",udp",
+            "a/b/c",
+            "lan0,nth=0",
+            "lan0,count=x",
+            "lan0,nth=1,count=1",
+        ] {
+            assert!(text.parse::<DeviceTrace>().is_err(), "{text}");
         }
     }
 

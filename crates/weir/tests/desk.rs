@@ -101,6 +101,9 @@ fn completions_know_benchmarks_devices_and_namespaces() {
     );
     assert_eq!(complete(runtime, "weir exec --netns "), ["edge"]);
     assert_eq!(complete(runtime, "weir bench tr"), ["transmit"]);
+    assert_eq!(complete(runtime, "weir port del d"), ["d0"]);
+    assert_eq!(complete(runtime, "weir port add d0 ta"), ["tap"]);
+    assert_eq!(complete(runtime, "weir trace e"), ["edge/lo", "edge/d1"]);
     assert_eq!(complete(runtime, "weir run --fro"), ["--frozen-clock"]);
     // A hidden option is no candidate, even if nothing else fits.
     assert_eq!(complete(runtime, "weir bench --pa"), [""]);

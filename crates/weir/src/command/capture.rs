@@ -23,6 +23,7 @@ pub fn run(args: &Capture) -> Result<ExitCode, String> {
         );
     }
     let socket = args.socket.as_deref();
+    let program = super::bpf::compile_words(&args.expression)?;
     let output = std::io::stdout().as_fd().try_clone_to_owned();
     let output = output.map_err(|error| format!("standard output: {error}"))?;
     let answer = super::ask_with(
@@ -32,6 +33,7 @@ pub fn run(args: &Capture) -> Result<ExitCode, String> {
             "netns": args.device.netns,
             "device": args.device.device,
             "count": args.count,
+            "program": program.map(|program| program.to_text()),
             "process": std::process::id(),
         }),
         vec![output],

@@ -126,3 +126,9 @@ pub fn benchmarks(current: &OsStr) -> Vec<CompletionCandidate> {
         .map(|bench| CompletionCandidate::new(bench.name).help(Some(bench.about.into())))
         .collect()
 }
+
+/// The candidates for a kind of port.
+pub fn port_kinds(current: &OsStr) -> Vec<CompletionCandidate> {
+    let kinds = weir_port::kinds::KINDS.iter();
+    beginning_with(current, kinds.map(|kind| kind.name.to_owned()).collect())
+}

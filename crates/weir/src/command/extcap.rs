@@ -39,6 +39,8 @@ pub fn run(args: &Extcap) -> Result<ExitCode, String> {
     };
     let device = interface.strip_prefix(PREFIX).unwrap_or(interface);
     let device: crate::cli::DeviceName = device.parse()?;
+    let filter = args.extcap_capture_filter.as_deref();
+    let filter = filter.filter(|filter| !filter.is_empty());
     if args.extcap_dlts {
         super::print("dlt {number=1}{name=EN10MB}{display=Ethernet}\n")?;
     } else if args.extcap_config {
@@ -62,7 +64,13 @@ pub fn run(args: &Extcap) -> Result<ExitCode, String> {
             socket: socket_of(args).map(Path::to_owned),
             count: args.count,
             device,
+            expression: filter.map(str::to_owned).into_iter().collect(),
         });
+    } else if let Some(filter) = filter {
+        // Wireshark takes any output for the reason why the expression is wrong.
+        if let Err(error) = super::bpf::compile(filter) {
+            super::print(&format!("{error}\n"))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -77,6 +77,41 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir capture --count 10 edge/wan0 | tcpdump -n -r -",
     ),
     (
+        "weir-run",
+        "Print the journey of the third UDP packet that lan0 receives:",
+        "weir run --trace lan0,nth=3,udp --in lan0=in.pcap script.sh",
+    ),
+    (
+        "weir-trace",
+        "Print the journeys of the next two UDP packets at edge/lan0, then of the next packet anywhere:",
+        "weir trace --count 2 edge/lan0 udp port 53\nweir trace --nth 1",
+    ),
+    (
+        "weir-port",
+        "Lead the device d0 to a TAP device of the machine, and show the port:",
+        "weir port add d0 tap name=weir0\nweir port show",
+    ),
+    (
+        "weir-port-add",
+        "Lead the device d0 to a TAP device of the machine:",
+        "weir port add d0 tap name=weir0",
+    ),
+    (
+        "weir-port-del",
+        "Take the port of d0 away:",
+        "weir port del d0",
+    ),
+    (
+        "weir-port-show",
+        "Show the ports and their counters:",
+        "weir port show",
+    ),
+    (
+        "weir-join",
+        "Run a program whose only network is the namespace behind the veth device v0:",
+        "weir join v0 ping -c 1 10.0.0.1",
+    ),
+    (
         "weir-inject",
         "Let lan0 receive the frames of a capture at once:",
         "weir inject --receive --topspeed lan0 in.pcap",

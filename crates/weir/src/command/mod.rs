@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The commands, one file each.
 
+mod bpf;
 mod capture;
 pub mod completions;
 mod exec;
@@ -15,6 +16,7 @@ mod progress;
 mod report;
 mod run;
 mod stat;
+mod trace;
 mod up;
 
 pub use extcap::arguments;
@@ -42,6 +44,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Stat(args) => stat::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Port(command) => port::run(&command),
         Command::Join(args) => join::run(&args),

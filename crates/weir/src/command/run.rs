@@ -51,6 +51,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     }
     // Everything that can be refused is refused before anything runs or is written.
     files::check(args)?;
+    let traces = super::trace::of_run(&args.traces)?;
     let json = args.json.as_deref().map(ReportFile::open).transpose()?;
     let playback = Playback::open(
         &stack,
@@ -62,6 +63,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
+    engine.trace_later(traces);
     let (status, leftovers) = run_script(args, &engine)?;
     if status == INTERRUPTED {
         engine.stack.interrupt.store(true, Relaxed);
@@ -85,11 +87,16 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     drop(progress);
     let mut report = report::collect(&engine, engine.recording());
     report.partial = partial;
+    let (journeys, traced): (Vec<_>, Vec<_>) = engine.finish_traces().into_iter().unzip();
+    report.traces = (!args.traces.is_empty()).then_some(traced);
     drop(leftovers);
     engine.stop();
     let finished = engine.finish();
     played?;
     let report = report.with_files(&finished);
+    for journey in journeys {
+        print_report(args, &(journey + "\n"))?;
+    }
     if !args.quiet {
         print_report(args, &report.to_text(Style::of_stdout(args.all)))?;
     }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
+use weir_packet::bpf::Program;
 use weir_port::pcap::{Format, Writer};
 use weir_port::{Direction as Way, Sink};
 use weir_stack::device::{Device, Direction, Observer, Tap};
@@ -29,6 +30,8 @@ struct Live {
     state: Mutex<State>,
     epoch_ns: u64,
     process: u32,
+    /// The frames it writes; `None` for all.
+    filter: Option<Program>,
 }
 
 impl Live {
@@ -49,6 +52,13 @@ impl Observer for Live {
             state.interface,
             tap.note,
         );
+        if self
+            .filter
+            .as_ref()
+            .is_some_and(|filter| !filter.matches(&frame.data))
+        {
+            return;
+        }
         frame.direction = if tap.direction == Direction::Rx {
             Way::In
         } else {
@@ -122,6 +132,8 @@ impl Captures {
         let device = ns
             .device_by_name(name)
             .ok_or_else(|| format!("there is no device {name}"))?;
+        let filter = command["program"].as_str().map(Program::parse).transpose();
+        let filter = filter.map_err(|error| error.to_string())?;
         let output = match files.into_iter().next() {
             Some(output) => output.into(),
             None => output_of(process)
@@ -146,6 +158,7 @@ impl Captures {
             state: Mutex::new(state),
             epoch_ns: engine.stack.clock.epoch_ns(),
             process,
+            filter,
         });
         let observer: Arc<dyn Observer> = live.clone();
         device.observe(&engine.stack.domain.pin(), observer.clone());

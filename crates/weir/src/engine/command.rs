@@ -15,6 +15,8 @@ pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Valu
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
         Some("capture") => lock(&engine.captures).start(engine, command, files),
+        Some("trace") => engine.start_trace(command),
+        Some("traced") => Ok(engine.traced(command)),
         Some("names") => Ok(report::names(engine)),
         Some("port") => engine.ports.command(engine, command, files),
         Some("inject") => super::inject::run(engine, command),

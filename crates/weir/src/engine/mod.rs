@@ -13,6 +13,7 @@ mod proc_net;
 mod socket;
 mod sys_net;
 mod time;
+mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -31,9 +32,11 @@ use weir_stack::{Cpu, Namespace, Protocol, Stack};
 
 use crate::playback::{Finished, Playback};
 use crate::report::Recording;
+use crate::trace::Tracer;
 use socket::Socket;
 pub use time::Goal;
 use time::Time;
+pub use trace::TraceSpec;
 
 /// Returns the netlink protocol with this number.
 fn protocol_of(number: i32) -> Option<Protocol> {
@@ -64,6 +67,10 @@ pub struct Engine {
     captures: Mutex<capture::Captures>,
     /// The live ports.
     pub ports: ports::Ports,
+    /// The traces of packets.
+    tracer: Arc<Tracer>,
+    /// The traces of a run that begin with the playback, then those that have begun.
+    traces: Mutex<(Vec<TraceSpec>, Vec<u64>)>,
     placement: Placement,
     pending: PendingWrites,
     sockets: Mutex<BTreeMap<u64, Arc<Socket>>>,
@@ -121,12 +128,14 @@ impl Engine {
     pub fn new(stack: Stack, runtime: Runtime, playback: Playback) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             cpu: Mutex::new(Cpu::new(&stack, 0)),
-            stack,
             expects: AtomicBool::new(playback.is_waiting()),
             playback: Mutex::new(playback),
             recording: OnceLock::new(),
             captures: Mutex::default(),
             ports: ports::Ports::default(),
+            tracer: Tracer::of(&stack),
+            stack,
+            traces: Mutex::default(),
             placement: Placement::new(),
             pending: PendingWrites::default(),
             sockets: Mutex::default(),
@@ -205,6 +214,7 @@ impl Engine {
     /// Starts the captures that have not started.
     fn begin_playback(&self) -> Result<(), String> {
         let begun = lock(&self.playback).start(self);
+        let begun = begun.and_then(|()| self.begin_traces());
         self.recording.get_or_init(|| {
             let recording = Recording::default();
             recording.start(&self.stack);
@@ -229,6 +239,7 @@ impl Engine {
     /// Ends live captures whose reader is gone, so that its pipe closes.
     pub fn end_dead_captures(&self) {
         lock(&self.captures).reap(self);
+        self.tracer.reap(&self.stack);
     }
 
     /// Finishes the captures' files.

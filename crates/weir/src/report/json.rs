@@ -94,6 +94,9 @@ impl Report {
         if let Some((from, to)) = self.traffic {
             value["traffic"] = json!({ "from_ns": from, "to_ns": to });
         }
+        if let Some(traces) = &self.traces {
+            value["traces"] = json!(traces);
+        }
         if self.interval > 0 {
             value["interval_ns"] = json!(self.interval);
         }

@@ -6,7 +6,7 @@ mod json;
 pub mod page;
 pub mod series;
 pub mod stages;
-mod tc;
+pub mod tc;
 mod text;
 pub mod transmit;
 pub mod units;
@@ -106,6 +106,8 @@ pub struct Report {
     pub inputs: Vec<FileReport>,
     /// The outputs.
     pub outputs: Vec<FileReport>,
+    /// The journeys of traced packets, as JSON, if the run traces.
+    pub traces: Option<Vec<serde_json::Value>>,
 }
 
 /// The recording of a run, beside the stack's own counters.
@@ -148,6 +150,18 @@ fn kind_of(device: &Device) -> String {
         ("", None) => "loopback".to_owned(),
         (kind, _) => kind.to_owned(),
     }
+}
+
+/// Returns the names of devices with their namespaces, by key.
+pub fn names_by_key(engine: &Engine) -> BTreeMap<weir_stack::device::DeviceKey, String> {
+    let mut names = BTreeMap::new();
+    for ns in engine.stack.all_namespaces() {
+        let prefix = prefix(engine, ns.id);
+        for device in ns.all_devices() {
+            names.insert(device.key, format!("{prefix}{}", device.name()));
+        }
+    }
+    names
 }
 
 /// Returns the names of devices and namespaces, as commands take them.
@@ -217,6 +231,7 @@ pub fn collect(engine: &Engine, recording: Option<&Recording>) -> Report {
         gone: drops(stack.gone.totals()),
         inputs: Vec::new(),
         outputs: Vec::new(),
+        traces: None,
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
+use weir_packet::Packet;
 use weir_packet::dissect::{self, FlowKeys, Used};
 use weir_stack::device::DeviceKey;
 use weir_stack::trace::{Left, WaitObserver};
@@ -83,9 +84,9 @@ fn record(histogram: &mut Histogram<u64>, waited: u64) {
 }
 
 /// Returns the name of a frame's flow.
-fn flow_of(left: &Left<'_>) -> String {
+pub fn flow_of(packet: &Packet) -> String {
     let mut keys = FlowKeys::default();
-    dissect::dissect(left.packet, Used::FIVE_TUPLE, &mut keys);
+    dissect::dissect(packet, Used::FIVE_TUPLE, &mut keys);
     let v4 = |bytes: [u8; 16]| Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).to_string();
     let v6 = |bytes: [u8; 16]| Ipv6Addr::from(bytes).to_string();
     let (src, dst, bracket) = match keys.addr_type {
@@ -111,7 +112,7 @@ fn flow_of(left: &Left<'_>) -> String {
 
 impl WaitObserver for Waits {
     fn left(&self, left: &Left<'_>) {
-        let flow = flow_of(left);
+        let flow = flow_of(left.packet);
         let mut devices = self.devices();
         let device = devices.entry(left.device.key).or_default();
         let class = device.classes.entry(left.class);
