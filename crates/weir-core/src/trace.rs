@@ -162,10 +162,16 @@ impl TraceLog {
         }
     }
 
+    /// Returns whether packets are followed.
+    #[inline]
+    pub fn follows(&self) -> bool {
+        self.following.load(Relaxed)
+    }
+
     /// Returns the follower while packets are followed.
     #[inline]
     fn following(&self) -> Option<&Arc<dyn Follower>> {
-        match self.following.load(Relaxed) {
+        match self.follows() {
             true => self.follower.get(),
             false => None,
         }
@@ -215,7 +221,7 @@ impl TraceLog {
     /// Returns whether waiting times are observed.
     #[inline]
     pub fn watches_waits(&self) -> bool {
-        self.is_on() && (self.waits.get().is_some() || self.following.load(Relaxed))
+        self.is_on() && (self.waits.get().is_some() || self.follows())
     }
 
     /// Records that packets reached the root qdisc of a device at `now`.

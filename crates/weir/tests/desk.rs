@@ -227,10 +227,18 @@ fn wireshark_lists_the_devices_and_captures_from_them() {
             .spawn()
             .unwrap();
         let interface = format!("weir-{device}");
+        let wrong = run("tshark", &["-i", &interface, "-f", "bogus", "-c", "1"]);
+        assert_ne!(wrong.status.code(), Some(0));
+        let wrong = text(&wrong.stderr);
+        assert!(wrong.contains("`bogus` is no filter expression"), "{wrong}");
         let fields = ["-T", "fields", "-e", "frame.len", "-e", "udp.srcport"];
         let seen = run(
             "tshark",
-            &[&["-i", &interface, "-c", "3"], &fields[..]].concat(),
+            &[
+                &["-i", &interface, "-f", "udp src port 4001", "-c", "3"],
+                &fields[..],
+            ]
+            .concat(),
         );
         let _ = sender.kill();
         let _ = sender.wait();

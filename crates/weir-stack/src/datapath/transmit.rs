@@ -57,8 +57,10 @@ pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batc
 
 /// Shows frames that leave the device to the observers and counts them.
 fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
-    for packet in batch.iter() {
-        cx.stack.trace.step(device, cx.now, packet, Step::Sent);
+    if cx.stack.trace.follows() {
+        for packet in batch.iter() {
+            cx.stack.trace.step(device, cx.now, packet, Step::Sent);
+        }
     }
     super::receive::observe(cx, device, Direction::Tx, batch);
     if !device.link.counts_itself() {
