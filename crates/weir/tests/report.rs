@@ -272,3 +272,69 @@ fn wait_until_playing(pid: &str) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
+
+/// Runs `weir run ARGS` on a terminal of its own (`script` of util-linux), after it printed its
+/// process id.
+fn on_a_terminal(folder: &Folder, arguments: &str) -> std::process::Command {
+    fs::write(folder.0.join("script.sh"), SCRIPT).unwrap();
+    let line = format!("echo pid $$; exec \"$WEIR\" run {arguments} script.sh");
+    let mut command = common::command(User::Own, "script");
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .current_dir(&folder.0)
+        .stdout(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_terminal_gets_colour_unless_no_color_is_set() {
+    if !common::has("script", "bsdutils") {
+        return;
+    }
+    let folder = Folder::new();
+    let flow = "--gen in0=dport=5002,rate=500,count=100,size=1000";
+    let coloured = text(&output(&mut on_a_terminal(&folder, flow)).stdout);
+    assert!(coloured.contains("\x1b["), "{coloured:?}");
+    let plain = output(on_a_terminal(&folder, flow).env("NO_COLOR", "1"));
+    let plain = text(&plain.stdout);
+    assert!(
+        plain.contains("Dropped by a fault") || plain.contains("drops"),
+        "{plain}"
+    );
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+}
+
+#[test]
+fn a_long_run_shows_its_progress_on_a_terminal() {
+    if !common::has("script", "bsdutils") {
+        return;
+    }
+    let folder = Folder::new();
+    let flow = "--until 4000s --gen in0=dport=5001,rate=100000,count=100000000";
+    let mut child = on_a_terminal(&folder, flow).spawn().unwrap();
+    let mut screen = std::io::BufReader::new(child.stdout.take().unwrap());
+    let (mut shown, mut part) = (String::new(), Vec::new());
+    while !(shown.contains(" of 4000.0 s, ") && shown.contains("p/s")) {
+        part.clear();
+        // The line of the progress is drawn again after a carriage return.
+        let read = std::io::BufRead::read_until(&mut screen, b'\r', &mut part).unwrap();
+        assert!(read > 0, "no progress: {shown}");
+        shown += &text(&part);
+    }
+    let pid = shown.split_whitespace().nth(1).unwrap();
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", pid])
+        .status();
+    assert!(killed.unwrap().success());
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut screen, &mut rest);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        text(&rest).contains("Interrupted: these are the results so far."),
+        "{}",
+        text(&rest)
+    );
+}
