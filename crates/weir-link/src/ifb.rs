@@ -10,12 +10,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::Error;
+use weir_netlink::{Error, errno};
 use weir_netlink::ifla::iff;
 use weir_packet::{Batch, DropReason, Flags};
 
 use crate::cpu::Cx;
-use crate::device::{Device, NewDevice};
+use crate::device::{Device, Mac, NewDevice};
 use crate::drops::Place;
 use crate::request::Ctl;
 use crate::{Kind, Link, NewLink, ethernet, register};
@@ -51,6 +51,10 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
 impl Link for Ifb {
     fn kind(&self) -> &'static str {
         KIND.name
+    }
+
+    fn check_address(&self, _mac: &Mac) -> Result<(), Error> {
+        Err(Error::new(errno::EOPNOTSUPP))
     }
 
     fn mtu_bounds(&self) -> (u32, u32) {

@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use weir_netlink::Error;
+use weir_netlink::{Error, errno};
 use weir_packet::{Batch, DropReason};
 
 use crate::cpu::Cx;
@@ -43,7 +43,16 @@ impl Veth {
     }
 }
 
+/// `veth_validate`
+fn check_mtu(new: &NewLink<'_>) -> Result<(), Error> {
+    match new.mtu {
+        Some(..68 | 65_536..) => Err(Error::new(errno::EINVAL)),
+        _ => Ok(()),
+    }
+}
+
 fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
+    check_mtu(&new)?;
     let peer = match new.data.and_then(|data| data.attrs().find_type(INFO_PEER)) {
         Some(info) => (ctl.stack.layers.links.parse_peer)(ctl, &new, info, KIND.pattern)?,
         None => NewLink {
@@ -62,6 +71,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             data: None,
         },
     };
+    check_mtu(&peer)?;
     let (mine, its) = (Arc::new(Veth::default()), Arc::new(Veth::default()));
     // As in Linux, the peer comes first and gets the lower index.
     let device = ethernet(Box::new(Half(its.clone())), &peer.ns, &peer, 0);

@@ -341,6 +341,7 @@ impl Link for Vlan {
         let egress = settings
             .egress
             .iter()
+            .filter(|(_, to)| **to != 0)
             .map(|(from, to)| (*from, u32::from(*to)));
         mappings(vlan::EGRESS_QOS, &mut { egress });
     }

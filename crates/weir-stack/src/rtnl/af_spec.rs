@@ -11,6 +11,9 @@ use crate::settings::HasIp;
 use crate::settings::WithSettings;
 use crate::sysctl::Ipv6Conf;
 
+/// `IN6_ADDR_GEN_MODE_STABLE_PRIVACY`
+const STABLE_PRIVACY: u8 = 2;
+
 /// Applies the per-family settings of a set request.
 pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result<(), Error> {
     for family in spec.attrs() {
@@ -20,7 +23,8 @@ pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result
                     match attr.ty {
                         ifla::inet6::ADDR_GEN_MODE => {
                             let mode = attr.u8()?;
-                            if mode > 3 {
+                            // Without a secret, none is derived from it (`check_stable_privacy`).
+                            if mode > 3 || mode == STABLE_PRIVACY {
                                 return Err(Error::new(errno::EINVAL));
                             }
                             device

@@ -152,6 +152,11 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         kind.pattern,
     )?;
     let device = create(ctl, copy_of(&request))?;
+    // Linux checks the limits before it registers the device, and tells of the device with them.
+    if let Err(error) = set::offload(&device, &attrs) {
+        crate::link::unregister(ctl.stack, &[device]);
+        return Err(error);
+    }
     configure(ctl, &device, &request)
 }
 
@@ -297,11 +302,15 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
                     ));
                 }
                 ifla::EXT_MASK => {}
-                ifla::MASTER if attrs.u32(ifla::MASTER)?.unwrap_or(0) != 0 => {
-                    devices.clear();
-                    filtered = true;
-                }
-                ifla::MASTER => {}
+                // No device has a master; `u32::MAX` asks for those without (`link_master_filtered`).
+                ifla::MASTER => match attrs.u32(ifla::MASTER)?.unwrap_or(0) {
+                    0 => {}
+                    u32::MAX => filtered = true,
+                    _ => {
+                        devices.clear();
+                        filtered = true;
+                    }
+                },
                 ifla::LINKINFO => {
                     let info = parse::LinkInfo::parse(&attrs)?;
                     if let Some(kind) = info.kind {

@@ -79,21 +79,20 @@ pub fn set(
     let target = parse::target_namespace(ctl, attrs)?;
     let ns = target.as_ref().unwrap_or(device.namespace(ctl.guard));
     parse::check_master(attrs, ns, ctl.guard)?;
-    for (ty, text) in [
-        (ifla::MAP, "Weir's devices have no memory map"),
-        (
-            ifla::VFINFO_LIST,
-            "Weir's devices have no virtual functions",
-        ),
-        (ifla::VF_PORTS, "Weir's devices have no virtual functions"),
-        (ifla::PORT_SELF, "Weir's devices have no port profile"),
-        (ifla::XDP, "XDP programs are not supported"),
-        (ifla::PROTO_DOWN, "Protodown not supported by device"),
-    ] {
-        if attrs.has(ty) {
-            return Err(Error::unsupported(text));
-        }
+    // Linux's devices of these kinds have no `ndo_set_config`, `ndo_set_vf_*` and `ndo_set_vf_port`.
+    let absent = [
+        ifla::MAP,
+        ifla::VFINFO_LIST,
+        ifla::VF_PORTS,
+        ifla::PORT_SELF,
+    ];
+    if absent.iter().any(|ty| attrs.has(*ty)) {
+        return Err(Error::new(errno::EOPNOTSUPP));
     }
+    if attrs.has(ifla::PROTO_DOWN) || attrs.has(ifla::PROTO_DOWN_REASON) {
+        return Err(Error::unsupported("Protodown not supported by device"));
+    }
+    check_xdp(attrs)?;
     let name = attrs.str(ifla::IFNAME)?.unwrap_or("");
     if let Some(target) = target {
         let index = attrs.i32(ifla::NEW_IFINDEX)?.unwrap_or(0) as u32;
@@ -190,6 +189,23 @@ pub fn set(
     Ok(())
 }
 
+/// Refuses an XDP program. A negative descriptor detaches, which succeeds without one (`dev_xdp_attach`).
+fn check_xdp(attrs: &Table<'_>) -> Result<(), Error> {
+    let Some(nest) = attrs.get(ifla::XDP) else {
+        return Ok(());
+    };
+    for attr in nest.attrs() {
+        match attr.ty {
+            ifla::xdp::ATTACHED | ifla::xdp::PROG_ID => return Err(Error::new(errno::EINVAL)),
+            ifla::xdp::FD if attr.i32()? >= 0 => {
+                return Err(Error::unsupported("XDP programs are not served"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Sets the operational state (`set_operstate`). Returns whether it changed.
 fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     let now = link::operstate(stack, device);
@@ -210,7 +226,7 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
 
 /// Sets the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither creates nor
 /// accepts such packets, but reports the limits. As in Linux, the change is not announced.
-fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
+pub fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
     let mut offload = device.offload();
     if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
         if size > device.link.tso_max_size() {

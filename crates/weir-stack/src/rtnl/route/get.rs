@@ -2,7 +2,7 @@
 //! `ip route get`: routes one packet (`inet_rtm_getroute`, `ip_route_output_key_hash_rcu`,
 //! `ip_route_input_slow`; `inet6_rtm_getroute`).
 //!
-//! Not implemented: `RTM_F_NOTIFY`.
+//! `RTM_F_NOTIFY` is answered, but changes of the route are not announced, as in Linux.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::sysctl::{Ipv4, Ipv4Conf, Ipv6};
 
 /// `RTCF_*`: the properties of a route, in the upper half of the answer's flags.
 mod rtcf {
+    pub const NOTIFY: u32 = 0x0001_0000;
     pub const DOREDIRECT: u32 = 0x0100_0000;
     pub const BROADCAST: u32 = 0x1000_0000;
     pub const MULTICAST: u32 = 0x2000_0000;
@@ -234,6 +235,10 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         Some(uid) => Some(uid),
         None => (query.iif == 0).then_some(0),
     };
+    let notify = match query.header.flags & rtm::f::NOTIFY {
+        0 => 0,
+        flag => flag | rtcf::NOTIFY,
+    };
     ctl.reply(rtm::NEWROUTE, 0, |out| {
         out.fixed(&RtMsg {
             family: af::INET,
@@ -243,7 +248,7 @@ fn get4(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             tos: way.found.map_or(0, |found| found.tos),
             table: fill::table_byte(table),
             ty: way.kind,
-            flags: way.flags | rtm::f::CLONED,
+            flags: way.flags | rtm::f::CLONED | notify,
             ..RtMsg::default()
         });
         out.put_u32(rta::TABLE, table);
@@ -451,7 +456,7 @@ fn input4<'g>(
         return Ok(way(None, rtn::MULTICAST, flags, LOOPBACK));
     }
     let zeronet = |address: Ipv4Addr| address.octets()[0] == 0;
-    if zeronet(src) && flow.src != 0 || zeronet(dst) {
+    if zeronet(src) || zeronet(dst) {
         return fail(errno::EINVAL);
     }
     if !localnet && (src.is_loopback() || dst.is_loopback()) {
@@ -569,7 +574,9 @@ fn get6(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         return ctl.reply(rtm::NEWROUTE, 0, |out| fill::route(out, &route, now));
     }
     let spec = &info.spec;
-    let ours = spec.kind == rtn::LOCAL || spec.kind == rtn::ANYCAST;
+    // A user's anycast route is not the kernel's (`RTF_ANYCAST`).
+    let anycast = spec.kind == rtn::ANYCAST && spec.protocol == rta::prot::KERNEL;
+    let ours = spec.kind == rtn::LOCAL || anycast;
     let oif = if ours { LOOPBACK } else { found.hop.oif };
     let prefsrc = match spec.prefsrc {
         Some(IpAddr::V6(source)) => Some(source),
