@@ -415,7 +415,8 @@ pub fn move_to(
     if target.is_closing() {
         return Err(Error::new(errno::EINVAL));
     }
-    let plan = |to: &mut Links| -> Result<(String, u32), Error> {
+    // `planned` is the index of an earlier plan. It holds unless another device took it.
+    let plan = |to: &mut Links, planned: u32| -> Result<(String, u32), Error> {
         let old = device.name();
         let name = if !pattern.is_empty() && pattern != old {
             if !is_valid_name(pattern) {
@@ -436,13 +437,14 @@ pub fn move_to(
         }
         let index = match ifindex {
             0 if !to.by_index.contains_key(&device.ifindex()) => device.ifindex(),
+            0 if planned != 0 && !to.by_index.contains_key(&planned) => planned,
             0 => to.new_index(),
             taken if to.by_index.contains_key(&taken) => return Err(Error::new(errno::EBUSY)),
             free => free,
         };
         Ok((name, index))
     };
-    let (_, ifindex) = plan(&mut target.links())?;
+    let (_, planned) = plan(&mut target.links(), 0)?;
     // From here on nothing is attached to the device until it has arrived.
     if !device.begin_to_move() {
         return Err(Error::new(errno::ENODEV));
@@ -451,7 +453,10 @@ pub fn move_to(
     let _ = set_up(stack, guard, device, false);
     detach(stack, guard, &source, device);
     let nsid = crate::nsid::id_of(&source, target.id);
-    Site::new(stack, guard, &source, device).notify(Event::Moves { nsid, ifindex });
+    Site::new(stack, guard, &source, device).notify(Event::Moves {
+        nsid,
+        ifindex: planned,
+    });
     let moved = || {
         // Lock both tables, the lower id first: nobody sees the device in neither or in both.
         let (mut first, mut second);
@@ -468,7 +473,7 @@ pub fn move_to(
         if target.is_closing() {
             return Err(Error::new(errno::EINVAL));
         }
-        let (name, index) = plan(to)?;
+        let (name, index) = plan(to, planned)?;
         source.leave(guard, from, device);
         *device.taken() = Default::default();
         device.names().name = name;

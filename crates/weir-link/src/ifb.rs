@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_netlink::{Error, errno};
 use weir_netlink::ifla::iff;
+use weir_netlink::{Error, errno};
 use weir_packet::{Batch, DropReason, Flags};
 
 use crate::cpu::Cx;

@@ -79,6 +79,20 @@ pub struct Rule<K> {
 }
 
 impl<K: Address> Rule<K> {
+    /// Checks a goto against the rule's action and priority (`fib_nl2rule`). Returns the target, 0 for none.
+    ///
+    /// # Errors
+    /// EINVAL with Linux's text.
+    pub fn check_goto(&self, goto: Option<u32>) -> Result<u32, Error> {
+        let invalid = |text| Err(Error::msg(errno::EINVAL, text));
+        match (goto, self.action) {
+            (Some(_), action) if action != fra::act::GOTO => invalid("Unexpected goto"),
+            (Some(target), _) if target <= self.priority => invalid("Backward goto not supported"),
+            (None, fra::act::GOTO) => invalid("Missing goto target for action goto"),
+            (goto, _) => Ok(goto.unwrap_or(0)),
+        }
+    }
+
     /// Creates a rule that looks up all packets in a table.
     pub fn lookup(priority: u32, table: u32) -> Self {
         Self {
@@ -385,24 +399,13 @@ impl<K: Address> Rules<K> {
         nlflags: u16,
         index: impl Fn(&str) -> Option<u32>,
     ) -> Result<Entry<K>, Error> {
-        let invalid = |text| Err(Error::msg(errno::EINVAL, text));
         self.edit(|entries| {
             rule.priority = priority.unwrap_or_else(|| {
                 entries
                     .get(1)
                     .map_or(0, |entry| entry.rule.priority.saturating_sub(1))
             });
-            match (goto, rule.action) {
-                (Some(_), action) if action != fra::act::GOTO => return invalid("Unexpected goto"),
-                (Some(target), _) if target <= rule.priority => {
-                    return invalid("Backward goto not supported");
-                }
-                (Some(target), _) => rule.target = target,
-                (None, fra::act::GOTO) => {
-                    return invalid("Missing goto target for action goto");
-                }
-                (None, _) => {}
-            }
+            rule.target = rule.check_goto(goto)?;
             if nlflags & nlm::F_EXCL != 0 && entries.iter().any(|entry| entry.rule.is_twin(&rule)) {
                 return Err(Error::new(errno::EEXIST));
             }

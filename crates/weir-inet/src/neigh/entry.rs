@@ -208,6 +208,11 @@ impl Neighbour {
         }
     }
 
+    /// Returns whether a timer runs, which holds a reference in Linux.
+    pub fn has_timer(&self) -> bool {
+        self.inner().timer.is_some()
+    }
+
     /// Returns (confirmed, updated, probes, protocol), with times in ns of the stack's clock.
     pub fn facts(&self) -> (i64, u64, u32, u8) {
         let inner = self.inner();

@@ -282,10 +282,14 @@ impl Supervisor {
                 return Ok(Answer::Value(0)); // /run/netns itself is made shared and bound on itself
             }
             let ns = match from {
-                Place::Namespace(thread) => self.tasks.namespace_of(thread),
+                Place::Namespace(thread) => {
+                    fs::symlink_metadata(format!("/proc/{thread}"))?;
+                    self.tasks.namespace_of(thread)
+                }
                 Place::File(process, fd) => self.setup.runtime.namespace_of_fd(process, fd),
                 _ => {
                     let source = self.absolute(call, libc::AT_FDCWD, source)?;
+                    fs::symlink_metadata(&source)?;
                     self.netns_name(&source).and_then(|name| {
                         let meta = fs::metadata(self.setup.runtime.names().join(name)).ok()?;
                         self.setup.runtime.namespace_of(meta.dev(), meta.ino())

@@ -76,12 +76,12 @@ fn tell(stack: &Stack, guard: &Guard, entry: &Neighbour, head: (u16, u16)) {
     };
     let ns = device.namespace(guard);
     crate::rtnl::announce_with(ns, rtm::grp::NEIGH, head, |out| {
-        fill(stack, device, entry, out)
+        fill(stack, device, entry, 0, out)
     });
 }
 
 /// Writes an entry (`neigh_fill_info`).
-fn fill(stack: &Stack, device: &Device, entry: &Neighbour, out: &mut Writer) {
+fn fill(stack: &Stack, device: &Device, entry: &Neighbour, held: u32, out: &mut Writer) {
     let (confirmed, updated, probes, protocol) = entry.facts();
     out.fixed(&NdMsg {
         family: family_of(entry.key.address),
@@ -105,7 +105,7 @@ fn fill(stack: &Stack, device: &Device, entry: &Neighbour, out: &mut Writer) {
             confirmed: ticks((now as i64).saturating_sub(confirmed).max(0) as u64),
             used: age(entry.used()),
             updated: age(updated),
-            refcnt: 0,
+            refcnt: held + u32::from(entry.has_timer()),
         },
     );
     if protocol != 0 {
@@ -270,8 +270,12 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let (message, attrs) = request.parse::<NdMsg>(&POLICY, Strictness::Liberal)?;
     let address = destination(&message, &attrs)?;
-    refuse_proxy(&message)?;
-    let Some(device) = device_of(ctl, &message)? else {
+    let device = device_of(ctl, &message)?;
+    // No proxy entry exists (`pneigh_delete`).
+    if message.flags & ntf::PROXY != 0 {
+        return Err(Error::new(errno::ENOENT));
+    }
+    let Some(device) = device else {
         return Err(Error::new(errno::EINVAL));
     };
     let neighbours = &ctl.ns.neighbours();
@@ -305,8 +309,11 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .parse::<NdMsg>(&POLICY, ctl.get_strictness())
         .map_err(|error| error.or_msg("Invalid header for neighbor get request"))?;
     let address = destination(&message, &attrs)?;
-    refuse_proxy(&message)?;
-    let Some(device) = device_of(ctl, &message)? else {
+    let device = device_of(ctl, &message)?;
+    if message.flags & ntf::PROXY != 0 {
+        return Err(Error::msg(errno::ENOENT, "Proxy neighbour entry not found"));
+    }
+    let Some(device) = device else {
         return Err(Error::msg(errno::EINVAL, "No device specified"));
     };
     let entry = ctl
@@ -316,7 +323,8 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .cloned()
         .ok_or_else(|| Error::msg(errno::ENOENT, "Neighbour entry not found"))?;
     let stack = ctl.stack;
-    ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, out))
+    // The lookup itself holds a reference.
+    ctl.reply(rtm::NEWNEIGH, 0, |out| fill(stack, &device, &entry, 1, out))
 }
 
 /// Dumps entries (`neigh_dump_info`).
@@ -337,7 +345,9 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let index = attrs.u32(nda::IFINDEX)?.filter(|index| *index != 0);
     let master = attrs.u32(nda::MASTER)?.filter(|index| *index != 0);
     let mut entries = ctl.ns.neighbours().all(ctl.guard);
-    if message.flags & ntf::PROXY != 0 || master.is_some() {
+    // `u32::MAX` asks for entries of devices without a master (`neigh_master_filtered`).
+    let of_master = master.is_some_and(|index| index != u32::MAX);
+    if message.flags & ntf::PROXY != 0 || of_master {
         entries.clear();
     }
     let family = message.family;
@@ -358,7 +368,7 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
                 return true;
             };
             ctl.message(out, rtm::NEWNEIGH, |out| {
-                fill(ctl.stack, device, entry, out)
+                fill(ctl.stack, device, entry, 0, out)
             })
         },
     ))

@@ -70,13 +70,17 @@ fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>
 }
 
 /// Returns the namespace whose ids are requested (`NETNSA_TARGET_NSID`).
-fn target(ctl: &Ctl<'_>, attrs: &Table<'_>) -> Result<Option<Arc<Namespace>>, Error> {
+fn target(
+    ctl: &Ctl<'_>,
+    attrs: &Table<'_>,
+    unknown: &'static str,
+) -> Result<Option<Arc<Namespace>>, Error> {
     match attrs.i32(netnsa::TARGET_NSID)? {
         None => Ok(None),
         Some(id) => ctl
             .namespace_by_nsid(id)
             .map(Some)
-            .ok_or_else(|| Error::msg(errno::EINVAL, "Target netns reference is invalid")),
+            .ok_or_else(|| Error::msg(errno::EINVAL, unknown)),
     }
 }
 
@@ -120,7 +124,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
     let peer = meant(ctl, &attrs, true)?;
-    let target = target(ctl, &attrs)?;
+    let target = target(ctl, &attrs, "Target netns reference is invalid")?;
     let known = |ns: &Namespace| ids(ns).get(&peer.id).copied().unwrap_or(NOT_ASSIGNED);
     let (id, current) = match &target {
         None => (known(ctl.ns), None),
@@ -133,7 +137,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
-    let target = target(ctl, &attrs)?;
+    let target = target(ctl, &attrs, "Invalid target network namespace id")?;
     let mine = ids(ctl.ns).clone();
     let mut rows: Vec<(i32, Option<i32>)> = match &target {
         None => mine.values().map(|id| (*id, None)).collect(),

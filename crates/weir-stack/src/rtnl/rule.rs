@@ -99,6 +99,8 @@ fn change_in<K: Address>(
     let priority = attrs.u32(fra::PRIORITY)?;
     if !add {
         rule.priority = priority.unwrap_or(0);
+        // The rule is read before it is looked for (`fib_nl2rule`).
+        rule.check_goto(attrs.u32(fra::GOTO)?)?;
         let gone = family.rules().delete(&rule, priority.is_some())?;
         notify(ctl, ns, rtm::DELRULE, &gone);
         return Ok(());

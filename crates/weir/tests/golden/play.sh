@@ -5,7 +5,7 @@
 # exit status if that is not 0. It does the same on Linux (record.sh) and in Weir (golden.rs), so
 # that the two can be compared.
 #
-# It removes times, and values that depend on the number of CPUs, from the output. `pass SECONDS`
+# It removes times, random values, and values that depend on the number of CPUs, from the output. `pass SECONDS`
 # lets time pass: virtual in Weir (WEIR is its binary), real on Linux. `mark N` waits until
 # $tmp/all, $tmp/link and $tmp/tc, the outputs of monitors, contain everything that happened before
 # it: until each reports N at lo. `unmarked FILE` is FILE without these reports.
@@ -51,6 +51,8 @@ while IFS= read -r line; do
         -e 's/(valid_lft|preferred_lft|expires) [0-9]+sec/\1 Nsec/g' \
         -e 's/"(installed|last_used)": ?[0-9]+/"\1":N/g' \
         -e 's/"expires": ?[0-9]+/"expires": N/' -e '/^ +$/d' \
+        -e 's/refcnt [0-9]+ reachable [0-9]+ /refcnt N reachable N /' \
+        -e 's/"refcnt": ?[0-9]+,"reachable": ?[0-9]+/"refcnt":N,"reachable":N/g' \
         -e 's/(valid|preferred)_life_time": ?[0-9]{1,9}\b/\1_life_time": N/' \
         -e "s#$here/##" -e 's/^play.sh: line [0-9]+/play.sh/' -e "s#$tmp#TMP#g" <"$said"
     [ "$status" = 0 ] || echo "[status $status]"

@@ -152,12 +152,12 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         kind.pattern,
     )?;
     let device = create(ctl, copy_of(&request))?;
-    // Linux checks the limits before it registers the device, and tells of the device with them.
-    if let Err(error) = set::offload(&device, &attrs) {
+    // Linux sets the limits before it registers the device, and announces the device with them.
+    let done = set::offload(&device, &attrs, true).and_then(|()| configure(ctl, &device, &request));
+    if done.is_err() {
         crate::link::unregister(ctl.stack, &[device]);
-        return Err(error);
     }
-    configure(ctl, &device, &request)
+    done
 }
 
 /// Returns a copy of the request for the kind to consume.

@@ -168,7 +168,7 @@ pub fn set(
         device.set_txqlen(len);
         tell(ctl);
     }
-    offload(device, attrs)?;
+    offload(device, attrs, false)?;
     if let Some(state) = attrs.u8(ifla::OPERSTATE)?
         && set_operstate(ctl.stack, device, state)
     {
@@ -225,11 +225,12 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
 }
 
 /// Sets the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither creates nor
-/// accepts such packets, but reports the limits. As in Linux, the change is not announced.
-pub fn offload(device: &Device, attrs: &Table<'_>) -> Result<(), Error> {
+/// accepts such packets, but reports the limits. As in Linux, the change is not announced, and the
+/// upper limits of the device do not count for a device that is being created.
+pub fn offload(device: &Device, attrs: &Table<'_>, created: bool) -> Result<(), Error> {
     let mut offload = device.offload();
     if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
-        if size > device.link.tso_max_size() {
+        if size > device.link.tso_max_size() && !created {
             return Err(Error::new(errno::EINVAL));
         }
         offload.gso_max_size = size;
