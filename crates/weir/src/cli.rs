@@ -349,7 +349,7 @@ pub struct Capture {
 #[command(after_help = "\
 A packet is chosen where DEV receives it, is to send it, or gets it from a redirecting filter. Its journey is printed \
 when it leaves the stack: each device, filter with its verdict, rewritten field, next hop, wait in a qdisc, and drop, with \
-the stack's time. A mirrored copy has a journey of its own. Without --nth and --count, Ctrl-C ends the command.\n\n\
+the stack's time. A mirrored copy has a journey of its own. Without --nth and --count, Ctrl-C ends the command. In a script of `weir run`, use `weir run --trace`.\n\n\
 EXPR is a pcap-filter expression, which tcpdump compiles.")]
 pub struct Trace {
     /// The control socket; by default, that of the stack in which the command runs, or else of the

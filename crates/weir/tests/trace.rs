@@ -190,6 +190,16 @@ fn expressions_choose_packets_and_drops_have_their_place_and_reason() {
             "{why}"
         );
         assert_eq!(refused("lan0,nth=0").0, Some(2));
+        let inside = output(&mut weir(
+            *user,
+            &["run", "--", "sh", "-c", "weir trace lo"],
+        ));
+        assert_eq!(inside.status.code(), Some(125));
+        let why = text(&inside.stderr);
+        assert!(
+            why.contains("trace with `weir run --trace DEV[,EXPR]`"),
+            "{why}"
+        );
     }
 }
 

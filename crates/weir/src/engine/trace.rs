@@ -68,6 +68,10 @@ impl Engine {
 
     /// Starts a trace for a process.
     pub(super) fn start_trace(&self, command: &Value) -> Result<Value, String> {
+        if self.stack.clock.is_virtual() {
+            // The command polls by the machine's clock, so the script would be over before it asks.
+            return Err("time is virtual here: trace with `weir run --trace DEV[,EXPR]`".into());
+        }
         self.tracer.reap(&self.stack);
         let device = command["device"].as_str();
         let device = device.map(str::parse::<DeviceName>).transpose()?;
