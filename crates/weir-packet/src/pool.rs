@@ -347,6 +347,16 @@ impl Pool {
         }
     }
 
+    /// Makes at least this many bytes usable, rounded up to 2 MiB, or as many as the limit allows.
+    pub fn commit(&self, bytes: usize) {
+        let mut depot = self.shared().depot.lock();
+        while depot.arena.committed() * PAGE < bytes && !depot.closed {
+            if !depot.grow(Class::Frame) {
+                return;
+            }
+        }
+    }
+
     /// Returns the address and size in bytes of the pool's memory so far. It only grows at the end,
     /// up to the limit, which is reserved at once. Register it as an AF_XDP UMEM with 2048-byte
     /// chunks and no headroom of its own. Jumbo frames and the first 32 chunks of each page are

@@ -2,10 +2,16 @@
 //! The table of live ports: one line per kind.
 
 use crate::port::Kind;
-use crate::{Error, Result, af_packet, null, socket, tap};
+use crate::{Error, Result, af_packet, af_xdp, null, socket, tap};
 
 /// All kinds.
-pub const KINDS: &[&Kind] = &[&af_packet::KIND, &null::KIND, &socket::KIND, &tap::KIND];
+pub const KINDS: &[&Kind] = &[
+    &af_packet::KIND,
+    &af_xdp::KIND,
+    &null::KIND,
+    &socket::KIND,
+    &tap::KIND,
+];
 
 /// Returns the kind with this name.
 ///

@@ -17,6 +17,7 @@
 //! | kind | other end | file |
 //! |---|---|---|
 //! | `af_packet` | a device of the host, by packet sockets | `af_packet.rs`, `af_packet/` |
+//! | `af_xdp` | queues of a device of the host, by AF_XDP sockets | `af_xdp.rs`, `af_xdp/` |
 //! | `null` | none: it counts and drops | `null.rs` |
 //! | `socket` | a program, by a UNIX socket: QEMU, passt | `socket.rs` |
 //! | `tap` | a TAP device of the host | `tap.rs` |
@@ -28,6 +29,7 @@
 #![deny(unsafe_code)]
 
 pub mod af_packet;
+mod af_xdp;
 pub mod error;
 pub mod frame;
 pub mod generator;

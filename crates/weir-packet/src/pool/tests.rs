@@ -184,3 +184,17 @@ fn last_packets_race_with_last_handle() {
         });
     }
 }
+
+#[test]
+fn commit_makes_memory_usable_up_to_the_limit() {
+    let pool = Pool::new(PoolConfig {
+        limit: 3 * PAGE,
+        ..PoolConfig::default()
+    });
+    pool.commit(PAGE + 1);
+    assert_eq!(pool.region().1, 2 * PAGE);
+    pool.commit(PAGE);
+    assert_eq!(pool.region().1, 2 * PAGE);
+    pool.commit(usize::MAX);
+    assert_eq!(pool.region().1, 3 * PAGE);
+}

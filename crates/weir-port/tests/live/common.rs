@@ -31,8 +31,17 @@ pub fn say(text: &str) {
 
 /// Runs a test of this program again in namespaces of its own. The caller is that test's outer half.
 pub fn in_namespaces(test: &str) {
+    with_unshare(test, "-rn");
+}
+
+/// Does the same in the machine's first user namespace, for what needs the privileges of root there.
+pub fn in_network_namespace(test: &str) {
+    with_unshare(test, "-n");
+}
+
+fn with_unshare(test: &str, flags: &str) {
     let mut inside = Command::new("unshare");
-    inside.args(["-rn", "sh", "-c"]);
+    inside.args([flags, "sh", "-c"]);
     inside.arg(
         "export PATH=$PATH:/usr/sbin:/sbin
         ip link add v0 type veth peer name v1 && ip link set lo up || exit 77

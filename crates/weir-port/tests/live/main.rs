@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod af_packet;
+mod af_xdp;
 mod common;
 mod socket;
 mod tap;

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `af_xdp`: AF_XDP sockets on queues of one of the host's devices (`net/xdp/xsk.c`).
+//!
+//! | key | meaning | default |
+//! |---|---|---|
+//! | `dev` | the device | |
+//! | `queue` | the first of its queues | 0 |
+//! | `queues` | the number of queues, 1 to 16 | 1 |
+//! | `mode` | `zerocopy`: the driver uses the port's memory; `copy`: the kernel copies; `auto`: the first that works | `auto` |
+//! | `attach` | `native`: the program runs in the driver; `skb`: in the generic receive path; `auto`: the first that works | `auto` |
+//!
+//! The port takes all frames that the device receives on its queues; an XDP program of six instructions passes
+//! them to the sockets. The host receives what arrives on other queues. The UMEM is the pool's own memory: a
+//! received frame becomes a packet without a copy by the port, because the kernel leaves the same headroom (256
+//! bytes) as a packet has. A frame to send is copied once. Frames have at most 1,792 bytes (`tx_errors`). A
+//! device that is down keeps the frames in the ring.
+//!
+//! Opening needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` in the machine's first user namespace; the
+//! program is detached when the port is closed. The memory counts against `RLIMIT_MEMLOCK` of the stack's
+//! process.
+//!
+//! XDP sees neither the checksums nor the VLAN tags that are offloaded: turn off `rx-vlan-offload` of the device,
+//! and `tx-checksumming` and `tx-vlan-offload` of the other end of a veth (`ethtool -K`). Not implemented: multi-buffer frames, transmit metadata, busy polling.
+//!
+//! The crates `xdp` and `xsk-rs` do not fit: both own the memory that is registered, while here it is the
+//! pool's, and both make and bind a socket in one step, while here two processes share the work. `xsk-rs` also
+//! links libbpf and libxdp. The kernel's interface is four rings and three bpf(2) calls.
+#![allow(unsafe_code)] // sockets and ioctls with structures made here
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weir_packet::{Batch, Cache, Packet, Pool};
+
+use crate::keys::Keys;
+use crate::port::{Counters, Facts, Kind, Port, failed};
+use crate::{Error, Result};
+
+mod bpf;
+mod queue;
+mod ring;
+
+use queue::{Receiver, Sender};
+
+/// The kind.
+pub static KIND: Kind = Kind {
+    name: NAME,
+    keys: &["dev", "queue", "queues", "mode", "attach"],
+    open,
+    adopt,
+};
+
+const NAME: &str = "af_xdp";
+const QUEUES: u16 = 16;
+/// The address family; not every C library's headers have it.
+const AF_XDP: libc::c_int = 44;
+/// Bytes of the pool to make usable before the memory is registered, per queue.
+const MEMORY: usize = 8 << 20;
+/// Bytes that a socket may have in flight: more than all its frames take in the kernel.
+const IN_FLIGHT: i32 = 16 << 20;
+
+/// The first value of each key is the default.
+const MODES: &[&str] = &["auto", "zerocopy", "copy"];
+const ATTACH: &[&str] = &["auto", "native", "skb"];
+
+/// Makes a socket of the calling thread's network namespace.
+fn socket(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no memory is passed.
+    match unsafe { libc::socket(family, kind, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: the call returned a new descriptor.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }
+}
+
+/// Lets a socket have all its frames in flight. A socket that may not is slower.
+fn widen(socket: &OwnedFd) {
+    let size = IN_FLIGHT;
+    for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
+        let (fd, len) = (socket.as_raw_fd(), size_of::<i32>() as libc::socklen_t);
+        let value = (&raw const size).cast();
+        // SAFETY: the value is whole and lives through the call.
+        unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len) };
+    }
+}
+
+/// The range of queues of a description.
+fn queues(keys: &Keys) -> Result<std::ops::Range<u32>> {
+    let first: u16 = keys.number("queue", 0)?;
+    let count: u16 = keys.number("queues", 1)?;
+    if !(1..=QUEUES).contains(&count) {
+        return Err(Error::new(
+            NAME,
+            format!("queues must be from 1 to {QUEUES}"),
+        ));
+    }
+    Ok(first.into()..u32::from(first) + u32::from(count))
+}
+
+/// Opens, in this order: a socket for requests about the device, the map, the program's link, and a socket
+/// per queue.
+fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
+    let name = keys.require("dev")?;
+    let queues = queues(keys)?;
+    keys.choice("mode", MODES)?;
+    let attach: &[u32] = match keys.choice("attach", ATTACH)? {
+        0 => &[bpf::DRV_MODE, bpf::SKB_MODE],
+        1 => &[bpf::DRV_MODE],
+        _ => &[bpf::SKB_MODE],
+    };
+    let requests = socket(libc::AF_INET, libc::SOCK_DGRAM).map_err(failed(NAME, "socket"))?;
+    let device = Device::new(requests.as_fd(), name).map_err(failed(NAME, name))?;
+    let sockets = queues.clone().map(|_| {
+        let socket = socket(AF_XDP, libc::SOCK_RAW).map_err(failed(NAME, "socket(AF_XDP)"))?;
+        widen(&socket);
+        Ok(socket)
+    });
+    let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+    let map = bpf::map(queues.end).map_err(failed(NAME, "BPF_MAP_TYPE_XSKMAP"))?;
+    let mut link = Err(io::ErrorKind::Unsupported.into());
+    for flags in attach {
+        if link.is_err() {
+            link = bpf::attach(map.as_fd(), device.ifindex, *flags);
+        }
+    }
+    let link = link.map_err(failed(NAME, format!("{name}: the XDP program")))?;
+    Ok([requests, map, link].into_iter().chain(sockets).collect())
+}
+
+/// A device of the host.
+#[derive(Debug)]
+struct Device {
+    ifindex: u32,
+    facts: Facts,
+}
+
+impl Device {
+    /// Asks about a device in the network namespace of a socket.
+    fn new(socket: BorrowedFd<'_>, name: &str) -> io::Result<Self> {
+        let text = CString::new(name)?;
+        // SAFETY: zero bytes are an empty name and an empty union.
+        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+        if text.as_bytes().len() >= ifreq.ifr_name.len() {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, byte) in ifreq.ifr_name.iter_mut().zip(text.as_bytes()) {
+            *to = *byte as _;
+        }
+        let mut ask = |code| -> io::Result<libc::ifreq> {
+            // SAFETY: these requests read and write the structure and nothing else.
+            match unsafe { libc::ioctl(socket.as_raw_fd(), code, &raw mut ifreq) } {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(ifreq),
+            }
+        };
+        // SAFETY: each request sets the field that is read after it.
+        let (ifindex, mtu, hardware) = unsafe {
+            (
+                ask(libc::SIOCGIFINDEX as _)?.ifr_ifru.ifru_ifindex,
+                ask(libc::SIOCGIFMTU as _)?.ifr_ifru.ifru_mtu,
+                ask(libc::SIOCGIFHWADDR as _)?.ifr_ifru.ifru_hwaddr,
+            )
+        };
+        let octets = hardware.sa_data.map(|octet| octet as u8);
+        let address = octets
+            .first_chunk()
+            .filter(|_| hardware.sa_family == libc::ARPHRD_ETHER);
+        Ok(Self {
+            ifindex: ifindex as u32,
+            facts: Facts {
+                address: address.copied(),
+                mtu: u32::try_from(mtu).ok(),
+                no_carrier: false,
+                name: name.to_owned(),
+            },
+        })
+    }
+}
+
+fn adopt(keys: &Keys, files: Vec<OwnedFd>, pool: &Pool) -> Result<Arc<dyn Port>> {
+    let name = keys.require("dev")?;
+    let numbers = queues(keys)?;
+    let flags = match keys.choice("mode", MODES)? {
+        0 => 0,
+        1 => libc::XDP_ZEROCOPY,
+        _ => libc::XDP_COPY,
+    };
+    let mut files = files.into_iter();
+    let (Some(requests), Some(map), Some(link)) = (files.next(), files.next(), files.next()) else {
+        return Err(Error::new(NAME, "a map, a link and sockets are expected"));
+    };
+    if files.len() != numbers.len() {
+        return Err(Error::new(NAME, "a socket per queue is expected"));
+    }
+    let device = Device::new(requests.as_fd(), name).map_err(failed(NAME, name))?;
+    pool.commit(MEMORY * numbers.len());
+    let mut port = AfXdp {
+        queues: Vec::new(),
+        map,
+        _link: link,
+        facts: device.facts,
+        counters: Counters::default(),
+    };
+    for (number, socket) in numbers.zip(files) {
+        let what = || format!("{name}: queue {number}");
+        let halves = queue::bind(&socket, pool, (device.ifindex, number), flags);
+        let (receiver, sender) = halves.map_err(failed(NAME, what()))?;
+        port.queues.push(Queue {
+            number,
+            socket,
+            receiver: Mutex::new(receiver),
+            sender: Mutex::new(sender),
+        });
+        let socket = port.queues.last().map(|queue| queue.socket.as_fd());
+        bpf::set(port.map.as_fd(), number, socket).map_err(failed(NAME, what()))?;
+    }
+    Ok(Arc::new(port))
+}
+
+/// A queue.
+#[derive(Debug)]
+struct Queue {
+    /// The device's number.
+    number: u32,
+    socket: OwnedFd,
+    receiver: Mutex<Receiver>,
+    sender: Mutex<Sender>,
+}
+
+/// AF_XDP sockets on queues of one of the host's devices.
+#[derive(Debug)]
+struct AfXdp {
+    queues: Vec<Queue>,
+    map: OwnedFd,
+    /// The program runs as long as the link is open.
+    _link: OwnedFd,
+    facts: Facts,
+    counters: Counters,
+}
+
+impl AfXdp {
+    fn queue(&self, queue: u16) -> &Queue {
+        &self.queues[usize::from(queue) % self.queues.len()]
+    }
+}
+
+impl Drop for AfXdp {
+    fn drop(&mut self) {
+        for queue in self.queues.drain(..) {
+            // Frames go to the host from now on. A device that is gone has left the map already.
+            let _ = bpf::set(self.map.as_fd(), queue.number, None);
+            let receiver = queue.receiver.into_inner();
+            let sender = queue.sender.into_inner();
+            queue::close(
+                queue.socket,
+                receiver.unwrap_or_else(PoisonError::into_inner),
+                sender.unwrap_or_else(PoisonError::into_inner),
+            );
+        }
+    }
+}
+
+impl Port for AfXdp {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn queues(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>> {
+        Some(self.queue(queue).socket.as_fd())
+    }
+
+    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut receiver = queue
+            .receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = receiver.receive(memory, batch, &self.counters);
+        receiver.wake(&queue.socket);
+        if count == 0 {
+            // The socket reports once that its device is gone.
+            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
+                return Err(error.into());
+            }
+            Counters::add(&self.counters.rx_dropped, receiver.lost(&queue.socket)?);
+        }
+        Ok(count)
+    }
+
+    fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut sender = queue.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = sender.send(frames, &self.counters);
+        sender.wake(&queue.socket)?;
+        if done < frames.len() {
+            // The call above may have made room.
+            done += sender.send(frames.get(done..).unwrap_or_default(), &self.counters);
+            sender.wake(&queue.socket)?;
+        }
+        Ok(done)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A queue of the port: a bound AF_XDP socket, its rings, and the frames that they hold.
+//!
+//! The fill ring always holds the same number of frames. For each received frame the port gives the kernel
+//! another frame of the pool. If that is outside the registered memory, the port copies the received frame
+//! into it and returns the kernel its own. The frames to send in are the queue's own.
+#![allow(unsafe_code)] // socket options, and memory that the kernel writes to
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use weir_packet::packet::FRAME_DATA;
+use weir_packet::{Batch, Cache, Packet, Pool};
+
+use super::ring::Ring;
+use crate::port::{Counters, Wired};
+
+/// Entries per ring, and frames to receive into.
+const ENTRIES: u32 = 2048;
+/// Frames to send in.
+const SENDING: usize = 1024;
+/// Bytes of a frame: the UMEM's chunk.
+pub(super) const CHUNK: u64 = 2048;
+/// The least memory to register, in bytes.
+const LEAST: usize = 4 << 20;
+
+/// Converts the result of a system call.
+fn answer(result: libc::c_int) -> io::Result<libc::c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the value is whole and lives through the call.
+    answer(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) })
+        .map(drop)
+}
+
+/// Reads an option, a structure of integers.
+fn get<T>(socket: &OwnedFd, option: libc::c_int) -> io::Result<T> {
+    // SAFETY: the callers' structures consist of integers, for which zeros are valid.
+    let mut value: T = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let (fd, at) = (socket.as_raw_fd(), (&raw mut value).cast());
+    // SAFETY: the structure has room for `len` octets.
+    answer(unsafe { libc::getsockopt(fd, libc::SOL_XDP, option, at, &raw mut len) })?;
+    if len as usize != size_of::<T>() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    Ok(value)
+}
+
+/// The pool's memory from its start, as registered with the kernel.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pool: Pool,
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the pool keeps the memory alive, and its frames have one owner each.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// Registers the pool's memory so far with a socket, or as much as may be locked (`RLIMIT_MEMLOCK`).
+    fn register(socket: &OwnedFd, pool: &Pool) -> io::Result<Self> {
+        let (base, mut bytes) = pool.region();
+        loop {
+            let umem = libc::xdp_umem_reg {
+                addr: base.addr().get() as u64,
+                len: bytes as u64,
+                chunk_size: CHUNK as u32,
+                headroom: 0,
+                flags: 0,
+                tx_metadata_len: 0,
+            };
+            match set(socket, libc::XDP_UMEM_REG, &umem) {
+                Ok(()) => break,
+                Err(error)
+                    if bytes > LEAST
+                        && matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM)) =>
+                {
+                    bytes /= 2;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let pool = pool.clone();
+        Ok(Self { pool, base, bytes })
+    }
+
+    /// Returns whether a packet's frame is one of the registered chunks.
+    fn holds(&self, packet: &Packet) -> bool {
+        self.pool.owns(packet)
+            && packet.capacity() as u64 == CHUNK
+            && packet.umem_address() < self.bytes as u64
+    }
+
+    /// Allocates up to `count` frames of the registered memory.
+    fn frames(&self, count: usize) -> Vec<Packet> {
+        let mut inside = Vec::new();
+        let mut outside = Vec::new();
+        while inside.len() < count && outside.len() < 4 * count {
+            match self.pool.alloc(FRAME_DATA) {
+                Some(packet) if self.holds(&packet) => inside.push(packet),
+                Some(packet) => outside.push(packet),
+                None => break,
+            }
+        }
+        inside
+    }
+
+    /// Returns the bytes at an address, or `None` if they cross the end of a chunk.
+    ///
+    /// # Safety
+    /// The caller owns the chunk, and the kernel does not use it.
+    unsafe fn bytes(&self, address: u64, len: usize) -> Option<NonNull<[u8]>> {
+        let inside = (address % CHUNK) as usize + len <= CHUNK as usize;
+        if !inside || address >= self.bytes as u64 {
+            return None;
+        }
+        // SAFETY: the range lies in one chunk of the registered memory.
+        let at = unsafe { self.base.add(address as usize) };
+        Some(NonNull::slice_from_raw_parts(at, len))
+    }
+}
+
+/// The chunks of the memory that the fill and the receive ring hold: a bit each.
+#[derive(Debug)]
+struct Lent(Vec<u64>);
+
+impl Lent {
+    fn set(&mut self, address: u64) {
+        let chunk = address / CHUNK;
+        if let Some(word) = self.0.get_mut((chunk / 64) as usize) {
+            *word |= 1 << (chunk % 64);
+        }
+    }
+
+    /// Removes a chunk. Returns false if it was not lent.
+    fn take(&mut self, address: u64) -> bool {
+        let (chunk, bit) = (address / CHUNK, 1 << (address / CHUNK % 64));
+        let Some(word) = self.0.get_mut((chunk / 64) as usize) else {
+            return false;
+        };
+        let was = *word & bit != 0;
+        *word &= !bit;
+        was
+    }
+
+    /// The addresses of all chunks.
+    fn all(&self) -> impl Iterator<Item = u64> + '_ {
+        let chunks = 0..self.0.len() as u64 * 64;
+        let is_set = |chunk: &u64| self.0[(chunk / 64) as usize] >> (chunk % 64) & 1 != 0;
+        chunks.filter(is_set).map(|chunk| chunk * CHUNK)
+    }
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    memory: Memory,
+    fill: Ring<u64>,
+    ring: Ring<libc::xdp_desc>,
+    lent: Lent,
+    /// The kernel's count of lost frames at the last look.
+    lost: u64,
+}
+
+/// The sending half.
+#[derive(Debug)]
+pub(super) struct Sender {
+    memory: Memory,
+    completion: Ring<u64>,
+    ring: Ring<libc::xdp_desc>,
+    /// The addresses of all frames to send in, and of those that are free.
+    all: Vec<u64>,
+    free: Vec<u64>,
+}
+
+/// Binds a socket to a queue of a device. Returns its halves.
+pub(super) fn bind(
+    socket: &OwnedFd,
+    pool: &Pool,
+    (ifindex, queue): (u32, u32),
+    flags: u16,
+) -> io::Result<(Receiver, Sender)> {
+    let memory = Memory::register(socket, pool)?;
+    for option in [
+        libc::XDP_UMEM_FILL_RING,
+        libc::XDP_UMEM_COMPLETION_RING,
+        libc::XDP_RX_RING,
+        libc::XDP_TX_RING,
+    ] {
+        set(socket, option, &ENTRIES)?;
+    }
+    let offsets: libc::xdp_mmap_offsets = get(socket, libc::XDP_MMAP_OFFSETS)?;
+    let fill = Ring::map(socket, libc::XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, ENTRIES)?;
+    let completion = Ring::map(
+        socket,
+        libc::XDP_UMEM_PGOFF_COMPLETION_RING,
+        &offsets.cr,
+        ENTRIES,
+    )?;
+    let receive = Ring::map(socket, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, ENTRIES)?;
+    let transmit = Ring::map(socket, libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, ENTRIES)?;
+    let at = libc::sockaddr_xdp {
+        sxdp_family: super::AF_XDP as u16,
+        sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    let len = size_of_val(&at) as libc::socklen_t;
+    // SAFETY: the address is whole and lives through the call.
+    answer(unsafe { libc::bind(socket.as_raw_fd(), (&raw const at).cast(), len) })?;
+
+    let chunks = memory.bytes / CHUNK as usize;
+    let mut sender = Sender {
+        memory: Memory {
+            pool: pool.clone(),
+            ..memory
+        },
+        completion,
+        ring: transmit,
+        all: memory
+            .frames(SENDING)
+            .into_iter()
+            .map(Packet::lend)
+            .collect(),
+        free: Vec::new(),
+    };
+    sender.free.clone_from(&sender.all);
+    let mut receiver = Receiver {
+        fill,
+        ring: receive,
+        lent: Lent(vec![0; chunks.div_ceil(64)]),
+        lost: 0,
+        memory,
+    };
+    for packet in receiver.memory.frames(ENTRIES as usize) {
+        receiver.give(packet.lend());
+    }
+    Ok((receiver, sender))
+}
+
+impl Receiver {
+    /// Gives the kernel a lent frame to receive into.
+    fn give(&mut self, address: u64) {
+        self.lent.set(address);
+        // There is room: the rings hold at most as many frames as the fill ring has entries.
+        let _ = self.fill.push(address);
+    }
+
+    /// Takes frames until the batch is full or the ring is empty.
+    pub(super) fn receive(
+        &mut self,
+        cache: &mut Cache,
+        batch: &mut Batch,
+        counters: &Counters,
+    ) -> usize {
+        let before = batch.len();
+        while !batch.is_full() {
+            let Some(found) = self.ring.pop() else { break };
+            let (address, len) = (found.addr, found.len as usize);
+            if !self.lent.take(address) {
+                // The kernel does not do this. The check keeps frames with one owner.
+                Counters::add(&counters.rx_errors, 1);
+                continue;
+            }
+            match cache.alloc(len.min(FRAME_DATA)) {
+                Some(fresh) if self.memory.holds(&fresh) => {
+                    self.give(fresh.lend());
+                    // SAFETY: the frame was lent, and the kernel has given it back.
+                    let packet = unsafe { self.memory.pool.take_back(address, len) };
+                    match packet {
+                        Some(mut packet) => {
+                            (packet.time, packet.dev, packet.iif) = (0, 0, 0);
+                            let _ = batch.push(packet);
+                        }
+                        None => Counters::add(&counters.rx_errors, 1),
+                    }
+                }
+                Some(mut fresh) => {
+                    // SAFETY: the frame is lent and not in a ring; nobody writes to it.
+                    let bytes = unsafe { self.memory.bytes(address, fresh.len()) };
+                    if let Some(bytes) = bytes {
+                        // SAFETY: as above.
+                        fresh.data_mut().copy_from_slice(unsafe { bytes.as_ref() });
+                        let _ = batch.push(fresh);
+                    } else {
+                        Counters::add(&counters.rx_errors, 1);
+                    }
+                    self.give(address);
+                }
+                None => {
+                    Counters::add(&counters.rx_dropped, 1);
+                    self.give(address);
+                }
+            }
+        }
+        batch.len() - before
+    }
+
+    /// Wakes the kernel if it waits for frames to receive into.
+    pub(super) fn wake(&self, socket: &OwnedFd) {
+        if self.fill.needs_wakeup() {
+            let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            // SAFETY: no memory is passed. The call only wakes the driver; its result does not matter.
+            unsafe { libc::recv(fd, std::ptr::null_mut(), 0, flags) };
+        }
+    }
+
+    /// Returns how many frames the kernel has lost since the last call.
+    pub(super) fn lost(&mut self, socket: &OwnedFd) -> io::Result<u64> {
+        let stats: libc::xdp_statistics = get(socket, libc::XDP_STATISTICS)?;
+        // A frame without room in the fill ring counts in `rx_dropped` of the device's driver only.
+        let lost = stats
+            .rx_dropped
+            .wrapping_add(stats.rx_ring_full)
+            .wrapping_add(stats.rx_fill_ring_empty_descs);
+        Ok(lost.wrapping_sub(std::mem::replace(&mut self.lost, lost)))
+    }
+}
+
+impl Sender {
+    /// Takes back the frames that the kernel has sent.
+    fn collect(&mut self) {
+        while let Some(address) = self.completion.pop() {
+            if self.free.len() < self.all.len() {
+                self.free.push(address / CHUNK * CHUNK);
+            }
+        }
+    }
+
+    /// Copies frames into the transmit ring and returns how many.
+    pub(super) fn send(&mut self, frames: &[Packet], counters: &Counters) -> usize {
+        self.collect();
+        for (done, packet) in frames.iter().enumerate() {
+            let frame = Wired::new(packet);
+            let len = frame.len();
+            if len > FRAME_DATA {
+                Counters::add(&counters.tx_errors, 1);
+                continue;
+            }
+            if self.ring.room() == 0 {
+                return done;
+            }
+            let Some(address) = self.free.pop() else {
+                return done;
+            };
+            // SAFETY: the frame is lent and not in a ring, so this queue alone uses it.
+            if let Some(mut to) = unsafe { self.memory.bytes(address / CHUNK * CHUNK, len) } {
+                // SAFETY: as above.
+                let mut to = unsafe { to.as_mut() };
+                for part in frame.parts() {
+                    let (here, rest) = to.split_at_mut(part.len());
+                    here.copy_from_slice(part);
+                    to = rest;
+                }
+            }
+            let _ = self.ring.push(libc::xdp_desc {
+                addr: address / CHUNK * CHUNK,
+                len: len as u32,
+                options: 0,
+            });
+        }
+        frames.len()
+    }
+
+    /// Has the kernel send what is in the ring, as far as it can now.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub(super) fn wake(&self, socket: &OwnedFd) -> io::Result<()> {
+        let mut left = self.ring.len();
+        while left > 0 && self.ring.needs_wakeup() {
+            let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+            // SAFETY: no memory is passed.
+            let sent = unsafe { libc::send(fd, std::ptr::null(), 0, flags) };
+            let error = match sent {
+                -1 => io::Error::last_os_error(),
+                _ => return Ok(()),
+            };
+            let now = self.ring.len();
+            match error.raw_os_error() {
+                // In copy mode, a call sends a limited number of frames.
+                Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) if now < left => left = now,
+                Some(libc::EINTR) => {}
+                Some(libc::ENXIO | libc::ENODEV) => return Err(error),
+                // The device is down or busy. The frames wait in the ring.
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Closes a queue and returns its frames to the pool.
+pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender) {
+    // The kernel stops to use the frames when the socket and all its mappings are gone.
+    drop(socket);
+    let Receiver {
+        memory,
+        fill,
+        ring,
+        lent,
+        ..
+    } = receiver;
+    let Sender {
+        completion,
+        ring: transmit,
+        all,
+        ..
+    } = sender;
+    drop((fill, ring, completion, transmit));
+    for address in lent.all().chain(all) {
+        // SAFETY: the frame was lent, and the kernel no longer uses it.
+        drop(unsafe { memory.pool.take_back(address, 0) });
+    }
+}
