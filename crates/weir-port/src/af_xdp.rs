@@ -17,7 +17,7 @@
 //!
 //! Opening needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` in the machine's first user namespace; the
 //! program is detached when the port is closed. The memory counts against `RLIMIT_MEMLOCK` of the stack's
-//! process.
+//! process; frames in memory beyond that limit are received by a copy.
 //!
 //! XDP sees neither the checksums nor the VLAN tags that are offloaded: turn off `rx-vlan-offload` of the device,
 //! and `tx-checksumming` and `tx-vlan-offload` of the other end of a veth (`ethtool -K`). Not implemented: multi-buffer frames, transmit metadata, busy polling.

@@ -20,6 +20,9 @@ use crate::port::{Counters, Wired};
 const ENTRIES: u32 = 2048;
 /// Frames to send in.
 const SENDING: usize = 1024;
+/// All frames of a queue, and the fewest with which it works.
+const TOGETHER: usize = ENTRIES as usize + SENDING;
+const FEWEST: usize = 256;
 /// Bytes of a frame: the UMEM's chunk.
 pub(super) const CHUNK: u64 = 2048;
 /// The least memory to register, in bytes.
@@ -101,11 +104,12 @@ impl Memory {
             && packet.umem_address() < self.bytes as u64
     }
 
-    /// Allocates up to `count` frames of the registered memory.
+    /// Allocates up to `count` frames of the registered memory. It looks through all free frames of the pool.
     fn frames(&self, count: usize) -> Vec<Packet> {
         let mut inside = Vec::new();
         let mut outside = Vec::new();
-        while inside.len() < count && outside.len() < 4 * count {
+        let all = self.pool.stats().frames;
+        while inside.len() < count && outside.len() < all {
             match self.pool.alloc(FRAME_DATA) {
                 Some(packet) if self.holds(&packet) => inside.push(packet),
                 Some(packet) => outside.push(packet),
@@ -220,6 +224,11 @@ pub(super) fn bind(
     // SAFETY: the address is whole and lives through the call.
     answer(unsafe { libc::bind(socket.as_raw_fd(), (&raw const at).cast(), len) })?;
 
+    let mut receiving = memory.frames(TOGETHER);
+    if receiving.len() < FEWEST {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    let sending = receiving.split_off(receiving.len() - receiving.len() * SENDING / TOGETHER);
     let chunks = memory.bytes / CHUNK as usize;
     let mut sender = Sender {
         memory: Memory {
@@ -228,11 +237,7 @@ pub(super) fn bind(
         },
         completion,
         ring: transmit,
-        all: memory
-            .frames(SENDING)
-            .into_iter()
-            .map(Packet::lend)
-            .collect(),
+        all: sending.into_iter().map(Packet::lend).collect(),
         free: Vec::new(),
     };
     sender.free.clone_from(&sender.all);
@@ -243,7 +248,7 @@ pub(super) fn bind(
         lost: 0,
         memory,
     };
-    for packet in receiver.memory.frames(ENTRIES as usize) {
+    for packet in receiving {
         receiver.give(packet.lend());
     }
     Ok((receiver, sender))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! AF_XDP sockets on veth devices, in copy mode. The XDP program needs root in the machine's first user
 //! namespace.
+#![allow(unsafe_code)] // setresuid of a thread
 
 use std::io;
 use std::sync::Arc;
@@ -305,4 +306,38 @@ fn queues_inside() {
     }
     drop((xdp, sent, cache));
     assert_eq!(used(&pool), 0);
+}
+
+#[test]
+fn adopted_without_privileges() {
+    in_network_namespace("af_xdp::adopted_inside");
+}
+
+/// The stack's process needs no privileges, and a limit of locked memory.
+#[test]
+#[ignore = "the other test runs it, in a namespace of its own"]
+fn adopted_inside() {
+    assert_inside();
+    veth();
+    drop(xdp("dev=v1", &pool()));
+    let other_pool = pool();
+    let other = port("af_packet", "dev=v0", &other_pool).unwrap();
+    let kind = weir_port::kinds::kind("af_xdp").unwrap();
+    let keys = weir_port::keys::Keys::parse("af_xdp", kind.keys, "dev=v1").unwrap();
+    let files = (kind.open)(&keys).unwrap();
+    let adopted = std::thread::spawn(move || {
+        let nobody: libc::uid_t = 65534;
+        // The system call, unlike the library's function, changes this thread alone.
+        // SAFETY: no memory is passed.
+        let done = unsafe { libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody) };
+        assert_eq!(done, 0);
+        let pool = pool();
+        // More memory than the usual limit of 8 MiB.
+        pool.commit(64 << 20);
+        let xdp = (kind.adopt)(&keys, files, &pool).unwrap();
+        let mut cache = pool.cache();
+        settle(&*other, &*xdp, &mut cache);
+        settle(&*xdp, &*other, &mut other_pool.cache());
+    });
+    adopted.join().unwrap();
 }
