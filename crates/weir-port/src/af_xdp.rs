@@ -20,11 +20,12 @@
 //! process; frames in memory beyond that limit are received by a copy.
 //!
 //! XDP sees neither the checksums nor the VLAN tags that are offloaded: turn off `rx-vlan-offload` of the device,
-//! and `tx-checksumming` and `tx-vlan-offload` of the other end of a veth (`ethtool -K`). Not implemented: multi-buffer frames, transmit metadata, busy polling.
+//! and `tx-checksumming` and `tx-vlan-offload` of the other end of a veth (`ethtool -K`). Not implemented:
+//! multi-buffer frames, transmit metadata, busy polling.
 //!
-//! The crates `xdp` and `xsk-rs` do not fit: both own the memory that is registered, while here it is the
-//! pool's, and both make and bind a socket in one step, while here two processes share the work. `xsk-rs` also
-//! links libbpf and libxdp. The kernel's interface is four rings and three bpf(2) calls.
+//! The crates `xdp` and `xsk-rs` do not fit: they map the memory that they register, while here the pool has
+//! mapped it and lends its frames. `xsk-rs` also needs the C libraries libbpf and libxdp. The kernel's interface
+//! is small: four rings and five bpf(2) commands.
 #![allow(unsafe_code)] // sockets and ioctls with structures made here
 
 use std::ffi::CString;
