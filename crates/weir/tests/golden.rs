@@ -81,6 +81,7 @@ scripts! {
     link_names = "link-names",
     link_set = "link-set",
     link_state = "link-state",
+    maddr = "maddr",
     man_action = "man-action",
     man_address = "man-address",
     man_filter = "man-filter",
