@@ -9,6 +9,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 use weir_packet::packet::FRAME_DATA;
 use weir_packet::{Batch, Cache, Packet, Pool};
@@ -27,6 +28,8 @@ const FEWEST: usize = 256;
 pub(super) const CHUNK: u64 = 2048;
 /// The least memory to register, in bytes.
 const LEAST: usize = 4 << 20;
+/// How long to wait for the kernel to release a queue.
+const RELEASE: Duration = Duration::from_millis(500);
 
 /// Converts the result of a system call.
 fn answer(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -187,6 +190,23 @@ pub(super) struct Sender {
     free: Vec<u64>,
 }
 
+/// Binds a socket to an address. Waits a moment for a queue that is in use: after the last user has closed its
+/// socket, the kernel releases the queue from a work queue (`xp_release_deferred`).
+fn bind_to(socket: &OwnedFd, at: &libc::sockaddr_xdp) -> io::Result<()> {
+    let len = size_of_val(at) as libc::socklen_t;
+    let end = Instant::now() + RELEASE;
+    loop {
+        // SAFETY: the address is whole and lives through the call.
+        let done = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(at).cast(), len) };
+        match answer(done) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+                std::thread::sleep(RELEASE / 100);
+            }
+            result => return result.map(drop),
+        }
+    }
+}
+
 /// Binds a socket to a queue of a device. Returns its halves.
 pub(super) fn bind(
     socket: &OwnedFd,
@@ -220,9 +240,7 @@ pub(super) fn bind(
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
-    let len = size_of_val(&at) as libc::socklen_t;
-    // SAFETY: the address is whole and lives through the call.
-    answer(unsafe { libc::bind(socket.as_raw_fd(), (&raw const at).cast(), len) })?;
+    bind_to(socket, &at)?;
 
     let mut receiving = memory.frames(TOGETHER);
     if receiving.len() < FEWEST {
