@@ -341,3 +341,86 @@ fn adopted_inside() {
     });
     adopted.join().unwrap();
 }
+
+#[test]
+fn refusals_jumbo_frames_and_a_killed_owner() {
+    in_network_namespace("af_xdp::refusals_inside");
+}
+
+#[test]
+#[ignore = "the other test runs it, in a namespace of its own"]
+fn refusals_inside() {
+    assert_inside();
+    veth();
+    let (pool, other_pool) = (pool(), pool());
+    drop(xdp("dev=v1", &pool));
+    // veth has no zero-copy. Nothing stays behind, neither the program nor frames.
+    let error = port("af_xdp", "dev=v1,mode=zerocopy", &pool).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "af_xdp: v1: queue 0: Operation not supported (os error 95)"
+    );
+    assert_eq!(used(&pool), 0);
+
+    // A frame that is longer than a chunk is lost and counted; those around it arrive whole.
+    run("ip link set v0 mtu 9000; ip link set v1 mtu 9000");
+    let xdp = xdp("dev=v1", &pool);
+    let other = port("af_packet", "dev=v0", &other_pool).unwrap();
+    let mut cache = pool.cache();
+    settle(&*other, &*xdp, &mut cache);
+    for length in [1792, 1793, 4000, 9014] {
+        let before = xdp.counters().rx_dropped.load(Relaxed);
+        let mut wanted = vec![(1, 60), (2, length), (3, 1514)];
+        let sent: Vec<_> = wanted
+            .iter()
+            .map(|(number, length)| frame(&other_pool, *number, *length))
+            .collect();
+        assert_eq!(other.send(0, &sent).unwrap(), 3);
+        wanted.retain(|(_, length)| *length <= 1792);
+        let found = receive(&*xdp, &mut cache, wanted.len(), ours);
+        let found: Vec<_> = found.iter().map(|p| (number(p), p.len())).collect();
+        assert_eq!(found, wanted);
+        let lost = 3 - wanted.len() as u64;
+        let end = Instant::now() + LONG;
+        while xdp.counters().rx_dropped.load(Relaxed) < before + lost {
+            let mut batch = Batch::new();
+            xdp.receive(0, &mut cache, &mut batch).unwrap();
+            assert!(Instant::now() < end);
+        }
+        assert_eq!(xdp.counters().rx_dropped.load(Relaxed), before + lost);
+    }
+    drop((xdp, cache));
+    assert_eq!(used(&pool), 0);
+
+    // The kernel takes the program away from a device when its owner is killed.
+    let mut owner = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "af_xdp::owner", "--ignored", "--nocapture"])
+        .spawn()
+        .unwrap();
+    let has_program = || {
+        let shown = std::process::Command::new("ip")
+            .args(["link", "show", "v1"])
+            .output();
+        String::from_utf8_lossy(&shown.unwrap().stdout).contains("prog/xdp")
+    };
+    let until = |wanted| {
+        let end = Instant::now() + LONG;
+        while has_program() != wanted {
+            assert!(Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(true);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    until(false);
+}
+
+/// Holds a port until it is killed.
+#[test]
+#[ignore = "another test starts and kills it"]
+fn owner() {
+    assert_inside();
+    let _port = xdp("dev=v1", &pool());
+    std::thread::sleep(LONG);
+}
