@@ -6,7 +6,7 @@
 //! | `dev` | the device | |
 //! | `queue` | the first of its queues | 0 |
 //! | `queues` | the number of queues, 1 to 16 | 1 |
-//! | `mode` | `zerocopy`: the driver uses the port's memory; `copy`: the kernel copies; `auto`: the first that works | `auto` |
+//! | `mode` | `copy`: the kernel copies; `zerocopy`: the driver uses the port's memory; `auto`: zero-copy where the driver has it | `copy` |
 //! | `attach` | `native`: the program runs in the driver; `skb`: in the generic receive path; `auto`: the first that works | `auto` |
 //!
 //! The port takes all frames that the device receives on its queues; an XDP program of six instructions passes
@@ -14,6 +14,10 @@
 //! received frame becomes a packet without a copy by the port, because the kernel leaves the same headroom (256
 //! bytes) as a packet has. A frame to send is copied once. Frames have at most 1,792 bytes (`tx_errors`). A
 //! device that is down keeps the frames in the ring.
+//!
+//! A driver may write to its zero-copy frames until some time after the socket is closed, and the kernel does not
+//! say when it stops. The frames that such a queue holds are therefore lost to the pool when the port is
+//! closed: at most as many as its rings hold.
 //!
 //! Opening needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` in the machine's first user namespace; the
 //! program is detached when the port is closed. The memory counts against `RLIMIT_MEMLOCK` of the stack's
@@ -63,7 +67,7 @@ const MEMORY: usize = 8 << 20;
 const IN_FLIGHT: i32 = 16 << 20;
 
 /// The first value of each key is the default.
-const MODES: &[&str] = &["auto", "zerocopy", "copy"];
+const MODES: &[&str] = &["copy", "zerocopy", "auto"];
 const ATTACH: &[&str] = &["auto", "native", "skb"];
 
 /// Makes a socket of the calling thread's network namespace.
@@ -185,9 +189,9 @@ fn adopt(keys: &Keys, files: Vec<OwnedFd>, pool: &Pool) -> Result<Arc<dyn Port>>
     let name = keys.require("dev")?;
     let numbers = queues(keys)?;
     let flags = match keys.choice("mode", MODES)? {
-        0 => 0,
+        0 => libc::XDP_COPY,
         1 => libc::XDP_ZEROCOPY,
-        _ => libc::XDP_COPY,
+        _ => 0,
     };
     let mut files = files.into_iter();
     let (Some(requests), Some(map), Some(link)) = (files.next(), files.next(), files.next()) else {
@@ -200,6 +204,7 @@ fn adopt(keys: &Keys, files: Vec<OwnedFd>, pool: &Pool) -> Result<Arc<dyn Port>>
     pool.commit(MEMORY * numbers.len());
     let mut port = AfXdp {
         queues: Vec::new(),
+        copies: flags == libc::XDP_COPY,
         map,
         _link: link,
         facts: device.facts,
@@ -235,6 +240,8 @@ struct Queue {
 #[derive(Debug)]
 struct AfXdp {
     queues: Vec<Queue>,
+    /// The kernel copies frames, so nobody writes to the port's memory once no frame is redirected.
+    copies: bool,
     map: OwnedFd,
     /// The program runs as long as the link is open.
     _link: OwnedFd,
@@ -259,6 +266,7 @@ impl Drop for AfXdp {
                 queue.socket,
                 receiver.unwrap_or_else(PoisonError::into_inner),
                 sender.unwrap_or_else(PoisonError::into_inner),
+                self.copies,
             );
         }
     }

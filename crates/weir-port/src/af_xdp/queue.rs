@@ -424,8 +424,9 @@ impl Sender {
     }
 }
 
-/// Closes a queue and returns its frames to the pool.
-pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender) {
+/// Closes a queue. Returns its frames to the pool if the kernel copied; a driver may still write to the
+/// frames of a zero-copy queue.
+pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender, copies: bool) {
     // The kernel stops to use the frames when the socket and all its mappings are gone.
     drop(socket);
     let Receiver {
@@ -442,6 +443,9 @@ pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender) {
         ..
     } = sender;
     drop((fill, ring, completion, transmit));
+    if !copies {
+        return;
+    }
     for address in lent.all().chain(all) {
         // SAFETY: the frame was lent, and the kernel no longer uses it.
         drop(unsafe { memory.pool.take_back(address, 0) });
