@@ -14,14 +14,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::consts::errno::{EINVAL, ERANGE};
 use crate::consts::nlm::nla;
 use crate::error::Error;
+use crate::wire::ATTR_HEADER_LEN as HEADER_LEN;
 
-/// The length of an attribute header (`NLA_HDRLEN`).
-pub const HEADER_LEN: usize = 4;
+pub use crate::wire::align;
 
-/// Rounds up to the alignment of attributes and messages, 4.
-pub const fn align(len: usize) -> usize {
-    (len + 3) & !3
-}
+/// The sentence of an attribute with a value that its policy does not allow.
+pub(crate) const FAILED: &str = "Attribute failed policy validation";
 
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +154,7 @@ impl<'a> Attr<'a> {
 
     #[cold]
     fn short(&self) -> Error {
-        Error::msg(ERANGE, crate::policy::FAILED).at(self)
+        Error::msg(ERANGE, FAILED).at(self)
     }
 
     /// Returns the first `N` bytes.
@@ -278,5 +276,21 @@ impl<'a> Attr<'a> {
             Ok(text) => Ok(text),
             Err(_) => Err(self.invalid("String is not UTF-8")),
         }
+    }
+}
+
+impl Error {
+    /// Creates EINVAL for an attribute missing from a nest (`NL_SET_ERR_ATTR_MISS`).
+    pub fn missing_in(nest: &Attr<'_>, ty: u16) -> Self {
+        Error {
+            miss_nest: Some(nest.offset),
+            ..Error::missing(ty)
+        }
+    }
+
+    /// Reports the bad attribute (`NL_SET_BAD_ATTR`).
+    #[must_use]
+    pub fn at(self, attr: &Attr<'_>) -> Self {
+        self.at_offset(attr.offset)
     }
 }

@@ -7,10 +7,16 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::RefUnwindSafe;
 
-use crate::attr::Attr;
 use crate::consts::errno;
-use crate::policy::Rule;
+use crate::writer::{Full, Writer};
+
+/// A rule for attributes that can describe itself to the client that violated it.
+pub trait Describe: fmt::Debug + Send + Sync + RefUnwindSafe {
+    /// Writes the description as an attribute of type `ty` (`netlink_policy_dump_write_attr`).
+    fn describe(&self, w: &mut Writer, ty: u16);
+}
 
 /// The reason why a request was refused, as a client sees it.
 #[derive(Clone, Default)]
@@ -23,7 +29,7 @@ pub struct Error {
     /// bytes.
     pub offset: Option<u32>,
     /// `NLMSGERR_ATTR_POLICY`: the rule that the bad attribute violated.
-    pub policy: Option<&'static Rule>,
+    pub policy: Option<&'static dyn Describe>,
     /// `NLMSGERR_ATTR_MISS_TYPE`: the type of the missing attribute.
     pub miss_type: Option<u32>,
     /// `NLMSGERR_ATTR_MISS_NEST`: the offset of the nest that lacks it; `None` for the message
@@ -79,31 +85,10 @@ impl Error {
         }
     }
 
-    /// Creates EINVAL for an attribute missing from a nest (`NL_SET_ERR_ATTR_MISS`).
-    pub fn missing_in(nest: &Attr<'_>, ty: u16) -> Self {
-        Error {
-            miss_nest: Some(nest.offset),
-            ..Error::missing(ty)
-        }
-    }
-
-    /// Reports the bad attribute (`NL_SET_BAD_ATTR`).
-    #[must_use]
-    pub fn at(self, attr: &Attr<'_>) -> Self {
-        self.at_offset(attr.offset)
-    }
-
     /// Reports the bad attribute by its offset in the message.
     #[must_use]
     pub fn at_offset(mut self, offset: u32) -> Self {
         self.offset = Some(offset);
-        self
-    }
-
-    /// Adds the violated rule (`NL_SET_ERR_MSG_ATTR_POL`).
-    #[must_use]
-    pub fn by(mut self, rule: &'static Rule) -> Self {
-        self.policy = Some(rule);
         self
     }
 
@@ -127,6 +112,12 @@ impl Error {
 impl From<i32> for Error {
     fn from(errno: i32) -> Self {
         Error::new(errno)
+    }
+}
+
+impl From<Full> for Error {
+    fn from(_: Full) -> Self {
+        Error::new(errno::EMSGSIZE)
     }
 }
 

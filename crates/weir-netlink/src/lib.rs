@@ -83,12 +83,13 @@ mod message;
 mod piece;
 mod policy;
 pub mod print;
+mod wire;
 mod writer;
 
 pub use ack::{AckOptions, write_ack, write_done};
 pub use attr::{Attr, Attrs, align, attrs};
 pub use consts::*;
-pub use error::Error;
+pub use error::{Describe, Error};
 pub use header::*;
 pub use message::{HEADER_LEN, Header, Message, Messages, messages};
 pub use piece::{Name, Piece};

@@ -6,62 +6,15 @@
 //! the iteration. Only requests are served. Types below `NLMSG_MIN_TYPE` are acknowledged on
 //! request and have no other effect.
 
-use crate::attr::{Attrs, align};
+use crate::attr::Attrs;
 use crate::consts::errno::EINVAL;
 use crate::consts::nlm;
 use crate::error::Error;
 use crate::header::Fixed;
 use crate::policy::{Policy, Strictness, Table, parse_into};
+use crate::wire::align;
 
-/// The length of a message header (`NLMSG_HDRLEN`).
-pub const HEADER_LEN: usize = 16;
-
-/// `struct nlmsghdr`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
-    /// The length of the message including the header, in bytes.
-    pub len: u32,
-    /// The message type ([`crate::consts::rtm`], [`nlm`]).
-    pub ty: u16,
-    /// Flags ([`nlm`]`::F_*`).
-    pub flags: u16,
-    /// The sequence number, which the client chooses and the replies repeat.
-    pub seq: u32,
-    /// The port id of the sender.
-    pub pid: u32,
-}
-
-impl Header {
-    /// Reads the header at the start of `bytes`.
-    #[inline]
-    pub fn from_bytes(bytes: &[u8; HEADER_LEN]) -> Self {
-        let b = bytes;
-        Header {
-            len: u32::from_ne_bytes([b[0], b[1], b[2], b[3]]),
-            ty: u16::from_ne_bytes([b[4], b[5]]),
-            flags: u16::from_ne_bytes([b[6], b[7]]),
-            seq: u32::from_ne_bytes([b[8], b[9], b[10], b[11]]),
-            pid: u32::from_ne_bytes([b[12], b[13], b[14], b[15]]),
-        }
-    }
-
-    /// Returns the header's bytes on the wire.
-    #[inline]
-    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
-        let mut b = [0; HEADER_LEN];
-        b[..4].copy_from_slice(&self.len.to_ne_bytes());
-        b[4..6].copy_from_slice(&self.ty.to_ne_bytes());
-        b[6..8].copy_from_slice(&self.flags.to_ne_bytes());
-        b[8..12].copy_from_slice(&self.seq.to_ne_bytes());
-        b[12..].copy_from_slice(&self.pid.to_ne_bytes());
-        b
-    }
-
-    /// Returns true if all bits of `flags` are set.
-    pub fn has(&self, flags: u16) -> bool {
-        self.flags & flags == flags
-    }
-}
+pub use crate::wire::{HEADER_LEN, Header};
 
 /// One message of a datagram.
 #[derive(Clone, Copy, Debug)]

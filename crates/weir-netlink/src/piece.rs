@@ -6,9 +6,8 @@
 //! An attribute that does not fit leaves the piece unchanged and marks it as *full*. A full piece
 //! makes its writer full.
 
-use crate::attr::{HEADER_LEN, align};
 use crate::header::Fixed;
-use crate::writer::header;
+use crate::wire::{ATTR_HEADER_LEN as HEADER_LEN, align, attr_header};
 
 /// Attributes of up to `N` bytes in total.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl<'a, const N: usize> Piece<'a, N> {
             return None;
         };
         self.len += align(total);
-        room[..HEADER_LEN].copy_from_slice(&header(total, ty));
+        room[..HEADER_LEN].copy_from_slice(&attr_header(total, ty));
         Some(&mut room[HEADER_LEN..total])
     }
 
@@ -72,7 +71,7 @@ impl<'a, const N: usize> Piece<'a, N> {
     /// Appends the header of a nest that will be `len` bytes long, including the header.
     #[inline(always)]
     pub fn put_head(&mut self, ty: u16, len: usize) {
-        self.put_made(&header(len, ty));
+        self.put_made(&attr_header(len, ty));
     }
 
     /// Appends an attribute (`nla_put`).
@@ -108,7 +107,7 @@ impl Name {
         // With a NUL, like all string attributes.
         let total = HEADER_LEN + name.len() + 1;
         let mut bytes = [0; 20];
-        [bytes[0], bytes[1], bytes[2], bytes[3]] = header(total, ty);
+        [bytes[0], bytes[1], bytes[2], bytes[3]] = attr_header(total, ty);
         let mut at = 0;
         while at < name.len() {
             bytes[HEADER_LEN + at] = name[at];

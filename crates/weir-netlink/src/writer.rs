@@ -28,23 +28,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::attr::{self, align};
-use crate::consts::errno::EMSGSIZE;
 use crate::consts::nlm::nla;
-use crate::error::Error;
 use crate::header::Fixed;
-use crate::message::{self, Header};
 use crate::piece::Piece;
+use crate::wire::{ATTR_HEADER_LEN, HEADER_LEN, Header, align, attr_header};
 
 /// The message did not fit and was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
-
-impl From<Full> for Error {
-    fn from(_: Full) -> Self {
-        Error::new(EMSGSIZE)
-    }
-}
 
 /// A position in the buffer: the start of an open message or nest, or any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +71,6 @@ const BEHIND: usize = 1024;
 /// Structures up to this length are assembled on the stack and appended at once, so that their
 /// parts are plain stores.
 const SMALL: usize = 64;
-
-/// Returns an attribute's header.
-#[inline]
-pub(crate) const fn header(total: usize, ty: u16) -> [u8; attr::HEADER_LEN] {
-    let ([a, b], [c, d]) = ((total as u16).to_ne_bytes(), ty.to_ne_bytes());
-    [a, b, c, d]
-}
 
 /// Returns the payload of `nla_put_bitfield32`.
 #[inline]
@@ -266,7 +250,7 @@ impl Writer {
             seq,
             pid,
         };
-        if self.fits(message::HEADER_LEN) {
+        if self.fits(HEADER_LEN) {
             self.buf.extend_from_slice(&header.to_bytes());
         }
         mark
@@ -276,7 +260,7 @@ impl Writer {
     pub fn finish(&mut self, message: Mark) -> Result<(), Full> {
         let len = self.buf.len().saturating_sub(message.at);
         self.room(align(len) - len);
-        if self.full || len < message::HEADER_LEN {
+        if self.full || len < HEADER_LEN {
             self.rollback(message);
             return Err(Full);
         }
@@ -335,14 +319,14 @@ impl Writer {
     /// Appends an attribute with a zeroed payload and returns the payload (`nla_reserve`).
     #[inline]
     pub fn reserve(&mut self, ty: u16, len: usize) -> Option<&mut [u8]> {
-        let total = attr::HEADER_LEN + len;
+        let total = ATTR_HEADER_LEN + len;
         if total > usize::from(u16::MAX) {
             self.full = true;
             return None;
         }
         let room = self.room(align(total))?;
-        room[..attr::HEADER_LEN].copy_from_slice(&header(total, ty));
-        Some(&mut room[attr::HEADER_LEN..total])
+        room[..ATTR_HEADER_LEN].copy_from_slice(&attr_header(total, ty));
+        Some(&mut room[ATTR_HEADER_LEN..total])
     }
 
     /// Appends an attribute (`nla_put`).
@@ -354,14 +338,14 @@ impl Writer {
     /// Appends two attributes of `N` bytes each at once: both or neither.
     #[inline(always)]
     pub fn put_two<const N: usize>(&mut self, first: u16, one: [u8; N], second: u16, two: [u8; N]) {
-        const END: usize = attr::HEADER_LEN;
+        const END: usize = ATTR_HEADER_LEN;
         let (total, each) = (END + N, align(END + N));
         const { assert!(2 * align(END + N) <= SMALL) };
         if self.fits(2 * each) {
             let mut all = [0; SMALL];
-            all[..END].copy_from_slice(&header(total, first));
+            all[..END].copy_from_slice(&attr_header(total, first));
             all[END..total].copy_from_slice(&one);
-            all[each..each + END].copy_from_slice(&header(total, second));
+            all[each..each + END].copy_from_slice(&attr_header(total, second));
             all[each + END..each + total].copy_from_slice(&two);
             self.buf.extend_from_slice(&all[..2 * each]);
         }
@@ -394,7 +378,7 @@ impl Writer {
     pub fn put_piece_open<const N: usize>(&mut self, fill: impl FnOnce(&mut Piece<'_, N>)) -> Mark {
         self.put_piece(fill);
         Mark {
-            at: self.buf.len().saturating_sub(attr::HEADER_LEN),
+            at: self.buf.len().saturating_sub(ATTR_HEADER_LEN),
             full: self.full,
         }
     }
@@ -414,26 +398,26 @@ impl Writer {
     /// Appends an attribute with a payload and `zeros` zero bytes after it.
     #[inline(always)]
     fn put_padded(&mut self, ty: u16, payload: &[u8], zeros: usize) {
-        const END: usize = attr::HEADER_LEN;
+        const END: usize = ATTR_HEADER_LEN;
         let total = END + payload.len() + zeros;
         if total > SMALL {
             self.put_long(ty, payload, zeros);
         } else if self.fits(align(total)) {
             // Most attributes are small: their header, value and padding are appended at once.
             let mut all = [0; SMALL];
-            all[..END].copy_from_slice(&header(total, ty));
+            all[..END].copy_from_slice(&attr_header(total, ty));
             all[END..END + payload.len()].copy_from_slice(payload);
             self.buf.extend_from_slice(&all[..align(total)]);
         }
     }
 
     fn put_long(&mut self, ty: u16, payload: &[u8], zeros: usize) {
-        let total = attr::HEADER_LEN + payload.len() + zeros;
+        let total = ATTR_HEADER_LEN + payload.len() + zeros;
         if total > usize::from(u16::MAX) {
             self.full = true;
         } else if self.fits(align(total)) {
             self.buf.reserve(align(total));
-            self.buf.extend_from_slice(&header(total, ty));
+            self.buf.extend_from_slice(&attr_header(total, ty));
             self.buf.extend_from_slice(payload);
             let behind = align(total) - total + zeros;
             if behind > 0 {
@@ -533,15 +517,15 @@ impl Writer {
     /// Appends a structure as the payload of an attribute.
     #[inline]
     pub fn put_fixed<T: Fixed>(&mut self, ty: u16, value: &T) {
-        let total = attr::HEADER_LEN + T::LEN;
+        let total = ATTR_HEADER_LEN + T::LEN;
         if align(total) > SMALL {
             if let Some(room) = self.reserve(ty, T::LEN) {
                 value.write(room);
             }
         } else if self.fits(align(total)) {
             let mut all = [0; SMALL];
-            all[..attr::HEADER_LEN].copy_from_slice(&header(total, ty));
-            value.write(&mut all[attr::HEADER_LEN..total]);
+            all[..ATTR_HEADER_LEN].copy_from_slice(&attr_header(total, ty));
+            value.write(&mut all[ATTR_HEADER_LEN..total]);
             self.buf.extend_from_slice(&all[..align(total)]);
         }
     }
@@ -601,7 +585,7 @@ impl Writer {
 
     /// Closes a nest, or removes it if it is empty. Returns true if it was kept.
     pub fn end_or_cancel(&mut self, nest: Mark) -> bool {
-        if !self.full && self.buf.len() == nest.at + attr::HEADER_LEN {
+        if !self.full && self.buf.len() == nest.at + ATTR_HEADER_LEN {
             self.cancel(nest);
             return false;
         }

@@ -16,10 +16,8 @@ pub use table::{TABLE_SIZE, Table};
 
 use crate::attr::Attr;
 use crate::consts::nlm;
-use crate::error::Error;
+use crate::error::{Describe, Error};
 use crate::writer::Writer;
-
-pub(crate) const FAILED: &str = "Attribute failed policy validation";
 
 /// The type of an attribute (`NLA_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,9 +310,11 @@ impl Rule {
             _ => (least, most),
         }
     }
+}
 
-    /// Describes the rule as `NLMSGERR_ATTR_POLICY` does (`netlink_policy_dump_write_attr`).
-    pub(crate) fn describe(&self, w: &mut Writer, ty: u16) {
+impl Describe for Rule {
+    /// Describes the rule as `NLMSGERR_ATTR_POLICY` does.
+    fn describe(&self, w: &mut Writer, ty: u16) {
         use nlm::attr_type as at;
         use nlm::policy as np;
         let nest = w.nest(ty);
@@ -373,6 +373,15 @@ impl Rule {
         };
         w.put_u32(np::TYPE, kind);
         w.end(nest);
+    }
+}
+
+impl Error {
+    /// Adds the violated rule (`NL_SET_ERR_MSG_ATTR_POL`).
+    #[must_use]
+    pub fn by(mut self, rule: &'static Rule) -> Self {
+        self.policy = Some(rule);
+        self
     }
 }
 

@@ -4,10 +4,11 @@
 //! The checks run in Linux's order, so that with several faults the same one is reported.
 
 use super::table::{LEVEL_MAX, Table};
-use super::{Check, FAILED, Kind, Policy, Rule};
-use crate::attr::{Attr, Attrs, HEADER_LEN};
+use super::{Check, Kind, Policy, Rule};
+use crate::attr::{Attr, Attrs, FAILED};
 use crate::consts::errno::{EINVAL, EMSGSIZE, ERANGE};
 use crate::error::Error;
+use crate::wire::ATTR_HEADER_LEN as HEADER_LEN;
 
 /// `MAX_POLICY_RECURSION_DEPTH`.
 const MAX_DEPTH: u32 = 10;

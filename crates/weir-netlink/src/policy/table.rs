@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The attributes of one level by type: the kernel's `tb[]`, without pointers into the message.
 
-use crate::attr::{Attr, Attrs, HEADER_LEN, align};
+use crate::attr::{Attr, Attrs};
 use crate::error::Error;
+use crate::wire::{ATTR_HEADER_LEN as HEADER_LEN, align};
 
 /// The highest attribute type that a [`Table`] can hold, plus one.
 pub const TABLE_SIZE: usize = 128;
