@@ -5,8 +5,10 @@
 //! batch drops its packets and returns them to their pools in runs.
 #![allow(unsafe_code)] // the array is initialised only up to its length
 
-use crate::packet::{Packet, Record};
-use crate::pool;
+use crate::depot::{give_back_chain, shared_of};
+use crate::packet::Packet;
+use crate::record::Record;
+use crate::returned::Chain;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -251,8 +253,34 @@ impl Drop for Batch {
     #[inline]
     fn drop(&mut self) {
         if self.len != 0 {
-            pool::give_back_batch(self);
+            give_back_batch(self);
         }
+    }
+}
+
+/// Returns all packets of a batch to their pools, one run of packets of the same pool at a time.
+pub(crate) fn give_back_batch(batch: &mut Batch) {
+    let mut run: Option<Chain> = None;
+    while let Some(packet) = batch.pop() {
+        let record = packet.into_record();
+        // SAFETY: this call owns both records, so their pools live; all records of a chain are of
+        // one pool.
+        unsafe {
+            match &mut run {
+                Some(chain) if shared_of(chain.ends().0.cast()) == shared_of(record) => {
+                    chain.push(record.cast());
+                }
+                _ => {
+                    if let Some(chain) = run.replace(Chain::new(record.cast())) {
+                        give_back_chain(&chain);
+                    }
+                }
+            }
+        }
+    }
+    if let Some(chain) = run {
+        // SAFETY: this call owns the chain, whose records are of one pool.
+        unsafe { give_back_chain(&chain) };
     }
 }
 

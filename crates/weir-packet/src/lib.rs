@@ -19,13 +19,15 @@
 //! Every function that takes bytes accepts any bytes. On short or malformed input it returns
 //! `None`, `false` or an error, and never panics.
 //!
-//! Only `arena`, `returned`, `pool`, `packet`, `batch` and `dissect::keys` contain unsafe code.
+//! Only `arena`, `record`, `returned`, `depot`, `pool`, `packet`, `batch` and `dissect::keys`
+//! contain unsafe code.
 #![deny(unsafe_code)]
 
 mod arena;
 pub mod batch;
 pub mod bpf;
 pub mod checksum;
+mod depot;
 pub mod dissect;
 pub mod drop_reason;
 pub mod edit;
@@ -34,6 +36,7 @@ pub mod meta;
 pub mod offload;
 pub mod packet;
 pub mod pool;
+mod record;
 mod returned;
 pub mod tunnel;
 

@@ -28,9 +28,11 @@
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
 pub use crate::meta::{Flags, Meta, PacketType, VlanTag};
+pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
-use crate::arena::{Class, FRAME, FRAME_FIRST, JUMBO, PAGE, RECORD};
-use crate::pool::{self, Cache};
+use crate::arena::{Class, FRAME, JUMBO, PAGE, RECORD};
+use crate::depot;
+use crate::record::{self, DEPARTS, Layout, TUNNEL, TUNNEL_LEN, UNSET, VLAN, class_of, frame_of};
 use crate::tunnel::Tunnel;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -39,111 +41,14 @@ use std::sync::Arc;
 use weir_sync::list::{Link, Linked, NOTED};
 use weir_sync::primitive::{prefetch, prefetch_to_write};
 
-/// The headroom of a new packet, in bytes.
-pub const HEADROOM: usize = 256;
-/// The maximum data length of a new packet of the frame class, in bytes.
-pub const FRAME_DATA: usize = FRAME - HEADROOM;
-/// The maximum data length of a new jumbo packet, in bytes.
-pub const JUMBO_DATA: usize = JUMBO - HEADROOM;
-
-const UNSET: u16 = u16::MAX;
-
-/// Bit of [`Layout::marks`]: the frame begins with a reference to tunnel metadata.
-const TUNNEL: u8 = 0x80;
-/// Bits of [`Layout::marks`]: the protocol of the VLAN tag.
-const VLAN: u8 = 0x03;
-/// Bit of [`Layout::marks`]: `time` is the packet's departure time.
-const DEPARTS: u8 = 0x40;
-/// The size of the reference, in bytes.
-const TUNNEL_LEN: u16 = 8;
-const _: () = assert!(size_of::<Arc<Tunnel>>() <= TUNNEL_LEN as usize);
-
-/// The offsets and lengths within the frame. Only the methods of `Packet` write it.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Layout {
-    len: u32,
-    data: u16,
-    mac: u16,
-    network: u16,
-    transport: u16,
-    vlan_tci: u16,
-    marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS
-    pkt_type: PacketType,
-}
-
-impl Layout {
-    /// Returns the offset of the data or of the first header, whichever comes first.
-    #[inline]
-    fn begin(&self) -> u16 {
-        self.data
-            .min(self.mac)
-            .min(self.network)
-            .min(self.transport)
-    }
-
-    /// Returns the number of bytes at the start of the frame that are not headroom.
-    #[inline]
-    fn reserved(&self) -> u16 {
-        u16::from(self.marks & TUNNEL) * TUNNEL_LEN / TUNNEL as u16
-    }
-}
-
-/// The cache line that a `Packet` points to. Opaque.
-#[repr(C, align(64))]
-pub struct Record {
-    layout: Layout,
-    meta: Meta,
-}
-
-const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == RECORD);
 const _: () = assert!(size_of::<Option<Packet>>() == 8);
+const _: () = assert!(size_of::<Arc<Tunnel>>() <= TUNNEL_LEN as usize);
 
 /// The offset of the notes in a frame's headroom. Each note is the distance, in records, to another
 /// packet of the batch in the list.
 const NOTES: usize = 64;
 /// The number of cache lines taken by the maximum number of notes.
 const NOTES_LINES: usize = (NOTED * size_of::<i32>()).div_ceil(64);
-
-/// The number of words of a record that an allocation writes: all those before `time`.
-const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
-const _: () = assert!(INIT_WORDS == 6);
-
-/// The words that an allocation writes.
-const TEMPLATE: [u64; INIT_WORDS] = {
-    let record = Record {
-        layout: Layout {
-            len: 0,
-            data: HEADROOM as u16,
-            mac: UNSET,
-            network: UNSET,
-            transport: UNSET,
-            vlan_tci: 0,
-            marks: 0,
-            pkt_type: PacketType::Host,
-        },
-        meta: Meta {
-            mark: 0,
-            priority: 0,
-            trace: 0,
-            hash: 0,
-            tc_index: 0,
-            flags: Flags::NONE,
-            nest: 0,
-            protocol: 0,
-            queue: 0,
-            chain: 0,
-            cb: 0,
-            time: 0,
-            dev: 0,
-            iif: 0,
-        },
-    };
-    // SAFETY: a record is 64 bytes of integers without padding, so it is eight initialised words.
-    let words: [u64; 8] = unsafe { std::mem::transmute(record) };
-    let [a, b, c, d, e, f, ..] = words;
-    [a, b, c, d, e, f]
-};
 
 /// An owned packet. Dropping it returns its memory to its pool, from any thread.
 #[repr(transparent)]
@@ -175,7 +80,7 @@ impl Drop for Packet {
     fn drop(&mut self) {
         self.drop_tunnel();
         // SAFETY: the packet owned the record, which is not used again.
-        unsafe { pool::give_back(self.0) };
+        unsafe { depot::give_back(self.0) };
     }
 }
 
@@ -187,9 +92,8 @@ impl Packet {
     /// `record` is a record of a live arena without another owner.
     #[inline]
     pub(crate) unsafe fn init(record: NonNull<Record>) -> Packet {
-        // SAFETY: this function owns the record by contract. It writes only the words before
-        // `time`; the line is never cleared as a whole.
-        unsafe { record.cast::<[u64; INIT_WORDS]>().write(TEMPLATE) };
+        // SAFETY: this function owns the record by contract.
+        unsafe { record::init(record) };
         Packet(record)
     }
 
@@ -679,30 +583,19 @@ impl Packet {
             Class::Jumbo
         };
         // SAFETY: this packet's record is live.
-        let record = unsafe { pool::alloc_beside(self.0, class)? };
+        let record = unsafe { depot::alloc_beside(self.0, class)? };
         // SAFETY: the pool returned sole ownership of the record.
         Some(self.copy_to(unsafe { Packet::init(record) }))
     }
 
-    /// Returns a deep copy, like [`copy`](Self::copy), in memory of a CPU's cache, which usually
-    /// needs no lock.
-    pub fn copy_from(&self, cache: &mut Cache) -> Option<Packet> {
-        let to = if self.end() <= FRAME {
-            cache.alloc(0)
-        } else {
-            cache.pool().alloc(FRAME_DATA + 1)
-        };
-        Some(self.copy_to(to?))
-    }
-
     /// Returns the offset of the end of the data in the frame.
-    fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         let l = self.layout();
         l.data as usize + l.len as usize
     }
 
     /// Copies into a new packet, whose frame must be large enough.
-    fn copy_to(&self, mut to: Packet) -> Packet {
+    pub(crate) fn copy_to(&self, mut to: Packet) -> Packet {
         let from = *self.layout();
         let end = self.end();
         assert!(end <= to.capacity());
@@ -741,7 +634,7 @@ impl Packet {
             _ => return None,
         };
         // SAFETY: this packet's record is live.
-        let record = unsafe { pool::alloc_beside(self.0, class)? };
+        let record = unsafe { depot::alloc_beside(self.0, class)? };
         // SAFETY: the pool returned sole ownership of the record.
         let mut to = unsafe { Packet::init(record) };
         let move_by = |offset: u16| match offset {
@@ -776,7 +669,7 @@ impl Packet {
     #[inline]
     pub fn umem_address(&self) -> u64 {
         // SAFETY: this packet's record is live.
-        let base = unsafe { pool::base_of(self.0) };
+        let base = unsafe { depot::base_of(self.0) };
         (self.frame().addr().get() - base + self.layout().data as usize) as u64
     }
 
@@ -820,38 +713,6 @@ fn relative(offset: u16, data: u16) -> Option<usize> {
         return None;
     }
     offset.checked_sub(data).map(usize::from)
-}
-
-/// Returns the base of the page that contains a record.
-#[inline]
-pub(crate) fn page_of(record: NonNull<Record>) -> NonNull<u8> {
-    let p = record.as_ptr().map_addr(|a| a & !(PAGE - 1));
-    // SAFETY: a record never lies in page 0 of the address space, so the base is not null.
-    unsafe { NonNull::new_unchecked(p.cast()) }
-}
-
-/// Returns the class of a record's frame.
-#[inline]
-pub(crate) fn class_of(record: NonNull<Record>) -> Class {
-    if record.addr().get() & (PAGE - 1) < FRAME_FIRST * RECORD {
-        Class::Jumbo
-    } else {
-        Class::Frame
-    }
-}
-
-/// Returns the frame of a record.
-#[inline]
-fn frame_of(record: NonNull<Record>) -> NonNull<u8> {
-    let at = record.addr().get() & (PAGE - 1);
-    let offset = if at < FRAME_FIRST * RECORD {
-        at / RECORD * JUMBO
-    } else {
-        at / RECORD * FRAME
-    };
-    let base = page_of(record);
-    // SAFETY: record `i` belongs to frame `i` of the same page, which lies inside the page.
-    unsafe { base.add(offset) }
 }
 
 /// Returns the notes in the frame of a record.

@@ -22,9 +22,11 @@
 #![allow(unsafe_code)] // raw records, and the pool's own lifetime
 
 use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
-use crate::batch::Batch;
-use crate::packet::{FRAME_DATA, JUMBO_DATA, Packet, Record, class_of, page_of};
-use crate::returned::{self, Chain, Link, Returned};
+use crate::batch::{Batch, give_back_batch};
+use crate::depot::{Depot, Shared, free_shared};
+use crate::packet::Packet;
+use crate::record::{FRAME_DATA, JUMBO_DATA, Record, class_of};
+use crate::returned::Returned;
 use std::ptr::NonNull;
 use weir_sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 use weir_sync::spin::{LockStats, SpinLock};
@@ -74,200 +76,6 @@ pub struct Stats {
     pub refused: u64,
     /// The counters of the depot's lock.
     pub lock: LockStats,
-}
-
-/// The header at the base of each page.
-#[repr(C)]
-struct PageHeader {
-    shared: *const Shared,
-}
-
-struct Shared {
-    /// Packets dropped without a cache.
-    returned: Returned,
-    handles: AtomicUsize,
-    refused: AtomicU64,
-    /// Address and length of the arena, to tell whether a packet belongs to the pool.
-    base: usize,
-    bytes: usize,
-    depot: SpinLock<Depot>,
-}
-
-struct Depot {
-    arena: Arena,
-    /// The pool that contains this depot: written into the headers of new pages, and used to free
-    /// the pool.
-    shared: *const Shared,
-    /// Free records by class. The vectors have capacity for all records, so that freeing never
-    /// allocates.
-    free: [Vec<NonNull<Record>>; 2],
-    total: [usize; 2],
-    closed: bool,
-}
-
-// SAFETY: the depot owns the records in `free`, and nothing is bound to a thread.
-unsafe impl Send for Depot {}
-
-impl Shared {
-    /// Moves packets dropped without a cache into the depot.
-    fn collect(&self, depot: &mut Depot) {
-        if !self.returned.is_empty() && !depot.closed {
-            depot.absorb(self.returned.take());
-        }
-    }
-
-    /// Returns a free record. Grows the arena if necessary.
-    fn take(&self, class: Class) -> Option<NonNull<Record>> {
-        let mut depot = self.depot.lock();
-        if depot.closed {
-            return None;
-        }
-        self.ensure(&mut depot, class, 1);
-        let got = depot.free[class as usize].pop();
-        if got.is_none() {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        got
-    }
-
-    /// Tries to have `n` free records of a class. Recently freed records are collected first so
-    /// that they are reused first: they are still in the CPU caches, unlike records that have been
-    /// free for long.
-    fn ensure(&self, depot: &mut Depot, class: Class, n: usize) {
-        self.collect(depot);
-        while depot.free[class as usize].len() < n && !depot.closed {
-            if !depot.grow(class) {
-                return;
-            }
-        }
-    }
-
-    #[inline]
-    fn owns(&self, record: NonNull<Record>) -> bool {
-        record.addr().get().wrapping_sub(self.base) < self.bytes
-    }
-}
-
-impl Depot {
-    /// Adds a chain of free records.
-    fn absorb(&mut self, mut chain: Option<NonNull<Link>>) {
-        while let Some(link) = chain {
-            // SAFETY: the chain was taken as a whole, so this call owns it.
-            chain = unsafe { returned::next(link) };
-            let record = link.cast();
-            self.free[class_of(record) as usize].push(record);
-        }
-    }
-
-    /// Adds one page of a class. Returns false at the limit.
-    fn grow(&mut self, class: Class) -> bool {
-        let Some(page) = self.arena.commit() else {
-            return false;
-        };
-        let shared = self.shared;
-        // SAFETY: the page is new, zeroed and owned by the depot; the header lies in its first 64
-        // bytes, which belong to no record of either class.
-        unsafe { page.cast::<PageHeader>().write(PageHeader { shared }) };
-        let frames = class.frames();
-        let free = &mut self.free[class as usize];
-        self.total[class as usize] += frames.len();
-        free.reserve(self.total[class as usize] - free.len());
-        for i in frames.rev() {
-            // SAFETY: record `i` lies in the page.
-            free.push(unsafe { page.add(i * size_of::<Record>()).cast() });
-        }
-        true
-    }
-}
-
-/// Returns a record to its pool.
-///
-/// # Safety
-/// The caller owns the record and does not use it again.
-#[inline]
-pub(crate) unsafe fn give_back(record: NonNull<Record>) {
-    // SAFETY: by contract.
-    unsafe { give_back_chain(&Chain::new(record.cast())) };
-}
-
-/// Returns the records of a chain to their pool, which is the same for all.
-///
-/// # Safety
-/// The caller owns the records and does not use them again.
-#[inline]
-unsafe fn give_back_chain(chain: &Chain) {
-    let (newest, oldest) = chain.ends();
-    // SAFETY: a record lies in a page with a header; the pool lives as long as the record is in
-    // use.
-    unsafe {
-        let shared = shared_of(newest.cast());
-        if (*shared).returned.push(newest, oldest) {
-            free_shared(shared);
-        }
-    }
-}
-
-/// Returns all packets of a batch to their pools, one run of packets of the same pool at a time.
-pub(crate) fn give_back_batch(batch: &mut Batch) {
-    let mut run: Option<Chain> = None;
-    while let Some(packet) = batch.pop() {
-        let record = packet.into_record();
-        // SAFETY: this call owns both records, so their pools live; all records of a chain are of
-        // one pool.
-        unsafe {
-            match &mut run {
-                Some(chain) if shared_of(chain.ends().0.cast()) == shared_of(record) => {
-                    chain.push(record.cast());
-                }
-                _ => {
-                    if let Some(chain) = run.replace(Chain::new(record.cast())) {
-                        give_back_chain(&chain);
-                    }
-                }
-            }
-        }
-    }
-    if let Some(chain) = run {
-        // SAFETY: this call owns the chain, whose records are of one pool.
-        unsafe { give_back_chain(&chain) };
-    }
-}
-
-/// Returns a free record from the pool of `record`.
-///
-/// # Safety
-/// The caller owns `record`.
-pub(crate) unsafe fn alloc_beside(
-    record: NonNull<Record>,
-    class: Class,
-) -> Option<NonNull<Record>> {
-    // SAFETY: the caller's record keeps the pool alive during the call.
-    let shared = unsafe { &*shared_of(record) };
-    shared.take(class)
-}
-
-/// Returns the address of the first page of the pool of `record`.
-///
-/// # Safety
-/// The caller owns `record`.
-pub(crate) unsafe fn base_of(record: NonNull<Record>) -> usize {
-    // SAFETY: the caller's record keeps the pool alive during the call.
-    unsafe { (*shared_of(record)).base }
-}
-
-/// # Safety
-/// `record` is a record of a live arena.
-#[inline]
-unsafe fn shared_of(record: NonNull<Record>) -> *const Shared {
-    // SAFETY: each committed page begins with its header.
-    unsafe { page_of(record).cast::<PageHeader>().as_ref().shared }
-}
-
-/// # Safety
-/// Nothing else can access the pool.
-unsafe fn free_shared(shared: *const Shared) {
-    // SAFETY: created by `Box::leak` in `Pool::new`, and freed once.
-    drop(unsafe { Box::from_raw(shared.cast_mut()) });
 }
 
 /// A shared handle of packet memory. Cloning it is cheap.
@@ -595,6 +403,19 @@ impl std::fmt::Debug for Cache {
         f.debug_struct("Cache")
             .field("free", &self.free.len())
             .finish()
+    }
+}
+
+impl Packet {
+    /// Returns a deep copy, like [`copy`](Self::copy), in memory of a CPU's cache, which usually
+    /// needs no lock.
+    pub fn copy_from(&self, cache: &mut Cache) -> Option<Packet> {
+        let to = if self.end() <= FRAME {
+            cache.alloc(0)
+        } else {
+            cache.pool().alloc(FRAME_DATA + 1)
+        };
+        Some(self.copy_to(to?))
     }
 }
 
