@@ -124,7 +124,8 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
     let table = config::parse(new.data)?;
     let mut conf = config::config(&table, None)?;
     let net = new.link_ns.clone();
-    let lower = config::validate(&net, &mut conf, None, ctl.guard)?;
+    let lower = config::validate(&net, &mut conf, ctl.guard)?;
+    socket::check_unused(&net, &conf, None, ctl.guard)?;
     let domain = &ctl.stack.domain;
     let mtu = match (&lower, new.mtu) {
         (Some(lower), mtu) => {
@@ -308,7 +309,7 @@ impl Link for Handle {
             key: device.key,
             vxlan: self.0.clone(),
         };
-        tunnels.listen(self.0.config.load(&guard), &net, &to)
+        tunnels.listen(self.0.config.load(&guard), &net, &to, receive::receive)
     }
 
     fn changed_state(&self, stack: &Stack, device: &Arc<Device>) {
@@ -363,7 +364,8 @@ impl Link for Handle {
         let table = config::parse(data)?;
         let mut conf = config::config(&table, Some(old))?;
         let net = vxlan.net.upgrade().ok_or(Error::new(errno::ENODEV))?;
-        let lower = config::validate(&net, &mut conf, Some(device), ctl.guard)?;
+        let lower = config::validate(&net, &mut conf, ctl.guard)?;
+        socket::check_unused(&net, &conf, Some(device), ctl.guard)?;
         if conf.remote != old.remote {
             let flags = nlm::F_APPEND | nlm::F_CREATE;
             vxlan.set_default(ctl, device, &conf, flags)?;

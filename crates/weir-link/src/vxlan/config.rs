@@ -11,7 +11,6 @@ use weir_netlink::ifla::vxlan as attr;
 use weir_netlink::{Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, policy};
 use weir_sync::rcu::Guard;
 
-use super::socket::{Tunnels, tunnels};
 use crate::device::Device;
 use crate::namespace::Namespace;
 use crate::settings::Ipv6Conf;
@@ -312,11 +311,11 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Validates a configuration against the namespace and fills in defaults. Returns the underlay
-/// device (`vxlan_config_validate`). `own` is the device being changed, if it exists already.
+/// device (`vxlan_config_validate`, without the search for a device with the same identifier, which
+/// is [`check_unused`](super::socket::check_unused)).
 pub fn validate(
     ns: &Namespace,
     conf: &mut Config,
-    own: Option<&Arc<Device>>,
     guard: &Guard,
 ) -> Result<Option<Arc<Device>>, Error> {
     if conf.local.is_ipv6() != conf.remote.is_ipv6() {
@@ -377,21 +376,6 @@ pub fn validate(
     }
     if conf.ageing == 0 {
         conf.ageing = AGEING;
-    }
-    let in_use = |tunnels: &Tunnels| {
-        tunnels.devices().iter().any(|(device, vxlan)| {
-            let other = vxlan.config.load(guard);
-            own.is_none_or(|own| !Arc::ptr_eq(own, device))
-                && (other.vni, other.dst_port) == (conf.vni, conf.dst_port)
-                && other.receive_flags() == conf.receive_flags()
-                && other.is_ipv6() == conf.is_ipv6()
-        })
-    };
-    if tunnels(ns).is_some_and(in_use) {
-        return Err(Error::msg(
-            errno::EEXIST,
-            "A VXLAN device with the specified VNI already exists",
-        ));
     }
     Ok(lower)
 }

@@ -15,7 +15,7 @@ use super::config::Config;
 use crate::device::{Device, DeviceKey};
 use crate::namespace::Namespace;
 use crate::parts::Key;
-use crate::udp::{self, Port};
+use crate::udp::{self, Port, Receive};
 
 /// What the devices that share a port agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub struct Socket {
 
 impl Socket {
     /// As the port's owner is told of it.
-    fn to_udp(self) -> udp::Socket {
+    fn to_udp(self, receive: Receive) -> udp::Socket {
         udp::Socket {
-            receive: super::receive::receive,
+            receive,
             zero_csum6: self.zero_csum6,
             data: u32::from(self.external) | u32::from(self.gbp) << 1,
         }
@@ -77,6 +77,33 @@ pub(super) static TUNNELS: Key<OnceLock<Tunnels>, 6> = Key::new();
 /// VXLAN's part of a namespace, if it is the underlay of a device.
 pub fn tunnels(ns: &Namespace) -> Option<&Tunnels> {
     ns.parts.get(&TUNNELS).get()
+}
+
+/// Returns EEXIST if another device of the namespace has the identifier, port and receive flags of
+/// a configuration (the end of `vxlan_config_validate`). `own` is the device being changed, if it
+/// exists already.
+pub fn check_unused(
+    ns: &Namespace,
+    conf: &Config,
+    own: Option<&Arc<Device>>,
+    guard: &Guard,
+) -> Result<(), Error> {
+    let in_use = |tunnels: &Tunnels| {
+        tunnels.devices().iter().any(|(device, vxlan)| {
+            let other = vxlan.config.load(guard);
+            own.is_none_or(|own| !Arc::ptr_eq(own, device))
+                && (other.vni, other.dst_port) == (conf.vni, conf.dst_port)
+                && other.receive_flags() == conf.receive_flags()
+                && other.is_ipv6() == conf.is_ipv6()
+        })
+    };
+    if tunnels(ns).is_some_and(in_use) {
+        return Err(Error::msg(
+            errno::EEXIST,
+            "A VXLAN device with the specified VNI already exists",
+        ));
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Tunnels {
@@ -126,8 +153,14 @@ impl Tunnels {
     }
 
     /// Opens the ports of a device that went up, or shares them with devices that have the same
-    /// receive flags.
-    pub fn listen(&self, conf: &Config, ns: &Namespace, to: &Receiver) -> Result<(), Error> {
+    /// receive flags. `receive` takes the datagrams for a port opened here.
+    pub fn listen(
+        &self,
+        conf: &Config,
+        ns: &Namespace,
+        to: &Receiver,
+        receive: Receive,
+    ) -> Result<(), Error> {
         let domain = self.receivers.domain();
         let guard = domain.pin();
         let socket = Socket {
@@ -147,7 +180,7 @@ impl Tunnels {
             users.entry(port).or_insert((socket, 0)).1 += 1;
             let entry = (port, vni(conf));
             self.receivers.insert(entry, to.clone(), &guard);
-            udp::ports(ns).listen(domain, port, socket.to_udp(), &guard);
+            udp::ports(ns).listen(domain, port, socket.to_udp(receive), &guard);
         }
         Ok(())
     }
