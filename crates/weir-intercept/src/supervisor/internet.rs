@@ -20,7 +20,7 @@
 //!
 //! Not served: a stand-in beyond the numbers of [`super::traffic`] fails in `sendmsg` to an address
 //! with EINVAL, which is the kernel's answer.
-use super::socket::{KIND_MASK, write_option};
+use super::option::{KIND_MASK, write_option};
 use super::{Handled, Supervisor, own_key};
 use crate::backend::Errno;
 use crate::seccomp::{Answer, Call};

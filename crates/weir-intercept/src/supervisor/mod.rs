@@ -18,6 +18,7 @@ mod internet;
 mod ioctl;
 mod namespace;
 pub(crate) mod nsfs;
+mod option;
 mod path;
 mod refuse;
 mod served;

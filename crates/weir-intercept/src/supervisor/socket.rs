@@ -20,6 +20,7 @@
 //!
 //! Not served: `NETLINK_RX_RING`, `NETLINK_TX_RING` (removed from Linux).
 use super::internet::StandIn;
+use super::option::{KIND_MASK, write_option};
 use super::{FileKey, Handled, Supervisor, own_key, refuse, traffic};
 use crate::backend::{Errno, SocketId, SocketOption, SocketRequest};
 use crate::filter::TRAFFIC_FDS;
@@ -31,7 +32,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// The length of a sockaddr_nl.
 const SOCKADDR_NL: usize = 12;
-pub(super) const KIND_MASK: i32 = 0xf;
 
 /// A client's netlink socket.
 #[derive(Debug)]
@@ -419,16 +419,5 @@ fn write_address(call: &Call, address: &[u8]) -> Handled {
     sys::write_memory(call.tid, call.args[1], &address[..address.len().min(room)])?;
     let length = (address.len() as u32).to_ne_bytes();
     sys::write_memory(call.tid, call.args[2], &length)?;
-    Ok(Answer::Value(0))
-}
-
-/// Answers `getsockopt` of an int.
-pub(super) fn write_option(call: &Call, value: i32) -> Handled {
-    let room = i32::from_ne_bytes(sys::read_array(call.tid, call.args[4])?);
-    let room = usize::try_from(room)
-        .map_err(|_| Errno(libc::EINVAL))?
-        .min(4);
-    sys::write_memory(call.tid, call.args[3], &value.to_ne_bytes()[..room])?;
-    sys::write_memory(call.tid, call.args[4], &(room as u32).to_ne_bytes())?;
     Ok(Answer::Value(0))
 }
