@@ -43,12 +43,12 @@ pub enum Command {
     Trace(Trace),
     /// Inject the frames of a capture into a device.
     Inject(Inject),
-    /// Run a benchmark of Weir and its peers.
     /// Attach devices of a running stack to the host's network, to other programs or to nothing.
     #[command(subcommand)]
     Port(PortCommand),
     /// Run a program with the kernel's sockets behind a device of a running stack.
     Join(Join),
+    /// Run a benchmark of Weir and its peers.
     Bench(Bench),
     /// List and capture from the stack's devices for Wireshark.
     Extcap(Extcap),
@@ -503,8 +503,8 @@ pub struct PortShow {
     after_help = "The program runs in a new network namespace of the kernel (and a new user namespace, unless you \
 are root) whose only device leads to DEV. At a veth or VLAN device the program takes the place of the namespace that DEV \
 is in, with DEV's addresses and routes unless --address is given. At a dummy device it is at the other end of the \
-cable and needs an --address.\n\nThe exit status is the program's; 126 when it cannot be executed, 127 when it is not found, 125 \
-when Weir itself failed, 2 when the command line is wrong."
+cable and needs an --address.\n\nThe exit status is the program's; 126 if it cannot be executed and 127 if it is not found; 125 \
+if Weir itself failed; 2 if the command line is wrong."
 )]
 pub struct Join {
     /// The control socket of the stack; by default, the user's own.
@@ -864,6 +864,29 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The list of commands and the NAME of a manual page have room for one sentence.
+    #[test]
+    fn every_command_has_a_sentence_of_its_own() {
+        fn look(command: &clap::Command, seen: &mut Vec<String>) {
+            for command in command.get_subcommands() {
+                let name = command.get_name();
+                let about = command
+                    .get_about()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    about.chars().next().is_some_and(char::is_uppercase),
+                    "{name}: {about}"
+                );
+                assert!(!about.contains(". "), "{name}: {about}");
+                assert!(!seen.contains(&about), "{name}: {about}");
+                seen.push(about);
+                look(command, seen);
+            }
+        }
+        look(&Cli::command(), &mut Vec::new());
     }
 
     #[test]
