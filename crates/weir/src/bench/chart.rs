@@ -14,9 +14,12 @@ const HIGHEST: f64 = 1080.0;
 /// The height of heading and key above the columns.
 const TOP: f64 = 70.0;
 const BAR: f64 = 15.0;
-/// The widths of the names left of the bars and of the figures right of them.
+/// The smallest width of the names left of the bars, and the width of the figures right of them.
 const NAMES: f64 = 110.0;
 const FIGURES: f64 = 64.0;
+/// The widths of a character of names, which are 11.5 px high, and of the title, which is 15 px high.
+const CHARACTER: f64 = 6.6;
+const TITLE_CHARACTER: f64 = 8.6;
 
 /// Colours that colour-blind readers can distinguish (Okabe and Ito); Weir's own first.
 const COLOURS: [&str; 8] = [
@@ -37,6 +40,17 @@ fn colour(sides: &[String], name: &str) -> String {
         || format!("hsl({} 60% 30%)", more * 47 % 360),
         |&colour| colour.to_owned(),
     )
+}
+
+/// Returns the estimated width of a text.
+fn width_of(text: &str, character: f64) -> f64 {
+    text.chars().count() as f64 * character
+}
+
+/// Returns the width of the names left of the bars, the same in all measures.
+fn width_of_names(sides: &[String]) -> f64 {
+    let widths = sides.iter().map(|side| width_of(side, CHARACTER) + 6.0);
+    widths.fold(NAMES, f64::max)
 }
 
 /// Wraps a text into lines.
@@ -91,28 +105,35 @@ fn bars(row: &Row, sides: &[String]) -> Block {
         .collect();
     let figures = all.iter().map(|(_, series)| series.max());
     let largest = figures.chain(row.goal).fold(f64::MIN_POSITIVE, f64::max);
-    let scale = (COLUMN - NAMES - FIGURES) / largest;
+    let names = width_of_names(sides);
+    let scale = (COLUMN - names - FIGURES) / largest;
     let top = y;
+    // The figures are drawn last, over the mark of the goal.
+    let mut figures = String::new();
     for (name, series) in all {
         let (width, middle) = (series.median() * scale, y + BAR / 2.0);
-        let (low, high) = (NAMES + series.min() * scale, NAMES + series.max() * scale);
+        let (low, high) = (names + series.min() * scale, names + series.max() * scale);
         let _ = writeln!(
             body,
-            r##"<text x="{}" y="{:.1}" text-anchor="end">{}</text><rect x="{NAMES}" y="{:.1}" width="{width:.1}" height="{}" fill="{}"/><path d="M{low:.1} {middle:.1}H{high:.1}" stroke="#1c1917" stroke-width="1.5"/><text x="{:.1}" y="{:.1}">{}</text>"##,
-            NAMES - 6.0,
+            r##"<text x="{}" y="{:.1}" text-anchor="end">{}</text><rect x="{names}" y="{:.1}" width="{width:.1}" height="{}" fill="{}"/><path d="M{low:.1} {middle:.1}H{high:.1}" stroke="#1c1917" stroke-width="1.5"/>"##,
+            names - 6.0,
             middle + 4.0,
             escape(name),
             y + 1.5,
             BAR - 3.0,
             colour(sides, name),
-            high.max(NAMES + width) + 5.0,
+        );
+        let _ = writeln!(
+            figures,
+            r##"<text x="{:.1}" y="{:.1}" paint-order="stroke" stroke="white" stroke-width="3">{}</text>"##,
+            high.max(names + width) + 5.0,
             middle + 4.0,
             figure(series.median()),
         );
         y += BAR;
     }
     if let Some(goal) = row.goal {
-        let x = NAMES + goal * scale;
+        let x = names + goal * scale;
         if y > top {
             let _ = writeln!(
                 body,
@@ -123,7 +144,7 @@ fn bars(row: &Row, sides: &[String]) -> Block {
         y += 13.0;
         let _ = writeln!(
             body,
-            r##"<text x="{NAMES}" y="{y:.1}" font-weight="bold" fill="{}">{} goal {} {}</text>"##,
+            r##"<text x="{names}" y="{y:.1}" font-weight="bold" fill="{}">{} goal {} {}</text>"##,
             match verdict {
                 Verdict::Held => "#00614a",
                 Verdict::Missed => "#a33c00",
@@ -134,6 +155,7 @@ fn bars(row: &Row, sides: &[String]) -> Block {
             verdict.word(),
         );
     }
+    body.push_str(&figures);
     Block {
         height: y + 10.0,
         body,
@@ -260,18 +282,25 @@ pub fn svg(report: &Report) -> String {
             x + 17.0,
             escape(side)
         );
-        x += 34.0 + 6.6 * side.chars().count() as f64;
+        x += 34.0 + width_of(side, CHARACTER);
     }
-    let (width, height) = (width.max(x), height + TOP + 10.0);
+    let title = format!(
+        "weir bench {} on {}: medians, with the smallest and the largest run",
+        report.bench,
+        super::result::machine()
+    );
+    let width = width
+        .max(x)
+        .max(2.0 * GAP + width_of(&title, TITLE_CHARACTER));
+    let height = height + TOP + 10.0;
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.0} {height:.0}" font-family="sans-serif" font-size="11.5">
 <rect width="100%" height="100%" fill="white"/>
-<text x="{GAP}" y="26" font-size="15">weir bench {} on {}: medians, with the smallest and the largest run</text>
+<text x="{GAP}" y="26" font-size="15">{}</text>
 {key}
 {body}</svg>
 "##,
-        escape(report.bench),
-        escape(&super::result::machine()),
+        escape(&title),
     )
 }
 
@@ -317,6 +346,35 @@ mod tests {
             assert!(number(&svg, "height") <= 1200.0, "{rows} rows");
             assert!(number(&svg, "width") >= 400.0, "{rows} rows");
         }
+    }
+
+    #[test]
+    fn names_and_title_are_inside_the_chart() {
+        let mut one = report(1);
+        let side = "a peer with a very long name";
+        one.curves.clear();
+        one.rows[0].peers = BTreeMap::from([(side.to_owned(), Series(vec![3.0]))]);
+        let svg = svg(&one);
+        let (before, _) = svg
+            .split_once(&format!(r#"text-anchor="end">{side}<"#))
+            .unwrap();
+        let label = &before[before.rfind("<text").unwrap()..];
+        assert!(number(label, "x") >= side.len() as f64 * CHARACTER, "{svg}");
+        let (_, title) = svg.split_once(r#"font-size="15">"#).unwrap();
+        let (title, _) = title.split_once('<').unwrap();
+        assert!(title.ends_with("largest run"), "{title}");
+        assert!(
+            number(&svg, "width") >= GAP + title.len() as f64 * 8.0,
+            "{svg}"
+        );
+    }
+
+    #[test]
+    fn figures_are_drawn_over_the_mark_of_a_goal() {
+        let svg = svg(&report(1));
+        let mark = svg.find("stroke-dasharray").unwrap();
+        let figure = svg.find(r#"paint-order="stroke""#).unwrap();
+        assert!(mark < figure, "{svg}");
     }
 
     #[test]
