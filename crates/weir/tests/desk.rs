@@ -247,6 +247,40 @@ fn wireshark_lists_the_devices_and_captures_from_them() {
     }
 }
 
+#[test]
+fn extcap_is_installed_in_the_users_folder_without_tshark() {
+    for user in users() {
+        let parent = Folder::new();
+        let home = &own_folder(*user, &parent);
+        let install = |home: &Path| {
+            // setpriv is found in the PATH that this test has.
+            let mut command = common::command(*user, "env");
+            command
+                .args(["PATH=/nonexistent", WEIR, "extcap", "--install"])
+                .env_remove("WIRESHARK_EXTCAP_DIR")
+                .env("HOME", home);
+            output(&mut command)
+        };
+        let shown = install(home);
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let link = home.join(".local/lib/wireshark/extcap/weir");
+        // The stack of this folder does not run: an empty list is no error.
+        let mut listing = common::command(*user, link.to_str().unwrap());
+        let listed = output(
+            listing
+                .args(["--extcap-interfaces", "--extcap-version=4.2"])
+                .env("XDG_RUNTIME_DIR", home),
+        );
+        assert_eq!(listed.status.code(), Some(0));
+        let lines = text(&listed.stdout);
+        assert!(lines.starts_with("extcap {version="), "{lines}");
+        assert!(!lines.contains("interface {"), "{lines}");
+        let refused = install(Path::new(""));
+        assert_eq!(refused.status.code(), Some(125));
+        assert!(text(&refused.stderr).contains("HOME is not set"));
+    }
+}
+
 fn is_root() -> bool {
     std::fs::metadata("/proc/self")
         .is_ok_and(|data| std::os::unix::fs::MetadataExt::uid(&data) == 0)

@@ -118,17 +118,29 @@ fn install(folder: Option<&Path>) -> Result<ExitCode, String> {
 }
 
 /// Returns the extcap folder of this user if this Wireshark has one (since 4.2), otherwise that of
-/// the machine, as tshark tells them.
+/// the machine, as tshark tells them. Without tshark it is that of the user.
 fn wireshark_folder() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("WIRESHARK_EXTCAP_DIR") {
         return Ok(folder.into());
     }
-    let told = Command::new("tshark").args(["-G", "folders"]).output();
-    let told = told.map_err(|error| {
-        format!(
-            "tshark -G folders: {error}; name Wireshark's extcap folder: weir extcap --install DIR"
-        )
-    })?;
+    let told = match Command::new("tshark").args(["-G", "folders"]).output() {
+        Ok(told) => told,
+        // Wireshark may be installed without tshark. `get_extcap_pers_dir` of its `wsutil` does not
+        // ask XDG's variables either.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+            return home
+                .map(|home| Path::new(&home).join(".local/lib/wireshark/extcap"))
+                .ok_or_else(|| {
+                    "HOME is not set; name the folder: weir extcap --install DIR".into()
+                });
+        }
+        Err(error) => {
+            return Err(format!(
+                "tshark -G folders: {error}; name Wireshark's extcap folder: weir extcap --install DIR"
+            ));
+        }
+    };
     let told = String::from_utf8_lossy(&told.stdout);
     let find = |name: &str| {
         let line = told.lines().find_map(|line| line.strip_prefix(name));
