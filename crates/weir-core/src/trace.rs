@@ -281,7 +281,7 @@ impl TraceLog {
         records.notes.entry(packet.trace).or_default().push(text);
     }
 
-    /// Gives a copy of a packet its own record with the same notes.
+    /// Gives a copy of a packet its own record with the same notes and the same start of its wait.
     pub fn copied(&self, copy: &mut Packet) {
         if !self.is_on() || copy.trace == 0 {
             return;
@@ -289,10 +289,14 @@ impl TraceLog {
         let mut records = self.records();
         let from = copy.trace;
         let notes = records.notes.get(&from).cloned();
+        let waiting = records.waiting.get(&from).copied();
         let follower = self.following();
         copy.trace = 0;
-        if notes.is_some() || follower.is_some() {
+        if notes.is_some() || waiting.is_some() || follower.is_some() {
             records.number(copy);
+        }
+        if let Some(waiting) = waiting {
+            records.waiting.insert(copy.trace, waiting);
         }
         if let Some(notes) = notes {
             records.notes.insert(copy.trace, notes);

@@ -48,6 +48,7 @@ pub struct Context<'a, 'g> {
     device: Option<&'a dyn Device>,
     trace: Option<Trace<'a>>,
     waits: Option<Waits<'a>>,
+    duplicated: Option<Duplicated<'a>>,
     memory: Option<&'a RefCell<Cache>>,
     flow: Flow,
     /// The packet's length on arrival (`qdisc_skb_cb(skb)->pkt_len`).
@@ -60,6 +61,9 @@ pub type Trace<'a> = &'a dyn Fn(&mut Packet, String);
 /// Reports the class in which a packet waits. Called with the classid when the class's qdisc gets
 /// the packet.
 pub type Waits<'a> = &'a dyn Fn(&Packet, u32);
+
+/// Gives a duplicate that a qdisc made its own trace record.
+pub type Duplicated<'a> = &'a dyn Fn(&mut Packet);
 
 impl<'a, 'g> Context<'a, 'g> {
     /// Creates a context for packets of the device with index `ifindex`.
@@ -85,6 +89,7 @@ impl<'a, 'g> Context<'a, 'g> {
             device: None,
             trace: None,
             waits: None,
+            duplicated: None,
             memory: None,
             flow: Flow::default(),
             len: 0,
@@ -107,6 +112,7 @@ impl<'a, 'g> Context<'a, 'g> {
             device: self.device,
             trace: self.trace,
             waits: self.waits,
+            duplicated: self.duplicated,
             memory: self.memory,
             flow: Flow::default(),
             len: 0,
@@ -132,9 +138,19 @@ impl<'a, 'g> Context<'a, 'g> {
         self.trace = Some(note);
     }
 
-    /// From now on reports the class in which each packet waits.
-    pub fn report_waits(&mut self, waits: Waits<'a>) {
+    /// From now on reports the class in which each packet waits, and each duplicate that a qdisc
+    /// makes.
+    pub fn report_waits(&mut self, waits: Waits<'a>, duplicated: Duplicated<'a>) {
         self.waits = Some(waits);
+        self.duplicated = Some(duplicated);
+    }
+
+    /// Reports that a qdisc made a duplicate, if reporting is on.
+    #[inline]
+    pub(crate) fn duplicated(&self, copy: &mut Packet) {
+        if let Some(duplicated) = self.duplicated {
+            duplicated(copy);
+        }
     }
 
     /// Reports that a packet is about to wait in the qdisc of `class`, if reporting is on.

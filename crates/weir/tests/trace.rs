@@ -315,3 +315,85 @@ fn a_running_stack_traces_and_captures_what_an_expression_selects() {
         text(&missing.stderr)
     );
 }
+
+/// A link with a rate and a netem that duplicates, to a host in another namespace, behind NAT and
+/// pedit. Without IPv6, no other packets take HTB's tokens.
+const LINK: &str = r"
+set -e
+sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+ip netns add host
+ip link add v0 address 02:00:00:00:00:10 type veth peer name v1 address 02:00:00:00:00:11
+ip link set v1 netns host
+ip addr add 10.1.0.1/24 dev v0
+ip link set v0 up
+ip -n host addr add 10.1.0.2/24 dev v1
+ip -n host link set v1 up
+ip link add lan0 address 02:00:00:00:00:20 type dummy
+ip link set lan0 up
+ip addr add 10.9.0.1/24 dev lan0
+sysctl -qw net.ipv4.ip_forward=1
+ip neigh add 10.1.0.2 lladdr 02:00:00:00:00:11 dev v0 nud permanent
+tc qdisc add dev v0 root handle 1: htb default 10
+tc class add dev v0 parent 1: classid 1:10 htb rate 100kbit burst 200 cburst 200
+tc qdisc add dev v0 parent 1:10 handle 10: netem delay 20ms duplicate 100%
+tc qdisc add dev lan0 clsact
+tc filter add dev lan0 ingress prio 5 protocol ip u32 match ip dport 4001 0xffff \
+  action nat ingress 10.5.0.9/32 10.1.0.2 pipe \
+  action pedit ex munge ip tos set 0x10 pipe csum ip and udp
+";
+
+/// A packet of 100 bytes takes 8 ms of HTB's tokens. At 20 ms, 16 ms of tokens let packet 1 and its
+/// duplicate leave. At 40 ms, 4 ms are left: packet 3 leaves and lends 4 ms, for which its duplicate
+/// waits.
+const JOURNEYS: &str = "\
+packet 3: udp 10.9.0.2:4000 > 10.5.0.9:4001, 100 bytes
+     0.020000000  lan0: received
+                  lan0: filter ingress chain 0 pref 5 u32 handle 0x80000800 pass
+                    rewritten ip.tos: 0x00 -> 0x10
+                    rewritten ip.dst: 10.5.0.9 -> 10.1.0.2
+                  lan0: forwarded to 10.1.0.2 by v0
+                  v0: to be sent
+                    rewritten priority: 0x0 -> 0x6
+                    rewritten eth.dst: 02:00:00:00:00:20 -> 02:00:00:00:00:11
+                    rewritten eth.src: 02:00:00:00:00:01 -> 02:00:00:00:00:10
+                    rewritten ip.ttl: 64 -> 63
+                  v0: enters the qdisc
+     0.040000000  v0: leaves the qdisc after 20.0 ms, class 1:10
+                  v0: sent
+                  host/v1: received
+                  host/v1: for this host
+                  host/v1: dropped: NO_SOCKET at ipv4-local: No socket is bound to the packet's destination.
+
+packet 3.1: udp 10.9.0.2:4000 > 10.5.0.9:4001, 100 bytes
+     0.020000000  v0: copied from packet 3
+     0.044000000  v0: leaves the qdisc after 24.0 ms, class 1:10
+                  v0: sent
+                  host/v1: received
+                  host/v1: for this host
+                  host/v1: dropped: NO_SOCKET at ipv4-local: No socket is bound to the packet's destination.
+";
+
+#[test]
+fn a_journey_goes_on_through_nat_netem_and_veth_and_a_duplicate_has_its_own() {
+    for user in users() {
+        let folder = Folder::new();
+        let script = folder.file("link.sh");
+        std::fs::write(&script, LINK).unwrap();
+        let frames =
+            "lan0=rate=100,count=3,size=100,src=10.9.0.2,dst=10.5.0.9,sport=4000,dport=4001";
+        let args = [
+            "run",
+            "--quiet",
+            "--gen",
+            frames,
+            "--trace",
+            "lan0,nth=3",
+            &script,
+        ];
+        let shown = output(&mut weir(*user, &args));
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let shown = text(&shown.stdout);
+        let journeys = shown.find("packet 3:").map(|at| &shown[at..]);
+        assert_eq!(journeys.map(str::trim_end), Some(JOURNEYS.trim_end()));
+    }
+}

@@ -222,6 +222,7 @@ fn work(
             let (seed, guard) = (cx.stack.config.seed, cx.guard);
             let mut random = || device.draw(seed, guard);
             let waits = |packet: &Packet, class| cx.stack.trace.waits_in(packet, class);
+            let duplicated = |copy: &mut Packet| cx.stack.trace.copied(copy);
             let mut tc = Context::new(
                 guard,
                 cx.state.id,
@@ -233,7 +234,7 @@ fn work(
             super::describe(device, &mut tc);
             tc.memory(&cx.state.cache);
             if watched {
-                tc.report_waits(&waits);
+                tc.report_waits(&waits, &duplicated);
             }
             more = worker.round(&mut tc, &room, &mut batch, &mut drops);
         }

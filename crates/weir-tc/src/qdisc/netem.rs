@@ -524,7 +524,10 @@ impl Qdisc for Netem {
         if count == 0 {
             return q.drop(packet, DropReason::QDISC_DROP);
         }
-        let copy = if count > 1 { packet.copy() } else { None };
+        let mut copy = if count > 1 { packet.copy() } else { None };
+        if let Some(copy) = &mut copy {
+            q.cx.duplicated(copy);
+        }
         if self.corrupt_cor.happens(self.corrupt, q) && !packet.is_empty() {
             let at = super::scale(q.random(), packet.len() as u32) as usize;
             let bit = super::scale(q.random(), 8);
