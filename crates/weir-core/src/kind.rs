@@ -22,10 +22,15 @@ pub struct Kind {
     /// The name pattern for requests that give no name (`dummy%d`).
     pub pattern: &'static str,
     /// Creates and registers the device or devices (`rtnl_link_ops.newlink`) and returns the
-    /// requested one. `Err` holds the reason why requests cannot create this kind
-    /// (`rtnl_link_ops.validate`).
+    /// requested one. `Err` holds the reason why requests cannot create this kind.
     pub create: Result<Create, &'static str>,
+    /// Checks the attributes of a request for this kind before it is known whether the device exists
+    /// (`rtnl_link_ops.validate`).
+    pub validate: Option<Validate>,
 }
+
+/// Checks the attributes of a request; see [`Kind::validate`].
+pub type Validate = fn(&Table<'_>) -> Result<(), Error>;
 
 /// Creates a device of a kind; see [`Kind::create`].
 pub type Create = fn(&mut Ctl<'_>, NewLink<'_>) -> Result<Arc<Device>, Error>;

@@ -20,6 +20,7 @@ pub static KIND: Kind = Kind {
     name: "dummy",
     pattern: "dummy%d",
     create: Ok(create),
+    validate: None,
 };
 
 #[derive(Default)]

@@ -25,6 +25,7 @@ pub static KIND: Kind = Kind {
     name: "ifb",
     pattern: "ifb%d",
     create: Ok(create),
+    validate: None,
 };
 
 /// The default transmit queue length in packets (`TX_Q_LIMIT`).

@@ -39,6 +39,7 @@ pub static KIND: Kind = Kind {
     create: Err(
         "netdevsim: Please use: echo \"[ID] [PORT_COUNT] [NUM_QUEUES]\" > /sys/bus/netdevsim/new_device",
     ),
+    validate: None,
 };
 
 /// The number of possible names for `eth%d` (`__dev_alloc_name`). A device with more ports than

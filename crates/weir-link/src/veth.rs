@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use weir_netlink::{Error, errno};
+use weir_netlink::{Error, errno, ifla};
 use weir_packet::{Batch, DropReason};
 
 use crate::cpu::Cx;
@@ -24,6 +24,7 @@ pub static KIND: Kind = Kind {
     name: "veth",
     pattern: "veth%d",
     create: Ok(create),
+    validate: Some(|attrs| check_mtu(attrs.u32(ifla::MTU)?)),
 };
 
 /// `VETH_INFO_PEER`
@@ -44,15 +45,14 @@ impl Veth {
 }
 
 /// `veth_validate`
-fn check_mtu(new: &NewLink<'_>) -> Result<(), Error> {
-    match new.mtu {
+fn check_mtu(mtu: Option<u32>) -> Result<(), Error> {
+    match mtu {
         Some(..68 | 65_536..) => Err(Error::new(errno::EINVAL)),
         _ => Ok(()),
     }
 }
 
 fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
-    check_mtu(&new)?;
     let peer = match new.data.and_then(|data| data.attrs().find_type(INFO_PEER)) {
         Some(info) => (ctl.stack.layers.links.parse_peer)(ctl, &new, info, KIND.pattern)?,
         None => NewLink {
@@ -71,7 +71,7 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
             data: None,
         },
     };
-    check_mtu(&peer)?;
+    check_mtu(peer.mtu)?;
     let (mine, its) = (Arc::new(Veth::default()), Arc::new(Veth::default()));
     // As in Linux, the peer comes first and gets the lower index.
     let device = ethernet(Box::new(Half(its.clone())), &peer.ns, &peer, 0);

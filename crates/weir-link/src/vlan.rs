@@ -38,6 +38,7 @@ pub static KIND: Kind = Kind {
     name: "vlan",
     pattern: "vlan%d",
     create: Ok(create),
+    validate: None,
 };
 
 /// `IFLA_VLAN_QOS_MAPPING`

@@ -60,6 +60,7 @@ pub static KIND: Kind = Kind {
     name: "vxlan",
     pattern: "vxlan%d",
     create: Ok(create),
+    validate: None,
 };
 
 /// The length of the VXLAN header in bytes.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_netlink::ifla::iff;
 use weir_netlink::{Attr, Error, af, errno, ifla};
 
 use crate::device::Device;
@@ -31,6 +32,10 @@ pub fn apply(_ctl: &mut Ctl<'_>, device: &Arc<Device>, spec: Attr<'_>) -> Result
                                 .conf()
                                 .ipv6
                                 .set(Ipv6Conf::AddrGenMode, i32::from(mode));
+                        }
+                        ifla::inet6::TOKEN if device.flags() & iff::NOARP != 0 => {
+                            let text = "ipv6: Device does not do neighbour discovery";
+                            return Err(Error::msg(errno::EINVAL, text));
                         }
                         ifla::inet6::TOKEN => {
                             return Err(Error::unsupported(

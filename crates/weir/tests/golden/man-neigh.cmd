@@ -152,5 +152,7 @@ ip addrlabel help
 ip token
 ip token list dev d0
 ip token get dev d0
+ip token set ::5 dev d0
+ip token del dev d0
 ip token get dev nosuch
 ip token help

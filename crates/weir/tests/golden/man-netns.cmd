@@ -37,6 +37,7 @@ ip netns pids
 ip netns exec
 ip netns exec n2
 ip netns exec n2 false
+ip netns exec n2 /nosuchprogram
 ip netns exec nosuch true
 ip -all netns exec true
 ip netns attach
@@ -75,7 +76,7 @@ ip link add link p0 link-netns n2 name p0.5 type vlan id 5
 ip link add link p0 link-netnsid 100 name p0.6 type vlan id 6
 ip -d link show type vlan
 ip -n n2 link add link p0 name p0.7 netns n3 type vlan id 7
-ip -n n3 -d link show type vlan | sed "s/@if[0-9]*/@ifN/"
+ip -n n3 -d link show type vlan
 ip -n n3 link set p0.7 netns n2
 ip -n n2 -d link show type vlan
 ip link show netns n2

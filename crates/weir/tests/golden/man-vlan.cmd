@@ -79,6 +79,7 @@ ip link add w2 address 02:00:00:00:02:25 type veth peer
 ip link add w2 type veth peer name w0
 ip link add w2 type veth peer name "bad name"
 ip link add w9 type veth peer mtu 7
+ip link add w2 mtu 65536 type veth peer name w3
 ip link add w2 up address 02:00:00:00:02:23 type veth peer name w3 up address 02:00:00:00:02:24
 ip link show w2 | grep -v link.ether
 ip link show w3

@@ -97,6 +97,9 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let kind = linkinfo.kind.and_then(crate::link::kind);
     let create = kind.map(|kind| kind.create).transpose();
     let create = create.map_err(|text| Error::msg(errno::EOPNOTSUPP, text))?;
+    if let Some(validate) = kind.and_then(|kind| kind.validate) {
+        validate(&attrs)?;
+    }
     if let Some(device) = device {
         if ctl.has(nlm::F_EXCL) {
             return Err(Error::new(errno::EEXIST));
@@ -143,7 +146,12 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let target = parse::target_namespace(ctl, &attrs)?.unwrap_or_else(|| ctl.ns.clone());
     parse::check_master(&attrs, &target, ctl.guard)?;
     let link_ns = parse::link_namespace(ctl, &attrs)?;
-    let request = parse::new_link(
+    // Linux makes the device in the namespace of its link, with an index of that namespace, and moves it.
+    let made_at = match &link_ns {
+        Some(ns) if !Arc::ptr_eq(ns, &target) => ns.links().new_index(),
+        _ => 0,
+    };
+    let mut request = parse::new_link(
         &info,
         &attrs,
         linkinfo.data,
@@ -151,6 +159,9 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         link_ns.unwrap_or_else(|| ctl.ns.clone()),
         kind.pattern,
     )?;
+    if request.ifindex == 0 && !request.ns.links().by_index.contains_key(&made_at) {
+        request.ifindex = made_at;
+    }
     let device = create(ctl, copy_of(&request))?;
     // Linux sets the limits before it registers the device, and announces the device with them.
     let done = set::offload(&device, &attrs, true).and_then(|()| configure(ctl, &device, &request));
