@@ -318,7 +318,6 @@ fn facts(socket: &OwnedFd) -> io::Result<Facts> {
     Ok(Facts {
         address: address.copied(),
         mtu: u32::try_from(mtu).ok(),
-        no_carrier: false,
         name: String::from_utf8_lossy(&name).into_owned(),
     })
 }
@@ -329,13 +328,13 @@ impl Port for AfPacketPort {
     }
 
     fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn has_carrier(&self) -> bool {
         // The kernel unbinds the socket when the device goes.
         let place = self.queues.first().map(|queue| place(&queue.socket));
-        let gone = !place.is_some_and(|at| at.is_ok_and(|at| at.sll_ifindex > 0));
-        Facts {
-            no_carrier: gone,
-            ..self.facts.clone()
-        }
+        place.is_some_and(|at| at.is_ok_and(|at| at.sll_ifindex > 0))
     }
 
     fn queues(&self) -> u16 {

@@ -178,7 +178,6 @@ impl Device {
             facts: Facts {
                 address: address.copied(),
                 mtu: u32::try_from(mtu).ok(),
-                no_carrier: false,
                 name: name.to_owned(),
             },
         })

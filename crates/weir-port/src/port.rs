@@ -31,6 +31,11 @@ pub trait Port: Send + Sync + fmt::Debug {
         Facts::default()
     }
 
+    /// Returns whether the other end is there: connected, or a device that still exists.
+    fn has_carrier(&self) -> bool {
+        true
+    }
+
     /// The number of queues, at least 1. Each queue receives and transmits.
     fn queues(&self) -> u16 {
         1
@@ -68,8 +73,6 @@ pub struct Facts {
     pub address: Option<[u8; 6]>,
     /// The largest network packet in bytes.
     pub mtu: Option<u32>,
-    /// Whether nobody is connected to the other end.
-    pub no_carrier: bool,
     /// The host's device, or the path of a socket.
     pub name: String,
 }

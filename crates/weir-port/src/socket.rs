@@ -351,12 +351,14 @@ impl Port for Socket {
     }
 
     fn facts(&self) -> Facts {
-        let no_carrier = matches!(&*self.end(), End::Listener(_, None));
         Facts {
-            no_carrier,
             name: self.name.clone(),
             ..Facts::default()
         }
+    }
+
+    fn has_carrier(&self) -> bool {
+        !matches!(&*self.end(), End::Listener(_, None))
     }
 
     fn descriptor(&self, _: u16) -> Option<BorrowedFd<'_>> {

@@ -4,8 +4,8 @@
 //! A port is attached in one of two roles ([`Role`]). As a *wire* it is the cable behind the device:
 //! the device receives the port's frames and sends to the port instead of where its kind sends. As a
 //! *host* it takes the place of the namespace's network layer above the device: the device sends the
-//! port's frames, and the port gets the frames that the device receives (like macvtap in passthru
-//! mode). A device has at most one port.
+//! port's frames, and the port gets the frames that the device receives, except those of its VLAN
+//! devices (like macvtap in passthru mode). A device has at most one port.
 //!
 //! Each queue of a port belongs to one CPU, whose loop ([`worker`]) receives from it. Any CPU sends.
 
@@ -104,6 +104,10 @@ impl Attached {
         }
     }
 
+    fn has_carrier(&self) -> bool {
+        !self.is_over() && self.port.has_carrier()
+    }
+
     fn is_over(&self) -> bool {
         self.error.get().is_some()
     }
@@ -151,17 +155,20 @@ impl RxHandler for Attached {
             true => 0,
             false => self.send(number, batch.as_slice()),
         };
-        let mut rest = Batch::new();
-        let mut sent = Batch::new();
-        for (n, packet) in batch.drain().enumerate() {
-            // There is room: both together hold no more than the batch.
-            let _ = if n < taken { &mut sent } else { &mut rest }.push(packet);
-        }
-        cx.consume_batch(sent);
-        if !rest.is_empty() {
+        if taken < batch.len() {
+            let mut rest = Batch::new();
+            let mut at = 0..;
+            batch.split(
+                |_| at.next() < Some(taken),
+                |packet| {
+                    // There is room: at most one batch comes out of a batch.
+                    let _ = rest.push(packet);
+                },
+            );
             self.overflow.fetch_add(rest.len() as u64, Relaxed);
             cx.drop_batch(device, Place::Receive, DropReason::FULL_RING, rest);
         }
+        cx.consume_batch(batch);
     }
 }
 
@@ -191,7 +198,7 @@ impl Ports {
                 self.detach(engine, port);
                 continue;
             }
-            let carrier = !port.is_over() && !port.port.facts().no_carrier;
+            let carrier = port.has_carrier();
             if port.role == Role::Wire && port.carrier.swap(carrier, AcqRel) != carrier {
                 // A kind whose carrier cannot be set keeps its own.
                 let _ = set_link(engine, &port.device, 0, |out| {
@@ -347,7 +354,7 @@ impl Ports {
                 "name": facts.name,
                 "as": port.role.name(),
                 "busy_poll": port.busy,
-                "carrier": !port.is_over() && !facts.no_carrier,
+                "carrier": port.has_carrier(),
                 "error": port.error.get(),
                 "cpus": cpus,
                 "rx_packets": port.rx.packets.load(Relaxed),

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -18,6 +18,8 @@ use weir_sync::bell::Bell;
 
 use super::*;
 
+/// The time between two rounds of chores.
+const CHORES: Duration = Duration::from_millis(100);
 /// The longest sleep of an idle CPU.
 const IDLE: Duration = Duration::from_secs(1);
 /// Turns with work between two looks for ports that have become ready.
@@ -151,14 +153,14 @@ struct Worker<'a> {
     events: Vec<epoll::Event>,
 }
 
-/// Runs the loop of CPU `id` until the stack stops. `on_cpu` lends the CPU; `idle` is called when there
-/// is nothing to do.
+/// Runs the loop of CPU `id` until the stack stops. `on_cpu` lends the CPU; `chores` is called when
+/// there is nothing else to do, at most every [`CHORES`].
 pub fn run(
     engine: &Engine,
     pollers: &Pollers,
     id: usize,
     mut on_cpu: impl FnMut(&mut dyn FnMut(&mut Cpu) -> bool) -> bool,
-    idle: impl Fn(),
+    chores: impl Fn(),
 ) {
     // Binds the thread to the CPU's own RCU callbacks and slabs.
     weir_sync::percpu::bind(id);
@@ -172,6 +174,7 @@ pub fn run(
         events: Vec::with_capacity(64),
     };
     let mut turns = 0;
+    let mut chores_done = None;
     while !engine.is_stopping() {
         let seen = pollers.bell.count();
         worker.refresh();
@@ -189,7 +192,11 @@ pub fn run(
             }
             continue;
         }
-        idle();
+        engine.stack.domain.poll();
+        if chores_done.is_none_or(|at: Instant| at.elapsed() >= CHORES) {
+            chores();
+            chores_done = Some(Instant::now());
+        }
         if worker.is_busy() {
             worker.look(Duration::ZERO);
             std::hint::spin_loop();
@@ -236,8 +243,17 @@ impl Worker<'_> {
         let mut ready = std::mem::take(&mut self.ready);
         cpu.with(|cx| {
             ready.retain(|token| {
-                let found = self.queues.get(token);
-                found.is_some_and(|(port, queue)| !port.is_over() && receive(cx, port, *queue))
+                let Some((port, queue)) = self.queues.get(token) else {
+                    return false;
+                };
+                if !port.is_over() && receive(cx, port, *queue) {
+                    return true;
+                }
+                // An event without frames may be a connection that came or went.
+                if !port.busy && port.has_carrier() != port.carrier.load(Relaxed) {
+                    self.pollers.unsettled.store(true, Release);
+                }
+                false
             });
         });
         let worked = !ready.is_empty();
@@ -278,16 +294,15 @@ impl Worker<'_> {
             self.ready.push(token);
         }
         let (_, queue) = port.queue(*number);
-        if queue.blocked.load(Acquire) && queue.blocked.swap(false, AcqRel) {
+        if queue.blocked.load(Acquire) {
+            // In this order: a sender that finds no room before the flag is cleared is woken below, and
+            // one that finds none later asks for the next event itself.
             self.pollers.watch_room(port, *number, false);
+            queue.blocked.store(false, Release);
             let queues = port.queues.len() as u32;
             for transmit in (u32::from(*number)..port.device.tx_queues()).step_by(queues as usize) {
                 datapath::wake_queue(&self.engine.stack, &port.device, transmit as u16);
             }
-        }
-        // The carrier may follow a connection that comes or goes.
-        if port.role == Role::Wire && port.port.facts().no_carrier == port.carrier.load(Relaxed) {
-            self.pollers.unsettled.store(true, Release);
         }
     }
 }
