@@ -14,269 +14,46 @@
 //! | `count` | total number of frames, 0 for no limit | frames | 1000; 0 with `stop` |
 //! | `start` | time stamp of the first frame | ns, or with `us`, `ms`, `s` | 0 |
 //! | `stop` | no frames from this time on | as `start` | none |
-//! | `size` | length without check sequence, or `A-B` for random lengths in that range; at least the length of the headers (a SYN has exactly that length) | bytes | 60, or the length of the headers |
-//! | `flows` | number of flows, among which frames are distributed at random | | 1 |
+//! | `size` | length without check sequence, or `A-B` for random lengths in that range; at least the length of the headers (a SYN has exactly that length); or `imix`, see below | bytes | 60, or the length of the headers |
+//! | `flows` | number of flows, among which frames are distributed uniformly at random | | 1 |
+//! | `zipf` | exponent s of Zipf's law, up to 20 and with at most 6 decimals: flow n, from 0, has a share proportional to 1 / (n + 1)^s | | none: uniform |
 //! | `seed` | seed of the random numbers | | 0 |
 //! | `eth_src`, `eth_dst` | Ethernet addresses | | `02:00:00:00:00:01`, `02:00:00:00:00:02` |
 //! | `src`, `dst` | IPv4 or IPv6 addresses of the first flow | | `10.1.0.2`, `10.2.0.2` |
 //! | `sport`, `dport` | ports of the first flow | | 1024, 5001 |
 //! | `ttl` | time to live or hop limit | hops | 64 |
+//! | `vlan` | `ID[:PRIO]`: an 802.1Q tag | | none |
+//! | `qinq` | `ID[:PRIO]`: an 802.1ad tag in front of that of `vlan` | | none |
 //!
 //! Flow n has the source port `sport + n`. After port 65535 the flows continue at `sport` with the
-//! next source address. Checksums are correct. All random numbers come from integer arithmetic,
-//! which gives the same result on every machine. Not implemented: VLAN tags, IPv4 options,
-//! fragments, replies of the other side.
+//! next source address. Checksums are correct. All random numbers come from integers or from IEEE
+//! 754's basic operations, which give the same result on every machine.
+//!
+//! `size=imix` is the simple IMIX: of 12 frames on average 7 have 64 bytes, 4 have 594 and 1 has 1518,
+//! with the check sequence, so the frames here have 60, 590 and 1514 bytes. A length includes VLAN tags.
+//! A frame is never shorter than its headers.
+//!
+//! Not implemented: IPv4 options, fragments, replies of the other side.
 
 mod pace;
+mod parameters;
+mod zipf;
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use self::pace::{Pace, random};
-use crate::keys::unknown;
+pub use self::parameters::{Gaps, Parameters, Protocol, Rate, Size, Tag};
+use self::zipf::Zipf;
 use crate::{Error, Frame, Result, Source};
-
-/// The transport protocol of the frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// UDP datagrams.
-    Udp,
-    /// TCP segments of one side, to which no peer replies.
-    Tcp,
-}
-
-/// The rate of the frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// Frames per second.
-    Frames(u64),
-    /// Bits per second, counting frames without check sequence.
-    Bits(u64),
-}
-
-/// The distribution of the gaps between frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gaps {
-    /// Constant gaps, as given by the rate.
-    Constant,
-    /// Exponentially distributed gaps: the frames are independent of each other.
-    Poisson,
-}
-
-/// The parameters of a generator. The module documentation lists units and defaults.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the table above describes them")]
-pub struct Parameters {
-    pub proto: Protocol,
-    pub rate: Rate,
-    pub gaps: Gaps,
-    pub on: u64,
-    pub off: u64,
-    pub burst: u64,
-    pub count: u64,
-    pub start: u64,
-    pub stop: u64,
-    pub size: (u16, u16),
-    pub flows: u32,
-    pub seed: u64,
-    pub eth_src: [u8; 6],
-    pub eth_dst: Option<[u8; 6]>,
-    pub src: IpAddr,
-    pub dst: IpAddr,
-    pub sport: u16,
-    pub dport: u16,
-    pub ttl: u8,
-}
-
-impl Default for Parameters {
-    fn default() -> Parameters {
-        Parameters {
-            proto: Protocol::Udp,
-            rate: Rate::Frames(1_000),
-            gaps: Gaps::Constant,
-            on: 0,
-            off: 0,
-            burst: 1,
-            count: 1_000,
-            start: 0,
-            stop: u64::MAX,
-            size: (60, 60),
-            flows: 1,
-            seed: 0,
-            eth_src: [2, 0, 0, 0, 0, 1],
-            eth_dst: None,
-            src: IpAddr::from([10, 1, 0, 2]),
-            dst: IpAddr::from([10, 2, 0, 2]),
-            sport: 1_024,
-            dport: 5_001,
-            ttl: 64,
-        }
-    }
-}
 
 /// The name in error messages.
 const NAME: &str = "generator";
 
-/// The length of an Ethernet header, in bytes.
-const ETHERNET: u16 = 14;
-
 /// The maximum number of flows. A TCP-like generator keeps four bytes per flow.
 const MAX_FLOWS: u32 = 16_777_216;
 
-fn value<T: FromStr>(key: &str, text: &str) -> Result<T> {
-    text.parse()
-        .map_err(|_| Error::new(NAME, format!("{key}={text} is not a valid value for {key}")))
-}
-
-/// Parses a number with a unit.
-fn with_unit(key: &str, text: &str, units: &[(&str, u64)]) -> Result<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let known = units.iter().find(|(name, _)| *name == unit);
-    let scaled = known.and_then(|(_, scale)| digits.parse::<u64>().ok()?.checked_mul(*scale));
-    scaled.ok_or_else(|| Error::new(NAME, format!("{key}={text} is not a valid value for {key}")))
-}
-
-fn time(key: &str, text: &str) -> Result<u64> {
-    const UNITS: [(&str, u64); 5] = [
-        ("", 1),
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
-    with_unit(key, text, &UNITS)
-}
-
-fn rate(key: &str, text: &str) -> Result<Rate> {
-    const UNITS: [(&str, u64); 4] = [
-        ("bit", 1),
-        ("kbit", 1_000),
-        ("mbit", 1_000_000),
-        ("gbit", 1_000_000_000),
-    ];
-    match text.ends_with("bit") {
-        true => with_unit(key, text, &UNITS).map(Rate::Bits),
-        false => value(key, text).map(Rate::Frames),
-    }
-}
-
-fn sizes(key: &str, text: &str) -> Result<(u16, u16)> {
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    match (least.parse(), most.parse()) {
-        (Ok(least), Ok(most)) if least <= most => Ok((least, most)),
-        _ => Err(Error::new(
-            NAME,
-            format!("{key}={text} is not a valid value for {key}"),
-        )),
-    }
-}
-
-fn ethernet(key: &str, text: &str) -> Result<[u8; 6]> {
-    let wrong = || Error::new(NAME, format!("{key}={text} is not an Ethernet address"));
-    let mut bytes = text.split(':').map(|part| match part.len() {
-        1 | 2 => u8::from_str_radix(part, 16).map_err(|_| wrong()),
-        _ => Err(wrong()),
-    });
-    let mut address = [0; 6];
-    for byte in &mut address {
-        *byte = bytes.next().ok_or_else(wrong)??;
-    }
-    if bytes.next().is_some() {
-        Err(wrong())
-    } else {
-        Ok(address)
-    }
-}
-
-/// The keys, for [`unknown`].
-const KEYS: [&str; 19] = [
-    "proto", "rate", "gaps", "on", "off", "burst", "count", "start", "stop", "size", "flows",
-    "seed", "eth_src", "eth_dst", "src", "dst", "sport", "dport", "ttl",
-];
-
-impl FromStr for Parameters {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Parameters> {
-        let mut parameters = Parameters::default();
-        let (mut count, mut size) = (None, None);
-        for pair in text.split(',').filter(|pair| !pair.is_empty()) {
-            let (key, text) = pair
-                .split_once('=')
-                .ok_or_else(|| Error::new(NAME, format!("{pair} has no value")))?;
-            let p = &mut parameters;
-            match key {
-                "proto" => {
-                    p.proto = match text {
-                        "udp" => Protocol::Udp,
-                        "tcp" => Protocol::Tcp,
-                        _ => {
-                            let what = format!("proto={text} is neither udp nor tcp");
-                            return Err(Error::new(NAME, what));
-                        }
-                    }
-                }
-                "rate" => p.rate = rate(key, text)?,
-                "gaps" => {
-                    p.gaps = match text {
-                        "constant" => Gaps::Constant,
-                        "poisson" => Gaps::Poisson,
-                        _ => {
-                            let what = format!("gaps={text} is neither constant nor poisson");
-                            return Err(Error::new(NAME, what));
-                        }
-                    }
-                }
-                "on" => p.on = time(key, text)?,
-                "off" => p.off = time(key, text)?,
-                "burst" => p.burst = value(key, text)?,
-                "count" => count = Some(value(key, text)?),
-                "start" => p.start = time(key, text)?,
-                "stop" => p.stop = time(key, text)?,
-                "size" => size = Some(sizes(key, text)?),
-                "flows" => p.flows = value(key, text)?,
-                "seed" => p.seed = value(key, text)?,
-                "eth_src" => p.eth_src = ethernet(key, text)?,
-                "eth_dst" => p.eth_dst = Some(ethernet(key, text)?),
-                "src" => p.src = value(key, text)?,
-                "dst" => p.dst = value(key, text)?,
-                "sport" => p.sport = value(key, text)?,
-                "dport" => p.dport = value(key, text)?,
-                "ttl" => p.ttl = value(key, text)?,
-                _ => return Err(Error::new(NAME, unknown(key, &KEYS))),
-            }
-        }
-        parameters.size = size.unwrap_or_else(|| {
-            let length = parameters.size.0.max(parameters.shortest());
-            (length, length)
-        });
-        parameters.count = count.unwrap_or(match parameters.stop {
-            u64::MAX => parameters.count,
-            _ => 0,
-        });
-        Ok(parameters)
-    }
-}
-
-impl Parameters {
-    /// Returns the length of the headers in bytes, which is that of the shortest frame.
-    fn shortest(&self) -> u16 {
-        let network = if self.src.is_ipv4() { 20 } else { 40 };
-        let transport = match self.proto {
-            Protocol::Udp => 8,
-            Protocol::Tcp => 20,
-        };
-        ETHERNET + network + transport
-    }
-
-    /// Returns true if the generator never ends.
-    pub fn endless(&self) -> bool {
-        self.count == 0 && self.stop == u64::MAX
-    }
-}
+/// The simple IMIX: lengths without check sequence, and how many of 12 frames have them.
+const IMIX: [(u16, u64); 3] = [(60, 7), (590, 4), (1514, 1)];
 
 /// The source that generates frames.
 #[derive(Debug)]
@@ -285,6 +62,8 @@ pub struct Generator {
     frames: u64,
     random: u64,
     pace: Pace,
+    /// The distribution of frames among the flows, unless it is uniform.
+    zipf: Option<Zipf>,
     /// For TCP, the next sequence number of each flow; 0 before the SYN.
     sequence: Vec<u32>,
 }
@@ -302,8 +81,13 @@ impl Generator {
         if parameters.src.is_ipv4() != parameters.dst.is_ipv4() {
             return wrong("src and dst must be of the same family");
         }
-        let (least, shortest) = (parameters.size.0, parameters.shortest());
-        if least < shortest {
+        if parameters.qinq.is_some() && parameters.vlan.is_none() {
+            return wrong("qinq= needs vlan=, the tag behind it");
+        }
+        let shortest = parameters.shortest();
+        if let Size::Range(least, _) = parameters.size
+            && least < shortest
+        {
             let what = format!("size={least} is too short: the headers need {shortest} bytes");
             return Err(Error::new(NAME, what));
         }
@@ -313,11 +97,16 @@ impl Generator {
         };
         let mut random = parameters.seed;
         let pace = Pace::new(&parameters, &mut random);
+        let zipf = match parameters.zipf {
+            0 => None,
+            exponent => Some(Zipf::new(parameters.flows, f64::from(exponent) / 1e6)),
+        };
         Ok(Generator {
             parameters,
             frames: 0,
             random,
             pace,
+            zipf,
             sequence: vec![0; flows],
         })
     }
@@ -337,6 +126,12 @@ impl Generator {
             IpAddr::V4(_) => (0x0800, 20),
             IpAddr::V6(_) => (0x86dd, 40),
         };
+        for (protocol, tag) in [(0x88a8_u16, p.qinq), (0x8100, p.vlan)] {
+            if let Some(tag) = tag {
+                data.extend_from_slice(&protocol.to_be_bytes());
+                data.extend_from_slice(&tag.tci().to_be_bytes());
+            }
+        }
         data.extend_from_slice(&ether_type.to_be_bytes());
         let (number, header_len) = match p.proto {
             Protocol::Udp => (17, 8),
@@ -410,6 +205,19 @@ impl Generator {
     }
 }
 
+/// Returns a length of the simple IMIX for a random number.
+fn imix(number: u64) -> u16 {
+    let all: u64 = IMIX.iter().map(|(_, share)| share).sum();
+    let mut left = number % all;
+    for (size, share) in IMIX {
+        if left < share {
+            return size;
+        }
+        left -= share;
+    }
+    IMIX[0].0
+}
+
 /// Returns the address `step` after `address`, wrapping around at the end of the address space.
 fn next_address(address: IpAddr, step: u32) -> IpAddr {
     match address {
@@ -446,13 +254,19 @@ impl Source for Generator {
         let Some(time_ns) = stamp.filter(|&stamp| stamp < p.stop) else {
             return Ok(false);
         };
-        // Below `flows` because of the remainder.
-        let flow = (random(&mut self.random) % u64::from(p.flows)) as u32;
-        let (least, most) = p.size;
-        let size = match u64::from(most - least) {
-            0 => least,
-            // At most `more`, which came from a `u16`.
-            more => least + (random(&mut self.random) % (more + 1)) as u16,
+        let flow = match &self.zipf {
+            Some(zipf) => zipf.draw(&mut self.random),
+            // Below `flows` because of the remainder.
+            None => (random(&mut self.random) % u64::from(p.flows)) as u32,
+        };
+        let size = match p.size {
+            Size::Range(least, most) if least == most => least,
+            Size::Range(least, most) => {
+                let more = u64::from(most - least);
+                // At most `more`, which came from a `u16`.
+                least + (random(&mut self.random) % (more + 1)) as u16
+            }
+            Size::Imix => imix(random(&mut self.random)).max(p.shortest()),
         };
         self.build(flow, size, &mut frame.data);
         let p = &self.parameters;

@@ -2,7 +2,7 @@
 //! Tests that the generator produces what was requested, and the same every time.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
-use weir_port::generator::{Gaps, Generator, Parameters, Protocol, Rate};
+use weir_port::generator::{Gaps, Generator, Parameters, Protocol, Rate, Size, Tag};
 use weir_port::null::Null;
 use weir_port::{Frame, Sink, Source};
 
@@ -145,12 +145,69 @@ fn a_tcp_flow_has_one_syn_and_continues() {
     assert!(numbers.eq([(0x02, 0), (0x18, 1), (0x18, 101)]));
 }
 
+/// The first flow has the share of Zipf's law, within 5 deviations: 1 of the sum of 1/n^2 for 3 flows.
+#[test]
+fn flows_follow_zipfs_law() {
+    let frames = frames("flows=3,zipf=2,count=10000,seed=2");
+    let first = frames.iter().filter(|f| ports(f).0 == 1024).count();
+    let chance: f64 = 36.0 / 49.0;
+    let deviation = (10_000.0 * chance * (1.0 - chance)).sqrt();
+    assert!(
+        (first as f64 - 10_000.0 * chance).abs() < 5.0 * deviation,
+        "{first}"
+    );
+}
+
+/// 7, 4 and 1 of 12 frames have 64, 594 and 1518 bytes with their check sequence, within 5 deviations.
+#[test]
+fn the_simple_imix() {
+    let frames = frames("size=imix,count=12000,seed=4");
+    for (size, share) in [(60, 7.0), (590, 4.0), (1514, 1.0)] {
+        let count = frames.iter().filter(|f| f.data.len() == size).count();
+        let chance = share / 12.0;
+        let deviation = (12_000.0_f64 * chance * (1.0 - chance)).sqrt();
+        assert!(
+            (count as f64 - 1000.0 * share).abs() < 5.0 * deviation,
+            "{size}: {count}"
+        );
+    }
+    // Headers of 74 bytes do not fit into the shortest frame.
+    let long = self::frames("size=imix,count=100,src=::1,dst=::2,proto=tcp");
+    assert!(long.iter().all(|f| [74, 590, 1514].contains(&f.data.len())));
+}
+
+#[test]
+fn tags_stand_in_front_of_the_ethertype() {
+    let tagged = frames("vlan=5:3,qinq=7:1,count=1");
+    assert_eq!(tagged[0].data.len(), 60);
+    let tags = [0x88, 0xa8, 0x20, 7, 0x81, 0, 0x60, 5, 8, 0, 0x45];
+    assert_eq!(tagged[0].data[12..23], tags);
+    assert_eq!(
+        frames("vlan=5,size=46,count=1")[0].data[12..18],
+        [0x81, 0, 0, 5, 8, 0]
+    );
+    // The checksums are correct: the IPv4 header and the datagram with its pseudo header sum to 0xffff.
+    let data = &frames("vlan=5,size=100,count=1")[0].data;
+    let sum = |bytes: &[u8]| -> u32 {
+        let words = bytes
+            .chunks(2)
+            .map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0)));
+        words.sum()
+    };
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    assert_eq!(fold(sum(&data[18..38])), 0xffff);
+    assert_eq!(
+        fold(sum(&data[30..]) + 17 + (data.len() as u32 - 38)),
+        0xffff
+    );
+}
+
 #[test]
 fn every_parameter_is_parsed() {
     let text = "proto=tcp,rate=5mbit,gaps=poisson,on=1ms,off=2s,burst=2,count=3,start=4us,stop=5s,\
                 size=80-90,flows=6,seed=7,\
                 eth_src=02:0:0:0:0:a,eth_dst=02:00:00:00:00:0b,src=1.2.3.4,dst=5.6.7.8,sport=9,\
-                dport=10,ttl=11";
+                dport=10,ttl=11,zipf=1.01,vlan=5:3,qinq=4094";
     let expected = Parameters {
         proto: Protocol::Tcp,
         rate: Rate::Bits(5_000_000),
@@ -161,8 +218,9 @@ fn every_parameter_is_parsed() {
         count: 3,
         start: 4_000,
         stop: 5_000_000_000,
-        size: (80, 90),
+        size: Size::Range(80, 90),
         flows: 6,
+        zipf: 1_010_000,
         seed: 7,
         eth_src: [2, 0, 0, 0, 0, 10],
         eth_dst: Some([2, 0, 0, 0, 0, 11]),
@@ -171,6 +229,11 @@ fn every_parameter_is_parsed() {
         sport: 9,
         dport: 10,
         ttl: 11,
+        vlan: Some(Tag { id: 5, priority: 3 }),
+        qinq: Some(Tag {
+            id: 4094,
+            priority: 0,
+        }),
     };
     assert_eq!(text.parse::<Parameters>().unwrap(), expected);
     assert_eq!("stop=1s".parse::<Parameters>().unwrap().count, 0);
@@ -200,6 +263,8 @@ fn invalid_parameters_are_refused() {
         ("size=41-100", 42),
         ("size=53,proto=tcp", 54),
         ("proto=tcp,src=::1,dst=::2,size=73", 74),
+        ("vlan=1,size=45", 46),
+        ("vlan=1,qinq=2,size=49", 50),
     ] {
         let error = message(text);
         assert!(
@@ -231,6 +296,14 @@ fn invalid_parameters_are_refused() {
         "size=9-8",
         "size=-",
         "stop=-1s",
+        "zipf=0",
+        "zipf=20.1",
+        "zipf=1.0000001",
+        "zipf=1e3",
+        "vlan=4095",
+        "vlan=5:8",
+        "vlan=5:",
+        "qinq=",
     ] {
         let key = text.split('=').next().unwrap();
         assert_eq!(
@@ -249,6 +322,10 @@ fn invalid_parameters_are_refused() {
     assert_eq!(
         message("flows=0"),
         "generator: flows must be from 1 to 16777216"
+    );
+    assert_eq!(
+        message("qinq=1"),
+        "generator: qinq= needs vlan=, the tag behind it"
     );
     assert_eq!(
         message("src=::1"),

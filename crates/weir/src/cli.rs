@@ -70,9 +70,9 @@ background keep running while the remaining packets are played, and for up to fi
 If a capture or the JSON goes to standard output, the script's output goes to standard error.\n\n\
 SPEC is a list of key=value pairs separated by commas. All are optional: proto (udp, tcp), rate (frames per second, or \
 bits per second with bit, kbit, mbit, gbit), gaps (constant, poisson), on and off (mean durations of bursts and of \
-silences), burst, count, start, stop (of the stack's clock), size (N or A-B), flows, seed (default: from the run's seed \
-and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, ttl. Times are in ns, or have a unit us, ms \
-or s.\n\n\
+silences), burst, count, start, stop (of the stack's clock), size (N, A-B or imix), flows, zipf (exponent of the flows' \
+shares), seed (default: from the run's seed and DEV), eth_src, eth_dst (default: DEV's own), src, dst, sport, dport, \
+ttl, vlan (ID or ID:PRIO), qinq (the outer tag). Times are in ns, or have a unit us, ms or s.\n\n\
 --trace prints each device, filter, rewritten field, next hop, wait and drop of a packet with its time. It chooses \
 packets where DEV (or any device, for `any`) receives or is to send them: the first 10, or the first N with count=N, \
 or the n-th with nth=N, of those that match the pcap-filter expression EXPR.\n\n\
