@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the core knows of a link kind: how it makes devices ([`Kind`], `struct rtnl_link_ops`) and what it
-//! adds to one ([`Link`], `struct net_device_ops`).
+//! The interface of a link kind: how devices of the kind are made ([`Kind`], `struct rtnl_link_ops`), and the
+//! kind's part of a device ([`Link`], `struct net_device_ops`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
 
-/// How devices of a kind are made.
+/// The operations on devices of a kind.
 pub struct Kind {
     /// `IFLA_INFO_KIND`
     pub name: &'static str,
@@ -164,12 +164,14 @@ pub trait Link: Send + Sync {
         true
     }
 
-    /// Whether it tells of changes of its carrier: devices that never do have an unknown state.
+    /// Returns whether the kind reports changes of its carrier. The operational state of devices that never
+    /// do is unknown.
     fn reports_carrier(&self) -> bool {
         false
     }
 
-    /// Sends frames (`ndo_start_xmit`). The device is up, taps and counters are done.
+    /// Sends frames (`ndo_start_xmit`). The device is up; observers have seen the frames, and they are
+    /// counted.
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
 
     /// Returns whether the kind counts received and sent frames itself, because its frames are
@@ -187,7 +189,7 @@ pub trait Link: Send + Sync {
         None
     }
 
-    /// The forwarding table, if it has one.
+    /// Returns the forwarding table, if the device has one.
     fn fdb(&self) -> Option<&dyn Fdb> {
         None
     }
@@ -223,7 +225,7 @@ pub trait Link: Send + Sync {
     /// Called when the device went up or down.
     fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}
 
-    /// Called when the first asks for all frames or all multicast ones, or the last no longer does; see
+    /// Called when promiscuous or all-multicast mode is turned on or off; see
     /// [`ask_for_all`](crate::netdev::ask_for_all) (`ndo_change_rx_flags`).
     fn asks_for_all(&self, _stack: &Stack, _guard: &Guard, _flag: u32, _more: bool) {}
 
@@ -263,6 +265,6 @@ pub trait Fdb {
         mac: Mac,
     ) -> Result<(), Error>;
 
-    /// All entries, each a message behind its header (`ndo_fdb_dump`).
+    /// Returns all entries, each as the body of a message (`ndo_fdb_dump`).
     fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The floors above the core, as a stack is told of them: the way of its packets, and its modules.
+//! The table through which a stack reaches the floors above the core: the stages of its data path, and its
+//! modules.
 //!
-//! The core imports nothing of them. A stack is made with one [`Layers`]
+//! The core imports nothing of those floors. A stack is made with one [`Layers`]
 //! ([`Stack::new`](crate::stack::Stack::new)), and reaches what is above through it, as Linux does through
 //! `dev_add_pack`, `register_pernet_subsys` and `register_netdevice_notifier`. The modules are called in the
-//! order of the list, lower floors first, so that listeners hear of everything in one order.
+//! order of the list, lower floors first, so every listener is notified in the same order.
 
 use std::sync::Arc;
 
@@ -20,39 +21,39 @@ use crate::parts::Parts;
 use crate::request::Ctl;
 use crate::stack::{Shared, Stack};
 
-/// What a stack is made of above the core.
+/// The floors of a stack above the core.
 pub struct Layers {
     /// The order of the data path.
     pub path: Path,
     /// The modules, lower floors first.
     pub modules: &'static [&'static Module],
-    /// Requests for links, for kinds that make a second one.
+    /// Request handling for links, used by kinds that create a second device.
     pub links: LinkRequests,
 }
 
-/// Takes a batch on from or to a device.
+/// Continues with a batch from or to a device.
 pub type Step = fn(&mut Cx<'_>, &Arc<Device>, Batch);
 
-/// Where the data path goes on for frames that waited, or that a lower floor sends.
+/// The stages at which a queued frame, or a frame sent by a lower floor, enters the data path.
 pub struct Path {
-    /// Frames that begin with an Ethernet header, received by a device.
+    /// Receives frames of a device; they begin with an Ethernet header.
     pub receive: Step,
-    /// From the ingress filters on.
+    /// Starts at the ingress filters.
     pub redirected: Step,
-    /// Behind the ingress filters.
+    /// Starts after the ingress filters.
     pub resume: Step,
-    /// Frames that begin with a link-layer header, to be sent by a device.
+    /// Sends frames by a device; they begin with a link-layer header.
     pub transmit: Step,
-    /// The qdisc at a transmit queue has more to send.
+    /// Runs the qdisc of a transmit queue that has more to send.
     pub run_queue: fn(&mut Cx<'_>, &Arc<Device>, u16),
-    /// The device has room at all transmit queues, and nothing is on its way.
+    /// Resets the device: room at all transmit queues, and no frame in flight.
     pub restart: fn(&Shared, &Device),
 }
 
-/// Finds the devices that go with one device of a namespace, or with the namespace.
+/// Finds the devices that are deleted together with a device, or with the namespace.
 pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
 
-/// A part of the stack above the core. Each hook may be left out.
+/// A part of the stack above the core. Every hook is optional.
 pub struct Module {
     /// Fills the module's places in a new stack.
     pub stack: Option<fn(&mut Parts)>,
@@ -60,14 +61,14 @@ pub struct Module {
     pub namespace: Option<fn(&mut Parts, &NewNamespace<'_>)>,
     /// Fills the module's places in a new device.
     pub device: Option<fn(&mut Parts, &Domain, &Namespace)>,
-    /// The protocols the module receives (`dev_add_pack`).
+    /// The protocols that the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
-    /// Is called for every event of a device (`register_netdevice_notifier`).
+    /// Called for every event of a device (`register_netdevice_notifier`).
     pub device_event: Option<fn(&Site<'_>, Event)>,
-    /// Is called for every event of a namespace (`register_pernet_subsys`).
+    /// Called for every event of a namespace (`register_pernet_subsys`).
     pub namespace_event: Option<fn(&Stack, &Arc<Namespace>, NamespaceEvent)>,
-    /// The devices that go with another: those of a namespace that stand on a device, or all that have the
-    /// namespace for their underlay.
+    /// Finds the devices that depend on another: those of a namespace on top of a device, or all whose
+    /// underlay is the namespace.
     pub above: Option<Above>,
 }
 
@@ -87,20 +88,20 @@ impl Module {
 /// The number of protocols that may be registered.
 pub const PROTOCOLS: usize = 4;
 
-/// A network protocol (`struct packet_type`).
+/// A registered network protocol (`struct packet_type`).
 #[derive(Clone, Copy)]
 pub struct PacketType {
     /// `ETH_P_*`
     pub protocol: u16,
-    /// Receives packets of one device, whose network header is known.
+    /// Receives packets of one device. Their network offset is set.
     pub receive: Step,
 }
 
-/// What a module knows of a namespace that is being made.
+/// The context in which a module sets up a new namespace.
 pub struct NewNamespace<'a> {
     /// The stack's RCU domain.
     pub domain: &'a Domain,
-    /// Seeds the namespace's generators.
+    /// The seed of the namespace's random generators.
     pub seed: u64,
 }
 
@@ -133,7 +134,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tells the modules what happens to the device, in their order (`call_netdevice_notifiers`).
+    /// Notifies the modules of an event of the device, in their order (`call_netdevice_notifiers`).
     pub fn notify(&self, event: Event) {
         for module in self.stack.layers.modules {
             if let Some(hear) = module.device_event {
@@ -143,71 +144,71 @@ impl<'a> Site<'a> {
     }
 }
 
-/// What happens to a device (`enum netdev_cmd`).
+/// An event of a device (`enum netdev_cmd`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It is in a namespace's tables (`NETDEV_REGISTER`).
+    /// The device entered a namespace's tables (`NETDEV_REGISTER`).
     Entered,
-    /// It may send: it is up and has a carrier (`dev_activate`).
+    /// The device may send: it is up and has a carrier (`dev_activate`).
     Activated,
-    /// It sends no more (`dev_deactivate`).
+    /// The device stopped sending (`dev_deactivate`).
     Deactivated,
-    /// It is up (`NETDEV_UP`).
+    /// The device went up (`NETDEV_UP`).
     Up,
-    /// It is down (`NETDEV_DOWN`).
+    /// The device went down (`NETDEV_DOWN`).
     Down,
-    /// Its carrier came or went (`NETDEV_CHANGE`).
+    /// The carrier changed (`NETDEV_CHANGE`).
     Carrier,
-    /// It has another name (`NETDEV_CHANGENAME`).
+    /// The name changed (`NETDEV_CHANGENAME`).
     Renamed,
-    /// It has another link-layer address (`NETDEV_CHANGEADDR`).
+    /// The link-layer address changed (`NETDEV_CHANGEADDR`).
     Address,
-    /// It has another MTU (`NETDEV_CHANGEMTU`).
+    /// The MTU changed (`NETDEV_CHANGEMTU`).
     Mtu {
-        /// Octets before.
+        /// The previous MTU in bytes.
         before: u32,
     },
-    /// It leaves the namespace: protocols take away what they have on it (`NETDEV_UNREGISTER`).
+    /// The device leaves the namespace. Protocols remove their state from it (`NETDEV_UNREGISTER`).
     Gone,
-    /// Protocols have let go of it; rules and qdiscs do now.
+    /// Protocols have removed their state. Rules and qdiscs remove theirs.
     Detached,
-    /// Listeners are to be told what it is like (`rtmsg_ifinfo`).
+    /// Listeners must be sent the device's current state (`rtmsg_ifinfo`).
     Changed {
         /// `RTM_NEWLINK` or `RTM_DELLINK`
         ty: u16,
         /// `ifi_change`
         change: u32,
     },
-    /// Listeners are to be told that it goes to another namespace (`rtmsg_ifinfo_newnet`).
+    /// Listeners must be told that the device moves to another namespace (`rtmsg_ifinfo_newnet`).
     Moves {
-        /// The namespace, as the one it leaves calls it.
+        /// The nsid of the new namespace, as seen from the old one.
         nsid: i32,
-        /// The index it is to have there.
+        /// The device's index in the new namespace.
         ifindex: u32,
     },
 }
 
-/// What happens to a namespace.
+/// An event of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamespaceEvent {
-    /// It is made, and in no table yet (`pernet_operations.init`).
+    /// The namespace was made and is in no table yet (`pernet_operations.init`).
     Made,
-    /// It is going, and its devices are still there (`pernet_operations.pre_exit`).
+    /// The namespace is being deleted and still has its devices (`pernet_operations.pre_exit`).
     Closing,
-    /// Its devices are gone (`pernet_operations.exit`).
+    /// The namespace's devices are deleted (`pernet_operations.exit`).
     Emptied,
 }
 
-/// Requests for links, as control serves them.
+/// The functions of control that serve requests for links.
 pub struct LinkRequests {
-    /// Reads the request for a second device: `ifinfomsg` and attributes inside another's
-    /// (`rtnl_nla_parse_ifinfomsg`).
+    /// Parses the request for a second device, `ifinfomsg` and attributes, nested in the request for the
+    /// first (`rtnl_nla_parse_ifinfomsg`).
     pub parse_peer: for<'a> fn(
         &mut Ctl<'_>,
         &NewLink<'a>,
         Attr<'a>,
         &'static str,
     ) -> Result<NewLink<'a>, Error>,
-    /// Applies a new device's flags and tells of it (`rtnl_configure_link`).
+    /// Applies a new device's flags and notifies the listeners (`rtnl_configure_link`).
     pub configure: fn(&mut Ctl<'_>, &Arc<Device>, &NewLink<'_>) -> Result<(), Error>,
 }

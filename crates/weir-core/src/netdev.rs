@@ -2,7 +2,7 @@
 //! The life of a device, whatever its kind: register, up, down, carrier, move, unregister
 //! (`net/core/dev.c`).
 //!
-//! What follows from it on higher floors is told to the stack's modules ([`crate::layers::Event`]).
+//! Higher floors follow a device by the events that their modules get ([`crate::layers::Event`]).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::layers::{Event, Site};
 use crate::namespace::{Links, Namespace};
 use crate::stack::Stack;
 
-/// Whether a name may be a device's (`dev_valid_name`).
+/// Returns whether a name is valid for a device (`dev_valid_name`).
 pub fn is_valid_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() < 16
@@ -318,7 +318,7 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
     Ok(true)
 }
 
-/// The devices of other modules that go with one device of a namespace, or with the namespace.
+/// Returns the devices that other modules delete together with a device, or with the namespace.
 fn above(
     stack: &Stack,
     ns: &Namespace,
@@ -330,7 +330,7 @@ fn above(
     asked.flat_map(|above| above(ns, device, guard)).collect()
 }
 
-/// Has the listeners told what a device is like; `change` is `ifi_change` (`rtmsg_ifinfo`).
+/// Sends a device's current state to the listeners; `change` is `ifi_change` (`rtmsg_ifinfo`).
 pub fn changed(
     stack: &Stack,
     guard: &Guard,
@@ -342,7 +342,7 @@ pub fn changed(
     Site::new(stack, guard, ns, device).notify(Event::Changed { ty, change });
 }
 
-/// Whether a device takes part in neighbour resolution.
+/// Returns whether a device takes part in neighbour resolution.
 pub fn uses_neighbours(device: &Device) -> bool {
     device.flags() & (iff::NOARP | iff::LOOPBACK | iff::POINTOPOINT) == 0
 }

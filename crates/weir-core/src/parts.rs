@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places in a stack, a namespace or a device for state the core does not know.
+//! Places in a stack, a namespace or a device for the state of modules that the core does not know.
 //!
 //! Linux has a pointer for each protocol in `struct net_device` (`ip_ptr`, `ip6_ptr`) and numbered places for
 //! modules in `struct net` (`net_generic`). Here a module declares a static [`Key`] of a number and a type,
@@ -22,19 +22,19 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 
-/// Places there are in each holder.
+/// The number of places in each holder.
 pub const PLACES: usize = 12;
 
-/// Names place `N`, which holds a `T`. To be declared as a `static`.
+/// The key of place `N`, which holds a `T`. Declare it as a `static`.
 pub struct Key<T, const N: usize> {
-    /// Keeps two keys from sharing an address: a constant with an atomic in it is never promoted or merged.
+    /// Gives each key its own address: the compiler never merges statics that contain an atomic.
     _own: AtomicBool,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: Any + Send + Sync, const N: usize> Key<T, N> {
-    /// A key of place `N`.
-    #[allow(clippy::new_without_default)] // a default would be no static
+    /// Makes the key of place `N`.
+    #[allow(clippy::new_without_default)] // a key made by `Default` could not be a static
     pub const fn new() -> Self {
         const { assert!(N < PLACES, "there is no such place") };
         Self {
@@ -49,7 +49,7 @@ impl<T: Any + Send + Sync, const N: usize> Key<T, N> {
 }
 
 struct Part {
-    /// The address of the key it was filled by; 0 while it is empty.
+    /// The address of the key that filled the place; 0 while the place is empty.
     key: usize,
     value: Box<dyn Any + Send + Sync>,
 }
@@ -80,7 +80,7 @@ impl Parts {
         };
     }
 
-    /// The value in the key's place, by exclusive borrow; filled with the default if it is empty.
+    /// Returns the value in the key's place by exclusive borrow. An empty place is filled with the default.
     pub fn get_mut<T: Any + Send + Sync + Default, const N: usize>(
         &mut self,
         key: &'static Key<T, N>,
@@ -92,7 +92,7 @@ impl Parts {
         value.expect("a place holds a value of its key's type")
     }
 
-    /// The value in the key's place, if it was filled.
+    /// Returns the value in the key's place, if it was filled.
     #[inline]
     pub fn find<T: Any + Send + Sync, const N: usize>(
         &self,
@@ -103,12 +103,12 @@ impl Parts {
             return None;
         }
         debug_assert!(part.value.is::<T>());
-        // SAFETY: `fill` alone writes a key's address, beside a box of the key's type. The address is that
-        // of a live static, so no key of another type ever has it.
+        // SAFETY: only `fill` writes a key's address, together with a box of the key's type. Keys are
+        // statics, so no key of another type can have the same address.
         Some(unsafe { &*std::ptr::from_ref(&*part.value).cast::<T>() })
     }
 
-    /// The value in the key's place. The module that owns the key belongs to the stack.
+    /// Returns the value in the key's place. The module that owns the key must belong to the stack.
     #[inline]
     pub fn get<T: Any + Send + Sync, const N: usize>(&self, key: &'static Key<T, N>) -> &T {
         match self.find(key) {

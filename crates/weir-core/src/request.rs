@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A control request on its way: its context, its answers, dumps, and notifications (`netlink_rcv_skb`,
+//! The context of a control request, its answers, dumps, and notifications (`netlink_rcv_skb`,
 //! `netlink_dump`, `rtnl_notify`).
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use crate::layers::Site;
 use crate::namespace::{Namespace, NsId};
 use crate::stack::Stack;
 
-/// What the stack may ask about the client behind a socket.
+/// The questions that the stack asks about the client behind a socket.
 pub trait Peer: Send + Sync {
     /// Returns the namespace that a file descriptor of the client refers to (`get_net_ns_by_fd`).
     fn namespace_by_fd(&self, fd: u32) -> Option<NsId>;
@@ -59,7 +59,7 @@ impl<'a> Ctl<'a> {
         }
     }
 
-    /// A device of the socket's namespace, for changes of its addresses.
+    /// Returns the context for changes to the addresses of a device of the socket's namespace.
     pub fn site<'s>(&'s self, device: &'s Arc<Device>) -> Site<'s> {
         Site::new(self.stack, self.guard, self.ns, device)
     }

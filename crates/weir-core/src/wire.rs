@@ -33,8 +33,9 @@ pub trait Wire: Send + Sync {
     }
 }
 
-/// Takes the frames that a device receives, after its ingress filters and before VLAN devices and
-/// layer 3 (`rx_handler` of `net/core/dev.c`). A device has at most one.
+/// Takes the frames that a device receives, in place of layer 3 (`rx_handler` of `net/core/dev.c`).
+/// Ingress filters come first, and frames of a VLAN that has a device go to that device. A device has at
+/// most one handler.
 pub trait RxHandler: Send + Sync {
     /// Consumes or drops every frame of the batch. Frames begin at their Ethernet header; an
     /// accelerated VLAN tag is in their metadata. Called by any CPU.

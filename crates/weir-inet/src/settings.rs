@@ -2,8 +2,9 @@
 //! The settings of IPv4, IPv6 and their neighbours that the data path obeys (`struct ipv4_devconf`,
 //! `struct ipv6_devconf`, `struct neigh_parms`).
 //!
-//! A device holds its own values (`conf/DEV`, `neigh/DEV`), a namespace those of `all` and `default`; both
-//! are read through [`WithSettings`]. Paths, ranges and names that are only kept are control's.
+//! A device holds its own values (`conf/DEV`, `neigh/DEV`). A namespace holds those of `all` and `default`.
+//! Both are read through [`WithSettings`]. Control (`weir-stack/src/sysctl`) knows the paths and ranges, and
+//! keeps the values that nothing here obeys.
 
 use weir_netlink::ifla::iff;
 
@@ -136,7 +137,7 @@ crate::slots! {
     }
 }
 
-/// The per-device settings: of a device, or of one to come (`default`).
+/// The settings of a device, or of devices made later (`default`).
 #[derive(Debug, Clone)]
 pub struct DeviceConf {
     /// `net.ipv4.conf.*`
@@ -209,11 +210,11 @@ pub static MODULE: Module = Module {
     ..Module::NONE
 };
 
-/// Has settings: a device or a namespace.
+/// A holder of settings: a device or a namespace.
 pub trait WithSettings {
-    /// Its settings.
+    /// The type of the holder's settings.
     type Conf;
-    /// The settings.
+    /// Returns the settings.
     fn conf(&self) -> &Self::Conf;
 }
 
@@ -239,14 +240,14 @@ pub const IPV4_MIN_MTU: u32 = 68;
 /// The smallest MTU of IPv6 (`IPV6_MIN_MTU`).
 pub const IPV6_MIN_MTU: u32 = 1280;
 
-/// Whether IP is on a device.
+/// Tells whether IP is enabled on a device.
 pub trait HasIp {
-    /// Whether IPv4 is (`struct in_device`): on one with too small an MTU it is not.
+    /// Returns whether the device has IPv4 (`struct in_device`). A device with too small an MTU has not.
     fn has_ipv4(&self) -> bool;
-    /// Whether IPv6 is (`struct inet6_dev`): on one with too small an MTU, the loopback device excepted, it
-    /// is not.
+    /// Returns whether the device has IPv6 (`struct inet6_dev`). A device with too small an MTU has not,
+    /// unless it is the loopback device.
     fn has_ipv6(&self) -> bool;
-    /// Whether IPv6, or IPv4, is.
+    /// Returns whether the device has IPv6, or IPv4.
     fn has_ip(&self, ipv6: bool) -> bool {
         match ipv6 {
             false => self.has_ipv4(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A stack with all its floors: the order of the data path, and the modules from the lowest floor up.
+//! Builds a stack with all its floors: the order of the data path, and the modules from the lowest floor up.
 
 use crate::datapath;
 use crate::layers::{Layers, LinkRequests, Path};

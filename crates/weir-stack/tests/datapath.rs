@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A warm datapath allocates nothing and takes no lock of the packet pool. Also tests packets in
-//! the backlog of a CPU whose device is removed.
+//! the backlog of a CPU whose device is removed, and a device's receive handler.
 #![allow(unsafe_code)] // an allocator that counts
 #![allow(clippy::unwrap_used)] // Tests may panic.
 
@@ -8,11 +8,14 @@ mod world;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use weir_netlink::{IfInfoMsg, TcMsg, Writer, ifla, nlm, rtm, tca};
 use weir_packet::{Batch, DropReason};
+use weir_stack::cpu::Cx;
 use weir_stack::drops::Place;
+use weir_stack::link::RxHandler;
 use weir_stack::{Device, datapath};
 use world::{World, device_mac, host_mac};
 
@@ -254,4 +257,39 @@ fn what_waits_for_a_device_that_goes_is_counted() {
     world.cpu.settle();
     let gone = world.stack.gone.totals();
     assert_eq!(gone, [(Place::Backlog, DropReason::DEV_READY, 2)]);
+}
+
+/// Records the VLAN tags of the frames it gets.
+#[derive(Default)]
+struct Handler(Mutex<Vec<Option<u16>>>);
+
+impl RxHandler for Handler {
+    fn receive(&self, cx: &mut Cx<'_>, _: &Arc<Device>, batch: Batch) {
+        let tags = batch
+            .iter()
+            .map(|packet| packet.vlan().map(|tag| tag.vid()));
+        self.0.lock().unwrap().extend(tags);
+        cx.consume_batch(batch);
+    }
+}
+
+#[test]
+fn a_handler_gets_the_frames_that_no_vlan_device_takes() {
+    let mut world = World::ipv4_only();
+    link(&mut world, "dummy", "d1", device_mac(1), None);
+    link(&mut world, "vlan", "d1.5", device_mac(1), Some("d1"));
+    let device = world.device("d1");
+    let handler = Arc::new(Handler::default());
+    device.set_rx_handler(Some(handler.clone()));
+    let tagged = |vid: u8| {
+        let mut frame = frame([10, 0, 1, 1], true);
+        frame[15] = vid;
+        frame
+    };
+    let frames = [frame([10, 0, 1, 1], false), tagged(5), tagged(6), tagged(5)];
+    receive(&mut world, &device, &frames);
+    assert_eq!(*handler.0.lock().unwrap(), [None, Some(6)]);
+    let upper = world.device("d1.5");
+    let received = upper.stats(0).rx_packets.load(Ordering::Relaxed);
+    assert_eq!(received, 2);
 }

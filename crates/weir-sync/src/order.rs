@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The lock order of the whole engine, as a table of classes, and mutexes that check it.
 //!
-//! Every [`Mutex`] of this module has a [`Class`], and so may a [`SpinLock`](crate::spin::SpinLock). A debug build records
-//! per thread which classes it holds, as lockdep does, and panics when a thread takes a lock of a lower rank than one it
-//! holds, or a second one of a rank whose locks do not nest. The message names both classes. A release build contains none of
-//! this: the class is a type without a value.
+//! Every [`Mutex`] of this module has a [`Class`]; a [`SpinLock`](crate::spin::SpinLock) may have one. A debug build
+//! records the classes that each thread holds, as lockdep does. It panics when a thread takes a lock of a lower rank than
+//! one it holds, or a second lock of a rank that does not nest. The message names both classes. A release build checks
+//! nothing: the class is a type without a value.
 //!
-//! The table is the documentation of the order: a thread takes locks only downwards in it.
+//! The table below documents the order. A thread that holds a lock may take only locks further down in it.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -22,8 +22,8 @@ pub trait Class: 'static {
     const NESTS: bool;
 }
 
-/// A lock outside the order: it is taken last, and nothing is taken while it is held; or it lies inside one data structure,
-/// whose documentation states the order.
+/// A lock outside the order. Either no other lock is taken while it is held, or it is private to a data structure whose
+/// documentation states the order.
 #[derive(Debug)]
 pub enum Unranked {}
 

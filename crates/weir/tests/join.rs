@@ -299,6 +299,10 @@ fn a_program_is_at_the_other_end_of_a_dummy() {
         );
         let said = stack.fails(&["join"], &["lan0", "--", "true"], 125);
         assert!(said.contains("give --address ADDR/LEN"), "{said}");
+        // As the host of the device, the program has the device's addresses.
+        let said = stack.works(&["join", "--as", "host"], &["lan0", "--", "ip", "addr"]);
+        assert!(said.contains("inet 10.9.0.1/24"), "{said}");
+        stack.wait_for_ports(0);
         let address = [
             "--address",
             "10.9.0.2/24",

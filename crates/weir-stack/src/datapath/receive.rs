@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::header::{Ethernet, is_multicast};
-use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
 
 use crate::cpu::Cx;
 use crate::device::{Device, Direction, Tap};
@@ -143,7 +143,11 @@ fn alone<'t>(types: &'t [layers::PacketType], batch: &Batch) -> Option<&'t layer
 /// Splits a batch by protocol and passes the parts to VLAN devices and layer 3.
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     if let Some(handler) = device.rx_handler(cx.guard) {
-        return handler.receive(cx, device, batch);
+        let rest = untag(cx, device, batch);
+        if !rest.is_empty() {
+            handler.receive(cx, device, rest);
+        }
+        return;
     }
     let types = &*cx.stack.packet_types;
     if let Some(ty) = alone(types, &batch) {
@@ -158,9 +162,7 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         if let Some(tag) = packet.vlan() {
             match device.vlan(tag.proto, tag.vid(), cx.guard) {
                 Some(upper) => {
-                    packet.set_vlan(None);
-                    packet.priority = upper.link.ingress_priority(tag.priority());
-                    tagged.push(cx, upper, packet);
+                    tagged.push(cx, upper, tag, packet);
                     continue;
                 }
                 // Priority-tagged frames belong to the device itself.
@@ -192,6 +194,28 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     }
 }
 
+/// Passes the frames of VLANs that have a device to it, and returns the others, tags untouched.
+fn untag(cx: &mut Cx<'_>, device: &Device, batch: Batch) -> Batch {
+    if batch.iter().all(|packet| packet.vlan().is_none()) {
+        return batch;
+    }
+    let mut tagged = Tagged::default();
+    let mut rest = Batch::new();
+    for packet in batch {
+        let tag = packet.vlan();
+        let upper = tag.and_then(|tag| Some((device.vlan(tag.proto, tag.vid(), cx.guard)?, tag)));
+        match upper {
+            Some((upper, tag)) => tagged.push(cx, upper, tag, packet),
+            None => {
+                // There is room: the part is no larger than the batch it is taken from.
+                let _ = rest.push(packet);
+            }
+        }
+    }
+    tagged.flush(cx);
+    rest
+}
+
 /// Collects consecutive tagged frames of one VLAN device and passes them up together
 /// (`vlan_do_receive`).
 #[derive(Default)]
@@ -201,7 +225,9 @@ struct Tagged<'g> {
 }
 
 impl<'g> Tagged<'g> {
-    fn push(&mut self, cx: &mut Cx<'_>, upper: &'g Arc<Device>, packet: Packet) {
+    fn push(&mut self, cx: &mut Cx<'_>, upper: &'g Arc<Device>, tag: VlanTag, mut packet: Packet) {
+        packet.set_vlan(None);
+        packet.priority = upper.link.ingress_priority(tag.priority());
         if self.upper.is_some_and(|before| !Arc::ptr_eq(before, upper)) {
             self.flush(cx);
         }

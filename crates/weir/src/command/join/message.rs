@@ -109,7 +109,7 @@ impl fmt::Display for Route {
 }
 
 impl Setup {
-    /// Returns whether there is no address but link-local ones.
+    /// Returns whether there is no address.
     pub fn has_no_address(&self) -> bool {
         self.addresses.is_empty()
     }
@@ -164,9 +164,8 @@ impl Setup {
             let find = |attribute| message.attrs::<IfAddrMsg>().find_type(attribute);
             let ip = |attribute| find(attribute).and_then(|value| value.ip().ok());
             let flags = find(ifa::FLAGS).and_then(|value| value.u32().ok());
-            let unusable = ifa::f::TENTATIVE | ifa::f::DADFAILED;
             let local = ip(ifa::LOCAL).or_else(|| ip(ifa::ADDRESS));
-            if header.index != index || flags.is_some_and(|flags| flags & unusable == unusable) {
+            if header.index != index || flags.is_some_and(|flags| flags & ifa::f::DADFAILED != 0) {
                 continue;
             }
             if let Some(local) = local {

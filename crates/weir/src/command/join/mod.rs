@@ -21,7 +21,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::json;
 use weir_intercept::{Backend, NsId};
 
-use crate::cli::Join;
+use crate::cli::{Join, Role};
 use kernel::Kernel;
 use message::Setup;
 
@@ -42,7 +42,10 @@ pub fn run(args: &Join) -> Result<ExitCode, String> {
     };
     let look = client.command(&about("look"))?;
     let number = |key: &str| look[key].as_u64().unwrap_or_default();
-    let host = look["host"] == true;
+    let host = match args.role {
+        Some(role) => role == Role::Host,
+        None => look["host"] == true,
+    };
     let mut setup = Setup {
         mtu: number("mtu") as u32,
         ..Setup::default()
@@ -82,7 +85,7 @@ pub fn run(args: &Join) -> Result<ExitCode, String> {
     command["kind"] = kind.into();
     command["keys"] = keys.into();
     command["life"] = true.into();
-    command["as"] = args.role.map(crate::cli::Role::name).into();
+    command["as"] = args.role.map(Role::name).into();
     client.command_with(&command, files)?;
     kernel.configure(&setup)?;
     become_program(args, write)
