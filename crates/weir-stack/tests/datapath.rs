@@ -232,7 +232,7 @@ fn a_warm_path_allocates_nothing_and_takes_no_lock() {
 }
 
 #[test]
-fn what_waits_for_a_device_that_goes_is_counted() {
+fn backlog_frames_of_a_deleted_device_are_counted() {
     let mut world = World::ipv4_only();
     world.port(1);
     let device = world.device("d1");

@@ -357,7 +357,7 @@ fn race(stack: &Stack, beside: &[fn(&mut Client)], mut round: impl FnMut(&mut Cl
 static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
-fn stress_what_comes_late_is_not_on_a_device_that_goes() {
+fn stress_nothing_is_added_to_a_device_being_deleted() {
     let _turn = TURN.lock();
     let stack = stack();
     let ns = stack.namespace(Stack::INITIAL).unwrap();
@@ -390,7 +390,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_goes() {
 }
 
 #[test]
-fn stress_a_vxlan_device_that_goes_forwards_nowhere() {
+fn stress_a_deleted_vxlan_device_forwards_nothing() {
     let _turn = TURN.lock();
     let stack = stack();
     let ns = stack.namespace(Stack::INITIAL).unwrap();
@@ -413,7 +413,7 @@ fn stress_a_vxlan_device_that_goes_forwards_nowhere() {
 }
 
 #[test]
-fn stress_what_comes_late_is_not_on_a_device_that_moves() {
+fn stress_nothing_is_added_to_a_device_being_moved() {
     let _turn = TURN.lock();
     let stack = stack();
     let ns = stack.namespace(Stack::INITIAL).unwrap();
@@ -449,7 +449,7 @@ fn stress_what_comes_late_is_not_on_a_device_that_moves() {
 }
 
 #[test]
-fn stress_what_comes_late_is_not_attached_to_a_device_that_goes() {
+fn stress_nothing_is_attached_to_a_device_being_deleted() {
     let _turn = TURN.lock();
     let stack = stack();
     let ns = stack.namespace(Stack::INITIAL).unwrap();

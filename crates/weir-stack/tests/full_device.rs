@@ -254,7 +254,7 @@ fn without_a_queue_what_finds_no_room_is_dropped() {
 }
 
 #[test]
-fn what_waits_goes_to_the_wire_that_takes_the_place_of_another() {
+fn a_new_wire_gets_the_frames_that_waited_for_the_old_one() {
     let mut world = World::ipv4_only();
     let (first, second) = (Line::new(8, 1, true), Line::new(100, 1, false));
     let device = device(&mut world, &first);
@@ -269,7 +269,7 @@ fn what_waits_goes_to_the_wire_that_takes_the_place_of_another() {
 }
 
 #[test]
-fn a_device_that_goes_down_forgets_what_waits_for_it() {
+fn a_device_that_goes_down_drops_its_stopped_queue() {
     use weir_packet::DropReason;
     use weir_stack::drops::Place;
 
@@ -306,7 +306,7 @@ fn a_device_that_goes_down_forgets_what_waits_for_it() {
 }
 
 #[test]
-fn what_a_qdisc_holds_back_goes_when_its_device_goes_down() {
+fn a_device_that_goes_down_drops_the_queued_frames() {
     let mut world = World::ipv4_only();
     let line = Line::new(1000, 2, false);
     let device = device(&mut world, &line);

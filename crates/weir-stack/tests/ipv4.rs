@@ -52,7 +52,7 @@ fn a_packet_is_forwarded() {
 }
 
 #[test]
-fn a_spent_ttl_is_told() {
+fn an_expired_ttl_is_answered() {
     let mut world = World::router();
     let packet = Packet {
         ttl: 1,
@@ -133,7 +133,7 @@ fn damaged_and_foreign_packets_end_with_linux_reasons() {
 }
 
 #[test]
-fn routes_that_refuse_answer_in_their_ways() {
+fn each_refusing_route_kind_has_its_icmp_error() {
     let mut world = World::router();
     world.refuse([10, 8, 0, 0].into(), 16, rta::rtn::PROHIBIT);
     world.refuse([10, 9, 0, 0].into(), 16, rta::rtn::UNREACHABLE);
@@ -196,7 +196,7 @@ fn a_link_too_small_for_ipv4_has_none() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_or_told() {
+fn oversized_packets_are_fragmented_or_answered() {
     let mut world = World::router();
     world.set_mtu("d2", 600);
     let payload: Vec<u8> = (0..1400u32).map(|n| n as u8).collect();
@@ -441,7 +441,7 @@ fn a_silent_neighbour_is_unreachable_after_three_questions() {
 
 /// Each request uses the source address of the newest waiting packet (`neigh_probe`).
 #[test]
-fn the_last_that_waits_says_who_asks() {
+fn the_last_queued_packet_gives_the_source_of_the_solicitation() {
     let mut world = World::router();
     world.port(3);
     let message = echo(1, 1, b"who");

@@ -884,7 +884,7 @@ fn an_error_to_ourselves_stays_here() {
 }
 
 #[test]
-fn who_asks_for_routers_is_learned() {
+fn the_sender_of_a_router_solicitation_becomes_a_neighbour() {
     let mut world = router();
     let octets = |text: &str| ip(text).octets();
     let (asker, mac) = ("fe80::77", [2, 0, 0, 9, 9, 9]);

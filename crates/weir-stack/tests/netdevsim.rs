@@ -35,7 +35,7 @@ fn names(ns: &Namespace) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_makes_and_takes_away() {
+fn writes_to_the_bus_create_and_delete_devices() {
     let world = World::new();
     let ns = &world.ns;
     assert_eq!(new(&world, ns, "1 2 4\n"), 0);
@@ -63,7 +63,7 @@ fn what_is_written_makes_and_takes_away() {
 }
 
 #[test]
-fn what_the_driver_cannot_make_leaves_a_device_without_ports() {
+fn a_device_whose_ports_cannot_be_made_has_none() {
     let world = World::new();
     for text in [
         "1 0",
@@ -85,7 +85,7 @@ fn what_the_driver_cannot_make_leaves_a_device_without_ports() {
 }
 
 #[test]
-fn a_namespace_that_goes_gives_the_ports_back() {
+fn a_deleted_namespace_returns_its_ports() {
     let world = World::new();
     let (initial, stack) = (&world.ns, &world.stack);
     let other = stack.create_namespace();
@@ -112,7 +112,7 @@ fn a_namespace_that_goes_gives_the_ports_back() {
 }
 
 #[test]
-fn a_port_that_was_moved_comes_home() {
+fn a_moved_port_returns_to_its_namespace() {
     let world = World::new();
     let (initial, stack) = (&world.ns, &world.stack);
     let (first, second) = (stack.create_namespace(), stack.create_namespace());

@@ -356,7 +356,7 @@ fn exit_statuses_and_errors_of_join() {
 }
 
 #[test]
-fn a_device_that_goes_takes_its_port_along() {
+fn deleting_a_device_detaches_its_port() {
     for user in joiners(&[]) {
         let stack = Stack::up(user);
         stack.script(ROUTER);
