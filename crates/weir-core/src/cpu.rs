@@ -84,7 +84,7 @@ impl State {
     fn new(id: usize, stack: &Stack) -> Self {
         Self {
             id,
-            stages: Stages::default(),
+            stages: Stages::new(stack.stages.get(id).get_or_init(Arc::default).clone()),
             cache: RefCell::new(stack.pool.cache()),
             backlog: VecDeque::new(),
             transmit_depth: 0,
@@ -266,7 +266,10 @@ impl<'g> Cx<'g> {
         if self.stack.trace.is_on() {
             batch.iter().for_each(|packet| self.stack.trace.end(packet));
         }
-        self.state.cache.borrow_mut().free_bulk(&mut batch);
+        let count = batch.len();
+        self.state.stages.inner(Stage::Buffers, count, || {
+            self.state.cache.borrow_mut().free_bulk(&mut batch);
+        });
     }
 
     /// Returns the device with a key if it still exists.
@@ -313,14 +316,20 @@ impl Cpu {
 
     /// Runs `work` in a turn of its own.
     pub fn with<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        self.state.stages.begin_turn();
         let guard = self.reader.pin();
         let now = self.stack.clock.now();
-        work(&mut Cx {
+        self.state.stages.entered();
+        let result = work(&mut Cx {
             guard: &guard,
             stack: &self.stack,
             state: &mut self.state,
             now,
-        })
+        });
+        self.state.stages.leave();
+        drop(guard);
+        self.state.stages.end_turn();
+        result
     }
 
     /// Runs one turn of the loop. Returns `false` if there was nothing to do.

@@ -89,6 +89,8 @@ pub struct Shared {
     pub gone: DropCounters,
     /// The frames each CPU has received (`softnet_data.processed`).
     pub received: PerCpu<AtomicU64>,
+    /// The stage counters of each CPU.
+    pub stages: PerCpu<OnceLock<Arc<crate::stages::Cells>>>,
     /// Sees every dropped packet. It is set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
     /// The floors above the core.
@@ -156,6 +158,7 @@ impl Stack {
             trace: TraceLog::new(config.trace),
             gone: DropCounters::default(),
             received: PerCpu::new(),
+            stages: PerCpu::new(),
             drop_observer: OnceLock::new(),
             layers,
             packet_types: types,

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The cost of each datapath stage in batches, packets and CPU cycles. It is always counted.
 //!
-//! The cycle counter is read once at the boundary between two stages. Cycles never appear in a
-//! report of virtual time, which must be the same on every machine.
+//! The cycle counter is read once at the boundary between two stages. A part inside a stage
+//! ([`Stages::inner`], [`Stages::carve`]) costs two reads. Besides the stages, each CPU counts the
+//! time of its turns that moved packets. The stages add up to that time except for what lies
+//! between them. Cycles never appear in a report of virtual time, which must be the same on every
+//! machine.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use weir_sync::cycles::cycles;
 
 macro_rules! stages {
     ($($(#[$doc:meta])* $stage:ident = $name:literal, $group:literal;)*) => {
@@ -28,31 +37,42 @@ macro_rules! stages {
     };
 }
 
+/// The groups of stages, in the order of reports.
+pub const GROUPS: &[&str] = &[
+    "port", "buffers", "dissect", "classify", "route", "qdisc", "transmit", "rcu",
+];
+
 stages! {
     /// From a live port into packets.
     Port = "port", "port";
     /// From the backlog of a CPU to the device.
-    Backlog = "backlog", "receive";
+    Backlog = "backlog", "port";
     /// Frame checks, VLAN tags, packet type.
-    Receive = "receive", "receive";
+    Receive = "receive", "dissect";
+    /// The headers of packets into the keys of filters.
+    Dissect = "dissect", "dissect";
     /// Filters and actions on ingress.
-    Ingress = "ingress", "tc";
+    Ingress = "ingress", "classify";
     /// IPv4 checks and route lookup.
-    Ipv4In = "ipv4-in", "layer 3";
+    Ipv4In = "ipv4-in", "route";
     /// IPv6 checks and route lookup.
-    Ipv6In = "ipv6-in", "layer 3";
+    Ipv6In = "ipv6-in", "route";
     /// TTL, MTU, fragmentation.
-    Forward = "forward", "layer 3";
+    Forward = "forward", "route";
     /// Delivery to the local host, including ARP.
-    Local = "local", "layer 3";
+    Local = "local", "route";
     /// Next hop to link-layer header.
-    Neighbour = "neighbour", "layer 3";
+    Neighbour = "neighbour", "route";
     /// Filters and actions on egress.
-    Egress = "egress", "tc";
+    Egress = "egress", "classify";
     /// Enqueue and dequeue.
-    Qdisc = "qdisc", "tc";
+    Qdisc = "qdisc", "qdisc";
     /// The device's transmit.
     Transmit = "transmit", "transmit";
+    /// Freed packets back into the memory of the CPU.
+    Buffers = "buffers", "buffers";
+    /// The begin and the end of a read section, with the callbacks that run there.
+    Rcu = "rcu", "rcu";
 }
 
 /// Counters of one stage.
@@ -66,51 +86,187 @@ pub struct StageCount {
     pub cycles: u64,
 }
 
-/// The counters of one CPU.
-#[derive(Debug, Default)]
-pub struct Stages {
-    counts: [StageCount; Stage::ALL.len()],
-    since: u64,
+/// Counters of the turns that moved packets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct TurnCount {
+    /// The number of turns.
+    pub turns: u64,
+    /// The number of CPU cycles spent.
+    pub cycles: u64,
 }
 
-impl Stages {
-    /// Starts timing the next stage without counting the time before.
-    #[inline]
-    pub fn start(&mut self) {
-        self.since = cycles();
-    }
+/// The published counters of one CPU. One thread at a time writes them; any thread reads them.
+#[derive(Debug, Default)]
+pub struct Cells {
+    stages: [[AtomicU64; 3]; Stage::ALL.len()],
+    turns: [AtomicU64; 2],
+}
 
-    /// Ends a stage. Its cost is the time since the last call.
+/// Adds to a counter that no other thread writes.
+#[inline]
+fn add(cell: &AtomicU64, by: u64) {
+    cell.store(cell.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+impl Cells {
     #[inline]
-    pub fn end(&mut self, stage: Stage, packets: usize) {
-        let now = cycles();
-        let count = &mut self.counts[stage as usize];
-        count.batches += 1;
-        count.packets += packets as u64;
-        count.cycles += now.wrapping_sub(self.since);
-        self.since = now;
+    fn count(&self, stage: Stage, packets: usize, cycles: u64) {
+        let [batches, counted, spent] = &self.stages[stage as usize];
+        add(batches, 1);
+        add(counted, packets as u64);
+        add(spent, cycles);
     }
 
     /// Returns the counters so far.
     pub fn counts(&self) -> impl Iterator<Item = (Stage, StageCount)> + '_ {
-        Stage::ALL.iter().copied().zip(self.counts.iter().copied())
+        let counts = self
+            .stages
+            .iter()
+            .map(|[batches, packets, cycles]| StageCount {
+                batches: batches.load(Relaxed),
+                packets: packets.load(Relaxed),
+                cycles: cycles.load(Relaxed),
+            });
+        Stage::ALL.iter().copied().zip(counts)
+    }
+
+    /// Returns the counters of the turns that moved packets.
+    pub fn turns(&self) -> TurnCount {
+        let [turns, cycles] = &self.turns;
+        TurnCount {
+            turns: turns.load(Relaxed),
+            cycles: cycles.load(Relaxed),
+        }
     }
 }
 
-/// Reads the CPU's cycle counter, or nanoseconds if there is none.
-#[inline]
-#[allow(unsafe_code)] // the intrinsic is unsafe by declaration only
-pub fn cycles() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: RDTSC has no preconditions on x86-64.
-    unsafe {
-        core::arch::x86_64::_rdtsc()
+/// The stage clock of one CPU.
+#[derive(Debug)]
+pub struct Stages {
+    cells: Arc<Cells>,
+    /// The end of the last stage, later by what was counted as an inner part since.
+    since: Cell<u64>,
+    /// The start of the turn.
+    turn: Cell<u64>,
+    /// The cycles it took to enter the read section of the turn.
+    entered: Cell<u64>,
+    /// Whether a stage has ended in this turn.
+    worked: Cell<bool>,
+    on: Cell<bool>,
+}
+
+impl Stages {
+    /// Creates the clock that counts in these cells.
+    pub fn new(cells: Arc<Cells>) -> Self {
+        Self {
+            cells,
+            since: Cell::default(),
+            turn: Cell::default(),
+            entered: Cell::default(),
+            worked: Cell::default(),
+            on: Cell::new(true),
+        }
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        use std::sync::OnceLock;
-        use std::time::Instant;
-        static START: OnceLock<Instant> = OnceLock::new();
-        START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+
+    /// Switches the accounting of this CPU, so that its own cost can be measured.
+    pub fn switch(&self, on: bool) {
+        self.on.set(on);
+    }
+
+    /// Returns whether the accounting is on.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.get()
+    }
+
+    /// Starts a turn, before its read section.
+    #[inline]
+    pub fn begin_turn(&self) {
+        if self.is_on() {
+            self.turn.set(cycles());
+            self.worked.set(false);
+        }
+    }
+
+    /// Notes that the read section of the turn has begun. Starts timing the next stage.
+    #[inline]
+    pub fn entered(&self) {
+        if self.is_on() {
+            let now = cycles();
+            self.entered.set(now.wrapping_sub(self.turn.get()));
+            self.since.set(now);
+        }
+    }
+
+    /// Notes that the work of a turn is done, before its read section ends.
+    #[inline]
+    pub fn leave(&self) {
+        if self.is_on() && self.worked.get() {
+            self.since.set(cycles());
+        }
+    }
+
+    /// Ends a turn, after its read section.
+    #[inline]
+    pub fn end_turn(&self) {
+        if self.is_on() && self.worked.get() {
+            let now = cycles();
+            let left = now.wrapping_sub(self.since.get());
+            let rcu = self.entered.get().wrapping_add(left);
+            self.cells.count(Stage::Rcu, 0, rcu);
+            let [turns, spent] = &self.cells.turns;
+            add(turns, 1);
+            add(spent, now.wrapping_sub(self.turn.get()));
+        }
+    }
+
+    /// Starts timing the next stage without counting the time before.
+    #[inline]
+    pub fn start(&self) {
+        if self.is_on() {
+            self.since.set(cycles());
+        }
+    }
+
+    /// Ends a stage. Its cost is the time since the last call.
+    #[inline]
+    pub fn end(&self, stage: Stage, packets: usize) {
+        if self.is_on() {
+            let now = cycles();
+            self.cells
+                .count(stage, packets, now.wrapping_sub(self.since.get()));
+            self.worked.set(true);
+            self.since.set(now);
+        }
+    }
+
+    /// Runs a part of a stage that counts as a stage of its own.
+    #[inline]
+    pub fn inner<R>(&self, stage: Stage, packets: usize, part: impl FnOnce() -> R) -> R {
+        if !self.is_on() {
+            return part();
+        }
+        let start = cycles();
+        let result = part();
+        self.carve(stage, packets, cycles().wrapping_sub(start));
+        result
+    }
+
+    /// Counts `cycles` that were spent since the last boundary as another stage than the one that
+    /// ends next.
+    #[inline]
+    pub fn carve(&self, stage: Stage, packets: usize, cycles: u64) {
+        self.cells.count(stage, packets, cycles);
+        self.since.set(self.since.get().wrapping_add(cycles));
+    }
+
+    /// Returns the counters so far.
+    pub fn counts(&self) -> impl Iterator<Item = (Stage, StageCount)> + '_ {
+        self.cells.counts()
+    }
+
+    /// Returns the counters of the turns that moved packets.
+    pub fn turns(&self) -> TurnCount {
+        self.cells.turns()
     }
 }

@@ -34,6 +34,7 @@ compile_error!("weir-sync packs tags and counts into 64-bit pointers and words")
 pub mod bell;
 pub mod bits;
 pub mod combine;
+pub mod cycles;
 pub mod gate;
 pub mod hash;
 pub mod index;

@@ -283,6 +283,13 @@ pub struct Stat {
     /// With `qdisc`: switch the measurement for --histogram on or off.
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub measure: Option<Switch>,
+    /// With `stages`: sum the stages up in groups: port, buffers, dissect, classify, route, qdisc,
+    /// transmit, rcu.
+    #[arg(long)]
+    pub groups: bool,
+    /// With `stages`: show the last second, and again every second, until Ctrl-C.
+    #[arg(long)]
+    pub watch: bool,
     /// What to show.
     #[arg(value_enum)]
     pub what: Option<StatWhat>,

@@ -54,6 +54,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
             tc.trace(&note);
         }
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
+        lookup.time(cx.state.stages.is_on());
         if ingress {
             device.tc.ingress_batch(&mut tc, lookup, &mut batch, ended);
         } else {
@@ -69,6 +70,11 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         cx.stack.trace.copied(&mut copy.packet);
     }
     cx.end_all(device, place, work.ended.drain(..));
+    let (dissected, cycles) = work.lookup.take_dissected();
+    if dissected > 0 {
+        let stages = &cx.state.stages;
+        stages.carve(Stage::Dissect, dissected as usize, cycles);
+    }
     cx.state.filters = Some(work);
     cx.state.stages.end(stage, count);
     forward(cx, sent);

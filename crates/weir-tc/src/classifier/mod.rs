@@ -184,6 +184,23 @@ pub struct Lookup {
     pub(crate) flower: flower::mask::Scratch,
 }
 
+impl Lookup {
+    /// Switches the timing of dissections.
+    #[inline]
+    pub fn time(&mut self, on: bool) {
+        self.flower.timed = on;
+    }
+
+    /// Returns the number of packets that were dissected since the last call, and the cycles this
+    /// took.
+    #[inline]
+    pub fn take_dissected(&mut self) -> (u64, u64) {
+        let taken = (self.flower.dissected, self.flower.cycles);
+        (self.flower.dissected, self.flower.cycles) = (0, 0);
+        taken
+    }
+}
+
 /// An instance of a classifier kind; see the module's documentation.
 pub trait Classifier: Any + Send + Sync {
     /// Finds the filter that matches a packet and runs its actions. Returns their code, or a

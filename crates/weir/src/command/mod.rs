@@ -85,12 +85,17 @@ fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Resu
 
 /// Prints to standard output. A reader that closed the pipe is no error.
 fn print(text: &str) -> Result<(), String> {
+    print_on(text).map(drop)
+}
+
+/// Prints to standard output at once. Returns whether there is still a reader.
+fn print_on(text: &str) -> Result<bool, String> {
     use std::io::Write;
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}"))
-        }
-        _ => Ok(()),
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("standard output: {error}")),
     }
 }
 

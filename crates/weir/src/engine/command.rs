@@ -39,7 +39,7 @@ fn stat(engine: &Engine, command: &Value) -> Value {
     }
     if what == Some("stages") {
         let stages = report::stages::collect(engine);
-        return json!({ "data": stages.to_json(), "text": stages.to_text() });
+        return json!({ "data": stages, "text": stages.to_text() });
     }
     let report = report::collect(engine, engine.recording());
     let style = Style {

@@ -1,120 +1,252 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cost of each stage: ns per packet by stage and group, and their sum.
+//! The cost of each stage: ns per packet by stage and group, and their sum beside the measured time
+//! of the turns in which stages ran.
 
 use std::fmt::Write;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use weir_stack::stages::{StageCount, Stages, cycles};
+use serde::{Deserialize, Serialize};
+use weir_stack::stages::{GROUPS, Stage, StageCount, Stages, TurnCount, cycles};
 
 use crate::engine::Engine;
 
 /// The row of a stage.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Row {
     /// The stage.
-    pub stage: &'static str,
+    pub stage: String,
     /// The group in which it is summed.
-    pub group: &'static str,
-    /// The counters.
-    pub count: StageCount,
+    pub group: String,
+    /// The number of batches.
+    pub batches: u64,
+    /// The number of packets.
+    pub packets: u64,
+    /// The time in nanoseconds.
+    pub ns: f64,
 }
 
-/// The stages of a CPU.
+/// The row of a group.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Group {
+    /// The group.
+    pub group: String,
+    /// The time in nanoseconds.
+    pub ns: f64,
+}
+
+/// The stages of one CPU or of all.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageReport {
     /// The stages, in the order in which a packet passes them.
+    #[serde(rename = "stages")]
     pub rows: Vec<Row>,
-    /// Cycles of the counter per nanosecond.
-    pub cycles_per_ns: f64,
+    /// The same by group, in the order of [`GROUPS`].
+    pub groups: Vec<Group>,
+    /// The nanoseconds in all stages.
+    pub total_ns: f64,
+    /// The number of packets: those that devices received, or those that they sent if there are
+    /// more.
+    pub packets: u64,
+    /// The number of turns of CPUs in which a stage ran.
+    pub turns: u64,
+    /// The measured nanoseconds of these turns.
+    pub measured_ns: f64,
 }
 
-/// Measures the cycle counter against the clock.
+/// Measures the cycle counter against the clock. Returns cycles per nanosecond.
 pub fn cycles_per_ns() -> f64 {
-    let (start, before) = (Instant::now(), cycles());
-    while start.elapsed() < Duration::from_millis(20) {
-        std::hint::spin_loop();
-    }
-    let (elapsed, after) = (start.elapsed(), cycles());
-    after.wrapping_sub(before) as f64 / elapsed.as_nanos() as f64
+    static RATE: OnceLock<f64> = OnceLock::new();
+    *RATE.get_or_init(|| {
+        let (start, before) = (Instant::now(), cycles());
+        while start.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let (elapsed, after) = (start.elapsed(), cycles());
+        after.wrapping_sub(before) as f64 / elapsed.as_nanos() as f64
+    })
 }
 
-/// Collects the stages of the engine's CPU.
+/// Collects the stages of all CPUs.
 pub fn collect(engine: &Engine) -> StageReport {
-    of(&engine.cpu().state().stages)
+    let cells = engine.stack.stages.iter();
+    let cells: Vec<_> = cells.filter_map(|(_, cells)| cells.get()).collect();
+    let counts = cells.iter().flat_map(|cells| cells.counts());
+    build(counts, cells.iter().map(|cells| cells.turns()))
 }
 
-/// Returns the difference of the counters to `before`.
-pub fn since(stages: &Stages, before: &[(weir_stack::stages::Stage, StageCount)]) -> StageReport {
-    let mut report = of(stages);
-    for (row, (_, old)) in report.rows.iter_mut().zip(before) {
-        row.count.batches -= old.batches;
-        row.count.packets -= old.packets;
-        row.count.cycles -= old.cycles;
+/// Builds the report of one CPU's counters.
+pub fn of(stages: &Stages) -> StageReport {
+    build(stages.counts(), std::iter::once(stages.turns()))
+}
+
+fn build(
+    counts: impl Iterator<Item = (Stage, StageCount)>,
+    turns: impl Iterator<Item = TurnCount>,
+) -> StageReport {
+    let rate = cycles_per_ns();
+    let mut rows: Vec<Row> = Stage::ALL
+        .iter()
+        .map(|stage| Row {
+            stage: stage.name().into(),
+            group: stage.group().into(),
+            batches: 0,
+            packets: 0,
+            ns: 0.0,
+        })
+        .collect();
+    for (stage, count) in counts {
+        let row = &mut rows[stage as usize];
+        row.batches += count.batches;
+        row.packets += count.packets;
+        row.ns += count.cycles as f64 / rate;
     }
+    let (mut number, mut spent) = (0, 0);
+    for count in turns {
+        number += count.turns;
+        spent += count.cycles;
+    }
+    let mut report = StageReport {
+        rows,
+        groups: Vec::new(),
+        total_ns: 0.0,
+        packets: 0,
+        turns: number,
+        measured_ns: spent as f64 / rate,
+    };
+    report.sum_up();
     report
 }
 
-/// Builds the report of some counters.
-pub fn of(stages: &Stages) -> StageReport {
-    let rows = stages
-        .counts()
-        .map(|(stage, count)| Row {
-            stage: stage.name(),
-            group: stage.group(),
-            count,
-        })
-        .collect();
-    StageReport {
-        rows,
-        cycles_per_ns: cycles_per_ns(),
-    }
-}
-
 impl StageReport {
-    fn ns(&self, cycles: u64) -> f64 {
-        cycles as f64 / self.cycles_per_ns
+    /// Computes the sums of the rows.
+    fn sum_up(&mut self) {
+        let sum = |group: &str| {
+            let rows = self.rows.iter().filter(|row| row.group == group);
+            rows.map(|row| row.ns).sum()
+        };
+        let groups = GROUPS.iter().map(|group| Group {
+            group: (*group).into(),
+            ns: sum(group),
+        });
+        self.groups = groups.collect();
+        self.total_ns = self.rows.iter().map(|row| row.ns).sum();
+        self.packets = self.of(Stage::Receive).0.max(self.of(Stage::Transmit).0);
     }
 
-    /// Returns the nanoseconds in all stages.
-    pub fn total_ns(&self) -> f64 {
-        self.ns(self.rows.iter().map(|row| row.count.cycles).sum())
+    /// Returns the packets and the nanoseconds of a stage.
+    pub fn of(&self, stage: Stage) -> (u64, f64) {
+        let row = self.rows.iter().find(|row| row.stage == stage.name());
+        row.map_or((0, 0.0), |row| (row.packets, row.ns))
     }
 
-    /// Returns the report as JSON.
-    pub fn to_json(&self) -> Value {
-        let rows: Vec<Value> = self
-            .rows
-            .iter()
-            .map(|row| {
-                let StageCount { batches, packets, cycles } = row.count;
-                json!({ "stage": row.stage, "group": row.group, "batches": batches, "packets": packets, "ns": self.ns(cycles) })
-            })
-            .collect();
-        json!({ "stages": rows, "total_ns": self.total_ns() })
+    /// Returns the difference of the counters to an earlier report.
+    pub fn since(mut self, before: &StageReport) -> StageReport {
+        for (row, old) in self.rows.iter_mut().zip(&before.rows) {
+            row.batches = row.batches.saturating_sub(old.batches);
+            row.packets = row.packets.saturating_sub(old.packets);
+            row.ns = (row.ns - old.ns).max(0.0);
+        }
+        self.turns = self.turns.saturating_sub(before.turns);
+        self.measured_ns = (self.measured_ns - before.measured_ns).max(0.0);
+        self.sum_up();
+        self
     }
 
-    /// Returns the report as text.
+    /// Returns nanoseconds per packet.
+    fn each(&self, ns: f64) -> f64 {
+        ns / self.packets.max(1) as f64
+    }
+
+    /// Returns the stages as text. The time per packet is that of a packet in the stage.
     pub fn to_text(&self) -> String {
         let mut text = String::from(
             "stage       group        batches     packets  packets/batch  ns/packet\n",
         );
-        for row in self.rows.iter().filter(|row| row.count.batches > 0) {
-            let StageCount {
-                batches,
-                packets,
-                cycles,
-            } = row.count;
+        for row in self.rows.iter().filter(|row| row.batches > 0) {
             let _ = writeln!(
                 text,
                 "{:<10}  {:<9}  {:>9}  {:>10}  {:>13.1}  {:>9.1}",
                 row.stage,
                 row.group,
-                batches,
-                packets,
-                packets as f64 / batches as f64,
-                self.ns(cycles) / packets.max(1) as f64,
+                row.batches,
+                row.packets,
+                row.packets as f64 / row.batches as f64,
+                row.ns / row.packets.max(1) as f64,
             );
         }
-        let _ = writeln!(text, "sum of all stages: {:.3} ms", self.total_ns() / 1e6);
-        text
+        text + &self.sums()
+    }
+
+    /// Returns the groups as text. The time per packet is that of all packets.
+    pub fn groups_to_text(&self) -> String {
+        let mut text = String::from("group      ns/packet   share\n");
+        for group in &self.groups {
+            let share = 100.0 * group.ns / self.total_ns.max(1.0);
+            let each = self.each(group.ns);
+            let _ = writeln!(text, "{:<9}  {each:>9.1}  {share:>4.1} %", group.group);
+        }
+        text + &self.sums()
+    }
+
+    /// Returns the sum of the stages and the measured time as text.
+    fn sums(&self) -> String {
+        let accounted = 100.0 * self.total_ns / self.measured_ns.max(1.0);
+        format!(
+            "sum of all stages: {:.3} ms, {:.1} ns per packet\n\
+             measured:          {:.3} ms, {:.1} ns per packet; {} packets in {} turns, \
+             {accounted:.1} % in stages\n",
+            self.total_ns / 1e6,
+            self.each(self.total_ns),
+            self.measured_ns / 1e6,
+            self.each(self.measured_ns),
+            self.packets,
+            self.turns,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use weir_stack::stages::Cells;
+
+    #[test]
+    fn every_stage_is_in_a_group_and_the_groups_add_up() {
+        for stage in Stage::ALL {
+            assert!(GROUPS.contains(&stage.group()), "{}", stage.name());
+        }
+        for group in GROUPS {
+            assert!(
+                Stage::ALL.iter().any(|stage| stage.group() == *group),
+                "{group}"
+            );
+        }
+        let stages = Stages::new(Arc::new(Cells::default()));
+        stages.begin_turn();
+        stages.entered();
+        stages.inner(Stage::Buffers, 2, || {
+            std::thread::sleep(Duration::from_millis(2))
+        });
+        stages.end(Stage::Receive, 2);
+        stages.leave();
+        stages.end_turn();
+        let report = of(&stages);
+        let sum: f64 = report.groups.iter().map(|group| group.ns).sum();
+        assert!((sum - report.total_ns).abs() < 1.0, "{report:?}");
+        assert!(report.of(Stage::Buffers).1 > 1e6, "{report:?}");
+        // The inner part is not counted twice.
+        assert!(report.total_ns <= report.measured_ns + 1.0, "{report:?}");
+        assert_eq!((report.packets, report.turns), (2, 1));
+        let nothing = of(&stages).since(&report);
+        assert_eq!((nothing.packets, nothing.turns), (0, 0));
+        assert!(nothing.total_ns == 0.0, "{nothing:?}");
+        // What is off counts nothing.
+        stages.switch(false);
+        stages.begin_turn();
+        stages.end(Stage::Receive, 2);
+        stages.end_turn();
+        assert_eq!(of(&stages).packets, 2);
     }
 }

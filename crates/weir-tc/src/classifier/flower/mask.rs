@@ -18,6 +18,7 @@ use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
 use weir_packet::{FlowKeys, Packet, Used};
 use weir_sync::bits::set_bits;
+use weir_sync::cycles::cycles;
 use weir_sync::hash::{RcuHash, RcuSet, Reached, Search};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::primitive::CachePadded;
@@ -351,6 +352,12 @@ pub struct Scratch {
     passed: Vec<u64>,
     /// Most packets of the last group had a filter.
     dense: bool,
+    /// Whether the dissection is timed.
+    pub timed: bool,
+    /// The number of packets whose timed dissection was not asked for yet.
+    pub dissected: u64,
+    /// The cycles it took.
+    pub cycles: u64,
 }
 
 impl Default for Scratch {
@@ -361,6 +368,9 @@ impl Default for Scratch {
             sums: Vec::new(),
             passed: Vec::new(),
             dense: false,
+            timed: false,
+            dissected: 0,
+            cycles: 0,
         }
     }
 }
@@ -459,6 +469,7 @@ impl List {
         if scratch.columns.len() < self.columns.len() {
             scratch.columns.resize(self.columns.len(), [0; GROUP]);
         }
+        let before = scratch.timed.then(cycles);
         for lane in set_bits(wanted) {
             let keys = &mut scratch.keys[self.keys_at(lane)];
             keys_of(&packets[lane], self.used, keys);
@@ -468,6 +479,10 @@ impl List {
                     column[lane] = half & bits;
                 }
             }
+        }
+        if let Some(before) = before {
+            scratch.dissected += u64::from(count);
+            scratch.cycles += cycles().wrapping_sub(before);
         }
         // Lanes without a packet hold stale values.
         if scratch.sums.len() < self.masks.len() {

@@ -107,24 +107,23 @@ pub fn frames(masks: u32, rules: u32, count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the nanoseconds that a packet spends in the ingress filters stage, by the stage's
-/// counters.
+/// Returns the nanoseconds that a packet spends in the ingress filters stage, by the
+/// counters of the stages.
 pub fn hits(bed: &Bed, cpu: &mut Cpu, frames: &[Vec<u8>]) -> Result<f64, String> {
-    let before: Vec<_> = cpu.state().stages.counts().collect();
+    let before = stages::of(&cpu.state().stages);
     for chunk in frames.chunks(64) {
         receive(bed, cpu, chunk)?;
     }
-    let since = stages::since(&cpu.state().stages, &before);
-    let filters = since
-        .rows
-        .iter()
-        .find(|row| row.stage == Stage::Ingress.name());
-    let count = filters.map(|row| row.count).unwrap_or_default();
-    if count.packets != frames.len() as u64 {
-        let (met, sent) = (count.packets, frames.len());
-        return Err(format!("only {met} of {sent} packets reached the filters"));
+    let since = stages::of(&cpu.state().stages).since(&before);
+    let (packets, ns) = since.of(Stage::Ingress);
+    if packets != frames.len() as u64 {
+        let sent = frames.len();
+        return Err(format!(
+            "only {packets} of {sent} packets reached the filters"
+        ));
     }
-    Ok(count.cycles as f64 / since.cycles_per_ns / count.packets as f64)
+    // The filters' part of the stage, and their dissection.
+    Ok((ns + since.of(Stage::Dissect).1) / packets as f64)
 }
 
 /// Lets d0 receive one batch.

@@ -59,7 +59,7 @@ pub fn of(root: &str, count: u32, spread: Spread, length: Duration) -> Result<f6
         send(&mut cpu);
         sent += 64;
     }
-    let before: Vec<_> = cpu.state().stages.counts().collect();
+    let before = stages::of(&cpu.state().stages);
     let (start, dropped) = (Instant::now(), bed.device.totals().tx_packets);
     let mut packets = 0u64;
     while start.elapsed() < length {
@@ -72,13 +72,8 @@ pub fn of(root: &str, count: u32, spread: Spread, length: Duration) -> Result<f6
     if left * 2 < packets {
         return Err(format!("only {left} of {packets} packets left"));
     }
-    let since = stages::since(&cpu.state().stages, &before);
-    let row = since
-        .rows
-        .iter()
-        .find(|row| row.stage == Stage::Qdisc.name());
-    let cycles = row.map_or(0, |row| row.count.cycles);
-    Ok(cycles as f64 / since.cycles_per_ns / packets as f64)
+    let since = stages::of(&cpu.state().stages).since(&before);
+    Ok(since.of(Stage::Qdisc).1 / packets as f64)
 }
 
 /// Returns a step that visits all of `count`, about 0.618 of it.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir stat stages`: the cost of stages and groups of a running stack.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// The time limit of a step: longer than any takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A stack that is up.
+struct Stack {
+    child: Child,
+    directory: PathBuf,
+}
+
+impl Stack {
+    fn up(name: &str, args: &[&str]) -> Self {
+        let directory =
+            std::env::temp_dir().join(format!("weir-observe-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let mut child = Command::new(WEIR)
+            .args(["up", "--socket"])
+            .arg(directory.join("control"))
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.contains("is up"), "{line}");
+        Self { child, directory }
+    }
+
+    /// Returns `weir COMMAND ARGS` for this stack.
+    fn command(&self, command: &str, args: &[&str]) -> Command {
+        let mut weir = Command::new(WEIR);
+        weir.arg(command)
+            .arg("--socket")
+            .arg(self.directory.join("control"))
+            .args(args);
+        weir
+    }
+
+    fn weir(&self, command: &str, args: &[&str]) -> Output {
+        self.command(command, args).output().unwrap()
+    }
+
+    fn sh(&self, script: &str) {
+        let done = self.weir("exec", &["--", "sh", "-ec", script]);
+        assert!(done.status.success(), "{}", err(&done));
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A device that receives generated frames, which leave by another one.
+const ROUTER: &str = "sysctl -qw net.ipv4.ip_forward=1
+    ip link add in0 type dummy
+    ip link add out0 type dummy
+    ip address add 10.1.0.1/24 dev in0
+    ip address add 10.2.0.1/24 dev out0
+    ip link set out0 up
+    ip neighbour add 10.2.0.2 lladdr 02:00:00:00:00:02 dev out0
+    tc qdisc add dev in0 clsact
+    tc filter add dev in0 ingress protocol ip flower ip_proto tcp action drop
+    ip link set in0 up";
+/// The generator of these frames.
+const FRAMES: &str = "in0=rate=2000,size=200,src=10.1.0.9,dst=10.2.0.2";
+
+/// Returns a number of a JSON report.
+fn number(report: &serde_json::Value, key: &str) -> f64 {
+    report[key]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key}: {report}"))
+}
+
+#[test]
+fn stages_add_up_to_the_time_of_the_turns() {
+    let stack = Stack::up("stages", &["--cpus", "2", "--gen", FRAMES]);
+    stack.sh(ROUTER);
+    let start = Instant::now();
+    let report = loop {
+        let done = stack.weir("stat", &["stages", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        if number(&report, "packets") >= 1000.0 {
+            break report;
+        }
+        assert!(start.elapsed() < PATIENCE, "no packets: {report}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let groups = report["groups"].as_array().unwrap();
+    let names: Vec<_> = groups.iter().map(|group| &group["group"]).collect();
+    assert_eq!(
+        names,
+        [
+            "port", "buffers", "dissect", "classify", "route", "qdisc", "transmit", "rcu"
+        ]
+    );
+    let sum: f64 = groups.iter().map(|group| number(group, "ns")).sum();
+    assert!((sum - number(&report, "total_ns")).abs() < 1.0, "{report}");
+    for group in ["dissect", "classify", "route", "transmit", "rcu"] {
+        let group = groups.iter().find(|one| one["group"] == group).unwrap();
+        assert!(number(group, "ns") > 0.0, "{report}");
+    }
+    // Stages run inside turns. Part of a turn, such as the generator's timer, is in no stage.
+    assert!(sum <= number(&report, "measured_ns") * 1.001, "{report}");
+    let text = out(&stack.weir("stat", &["stages", "--groups"]));
+    for word in ["classify", "sum of all stages", "measured", "% in stages"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let refused = stack.weir("stat", &["--groups"]);
+    assert!(err(&refused).contains("weir stat stages"), "{refused:?}");
+}
+
+#[test]
+fn watched_stages_are_those_of_the_last_second() {
+    let stack = Stack::up("watch", &["--gen", FRAMES]);
+    stack.sh(ROUTER);
+    let mut watch = stack.command("stat", &["stages", "--watch", "--json"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let line = lines.next().unwrap().unwrap();
+        let report: serde_json::Value = serde_json::from_str(&line).unwrap();
+        seen.push(number(&report, "packets"));
+    }
+    // The command ends when its reader is gone.
+    drop(lines);
+    let start = Instant::now();
+    while watch.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let done = stack.weir("stat", &["stages", "--json"]);
+    let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let sum: f64 = seen.iter().sum();
+    assert!(sum > 0.0 && sum < number(&total, "packets"), "{seen:?}");
+}
