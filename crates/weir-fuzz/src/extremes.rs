@@ -27,7 +27,7 @@ use weir_stack::{Config, Connection, Cpu, Namespace, Stack, datapath, sysctl};
 use crate::router;
 
 /// The recorded commands that scripts start from.
-const RECORDED: [&str; 16] = [
+const RECORDED: [&str; 17] = [
     include_str!("../../weir-tc/tests/vectors/kinds.vec"),
     include_str!("../../weir-tc/tests/vectors/qdisc.vec"),
     include_str!("../../weir-tc/tests/vectors/exact.vec"),
@@ -35,6 +35,7 @@ const RECORDED: [&str; 16] = [
     include_str!("../../weir-tc/tests/vectors/estimator.vec"),
     include_str!("../../weir-tc/tests/vectors/control.vec"),
     include_str!("../../weir-tc/tests/vectors/storm.vec"),
+    include_str!("../../weir-tc/tests/vectors/cbq.vec"),
     include_str!("../../weir-tc/tests/actions/gact.vec"),
     include_str!("../../weir-tc/tests/actions/gate.vec"),
     include_str!("../../weir-tc/tests/actions/mirred.vec"),

@@ -183,7 +183,7 @@ impl Chain {
                     cx.note(packet, || chain.describe(proto, out, result, cx.ingress));
                     out.handle = 0;
                 }
-                if result == code::RECLASSIFY {
+                if result == code::RECLASSIFY && !out.compat {
                     chain = self;
                 } else if code::is_goto(result) {
                     match out.chain {

@@ -125,4 +125,6 @@ pub struct Outcome<'g> {
     pub target: Option<Target>,
     /// The reason, if the code is [`code::SHOT`] and the reason is not the hook's own.
     pub reason: Option<DropReason>,
+    /// Whether [`code::RECLASSIFY`] is a result instead of a reason to start again.
+    pub compat: bool,
 }

@@ -179,6 +179,30 @@ fixed! {
     /// `struct tc_htb_glob`.
     TcHtbGlob(20) { version: u32, rate2quantum: u32, defcls: u32, debug: u32, direct_pkts: u32 }
 
+    /// `struct tc_cbq_lssopt`: times in ticks of the packet scheduler, `avpkt` in bytes.
+    TcCbqLssOpt(20) {
+        change: u8,
+        flags: u8,
+        ewma_log: u8,
+        level: u8,
+        maxidle: u32,
+        minidle: u32,
+        offtime: u32,
+        avpkt: u32,
+    }
+
+    /// `struct tc_cbq_wrropt`.
+    TcCbqWrrOpt(12) { flags: u8, priority: u8, cpriority: u8, reserved: u8, allot: u32, weight: u32 }
+
+    /// `struct tc_cbq_fopt`.
+    TcCbqFopt(12) { split: u32, defmap: u32, defchange: u32 }
+
+    /// `struct tc_cbq_ovl`.
+    TcCbqOvl(8) { strategy: u8, priority2: u8, pad: u16, penalty: u32 }
+
+    /// `struct tc_cbq_police`.
+    TcCbqPolice(4) { police: u8, res1: u8, res2: u16 }
+
     /// `struct tc_hfsc_qopt`.
     TcHfscQopt(2) { defcls: u16 }
 

@@ -43,6 +43,7 @@ fn options(kind: &str) -> Option<&'static Family> {
         "flow" => &FLOW,
         "tbf" => &TBF,
         "htb" => &HTB,
+        "cbq" => &CBQ,
         "fq" => &FQ,
         "fq_codel" => &FQ_CODEL,
         "codel" => &CODEL,
@@ -217,6 +218,12 @@ family! { TBF in tca::tbf;
 family! { HTB in tca::htb;
     PARMS Struct(as_struct::<TcHtbOpt>), INIT Struct(as_struct::<TcHtbGlob>), CTAB Hex, RTAB Hex,
     DIRECT_QLEN U32, RATE64 U64, CEIL64 U64, OFFLOAD Flag,
+}
+
+family! { CBQ in tca::cbq;
+    LSSOPT Struct(as_struct::<TcCbqLssOpt>), WRROPT Struct(as_struct::<TcCbqWrrOpt>),
+    FOPT Struct(as_struct::<TcCbqFopt>), OVL_STRATEGY Struct(as_struct::<TcCbqOvl>),
+    RATE Struct(as_struct::<TcRateSpec>), RTAB Hex, POLICE Struct(as_struct::<TcCbqPolice>),
 }
 
 family! { FQ in tca::fq;

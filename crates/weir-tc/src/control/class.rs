@@ -136,7 +136,7 @@ pub fn handle(request: &Request<'_>, reply: &mut Reply) -> Result<Drops, Error> 
         (None, _) => None,
         (Some(rate), Some(wrong)) => {
             let parsed = Estimator::parse(&rate, env.host.now(), (0, 0));
-            let tell = |error: Error| match wrong {
+            let tell = |error: Error| match wrong[usize::from(class != 0)] {
                 "" => error,
                 wrong => error.or_msg(wrong),
             };

@@ -24,7 +24,7 @@ pub const OPS: Ops = Ops {
     classful: true,
     refills: true,
     filters: true,
-    class_rates: Some("Failed to replace estimator"),
+    class_rates: Some(["Failed to replace estimator"; 2]),
     ..Ops::new("drr", create)
 };
 

@@ -14,6 +14,7 @@ mod bands;
 mod bits;
 pub mod blackhole;
 pub mod cake;
+pub mod cbq;
 pub mod cbs;
 pub mod choke;
 mod classes;
@@ -76,7 +77,7 @@ use crate::counters::Queue;
 use crate::env::Env;
 use crate::host::Device;
 use crate::txq::TrafficClasses;
-use crate::verdict::{Outcome, code};
+use crate::verdict::{Code, Outcome, code};
 
 /// The qdisc kinds.
 pub static KINDS: &[Ops] = &[
@@ -91,6 +92,7 @@ pub static KINDS: &[Ops] = &[
     netem::OPS,
     htb::OPS,
     hfsc::OPS,
+    cbq::OPS,
     codel::OPS,
     fq_codel::OPS,
     cake::OPS,
@@ -142,9 +144,9 @@ pub struct Ops {
     /// Whether its own statistics are attributes, which are not sent as `TCA_XSTATS` to old
     /// clients.
     pub nested_stats: bool,
-    /// The text for wrong rate estimators of a class (`TCA_RATE`), if its classes can have
-    /// estimators.
-    pub class_rates: Option<&'static str>,
+    /// The texts for wrong rate estimators (`TCA_RATE`) of a new and of an existing class, if its
+    /// classes can have estimators.
+    pub class_rates: Option<[&'static str; 2]>,
     /// Whether it stands at the ingress hook of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Whether its ingress and egress blocks can be shared.
@@ -888,18 +890,33 @@ pub fn classify(
     if block.is_empty(q.cx) {
         return Ok((packet, None));
     }
-    filter(block, q, packet)
+    let (packet, found) = filter(block, q, packet, false)?;
+    Ok((packet, found.map(|(_, class)| class)))
+}
+
+/// Does the same as [`classify`], but returns the final code as well, which may be
+/// [`code::RECLASSIFY`] (`tcf_classify` in its compatible mode).
+fn classify_without_restart(
+    block: &Block,
+    q: &mut QueueCx<'_, '_, '_>,
+    packet: Packet,
+) -> Result<(Packet, Option<(Code, u32)>), Enqueued> {
+    filter(block, q, packet, true)
 }
 
 fn filter(
     block: &Block,
     q: &mut QueueCx<'_, '_, '_>,
     mut packet: Packet,
-) -> Result<(Packet, Option<u32>), Enqueued> {
+    compat: bool,
+) -> Result<(Packet, Option<(Code, u32)>), Enqueued> {
     let (code, out) = {
         let mut cx = q.cx.reborrow();
         cx.start_packet(cx.skb_len(&packet));
-        let mut out = Outcome::default();
+        let mut out = Outcome {
+            compat,
+            ..Outcome::default()
+        };
         let code = block.classify(&mut cx, &mut packet, &mut out);
         (code, (out.classid, out.target, out.reason))
     };
@@ -922,6 +939,6 @@ fn filter(
             Err(Enqueued::Dropped)
         }
         code if code < 0 => Ok((packet, None)),
-        _ => Ok((packet, Some(classid))),
+        code => Ok((packet, Some((code, classid)))),
     }
 }

@@ -15,6 +15,7 @@ tc qdisc add dev d0 root handle 1: netem delay 10ms 3ms 20% distribution normal 
 tc qdisc add dev d0 root handle 1: netem loss state 1% 10% 5% 50% 1% ecn limit 7
 tc qdisc add dev d0 root handle 1: htb default 1 r2q 5 direct_qlen 9 ;; tc class add dev d0 parent 1: classid 1:1 htb rate 1mbit ceil 2mbit burst 5k cburst 6k prio 1 quantum 2000 ;; tc class add dev d0 parent 1:1 classid 1:2 htb rate 500kbit
 tc qdisc add dev d0 root handle 1: hfsc default 1 ;; tc class add dev d0 parent 1: classid 1:1 hfsc sc umax 1500b dmax 10ms rate 1mbit ul rate 2mbit
+tc qdisc add dev d0 root handle 1: cbq bandwidth 10mbit avpkt 1000 cell 8 ewma 5 mpu 64 ;; tc class add dev d0 parent 1: classid 1:1 cbq bandwidth 10mbit rate 1mbit allot 1500 prio 5 weight 1 avpkt 1000 maxburst 20 minburst 3 minidle 10 ewma 6 cell 8 mpu 64 bounded isolated ;; tc class add dev d0 parent 1:1 classid 1:2 cbq bandwidth 10mbit rate 500kbit allot 1500 prio 3 avpkt 1000 split 1: defmap c0/ff
 tc qdisc add dev d0 root handle 1: codel limit 100 target 4ms interval 80ms ecn ce_threshold 10ms
 tc qdisc add dev d0 root handle 1: fq_codel limit 100 flows 8 target 4ms interval 80ms noecn quantum 300 memory_limit 1mb drop_batch 3 ce_threshold 5ms
 tc qdisc add dev d0 root handle 1: cake bandwidth 1mbit diffserv4 triple-isolate nat wash split-gso rtt 50ms overhead 18 mpu 64 atm ack-filter memlimit 1mb fwmark 0xf

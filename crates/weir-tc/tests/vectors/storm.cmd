@@ -70,3 +70,8 @@ tc qdisc add dev d0 root handle 1: cake besteffort
 tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit fwmark 3
 tc qdisc add dev d0 root handle 1: cake bandwidth 8mbit besteffort flowblind ingress
 tc qdisc add dev d0 root handle 1: cake bandwidth 100mbit autorate-ingress besteffort flowblind
+tc qdisc add dev d0 root handle 1: cbq bandwidth 8mbit avpkt 1000
+tc class add dev d0 parent 1: classid 1:1 cbq bandwidth 8mbit rate 2mbit allot 1500 prio 2 bounded avpkt 500
+tc class add dev d0 parent 1:1 classid 1:11 cbq bandwidth 8mbit rate 1mbit allot 1500 prio 3 avpkt 500
+tc class add dev d0 parent 1:1 classid 1:2 cbq bandwidth 8mbit rate 1mbit weight 1000 allot 300 prio 3 avpkt 500
+tc class change dev d0 parent 1:1 classid 1:2 cbq bandwidth 8mbit rate 500kbit allot 600 prio 1 split 1:1 defmap 3

@@ -39,7 +39,7 @@ pub const OPS: Ops = Ops {
     classful: true,
     refills: true,
     filters: true,
-    class_rates: Some(""),
+    class_rates: Some(["", ""]),
     ..Ops::new("hfsc", create)
 };
 

@@ -27,7 +27,7 @@ use crate::block::Block;
 /// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
     classful: true,
-    class_rates: Some(""),
+    class_rates: Some(["", ""]),
     refills: true,
     filters: true,
     ..Ops::new("qfq", create)

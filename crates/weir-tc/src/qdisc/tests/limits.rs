@@ -39,7 +39,7 @@ const WITH: [(&str, u32); 16] = [
 
 /// Kinds without a limit, or with a limit on a part of the waiting packets, on memory, or on a
 /// queue below.
-const WITHOUT: [&str; 20] = [
+const WITHOUT: [&str; 21] = [
     "noqueue",
     "blackhole",
     "pfifo_fast",
@@ -47,6 +47,7 @@ const WITHOUT: [&str; 20] = [
     "tbf",
     "htb",
     "hfsc",
+    "cbq",
     "cake",
     "red",
     "ets",

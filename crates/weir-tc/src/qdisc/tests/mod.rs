@@ -37,6 +37,7 @@ pub fn tc(stack: &Stack, commands: &[&str]) {
     all.extend(vectors(include_str!("../../../tests/vectors/stab.vec")));
     all.extend(vectors(include_str!("../../../tests/vectors/exact.vec")));
     all.extend(vectors(include_str!("../../../tests/vectors/storm.vec")));
+    all.extend(vectors(include_str!("../../../tests/vectors/cbq.vec")));
     for command in commands {
         let found = all.iter().find(|(recorded, _)| recorded == command);
         let (_, datagrams) = found.unwrap_or_else(|| panic!("not recorded: {command}"));
