@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that build networks and shape traffic by running `ip` and `tc`: Mininet, NeST, tcconfig and ifupdown, and the command
-//! sequences of sqm-scripts and of wondershaper's htb variant, which are in no registry.
+//! Programs that build networks and shape traffic by running `ip` and `tc`: Mininet, NeST, tcconfig, ifupdown and
+//! Debian's wondershaper (cbq), and the command sequences of sqm-scripts and of wondershaper's htb variant, which are
+//! in no registry.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
 mod common;
@@ -8,7 +9,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Folder, has, users, works};
+use common::{Folder, has, output, text, users, weir, works};
 
 /// Returns the Python of `tests/clients/requirements.txt`.
 #[track_caller]
@@ -263,6 +264,94 @@ fn sqm_scripts() {
         assert!(
             printed.ends_with("\nqdisc noqueue 0: dev eth0 root refcnt 2 \n"),
             "{printed}"
+        );
+    }
+}
+
+/// Debian's wondershaper shapes a link with cbq: 220 kbit/s up, small packets first, 800 kbit/s down.
+#[test]
+fn wondershaper_of_debian() {
+    if !has("wondershaper", "wondershaper") {
+        return;
+    }
+    let script = "set -e
+        ip link add eth0 type dummy
+        ip link add lan0 type dummy
+        ip link set eth0 up
+        ip link set lan0 up
+        tc qdisc add dev lan0 clsact
+        tc filter add dev lan0 ingress matchall action mirred egress redirect dev eth0
+        wondershaper eth0 800 220
+        tc qdisc show dev eth0 | cut -d' ' -f 2-5
+        tc class show dev eth0
+        sleep 5
+        before=$(cat /sys/class/net/eth0/statistics/tx_bytes)
+        sleep 20
+        after=$(cat /sys/class/net/eth0/statistics/tx_bytes)
+        sleep 7
+        wondershaper eth0 | grep -A 1 'class cbq 1:10'
+        tc -s filter show dev eth0 ingress | grep Sent
+        echo sent $((after - before))
+        wondershaper clear eth0
+        tc qdisc show dev eth0";
+    let from_lan = "lan0=proto=udp,rate=1mbit,size=1000,stop=35s";
+    let small = "lan0=proto=tcp,rate=20,size=60,start=26s,count=100";
+    let from_internet = "eth0=rate=2mbit,size=1000,stop=25s";
+    for user in users() {
+        let arguments = ["run", "--quiet", "--gen", from_lan, "--gen", small];
+        let mut run = weir(*user, &arguments);
+        run.args(["--gen", from_internet, "--", "sh", "-c", script]);
+        let ran = output(&mut run);
+        let printed = text(&ran.stdout);
+        let why = format!("{user:?}: {printed}{}", text(&ran.stderr));
+        assert!(ran.status.success(), "{why}");
+        let lines: Vec<&str> = printed.lines().collect();
+        let shown = [
+            "cbq 1: root refcnt",
+            "sfq 30: parent 1:30",
+            "sfq 10: parent 1:10",
+            "sfq 20: parent 1:20",
+            "ingress ffff: parent ffff:fff1",
+            "class cbq 1: root rate 10Mbit (bounded,isolated) prio no-transmit",
+            "class cbq 1:1 parent 1: rate 220Kbit (bounded,isolated) prio 5",
+            "class cbq 1:10 parent 1:1 leaf 10: rate 220Kbit prio 1",
+            "class cbq 1:20 parent 1:1 leaf 20: rate 198Kbit prio 2",
+            "class cbq 1:30 parent 1:1 leaf 30: rate 176Kbit prio 2",
+            "class cbq 1:10 parent 1:1 leaf 10: rate 220Kbit prio 1",
+        ];
+        let found: Vec<_> = lines
+            .iter()
+            .take(shown.len())
+            .map(|line| line.trim_end())
+            .collect();
+        assert_eq!(found, shown, "{why}");
+        // All small packets have left, the first of 54 bytes, and none was dropped.
+        let small = " Sent 5994 bytes 100 pkt (dropped 0, ";
+        assert!(lines[shown.len()].starts_with(small), "{why}");
+        let near = |octets: f64, seconds: f64, expected: f64| {
+            let rate = octets * 8.0 / seconds;
+            assert!((rate / expected - 1.0).abs() < 0.02, "{rate}: {why}");
+        };
+        let number = |line: &str, at: usize| -> f64 {
+            let word = line
+                .split([' ', ','])
+                .filter(|word| !word.is_empty())
+                .nth(at);
+            word.and_then(|word| word.parse().ok())
+                .unwrap_or_else(|| panic!("{why}"))
+        };
+        // `Sent N bytes N pkts (dropped N, ...`: the policer counts frames without their headers.
+        let police = lines[shown.len() + 1];
+        let passed = number(police, 3) - number(police, 6);
+        near(passed * 986.0, 25.0, 800e3);
+        near(number(lines[shown.len() + 2], 1), 20.0, 220e3);
+        assert_eq!(
+            lines[shown.len() + 3..],
+            [
+                "Wondershaper queues have been cleared.",
+                "qdisc noqueue 0: root refcnt 2 "
+            ],
+            "{why}"
         );
     }
 }
