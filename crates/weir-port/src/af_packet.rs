@@ -26,10 +26,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
 use crate::{Error, Result, vnet};
 
 mod block;
@@ -43,6 +43,7 @@ pub static KIND: Kind = Kind {
     keys: &["dev", "fanout", "queues", "promisc", "bypass"],
     open,
     adopt,
+    virtual_time: None,
 };
 
 const NAME: &str = "af_packet";
@@ -173,7 +174,7 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
         .collect()
 }
 
-fn adopt(_: &Keys, files: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+fn adopt(_: &Keys, files: Vec<OwnedFd>, _: &Site) -> Result<Arc<dyn Port>> {
     Ok(Arc::new(AfPacketPort::new(files)?))
 }
 

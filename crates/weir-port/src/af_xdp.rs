@@ -37,10 +37,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, failed};
+use crate::port::{Counters, Facts, Kind, Port, Site, failed};
 use crate::{Error, Result};
 
 mod bpf;
@@ -55,6 +55,7 @@ pub static KIND: Kind = Kind {
     keys: &["dev", "queue", "queues", "mode", "attach"],
     open,
     adopt,
+    virtual_time: None,
 };
 
 const NAME: &str = "af_xdp";
@@ -184,7 +185,8 @@ impl Device {
     }
 }
 
-fn adopt(keys: &Keys, files: Vec<OwnedFd>, pool: &Pool) -> Result<Arc<dyn Port>> {
+fn adopt(keys: &Keys, files: Vec<OwnedFd>, site: &Site) -> Result<Arc<dyn Port>> {
+    let pool = &site.pool;
     let name = keys.require("dev")?;
     let numbers = queues(keys)?;
     let flags = match keys.choice("mode", MODES)? {

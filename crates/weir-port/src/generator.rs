@@ -37,12 +37,16 @@
 
 mod pace;
 mod parameters;
+mod port;
 mod zipf;
 
 use std::net::IpAddr;
 
 use self::pace::{Pace, random};
+pub(crate) use self::parameters::rate;
 pub use self::parameters::{Gaps, Parameters, Protocol, Rate, Size, Tag};
+pub use self::port::KIND;
+
 use self::zipf::Zipf;
 use crate::{Error, Frame, Result, Source};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `key=value` pairs separated by commas: how generators and live ports are described.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
@@ -25,6 +26,12 @@ pub(crate) fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
+/// The keys that every kind of live port has: the role at the device, and whether the CPU polls the port all the
+/// time. Without `as` the device decides. The first value of `busy` is the default.
+pub const COMMON: &[&str] = &["as", "busy"];
+const ROLES: &[&str] = &["wire", "host"];
+const BUSY: &[&str] = &["off", "on"];
+
 /// The parsed description of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
@@ -34,28 +41,47 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Parses `text`, whose keys must be among `known`, each at most once.
+    /// Parses `text`, whose keys must be among `known` or [`COMMON`], each at most once.
     ///
     /// # Errors
-    /// A pair without `=`, an unknown key (with a suggestion) or a repeated one.
+    /// A pair without `=`, an unknown key (with a suggestion) or a repeated one, or a wrong value of a common key.
     pub fn parse(kind: &str, known: &[&str], text: &str) -> Result<Keys> {
+        let known = [known, COMMON].concat();
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair
                 .split_once('=')
                 .ok_or_else(|| Error::new(kind, format!("{pair} has no value")))?;
             if !known.contains(&key) {
-                return Err(Error::new(kind, unknown(key, known)));
+                return Err(Error::new(kind, unknown(key, &known)));
             }
             if pairs.iter().any(|(other, _)| other == key) {
                 return Err(Error::new(kind, format!("{key} is given twice")));
             }
             pairs.push((key.to_owned(), value.to_owned()));
         }
-        Ok(Keys {
+        let keys = Keys {
             kind: kind.to_owned(),
             pairs,
-        })
+        };
+        keys.choice("as", ROLES)?;
+        keys.choice("busy", BUSY)?;
+        Ok(keys)
+    }
+
+    /// Returns whether the CPU is to poll the port all the time.
+    pub fn is_busy(&self) -> bool {
+        self.get("busy") == Some("on")
+    }
+
+    /// The text without the common keys.
+    pub fn own(&self) -> String {
+        let own = self
+            .pairs
+            .iter()
+            .filter(|(key, _)| !COMMON.contains(&key.as_str()));
+        let own: Vec<_> = own.map(|(key, value)| format!("{key}={value}")).collect();
+        own.join(",")
     }
 
     /// The value of a key, as written.
@@ -107,6 +133,17 @@ impl Keys {
     }
 }
 
+/// The pairs as they were given.
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (key, value)) in self.pairs.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            write!(f, "{comma}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,10 +165,22 @@ mod tests {
         );
         assert_eq!(
             error("x=1"),
-            "tap: x is not a parameter; the parameters are name, queues"
+            "tap: x is not a parameter; the parameters are name, queues, as, busy"
         );
         assert_eq!(error("name"), "tap: name has no value");
         assert_eq!(error("name=a,name=b"), "tap: name is given twice");
+        assert_eq!(error("busy=yes"), "tap: busy=yes is none of off, on");
+        assert_eq!(error("as=cable"), "tap: as=cable is none of wire, host");
+        assert_eq!(
+            error("bussy=on"),
+            "tap: bussy is not a parameter; did you mean busy?"
+        );
+        let keys = Keys::parse("tap", &["name", "queues"], "busy=on,name=t0,as=host").unwrap();
+        assert!(keys.is_busy());
+        assert_eq!(
+            (keys.get("as"), keys.own()),
+            (Some("host"), "name=t0".into())
+        );
         let keys = Keys::parse("tap", &["name", "queues"], "queues=-1").unwrap();
         assert_eq!(
             keys.number("queues", 1_u16).unwrap_err().to_string(),

@@ -2,13 +2,15 @@
 //! The table of live ports: one line per kind.
 
 use crate::port::Kind;
-use crate::{Error, Result, af_packet, af_xdp, null, socket, tap};
+use crate::{Error, Result, af_packet, af_xdp, generator, null, pcap, socket, tap};
 
 /// All kinds.
 pub const KINDS: &[&Kind] = &[
     &af_packet::KIND,
     &af_xdp::KIND,
+    &generator::KIND,
     &null::KIND,
+    &pcap::KIND,
     &socket::KIND,
     &tap::KIND,
 ];

@@ -18,13 +18,16 @@
 //! |---|---|---|
 //! | `af_packet` | a device of the host, by packet sockets | `af_packet.rs`, `af_packet/` |
 //! | `af_xdp` | queues of a device of the host, by AF_XDP sockets | `af_xdp.rs`, `af_xdp/` |
+//! | `generator` | none: it generates | `generator/port.rs` |
 //! | `null` | none: it counts and drops | `null.rs` |
+//! | `pcap` | capture files | `pcap/port.rs` |
 //! | `socket` | a program, by a UNIX socket: QEMU, passt | `socket.rs` |
 //! | `tap` | a TAP device of the host | `tap.rs` |
 //!
-//! `vnet.rs` does the segmentation and the checksums that the host's senders leave to a device.
+//! `paced.rs` gives the frames of a source their times. `vnet.rs` does the segmentation and the checksums that the host's senders leave to a device.
 //!
-//! Nothing here reads the wall clock or holds global state. Errors report the file, the offset of
+//! Sources and sinks read no clock, and live ports that of their stack ([`port::Clock`]). Nothing here holds
+//! global state. Errors report the file, the offset of
 //! the offending byte and the cause ([`Error`]).
 #![deny(unsafe_code)]
 
@@ -36,6 +39,7 @@ pub mod generator;
 pub mod keys;
 pub mod kinds;
 pub mod null;
+mod paced;
 pub mod pcap;
 pub mod port;
 pub mod socket;

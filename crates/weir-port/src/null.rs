@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port};
+use crate::port::{Counters, Facts, Kind, Port, Site};
 use crate::{Frame, Result, Sink, Summary};
 
 /// The kind of live ports.
@@ -20,11 +20,12 @@ pub static KIND: Kind = Kind {
     keys: &[],
     open: |_| Ok(Vec::new()),
     adopt,
+    virtual_time: Some(|_| false),
 };
 
 const NAME: &str = "null";
 
-fn adopt(_: &Keys, _: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+fn adopt(_: &Keys, _: Vec<OwnedFd>, _: &Site) -> Result<Arc<dyn Port>> {
     Ok(Arc::new(Discard::default()))
 }
 

@@ -15,6 +15,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_packet::{Batch, Cache, Packet, Pool};
 
@@ -54,6 +55,20 @@ pub trait Port: Send + Sync + fmt::Debug {
     /// # Errors
     /// The port cannot go on: its device is gone, or the other end has hung up for good.
     fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize>;
+
+    /// The time of the stack's clock, in ns, at which the next frame of queue 0 is due. `None` if there is none.
+    /// Under virtual time the stack calls [`Port::receive`] then, in place of polling a descriptor.
+    fn due(&self) -> Option<u64> {
+        None
+    }
+
+    /// Writes what waits inside the port. The port is not used afterwards.
+    ///
+    /// # Errors
+    /// Frames that the port took are lost.
+    fn close(&self) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Sends frames in order, as many as the queue has room for, and returns how many. A frame that the
     /// other end refuses counts as sent, and in [`Counters::tx_errors`].
@@ -97,8 +112,83 @@ impl Counters {
     }
 }
 
+/// A stack's clock.
+#[derive(Clone)]
+pub struct Clock {
+    now: Arc<dyn Fn() -> (u64, u64) + Send + Sync>,
+    is_virtual: bool,
+}
+
+impl Clock {
+    /// A clock that `now` reads: its time, and the time at its start in nanoseconds since 1970.
+    pub fn new(is_virtual: bool, now: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Self {
+        let now = Arc::new(now);
+        Self { now, is_virtual }
+    }
+
+    /// A real clock that starts now.
+    pub fn real() -> Self {
+        let start = Instant::now();
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        let epoch = wall.map_or(0, |since| since.as_nanos() as u64);
+        Self::new(false, move || (start.elapsed().as_nanos() as u64, epoch))
+    }
+
+    /// Nanoseconds since the clock's start.
+    pub fn now(&self) -> u64 {
+        (self.now)().0
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn stamp(&self) -> u64 {
+        let (now, epoch) = (self.now)();
+        epoch.saturating_add(now)
+    }
+
+    /// Returns whether time is virtual.
+    pub fn is_virtual(&self) -> bool {
+        self.is_virtual
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clock")
+            .field("is_virtual", &self.is_virtual)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The place where a port is attached.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The pool whose packets the port receives into.
+    pub pool: Pool,
+    /// The stack's clock.
+    pub clock: Clock,
+    /// The device's name: `dev` or `netns/dev`.
+    pub device: String,
+    /// The device's Ethernet address, if the port is the cable behind it.
+    pub address: Option<[u8; 6]>,
+    /// The seed of random numbers.
+    pub seed: u64,
+}
+
+impl Site {
+    /// A place at no device of a stack, with a real clock.
+    pub fn new(pool: &Pool) -> Self {
+        Self {
+            pool: pool.clone(),
+            clock: Clock::real(),
+            device: "port".into(),
+            address: None,
+            seed: 0,
+        }
+    }
+}
+
 /// Makes a port of its open files.
-pub type Adopt = fn(&Keys, Vec<OwnedFd>, &Pool) -> Result<Arc<dyn Port>>;
+pub type Adopt = fn(&Keys, Vec<OwnedFd>, &Site) -> Result<Arc<dyn Port>>;
 
 /// A kind of live port.
 #[derive(Debug)]
@@ -109,8 +199,11 @@ pub struct Kind {
     pub keys: &'static [&'static str],
     /// Opens the files with the caller's privileges and in the caller's network namespace.
     pub open: fn(&Keys) -> Result<Vec<OwnedFd>>,
-    /// Makes the port from the files. It will receive into packets of the pool.
+    /// Makes the port from the files.
     pub adopt: Adopt,
+    /// A kind without a live outside is also served under virtual time: then the function returns whether a port
+    /// of this description never ends.
+    pub virtual_time: Option<fn(&Keys) -> bool>,
 }
 
 /// Returns a converter of I/O errors that says what failed.

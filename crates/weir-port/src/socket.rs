@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll;
 use weir_packet::packet::JUMBO_DATA;
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
 use crate::{Error, Result};
 
 /// The kind.
@@ -34,6 +34,7 @@ pub static KIND: Kind = Kind {
     keys: &["path", "type", "mode", "peer"],
     open,
     adopt,
+    virtual_time: None,
 };
 
 const NAME: &str = "socket";
@@ -84,7 +85,7 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
     Ok(vec![file])
 }
 
-fn adopt(keys: &Keys, files: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+fn adopt(keys: &Keys, files: Vec<OwnedFd>, _: &Site) -> Result<Arc<dyn Port>> {
     let [file] = <[OwnedFd; 1]>::try_from(files)
         .map_err(|_| Error::new(NAME, "a socket port has one descriptor"))?;
     let name = keys.require("path")?.to_owned();

@@ -23,10 +23,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_packet::packet::{FRAME_DATA, JUMBO_DATA};
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
 use crate::vnet::{self, Header, Out};
 use crate::{Error, Result};
 
@@ -36,6 +36,7 @@ pub static KIND: Kind = Kind {
     keys: &["name", "queues"],
     open,
     adopt,
+    virtual_time: None,
 };
 
 const NAME: &str = "tap";
@@ -136,7 +137,7 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
         .collect()
 }
 
-fn adopt(_: &Keys, files: Vec<OwnedFd>, _: &Pool) -> Result<Arc<dyn Port>> {
+fn adopt(_: &Keys, files: Vec<OwnedFd>, _: &Site) -> Result<Arc<dyn Port>> {
     Ok(Arc::new(Tap::new(files)?))
 }
 

@@ -270,8 +270,8 @@ fn invalid_generators_are_refused() {
             "eth-dst is not a parameter; did you mean eth_dst?",
         ),
         (
-            "d0=q=5",
-            "q is not a parameter; the parameters are proto, rate,",
+            "d0=w=5",
+            "w is not a parameter; the parameters are proto, rate,",
         ),
     ] {
         let (status, _, stderr) = outcome(&mut weir(User::Own, &["run", "--gen", spec, "true"]));

@@ -398,7 +398,7 @@ fn errors_of_port() {
     assert!(message.contains("d0 has no port"), "{message}");
     assert!(stack.ports().is_empty());
     // Inside a client there is no way to the host's network.
-    let inside = stack.weir(&["exec"], &["--", "weir", "port", "add", "d0", "null"]);
+    let inside = stack.weir(&["exec"], &["--", "weir", "port", "add", "d0", "tap"]);
     assert!(
         text(&inside.stderr).contains("outside of `weir exec`"),
         "{inside:?}"

@@ -151,7 +151,7 @@ fn time(key: &str, text: &str) -> Result<u64> {
     with_unit(key, text, &UNITS)
 }
 
-fn rate(key: &str, text: &str) -> Result<Rate> {
+pub(crate) fn rate(key: &str, text: &str) -> Result<Rate> {
     const UNITS: [(&str, u64); 4] = [
         ("bit", 1),
         ("kbit", 1_000),

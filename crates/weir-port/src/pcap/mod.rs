@@ -29,12 +29,15 @@ mod classic;
 mod input;
 mod link;
 mod next;
+mod playlist;
+mod port;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use link::link_type_name;
+pub use port::KIND;
 pub use reader::{Interface, Reader};
 pub use writer::{Format, Writer};
 

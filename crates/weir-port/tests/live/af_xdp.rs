@@ -334,7 +334,7 @@ fn adopted_inside() {
         let pool = pool();
         // More memory than the usual limit of 8 MiB.
         pool.commit(64 << 20);
-        let xdp = (kind.adopt)(&keys, files, &pool).unwrap();
+        let xdp = (kind.adopt)(&keys, files, &weir_port::port::Site::new(&pool)).unwrap();
         let mut cache = pool.cache();
         settle(&*other, &*xdp, &mut cache);
         settle(&*xdp, &*other, &mut other_pool.cache());

@@ -16,7 +16,7 @@ use std::{env, fs};
 use weir_packet::{Batch, Cache, Packet, Pool, PoolConfig};
 use weir_port::keys::Keys;
 use weir_port::kinds::kind;
-use weir_port::port::Port;
+use weir_port::port::{Port, Site};
 
 const INSIDE: &str = "WEIR_TEST_INSIDE";
 /// The time after which a test gives up.
@@ -85,7 +85,7 @@ pub fn run(script: &str) {
 pub fn port(name: &str, keys: &str, pool: &Pool) -> weir_port::Result<Arc<dyn Port>> {
     let kind = kind(name)?;
     let keys = Keys::parse(name, kind.keys, keys)?;
-    (kind.adopt)(&keys, (kind.open)(&keys)?, pool)
+    (kind.adopt)(&keys, (kind.open)(&keys)?, &Site::new(pool))
 }
 
 /// Opens a port in a host's namespace and adopts it here.
@@ -94,7 +94,7 @@ pub fn port_in(host: &Host, name: &str, keys: &str, pool: &Pool) -> Arc<dyn Port
     let keys = Keys::parse(name, kind.keys, keys).unwrap();
     let there = keys.clone();
     let files = host.run(move || (kind.open)(&there).unwrap());
-    (kind.adopt)(&keys, files, pool).unwrap()
+    (kind.adopt)(&keys, files, &Site::new(pool)).unwrap()
 }
 
 pub fn pool() -> Pool {

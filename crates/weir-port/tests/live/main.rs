@@ -6,5 +6,6 @@
 mod af_packet;
 mod af_xdp;
 mod common;
+mod pcap;
 mod socket;
 mod tap;

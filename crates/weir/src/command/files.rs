@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::cli::{DeviceFile, Run, Up};
+use crate::cli::{DeviceFile, DevicePort, Run, Up};
 
 /// Returns whether a file name on the command line means standard input or output.
 pub fn is_standard(file: &Path) -> bool {
@@ -76,6 +76,7 @@ fn there(file: &Path) -> Option<Identity> {
 #[derive(Default)]
 pub struct Files<'a> {
     inputs: &'a [DeviceFile],
+    ports: &'a [DevicePort],
     script: Option<&'a Path>,
     outputs: &'a [DeviceFile],
     drops: Option<&'a Path>,
@@ -86,6 +87,7 @@ impl<'a> From<&'a Run> for Files<'a> {
     fn from(args: &'a Run) -> Self {
         Self {
             inputs: &args.inputs,
+            ports: &args.ports,
             script: args.script.as_deref().map(Path::new),
             outputs: &args.outputs,
             drops: args.drops.as_deref(),
@@ -98,6 +100,7 @@ impl<'a> From<&'a Up> for Files<'a> {
     fn from(args: &'a Up) -> Self {
         Self {
             inputs: &args.inputs,
+            ports: &args.ports,
             outputs: &args.outputs,
             ..Self::default()
         }
@@ -136,6 +139,17 @@ pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
             writes: true,
         }));
     }
+    for port in args.ports {
+        for (key, writes) in [("file", false), ("out", true)] {
+            let file = port.keys.get(key).map(Path::new);
+            // A directory may be used more than once: each device has its own files there.
+            uses.extend(file.filter(|file| !file.is_dir()).map(|file| Use {
+                what: format!("--port {}", port.device),
+                file,
+                writes,
+            }));
+        }
+    }
     for (number, one) in uses.iter().enumerate() {
         let ids = one.identities();
         for other in &uses[number + 1..] {
@@ -163,7 +177,9 @@ pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
 pub fn writes_standard_output<'a>(args: impl Into<Files<'a>>) -> bool {
     let args = args.into();
     let captures = args.outputs.iter().map(|output| output.file.as_path());
-    let mut files = captures.chain(args.drops).chain(args.json);
+    let ports = args.ports.iter().filter_map(|port| port.keys.get("out"));
+    let ports = ports.map(Path::new);
+    let mut files = captures.chain(args.drops).chain(args.json).chain(ports);
     files.any(is_standard)
 }
 

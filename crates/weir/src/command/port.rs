@@ -51,8 +51,6 @@ fn add(args: &PortAdd) -> Result<(), String> {
     use weir_intercept::Backend;
     let kind = kind(&args.kind).map_err(|error| error.to_string())?;
     let keys = Keys::parse(kind.name, kind.keys, &args.keys).map_err(|error| error.to_string())?;
-    let client = connect(args.socket.as_deref())?;
-    let files = (kind.open)(&keys).map_err(|error| error.to_string())?;
     let command = json!({
         "command": "port",
         "do": "add",
@@ -63,7 +61,19 @@ fn add(args: &PortAdd) -> Result<(), String> {
         "as": args.role.map(Role::name),
         "busy": args.busy_poll,
     });
-    client.command_with(&command, files).map(drop)
+    // Refuses before files are opened, which may be written to.
+    let client = match kind.virtual_time {
+        Some(_) => None,
+        None => Some(connect(args.socket.as_deref())?),
+    };
+    let files = (kind.open)(&keys).map_err(|error| error.to_string())?;
+    match client {
+        Some(client) => client.command_with(&command, files),
+        // Without files a program inside can ask as well.
+        None if files.is_empty() => super::ask(args.socket.as_deref(), &command),
+        None => connect(args.socket.as_deref())?.command_with(&command, files),
+    }
+    .map(drop)
 }
 
 fn show(args: &PortShow) -> Result<(), String> {
@@ -98,15 +108,15 @@ fn describe(text: &mut String, port: &Value) {
     };
     let cpus = port["cpus"].as_array().into_iter().flatten();
     let cpus: Vec<_> = cpus.map(Value::to_string).collect();
-    let busy = if port["busy_poll"] == true {
-        ", busy polling"
+    let mode = if port["busy"] == true {
+        "busy polling"
     } else {
-        ""
+        "sleeping"
     };
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{}: {} {} as {}, {state}, cpu {}{busy}",
+        "{}: {} {} as {}, {state}, cpu {}, {mode}",
         word("device"),
         word("kind"),
         word("name"),

@@ -19,6 +19,7 @@ use super::files::{self, ReportFile};
 use super::progress::{Interruption, Progress};
 use super::{FAILED, mode_of, own_program};
 use crate::cli::{DeviceGenerator, Run};
+use crate::engine::ports::start;
 use crate::engine::{Engine, Goal};
 use crate::playback::Playback;
 use crate::report;
@@ -49,6 +50,19 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
             "--gen {name}: the generator never ends; set count or stop, or use --until"
         ));
     }
+    for port in &args.ports {
+        let name = &port.device;
+        match port.kind.virtual_time {
+            None => return Err(format!("--port {name}: {}", start::refusal(port.kind))),
+            Some(is_endless) if args.until.is_none() && is_endless(&port.keys) => {
+                return Err(format!(
+                    "--port {name}: the {} port never ends; set count, stop or loop, or use --until",
+                    port.kind.name
+                ));
+            }
+            Some(_) => {}
+        }
+    }
     // Everything that can be refused is refused before anything runs or is written.
     files::check(args)?;
     let traces = super::trace::of_run(&args.traces)?;
@@ -59,11 +73,13 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         &args.outputs,
         args.drops.as_deref(),
     )?;
+    let ports = start::open(&args.ports)?;
     let runtime = Runtime::create(None)
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
     engine.trace_later(traces);
+    engine.expect(ports);
     let (status, leftovers) = run_script(args, &engine)?;
     if status == INTERRUPTED {
         engine.stack.interrupt.store(true, Relaxed);
@@ -79,6 +95,12 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         return Ok(ExitCode::from(status));
     }
     engine.settle_sysctls();
+    if let Some(device) = engine.ports.missing().first() {
+        drop(leftovers);
+        engine.stop();
+        engine.finish();
+        return Err(format!("--port {device}: there is no such device"));
+    }
     let until = args.until.map(|time| time.0);
     let progress = Progress::start(&engine.stack, until);
     let grace = engine.stack.clock.now() + LEFTOVERS.as_nanos() as u64;
@@ -198,7 +220,11 @@ fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<(u8, Option<Child>), S
         .no_input(
             args.inputs
                 .iter()
-                .any(|input| files::is_standard(&input.file)),
+                .any(|input| files::is_standard(&input.file))
+                || args
+                    .ports
+                    .iter()
+                    .any(|port| port.keys.get("file") == Some("-")),
         )
         .output_to_errors(files::writes_standard_output(args))
         .spawn(engine.clone());

@@ -15,6 +15,7 @@ use weir_stack::{Config, Cpu};
 use super::{FAILED, files};
 use crate::cli::Up;
 use crate::engine::Engine;
+use crate::engine::ports::start;
 use crate::engine::ports::worker::{self, Pollers};
 use crate::playback::Playback;
 
@@ -73,8 +74,10 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let inputs = (&args.inputs[..], &args.generators[..]);
     let playback = Playback::open_live(&stack, inputs, &args.outputs)?;
+    let ports = start::open(&args.ports)?;
     let engine = Engine::new(stack, runtime, playback);
     engine.ports.start(pollers.clone());
+    engine.expect(ports);
     let server = Server::bind(&path, engine.clone()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("{}: a stack already runs there", path.display()),
         _ => format!("{}: {error}", path.display()),

@@ -60,7 +60,7 @@ pub struct Engine {
     /// The directory of namespace names.
     pub runtime: Arc<Runtime>,
     playback: Mutex<Playback>,
-    /// Whether parts of the playback wait for devices that clients of a stack in real time create.
+    /// Whether ports, or parts of the playback in real time, wait for devices that clients create.
     expects: AtomicBool,
     /// The recording of a run under virtual time, from the first move of the clock.
     recording: OnceLock<Recording>,
@@ -223,16 +223,26 @@ impl Engine {
         begun
     }
 
-    /// Starts captures of a stack in real time whose devices now exist. Called after a request that
+    /// Starts ports, and captures of a stack in real time, whose devices now exist. Called after a request that
     /// may have created one.
     pub fn look_for_devices(&self) {
         if !self.expects.load(Ordering::Relaxed) {
             return;
         }
         if let Some(me) = self.me.upgrade() {
+            self.ports.look(&me);
             let mut playback = lock(&self.playback);
             playback.look(&me);
-            self.expects.store(playback.is_waiting(), Ordering::Relaxed);
+            let waits = playback.is_waiting() || !self.ports.missing().is_empty();
+            self.expects.store(waits, Ordering::Relaxed);
+        }
+    }
+
+    /// Attaches ports as soon as clients have created their devices. Call it before clients are served.
+    pub fn expect(&self, ports: Vec<ports::start::Opened>) {
+        if !ports.is_empty() {
+            self.ports.expect(ports);
+            self.expects.store(true, Ordering::Relaxed);
         }
     }
 
@@ -244,7 +254,9 @@ impl Engine {
 
     /// Finishes the captures' files.
     pub fn finish(&self) -> Finished {
-        lock(&self.playback).finish()
+        let mut finished = lock(&self.playback).finish();
+        self.ports.finish(&mut finished);
+        finished
     }
 
     /// Applies sysctl writes through descriptors that the filter cannot see.

@@ -215,7 +215,8 @@ struct Waiting {
     outputs: Vec<DeviceName>,
 }
 
-/// The results of a run's captures.
+/// The results of a run's captures and ports.
+#[derive(Default)]
 pub struct Finished {
     /// Device, file, counters of the arrived frames.
     pub inputs: Vec<(DeviceName, String, Played)>,

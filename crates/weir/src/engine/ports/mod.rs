@@ -7,8 +7,10 @@
 //! port's frames, and the port gets the frames that the device receives, except those of its VLAN
 //! devices (like macvtap in passthru mode). A device has at most one port.
 //!
-//! Each queue of a port belongs to one CPU, whose loop ([`worker`]) receives from it. Any CPU sends.
+//! Each queue of a port belongs to one CPU, whose loop ([`worker`]) receives from it. Any CPU sends. Under virtual time
+//! only kinds without a live outside are served; timers receive from them ([`start`]).
 
+pub mod start;
 pub mod worker;
 
 use std::os::fd::OwnedFd;
@@ -22,13 +24,16 @@ use weir_packet::{Batch, DropReason, Packet};
 use weir_port::Port;
 use weir_port::keys::Keys;
 use weir_port::kinds::kind;
+use weir_port::port::{Clock, Kind, Site};
 use weir_stack::cpu::Cx;
 use weir_stack::datapath;
 use weir_stack::device::Device;
 use weir_stack::drops::Place;
 use weir_stack::link::{RxHandler, Wire};
+use weir_stack::random::seed_of;
 
 use super::{Engine, from_stack, lock};
+use crate::playback::Finished;
 use worker::Pollers;
 
 /// The role of a port at its device.
@@ -72,7 +77,7 @@ pub struct Attached {
     busy: bool,
     /// The device's name and the port's description as given by the user.
     name: String,
-    keys: String,
+    keys: Keys,
     queues: Vec<Queue>,
     rx: Count,
     tx: Count,
@@ -82,7 +87,9 @@ pub struct Attached {
     error: OnceLock<String>,
     /// A pipe whose write end the user of the port holds: its end of file detaches the port.
     life: Option<OwnedFd>,
-    pollers: Arc<Pollers>,
+    detached: AtomicBool,
+    /// `None` under virtual time.
+    pollers: Option<Arc<Pollers>>,
 }
 
 /// A queue of an attached port.
@@ -98,9 +105,11 @@ struct Queue {
 impl Attached {
     /// Records the error that ended the port.
     fn fail(&self, error: &std::io::Error) {
-        if self.error.set(error.to_string()).is_ok() {
-            self.pollers.unwatch(self);
-            self.pollers.ask_to_settle();
+        if self.error.set(error.to_string()).is_ok()
+            && let Some(pollers) = &self.pollers
+        {
+            pollers.unwatch(self);
+            pollers.ask_to_settle();
         }
     }
 
@@ -141,8 +150,11 @@ impl Wire for Attached {
         }
         let (number, queue) = self.queue(queue);
         let taken = self.send(number, frames);
-        if taken < frames.len() && !queue.blocked.swap(true, AcqRel) {
-            self.pollers.watch_room(self, number, true);
+        if taken < frames.len()
+            && !queue.blocked.swap(true, AcqRel)
+            && let Some(pollers) = &self.pollers
+        {
+            pollers.watch_room(self, number, true);
         }
         taken
     }
@@ -180,6 +192,23 @@ pub struct Ports {
     pollers: OnceLock<Arc<Pollers>>,
     next_cpu: AtomicUsize,
     last_token: AtomicU64,
+    /// Ports of the command line whose devices do not exist yet.
+    waiting: Mutex<Vec<start::Opened>>,
+    /// The frames and errors of ports that are detached, for the report of a run.
+    finished: Mutex<Finished>,
+}
+
+/// A port to attach.
+struct Wanted<'a> {
+    device: Arc<Device>,
+    /// The device's name as given.
+    name: String,
+    kind: &'static Kind,
+    keys: &'a Keys,
+    role: Option<Role>,
+    busy: bool,
+    files: Vec<OwnedFd>,
+    life: Option<OwnedFd>,
 }
 
 impl Ports {
@@ -224,11 +253,15 @@ impl Ports {
             return;
         }
         drop(all);
-        port.pollers.unwatch(port);
+        port.detached.store(true, Release);
+        if let Some(pollers) = &port.pollers {
+            pollers.unwatch(port);
+        }
         match port.role {
             Role::Wire => port.device.connect(&engine.stack, None),
             Role::Host => port.device.set_rx_handler(None),
         }
+        self.account(port);
     }
 
     /// Executes the commands of `weir port` and `weir join`.
@@ -270,30 +303,54 @@ impl Ports {
         command: &Value,
         mut files: Vec<OwnedFd>,
     ) -> Result<Value, String> {
-        let pollers = self.pollers.get().ok_or(
-            "a run under virtual time has no live ports; they belong to a stack of `weir up`",
-        )?;
         let text = |key: &str| command[key].as_str().unwrap_or_default();
         let kind = kind(text("kind")).map_err(|error| error.to_string())?;
         let keys =
             Keys::parse(kind.name, kind.keys, text("keys")).map_err(|error| error.to_string())?;
-        let device = find(engine, command)?;
-        let role = match command["as"].as_str() {
-            Some("wire") => Role::Wire,
-            Some("host") => Role::Host,
-            _ => default_role(&device),
-        };
         let life = if command["life"] == true {
             files.pop()
         } else {
             None
         };
-        let port =
-            (kind.adopt)(&keys, files, &engine.stack.pool).map_err(|error| error.to_string())?;
+        let wanted = Wanted {
+            device: find(engine, command)?,
+            name: name_of(command),
+            kind,
+            keys: &keys,
+            role: role(command["as"].as_str()),
+            busy: command["busy"] == true,
+            files,
+            life,
+        };
+        self.attach(engine, wanted)
+    }
+
+    fn attach(&self, engine: &Engine, wanted: Wanted<'_>) -> Result<Value, String> {
+        let (device, kind, keys) = (wanted.device, wanted.kind, wanted.keys);
+        let pollers = self.pollers.get();
+        if pollers.is_none() && !(engine.stack.clock.is_virtual() && kind.virtual_time.is_some()) {
+            return Err(start::refusal(kind));
+        }
+        let role = role(keys.get("as"))
+            .or(wanted.role)
+            .unwrap_or_else(|| default_role(&device));
+        let stack = engine.stack.clone();
+        let is_virtual = stack.clock.is_virtual();
+        let site = Site {
+            pool: engine.stack.pool.clone(),
+            clock: Clock::new(is_virtual, move || {
+                (stack.clock.now(), stack.clock.epoch_ns())
+            }),
+            device: wanted.name.clone(),
+            address: (role == Role::Wire).then(|| device.address()),
+            seed: seed_of(engine.stack.config.seed, &format!("port/{}", wanted.name)),
+        };
+        let port = (kind.adopt)(keys, wanted.files, &site).map_err(|error| error.to_string())?;
         let facts = port.facts();
         let count = port.queues().max(1);
+        let cpus = pollers.map_or(1, |pollers| pollers.cpus());
         let queues = (0..count).map(|_| Queue {
-            cpu: self.next_cpu.fetch_add(1, Relaxed) % pollers.cpus(),
+            cpu: self.next_cpu.fetch_add(1, Relaxed) % cpus,
             token: self.last_token.fetch_add(1, Relaxed) + 1,
             blocked: AtomicBool::new(false),
         });
@@ -302,16 +359,17 @@ impl Ports {
             port,
             device: device.clone(),
             role,
-            busy: command["busy"] == true,
-            name: name_of(command),
-            keys: text("keys").into(),
+            busy: wanted.busy || keys.is_busy(),
+            name: wanted.name,
+            keys: keys.clone(),
             rx: Count::default(),
             tx: Count::default(),
             overflow: AtomicU64::new(0),
             carrier: AtomicBool::new(true),
             error: OnceLock::new(),
-            life,
-            pollers: pollers.clone(),
+            life: wanted.life,
+            detached: AtomicBool::new(false),
+            pollers: pollers.cloned(),
         });
         {
             let mut all = lock(&self.attached);
@@ -329,9 +387,15 @@ impl Ports {
                 Role::Wire => device.connect(&engine.stack, Some(attached.clone())),
                 Role::Host => device.set_rx_handler(Some(attached.clone())),
             }
-            pollers
-                .watch(&attached)
-                .map_err(|error| format!("epoll: {error}"))
+            match pollers {
+                Some(pollers) => pollers
+                    .watch(&attached)
+                    .map_err(|error| format!("epoll: {error}")),
+                None => {
+                    start::drive(&engine.stack, &attached);
+                    Ok(())
+                }
+            }
         });
         if let Err(error) = started {
             self.detach(engine, &attached);
@@ -350,10 +414,10 @@ impl Ports {
             json!({
                 "device": port.name,
                 "kind": port.port.kind(),
-                "keys": port.keys,
+                "keys": port.keys.to_string(),
                 "name": facts.name,
                 "as": port.role.name(),
-                "busy_poll": port.busy,
+                "busy": port.busy,
                 "carrier": port.has_carrier(),
                 "error": port.error.get(),
                 "cpus": cpus,
@@ -377,6 +441,15 @@ fn has_ended(life: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(life, PollFlags::empty())];
     let now = rustix::event::Timespec::default();
     poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+}
+
+/// Returns the role with a name.
+fn role(name: Option<&str>) -> Option<Role> {
+    match name? {
+        "wire" => Some(Role::Wire),
+        "host" => Some(Role::Host),
+        _ => None,
+    }
 }
 
 /// Returns the role of a port that does not say: a host at devices that lead somewhere by themselves.

@@ -5,7 +5,7 @@
 //! port queues that is ready. When nothing is left to do it sleeps in `epoll_wait`, until a port has
 //! frames, the next timer is due, or another thread posts work ([`Pollers::ring`]). A queue that was
 //! ready stays so until it is empty, so a busy port costs no system call for readiness. A port that is
-//! attached with `--busy-poll` is polled all the time, and its CPU never sleeps.
+//! attached with `busy=on` is polled all the time, and its CPU never sleeps.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
