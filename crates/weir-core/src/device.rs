@@ -16,6 +16,7 @@ use weir_sync::rcu::{Guard, Published, PublishedOption};
 
 use crate::clock::TimerId;
 use crate::drops::{DropCounters, Place};
+use crate::features::Features;
 use crate::kind::Link;
 use crate::measure;
 use crate::namespace::Namespace;
@@ -284,7 +285,10 @@ pub struct Device {
     operstate: AtomicU8,
     /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
+    /// Held also while the active features are computed.
     offload: Mutex<Offload, order::Offload>,
+    /// The offloads the device has (`dev->features`).
+    pub features: Features,
     taken: Mutex<Taken, order::Taken>,
     registered: AtomicBool,
     /// Whether the device is leaving its namespace: [`HERE`], [`MOVING`] or [`DYING`]; see
@@ -305,6 +309,8 @@ pub struct Device {
     pub tc: weir_tc::DeviceTc,
     /// The numbers of transmit and receive queues.
     queues: (u32, u32),
+    /// How many of them are in use, transmit first.
+    used_queues: [AtomicU32; 2],
     /// Per-transmit-queue state.
     pub tx: Box<[TxQueue]>,
     /// The random generator for traffic control, seeded on first use.
@@ -352,6 +358,8 @@ impl Device {
                 fill(&mut parts, domain, ns);
             }
         }
+        let loopback = new.flags & weir_netlink::ifla::iff::LOOPBACK != 0;
+        let features = Features::new(new.link.features(), loopback);
         Self {
             key,
             link: new.link,
@@ -377,6 +385,7 @@ impl Device {
             operstate: AtomicU8::new(0),
             below: AtomicU8::new(0),
             offload: Mutex::default(),
+            features,
             taken: Mutex::default(),
             registered: AtomicBool::new(false),
             leaving: AtomicU8::new(HERE),
@@ -390,6 +399,7 @@ impl Device {
             parts,
             tc: weir_tc::DeviceTc::new(domain),
             queues: new.queues,
+            used_queues: [new.queues.0.into(), new.queues.1.into()],
             tx: (0..new.queues.0).map(|_| TxQueue::default()).collect(),
             random: OnceLock::new(),
         }
@@ -514,8 +524,7 @@ impl Device {
         self.txqlen.load(Relaxed)
     }
 
-    /// Returns the number of transmit queues the device was created with. All of them are used
-    /// (`num_tx_queues`, `real_num_tx_queues`).
+    /// Returns the number of transmit queues the device was created with (`num_tx_queues`).
     #[inline]
     pub fn tx_queues(&self) -> u32 {
         self.queues.0
@@ -524,6 +533,28 @@ impl Device {
     /// Returns the number of receive queues the device was created with (`num_rx_queues`).
     pub fn rx_queues(&self) -> u32 {
         self.queues.1
+    }
+
+    /// Returns how many transmit and receive queues are in use (`real_num_tx_queues`,
+    /// `real_num_rx_queues`), at least 1 each. Packets choose among the transmit queues in use.
+    #[inline]
+    pub fn used_queues(&self) -> (u32, u32) {
+        let [tx, rx] = &self.used_queues;
+        (tx.load(Relaxed), rx.load(Relaxed))
+    }
+
+    /// Sets how many transmit and receive queues are in use. The caller has checked the numbers.
+    pub fn use_queues(&self, (tx, rx): (u32, u32)) {
+        self.used_queues[0].store(tx, Relaxed);
+        self.used_queues[1].store(rx, Relaxed);
+    }
+
+    /// Computes the active features again. Returns whether they changed; see
+    /// [`crate::netdev::update_features`].
+    pub fn recompute_features(&self) -> bool {
+        let _offload = self.offload.lock();
+        let kind = |features| self.link.fix_features(features);
+        self.features.recompute(kind)
     }
 
     /// Sets how many packets a default queue holds.

@@ -11,6 +11,8 @@ use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
+use crate::ethtool::{Driver, LinkSettings};
+use crate::features::Offer;
 use crate::namespace::{Namespace, NsId};
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -111,6 +113,31 @@ pub trait Link: Send + Sync {
     /// Returns the reported speed in units of 10^6 bits per second (`get_link_ksettings`).
     fn speed(&self) -> Option<u32> {
         None
+    }
+
+    /// Returns the features of a new device.
+    fn features(&self) -> Offer {
+        Offer::default()
+    }
+
+    /// Removes features that the device cannot have at present (`ndo_fix_features`).
+    fn fix_features(&self, features: u64) -> u64 {
+        features
+    }
+
+    /// Describes the driver to `ethtool` (`ethtool_ops`).
+    fn driver(&self) -> Driver {
+        Driver::default()
+    }
+
+    /// Returns the settings of the link (`get_link_ksettings`).
+    fn link_settings(&self) -> Option<LinkSettings> {
+        None
+    }
+
+    /// Returns the driver's own counters by name (`get_strings`, `get_ethtool_stats`).
+    fn driver_stats(&self, _device: &Device) -> Vec<(String, u64)> {
+        Vec::new()
     }
 
     /// Returns whether the driver has a hook for traffic control offload (`ndo_setup_tc`). It

@@ -168,6 +168,8 @@ pub enum Event {
         /// The previous MTU in bytes.
         before: u32,
     },
+    /// The features changed (`NETDEV_FEAT_CHANGE`).
+    Features,
     /// The device leaves the namespace. Protocols remove their state from it (`NETDEV_UNREGISTER`).
     Gone,
     /// Protocols have removed their state. Rules and qdiscs remove theirs.

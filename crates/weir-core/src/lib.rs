@@ -12,6 +12,8 @@ pub mod conf;
 pub mod cpu;
 pub mod device;
 pub mod drops;
+pub mod ethtool;
+pub mod features;
 pub mod kind;
 pub mod layers;
 pub mod measure;

@@ -174,6 +174,7 @@ pub fn register(
         };
         let new = NewDevice { name, ..new };
         let device = Arc::new(Device::new(stack, stack.new_device_key(), ns, new));
+        device.recompute_features();
         device.set_group(group);
         if let Some(origin) = origin {
             device.set_name_origin(origin);
@@ -391,6 +392,19 @@ pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
             vlan.watch_carrier(|| vlan.link.carrier(stack, vlan));
             settle_operstate(vlan);
         }
+    }
+}
+
+/// Computes the active features of a device again. If they changed, tells the modules and updates the VLAN
+/// devices on top (`netdev_update_features`, `vlan_transfer_features`).
+pub fn update_features(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    if !device.recompute_features() {
+        return;
+    }
+    let ns = device.namespace(guard).clone();
+    Site::new(stack, guard, &ns, device).notify(Event::Features);
+    for (_, _, vlan) in device.vlans(guard) {
+        update_features(stack, guard, vlan);
     }
 }
 

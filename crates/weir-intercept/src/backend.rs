@@ -228,6 +228,13 @@ pub trait Backend: Send + Sync {
     /// acknowledgement.
     fn request(&self, ns: NsId, request: &[u8]) -> Result<Vec<u8>, Errno>;
 
+    /// Serves a command of `SIOCETHTOOL` for the device with this name. `command` is as much of the
+    /// structure as the client passes. Returns the bytes that replace it and the result of the call.
+    fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {
+        let _ = (ns, name, command);
+        Err(Errno(libc::EOPNOTSUPP))
+    }
+
     /// Serves a command of the command line (`weir stat`, `weir play`, ...). Supervisors do not
     /// call it.
     fn command(&self, command: &serde_json::Value) -> Result<serde_json::Value, String> {

@@ -11,6 +11,8 @@ use weir_packet::Batch;
 
 use crate::cpu::Cx;
 use crate::device::Device;
+use crate::ethtool::Driver;
+use crate::features::{Offer, bit};
 use crate::request::Ctl;
 use crate::stack::Stack;
 use crate::{Kind, Link, NewLink, ethernet, register};
@@ -43,6 +45,28 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
 impl Link for Dummy {
     fn kind(&self) -> &'static str {
         KIND.name
+    }
+
+    fn features(&self) -> Offer {
+        let active = bit::SG
+            | bit::FRAGLIST
+            | bit::GSO_SOFTWARE
+            | bit::HW_CSUM
+            | bit::HIGHDMA
+            | bit::LLTX
+            | bit::GSO_ENCAP_ALL;
+        Offer {
+            active,
+            changeable: active,
+            ..Offer::default()
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            stamps: true,
+            ..Driver::default()
+        }
     }
 
     fn mtu_bounds(&self) -> (u32, u32) {

@@ -17,6 +17,7 @@ use weir_packet::{Batch, DropReason, Flags};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac, NewDevice};
 use crate::drops::Place;
+use crate::features::{Offer, bit};
 use crate::request::Ctl;
 use crate::{Kind, Link, NewLink, ethernet, register};
 
@@ -52,6 +53,42 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
 impl Link for Ifb {
     fn kind(&self) -> &'static str {
         KIND.name
+    }
+
+    fn features(&self) -> Offer {
+        let active = bit::HW_CSUM
+            | bit::SG
+            | bit::FRAGLIST
+            | bit::GSO_SOFTWARE
+            | bit::GSO_ENCAP_ALL
+            | bit::HIGHDMA
+            | bit::HW_VLAN_CTAG_TX
+            | bit::HW_VLAN_STAG_TX;
+        Offer {
+            active,
+            changeable: active,
+            vlan: active & !bit::VLAN_ACCELERATION,
+            off: 0,
+        }
+    }
+
+    fn driver_stats(&self, device: &Device) -> Vec<(String, u64)> {
+        // The counters are those of the device, which has one set for all queues.
+        let totals = device.totals();
+        let mut list = Vec::new();
+        let counts = [
+            ("rx", totals.rx_packets, totals.rx_bytes),
+            ("tx", totals.tx_packets, totals.tx_bytes),
+        ];
+        for (way, packets, bytes) in counts {
+            for queue in 0..device.tx_queues() {
+                let first = queue == 0;
+                let count = |value| if first { value } else { 0 };
+                list.push((format!("{way}_queue_{queue}_packets"), count(packets)));
+                list.push((format!("{way}_queue_{queue}_bytes"), count(bytes)));
+            }
+        }
+        list
     }
 
     fn check_address(&self, _mac: &Mac) -> Result<(), Error> {

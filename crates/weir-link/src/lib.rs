@@ -20,7 +20,8 @@ pub mod vlan;
 pub mod vxlan;
 
 use weir_core::{
-    clock, cpu, device, drops, kind, layers, namespace, nsid, parts, random, request, stack,
+    clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
+    request, stack,
 };
 use weir_inet::{ipv4, ipv6, settings, udp};
 

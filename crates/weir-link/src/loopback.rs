@@ -10,6 +10,8 @@ use weir_packet::Batch;
 use crate::Link;
 use crate::cpu::Cx;
 use crate::device::{AddressOrigin, Device, NewDevice};
+use crate::ethtool::{Driver, Link as LinkReport};
+use crate::features::{Offer, bit};
 use crate::namespace::Namespace;
 use crate::stack::Stack;
 
@@ -40,6 +42,32 @@ impl Link for Loopback {
 
     fn hardware_type(&self) -> u16 {
         arphrd::LOOPBACK
+    }
+
+    fn features(&self) -> Offer {
+        Offer {
+            active: bit::SG
+                | bit::FRAGLIST
+                | bit::GSO_SOFTWARE
+                | bit::HW_CSUM
+                | bit::RXCSUM
+                | bit::SCTP_CRC
+                | bit::HIGHDMA
+                | bit::LLTX
+                | bit::NETNS_LOCAL
+                | bit::VLAN_CHALLENGED
+                | bit::LOOPBACK,
+            changeable: bit::GSO_SOFTWARE,
+            ..Offer::default()
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            link: LinkReport::Always,
+            stamps: true,
+            ..Driver::default()
+        }
     }
 
     fn mtu_bounds(&self) -> (u32, u32) {

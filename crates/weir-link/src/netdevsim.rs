@@ -25,6 +25,8 @@ use weir_packet::Batch;
 
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
+use crate::ethtool::{Driver, RELEASE};
+use crate::features::{Offer, bit};
 use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
 use crate::parts::Key;
@@ -260,6 +262,20 @@ impl Link for Netdevsim {
 
     fn port(&self) -> Option<&Port> {
         Some(&self.0)
+    }
+
+    fn features(&self) -> Offer {
+        Offer {
+            active: bit::HIGHDMA | bit::SG | bit::FRAGLIST | bit::HW_CSUM | bit::TSO,
+            ..Offer::default()
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            info: Some(("netdevsim", RELEASE, "")),
+            ..Driver::default()
+        }
     }
 
     fn has_offload_hook(&self) -> bool {

@@ -14,6 +14,8 @@ use weir_packet::{Batch, DropReason};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
+use crate::features::{Offer, bit};
 use crate::namespace::NsId;
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -27,6 +29,17 @@ pub static KIND: Kind = Kind {
     validate: Some(|attrs| check_mtu(attrs.u32(ifla::MTU)?)),
 };
 
+/// The counters of a receive and of a transmit queue (`veth_rq_stats_desc`, `veth_tq_stats_desc`).
+const RX_COUNTERS: &[&str] = &[
+    "xdp_packets",
+    "xdp_bytes",
+    "drops",
+    "xdp_redirect",
+    "xdp_drops",
+    "xdp_tx",
+    "xdp_tx_errors",
+];
+const TX_COUNTERS: &[&str] = &["xdp_xmit", "xdp_xmit_errors"];
 /// `VETH_INFO_PEER`
 const INFO_PEER: u16 = 1;
 
@@ -130,6 +143,54 @@ impl Link for Half {
 
     fn reports_carrier(&self) -> bool {
         true
+    }
+
+    fn features(&self) -> Offer {
+        let changeable = bit::SG
+            | bit::FRAGLIST
+            | bit::HW_CSUM
+            | bit::RXCSUM
+            | bit::SCTP_CRC
+            | bit::HIGHDMA
+            | bit::GSO_SOFTWARE
+            | bit::GSO_ENCAP_ALL
+            | bit::VLAN_ACCELERATION;
+        let active = changeable | bit::LLTX;
+        Offer {
+            active,
+            changeable,
+            vlan: active & !bit::VLAN_ACCELERATION,
+            // `veth_disable_gro`
+            off: bit::GRO,
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            info: Some(("veth", "1.0", "")),
+            link: LinkReport::Carrier,
+            stamps: true,
+            channels: true,
+        }
+    }
+
+    fn link_settings(&self) -> Option<LinkSettings> {
+        Some(LinkSettings::twisted_pair(10_000))
+    }
+
+    fn driver_stats(&self, device: &Device) -> Vec<(String, u64)> {
+        let peer = self.0.peer();
+        let index = peer.map_or(0, |peer| peer.ifindex());
+        let mut list = vec![("peer_ifindex".to_owned(), u64::from(index))];
+        let (tx, rx) = device.used_queues();
+        // There is no XDP, so nothing counts here.
+        for (way, queues, names) in [("rx", rx, RX_COUNTERS), ("tx", tx, TX_COUNTERS)] {
+            for queue in 0..queues {
+                let named = |name: &&str| (format!("{way}_queue_{queue}_{name}"), 0);
+                list.extend(names.iter().map(named));
+            }
+        }
+        list
     }
 
     fn speed(&self) -> Option<u32> {

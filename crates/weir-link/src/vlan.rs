@@ -28,6 +28,8 @@ use weir_sync::rcu::{Guard, Published};
 use crate::cpu::Cx;
 use crate::device::{AddressOrigin, Device, Joiner, Mac, NewDevice};
 use crate::drops::Place;
+use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
+use crate::features::{Offer, bit, intersect};
 use crate::namespace::NsId;
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -270,6 +272,53 @@ impl Link for Vlan {
 
     fn speed(&self) -> Option<u32> {
         self.lower.upgrade()?.link.speed()
+    }
+
+    fn features(&self) -> Offer {
+        let changeable = bit::HW_CSUM
+            | bit::SG
+            | bit::FRAGLIST
+            | bit::GSO_SOFTWARE
+            | bit::GSO_ENCAP_ALL
+            | bit::HIGHDMA
+            | bit::SCTP_CRC
+            | bit::ALL_FCOE;
+        let lower = self.lower.upgrade();
+        let below = lower.map_or(0, |lower| lower.features.vlan());
+        Offer {
+            active: changeable | bit::LLTX,
+            changeable,
+            vlan: below & !bit::ALL_FCOE,
+            off: 0,
+        }
+    }
+
+    /// `vlan_dev_fix_features`
+    fn fix_features(&self, features: u64) -> u64 {
+        let Some(lower) = self.lower.upgrade() else {
+            return features;
+        };
+        let lower = &lower.features;
+        let mut below = intersect(lower.vlan() | bit::RXCSUM, lower.active());
+        if below & (bit::IP_CSUM | bit::IPV6_CSUM) != 0 {
+            below |= bit::HW_CSUM;
+        }
+        let soft = features & (bit::SOFT | bit::GSO_SOFTWARE);
+        intersect(features, below) | soft | bit::LLTX
+    }
+
+    fn driver(&self) -> Driver {
+        let lower = self.lower.upgrade();
+        Driver {
+            info: Some(("802.1Q VLAN Support", "1.8", "N/A")),
+            link: LinkReport::Carrier,
+            stamps: lower.is_some_and(|lower| lower.link.driver().stamps),
+            channels: false,
+        }
+    }
+
+    fn link_settings(&self) -> Option<LinkSettings> {
+        self.lower.upgrade()?.link.link_settings()
     }
 
     fn tso_max_size(&self) -> u32 {

@@ -48,6 +48,8 @@ use self::socket::{Receiver, Tunnels};
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, NewDevice};
+use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
+use crate::features::{Offer, bit};
 use crate::kind::Fdb;
 use crate::layers::Module;
 use crate::namespace::{Namespace, NsId};
@@ -293,6 +295,29 @@ impl Link for Handle {
             Some(lower) if mtu > largest(conf, lower) => Err(Error::new(errno::EINVAL)),
             _ => Ok(()),
         }
+    }
+
+    fn features(&self) -> Offer {
+        let changeable = bit::SG | bit::HW_CSUM | bit::FRAGLIST | bit::RXCSUM | bit::GSO_SOFTWARE;
+        let active = changeable | bit::LLTX;
+        Offer {
+            active,
+            changeable,
+            vlan: active,
+            off: 0,
+        }
+    }
+
+    fn driver(&self) -> Driver {
+        Driver {
+            info: Some(("vxlan", "0.1", "")),
+            link: LinkReport::Carrier,
+            ..Driver::default()
+        }
+    }
+
+    fn link_settings(&self) -> Option<LinkSettings> {
+        Some(LinkSettings::OTHER)
     }
 
     fn tso_max_size(&self) -> u32 {

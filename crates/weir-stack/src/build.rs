@@ -2,6 +2,7 @@
 //! Builds a stack with all its floors: the order of the data path, and the modules from the lowest floor up.
 
 use crate::datapath;
+use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
 use crate::link::{self, netdevsim, vxlan};
 use crate::stack::{Config, Stack};
@@ -31,6 +32,7 @@ pub static LAYERS: Layers = Layers {
         &link::MODULE,
         &tc::MODULE,
         &rtnl::MODULE,
+        &ethtool::MODULE,
     ],
     links: LinkRequests {
         parse_peer: rtnl::link::parse_peer,

@@ -298,13 +298,6 @@ fn programs_whose_sockets_are_refused_print_one_message() {
             "Protocol not supported",
         ),
         (
-            "ethtool",
-            "ethtool",
-            "ethtool d0",
-            "the stack does not serve the generic netlink family ethtool\n",
-            "No data available",
-        ),
-        (
             "devlink",
             "iproute2",
             "devlink dev",

@@ -9,10 +9,11 @@
 //! Served: `SIOCGIFNAME`, `-INDEX`, `-CONF`, `-FLAGS`, `-ADDR`, `-DSTADDR`, `-BRDADDR`, `-NETMASK`,
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
 //! `-HWBROADCAST`, `-TXQLEN`; requests that set addresses ([`address`]), routes ([`route`]) and
-//! neighbours ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCGSKNS`. Requests that create bridges
-//! fail with ENOPKG, as without the module. All others, among them ethtool, wireless, tunnel and
+//! neighbours ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCETHTOOL` ([`ethtool`]); `SIOCGSKNS`. Requests that create bridges
+//! fail with ENOPKG, as without the module. All others, among them wireless, tunnel and
 //! multicast calls, fail with EOPNOTSUPP for an existing device and with ENODEV otherwise.
 mod address;
+mod ethtool;
 mod neighbour;
 mod route;
 mod vlan;
@@ -146,6 +147,7 @@ impl Supervisor {
                 self.arp(call, ns, request, address)?;
                 return Ok(Answer::Value(0));
             }
+            ethtool::ETHTOOL => return self.ethtool(call, ns, address),
             vlan::GIFVLAN | vlan::SIFVLAN => {
                 self.vlan(call, ns, address)?;
                 return Ok(Answer::Value(0));

@@ -11,6 +11,7 @@ pub mod af;
 pub mod devconf;
 pub mod errno;
 pub mod eth;
+pub mod ethtool;
 pub mod fra;
 pub mod genl;
 pub mod ifa;

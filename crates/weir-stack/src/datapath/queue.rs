@@ -40,7 +40,7 @@ pub fn enqueue(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, chosen: 
     device.tc.pick(
         cx.guard,
         cx.state.id,
-        device.tx_queues(),
+        device.used_queues().0,
         &mut batch,
         chosen,
     );

@@ -8,6 +8,8 @@ use super::{Command, FAMILIES, Family};
 use crate::rtnl::{Collected, Ctl, Dump, DumpCtl};
 
 const VERSION: u8 = 2;
+/// `GENL_UNS_ADMIN_PERM`
+const ADMIN: u32 = 0x10;
 
 /// The family; see the module documentation.
 pub static FAMILY: Family = Family {
@@ -15,8 +17,10 @@ pub static FAMILY: Family = Family {
     name: "nlctrl",
     version: VERSION,
     max: 0,
+    strict: false,
     commands: &[Command {
         cmd: attr::CTRL_CMD_GETFAMILY,
+        admin: false,
         doit: Some(get),
         dumpit: Some(dump),
         policy: Some(&POLICY),
@@ -47,11 +51,11 @@ fn get(ctl: &mut Ctl<'_>, tb: &Table<'_>) -> Result<(), Error> {
     ctl.reply(attr::ID_CTRL, 0, |w| fill(w, family))
 }
 
-fn dump(_ctl: &Ctl<'_>) -> Box<dyn Dump> {
+fn dump(_ctl: &Ctl<'_>, _tb: &Table<'_>) -> Result<Box<dyn Dump>, Error> {
     let fill = |ctl: &DumpCtl<'_>, family: &&Family, out: &mut Writer| {
         ctl.message(out, attr::ID_CTRL, |w| fill(w, family))
     };
-    Collected::boxed(FAMILIES.to_vec(), false, fill)
+    Ok(Collected::boxed(FAMILIES.to_vec(), false, fill))
 }
 
 /// Writes a family (`ctrl_fill_info`).
@@ -71,7 +75,8 @@ fn fill(w: &mut Writer, family: &Family) {
         let can = |yes: bool, flag| if yes { flag } else { 0 };
         let flags = can(command.dumpit.is_some(), CMD_CAP_DUMP)
             | can(command.doit.is_some(), CMD_CAP_DO)
-            | can(command.policy.is_some(), CMD_CAP_HASPOL);
+            | can(command.policy.is_some(), CMD_CAP_HASPOL)
+            | can(command.admin, ADMIN);
         let nest = w.nest_noflag(i);
         w.put_u32(attr::CTRL_ATTR_OP_ID, u32::from(command.cmd));
         w.put_u32(attr::CTRL_ATTR_OP_FLAGS, flags);

@@ -12,15 +12,16 @@ use weir_netlink::{Error, Fixed, GenlMsg, Policy, Strictness, Table, errno};
 use crate::rtnl::{Ctl, Dump};
 
 pub mod ctrl;
+pub mod ethtool;
 pub mod psample;
 
 /// The families, in the order of their numbers.
-static FAMILIES: &[&Family] = &[&ctrl::FAMILY, &psample::FAMILY];
+static FAMILIES: &[&Family] = &[&ctrl::FAMILY, &psample::FAMILY, &ethtool::FAMILY];
 
 /// A handler for a request that is not a dump.
 type DoIt = fn(&mut Ctl<'_>, &Table<'_>) -> Result<(), Error>;
 /// A function that starts a dump.
-type DumpIt = fn(&Ctl<'_>) -> Box<dyn Dump>;
+type DumpIt = fn(&Ctl<'_>, &Table<'_>) -> Result<Box<dyn Dump>, Error>;
 
 /// A generic netlink family (`struct genl_family`).
 pub struct Family {
@@ -30,6 +31,8 @@ pub struct Family {
     version: u8,
     /// The highest attribute number.
     max: u16,
+    /// Whether requests are checked strictly (no `GENL_DONT_VALIDATE_STRICT`).
+    strict: bool,
     commands: &'static [Command],
     /// The multicast groups, with their numbers, which are unique across generic netlink.
     groups: &'static [(&'static str, u32)],
@@ -38,6 +41,8 @@ pub struct Family {
 /// A command of a family (`struct genl_ops`).
 struct Command {
     cmd: u8,
+    /// Whether it takes a privilege of the namespace (`GENL_UNS_ADMIN_PERM`).
+    admin: bool,
     doit: Option<DoIt>,
     dumpit: Option<DumpIt>,
     policy: Option<&'static Policy>,
@@ -55,18 +60,24 @@ pub fn start(ctl: &mut Ctl<'_>, dumping: bool) -> Result<Option<Box<dyn Dump>>, 
     let command = commands
         .find(|command| command.cmd == header.cmd)
         .ok_or_else(unknown)?;
-    if ctl.message.is_dump() {
+    let message = ctl.message;
+    let strictness = match family.strict {
+        true => Strictness::Strict,
+        false => Strictness::Liberal,
+    };
+    let parse = || -> Result<Table<'_>, Error> {
+        match command.policy {
+            Some(policy) => Ok(message.parse::<GenlMsg>(policy, strictness)?.1),
+            None => Ok(Table::empty()),
+        }
+    };
+    if message.is_dump() {
         let dumpit = command.dumpit.ok_or_else(unknown)?;
         if dumping {
             return Err(Error::new(errno::EBUSY));
         }
-        return Ok(Some(dumpit(ctl)));
+        return dumpit(ctl, &parse()?).map(Some);
     }
     let doit = command.doit.ok_or_else(unknown)?;
-    let message = ctl.message;
-    let table = match command.policy {
-        Some(policy) => message.parse::<GenlMsg>(policy, Strictness::Liberal)?.1,
-        None => Table::empty(),
-    };
-    doit(ctl, &table).map(|()| None)
+    doit(ctl, &parse()?).map(|()| None)
 }

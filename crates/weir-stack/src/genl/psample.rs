@@ -4,7 +4,7 @@
 //! Mirrors net/psample/psample.c. The groups and samples are in [`weir_tc::psample`], which sends
 //! to the multicast groups. The only request is the dump of groups.
 
-use weir_netlink::{Writer, psample as attr};
+use weir_netlink::{Error, Table, Writer, psample as attr};
 use weir_tc::psample::{FAMILY as ID, GROUP_CONFIG, GROUP_PACKETS, Group};
 
 use super::{Command, Family};
@@ -16,8 +16,10 @@ pub static FAMILY: Family = Family {
     name: attr::GENL_NAME,
     version: attr::GENL_VERSION,
     max: attr::MAX,
+    strict: false,
     commands: &[Command {
         cmd: attr::CMD_GET_GROUP,
+        admin: false,
         doit: None,
         dumpit: Some(dump),
         policy: None,
@@ -29,7 +31,7 @@ pub static FAMILY: Family = Family {
 };
 
 /// Dumps the groups (`psample_nl_cmd_get_group_dumpit`).
-fn dump(ctl: &Ctl<'_>) -> Box<dyn Dump> {
+fn dump(ctl: &Ctl<'_>, _tb: &Table<'_>) -> Result<Box<dyn Dump>, Error> {
     let groups = crate::tc::with_env(ctl.stack, ctl.ns, ctl.guard, |env| {
         env.net.psample(env.host).list()
     });
@@ -37,5 +39,5 @@ fn dump(ctl: &Ctl<'_>) -> Box<dyn Dump> {
         |ctl: &DumpCtl<'_>, (group, refs): &(std::sync::Arc<Group>, u32), out: &mut Writer| {
             ctl.message(out, ID, |w| group.fill(w, attr::CMD_NEW_GROUP, *refs))
         };
-    Collected::boxed(groups, false, fill)
+    Ok(Collected::boxed(groups, false, fill))
 }

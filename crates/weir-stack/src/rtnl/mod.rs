@@ -106,6 +106,7 @@ fn device_event(site: &Site<'_>, event: Event) {
     } = *site;
     match event {
         Event::Changed { ty, change } => link::notify(stack, guard, ns, device, ty, change),
+        Event::Features => link::notify_features(stack, guard, ns, device),
         Event::Moves { nsid, ifindex } => {
             link::notify_move(stack, guard, ns, device, nsid, ifindex)
         }

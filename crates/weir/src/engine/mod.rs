@@ -480,6 +480,15 @@ impl Backend for Engine {
         Ok(answer)
     }
 
+    fn ethtool(&self, ns: NsId, name: &[u8], command: &[u8]) -> Result<(Vec<u8>, i64), Errno> {
+        self.settle_sysctls();
+        let ns = self.ns(ns)?;
+        let name = std::str::from_utf8(name).map_err(|_| Errno(libc::ENODEV))?;
+        let guard = self.stack.domain.pin();
+        weir_stack::genl::ethtool::ioctl::serve(&self.stack, &guard, &ns, name, command)
+            .map_err(|error| Errno(error.errno))
+    }
+
     fn command(&self, command: &Value) -> Result<Value, String> {
         self.command_with(command, Vec::new())
     }

@@ -5,7 +5,8 @@
 # exit status if that is not 0. It does the same on Linux (record.sh) and in Weir (golden.rs), so
 # that the two can be compared.
 #
-# It removes times, random values, and values that depend on the number of CPUs, from the output. `pass SECONDS`
+# It removes times, random values, the release of the kernel, and values that depend on the number of CPUs,
+# from the output. `pass SECONDS`
 # lets time pass: virtual in Weir (WEIR is its binary), real on Linux. `mark N` waits until
 # $tmp/all, $tmp/link and $tmp/tc, the outputs of monitors, contain everything that happened before
 # it: until each reports N at lo. `unmarked FILE` is FILE without these reports.
@@ -48,6 +49,7 @@ while IFS= read -r line; do
         -e 's/"(numtx|numrx)_queues": ?[0-9]+,?//g' -e 's/"num_(tx|rx)_queues": ?[0-9]+,?//g' \
         -e 's/installed [0-9]+ sec/installed N sec/' -e 's/used [0-9]+ sec/used N sec/' \
         -e 's/used [0-9]+\/[0-9]+\/[0-9]+/used N/' \
+        -e 's/^version: 6\.1\.[0-9]+.*$/version: 6.1.N/' \
         -e 's/(valid_lft|preferred_lft|expires) [0-9]+sec/\1 Nsec/g' \
         -e 's/"(installed|last_used)": ?[0-9]+/"\1":N/g' \
         -e 's/"expires": ?[0-9]+/"expires": N/' -e '/^ +$/d' \

@@ -33,6 +33,13 @@ pub fn notify(
     });
 }
 
+/// Notifies the listeners of changed features (`NETDEV_FEAT_CHANGE`).
+pub fn notify_features(stack: &Stack, guard: &Guard, ns: &Namespace, device: &Arc<Device>) {
+    crate::rtnl::announce(ns, rtm::grp::LINK, rtm::NEWLINK, |out| {
+        write(stack, guard, ns, device, (0, Goes::Featured), out);
+    });
+}
+
 /// Notifies the listeners in `ns` that a device moves to the namespace with the id `nsid` and gets
 /// the index `ifindex` there (`rtmsg_ifinfo_newnet`).
 pub fn notify_move(
@@ -49,12 +56,17 @@ pub fn notify_move(
     });
 }
 
-/// Whether the announced device is leaving its namespace.
+/// Whether the announced device is leaving its namespace, or what else is announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Goes {
     Not,
+    /// It stays and has other features.
+    Featured,
     Away,
-    To { nsid: i32, ifindex: u32 },
+    To {
+        nsid: i32,
+        ifindex: u32,
+    },
 }
 
 /// Returns a device's counters, including those of its kind.
@@ -167,6 +179,9 @@ fn write(
     out.put_u32(ifla::CARRIER_UP_COUNT, ups);
     out.put_u32(ifla::CARRIER_DOWN_COUNT, downs);
     out.put_u8(ifla::PROTO_DOWN, 0);
+    if goes == Goes::Featured {
+        out.put_u32(ifla::EVENT, ifla::event::FEATURES);
+    }
     out.put_fixed_pad(ifla::MAP, &LinkIfMap::default(), ifla::PAD);
     out.put(ifla::ADDRESS, &device.address());
     out.put(ifla::BROADCAST, &device.broadcast());
@@ -206,7 +221,7 @@ fn write(
     }
     let spec = out.nest_noflag(ifla::AF_SPEC);
     // Without the nested flag, as in Linux: iproute2 looks for the bare type.
-    if device.has_ipv6() && goes == Goes::Not {
+    if device.has_ipv6() && matches!(goes, Goes::Not | Goes::Featured) {
         let inet6 = out.nest_noflag(u16::from(af::INET6));
         put_inet6(device, out);
         out.end(inet6);
