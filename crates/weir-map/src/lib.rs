@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Maps with the semantics of Linux's BPF maps, for any Rust program.
+//!
+//! | map | in Linux |
+//! |---|---|
+//! | [`HashMap`] | `hash`: a fixed number of entries; a full map refuses new keys |
+//! | [`LruHashMap`] | `lru_hash`: a full map evicts |
+//!
+//! Readers take no lock. The reference byte of an LRU map's entry is the only write of a look-up, and
+//! is not written when it is set. Memory is mapped at creation and used page by page. Operations on
+//! batches of 64 keys prefetch what they need.
+#![deny(unsafe_code)]
+
+mod error;
+mod fifo;
+mod hash;
+mod lru;
+mod memory;
+mod policy;
+mod shape;
+mod table;
+mod typed;
+
+pub use error::{Error, Update};
+pub use lru::{BATCH, LruOptions, LruStats, OnEvict, Spread};
+pub use policy::{Policy, Reason};
+pub use shape::{Of, Plain, Shape, Sizes};
+pub use typed::{HashMap, LruHashMap};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

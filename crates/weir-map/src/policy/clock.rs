@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The two lists of Linux's BPF LRU maps (`kernel/bpf/bpf_lru_list.c`).
+//!
+//! New entries go to the inactive list, or to the active one if they have been looked up already.
+//! While the active list is longer, a rotation moves its oldest entries: those looked up since the
+//! last time to its own front, the others to the inactive list. Victims come from the end of the
+//! inactive list; an entry there that was looked up moves to the active list instead. If none of the
+//! scanned entries can go, the oldest one goes by force.
+//!
+//! Not implemented: the kernel's second rotation, which walks through the inactive list and moves
+//! referenced entries before they come to its end. Here they move when they come to its end.
+
+use super::{AHEAD, Reason, Work};
+use crate::fifo::Fifo;
+use crate::shape::Shape;
+use crate::table::Taken;
+
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    active: Fifo,
+    inactive: Fifo,
+}
+
+impl Clock {
+    #[inline(always)]
+    pub(super) fn admit<S: Shape, F: FnMut(u32, Reason)>(
+        &mut self,
+        work: &Work<'_, S, F>,
+        slot: u32,
+    ) {
+        if work.references(slot) > 0 {
+            work.set_references(slot, 0);
+            self.active.push(work.pool, slot);
+        } else {
+            self.inactive.push(work.pool, slot);
+        }
+    }
+
+    pub(super) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
+        if self.inactive.len() >= self.active.len() {
+            return;
+        }
+        for _ in 0..work.scans.min(self.active.len()) {
+            if let Some(next) = self.active.peek(work.pool, AHEAD) {
+                work.table.prefetch_slot(next);
+            }
+            let Some(slot) = self.active.pop(work.pool) else {
+                return;
+            };
+            if work.references(slot) > 0 {
+                work.set_references(slot, 0);
+                self.active.push(work.pool, slot);
+            } else {
+                self.inactive.push(work.pool, slot);
+            }
+        }
+    }
+
+    pub(super) fn evict<S: Shape, F: FnMut(u32, Reason)>(
+        &mut self,
+        work: &mut Work<'_, S, F>,
+        want: u32,
+    ) -> u32 {
+        let mut got = 0;
+        for ahead in 0..AHEAD {
+            if let Some(next) = self.inactive.peek(work.pool, ahead) {
+                work.table.prefetch_slot(next);
+            }
+        }
+        for _ in 0..work.scans {
+            if got == want {
+                return got;
+            }
+            if let Some(next) = self.inactive.peek(work.pool, AHEAD) {
+                work.table.prefetch_slot(next);
+            }
+            let Some(slot) = self.inactive.pop(work.pool) else {
+                break;
+            };
+            if work.references(slot) > 0 && work.table.is_live(slot) {
+                work.set_references(slot, 0);
+                self.active.push(work.pool, slot);
+            } else if work.take(slot, Reason::Inactive) == Taken::Entry {
+                got += 1;
+            }
+        }
+        while got == 0 {
+            let Some(slot) = self
+                .inactive
+                .pop(work.pool)
+                .or_else(|| self.active.pop(work.pool))
+            else {
+                break;
+            };
+            if work.take(slot, Reason::Forced) == Taken::Entry {
+                got += 1;
+            }
+        }
+        got
+    }
+}
