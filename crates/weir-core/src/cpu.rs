@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::{Batch, Cache, DropReason, Packet};
+use weir_sync::list::{Entry as Linked, Taken};
 use weir_sync::rcu::{Guard, Reader};
 use weir_tc::{Copy, Ended, Lookup, qdisc::Drops};
 
@@ -19,6 +20,7 @@ use crate::device::{Device, DeviceKey};
 use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
 use crate::stages::{Stage, Stages};
+use crate::steer::{Input, Steered};
 use crate::trace::Step;
 
 /// The number of backlog entries a turn processes before it checks the timers again
@@ -30,6 +32,8 @@ const BUDGET: usize = 16;
 enum Entry {
     /// The beginning of the receive path.
     Receive,
+    /// Past the steering: another CPU received the frame.
+    Steered,
     /// The ingress filters: the frame was already received and then redirected.
     Redirected,
     /// Past the ingress filters.
@@ -78,6 +82,13 @@ pub struct State {
     pub spare: Vec<Vec<Copy>>,
     /// An empty list for packets that qdiscs drop.
     pub drops: Drops,
+    /// Packets taken from the CPU's input queue, and the first of them.
+    steered: Taken<Linked<Steered>>,
+    first_steered: Option<Linked<Steered>>,
+    /// Empty slots for the parts of a batch that other CPUs get.
+    pub(crate) parts: Vec<Option<Linked<Steered>>>,
+    /// A flow waits until this CPU has no packet left.
+    pub(crate) settle: bool,
 }
 
 impl State {
@@ -92,7 +103,23 @@ impl State {
             filters: None,
             spare: Vec::new(),
             drops: Drops::new(),
+            steered: Taken::default(),
+            first_steered: None,
+            parts: Vec::new(),
+            settle: false,
         }
+    }
+
+    /// Returns whether packets that were steered here wait.
+    #[inline]
+    pub(crate) fn has_steered(&self) -> bool {
+        self.first_steered.is_some() || !self.steered.is_empty()
+    }
+
+    /// Returns whether packets wait for their next device.
+    #[inline]
+    pub(crate) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
     }
 }
 
@@ -187,12 +214,58 @@ impl<'g> Cx<'g> {
         let path = &self.stack.layers.path;
         let step = match entry {
             Entry::Receive => path.receive,
+            Entry::Steered => path.steered,
             Entry::Redirected => path.redirected,
             Entry::Resume => path.resume,
             Entry::Transmit => path.transmit,
             Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
         };
         step(self, device, batch);
+    }
+
+    /// Works on packets that other CPUs have steered here, up to a batch. Returns `false` if there are none
+    /// (`process_backlog`).
+    fn take_steered(&mut self, input: &Input) -> bool {
+        if !self.state.has_steered() {
+            self.state.steered = input.queue.take();
+        }
+        let first = self.state.first_steered.take();
+        let Some(mut first) = first.or_else(|| self.state.steered.next()) else {
+            return false;
+        };
+        let (device, mut batch) = (first.device.clone(), first.batch.take());
+        drop(first);
+        // Parts of small batches make a large one.
+        for mut next in self.state.steered.by_ref() {
+            if next.device.key != device.key || next.batch.len() > batch.room() {
+                self.state.first_steered = Some(next);
+                break;
+            }
+            next.batch.move_to(&mut batch);
+        }
+        batch.prefetch_all();
+        input.queue.release(batch.len() as u32);
+        let entry = Entry::Steered;
+        self.arrive(Arrival {
+            device,
+            entry,
+            batch,
+        });
+        true
+    }
+
+    /// Says that nothing steered here is left, if so.
+    fn settle_steered(&mut self, input: &Input) {
+        let left = |state: &State| state.has_backlog() || state.has_steered();
+        if left(self.state) {
+            return;
+        }
+        if std::mem::take(&mut self.state.settle) {
+            self.state.steered = input.queue.begin();
+        }
+        if !left(self.state) {
+            input.queue.finish();
+        }
     }
 
     /// Sends frames that begin with a link-layer header by `device` (`dev_queue_xmit`).
@@ -302,6 +375,9 @@ impl Cpu {
     /// number.
     pub fn new(stack: &Stack, id: usize) -> Self {
         let reader = stack.domain.reader();
+        if let Some(input) = stack.softnet.cpu(id) {
+            input.set_online(true);
+        }
         Self {
             stack: stack.clone(),
             reader,
@@ -341,13 +417,25 @@ impl Cpu {
                 job(cx);
                 worked = true;
             }
-            for _ in 0..BUDGET {
+            let input = stack.softnet.cpu(cx.state.id);
+            for left in (0..BUDGET).rev() {
                 cx.state.stages.start();
-                let Some(arrival) = cx.state.backlog.pop_front() else {
+                if let Some(arrival) = cx.state.backlog.pop_front() {
+                    cx.arrive(arrival);
+                } else if !input.is_some_and(|input| cx.take_steered(input)) {
                     break;
-                };
+                }
                 worked = true;
-                cx.arrive(arrival);
+                if left == 0
+                    && let Some(input) = input
+                    && (cx.state.has_backlog() || cx.state.has_steered())
+                {
+                    input.squeezed.fetch_add(1, Relaxed);
+                }
+            }
+            if let Some(input) = input {
+                cx.settle_steered(input);
+                worked |= cx.state.has_steered();
             }
             if cx.state.backlog.is_empty()
                 && let Some((_, job)) = stack.timers.take_due(cx.now)
@@ -362,6 +450,13 @@ impl Cpu {
             self.stack.domain.poll();
         }
         worked
+    }
+
+    /// Returns whether other CPUs have steered packets here that [`Cpu::turn`] has not taken. An event loop
+    /// asks before it sleeps.
+    pub fn has_input(&self) -> bool {
+        let input = self.stack.softnet.cpu(self.state.id);
+        input.is_some_and(|input| !input.queue.is_empty())
     }
 
     /// Runs turns until there is nothing left to do at the current time, or until the stack is
@@ -419,6 +514,14 @@ impl Cpu {
                 }
                 (None, None) => return Pause::Done,
             }
+        }
+    }
+}
+
+impl Drop for Cpu {
+    fn drop(&mut self) {
+        if let Some(input) = self.stack.softnet.cpu(self.state.id) {
+            input.set_online(false);
         }
     }
 }

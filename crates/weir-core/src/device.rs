@@ -23,6 +23,7 @@ use crate::namespace::Namespace;
 use crate::parts::Parts;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
+use crate::steer::Steering;
 use crate::wire::{RxHandler, Wire};
 
 /// Identifies a device for the lifetime of the stack. Keys are never reused.
@@ -307,6 +308,8 @@ pub struct Device {
     pub parts: Parts,
     /// Qdiscs and the ingress and egress filters.
     pub tc: weir_tc::DeviceTc,
+    /// The CPUs that work on received packets.
+    pub steering: Steering,
     /// The numbers of transmit and receive queues.
     queues: (u32, u32),
     /// How many of them are in use, transmit first.
@@ -362,6 +365,7 @@ impl Device {
         let features = Features::new(new.link.features(), loopback);
         Self {
             key,
+            steering: Steering::new(domain, &stack.softnet, new.link.kind()),
             link: new.link,
             names: Mutex::new(Names {
                 name: new.name,

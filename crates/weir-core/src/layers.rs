@@ -38,6 +38,8 @@ pub type Step = fn(&mut Cx<'_>, &Arc<Device>, Batch);
 pub struct Path {
     /// Receives frames of a device; they begin with an Ethernet header.
     pub receive: Step,
+    /// Starts after the steering, with the observers.
+    pub steered: Step,
     /// Starts at the ingress filters.
     pub redirected: Step,
     /// Starts after the ingress filters.

@@ -26,6 +26,7 @@ pub mod random;
 pub mod request;
 pub mod stack;
 pub mod stages;
+pub mod steer;
 pub mod trace;
 mod traffic;
 pub mod wire;

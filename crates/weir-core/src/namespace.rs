@@ -15,6 +15,7 @@ use crate::device::{Device, Mac};
 use crate::layers::{Layers, NewNamespace};
 use crate::notify::Subscribers;
 use crate::parts::Parts;
+use crate::steer::Softnet;
 
 /// Identifies a namespace for the lifetime of the stack. Ids are never reused. The initial
 /// namespace has id 1.
@@ -64,6 +65,8 @@ pub struct Namespace {
     seed: u64,
     /// `net.core.*`
     pub core: Conf<Core>,
+    /// The steering of the stack, with the sysctls of it that all namespaces share.
+    pub softnet: Arc<Softnet>,
     /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
     /// What modules have here (`net_generic`).
@@ -88,7 +91,7 @@ impl Namespace {
         id: NsId,
         domain: &Domain,
         layers: &Layers,
-        shared: (&Arc<weir_tc::Budget>, &Arc<weir_tc::Handles>),
+        (budget, handles, softnet): (&Arc<weir_tc::Budget>, &Arc<weir_tc::Handles>, &Arc<Softnet>),
         seed: u64,
     ) -> Self {
         let mut parts = Parts::default();
@@ -105,9 +108,10 @@ impl Namespace {
             macs: AtomicU32::new(0),
             seed,
             core: Conf::default(),
+            softnet: softnet.clone(),
             kept: Mutex::default(),
             parts,
-            tc: weir_tc::NetTc::new(domain, shared.0, shared.1),
+            tc: weir_tc::NetTc::new(domain, budget, handles),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),
             generic: Arc::default(),

@@ -26,6 +26,7 @@ use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Namespace, NsId};
 use crate::parts::Parts;
+use crate::steer::Softnet;
 use crate::trace::TraceLog;
 
 /// Work for a stack CPU: an expired timer, or a job that control code leaves to the datapath.
@@ -91,6 +92,8 @@ pub struct Shared {
     pub received: PerCpu<AtomicU64>,
     /// The stage counters of each CPU.
     pub stages: PerCpu<OnceLock<Arc<crate::stages::Cells>>>,
+    /// The steering of received packets to CPUs.
+    pub softnet: Arc<Softnet>,
     /// Sees every dropped packet. It is set once, before packets move.
     pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
     /// The floors above the core.
@@ -159,6 +162,7 @@ impl Stack {
             gone: DropCounters::default(),
             received: PerCpu::new(),
             stages: PerCpu::new(),
+            softnet: Arc::new(Softnet::new(&domain, config.cpus, !config.virtual_time)),
             drop_observer: OnceLock::new(),
             layers,
             packet_types: types,
@@ -190,7 +194,7 @@ impl Stack {
             id,
             &self.domain,
             self.layers,
-            (&self.budget, &self.qdisc_handles),
+            (&self.budget, &self.qdisc_handles, &self.softnet),
             seed,
         ));
         self.tell(&ns, NamespaceEvent::Made);
@@ -277,6 +281,7 @@ impl Drop for Stack {
     fn drop(&mut self) {
         if self.handles.fetch_sub(1, AcqRel) == 1 {
             self.handles.fetch_or(ENDING, Relaxed);
+            self.softnet.clear();
             for ns in self.all_namespaces().iter().rev() {
                 self.empty(ns);
             }
@@ -329,7 +334,8 @@ impl Shared {
         *lock(&self.waker) = Some(waker);
     }
 
-    fn wake(&self) {
+    /// Calls the callback that runs when a CPU has something to do.
+    pub(crate) fn wake(&self) {
         if let Some(wake) = lock(&self.waker).as_ref() {
             wake();
         }

@@ -49,6 +49,8 @@ stages! {
     Backlog = "backlog", "port";
     /// Frame checks, VLAN tags, packet type.
     Receive = "receive", "dissect";
+    /// Steering to other CPUs.
+    Steer = "steer", "dissect";
     /// The headers of packets into the keys of filters.
     Dissect = "dissect", "dissect";
     /// Filters and actions on ingress.

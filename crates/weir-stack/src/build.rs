@@ -12,6 +12,7 @@ use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
 pub static LAYERS: Layers = Layers {
     path: Path {
         receive: datapath::receive,
+        steered: datapath::steered,
         redirected: datapath::receive_classified,
         resume: datapath::resume,
         transmit: datapath::transmit,

@@ -50,6 +50,21 @@ impl Bell {
         }
     }
 
+    /// Calls `wake` if a worker sleeps or is about to, without a ring. The caller has published work for
+    /// this worker with an atomic read-modify-write. A worker that gets such work looks for it once more
+    /// after [`Bell::prepare`] has returned true, and does not sleep if it finds some.
+    #[inline]
+    pub fn wake(&self, worker: usize, wake: impl FnOnce()) {
+        full_fence();
+        let asleep = self.asleep.get(worker);
+        let sleeps = |asleep: &CachePadded<AtomicBool>| {
+            asleep.load(Ordering::Relaxed) && asleep.swap(false, Ordering::AcqRel)
+        };
+        if asleep.is_some_and(sleeps) {
+            wake();
+        }
+    }
+
     /// Announces that a worker is about to sleep, having found no work after it read `seen` from
     /// [`Bell::count`]. Returns `false` if the bell has rung since: the worker must look again.
     pub fn prepare(&self, worker: usize, seen: u64) -> bool {

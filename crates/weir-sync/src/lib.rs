@@ -9,6 +9,7 @@
 //! | [`combine`] | flat combining: a list of work, drained by one of its producers at a time |
 //! | [`rcu`] | read-copy-update: domains, readers, guards, published pointers, deferred callbacks |
 //! | [`gate`] | admits threads until it is closed for good |
+//! | [`handover`] | the input queue of a CPU, and the CPUs of flows, which keep their order when they move |
 //! | [`hash`] | a hash table whose readers take no lock, only a guard |
 //! | [`index`] | a lock-free bitmap allocator of numbers: allocate any, reserve one, free |
 //! | [`lane`] | spreads concurrent threads over separate cache lines |
@@ -36,6 +37,7 @@ pub mod bits;
 pub mod combine;
 pub mod cycles;
 pub mod gate;
+pub mod handover;
 pub mod hash;
 pub mod index;
 pub mod lane;

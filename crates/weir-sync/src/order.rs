@@ -89,6 +89,7 @@ classes! {
         Offload = "the offload limits of a device",
         NsIds = "the ids of other namespaces",
         Kept = "the sysctls that are only kept",
+        Steering = "the receive steering of a device",
     }
     75 false {
         Fragments = "the fragments of a family",

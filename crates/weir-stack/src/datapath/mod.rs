@@ -2,7 +2,7 @@
 //! The path of a packet outside layer 3: in through a device ([`receive`]) and out ([`transmit`]).
 //!
 //! ```text
-//! receive: frame checks -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
+//! receive: frame checks -> steering -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
 //! transmit: egress filters -> qdisc -> the wire or the kind's transmit, observers
 //! ```
 //!
@@ -18,7 +18,7 @@ mod transmit;
 
 pub use crate::measure;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
-pub use receive::{receive, receive_classified, resume};
+pub use receive::{receive, receive_classified, resume, steered};
 pub use transmit::{send_on_wire, transmit};
 
 /// Returns the kind of a device's root qdisc (`IFLA_QDISC`).

@@ -13,6 +13,7 @@ use crate::device::{Device, Direction, Tap};
 use crate::drops::Place;
 use crate::layers::{self, PROTOCOLS};
 use crate::stages::Stage;
+use crate::steer;
 use crate::trace::Step;
 
 const ETH_P_8021Q: u16 = 0x8100;
@@ -42,8 +43,6 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             let _ = short.push(packet);
         },
     );
-    let processed = cx.stack.received.get(cx.state.id);
-    processed.store(processed.load(Relaxed) + count as u64, Relaxed);
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
         stats.rx_packets.fetch_add(count as u64, Relaxed);
@@ -56,6 +55,22 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         stats.rx_errors.fetch_add(short.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, short);
     }
+    if device.steering.is_on() {
+        // The packets are counted behind the steering.
+        cx.state.stages.end(Stage::Receive, 0);
+        batch = steer::steer(cx, device, batch);
+        if batch.is_empty() {
+            return;
+        }
+    }
+    steered(cx, device, batch);
+}
+
+/// Continues behind the steering, on the CPU that works on the packets.
+pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
+    let count = batch.len();
+    let processed = cx.stack.received.get(cx.state.id);
+    processed.store(processed.load(Relaxed) + count as u64, Relaxed);
     let trace = &cx.stack.trace;
     trace.steps(device, cx.now, batch.iter_mut(), Step::Received);
     observe(cx, device, Direction::Rx, &batch);

@@ -83,6 +83,10 @@ const RANGES: &[(&str, i32, i32)] = &[
 /// by a lookup, so there is nothing to flush.
 const FLUSH: [&str; 2] = ["ipv4/route/flush", "ipv6/route/flush"];
 
+/// The values that all namespaces of a stack share. Linux has them in the initial namespace only.
+const MAX_BACKLOG: &str = "core/netdev_max_backlog";
+const SOCK_FLOW_ENTRIES: &str = "core/rps_sock_flow_entries";
+
 /// The location of a value.
 enum Place {
     /// `net.core.*`
@@ -99,6 +103,10 @@ enum Place {
     Neigh(bool, Whose, Neigh, i32),
     /// `unres_qlen` of either family.
     UnresQlen(bool, Whose),
+    /// `net.core.netdev_max_backlog` of the stack.
+    MaxBacklog,
+    /// `net.core.rps_sock_flow_entries` of the stack.
+    SockFlowEntries,
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -130,8 +138,11 @@ fn whose(ns: &Namespace, family: &str, name: &str) -> Option<Whose> {
 }
 
 fn place(ns: &Namespace, path: &str) -> Option<Place> {
-    if path == "ipv4/ip_forward" {
-        return Some(Place::Ipv4Conf(Whose::All, Ipv4Conf::Forwarding));
+    match path {
+        "ipv4/ip_forward" => return Some(Place::Ipv4Conf(Whose::All, Ipv4Conf::Forwarding)),
+        MAX_BACKLOG => return Some(Place::MaxBacklog),
+        SOCK_FLOW_ENTRIES => return Some(Place::SockFlowEntries),
+        _ => {}
     }
     let parts: Vec<&str> = path.split('/').collect();
     let found = match parts[..] {
@@ -220,7 +231,7 @@ fn patterns() -> impl Iterator<Item = String> {
     });
     names()
         .map(|(name, _)| name.to_owned())
-        .chain(["ipv4/ip_forward".to_owned()])
+        .chain(["ipv4/ip_forward", MAX_BACKLOG, SOCK_FLOW_ENTRIES].map(str::to_owned))
         .chain(FLUSH.map(str::to_owned))
         .chain(conf4)
         .chain(conf6)
@@ -330,6 +341,8 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
     }
     let value = match place(ns, path).ok_or(errno::ENOENT)? {
         Place::Core(slot) => ns.core.get(slot).to_string(),
+        Place::MaxBacklog => ns.softnet.max_backlog().to_string(),
+        Place::SockFlowEntries => ns.softnet.sock_flow_entries().to_string(),
         Place::Ipv4(slot) => ns.conf().ipv4.get(slot).to_string(),
         Place::Ipv6(slot) => ns.conf().ipv6.get(slot).to_string(),
         Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
@@ -377,6 +390,13 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
     };
     match place {
         Place::Core(slot) => ns.core.set(slot, number()?),
+        Place::MaxBacklog => ns.softnet.set_max_backlog(number()?),
+        Place::SockFlowEntries => {
+            // As in Linux, a negative number is too large.
+            let entries = number()? as u32;
+            let set = ns.softnet.set_sock_flow_entries(entries);
+            set.map_err(|error| error.errno)?;
+        }
         Place::Ipv4(slot) => ns.conf().ipv4.set(slot, number()?),
         Place::Ipv6(slot) => ns.conf().ipv6.set(slot, number()?),
         Place::Ipv4Conf(whose, slot) => {

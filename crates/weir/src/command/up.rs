@@ -70,6 +70,8 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     let pollers = Arc::new(pollers);
     let bell = pollers.clone();
     stack.set_waker(Box::new(move || bell.ring()));
+    let bell = pollers.clone();
+    stack.softnet.set_waker(Box::new(move |cpu| bell.wake(cpu)));
     let runtime = Runtime::create(None)
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
     let inputs = (&args.inputs[..], &args.generators[..]);

@@ -4,8 +4,8 @@
 //!
 //! Devices are directories, not links into `/sys/devices`; `/sys/devices/virtual/net` shows the same
 //! directories. A write becomes the request with the same effect. Attributes that Linux stores, but
-//! the stack would ignore, are refused with EOPNOTSUPP; so are receive packet steering and the
-//! limits of byte queues.
+//! the stack would ignore, are refused with EOPNOTSUPP; so are the limits of byte queues. `xps_rxqs` is
+//! stored: only packets of sockets follow it in Linux, and the stack has none.
 
 use std::sync::Arc;
 
@@ -67,9 +67,18 @@ fn refused(_: &Device, _: &str, _: &mut IfInfoMsg, _: &mut Writer) -> Result<(),
     Err(NOT_SERVED)
 }
 
+fn failed(error: weir_netlink::Error) -> Errno {
+    Errno(error.errno)
+}
+
+/// Parses a number like `kstrtouint`; see [`wide_number`].
+fn number(text: &str) -> Result<u32, Errno> {
+    u32::try_from(wide_number(text)?).map_err(|_| Errno(libc::ERANGE))
+}
+
 /// Parses a number like `kstrtoul`: decimal, hexadecimal after `0x` or octal after `0`, with at
 /// most one newline at the end.
-fn number(text: &str) -> Result<u32, Errno> {
+fn wide_number(text: &str) -> Result<u64, Errno> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_prefix('+').unwrap_or(text);
     let (digits, radix) = match text.as_bytes() {
@@ -79,7 +88,7 @@ fn number(text: &str) -> Result<u32, Errno> {
     };
     let fits = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
     match u64::from_str_radix(digits, radix) {
-        Ok(value) if fits => u32::try_from(value).map_err(|_| Errno(libc::ERANGE)),
+        Ok(value) if fits => Ok(value),
         Err(error) if matches!(error.kind(), std::num::IntErrorKind::PosOverflow) => {
             Err(Errno(libc::ERANGE))
         }
@@ -269,7 +278,7 @@ const STATISTICS: &[Counter] = &[
     ("tx_window_errors", |s| s.tx_window_errors),
 ];
 
-/// The files of a receive queue, with their modes. Nothing is steered.
+/// The files of a receive queue, with their modes.
 const RECEIVE: &[(&str, u32)] = &[("rps_cpus", 0o644), ("rps_flow_cnt", 0o644)];
 /// The files of a transmit queue.
 const TRANSMIT: &[(&str, u32)] = &[
@@ -299,7 +308,7 @@ enum Place {
     Queues(Arc<Device>),
     Queue(&'static [(&'static str, u32)]),
     /// A file of a receive queue.
-    Receive(&'static (&'static str, u32)),
+    Receive(Arc<Device>, u16, &'static (&'static str, u32)),
     /// A file of a transmit queue.
     Transmit(Arc<Device>, u16, &'static (&'static str, u32)),
     Limits,
@@ -348,7 +357,7 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
                 ([LIMITS_FOLDER, name], false) => {
                     Place::Limit(LIMITS.iter().find(|(known, ..)| known == name)?)
                 }
-                ([name], true) => Place::Receive(file(name)?),
+                ([name], true) => Place::Receive(device, number, file(name)?),
                 ([name], false) => Place::Transmit(device, number, file(name)?),
                 _ => return None,
             }
@@ -369,7 +378,7 @@ pub fn lookup(ns: &Namespace, path: &str) -> Result<Node, Errno> {
             None => 0o444,
         }),
         Place::Counter(..) => Node::File(0o444),
-        Place::Receive((_, mode))
+        Place::Receive(_, _, (_, mode))
         | Place::Transmit(_, _, (_, mode))
         | Place::Limit((_, mode, _)) => Node::File(*mode),
         _ => Node::Directory,
@@ -421,23 +430,25 @@ fn steered(device: &Device) -> Result<&Device, Errno> {
 
 /// Returns the content of a file.
 pub fn read(stack: &Stack, ns: &Namespace, path: &str) -> Result<String, Errno> {
-    let none = || xps::shown(&std::collections::BTreeSet::new(), stack.config.cpus);
     let text = match place(ns, path).ok_or(NO_SUCH)? {
         Place::Attribute(device, attribute) => (attribute.show)(stack, &device)?,
         Place::Counter(device, (_, of)) => of(&statistics(&device)).to_string(),
-        Place::Receive(("rps_cpus", _)) => return Ok(none()),
-        Place::Receive(_) => "0".into(),
+        Place::Receive(device, queue, ("rps_cpus", _)) => {
+            return Ok(xps::shown(&device.steering.cpus(queue), stack.config.cpus));
+        }
+        Place::Receive(device, queue, _) => device.steering.flow_count(queue).to_string(),
         Place::Transmit(device, queue, (name, _)) => {
             let guard = stack.domain.pin();
-            let failed = |error: weir_netlink::Error| Errno(error.errno);
             match *name {
                 "xps_cpus" => {
                     let cpus = steered(&device)?.tc.xps_cpus(&guard, queue);
                     return Ok(xps::shown(&cpus.map_err(failed)?, stack.config.cpus));
                 }
                 "xps_rxqs" => {
-                    steered(&device)?;
-                    "0".into()
+                    let class = device.tc.traffic_class(&guard, queue);
+                    class.map_err(failed)?;
+                    let receivers = device.steering.receivers(queue);
+                    return Ok(xps::shown(&receivers, device.rx_queues() as usize));
                 }
                 "traffic_class" => {
                     let class = steered(&device)?.tc.traffic_class(&guard, queue);
@@ -468,9 +479,24 @@ pub fn write(stack: &Stack, ns: &Arc<Namespace>, path: &str, value: &[u8]) -> Re
             cpus.and_then(|cpus| tc.set_xps_cpus(&stack.domain.pin(), queue, &cpus))
                 .map_err(|error| Errno(error.errno))
         }
-        Place::Transmit(_, _, (_, 0o644)) | Place::Receive(_) | Place::Limit((_, 0o644, _)) => {
-            Err(NOT_SERVED)
+        Place::Transmit(device, queue, ("xps_rxqs", _)) => {
+            let receivers = xps::parsed(value, device.rx_queues() as usize).map_err(failed)?;
+            let class = device.tc.traffic_class(&stack.domain.pin(), queue);
+            class.map_err(failed)?;
+            device.steering.set_receivers(queue, receivers);
+            Ok(())
         }
+        Place::Receive(device, queue, ("rps_cpus", _)) => {
+            let cpus = xps::parsed(value, stack.config.cpus).map_err(failed)?;
+            device.steering.set_cpus(queue, cpus);
+            Ok(())
+        }
+        Place::Receive(device, queue, _) => {
+            let text = std::str::from_utf8(value).map_err(|_| INVALID)?;
+            let set = device.steering.set_flow_count(queue, wide_number(text)?);
+            set.map_err(failed)
+        }
+        Place::Transmit(_, _, (_, 0o644)) | Place::Limit((_, 0o644, _)) => Err(NOT_SERVED),
         _ => Err(Errno(libc::EACCES)),
     }
 }

@@ -24,6 +24,9 @@ const CHORES: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_secs(1);
 /// Turns with work between two looks for ports that have become ready.
 const LOOK: u32 = 8;
+/// The time for which an idle CPU waits for more steered packets before it sleeps. To sleep and to be woken
+/// costs both CPUs some microseconds.
+const LINGER: Duration = Duration::from_micros(20);
 /// The token of a CPU's eventfd.
 const WAKE: u64 = 0;
 /// The token of the pipes of the ports' users.
@@ -76,12 +79,20 @@ impl Pollers {
 
     /// Wakes the CPUs that sleep: there is work.
     pub fn ring(&self) {
-        self.bell.ring(|cpu| {
-            if let Some(poller) = self.all.get(cpu) {
-                // A full counter wakes as well.
-                let _ = rustix::io::write(&poller.wake, &1_u64.to_ne_bytes());
-            }
-        });
+        self.bell.ring(|cpu| self.signal(cpu));
+    }
+
+    /// Wakes a CPU if it sleeps: packets were steered to it.
+    pub fn wake(&self, cpu: usize) {
+        self.bell.wake(cpu, || self.signal(cpu));
+    }
+
+    /// Ends the sleep of a CPU.
+    fn signal(&self, cpu: usize) {
+        if let Some(poller) = self.all.get(cpu) {
+            // A full counter wakes as well.
+            let _ = rustix::io::write(&poller.wake, &1_u64.to_ne_bytes());
+        }
     }
 
     /// Has a CPU call [`Ports::settle`].
@@ -173,6 +184,11 @@ pub fn run(
         ready: Vec::new(),
         events: Vec::with_capacity(64),
     };
+    let input = engine.stack.softnet.cpu(id);
+    let steered = || input.is_some_and(|input| !input.queue.is_empty());
+    let mut told = 0;
+    // A CPU that waits must not keep another from running.
+    let lingers = std::thread::available_parallelism().is_ok_and(|all| all.get() >= pollers.cpus());
     let mut turns = 0;
     let mut chores_done = None;
     while !engine.is_stopping() {
@@ -192,6 +208,16 @@ pub fn run(
             }
             continue;
         }
+        let times = input.map_or(0, |input| input.received_rps.load(Relaxed));
+        if std::mem::replace(&mut told, times) != times && lingers {
+            let start = Instant::now();
+            while !steered() && pollers.bell.count() == seen && start.elapsed() < LINGER {
+                std::hint::spin_loop();
+            }
+            if steered() {
+                continue;
+            }
+        }
         engine.stack.domain.poll();
         if chores_done.is_none_or(|at: Instant| at.elapsed() >= CHORES) {
             chores();
@@ -201,6 +227,10 @@ pub fn run(
             worker.look(Duration::ZERO);
             std::hint::spin_loop();
         } else if pollers.bell.prepare(id, seen) {
+            if steered() {
+                pollers.bell.awake(id);
+                continue;
+            }
             let now = engine.stack.clock.now();
             let next = engine.stack.timers.next_time();
             let next = next.map_or(IDLE, |time| Duration::from_nanos(time.saturating_sub(now)));

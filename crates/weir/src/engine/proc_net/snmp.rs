@@ -287,17 +287,31 @@ pub fn sockstat6(_: &Stack, ns: &Arc<Namespace>) -> String {
     )
 }
 
-/// `/proc/net/softnet_stat` (`softnet_seq_show`): a line per stack CPU, with the frames it received.
+/// `/proc/net/softnet_stat` (`softnet_seq_show`): a line per stack CPU.
 pub fn softnet_stat(stack: &Stack, _: &Arc<Namespace>) -> String {
     use std::sync::atomic::Ordering::Relaxed;
     let mut text = String::new();
-    for cpu in 0..stack.config.cpus {
-        let received = stack
-            .received
-            .made(cpu)
-            .map_or(0, |count| count.load(Relaxed));
-        let zeros = "00000000 ".repeat(11);
-        let _ = writeln!(text, "{:08x} {zeros}{cpu:08x}", received as u32);
+    for (cpu, input) in stack.softnet.cpus().enumerate() {
+        let processed = stack.received.made(cpu);
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed) as u32;
+        let columns = [
+            processed.map_or(0, count),
+            count(&input.dropped),
+            count(&input.squeezed),
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            count(&input.received_rps),
+            // No limit of flows is implemented.
+            0,
+            input.queue.waiting(),
+            cpu as u32,
+        ];
+        let columns = columns.map(|column| format!("{column:08x}"));
+        let _ = writeln!(text, "{}", columns.join(" "));
     }
     text
 }
