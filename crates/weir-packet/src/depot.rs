@@ -5,7 +5,7 @@
 //! A record finds its pool through the header of its page. See [`crate::pool`] for the whole.
 #![allow(unsafe_code)] // raw records, and the pool's own lifetime
 
-use crate::arena::{Arena, Class};
+use crate::arena::{Arena, Class, PAGE};
 use crate::record::{Record, class_of, page_of};
 use crate::returned::{self, Chain, Link, Returned};
 use std::ptr::NonNull;
@@ -27,6 +27,10 @@ pub(crate) struct Shared {
     /// Address and length of the arena, to tell whether a packet belongs to the pool.
     pub(crate) base: usize,
     pub(crate) bytes: usize,
+    /// The start of the arena.
+    pub(crate) start: NonNull<u8>,
+    /// Bytes of the arena that are usable. It only grows.
+    pub(crate) committed: AtomicUsize,
     pub(crate) depot: SpinLock<Depot>,
 }
 
@@ -106,6 +110,9 @@ impl Depot {
         // SAFETY: the page is new, zeroed and owned by the depot; the header lies in its first 64
         // bytes, which belong to no record of either class.
         unsafe { page.cast::<PageHeader>().write(PageHeader { shared }) };
+        let committed = self.arena.committed() * PAGE;
+        // SAFETY: the pool contains this depot, so it exists; the field is atomic.
+        unsafe { &(*shared).committed }.store(committed, Ordering::Release);
         let frames = class.frames();
         let free = &mut self.free[class as usize];
         self.total[class as usize] += frames.len();

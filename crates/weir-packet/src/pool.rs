@@ -103,6 +103,8 @@ impl Pool {
             refused: AtomicU64::new(0),
             base: arena.base().addr().get(),
             bytes: arena.pages() * PAGE,
+            start: arena.base(),
+            committed: AtomicUsize::new(0),
             depot: SpinLock::new(Depot {
                 arena,
                 shared: std::ptr::null(),
@@ -174,7 +176,7 @@ impl Pool {
         (depot.arena.base(), depot.arena.committed() * PAGE)
     }
 
-    /// Takes back a lent frame with `len` bytes of data at `address`. The ring returned the
+    /// Takes back a lent frame, without a lock, with `len` bytes of data at `address`. The ring returned the
     /// address; it may be anywhere in the frame. The metadata is as after `alloc_bulk`. Returns
     /// `None` if the data does not fit in the frame, or if `address` is not in a frame of the frame
     /// class; in the latter case nothing is taken back.
@@ -187,17 +189,12 @@ impl Pool {
         let (page, at) = (address / PAGE, address % PAGE);
         let (frame, start) = (at / FRAME, at % FRAME);
         let shared = self.shared();
-        if address >= shared.bytes || !Class::Frame.frames().contains(&frame) {
+        let is_usable = address < shared.committed.load(Ordering::Acquire);
+        if !is_usable || !Class::Frame.frames().contains(&frame) {
             return None;
         }
-        let record = {
-            let depot = shared.depot.lock();
-            if page >= depot.arena.committed() {
-                return None;
-            }
-            // SAFETY: the record lies in a committed page of the arena.
-            unsafe { depot.arena.base().add(page * PAGE + frame * RECORD) }
-        };
+        // SAFETY: the record lies in a committed page of the arena.
+        let record = unsafe { shared.start.add(page * PAGE + frame * RECORD) };
         // SAFETY: by contract the frame was lent, so its record has no other owner.
         unsafe { Packet::init(record.cast()) }.with_data(start, len)
     }

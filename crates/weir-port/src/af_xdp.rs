@@ -6,8 +6,10 @@
 //! | `dev` | the device | |
 //! | `queue` | the first of its queues | 0 |
 //! | `queues` | the number of queues, 1 to 16 | 1 |
-//! | `mode` | `copy`: the kernel copies; `zerocopy`: the driver uses the port's memory; `auto`: zero-copy where the driver has it | `copy` |
+//! | `zero_copy` | `off`: the kernel copies; `on`: the driver uses the port's memory; `auto`: `on` where the driver can | `auto` |
 //! | `attach` | `native`: the program runs in the driver; `skb`: in the generic receive path; `auto`: the first that works | `auto` |
+//! | `need_wakeup` | `on`: system calls only when the kernel asks for them; `off`: one per batch to send | `on` |
+//! | `busy_poll` | microseconds for which a system call of the port polls the device (`SO_BUSY_POLL`, with `SO_PREFER_BUSY_POLL` and `SO_BUSY_POLL_BUDGET` 64); 0 leaves that to interrupts. Use it with `busy=on` | 0 |
 //!
 //! The port takes all frames that the device receives on its queues; an XDP program of six instructions passes
 //! them to the sockets. The host receives what arrives on other queues. The UMEM is the pool's own memory: a
@@ -15,9 +17,10 @@
 //! bytes) as a packet has. A frame to send is copied once. Frames have at most 1,792 bytes (`tx_errors`). A
 //! device that is down keeps the frames in the ring.
 //!
-//! A driver may write to its zero-copy frames until some time after the socket is closed, and the kernel does not
-//! say when it stops. The frames that such a queue holds are therefore lost to the pool when the port is
-//! closed: at most as many as its rings hold.
+//! The frames of a closed queue go back to the pool when nothing can write to them any more. A driver may write to
+//! zero-copy frames until some time after the socket is closed. The kernel accepts another socket on the queue only
+//! after it has stopped the driver (`xp_clear_dev`), so a thread tries to bind one and then returns the frames. It
+//! gives up after a minute, because another program may have taken the queue; then the frames are lost to the pool.
 //!
 //! Opening needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF` in the machine's first user namespace; the
 //! program is detached when the port is closed. The memory counts against `RLIMIT_MEMLOCK` of the stack's
@@ -25,7 +28,7 @@
 //!
 //! XDP sees neither the checksums nor the VLAN tags that are offloaded: turn off `rx-vlan-offload` of the device,
 //! and `tx-checksumming` and `tx-vlan-offload` of the other end of a veth (`ethtool -K`). Not implemented:
-//! multi-buffer frames, transmit metadata, busy polling.
+//! multi-buffer frames, transmit metadata.
 //!
 //! The crates `xdp` and `xsk-rs` do not fit: they map the memory that they register, while here the pool has
 //! mapped it and lends its frames. `xsk-rs` also needs the C libraries libbpf and libxdp. The kernel's interface
@@ -52,7 +55,15 @@ use queue::{Receiver, Sender};
 /// The kind.
 pub static KIND: Kind = Kind {
     name: NAME,
-    keys: &["dev", "queue", "queues", "mode", "attach"],
+    keys: &[
+        "dev",
+        "queue",
+        "queues",
+        "zero_copy",
+        "attach",
+        "need_wakeup",
+        "busy_poll",
+    ],
     open,
     adopt,
     virtual_time: None,
@@ -68,7 +79,10 @@ const MEMORY: usize = 8 << 20;
 const IN_FLIGHT: i32 = 16 << 20;
 
 /// The first value of each key is the default.
-const MODES: &[&str] = &["copy", "zerocopy", "auto"];
+const ZERO_COPY: &[&str] = &["auto", "on", "off"];
+const NEED_WAKEUP: &[&str] = &["on", "off"];
+/// Frames that a call of busy polling takes at most: more need `CAP_NET_ADMIN`.
+const BUDGET: i32 = 64;
 const ATTACH: &[&str] = &["auto", "native", "skb"];
 
 /// Makes a socket of the calling thread's network namespace.
@@ -93,6 +107,32 @@ fn widen(socket: &OwnedFd) {
     }
 }
 
+/// Has a socket's system calls poll the device for some microseconds.
+fn poll_busily(socket: &OwnedFd, micros: i32) -> io::Result<()> {
+    for (option, value) in [
+        (libc::SO_PREFER_BUSY_POLL, 1),
+        (libc::SO_BUSY_POLL, micros),
+        (libc::SO_BUSY_POLL_BUDGET, BUDGET),
+    ] {
+        let (fd, len) = (socket.as_raw_fd(), size_of::<i32>() as libc::socklen_t);
+        let value = (&raw const value).cast();
+        // SAFETY: the value is whole and lives through the call.
+        if unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// The microseconds of `busy_poll`.
+fn busy_poll(keys: &Keys) -> Result<i32> {
+    let micros: u32 = keys.number("busy_poll", 0)?;
+    i32::try_from(micros).map_err(|_| {
+        let what = format!("busy_poll={micros} is not a valid value for busy_poll");
+        Error::new(NAME, what)
+    })
+}
+
 /// The range of queues of a description.
 fn queues(keys: &Keys) -> Result<std::ops::Range<u32>> {
     let first: u16 = keys.number("queue", 0)?;
@@ -106,12 +146,14 @@ fn queues(keys: &Keys) -> Result<std::ops::Range<u32>> {
     Ok(first.into()..u32::from(first) + u32::from(count))
 }
 
-/// Opens, in this order: a socket for requests about the device, the map, the program's link, and a socket
-/// per queue.
+/// Opens, in this order: a socket for requests about the device, the map, the program's link, a socket per queue, and,
+/// unless the kernel copies, another socket per queue for [`queue::Probe`].
 fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
     let name = keys.require("dev")?;
     let queues = queues(keys)?;
-    keys.choice("mode", MODES)?;
+    let zero_copy = keys.choice("zero_copy", ZERO_COPY)?;
+    keys.choice("need_wakeup", NEED_WAKEUP)?;
+    let micros = busy_poll(keys)?;
     let attach: &[u32] = match keys.choice("attach", ATTACH)? {
         0 => &[bpf::DRV_MODE, bpf::SKB_MODE],
         1 => &[bpf::DRV_MODE],
@@ -122,9 +164,18 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
     let sockets = queues.clone().map(|_| {
         let socket = socket(AF_XDP, libc::SOCK_RAW).map_err(failed(NAME, "socket(AF_XDP)"))?;
         widen(&socket);
+        if micros > 0 {
+            poll_busily(&socket, micros).map_err(failed(NAME, "SO_BUSY_POLL"))?;
+        }
         Ok(socket)
     });
-    let sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+    let mut sockets: Vec<_> = sockets.collect::<Result<_>>()?;
+    if zero_copy != 2 {
+        for _ in queues.clone() {
+            let probe = socket(AF_XDP, libc::SOCK_RAW).map_err(failed(NAME, "socket(AF_XDP)"))?;
+            sockets.push(probe);
+        }
+    }
     let map = bpf::map(queues.end).map_err(failed(NAME, "BPF_MAP_TYPE_XSKMAP"))?;
     let mut link = Err(io::ErrorKind::Unsupported.into());
     for flags in attach {
@@ -189,35 +240,51 @@ fn adopt(keys: &Keys, files: Vec<OwnedFd>, site: &Site) -> Result<Arc<dyn Port>>
     let pool = &site.pool;
     let name = keys.require("dev")?;
     let numbers = queues(keys)?;
-    let flags = match keys.choice("mode", MODES)? {
-        0 => libc::XDP_COPY,
+    let zero_copy = keys.choice("zero_copy", ZERO_COPY)?;
+    let mode = match zero_copy {
+        0 => 0,
         1 => libc::XDP_ZEROCOPY,
-        _ => 0,
+        _ => libc::XDP_COPY,
     };
+    let always = keys.choice("need_wakeup", NEED_WAKEUP)? == 1;
+    let flags = match always {
+        true => mode,
+        false => mode | libc::XDP_USE_NEED_WAKEUP,
+    };
+    let polls = busy_poll(keys)? > 0;
     let mut files = files.into_iter();
     let (Some(requests), Some(map), Some(link)) = (files.next(), files.next(), files.next()) else {
         return Err(Error::new(NAME, "a map, a link and sockets are expected"));
     };
-    if files.len() != numbers.len() {
+    let mut sockets: Vec<_> = files.collect();
+    let per_queue = if zero_copy == 2 { 1 } else { 2 };
+    if sockets.len() != numbers.len() * per_queue {
         return Err(Error::new(NAME, "a socket per queue is expected"));
     }
+    let probes = sockets.split_off(numbers.len());
+    let mut probes = probes.into_iter();
     let device = Device::new(requests.as_fd(), name).map_err(failed(NAME, name))?;
     pool.commit(MEMORY * numbers.len());
     let mut port = AfXdp {
         queues: Vec::new(),
-        copies: flags == libc::XDP_COPY,
+        always,
+        polls,
         map,
         _link: link,
         facts: device.facts,
         counters: Counters::default(),
     };
-    for (number, socket) in numbers.zip(files) {
+    for (number, socket) in numbers.zip(sockets) {
         let what = || format!("{name}: queue {number}");
+        let probe = probes.next();
+        let probe = probe.map(|probe| queue::Probe::new(probe, (device.ifindex, number)));
+        let probe = probe.transpose().map_err(failed(NAME, what()))?;
         let halves = queue::bind(&socket, pool, (device.ifindex, number), flags);
         let (receiver, sender) = halves.map_err(failed(NAME, what()))?;
         port.queues.push(Queue {
             number,
             socket,
+            probe,
             receiver: Mutex::new(receiver),
             sender: Mutex::new(sender),
         });
@@ -233,6 +300,8 @@ struct Queue {
     /// The device's number.
     number: u32,
     socket: OwnedFd,
+    /// There is none if the kernel copies, so that nobody writes to the port's memory once the socket is closed.
+    probe: Option<queue::Probe>,
     receiver: Mutex<Receiver>,
     sender: Mutex<Sender>,
 }
@@ -241,8 +310,10 @@ struct Queue {
 #[derive(Debug)]
 struct AfXdp {
     queues: Vec<Queue>,
-    /// The kernel copies frames, so nobody writes to the port's memory once no frame is redirected.
-    copies: bool,
+    /// The kernel does not say when it needs a system call to send.
+    always: bool,
+    /// A system call polls the device.
+    polls: bool,
     map: OwnedFd,
     /// The program runs as long as the link is open.
     _link: OwnedFd,
@@ -267,7 +338,7 @@ impl Drop for AfXdp {
                 queue.socket,
                 receiver.unwrap_or_else(PoisonError::into_inner),
                 sender.unwrap_or_else(PoisonError::into_inner),
-                self.copies,
+                queue.probe,
             );
         }
     }
@@ -296,7 +367,11 @@ impl Port for AfXdp {
             .receiver
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let count = receiver.receive(memory, batch, &self.counters);
+        let mut count = receiver.receive(memory, batch, &self.counters);
+        if count == 0 && self.polls {
+            receiver.poll(&queue.socket);
+            count = receiver.receive(memory, batch, &self.counters);
+        }
         receiver.wake(&queue.socket);
         if count == 0 {
             // The socket reports once that its device is gone.
@@ -312,11 +387,11 @@ impl Port for AfXdp {
         let queue = self.queue(queue);
         let mut sender = queue.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let mut done = sender.send(frames, &self.counters);
-        sender.wake(&queue.socket)?;
+        sender.wake(&queue.socket, self.always)?;
         if done < frames.len() {
             // The call above may have made room.
             done += sender.send(frames.get(done..).unwrap_or_default(), &self.counters);
-            sender.wake(&queue.socket)?;
+            sender.wake(&queue.socket, self.always)?;
         }
         Ok(done)
     }

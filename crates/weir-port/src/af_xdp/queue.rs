@@ -28,8 +28,9 @@ const FEWEST: usize = 256;
 pub(super) const CHUNK: u64 = 2048;
 /// The least memory to register, in bytes.
 const LEAST: usize = 4 << 20;
-/// How long to wait for the kernel to release a queue.
+/// How long to wait for the kernel to release a queue, when a port begins and when it has ended.
 const RELEASE: Duration = Duration::from_millis(500);
+const LAST: Duration = Duration::from_secs(60);
 
 /// Converts the result of a system call.
 fn answer(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -190,11 +191,11 @@ pub(super) struct Sender {
     free: Vec<u64>,
 }
 
-/// Binds a socket to an address. Waits a moment for a queue that is in use: after the last user has closed its
+/// Binds a socket to an address. Waits as long as `limit` for a queue that is in use: after the last user has closed its
 /// socket, the kernel releases the queue from a work queue (`xp_release_deferred`).
-fn bind_to(socket: &OwnedFd, at: &libc::sockaddr_xdp) -> io::Result<()> {
+fn bind_to(socket: &OwnedFd, at: &libc::sockaddr_xdp, limit: Duration) -> io::Result<()> {
     let len = size_of_val(at) as libc::socklen_t;
-    let end = Instant::now() + RELEASE;
+    let end = Instant::now() + limit;
     loop {
         // SAFETY: the address is whole and lives through the call.
         let done = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(at).cast(), len) };
@@ -204,6 +205,85 @@ fn bind_to(socket: &OwnedFd, at: &libc::sockaddr_xdp) -> io::Result<()> {
             }
             result => return result.map(drop),
         }
+    }
+}
+
+/// The address of a queue of a device.
+fn place((ifindex, queue): (u32, u32), flags: u16) -> libc::sockaddr_xdp {
+    libc::sockaddr_xdp {
+        sxdp_family: super::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    }
+}
+
+/// A socket that finds out when the kernel has released a queue: it has stopped the driver before
+/// (`xp_clear_dev` in `net/xdp/xsk_buff_pool.c`).
+#[derive(Debug)]
+pub(super) struct Probe {
+    socket: OwnedFd,
+    at: (u32, u32),
+    memory: NonNull<u8>,
+}
+
+// SAFETY: the probe owns its mapping; nothing of it is bound to a thread.
+unsafe impl Send for Probe {}
+// SAFETY: nothing is accessed through a shared reference.
+unsafe impl Sync for Probe {}
+
+impl Probe {
+    /// Memory to register: two chunks.
+    const BYTES: usize = 2 * CHUNK as usize;
+
+    /// Prepares a socket for a queue (`ifindex`, number).
+    pub(super) fn new(socket: OwnedFd, at: (u32, u32)) -> io::Result<Self> {
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let none = std::ptr::null_mut();
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let memory = unsafe { libc::mmap(none, Self::BYTES, access, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let probe = Self { socket, at, memory };
+        let umem = libc::xdp_umem_reg {
+            addr: memory.addr().get() as u64,
+            len: Self::BYTES as u64,
+            chunk_size: CHUNK as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set(&probe.socket, libc::XDP_UMEM_REG, &umem)?;
+        for option in [
+            libc::XDP_UMEM_FILL_RING,
+            libc::XDP_UMEM_COMPLETION_RING,
+            libc::XDP_RX_RING,
+        ] {
+            set(&probe.socket, option, &2_u32)?;
+        }
+        Ok(probe)
+    }
+
+    /// Waits until the queue is released. Returns false if it is still in use after the limit.
+    fn wait(&self, limit: Duration) -> bool {
+        let bound = bind_to(&self.socket, &place(self.at, libc::XDP_COPY), limit);
+        // Any other error comes after this check, or says that the device or the queue is gone.
+        bound
+            .err()
+            .is_none_or(|error| error.raw_os_error() != Some(libc::EBUSY))
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`. A socket that is bound has pinned the memory for itself.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), Self::BYTES) };
     }
 }
 
@@ -233,14 +313,7 @@ pub(super) fn bind(
     )?;
     let receive = Ring::map(socket, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, ENTRIES)?;
     let transmit = Ring::map(socket, libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, ENTRIES)?;
-    let at = libc::sockaddr_xdp {
-        sxdp_family: super::AF_XDP as u16,
-        sxdp_flags: flags | libc::XDP_USE_NEED_WAKEUP,
-        sxdp_ifindex: ifindex,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    bind_to(socket, &at)?;
+    bind_to(socket, &place((ifindex, queue), flags), RELEASE)?;
 
     let mut receiving = memory.frames(TOGETHER);
     if receiving.len() < FEWEST {
@@ -339,6 +412,13 @@ impl Receiver {
         }
     }
 
+    /// Polls the device for the socket's time of busy polling.
+    pub(super) fn poll(&self, socket: &OwnedFd) {
+        let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+        // SAFETY: no memory is passed. The result does not matter.
+        unsafe { libc::recv(fd, std::ptr::null_mut(), 0, flags) };
+    }
+
     /// Returns how many frames the kernel has lost since the last call.
     pub(super) fn lost(&mut self, socket: &OwnedFd) -> io::Result<u64> {
         let stats: libc::xdp_statistics = get(socket, libc::XDP_STATISTICS)?;
@@ -396,13 +476,14 @@ impl Sender {
         frames.len()
     }
 
-    /// Has the kernel send what is in the ring, as far as it can now.
+    /// Has the kernel send what is in the ring, as far as it can now. With `always` it does not say whether it
+    /// needs this.
     ///
     /// # Errors
     /// The device is gone.
-    pub(super) fn wake(&self, socket: &OwnedFd) -> io::Result<()> {
+    pub(super) fn wake(&self, socket: &OwnedFd, always: bool) -> io::Result<()> {
         let mut left = self.ring.len();
-        while left > 0 && self.ring.needs_wakeup() {
+        while left > 0 && (always || self.ring.needs_wakeup()) {
             let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
             // SAFETY: no memory is passed.
             let sent = unsafe { libc::send(fd, std::ptr::null(), 0, flags) };
@@ -424,9 +505,9 @@ impl Sender {
     }
 }
 
-/// Closes a queue. Returns its frames to the pool if the kernel copied; a driver may still write to the
-/// frames of a zero-copy queue.
-pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender, copies: bool) {
+/// Closes a queue and returns its frames to the pool: at once if the kernel copied, otherwise when the probe finds that
+/// the driver has stopped.
+pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender, probe: Option<Probe>) {
     // The kernel stops to use the frames when the socket and all its mappings are gone.
     drop(socket);
     let Receiver {
@@ -443,11 +524,21 @@ pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender, copies:
         ..
     } = sender;
     drop((fill, ring, completion, transmit));
-    if !copies {
-        return;
-    }
-    for address in lent.all().chain(all) {
-        // SAFETY: the frame was lent, and the kernel no longer uses it.
-        drop(unsafe { memory.pool.take_back(address, 0) });
-    }
+    let give_back = move || {
+        for address in lent.all().chain(all) {
+            // SAFETY: the frame was lent, and the kernel no longer uses it.
+            drop(unsafe { memory.pool.take_back(address, 0) });
+        }
+    };
+    let Some(probe) = probe else {
+        return give_back();
+    };
+    let wait = move || {
+        if probe.wait(LAST) {
+            give_back();
+        }
+    };
+    let thread = std::thread::Builder::new().name("af_xdp".into());
+    // Without a thread the frames stay lent: the driver may still write to them.
+    drop(thread.spawn(wait));
 }

@@ -58,6 +58,17 @@ fn used(pool: &Pool) -> usize {
     stats.frames - stats.frames_free
 }
 
+/// Waits until this many frames of a pool are in use: a queue that may be zero-copy gives its frames back once the kernel
+/// has released it.
+#[track_caller]
+fn wait_for_balance(pool: &Pool, expected: usize) {
+    let end = Instant::now() + LONG;
+    while used(pool) != expected {
+        assert!(Instant::now() < end, "{} of {expected} frames", used(pool));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn both_ways() {
     in_network_namespace("af_xdp::both_ways_inside");
@@ -69,9 +80,9 @@ fn both_ways_inside() {
     assert_inside();
     veth();
     for keys in [
-        "dev=v1,mode=copy",
-        "dev=v1,mode=copy,attach=skb",
-        "dev=v1,mode=copy,attach=native",
+        "dev=v1,zero_copy=off",
+        "dev=v1,zero_copy=off,attach=skb,need_wakeup=off",
+        "dev=v1,zero_copy=off,attach=native,busy_poll=20",
         "dev=v1",
     ] {
         let pool = pool();
@@ -128,7 +139,7 @@ fn both_ways_inside() {
             other.send(0, &[frame(&other_pool, 1, 60)]).unwrap();
             assert!(Instant::now() < end);
         }
-        assert_eq!(used(&pool), before, "{keys}");
+        wait_for_balance(&pool, before);
     }
 }
 
@@ -145,10 +156,10 @@ fn losses_inside() {
     let pool = pool();
     let error = port("af_xdp", "dev=absent", &pool).unwrap_err().to_string();
     assert!(error.starts_with("af_xdp: absent: "), "{error}");
-    let xdp = xdp("dev=v1,mode=copy", &pool);
+    let xdp = xdp("dev=v1,zero_copy=off", &pool);
     // veth has no zero-copy, and a queue has one program.
     assert!(port("af_xdp", "dev=v1", &pool).is_err());
-    assert!(port("af_xdp", "dev=v0,mode=zerocopy", &pool).is_err());
+    assert!(port("af_xdp", "dev=v0,zero_copy=on", &pool).is_err());
     let other_pool = crate::common::pool();
     let other = port("af_packet", "dev=v0", &other_pool).unwrap();
     let mut cache = pool.cache();
@@ -244,7 +255,7 @@ fn losses_inside() {
     }
     assert!(xdp.send(0, &[frame(&pool, 1, 60)]).is_err());
     drop((xdp, cache));
-    assert_eq!(used(&pool), 0);
+    wait_for_balance(&pool, 0);
 }
 
 #[test]
@@ -271,7 +282,7 @@ fn queues_inside() {
     let error = port("af_xdp", "dev=v0,queues=0", &pool).unwrap_err();
     assert_eq!(error.to_string(), "af_xdp: queues must be from 1 to 16");
     drop(xdp("dev=v0", &pool));
-    let xdp = port_in(&host, "af_xdp", "dev=v1,queues=2,mode=copy", &pool);
+    let xdp = port_in(&host, "af_xdp", "dev=v1,queues=2,zero_copy=off", &pool);
     assert_eq!(xdp.queues(), 2);
     let other_pool = crate::common::pool();
     let other = port("af_packet", "dev=v0", &other_pool).unwrap();
@@ -305,7 +316,7 @@ fn queues_inside() {
         assert!(Instant::now() < end, "{counts:?}");
     }
     drop((xdp, sent, cache));
-    assert_eq!(used(&pool), 0);
+    wait_for_balance(&pool, 0);
 }
 
 #[test]
@@ -355,12 +366,12 @@ fn refusals_inside() {
     let (pool, other_pool) = (pool(), pool());
     drop(xdp("dev=v1", &pool));
     // veth has no zero-copy. Nothing stays behind, neither the program nor frames.
-    let error = port("af_xdp", "dev=v1,mode=zerocopy", &pool).unwrap_err();
+    let error = port("af_xdp", "dev=v1,zero_copy=on", &pool).unwrap_err();
     assert_eq!(
         error.to_string(),
         "af_xdp: v1: queue 0: Operation not supported (os error 95)"
     );
-    assert_eq!(used(&pool), 0);
+    wait_for_balance(&pool, 0);
 
     // A frame that is longer than a chunk is lost and counted; those around it arrive whole.
     run("ip link set v0 mtu 9000; ip link set v1 mtu 9000");
@@ -390,7 +401,7 @@ fn refusals_inside() {
         assert_eq!(xdp.counters().rx_dropped.load(Relaxed), before + lost);
     }
     drop((xdp, cache));
-    assert_eq!(used(&pool), 0);
+    wait_for_balance(&pool, 0);
 
     // The kernel takes the program away from a device when its owner is killed.
     let mut owner = std::process::Command::new(std::env::current_exe().unwrap())
