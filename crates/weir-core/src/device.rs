@@ -24,6 +24,7 @@ use crate::parts::Parts;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
 use crate::steer::Steering;
+use crate::taken::Taken;
 use crate::wire::{RxHandler, Wire};
 
 /// Identifies a device for the lifetime of the stack. Keys are never reused.
@@ -103,89 +104,6 @@ pub struct Names {
     pub alt: Vec<String>,
     /// `IFLA_IFALIAS`
     pub alias: Option<String>,
-}
-
-/// The addresses a device accepts besides its own (`dev->uc`, `dev->mc`), set by requests or by
-/// group membership. Devices here accept every frame, so these lists are only reported.
-#[derive(Debug, Default)]
-pub struct Taken {
-    unicast: Vec<Mac>,
-    multicast: Vec<Mac>,
-    /// The multicast addresses each [`Joiner`] has joined.
-    joined: [Vec<Mac>; 3],
-}
-
-/// A subsystem that joins multicast groups on a device.
-#[derive(Debug, Clone, Copy)]
-pub enum Joiner {
-    /// IPv4.
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-    /// A VLAN device on top of it (`vlan_gvrp_init_applicant`).
-    Vlan,
-}
-
-impl Taken {
-    /// Returns the list an address belongs to. As in Linux, the bridge group addresses are in the
-    /// unicast list.
-    fn list(&mut self, mac: &Mac) -> &mut Vec<Mac> {
-        let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
-        match mac[0] & 1 == 0 || bridge {
-            true => &mut self.unicast,
-            false => &mut self.multicast,
-        }
-    }
-
-    /// Adds an address. Returns `false` if it is already there.
-    pub fn add(&mut self, mac: Mac) -> bool {
-        let list = self.list(&mac);
-        let new = !list.contains(&mac);
-        if new {
-            list.push(mac);
-        }
-        new
-    }
-
-    /// Removes an address. Returns `false` if it is not there.
-    pub fn remove(&mut self, mac: &Mac) -> bool {
-        let list = self.list(mac);
-        let at = list.iter().position(|other| other == mac);
-        at.map(|at| list.remove(at)).is_some()
-    }
-
-    /// Replaces the groups that `who` has joined. New groups are appended to the list.
-    pub fn join(&mut self, who: Joiner, wanted: Vec<Mac>) {
-        let before = std::mem::replace(&mut self.joined[who as usize], wanted);
-        let wanted = &self.joined[who as usize];
-        // The list may be long, and usually one entry is added or removed: skip the common prefix
-        // and suffix.
-        let equal = |(old, new): &(&Mac, &Mac)| old == new;
-        let start = before.iter().zip(wanted).take_while(equal).count();
-        let (old, new) = (&before[start..], &wanted[start..]);
-        let end = old
-            .iter()
-            .rev()
-            .zip(new.iter().rev())
-            .take_while(equal)
-            .count();
-        let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
-        let stays = |mac: &&Mac| self.joined.iter().any(|joined| joined.contains(*mac));
-        let gone: Vec<&Mac> = old.iter().filter(|mac| !stays(mac)).collect();
-        if !gone.is_empty() {
-            self.multicast.retain(|mac| !gone.contains(&mac));
-        }
-        for mac in new {
-            if !before.contains(mac) && !self.multicast.contains(mac) {
-                self.multicast.push(*mac);
-            }
-        }
-    }
-
-    /// Returns the unicast and the multicast addresses, each in the order they were added.
-    pub fn lists(&self) -> (Vec<Mac>, Vec<Mac>) {
-        (self.unicast.clone(), self.multicast.clone())
-    }
 }
 
 /// Segmentation offload limits. They are stored and reported, but have no effect.
@@ -655,6 +573,12 @@ impl Device {
     pub fn set_address(&self, mac: Mac) {
         self.address.store(pack(mac), Relaxed);
         self.address_origin.store(AddressOrigin::Set as u8, Relaxed);
+    }
+
+    /// Takes over the Ethernet address of the lower device. The origin stays
+    /// [`AddressOrigin::Stolen`].
+    pub fn inherit_address(&self, mac: Mac) {
+        self.address.store(pack(mac), Relaxed);
     }
 
     /// Returns the Ethernet broadcast address.

@@ -161,6 +161,10 @@ pub trait Link: Send + Sync {
         Ok(())
     }
 
+    /// Called before the device goes up, and when its lower device got another address while it was up: a
+    /// device that has its lower device's address takes over the new one (`vlan_dev_inherit_address`).
+    fn inherit_address(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
+
     /// Returns whether the device goes up and down with its lower device.
     fn follows_lower(&self) -> bool {
         true
@@ -248,6 +252,16 @@ pub trait Link: Send + Sync {
     fn dependents(&self, _stack: &Stack, _device: &Device) -> Vec<Arc<Device>> {
         Vec::new()
     }
+
+    /// Returns whether the driver has a filter for received frames, to which users may add addresses
+    /// (`ndo_set_rx_mode`).
+    fn has_filter(&self) -> bool {
+        true
+    }
+
+    /// Called when the addresses that the device accepts changed while it was up, and when it goes up
+    /// or down (`ndo_set_rx_mode`); see [`crate::taken`].
+    fn accepts(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
 
     /// Called when the device went up or down.
     fn changed_state(&self, _stack: &Stack, _device: &Arc<Device>) {}

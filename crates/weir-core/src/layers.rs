@@ -161,6 +161,8 @@ pub enum Event {
     Down,
     /// The carrier changed (`NETDEV_CHANGE`).
     Carrier,
+    /// A flag, the group, the alias or a similar property changed (`NETDEV_CHANGE`).
+    State,
     /// The name changed (`NETDEV_CHANGENAME`).
     Renamed,
     /// The link-layer address changed (`NETDEV_CHANGEADDR`).

@@ -27,6 +27,7 @@ pub mod request;
 pub mod stack;
 pub mod stages;
 pub mod steer;
+pub mod taken;
 pub mod trace;
 mod traffic;
 pub mod wire;

@@ -15,6 +15,7 @@ use crate::kind::{Link, NewLink};
 use crate::layers::{Event, Site};
 use crate::namespace::{Links, Namespace};
 use crate::stack::Stack;
+use crate::taken;
 
 /// Returns whether a name is valid for a device (`dev_valid_name`).
 pub fn is_valid_name(name: &str) -> bool {
@@ -298,9 +299,11 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
             return Err(Error::new(errno::ENODEV));
         }
         device.link.open()?;
+        device.link.inherit_address(stack, guard, device);
     }
     let ns = device.namespace(guard).clone();
     device.change_flags(if up { iff::UP } else { 0 }, iff::UP);
+    device.link.accepts(stack, guard, device);
     let site = Site::new(stack, guard, &ns, device);
     site.notify(match up {
         true => Event::Activated,
@@ -317,6 +320,21 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
         }
     }
     Ok(true)
+}
+
+/// Notifies listeners, modules and VLAN devices of a device's new link-layer address
+/// (`dev_set_mac_address`, `vlan_sync_address`).
+pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    let ns = device.namespace(guard);
+    taken::changed(stack, guard, device);
+    changed(stack, guard, ns, device, rtm::NEWLINK, 0);
+    Site::new(stack, guard, ns, device).notify(Event::Address);
+    for (_, _, vlan) in device.vlans(guard) {
+        if vlan.is_up() {
+            vlan.link.inherit_address(stack, guard, vlan);
+            taken::changed(stack, guard, vlan);
+        }
+    }
 }
 
 /// Returns the devices that other modules delete together with a device, or with the namespace.

@@ -41,6 +41,9 @@ pub struct Config {
     pub seed: u64,
     /// The number of stack CPUs.
     pub cpus: usize,
+    /// Whether hosts send packets of themselves when a link comes up and when they join or leave a
+    /// group: router solicitations and reports of memberships (MLD, IGMP).
+    pub link_chatter: bool,
     /// Whether packets carry a record of the filters they hit.
     pub trace: bool,
     /// The configuration of RCU callbacks.
@@ -58,6 +61,7 @@ impl Default for Config {
             virtual_time: true,
             seed: 1,
             cpus: 1,
+            link_chatter: false,
             trace: false,
             rcu: rcu::Config::default(),
             max_rules: None,

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod addresses;
+mod chatter;
 pub mod fib;
 pub mod icmp_limit;
 pub mod ipv4;
@@ -19,5 +20,6 @@ pub mod settings;
 pub mod udp;
 
 pub(crate) use weir_core::{
-    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages, trace,
+    clock, conf, cpu, device, drops, layers, namespace, parts, random, slots, stack, stages, taken,
+    trace,
 };

@@ -37,6 +37,9 @@ crate::slots! {
         FibMultipathUseNeigh = 0, "fib_multipath_use_neigh";
         IpfragTime = 30, "ipfrag_time";
         IpfragMaxDist = 64, "ipfrag_max_dist";
+        IgmpLinkLocalMcastReports = 1, "igmp_link_local_mcast_reports";
+        IgmpMaxMemberships = 20, "igmp_max_memberships";
+        IgmpQrv = 2, "igmp_qrv";
     }
 }
 
@@ -58,6 +61,9 @@ crate::slots! {
         DisableXfrm = 0, "disable_xfrm";
         DropGratuitousArp = 0, "drop_gratuitous_arp";
         DropUnicastInL2Multicast = 0, "drop_unicast_in_l2_multicast";
+        ForceIgmpVersion = 0, "force_igmp_version";
+        Igmpv2UnsolicitedReportInterval = 10_000, "igmpv2_unsolicited_report_interval";
+        Igmpv3UnsolicitedReportInterval = 1_000, "igmpv3_unsolicited_report_interval";
         IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
         LogMartians = 0, "log_martians";
         McForwarding = 0, "mc_forwarding";
@@ -108,9 +114,15 @@ crate::slots! {
         DisableIpv6 = 0, "disable_ipv6";
         DropUnicastInL2Multicast = 0, "drop_unicast_in_l2_multicast";
         DropUnsolicitedNa = 0, "drop_unsolicited_na";
+        ForceMldVersion = 0, "force_mld_version";
         IgnoreRoutesWithLinkdown = 0, "ignore_routes_with_linkdown";
         KeepAddrOnDown = 0, "keep_addr_on_down";
+        Mldv1UnsolicitedReportInterval = 10_000, "mldv1_unsolicited_report_interval";
+        Mldv2UnsolicitedReportInterval = 1_000, "mldv2_unsolicited_report_interval";
         ProxyNdp = 0, "proxy_ndp";
+        RouterSolicitationDelay = 1, "router_solicitation_delay";
+        RouterSolicitationInterval = 4, "router_solicitation_interval";
+        RouterSolicitationMaxInterval = 3_600, "router_solicitation_max_interval";
         RouterSolicitations = -1, "router_solicitations";
         UseTempaddr = 0, "use_tempaddr";
     }

@@ -95,6 +95,10 @@ impl Link for Ifb {
         Err(Error::new(errno::EOPNOTSUPP))
     }
 
+    fn has_filter(&self) -> bool {
+        false
+    }
+
     fn mtu_bounds(&self) -> (u32, u32) {
         (0, 0)
     }

@@ -21,7 +21,7 @@ pub mod vxlan;
 
 use weir_core::{
     clock, cpu, device, drops, ethtool, features, kind, layers, namespace, nsid, parts, random,
-    request, stack,
+    request, stack, taken,
 };
 use weir_inet::{ipv4, ipv6, settings, udp};
 

@@ -74,6 +74,10 @@ impl Link for Loopback {
         (0, 0)
     }
 
+    fn has_filter(&self) -> bool {
+        false
+    }
+
     fn tso_max_size(&self) -> u32 {
         524_280
     }

@@ -26,13 +26,14 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Guard, Published};
 
 use crate::cpu::Cx;
-use crate::device::{AddressOrigin, Device, Joiner, Mac, NewDevice};
+use crate::device::{AddressOrigin, Device, Mac, NewDevice};
 use crate::drops::Place;
 use crate::ethtool::{Driver, Link as LinkReport, LinkSettings};
 use crate::features::{Offer, bit, intersect};
 use crate::namespace::NsId;
 use crate::request::Ctl;
 use crate::stack::Stack;
+use crate::taken::{self, Reference};
 use crate::{Kind, Link, NewLink, ethernet, register};
 
 /// The `vlan` link kind.
@@ -208,13 +209,17 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         let free = lower.vlan(proto, vid, ctl.guard).is_none();
         let put = free && !lower.is_dying();
         if put {
+            let first = lower.vlans(ctl.guard).is_empty();
             lower.change_vlans(ctl.guard, |vlans| vlans.push((proto, vid, device.clone())));
-            lower.taken().join(Joiner::Vlan, vec![REGISTRATION]);
+            if first {
+                register_vlans(&lower, true);
+            }
         }
         (put, free)
     };
     match put {
         (true, _) => {
+            taken::changed(ctl.stack, ctl.guard, &lower);
             // A VLAN starts without a carrier, before carrier changes are counted
             // (`vlan_dev_init`), and then takes over that of its lower device
             // (`netif_stacked_transfer_operstate`).
@@ -233,6 +238,20 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
                 false => Error::msg(errno::EEXIST, "8021q: VLAN device already exists"),
             })
         }
+    }
+}
+
+/// Joins the group of the registration protocols on the lower device of the first VLAN, or leaves it
+/// with the last one: GVRP and MVRP one time each (`vlan_gvrp_init_applicant`,
+/// `vlan_mvrp_init_applicant`).
+fn register_vlans(lower: &Device, join: bool) {
+    let mut taken = lower.taken();
+    for _ in 0..2 {
+        // The device loses the group on a move to another namespace.
+        let _ = match join {
+            true => taken.multicast.add(REGISTRATION, Reference::Plain),
+            false => taken.multicast.remove(REGISTRATION, Reference::Plain),
+        };
     }
 }
 
@@ -414,6 +433,23 @@ impl Link for Vlan {
         Ok(())
     }
 
+    fn inherit_address(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+        let stolen = device.address_origin() == AddressOrigin::Stolen as u8;
+        let Some(lower) = self.lower().filter(|_| stolen) else {
+            return;
+        };
+        if lower.address() != device.address() {
+            device.inherit_address(lower.address());
+            crate::address_changed(stack, guard, device);
+        }
+    }
+
+    fn accepts(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+        if let Some(lower) = self.lower.upgrade() {
+            taken::pass_on(stack, guard, device, &lower);
+        }
+    }
+
     fn changed_state(&self, _stack: &Stack, device: &Arc<Device>) {
         crate::settle_operstate(device);
     }
@@ -436,13 +472,15 @@ impl Link for Vlan {
     fn removed(&self, stack: &Stack, device: &Arc<Device>) {
         if let Some(lower) = self.lower.upgrade() {
             let guard = stack.domain.pin();
-            let _links = lower.namespace(&guard).links();
+            let links = lower.namespace(&guard).links();
             lower.change_vlans(&guard, |vlans| {
                 vlans.retain(|(_, _, other)| !Arc::ptr_eq(other, device));
                 if vlans.is_empty() {
-                    lower.taken().join(Joiner::Vlan, Vec::new());
+                    register_vlans(&lower, false);
                 }
             });
+            drop(links);
+            taken::changed(stack, &guard, &lower);
         }
     }
 }

@@ -57,6 +57,7 @@ classes! {
     10 false { Bus = "the bus of netdevsim", }
     20 false { Namespaces = "the table of namespaces", }
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
+    45 false { Groups = "the IPv4 or IPv6 groups of a device", }
     50 false {
         Routes = "a FIB table, its set of tables, or a rule list",
         Labels = "the IPv6 address labels of a namespace",
@@ -82,10 +83,11 @@ classes! {
     // Of two namespaces, the one of the lower id first. A filter looks devices up by name while its
     // classifier is locked.
     70 true { Links = "the devices of a namespace", }
+    // A VLAN device before its lower device.
+    71 true { Taken = "the additional addresses of a device", }
     72 false {
         Names = "the names of a device",
         Carrier = "the last look at a device's carrier",
-        Taken = "the additional addresses of a device",
         Offload = "the offload limits of a device",
         NsIds = "the ids of other namespaces",
         Kept = "the sysctls that are only kept",

@@ -19,7 +19,9 @@ pub mod address;
 pub mod arp;
 mod forward;
 pub mod fragment;
+pub mod group;
 pub mod icmp;
+pub mod igmp;
 mod input;
 mod local;
 pub mod output;
@@ -30,12 +32,11 @@ pub mod select;
 
 pub use input::receive;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use weir_netlink::ifla::iff;
-use weir_packet::header::ethernet::multicast_v4;
 use weir_packet::header::icmp::{ICMP_DEST_UNREACH, ICMP_HOST_UNREACH};
 use weir_packet::header::{ETH_P_ARP, ETH_P_IP};
 use weir_packet::{Flags, Packet};
@@ -44,7 +45,7 @@ use weir_sync::rcu::{Domain, Guard};
 use address::Addresses;
 
 use crate::cpu::Cx;
-use crate::device::{Device, Joiner};
+use crate::device::Device;
 use crate::fib::sync::Loss;
 use crate::icmp_limit::Bucket;
 use crate::layers::{Event, Module, PacketType, Site};
@@ -85,6 +86,8 @@ impl Net {
 pub struct Inet {
     /// The addresses.
     pub addresses: Addresses,
+    /// The groups.
+    pub groups: group::Groups,
 }
 
 impl Inet {
@@ -92,6 +95,7 @@ impl Inet {
     pub fn new(domain: &Domain) -> Self {
         Self {
             addresses: Addresses::new(domain),
+            groups: group::Groups::default(),
         }
     }
 }
@@ -193,7 +197,7 @@ pub fn larger(ns: &Namespace, device: &Device, slot: Ipv4Conf) -> i32 {
 
 /// Initializes a device that entered a namespace with the namespace's `default` settings
 /// (`inetdev_init`).
-pub fn device_entered(stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
+pub fn device_entered(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
     device.conf().ipv4.copy(&ns.conf().default.ipv4);
     if device.flags() & iff::LOOPBACK != 0 {
         device.conf().ipv4.set(Ipv4Conf::DisableXfrm, 1);
@@ -202,25 +206,22 @@ pub fn device_entered(stack: &Stack, _guard: &Guard, ns: &Arc<Namespace>, device
     device.conf().neigh4.copy(&ns.conf().default.neigh4);
     if device.has_ipv4() {
         conf4(stack, ns, &ConfEvent::Began(device));
+        if device.is_up() {
+            device
+                .ipv4()
+                .groups
+                .up(&Site::new(stack, guard, ns, device));
+        }
     }
-    join_all_hosts(device, device.is_up());
-}
-
-/// Joins or leaves the all-hosts group (`ip_mc_up`, `ip_mc_down`).
-fn join_all_hosts(device: &Device, join: bool) {
-    let group = multicast_v4(Ipv4Addr::new(224, 0, 0, 1).octets());
-    let join = join && device.has_ipv4();
-    let groups = join.then_some(group).into_iter().collect();
-    device.taken().join(Joiner::Ipv4, groups);
 }
 
 /// Restores addresses and routes when a device comes up.
 pub fn device_up(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    join_all_hosts(device, true);
-    device
-        .ipv4()
-        .addresses
-        .device_up(&Site::new(stack, guard, ns, device));
+    let site = Site::new(stack, guard, ns, device);
+    if device.has_ipv4() {
+        device.ipv4().groups.up(&site);
+    }
+    device.ipv4().addresses.device_up(&site);
     arp::notify(stack, guard, ns, device);
 }
 
@@ -236,7 +237,10 @@ pub fn address_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
 
 /// Removes the routes of a device that went down. Its addresses stay (`fib_disable_ip`).
 pub fn device_down(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>) {
-    join_all_hosts(device, false);
+    if device.has_ipv4() {
+        let site = Site::new(stack, guard, ns, device);
+        device.ipv4().groups.down(&site);
+    }
     crate::fib::host::lost4(ns, device, Loss::Down, false);
     ns.neighbours()
         .device_went(stack, guard, device.key, false, false);
@@ -249,11 +253,9 @@ pub fn device_gone(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &A
 
 /// Shuts down IPv4 on a device. `had` says whether it was enabled.
 fn ended(stack: &Stack, guard: &Guard, ns: &Arc<Namespace>, device: &Arc<Device>, had: bool) {
-    join_all_hosts(device, false);
-    device
-        .ipv4()
-        .addresses
-        .clear(&Site::new(stack, guard, ns, device));
+    let site = Site::new(stack, guard, ns, device);
+    device.ipv4().groups.end(&site);
+    device.ipv4().addresses.clear(&site);
     crate::fib::host::lost4(ns, device, Loss::Gone, true);
     ns.neighbours()
         .device_went(stack, guard, device.key, false, false);

@@ -20,17 +20,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno, ifa, rta};
-use weir_packet::header::ethernet::multicast_v6;
 use weir_packet::header::ndisc::solicited_node;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
-use super::nd::ALL_NODES;
+use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
 use super::select::reach;
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
 use crate::clock::{Holds, MILLISECOND, SECOND, TimerId};
 use crate::cpu::Cx;
-use crate::device::{Device, Joiner};
+use crate::device::Device;
 use crate::fib::address::{local6, multicast6, prefix6};
 use crate::fib::host::WithRoutes;
 use crate::fib::route::{Event, RouteConfig};
@@ -42,8 +41,6 @@ use crate::settings::HasIp;
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6Conf, Neigh};
 
-/// The all-routers group of a link.
-const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// The smallest IPv6 MTU in bytes.
 const MIN_MTU: u32 = 1280;
 
@@ -218,8 +215,8 @@ struct State {
     dad: BTreeMap<Ipv6Addr, Dad>,
     /// The subnet-router anycast addresses that have a route.
     anycast: BTreeSet<Ipv6Addr>,
-    /// The device is a member of the all-nodes group and, if it routes, of the all-routers group.
-    groups: bool,
+    /// The addresses whose solicited-node group the device has joined.
+    joined: BTreeSet<Ipv6Addr>,
 }
 
 /// The addresses of a device.
@@ -281,6 +278,8 @@ struct Work<'a, 's> {
     list: List,
     state: &'s mut State,
     news: Vec<News>,
+    /// The device has its first usable link-local address.
+    has_source: bool,
 }
 
 impl Work<'_, '_> {
@@ -387,12 +386,36 @@ impl Work<'_, '_> {
         Ok(())
     }
 
+    /// Joins the solicited-node group of an address (`addrconf_join_solict`).
+    fn join_solicited(&self, address: Ipv6Addr) {
+        if !self.site.is_quiet() {
+            let group = solicited_node(address.octets()).into();
+            self.site.device.ipv6().groups.join(&self.site, group);
+        }
+    }
+
+    /// Leaves the solicited-node group of an address (`addrconf_leave_solict`).
+    fn leave_solicited(&self, address: Ipv6Addr) {
+        let group = solicited_node(address.octets()).into();
+        self.site.device.ipv6().groups.leave(&self.site, group);
+    }
+
+    /// Leaves the solicited-node group of one of the device's own addresses.
+    fn leave_own(&mut self, address: Ipv6Addr) {
+        if self.state.joined.remove(&address) {
+            self.leave_solicited(address);
+        }
+    }
+
     /// Starts duplicate address detection (`addrconf_dad_begin`).
     fn start_dad(&mut self, address: Ipv6Addr) {
         let Some(at) = self.position(address) else {
             return;
         };
         let site = self.site;
+        if !site.is_quiet() && self.state.joined.insert(address) {
+            self.join_solicited(address);
+        }
         let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
         let unwanted = site.device.conf().ipv6.get(Ipv6Conf::AcceptDad) < 1
             && site.ns.conf().all.ipv6.get(Ipv6Conf::AcceptDad) < 1;
@@ -407,6 +430,12 @@ impl Work<'_, '_> {
         self.state.dad.insert(address, Dad { timer, probes });
     }
 
+    fn start_all(&mut self, addresses: &[&Arc<Address>]) {
+        for address in addresses {
+            self.start_dad(address.address);
+        }
+    }
+
     /// Completes duplicate address detection: no other host has the address
     /// (`addrconf_dad_completed`).
     fn finish_dad(&mut self, address: Ipv6Addr) {
@@ -415,6 +444,19 @@ impl Work<'_, '_> {
             address.flags &= !(ifa::f::TENTATIVE | ifa::f::OPTIMISTIC | ifa::f::DADFAILED);
         });
         self.usable(address);
+        self.has_source |= self.is_lonely(address);
+    }
+
+    /// Returns whether an address is the only usable link-local one (`ipv6_lonely_lladdr`).
+    fn is_lonely(&self, address: Ipv6Addr) -> bool {
+        const STATE: u32 =
+            ifa::f::PERMANENT | ifa::f::TENTATIVE | ifa::f::OPTIMISTIC | ifa::f::DADFAILED;
+        let is_link = |a: &Address| a.scope() == rta::scope::LINK;
+        let other = |a: &Address| {
+            a.address != address && is_link(a) && a.flags & STATE == ifa::f::PERMANENT
+        };
+        let at = self.position(address).and_then(|at| self.list.get(at));
+        at.is_some_and(|a| is_link(a)) && !self.list.iter().any(|a| other(a))
     }
 
     fn stop_dad(&mut self, address: Ipv6Addr) {
@@ -446,6 +488,7 @@ impl Work<'_, '_> {
     /// Updates the rest of the stack after an address was deleted (`__ipv6_ifa_notify`).
     fn went(&mut self, gone: &Arc<Address>) {
         self.stop_dad(gone.address);
+        self.leave_own(gone.address);
         self.news.push(News::Went(gone.clone()));
         let ifindex = self.site.ifindex();
         if let Some(peer) = gone.peer {
@@ -457,18 +500,29 @@ impl Work<'_, '_> {
         self.site.ns.fib().v6.address_lost(gone.address, ifindex);
     }
 
-    /// Adds the multicast route (`addrconf_add_dev`).
+    /// Renews the memberships (`ipv6_find_idev`) and adds the multicast route (`addrconf_add_dev`).
     fn add_multicast_route(&mut self) {
+        self.renew_groups();
         if !self.site.is_loopback() {
             self.add_route(&multicast6(self.site.ifindex()));
         }
     }
 
-    /// Adds the automatically generated addresses of a device (`addrconf_init_auto_addrs`).
-    fn add_own(&mut self) {
+    /// Has a device that is up accept and report its groups (`ipv6_find_idev`).
+    fn renew_groups(&self) {
+        if self.site.device.is_up() {
+            self.site.device.ipv6().groups.up(&self.site);
+        }
+    }
+
+    /// Starts detection for the `kept` addresses of a device, and adds its automatically generated ones
+    /// (`addrconf_init_auto_addrs`).
+    fn add_own(&mut self, kept: &[&Arc<Address>]) {
         let site = self.site;
         let now = site.stack.clock.now();
         if site.is_loopback() {
+            self.renew_groups();
+            self.start_all(kept);
             let mut address = Address::new(Ipv6Addr::LOCALHOST, 128, now);
             address.flags = ifa::f::PERMANENT;
             address.protocol = ifa::prot::KERNEL_LO;
@@ -482,6 +536,7 @@ impl Work<'_, '_> {
             return;
         }
         self.add_multicast_route();
+        self.start_all(kept);
         let wanted = match site.device.conf().ipv6.get(Ipv6Conf::AddrGenMode) {
             0 => link_local(site.device.address()),
             3 => {
@@ -514,32 +569,13 @@ impl Work<'_, '_> {
         let present = std::mem::replace(&mut self.state.anycast, wanted.clone());
         let ifindex = self.site.ifindex();
         for network in present.difference(&wanted) {
+            self.leave_solicited(*network);
             self.remove_route(&local6(*network, ifindex, true));
         }
         for network in wanted.difference(&present) {
+            self.join_solicited(*network);
             self.add_route(&local6(*network, ifindex, true));
         }
-    }
-
-    /// Updates the groups the device is a member of, in the order in which it joins them
-    /// (`ipv6_dev_mc_inc`).
-    fn sync_groups(&mut self) {
-        let device = self.site.device;
-        let flags = device.flags();
-        let mut groups = Vec::new();
-        if self.state.groups {
-            groups.push(ALL_NODES.octets());
-            if flags & iff::MULTICAST != 0 && self.site.on(Ipv6Conf::Forwarding) {
-                groups.push(ALL_ROUTERS.octets());
-            }
-        }
-        if flags & (iff::NOARP | iff::LOOPBACK) == 0 {
-            let own = self.list.iter().map(|a| a.address);
-            let own = own.chain(self.state.anycast.iter().copied());
-            groups.extend(own.map(|address| solicited_node(address.octets())));
-        }
-        let macs = groups.into_iter().map(multicast_v6).collect();
-        device.taken().join(Joiner::Ipv6, macs);
     }
 
     /// Handles a device whose link became ready: adds its automatic addresses and starts detection
@@ -547,15 +583,14 @@ impl Work<'_, '_> {
     fn ready(&mut self) {
         let site = self.site;
         site.device.ipv6().addresses.ready.store(true, Relaxed);
-        self.state.groups = true;
-        self.add_own();
-        for address in self.list.clone() {
-            if address.is_tentative() && !address.has(ifa::f::DADFAILED) {
-                self.start_dad(address.address);
-            } else if !address.routed {
-                self.usable(address.address);
-            }
-        }
+        // Addresses that were kept while the device was down come first (`addrconf_permanent_addr`).
+        let before = self.list.clone();
+        let (waiting, kept): (Vec<_>, Vec<_>) = before
+            .iter()
+            .filter(|a| !a.routed && !a.has(ifa::f::DADFAILED))
+            .partition(|a| self.state.joined.contains(&a.address));
+        self.add_own(&kept);
+        self.start_all(&waiting);
         crate::fib::host::found6(site.stack, site.ns, site.device);
     }
 
@@ -570,7 +605,6 @@ impl Work<'_, '_> {
             .neighbours()
             .device_went(site.stack, site.guard, key, true, false);
         let was_ready = site.device.ipv6().addresses.ready.swap(false, Relaxed);
-        self.state.groups &= !gone && !was_ready;
         let all = site.ns.conf().all.ipv6.get(Ipv6Conf::KeepAddrOnDown);
         let own = site.device.conf().ipv6.get(Ipv6Conf::KeepAddrOnDown);
         let keep =
@@ -579,6 +613,7 @@ impl Work<'_, '_> {
             let local = address.address.is_loopback() || address.address.is_unicast_link_local();
             if keep && address.has(ifa::f::PERMANENT) && !local {
                 self.stop_dad(address.address);
+                self.leave_own(address.address);
                 if address.routed {
                     self.remove_route(&local6(address.address, site.ifindex(), false));
                 }
@@ -591,6 +626,16 @@ impl Work<'_, '_> {
             } else {
                 self.went(&address);
             }
+        }
+        let inet = site.device.ipv6();
+        inet.solicitations.stop(&site);
+        if gone {
+            // Its groups are left as a whole.
+            self.state.joined.clear();
+            self.state.anycast.clear();
+            inet.groups.end(&site);
+        } else if was_ready {
+            inet.groups.down(&site);
         }
     }
 }
@@ -633,6 +678,11 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
     }
 }
 
+/// Returns whether a device sends and receives multicast packets (`IFF_MULTICAST`).
+fn has_multicast(site: &Site<'_>) -> bool {
+    site.device.flags() & iff::MULTICAST != 0
+}
+
 impl Addresses {
     /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
@@ -666,8 +716,7 @@ impl Addresses {
         self.state.lock()
     }
 
-    /// Runs a change, publishes the result, and updates the timer, the anycast routes and the
-    /// groups.
+    /// Runs a change, publishes the result, and updates the timer and the anycast routes.
     fn change<R>(
         &self,
         site: &Site<'_>,
@@ -679,13 +728,22 @@ impl Addresses {
             list: self.list(site.guard).to_vec(),
             state: &mut state,
             news: Vec::new(),
+            has_source: false,
         };
         let answer = change(&mut work)?;
         work.sync_anycast();
-        work.sync_groups();
-        let Work { list, news, .. } = work;
+        let Work {
+            list,
+            news,
+            has_source,
+            ..
+        } = work;
         site.rearm(&mut state.timer, &list);
         self.list.replace((!list.is_empty()).then_some(list));
+        if has_source && site.stack.config.link_chatter {
+            super::mld::has_source(site);
+            site.device.ipv6().solicitations.start(site);
+        }
         Ok((answer, news))
     }
 
@@ -733,6 +791,7 @@ impl Addresses {
                 return Err(Error::new(errno::ENODEV));
             }
             if site.on(Ipv6Conf::DisableIpv6) && !site.is_loopback() {
+                work.renew_groups();
                 return Err(Error::new(errno::EACCES));
             }
             if address.valid == FOREVER {
@@ -864,7 +923,14 @@ impl Addresses {
 
     /// Handles a device that entered a namespace (`ipv6_add_dev`).
     pub(super) fn device_entered(&self, site: &Site<'_>) {
-        self.change_told(site, |work| work.state.groups = site.device.has_ipv6());
+        if !site.device.has_ipv6() {
+            return;
+        }
+        let routes = site.on(Ipv6Conf::Forwarding) && has_multicast(site);
+        let routers = routes.then_some(ALL_ROUTERS);
+        for group in ALL_NODES.into_iter().chain(routers) {
+            site.device.ipv6().groups.join(site, group);
+        }
     }
 
     /// Handles a device that went up (`NETDEV_UP`).
@@ -893,6 +959,7 @@ impl Addresses {
             let events = crate::fib::host::lost6(site.ns, site.device, Loss::Carrier);
             site.tell_routes(&events);
         } else if self.is_ready() {
+            site.device.ipv6().groups.up(site);
             crate::fib::host::found6(site.stack, site.ns, site.device);
         } else {
             self.change_told(site, |work| work.ready());
@@ -906,6 +973,23 @@ impl Addresses {
 
     /// Handles forwarding being turned on or off (`dev_forward_change`).
     pub(super) fn forwarding_changed(&self, site: &Site<'_>) {
+        if has_multicast(site) {
+            let groups = &site.device.ipv6().groups;
+            for group in ROUTERS {
+                match site.on(Ipv6Conf::Forwarding) {
+                    true => groups.join(site, group),
+                    false => groups.leave(site, group),
+                }
+            }
+        }
         self.change_told(site, |_| {});
+    }
+
+    /// Handles another change of a device's state (`NETDEV_CHANGE`): its neighbours may have changed,
+    /// so it reports its groups again.
+    pub(super) fn state_changed(&self, site: &Site<'_>) {
+        if !site.on(Ipv6Conf::DisableIpv6) && site.is_able() && site.has_link() && self.is_ready() {
+            site.device.ipv6().groups.up(site);
+        }
     }
 }

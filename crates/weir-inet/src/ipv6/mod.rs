@@ -3,14 +3,17 @@
 
 pub mod address;
 pub mod forward;
+pub mod group;
 pub mod icmp;
 pub mod input;
 pub mod label;
 pub mod local;
+mod mld;
 pub mod nd;
 pub mod output;
 pub mod reassembly;
 pub mod select;
+pub mod solicit;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,6 +43,10 @@ use crate::stack::Stack;
 pub struct Inet {
     /// The addresses.
     pub addresses: Addresses,
+    /// The groups.
+    pub groups: group::Groups,
+    /// The router solicitations.
+    pub solicitations: solicit::Solicitations,
 }
 
 impl Inet {
@@ -47,6 +54,8 @@ impl Inet {
     pub fn new(domain: &Domain) -> Self {
         Self {
             addresses: Addresses::new(domain),
+            groups: group::Groups::default(),
+            solicitations: solicit::Solicitations::default(),
         }
     }
 }
@@ -113,6 +122,7 @@ fn device_event(site: &Site<'_>, event: Event) {
         Event::Up => device_up(stack, guard, ns, device),
         Event::Down => device_down(stack, guard, ns, device),
         Event::Carrier => carrier_changed(stack, guard, ns, device),
+        Event::State => device.ipv6().addresses.state_changed(site),
         Event::Address => address_changed(stack, guard, device),
         Event::Mtu { before } => mtu_changed(stack, guard, ns, device, before),
         Event::Gone => device_gone(stack, guard, ns, device),

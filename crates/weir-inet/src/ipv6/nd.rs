@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use weir_netlink::ifa;
 use weir_packet::header::icmp::fill_check_v6;
-use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, ipv6};
 use weir_packet::header::ndisc::{
     NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, ND_OPT_REDIRECT_HDR, ND_OPT_SOURCE_LL_ADDR,
     ND_OPT_TARGET_LL_ADDR, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION,
@@ -44,28 +44,41 @@ use crate::settings::{Ipv6 as Slot, Ipv6Conf};
 
 /// The hop limit of all messages. It proves that no router forwarded them.
 const HOP_LIMIT: u8 = 255;
-pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const ALL_NODES: Ipv6Addr = super::group::ALL_NODES[1];
 
-/// Sends a message to a neighbour or a group on the device's link (`ndisc_send_skb`).
-fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) {
-    let Some(mut packet) = cx.stack.pool.alloc(Ipv6::LEN + message.len()) else {
+/// The header fields of a message on a device's link.
+pub(super) struct Outgoing<'a> {
+    pub src: Ipv6Addr,
+    pub dst: Ipv6Addr,
+    pub hop_limit: u8,
+    /// The hop-by-hop options header, or nothing.
+    pub options: &'a [u8],
+    /// The priority in the queue (`skb->priority`).
+    pub priority: u32,
+}
+
+/// Sends an ICMPv6 message to a neighbour or a group on the device's link (`ndisc_send_skb`,
+/// `mld_sendpack`).
+pub(super) fn send(cx: &mut Cx<'_>, device: &Arc<Device>, out: &Outgoing<'_>, message: &[u8]) {
+    let options = out.options;
+    let len = options.len() + message.len();
+    let Some(mut packet) = cx.stack.pool.alloc(Ipv6::LEN + len) else {
         return;
     };
-    if let Some((head, rest)) = packet.data_mut().split_at_mut_checked(Ipv6::LEN) {
-        head.copy_from_slice(&ipv6(
-            src.octets(),
-            dst.octets(),
-            IPPROTO_ICMPV6,
-            HOP_LIMIT,
-            0,
-            0,
-            message.len(),
-        ));
-        rest.copy_from_slice(message);
+    let protocol = match options {
+        [] => IPPROTO_ICMPV6,
+        _ => NEXTHDR_HOP,
+    };
+    let (src, dst) = (out.src.octets(), out.dst.octets());
+    let head = ipv6(src, dst, protocol, out.hop_limit, 0, 0, len);
+    let parts = head.iter().chain(options).chain(message);
+    for (to, from) in packet.data_mut().iter_mut().zip(parts) {
+        *to = *from;
     }
     packet.set_network(0);
-    packet.set_transport(Ipv6::LEN);
+    packet.set_transport(Ipv6::LEN + options.len());
     packet.protocol = ETH_P_IPV6;
+    packet.priority = out.priority;
     packet.flags.insert(Flags::LOCAL);
     packet.time = cx.now;
     packet.dev = device.key.0;
@@ -75,8 +88,26 @@ fn send(cx: &mut Cx<'_>, device: &Arc<Device>, src: Ipv6Addr, dst: Ipv6Addr, mes
     mib.icmp(Counter::OutMsgs);
     mib.message(Way::Out, message.first().copied().unwrap_or(0));
     let batch = Batch::from(packet);
-    output::count_multicast(cx, device, dst, &batch);
-    crate::neigh::output(cx, device, dst.into(), false, batch);
+    output::count_multicast(cx, device, out.dst, &batch);
+    crate::neigh::output(cx, device, out.dst.into(), false, batch);
+}
+
+/// Sends a message of neighbour discovery.
+pub(super) fn send_nd(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    message: &[u8],
+) {
+    let out = Outgoing {
+        src,
+        dst,
+        hop_limit: HOP_LIMIT,
+        options: &[],
+        priority: 0,
+    };
+    send(cx, device, &out, message);
 }
 
 /// Sends a solicitation for `target`, to the neighbour `to` alone or by multicast
@@ -112,7 +143,7 @@ pub fn solicit(
         target.octets(),
         Some(device.address()),
     );
-    send(cx, device, source, dst, &message);
+    send_nd(cx, device, source, dst, &message);
 }
 
 /// Sends a solicitation to find out whether another host has the tentative address `target`
@@ -120,7 +151,7 @@ pub fn solicit(
 pub fn probe_address(cx: &mut Cx<'_>, device: &Arc<Device>, target: Ipv6Addr) {
     let dst = Ipv6Addr::from(solicited_node(target.octets()));
     let message = dad_solicitation(target.octets());
-    send(cx, device, Ipv6Addr::UNSPECIFIED, dst, &message);
+    send_nd(cx, device, Ipv6Addr::UNSPECIFIED, dst, &message);
 }
 
 /// Advertises `target` as ours (`ndisc_send_na`).
@@ -144,7 +175,7 @@ fn advertise(
     };
     let mac = with_option.then(|| device.address());
     let message = advertisement(source.octets(), dst.octets(), flags, target.octets(), mac);
-    send(cx, device, source, dst, &message);
+    send_nd(cx, device, source, dst, &message);
 }
 
 /// Receives a message addressed to us that starts `at` bytes into the packet. Its checksum has been
@@ -435,7 +466,7 @@ pub fn redirect(cx: &mut Cx<'_>, device: &Arc<Device>, hop: &Hop<'_>, packet: &P
     let entry = ns.neighbours().get(device.key, IpAddr::V6(target), guard);
     let mac = entry.and_then(|entry| entry.mac());
     let message = redirect_message(source, from, target, to, mac, about);
-    send(cx, device, source, from, &message);
+    send_nd(cx, device, source, from, &message);
 }
 
 /// Builds the message: the better hop, the destination, the hop's link-layer address, and as much

@@ -43,6 +43,7 @@ pub fn output(
     };
     let ready = match group {
         Some(mac) => {
+            let mac = remember_group(cx, device, next_hop).unwrap_or(mac);
             let source = device.address();
             batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
             batch
@@ -53,6 +54,19 @@ pub fn output(
     if !ready.is_empty() {
         cx.transmit(device, ready);
     }
+}
+
+/// Makes an entry of a group or a broadcast address that a packet goes to, as Linux does for all of
+/// them. Returns its link-layer address. A stack without
+/// [`link_chatter`](crate::stack::Config::link_chatter) has no such entries.
+fn remember_group(cx: &Cx<'_>, device: &Arc<Device>, next_hop: IpAddr) -> Option<Mac> {
+    if !cx.stack.config.link_chatter {
+        return None;
+    }
+    let table = device.namespace(cx.guard).neighbours();
+    let entry = table.get_or_make(cx.stack, device, next_hop, cx.guard)?;
+    entry.touch(cx.now);
+    entry.mac()
 }
 
 /// Adds headers to the packets if their neighbour is known. Otherwise the packets wait or are

@@ -8,10 +8,11 @@
 //!
 //! Served: `SIOCGIFNAME`, `-INDEX`, `-CONF`, `-FLAGS`, `-ADDR`, `-DSTADDR`, `-BRDADDR`, `-NETMASK`,
 //! `-METRIC`, `-MTU`, `-HWADDR`, `-TXQLEN`, `-MAP`; `SIOCSIFFLAGS`, `-MTU`, `-NAME`, `-HWADDR`,
-//! `-HWBROADCAST`, `-TXQLEN`; requests that set addresses ([`address`]), routes ([`route`]) and
-//! neighbours ([`neighbour`]); VLAN devices ([`vlan`]); `SIOCETHTOOL` ([`ethtool`]); `SIOCGSKNS`. Requests that create bridges
-//! fail with ENOPKG, as without the module. All others, among them wireless, tunnel and
-//! multicast calls, fail with EOPNOTSUPP for an existing device and with ENODEV otherwise.
+//! `-HWBROADCAST`, `-TXQLEN`; `SIOCADDMULTI` and `-DELMULTI`; requests that set addresses
+//! ([`address`]), routes ([`route`]) and neighbours ([`neighbour`]); VLAN devices ([`vlan`]);
+//! `SIOCETHTOOL` ([`ethtool`]); `SIOCGSKNS`. Requests that create bridges fail with ENOPKG, as without
+//! the module. All others, among them wireless and tunnel calls, fail with EOPNOTSUPP for an existing
+//! device and with ENODEV otherwise.
 mod address;
 mod ethtool;
 mod neighbour;
@@ -19,7 +20,7 @@ mod route;
 mod vlan;
 
 use super::{Handled, Supervisor};
-use crate::backend::{Errno, NsId};
+use crate::backend::{Errno, NsId, Tree};
 use crate::seccomp::{Answer, Call};
 use crate::sys;
 use std::os::fd::AsFd;
@@ -50,6 +51,8 @@ const GIFHWADDR: u32 = 0x8927;
 const DIFADDR: u32 = 0x8936;
 const SIFHWBROADCAST: u32 = 0x8937;
 const GIFINDEX: u32 = 0x8933;
+const ADDMULTI: u32 = 0x8931;
+const DELMULTI: u32 = 0x8932;
 const GIFBR: u32 = 0x8940;
 const SIFBR: u32 = 0x8941;
 const GIFTXQLEN: u32 = 0x8942;
@@ -195,6 +198,11 @@ impl Supervisor {
                 self.change_link(ns, &link, request, value)?;
                 return Ok(Answer::Value(0));
             }
+            ADDMULTI | DELMULTI => {
+                self.still_waiting(call)?;
+                self.change_group(ns, &link, request == ADDMULTI, value)?;
+                return Ok(Answer::Value(0));
+            }
             GIFADDR | GIFDSTADDR | GIFBRDADDR | GIFNETMASK => {
                 let list = self.addresses(ns)?;
                 let of_link = |a: &&Address| a.index as i32 == link.index;
@@ -265,6 +273,19 @@ impl Supervisor {
         }
         w.finish(message).map_err(|_| Errno(libc::EMSGSIZE))?;
         self.ask(ns, w.bytes(), |_| Ok(()))
+    }
+
+    /// Adds or removes a link-layer address that the device accepts. There is no rtnetlink request
+    /// for it (`dev_ifsioc`).
+    fn change_group(&self, ns: NsId, link: &Link, add: bool, value: &[u8]) -> Result<(), Errno> {
+        let family = u16::from_ne_bytes([value[0], value[1]]);
+        if family != libc::AF_UNSPEC as u16 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let mut order = String::from(if add { "+" } else { "-" });
+        order.extend(value[2..8].iter().map(|octet| format!("{octet:02x}")));
+        let order = [order.as_bytes(), &link.name].concat();
+        self.backend.write(ns, Tree::ProcNet, "dev_mcast", &order)
     }
 
     fn link(&self, ns: NsId, key: Key<'_>) -> Result<Link, Errno> {
@@ -432,6 +453,8 @@ fn is_served(request: u32) -> bool {
             | GIFINDEX
             | GIFTXQLEN
             | SIFTXQLEN
+            | ADDMULTI
+            | DELMULTI
             | GIFMAP
     )
 }

@@ -14,10 +14,10 @@ use weir_netlink::{
     Error, Message, NdMsg, Policy, Rule, Strictness, Table, Writer, af, errno, ifla, nlm, policy,
     rtm,
 };
-use weir_sync::rcu::Guard;
 
 use crate::device::{Device, Mac};
 use crate::rtnl::{Collected, Ctl, Dump};
+use crate::taken::{self, Reference};
 
 /// The policy checks nothing: each attribute is validated where it is read.
 static POLICY: Policy = policy! { max nda::MAX; nda::UNSPEC => Rule::unspec(0) };
@@ -74,54 +74,38 @@ fn check_self(message: &NdMsg) -> Result<(), Error> {
 }
 
 /// Adds an address to the device's list (`ndo_dflt_fdb_add`).
-fn take(ctl: &Ctl<'_>, device: &Device, message: &NdMsg, mac: Mac, vid: u16) -> Result<(), Error> {
+fn take(
+    ctl: &Ctl<'_>,
+    device: &Arc<Device>,
+    message: &NdMsg,
+    mac: Mac,
+    vid: u16,
+) -> Result<(), Error> {
     let local = message.state == 0 || message.state & nud::PERMANENT != 0;
     if !local || vid != 0 {
         return Err(Error::new(errno::EINVAL));
     }
-    if !device.taken().add(mac) && ctl.has(nlm::F_EXCL) {
-        return Err(Error::new(errno::EEXIST));
+    let added = device.taken().list(mac).add(mac, Reference::Exclusive);
+    if added.is_err() && !ctl.has(nlm::F_EXCL) {
+        return Ok(());
     }
+    added?;
+    taken::changed(ctl.stack, ctl.guard, device);
     Ok(())
 }
 
 /// Removes an address from the device's list (`ndo_dflt_fdb_del`).
-fn refuse(device: &Device, message: &NdMsg, mac: Mac) -> Result<(), Error> {
+fn refuse(ctl: &Ctl<'_>, device: &Arc<Device>, message: &NdMsg, mac: Mac) -> Result<(), Error> {
     if message.state & nud::PERMANENT == 0 {
         return Err(Error::new(errno::EINVAL));
     }
-    match device.taken().remove(&mac) {
-        true => Ok(()),
-        false => Err(Error::new(errno::ENOENT)),
-    }
-}
-
-/// Returns the additional unicast and multicast addresses of a device, including those of the VLAN
-/// devices on top of it (`vlan_dev_open`, `vlan_dev_set_rx_mode`).
-fn taken(device: &Device, guard: &Guard) -> (Vec<Mac>, Vec<Mac>) {
-    let (mut hosts, mut groups) = device.taken().lists();
-    for (_, _, vlan) in device.vlans(guard) {
-        if !vlan.is_up() {
-            continue;
-        }
-        let own = Some(vlan.address()).filter(|mac| *mac != device.address());
-        let above = taken(vlan, guard);
-        for (list, more) in [
-            (&mut hosts, own.into_iter().chain(above.0).collect()),
-            (&mut groups, above.1),
-        ] {
-            for mac in more {
-                if !list.contains(&mac) {
-                    list.push(mac);
-                }
-            }
-        }
-    }
-    (hosts, groups)
+    device.taken().list(mac).remove(mac, Reference::Plain)?;
+    taken::changed(ctl.stack, ctl.guard, device);
+    Ok(())
 }
 
 /// Returns the entries of a device without its own table (`ndo_dflt_fdb_dump`).
-fn shown(device: &Device, guard: &Guard) -> Vec<Vec<u8>> {
+fn shown(device: &Device) -> Vec<Vec<u8>> {
     if device.link.hardware_type() != ifla::arphrd::ETHER {
         return Vec::new();
     }
@@ -130,8 +114,13 @@ fn shown(device: &Device, guard: &Guard) -> Vec<Vec<u8>> {
         entry(&mut out, device, mac, 0, nud::PERMANENT);
         out.bytes().to_vec()
     };
-    let (hosts, groups) = taken(device, guard);
-    hosts.iter().chain(&groups).map(message).collect()
+    let taken = device.taken();
+    let entries = [&taken.unicast, &taken.multicast].map(|list| list.entries().iter());
+    entries
+        .into_iter()
+        .flatten()
+        .map(|entry| message(&entry.mac))
+        .collect()
 }
 
 /// Writes an entry (`nlmsg_populate_fdb_fill`).
@@ -200,7 +189,7 @@ pub fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     check_self(&message)?;
     match device.link.fdb() {
         Some(fdb) => fdb.delete(ctl, &device, &attrs, mac)?,
-        None => refuse(&device, &message, mac)?,
+        None => refuse(ctl, &device, &message, mac)?,
     }
     notify(ctl, &device, rtm::DELNEIGH, mac, vid, message.state);
     Ok(())
@@ -292,7 +281,7 @@ pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
             }
             messages.extend(match device.link.fdb() {
                 Some(fdb) => fdb.messages(ctl.stack, ctl.guard, &device),
-                None => shown(&device, ctl.guard),
+                None => shown(&device),
             });
         }
     }

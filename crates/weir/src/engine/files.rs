@@ -141,7 +141,7 @@ pub fn write(
             let store = BUS.iter().find(|(name, _)| *name == path).ok_or(NO_SUCH)?;
             store.1(stack, ns, value).map_err(|error| Errno(error.errno))
         }
-        Tree::ProcNet => proc_net::write(ns, path, value),
+        Tree::ProcNet => proc_net::write(stack, ns, path, value),
         Tree::Modules => Err(Errno(libc::EACCES)),
     }
 }

@@ -22,7 +22,6 @@ ip link afstats
 ip link set d0 arp on
 ip token set ::5 dev d0
 ip tunnel add t0 mode gre remote 10.0.0.2 local 10.0.0.1
-ip maddr add 01:00:5e:00:00:05 dev d0
 ip xfrm state
 ip -f mpls route
 ip -f mpls link

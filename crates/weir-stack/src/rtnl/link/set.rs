@@ -107,12 +107,11 @@ pub fn set(
     // Changes announced at the end, and those announced only if the device is up
     // (`netdev_state_change`).
     let (mut changed, mut changed_if_up) = (false, false);
+    let was_up = device.is_up();
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
         device.link.check_address(&mac)?;
         device.set_address(mac);
-        tell(ctl);
-        let ns = device.namespace(ctl.guard);
-        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Address);
+        link::address_changed(ctl.stack, ctl.guard, device);
     }
     if let Some(mtu) = attrs.u32(ifla::MTU)? {
         let before = device.mtu();
@@ -183,8 +182,14 @@ pub fn set(
         crate::rtnl::af_spec::apply(ctl, device, spec)?;
         changed_if_up = true;
     }
-    if changed || changed_if_up && device.flags() & iff::UP != 0 {
+    let up = device.is_up();
+    if changed || changed_if_up && up {
         tell(ctl);
+    }
+    // A new device is no change of state.
+    if up && was_up && (changed || changed_if_up) {
+        let ns = device.namespace(ctl.guard);
+        Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::State);
     }
     Ok(())
 }

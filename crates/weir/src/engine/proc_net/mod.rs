@@ -3,11 +3,10 @@
 //! read, with Linux's columns. Routes, addresses and neighbours come from the dumps that a client
 //! would get.
 //!
-//! Tables of sockets are empty, as there are no sockets inside. Groups are those that a device
-//! joins without a request (all hosts, all nodes, solicited nodes, all routers), newest first. The
-//! groups that a VLAN device passes to its lower device are not shown. All other files fail with
-//! ENOENT; the host's are never shown.
+//! Tables of sockets are empty, as there are no sockets inside. All other files fail with ENOENT; the
+//! host's are never shown.
 
+mod groups;
 mod snmp;
 mod trie;
 mod vlan;
@@ -17,18 +16,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_intercept::{Errno, Node};
-use weir_netlink::ifla::iff;
 use weir_netlink::{
     Fixed, IfAddrMsg, Message, NdMsg, RtMsg, Table, Writer, af, ifa, messages, nda, nlm, rta, rtm,
 };
 use weir_stack::connection::{Connection, NoPeer};
-use weir_stack::ipv6::WithIpv6;
-use weir_stack::sysctl::Ipv6Conf;
-use weir_stack::sysctl::WithSettings;
-use weir_stack::{Device, Namespace, Stack};
-
-/// The minimum MTU of IPv6. A device with a smaller MTU has no IPv6.
-const IPV6_MIN_MTU: u32 = 1280;
+use weir_stack::{Namespace, Stack};
 
 /// The file that `tc` reads first. It gives the nanoseconds per tick as iproute2 and the kernel
 /// define them: 1000 us in units of 64 ns, clock at 1 GHz.
@@ -55,14 +47,14 @@ const FILES: &[(&str, Content)] = &[
     ("anycast6", Content::Text("")),
     ("arp", Content::Made(arp)),
     ("dev", Content::Made(dev)),
-    ("dev_mcast", Content::Made(dev_mcast)),
+    ("dev_mcast", Content::Made(groups::dev_mcast)),
     ("fib_trie", Content::Made(trie::fib_trie)),
     ("fib_triestat", Content::Made(trie::fib_triestat)),
     ("icmp", Content::Head(RAW, 127)),
     ("icmp6", Content::Head(UDP6, 0)),
     ("if_inet6", Content::Made(if_inet6)),
-    ("igmp", Content::Made(igmp)),
-    ("igmp6", Content::Made(igmp6)),
+    ("igmp", Content::Made(groups::igmp)),
+    ("igmp6", Content::Made(groups::igmp6)),
     (
         "ip6_flowlabel",
         Content::Text(
@@ -177,8 +169,9 @@ pub fn read(stack: &Stack, ns: &Arc<Namespace>, path: &str) -> Option<String> {
 }
 
 /// Applies a write of the supervisor for an ioctl. No client may open a file here for writing.
-pub fn write(ns: &Namespace, path: &str, value: &[u8]) -> Result<(), Errno> {
+pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<(), Errno> {
     match path {
+        "dev_mcast" => groups::write(stack, ns, value),
         "vlan/config" => vlan::write(ns, value),
         _ => Err(Errno(libc::EACCES)),
     }
@@ -496,122 +489,5 @@ fn arp(stack: &Stack, ns: &Arc<Namespace>) -> String {
             );
         },
     );
-    text
-}
-
-/// Returns the IPv4 groups of a device: all hosts, once it is up.
-fn groups4(device: &Device) -> &'static [Ipv4Addr] {
-    if device.is_up() {
-        const { &[Ipv4Addr::new(224, 0, 0, 1)] }
-    } else {
-        &[]
-    }
-}
-
-/// Returns the IPv6 groups of a device, with their use counts and flags.
-fn groups6(stack: &Stack, device: &Device) -> Vec<(Ipv6Addr, u32, u32)> {
-    /// `MAF_LAST_REPORTER`, `MAF_NOREPORT`
-    const REPORTED: u32 = 4;
-    const SILENT: u32 = 8;
-    if device.mtu() < IPV6_MIN_MTU {
-        return Vec::new();
-    }
-    let mut groups: Vec<(Ipv6Addr, u32, u32)> = Vec::new();
-    let all = |scope: u16, last: u16| Ipv6Addr::new(0xff00 | scope, 0, 0, 0, 0, 0, 0, last);
-    groups.push((all(1, 1), 1, SILENT));
-    groups.push((all(2, 1), 1, SILENT | REPORTED));
-    if device.flags() & (iff::LOOPBACK | iff::NOARP) == 0 {
-        let guard = stack.domain.pin();
-        for address in device.ipv6().addresses.list(&guard).iter().rev() {
-            let [.., a, b, c] = address.address.octets();
-            let last = 0xff00 | u16::from(a);
-            let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, last, u16::from_be_bytes([b, c]));
-            match groups.iter_mut().find(|(known, ..)| *known == group) {
-                Some((_, users, _)) => *users += 1,
-                None => groups.push((group, 1, REPORTED)),
-            }
-        }
-    }
-    if device.conf().ipv6.on(Ipv6Conf::Forwarding) {
-        groups.push((all(2, 2), 1, REPORTED));
-        groups.push((all(1, 2), 1, SILENT));
-        groups.push((all(5, 2), 1, REPORTED));
-    }
-    groups.reverse();
-    groups
-}
-
-/// Formats `/proc/net/igmp` (`igmp_mc_seq_show`).
-fn igmp(_: &Stack, ns: &Arc<Namespace>) -> String {
-    let mut text = String::from("Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n");
-    for device in ns.all_devices() {
-        let groups = groups4(&device);
-        if !groups.is_empty() {
-            let (index, name) = (device.ifindex(), device.name());
-            let _ = writeln!(text, "{index}\t{name:<10}: {:5} {:>7}", groups.len(), "V3");
-        }
-        for group in groups {
-            let _ = writeln!(
-                text,
-                "\t\t\t\t{:08X} {:5} {}:{:08X}\t\t{}",
-                raw(*group),
-                1,
-                0,
-                0,
-                0
-            );
-        }
-    }
-    text
-}
-
-/// Formats `/proc/net/igmp6` (`igmp6_mc_seq_show`).
-fn igmp6(stack: &Stack, ns: &Arc<Namespace>) -> String {
-    let mut text = String::new();
-    for device in ns.all_devices() {
-        let (index, name) = (device.ifindex(), device.name());
-        for (group, users, flags) in groups6(stack, &device) {
-            let _ = writeln!(
-                text,
-                "{index:<4} {name:<15} {} {users:5} {flags:08X} 0",
-                hex(group)
-            );
-        }
-    }
-    text
-}
-
-/// Formats `/proc/net/dev_mcast` (`dev_mc_seq_show`): the link-layer addresses of the groups on
-/// devices that leave the host.
-fn dev_mcast(stack: &Stack, ns: &Arc<Namespace>) -> String {
-    let mut text = String::new();
-    for device in ns.all_devices() {
-        if device.flags() & iff::LOOPBACK != 0 {
-            continue;
-        }
-        let mut macs: Vec<([u8; 6], u32)> = Vec::new();
-        let mut joined = groups6(stack, &device);
-        joined.reverse();
-        for (group, ..) in joined {
-            let octets = group.octets();
-            let [.., a, b, c, d] = octets;
-            if octets[1] & 0xf > 1 {
-                let mac = [0x33, 0x33, a, b, c, d];
-                match macs.iter_mut().find(|(known, _)| *known == mac) {
-                    Some((_, users)) => *users += 1,
-                    None => macs.push((mac, 1)),
-                }
-            }
-        }
-        for group in groups4(&device) {
-            let [_, b, c, d] = group.octets();
-            macs.push(([1, 0, 0x5e, b & 0x7f, c, d], 1));
-        }
-        let (index, name) = (device.ifindex(), device.name());
-        for (mac, users) in macs {
-            let mac: String = mac.iter().map(|octet| format!("{octet:02x}")).collect();
-            let _ = writeln!(text, "{index:<4} {name:<15} {users:<5} {:<5} {mac}", 0);
-        }
-    }
     text
 }

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The link-layer addresses that a device accepts beside its own: unicast and multicast lists with
+//! reference counts (`struct netdev_hw_addr_list`, `net/core/dev_addr_lists.c`).
+//!
+//! The lists are only reported, since the devices accept every frame. IP adds the addresses of the
+//! groups it joins, requests add addresses (`bridge fdb add`, `ip maddr add`), and a VLAN device
+//! passes its lists on to its lower device while it is up.
+
+use std::sync::Arc;
+
+use weir_netlink::{Error, errno};
+use weir_sync::rcu::Guard;
+
+use crate::device::{Device, Mac};
+use crate::stack::Stack;
+
+/// An address of a list (`struct netdev_hw_addr`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The address.
+    pub mac: Mac,
+    /// The number of references.
+    pub users: u32,
+    /// A request of a user holds one of the references (`global_use`).
+    pub global: bool,
+    /// The references held by devices above this one.
+    synced: u32,
+    /// The number of devices below that have the address from this list (`sync_cnt`).
+    passed: u32,
+}
+
+/// The kind of reference that is added or removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference {
+    /// A reference of a protocol (`dev_mc_add`).
+    Plain,
+    /// The one reference of users (`dev_mc_add_global`).
+    Global,
+    /// The first reference of users to an address nobody else has (`dev_mc_add_excl`).
+    Exclusive,
+}
+
+/// A list of addresses, in the order in which they were added.
+#[derive(Debug, Default)]
+pub struct List(Vec<Entry>);
+
+impl List {
+    /// Returns the entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    fn find(&mut self, mac: Mac) -> Option<usize> {
+        // The newest addresses are looked for most often.
+        self.0.iter().rposition(|entry| entry.mac == mac)
+    }
+
+    fn push(&mut self, mac: Mac, global: bool, synced: u32) {
+        self.0.push(Entry {
+            mac,
+            users: 1,
+            global,
+            synced,
+            passed: 0,
+        });
+    }
+
+    /// Adds a reference (`__hw_addr_add_ex`).
+    ///
+    /// # Errors
+    /// EEXIST if the reference is exclusive and the address is in the list.
+    pub fn add(&mut self, mac: Mac, reference: Reference) -> Result<(), Error> {
+        let global = reference != Reference::Plain;
+        let Some(entry) = self.find(mac).and_then(|at| self.0.get_mut(at)) else {
+            self.push(mac, global, 0);
+            return Ok(());
+        };
+        if reference == Reference::Exclusive {
+            return Err(Error::new(errno::EEXIST));
+        }
+        if global && std::mem::replace(&mut entry.global, true) {
+            return Ok(());
+        }
+        entry.users += 1;
+        Ok(())
+    }
+
+    /// Removes a reference (`__hw_addr_del_ex`).
+    ///
+    /// # Errors
+    /// ENOENT if there is no such reference.
+    pub fn remove(&mut self, mac: Mac, reference: Reference) -> Result<(), Error> {
+        let none = Error::new(errno::ENOENT);
+        let at = self.find(mac).ok_or(none.clone())?;
+        let entry = self.0.get_mut(at).ok_or(none.clone())?;
+        if reference != Reference::Plain && !std::mem::replace(&mut entry.global, false) {
+            return Err(none);
+        }
+        self.release(at);
+        Ok(())
+    }
+
+    /// Drops one reference, and the entry with the last one.
+    fn release(&mut self, at: usize) {
+        if let Some(entry) = self.0.get_mut(at) {
+            entry.users -= 1;
+            if entry.users == 0 {
+                self.0.remove(at);
+            }
+        }
+    }
+
+    /// Takes an address over from a device above.
+    fn take_over(&mut self, mac: Mac) {
+        match self.find(mac).and_then(|at| self.0.get_mut(at)) {
+            None => self.push(mac, false, 1),
+            Some(entry) => {
+                entry.synced += 1;
+                entry.users += 1;
+            }
+        }
+    }
+
+    /// Gives back an address that was taken over from a device above. Returns `false` if it is not
+    /// there.
+    fn give_back(&mut self, mac: Mac) -> bool {
+        let Some(at) = self.find(mac) else {
+            return false;
+        };
+        match self.0.get_mut(at) {
+            Some(entry) if entry.synced != 0 => entry.synced -= 1,
+            _ => return false,
+        }
+        self.release(at);
+        true
+    }
+
+    /// Passes the addresses on to the list of a device below. Takes back those that only the device
+    /// below still refers to (`__hw_addr_sync`).
+    fn pass_on(&mut self, below: &mut Self) {
+        let mut at = 0;
+        while let Some(entry) = self.0.get_mut(at) {
+            if entry.passed == 0 {
+                below.take_over(entry.mac);
+                entry.passed += 1;
+                entry.users += 1;
+            } else if entry.users == 1 && self.take_back(at, below) {
+                continue;
+            }
+            at += 1;
+        }
+    }
+
+    /// Takes one address back from the list of a device below (`__hw_addr_unsync_one`). Returns
+    /// whether the entry is gone.
+    fn take_back(&mut self, at: usize, below: &mut Self) -> bool {
+        let Some(entry) = self.0.get_mut(at) else {
+            return false;
+        };
+        if !below.give_back(entry.mac) {
+            return false;
+        }
+        entry.passed -= 1;
+        let last = entry.users == 1;
+        self.release(at);
+        last
+    }
+
+    /// Takes all addresses back from the list of a device below (`__hw_addr_unsync`).
+    fn take_all_back(&mut self, below: &mut Self) {
+        let mut at = 0;
+        while let Some(entry) = self.0.get(at) {
+            if entry.passed == 0 || !self.take_back(at, below) {
+                at += 1;
+            }
+        }
+    }
+}
+
+/// The addresses that a device accepts beside its own and its broadcast address.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// `dev->uc`
+    pub unicast: List,
+    /// `dev->mc`
+    pub multicast: List,
+    /// The device's own address, while its lower device accepts it for it.
+    own: Option<Mac>,
+}
+
+impl Taken {
+    /// Returns the list that a request's address belongs to. The link-local group addresses of
+    /// bridges are in the unicast list (`ndo_dflt_fdb_add`).
+    pub fn list(&mut self, mac: Mac) -> &mut List {
+        let bridge = matches!(mac, [0x01, 0x80, 0xc2, 0, 0, 0..=15]);
+        match mac[0] & 1 == 0 || bridge {
+            true => &mut self.unicast,
+            false => &mut self.multicast,
+        }
+    }
+}
+
+/// Adds a reference to a multicast address (`dev_mc_add`, `dev_mc_add_global`).
+///
+/// # Errors
+/// Those of [`List::add`].
+pub fn add_group(
+    stack: &Stack,
+    guard: &Guard,
+    device: &Arc<Device>,
+    mac: Mac,
+    reference: Reference,
+) -> Result<(), Error> {
+    device.taken().multicast.add(mac, reference)?;
+    changed(stack, guard, device);
+    Ok(())
+}
+
+/// Removes a reference to a multicast address (`dev_mc_del`, `dev_mc_del_global`).
+///
+/// # Errors
+/// Those of [`List::remove`].
+pub fn remove_group(
+    stack: &Stack,
+    guard: &Guard,
+    device: &Arc<Device>,
+    mac: Mac,
+    reference: Reference,
+) -> Result<(), Error> {
+    device.taken().multicast.remove(mac, reference)?;
+    changed(stack, guard, device);
+    Ok(())
+}
+
+/// Tells the kind of a device that is up that the lists, or the device's own address, changed
+/// (`__dev_set_rx_mode`).
+pub fn changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+    if device.is_up() {
+        device.link.accepts(stack, guard, device);
+    }
+}
+
+/// Passes the lists of a VLAN device that is up, and its own address if it differs, on to its lower
+/// device. Takes them back from there if it is down (`vlan_dev_set_rx_mode`, `vlan_dev_open`,
+/// `vlan_dev_stop`).
+pub fn pass_on(stack: &Stack, guard: &Guard, upper: &Device, lower: &Arc<Device>) {
+    {
+        let (mut above, mut below) = (upper.taken(), lower.taken());
+        let (above, below) = (&mut *above, &mut *below);
+        let up = upper.is_up();
+        let wanted = Some(upper.address()).filter(|mac| up && *mac != lower.address());
+        if above.own != wanted {
+            if let Some(mac) = wanted {
+                // A plain reference is always granted.
+                let _ = below.unicast.add(mac, Reference::Plain);
+            }
+            if let Some(mac) = std::mem::replace(&mut above.own, wanted) {
+                // The lower device may have lost its list on a move to another namespace.
+                let _ = below.unicast.remove(mac, Reference::Plain);
+            }
+        }
+        if up {
+            above.multicast.pass_on(&mut below.multicast);
+            above.unicast.pass_on(&mut below.unicast);
+        } else {
+            above.multicast.take_all_back(&mut below.multicast);
+            above.unicast.take_all_back(&mut below.unicast);
+        }
+    }
+    changed(stack, guard, lower);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Mac = [1, 0, 0, 0, 0, 1];
+    const B: Mac = [1, 0, 0, 0, 0, 2];
+
+    fn shown(list: &List) -> Vec<(u8, u32, bool)> {
+        let entries = list.entries().iter();
+        entries.map(|e| (e.mac[5], e.users, e.global)).collect()
+    }
+
+    #[test]
+    fn users_have_one_reference_and_protocols_many() {
+        let mut list = List::default();
+        list.add(A, Reference::Global).unwrap();
+        list.add(A, Reference::Global).unwrap();
+        assert_eq!(shown(&list), [(1, 1, true)]);
+        list.add(A, Reference::Plain).unwrap();
+        list.add(A, Reference::Plain).unwrap();
+        assert_eq!(shown(&list), [(1, 3, true)]);
+        assert!(list.add(A, Reference::Exclusive).is_err());
+        list.remove(A, Reference::Global).unwrap();
+        assert!(list.remove(A, Reference::Global).is_err());
+        list.remove(A, Reference::Plain).unwrap();
+        assert_eq!(shown(&list), [(1, 1, false)]);
+        list.remove(A, Reference::Plain).unwrap();
+        assert!(list.remove(A, Reference::Plain).is_err());
+        assert!(list.entries().is_empty());
+    }
+
+    #[test]
+    fn an_address_is_passed_on_once_and_taken_back_with_its_last_user() {
+        let (mut above, mut below) = (List::default(), List::default());
+        above.add(A, Reference::Plain).unwrap();
+        above.add(B, Reference::Plain).unwrap();
+        below.add(B, Reference::Plain).unwrap();
+        above.pass_on(&mut below);
+        above.pass_on(&mut below);
+        assert_eq!(shown(&above), [(1, 2, false), (2, 2, false)]);
+        assert_eq!(shown(&below), [(2, 2, false), (1, 1, false)]);
+        above.remove(A, Reference::Plain).unwrap();
+        above.pass_on(&mut below);
+        assert_eq!(shown(&above), [(2, 2, false)]);
+        assert_eq!(shown(&below), [(2, 2, false)]);
+        above.take_all_back(&mut below);
+        assert_eq!(shown(&above), [(2, 1, false)]);
+        assert_eq!(shown(&below), [(2, 1, false)]);
+    }
+
+    #[test]
+    fn two_devices_above_share_an_address_below() {
+        let (mut one, mut two, mut below) = (List::default(), List::default(), List::default());
+        for above in [&mut one, &mut two] {
+            above.add(A, Reference::Plain).unwrap();
+            above.pass_on(&mut below);
+        }
+        assert_eq!(shown(&below), [(1, 2, false)]);
+        one.take_all_back(&mut below);
+        assert_eq!(shown(&below), [(1, 1, false)]);
+        two.take_all_back(&mut below);
+        assert!(below.entries().is_empty());
+    }
+}

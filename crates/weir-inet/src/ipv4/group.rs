@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The IPv4 groups that a device is a member of (`struct ip_mc_list`, `net/ipv4/igmp.c`).
+//!
+//! A device is a member of the all-hosts group while it is up, and of the groups of addresses that
+//! are added with `autojoin`. There are no sockets, so all groups are joined for all sources. While
+//! the device is up, the link-layer address of each group is in its list ([`crate::taken`]), and the
+//! memberships are reported ([`super::igmp`]).
+
+use std::net::Ipv4Addr;
+
+use weir_netlink::ifla::arphrd;
+use weir_packet::header::ethernet::multicast_v4;
+use weir_sync::order::{self, Mutex, MutexGuard};
+
+use super::igmp::Reports;
+use crate::clock::TimerId;
+use crate::layers::Site;
+use crate::taken::{self, Reference};
+
+/// The group of all hosts (`IGMP_ALL_HOSTS`), which is never reported.
+pub const ALL_HOSTS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+
+/// A membership.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub address: Ipv4Addr,
+    /// The number of joins.
+    pub users: u32,
+    /// The link-layer address is in the device's list.
+    pub loaded: bool,
+    /// The device was the last host to report the group.
+    pub reported: bool,
+    /// The timer of a report by IGMPv1 or IGMPv2.
+    pub timer: Option<TimerId>,
+    /// The number of such reports still to be sent (`unsolicit_count`).
+    pub unsolicited: u32,
+    /// The number of IGMPv3 reports that still have to announce the join.
+    pub changes: u32,
+}
+
+/// A membership as `/proc/net/igmp` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// The group.
+    pub address: Ipv4Addr,
+    /// The number of joins.
+    pub users: u32,
+    /// The time to the next report in ns, if a timer runs.
+    pub wait: Option<u64>,
+    /// The device was the last host to report the group.
+    pub reported: bool,
+}
+
+/// The state that the lock guards.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The memberships, oldest first. Linux's list begins with the newest.
+    pub list: Vec<Group>,
+    pub reports: Reports,
+}
+
+/// The groups of a device.
+#[derive(Debug, Default)]
+pub struct Groups {
+    state: Mutex<State, order::Groups>,
+}
+
+impl Groups {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
+        self.state.lock()
+    }
+
+    /// Returns the memberships, newest first.
+    pub fn list(&self, now: u64) -> Vec<Shown> {
+        let state = self.lock();
+        let shown = |group: &Group| Shown {
+            address: group.address,
+            users: group.users,
+            wait: group.timer.map(|timer| timer.time().saturating_sub(now)),
+            reported: group.reported,
+        };
+        state.list.iter().rev().map(shown).collect()
+    }
+
+    /// Joins a group, or adds a user to a membership (`ip_mc_inc_group`).
+    pub fn join(&self, site: &Site<'_>, address: Ipv4Addr) {
+        let mut state = self.lock();
+        let known = state
+            .list
+            .iter_mut()
+            .rev()
+            .find(|group| group.address == address);
+        if let Some(group) = known {
+            group.users += 1;
+            return;
+        }
+        state.list.push(Group {
+            address,
+            users: 1,
+            loaded: false,
+            reported: false,
+            timer: None,
+            unsolicited: 0,
+            changes: 0,
+        });
+        state.reports.forget_leave(address);
+        let at = state.list.len() - 1;
+        added(site, &mut state, at);
+    }
+
+    /// Removes a user of a membership, and leaves the group with the last one (`ip_mc_dec_group`).
+    pub fn leave(&self, site: &Site<'_>, address: Ipv4Addr) {
+        let mut state = self.lock();
+        let found = state
+            .list
+            .iter()
+            .rposition(|group| group.address == address);
+        let Some(at) = found else { return };
+        if let Some(group) = state.list.get_mut(at) {
+            group.users -= 1;
+            if group.users != 0 {
+                return;
+            }
+        }
+        let mut group = state.list.remove(at);
+        dropped(site, &mut state.reports, &mut group);
+    }
+
+    /// Has the device accept and report its groups and that of all hosts, because it is up
+    /// (`ip_mc_up`).
+    pub fn up(&self, site: &Site<'_>) {
+        self.join(site, ALL_HOSTS);
+        let mut state = self.lock();
+        for at in (0..state.list.len()).rev() {
+            if let Some(group) = state.list.get(at) {
+                let address = group.address;
+                state.reports.forget_leave(address);
+            }
+            added(site, &mut state, at);
+        }
+    }
+
+    /// Has the device accept no group any more, because it is down (`ip_mc_down`).
+    pub fn down(&self, site: &Site<'_>) {
+        {
+            let mut state = self.lock();
+            let State { list, reports } = &mut *state;
+            for group in list.iter_mut().rev() {
+                dropped(site, reports, group);
+            }
+            reports.stop(site);
+        }
+        self.leave(site, ALL_HOSTS);
+    }
+
+    /// Leaves all groups, because IPv4 ends on the device (`ip_mc_destroy_dev`).
+    pub fn end(&self, site: &Site<'_>) {
+        self.down(site);
+        let mut state = self.lock();
+        state.reports.stop(site);
+        *state = State::default();
+    }
+}
+
+/// Has the device accept a group and reports it (`igmp_group_added`).
+fn added(site: &Site<'_>, state: &mut State, at: usize) {
+    let device = site.device;
+    let Some(group) = state.list.get_mut(at) else {
+        return;
+    };
+    if !std::mem::replace(&mut group.loaded, true) && device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v4(group.address.octets());
+        // A plain reference is always granted.
+        let _ = taken::add_group(site.stack, site.guard, device, mac, Reference::Plain);
+    }
+    super::igmp::joined(site, state, at);
+}
+
+/// Has the device no longer accept a group and reports that (`igmp_group_dropped`).
+fn dropped(site: &Site<'_>, reports: &mut Reports, group: &mut Group) {
+    let device = site.device;
+    if std::mem::replace(&mut group.loaded, false) && device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v4(group.address.octets());
+        // The device loses its list on a move to another namespace.
+        let _ = taken::remove_group(site.stack, site.guard, device, mac, Reference::Plain);
+    }
+    let reported = group.reported;
+    if let Some(timer) = group.timer.take() {
+        site.stack.timers.cancel(timer);
+    }
+    (group.reported, group.unsolicited) = (false, 0);
+    super::igmp::left(site, reports, group.address, reported);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The IPv6 groups that a device is a member of (`struct ifmcaddr6`, `net/ipv6/mcast.c`).
+//!
+//! A device joins the all-nodes groups when IPv6 starts on it, the solicited-node groups of its
+//! addresses, the all-routers groups while it forwards, and the groups of addresses that are added
+//! with `autojoin`. There are no sockets, so all groups are joined for all sources. While IPv6 is up
+//! on the device, the link-layer address of each group is in the device's list
+//! ([`crate::taken`]), and the memberships are reported ([`super::mld`]).
+
+use std::net::Ipv6Addr;
+
+use weir_netlink::ifla::arphrd;
+use weir_packet::header::ethernet::multicast_v6;
+use weir_sync::order::{self, Mutex, MutexGuard};
+
+use super::mld::Reports;
+use crate::clock::TimerId;
+use crate::layers::Site;
+use crate::taken::{self, Reference};
+
+const fn all(scope: u16, last: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0xff00 | scope, 0, 0, 0, 0, 0, 0, last)
+}
+
+/// The all-nodes groups of an interface and of a link.
+pub const ALL_NODES: [Ipv6Addr; 2] = [all(1, 1), all(2, 1)];
+/// The all-routers group of a link.
+pub const ALL_ROUTERS: Ipv6Addr = all(2, 2);
+/// The groups of a router, in the order in which it joins them (`dev_forward_change`).
+pub const ROUTERS: [Ipv6Addr; 3] = [ALL_ROUTERS, all(1, 2), all(5, 2)];
+
+/// `IPV6_ADDR_SCOPE_LINKLOCAL`
+const LINK_SCOPE: u8 = 2;
+
+/// Flags of a membership as `/proc/net/igmp6` shows them (`MAF_*`).
+mod maf {
+    pub const TIMER_RUNNING: u32 = 1;
+    pub const LAST_REPORTER: u32 = 2;
+    pub const LOADED: u32 = 4;
+    pub const NOREPORT: u32 = 8;
+}
+
+/// A membership.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub address: Ipv6Addr,
+    /// The number of joins.
+    pub users: u32,
+    /// The link-layer address is in the device's list.
+    pub loaded: bool,
+    /// The device was the last host to report the group.
+    pub reported: bool,
+    /// The timer of a further MLDv1 report.
+    pub timer: Option<TimerId>,
+    /// The number of MLDv2 reports that still have to announce the join.
+    pub changes: u32,
+}
+
+impl Group {
+    fn new(address: Ipv6Addr) -> Self {
+        Self {
+            address,
+            users: 1,
+            loaded: false,
+            reported: false,
+            timer: None,
+            changes: 0,
+        }
+    }
+
+    fn scope(&self) -> u8 {
+        self.address.octets()[1] & 0xf
+    }
+
+    /// Returns whether the group is never reported (`MAF_NOREPORT`).
+    pub fn is_silent(&self) -> bool {
+        self.scope() < LINK_SCOPE || ALL_NODES.contains(&self.address)
+    }
+
+    fn shown(&self, now: u64) -> Shown {
+        let flag = |set, flag| if set { flag } else { 0 };
+        Shown {
+            address: self.address,
+            users: self.users,
+            flags: flag(self.timer.is_some(), maf::TIMER_RUNNING)
+                | flag(self.reported, maf::LAST_REPORTER)
+                | flag(self.loaded, maf::LOADED)
+                | flag(self.is_silent(), maf::NOREPORT),
+            wait: self
+                .timer
+                .map_or(0, |timer| timer.time().saturating_sub(now)),
+        }
+    }
+}
+
+/// A membership as `/proc/net/igmp6` shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// The group.
+    pub address: Ipv6Addr,
+    /// The number of joins.
+    pub users: u32,
+    /// `MAF_*`
+    pub flags: u32,
+    /// The time to the next MLDv1 report, in ns.
+    pub wait: u64,
+}
+
+/// The state that the lock guards.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The memberships, oldest first. Linux's list begins with the newest.
+    pub list: Vec<Group>,
+    pub reports: Reports,
+}
+
+/// The groups of a device.
+#[derive(Debug, Default)]
+pub struct Groups {
+    state: Mutex<State, order::Groups>,
+}
+
+impl Groups {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State, order::Groups> {
+        self.state.lock()
+    }
+
+    /// Returns the memberships, newest first.
+    pub fn list(&self, now: u64) -> Vec<Shown> {
+        let state = self.lock();
+        state
+            .list
+            .iter()
+            .rev()
+            .map(|group| group.shown(now))
+            .collect()
+    }
+
+    /// Joins a group, or adds a user to a membership (`__ipv6_dev_mc_inc`).
+    pub fn join(&self, site: &Site<'_>, address: Ipv6Addr) {
+        let mut state = self.lock();
+        let known = state
+            .list
+            .iter_mut()
+            .rev()
+            .find(|group| group.address == address);
+        if let Some(group) = known {
+            group.users += 1;
+            return;
+        }
+        state.list.push(Group::new(address));
+        state.reports.forget_leave(address);
+        let at = state.list.len() - 1;
+        added(site, &mut state, at);
+    }
+
+    /// Removes a user of a membership, and leaves the group with the last one (`__ipv6_dev_mc_dec`).
+    pub fn leave(&self, site: &Site<'_>, address: Ipv6Addr) {
+        let mut state = self.lock();
+        let found = state
+            .list
+            .iter()
+            .rposition(|group| group.address == address);
+        let Some(at) = found else { return };
+        if let Some(group) = state.list.get_mut(at) {
+            group.users -= 1;
+            if group.users != 0 {
+                return;
+            }
+        }
+        let mut group = state.list.remove(at);
+        dropped(site, &mut group);
+        if !group.is_silent() {
+            super::mld::left(site, &mut state.reports, &group);
+        }
+    }
+
+    /// Has the device accept and report all groups, again if it has done so already (`ipv6_mc_up`).
+    pub fn up(&self, site: &Site<'_>) {
+        let mut state = self.lock();
+        for at in (0..state.list.len()).rev() {
+            if let Some(group) = state.list.get(at) {
+                let address = group.address;
+                state.reports.forget_leave(address);
+            }
+            added(site, &mut state, at);
+        }
+    }
+
+    /// Has the device accept no group any more (`ipv6_mc_down`).
+    pub fn down(&self, site: &Site<'_>) {
+        let mut state = self.lock();
+        let State { list, reports } = &mut *state;
+        for group in list.iter_mut().rev() {
+            dropped(site, group);
+        }
+        reports.stop(site);
+    }
+
+    /// Leaves all groups, because IPv6 ends on the device (`ipv6_mc_destroy_dev`).
+    pub fn end(&self, site: &Site<'_>) {
+        self.down(site);
+        *self.lock() = State::default();
+    }
+}
+
+/// Has the device accept a group and reports it (`igmp6_group_added`).
+fn added(site: &Site<'_>, state: &mut State, at: usize) {
+    let device = site.device;
+    let Some(group) = state.list.get_mut(at) else {
+        return;
+    };
+    if group.scope() < LINK_SCOPE {
+        return;
+    }
+    if !std::mem::replace(&mut group.loaded, true) && device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v6(group.address.octets());
+        // A plain reference is always granted.
+        let _ = taken::add_group(site.stack, site.guard, device, mac, Reference::Plain);
+    }
+    if device.is_up() && !group.is_silent() {
+        super::mld::joined(site, state, at);
+    }
+}
+
+/// Has the device no longer accept a group (`igmp6_group_dropped`).
+fn dropped(site: &Site<'_>, group: &mut Group) {
+    let device = site.device;
+    if std::mem::replace(&mut group.loaded, false) && device.link.hardware_type() == arphrd::ETHER {
+        let mac = multicast_v6(group.address.octets());
+        // The device loses its list on a move to another namespace.
+        let _ = taken::remove_group(site.stack, site.guard, device, mac, Reference::Plain);
+    }
+    if let Some(timer) = group.timer.take() {
+        site.stack.timers.cancel(timer);
+    }
+}
