@@ -10,6 +10,7 @@
 //! | `srcport MIN MAX` | outer source ports, MAX exclusive; default: `ip_local_port_range` |
 //! | `ttl`, `tos`, `df`, `flowlabel` | fields of the outer header; ttl 0 means the route's; all but the label may be `inherit` |
 //! | `[no]learning`, `ageing`, `maxaddress` | forwarding table: seconds (default 300), number of entries (0: unlimited) |
+//! | `l2miss`, `l3miss` | reports of unicast addresses without an entry (RTM_GETNEIGH); of neighbours, only with proxy or rsc |
 //! | `[no]udpcsum`, `udp6zerocsumtx`, `udp6zerocsumrx` | UDP checksums over IPv4; sending and accepting none over IPv6 |
 //! | `gbp` | group policy: carried in the mark, or in the metadata's VXLAN option |
 //! | `external` | all identifiers: sends by each packet's tunnel metadata (`tunnel_key`), and sets it on receive |
@@ -23,7 +24,7 @@
 //!
 //! The underlay is the namespace in which the device was created, even after the device moves.
 //!
-//! Rejected: multicast groups (there is no IGMP), proxy, rsc, l2miss, l3miss, gpe, remcsum,
+//! Rejected: multicast groups (there is no IGMP), proxy, rsc, gpe, remcsum,
 //! vnifilter, nexthop objects.
 
 pub mod config;

@@ -127,6 +127,7 @@ scripts! {
     veth = "veth",
     vlan = "vlan",
     vlan_carrier = "vlan-carrier",
+    vxlan_miss = "vxlan-miss",
     wire = "wire",
 }
 

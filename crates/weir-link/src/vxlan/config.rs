@@ -64,8 +64,6 @@ static POLICY: Policy = policy! { max attr::MAX;
 const REFUSED: &[(u16, &str)] = &[
     (attr::PROXY, "VXLAN proxy is not supported"),
     (attr::RSC, "VXLAN rsc is not supported"),
-    (attr::L2MISS, "VXLAN l2miss is not supported"),
-    (attr::L3MISS, "VXLAN l3miss is not supported"),
     (attr::REMCSUM_TX, "VXLAN remcsumtx is not supported"),
     (attr::REMCSUM_RX, "VXLAN remcsumrx is not supported"),
     (attr::VNIFILTER, "VXLAN vnifilter is not supported"),
@@ -101,6 +99,11 @@ pub struct Config {
     pub label: u32,
     /// Learn the location of addresses from received frames.
     pub learning: bool,
+    /// Report unicast addresses without an entry.
+    pub l2miss: bool,
+    /// Report neighbours that proxying or short-circuiting lacks. Both are refused, so that nothing
+    /// is reported, as in Linux without them.
+    pub l3miss: bool,
     /// The time in seconds after which an unused entry is removed.
     pub ageing: u32,
     /// The maximum number of entries, or 0 for no limit.
@@ -271,6 +274,8 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
         label: 0,
         // A new device learns by default.
         learning: true,
+        l2miss: false,
+        l3miss: false,
         ageing: 0,
         limit: 0,
         external: false,
@@ -291,6 +296,8 @@ pub fn config(table: &Table<'_>, old: Option<&Config>) -> Result<Config, Error> 
     conf.label = label.unwrap_or(conf.label);
     let flag = |ty, before: bool| Ok::<_, Error>(table.u8(ty)?.map_or(before, |value| value != 0));
     conf.learning = flag(attr::LEARNING, conf.learning)?;
+    conf.l2miss = flag(attr::L2MISS, conf.l2miss)?;
+    conf.l3miss = flag(attr::L3MISS, conf.l3miss)?;
     conf.ageing = table.u32(attr::AGEING)?.unwrap_or(conf.ageing);
     conf.limit = table.u32(attr::LIMIT)?.unwrap_or(conf.limit);
     conf.external = flag(attr::COLLECT_METADATA, conf.external)?;
@@ -400,9 +407,10 @@ pub fn fill(conf: &Config, out: &mut Writer) {
     out.put_u8(attr::DF, conf.df);
     out.put_be32(attr::LABEL, conf.label);
     out.put_u8(attr::LEARNING, u8::from(conf.learning));
-    for never in [attr::PROXY, attr::RSC, attr::L2MISS, attr::L3MISS] {
-        out.put_u8(never, 0);
-    }
+    out.put_u8(attr::PROXY, 0);
+    out.put_u8(attr::RSC, 0);
+    out.put_u8(attr::L2MISS, u8::from(conf.l2miss));
+    out.put_u8(attr::L3MISS, u8::from(conf.l3miss));
     out.put_u8(attr::COLLECT_METADATA, u8::from(conf.external));
     out.put_u32(attr::AGEING, conf.ageing);
     out.put_u32(attr::LIMIT, conf.limit);

@@ -153,6 +153,46 @@ impl Site<'_> {
         });
     }
 
+    /// Reports a unicast address that has no entry (`vxlan_fdb_miss`).
+    pub fn miss(&self, mac: Mac) {
+        let ns = self.device.namespace(self.guard);
+        crate::request::announce(ns, rtm::grp::NEIGH, rtm::GETNEIGH, |out| {
+            out.fixed(&NdMsg {
+                family: af::INET,
+                ifindex: self.device.ifindex() as i32,
+                state: nud::STALE,
+                ty: rta::rtn::UNICAST,
+                ..NdMsg::default()
+            });
+            self.fill_namespace(out);
+            out.put(nda::LLADDR, &mac);
+            // The entry is made for the message alone: its identifier is 0, and it was used when the
+            // kernel's clock was 0, five minutes before it wraps.
+            if self.vxlan.config.load(self.guard).vni != 0 {
+                out.put_u32(nda::VNI, 0);
+            }
+            let now = (self.stack.clock.now() / (SECOND / USER_HZ)) as u32;
+            let age = now.wrapping_sub(300 * USER_HZ as u32);
+            out.put_fixed(
+                nda::CACHEINFO,
+                &NdaCacheInfo {
+                    confirmed: 0,
+                    used: age,
+                    updated: age,
+                    refcnt: 0,
+                },
+            );
+        });
+    }
+
+    /// Writes the namespace of the underlay if it is another one.
+    fn fill_namespace(&self, out: &mut Writer) {
+        let ns = self.device.namespace(self.guard);
+        if let Some(net) = self.vxlan.net.upgrade().filter(|net| net.id != ns.id) {
+            out.put_i32(nda::LINK_NETNSID, crate::nsid::id_of(ns, net.id));
+        }
+    }
+
     /// Writes an entry with one of its remotes (`vxlan_fdb_info`).
     fn fill(&self, entry: &Entry, remote: &Remote, out: &mut Writer) {
         let conf = self.vxlan.config.load(self.guard);
@@ -164,10 +204,7 @@ impl Site<'_> {
             ty: rta::rtn::UNICAST,
             ..NdMsg::default()
         });
-        let ns = self.device.namespace(self.guard);
-        if let Some(net) = self.vxlan.net.upgrade().filter(|net| net.id != ns.id) {
-            out.put_i32(nda::LINK_NETNSID, crate::nsid::id_of(ns, net.id));
-        }
+        self.fill_namespace(out);
         out.put(nda::LLADDR, &entry.mac);
         out.put_ip(nda::DST, remote.ip);
         if remote.port != 0 && remote.port != conf.dst_port {

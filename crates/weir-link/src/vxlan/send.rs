@@ -133,6 +133,9 @@ pub fn transmit(vxlan: &Arc<Vxlan>, cx: &mut Cx<'_>, device: &Arc<Device>, batch
         let entry = entry.or_else(|| vxlan.fdb.find(ALL_ZEROS, 0, cx.now, guard));
         let remotes = entry.map_or(&[][..], |entry| entry.remotes(guard));
         let Some((first, others)) = remotes.split_first() else {
+            if conf.l2miss && to[0] & 1 == 0 {
+                vxlan.site(cx.stack, guard, device).miss(to);
+            }
             count_drop(cx, device);
             cx.drop(device, Place::Transmit, DropReason::VXLAN_NO_REMOTE, packet);
             continue;
