@@ -42,7 +42,7 @@ pub trait Slot: Copy {
 }
 
 crate::slots! {
-    /// Per namespace, `net.core.*`.
+    /// Per stack, `net.core.*`.
     Core {
         /// The maximum number of packets waiting in front of a qdisc's lock.
         QdiscMaxBurst = 1000, "qdisc_max_burst";

@@ -52,6 +52,15 @@ impl Links {
     }
 }
 
+/// The sysctls that exist once per stack. Only the initial namespace shows them.
+#[derive(Default)]
+pub struct Global {
+    /// `net.core.*`
+    pub core: Conf<Core>,
+    /// Sysctls that are stored; see [`Namespace::kept`].
+    pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
+}
+
 /// A network namespace; see the module documentation.
 pub struct Namespace {
     /// The stack-wide id.
@@ -63,10 +72,10 @@ pub struct Namespace {
     /// The number of addresses generated so far; see [`Namespace::random_mac`].
     macs: AtomicU32,
     seed: u64,
-    /// `net.core.*`
-    pub core: Conf<Core>,
     /// The steering of the stack, with the sysctls of it that all namespaces share.
     pub softnet: Arc<Softnet>,
+    /// The other sysctls that all namespaces share.
+    pub global: Arc<Global>,
     /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
     /// What modules have here (`net_generic`).
@@ -91,7 +100,12 @@ impl Namespace {
         id: NsId,
         domain: &Domain,
         layers: &Layers,
-        (budget, handles, softnet): (&Arc<weir_tc::Budget>, &Arc<weir_tc::Handles>, &Arc<Softnet>),
+        (budget, handles, softnet, global): (
+            &Arc<weir_tc::Budget>,
+            &Arc<weir_tc::Handles>,
+            &Arc<Softnet>,
+            &Arc<Global>,
+        ),
         seed: u64,
     ) -> Self {
         let mut parts = Parts::default();
@@ -107,8 +121,8 @@ impl Namespace {
             closing: AtomicBool::new(false),
             macs: AtomicU32::new(0),
             seed,
-            core: Conf::default(),
             softnet: softnet.clone(),
+            global: global.clone(),
             kept: Mutex::default(),
             parts,
             tc: weir_tc::NetTc::new(domain, budget, handles),

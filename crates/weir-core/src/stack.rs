@@ -24,7 +24,7 @@ use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
-use crate::namespace::{Namespace, NsId};
+use crate::namespace::{Global, Namespace, NsId};
 use crate::parts::Parts;
 use crate::steer::Softnet;
 use crate::trace::TraceLog;
@@ -80,6 +80,8 @@ pub struct Shared {
     pub budget: Arc<weir_tc::Budget>,
     /// The automatically assigned qdisc handles, shared by all namespaces.
     qdisc_handles: Arc<weir_tc::Handles>,
+    /// The sysctls that exist once per stack.
+    global: Arc<Global>,
     /// Separates connections that add rules concurrently.
     pub lanes: Arc<Lanes>,
     /// The packet memory pool.
@@ -158,6 +160,7 @@ impl Stack {
         let stack = Self(Arc::new(Shared {
             budget: Arc::new(weir_tc::Budget::new(config.max_rules, config.max_memory)),
             qdisc_handles: Arc::default(),
+            global: Arc::default(),
             lanes: Arc::default(),
             pool: Pool::new(weir_packet::PoolConfig::default()),
             clock,
@@ -198,7 +201,12 @@ impl Stack {
             id,
             &self.domain,
             self.layers,
-            (&self.budget, &self.qdisc_handles, &self.softnet),
+            (
+                &self.budget,
+                &self.qdisc_handles,
+                &self.softnet,
+                &self.global,
+            ),
             seed,
         ));
         self.tell(&ns, NamespaceEvent::Made);

@@ -56,10 +56,9 @@ impl Host for NsHost<'_> {
     }
 
     fn default_qdisc(&self) -> &'static str {
-        let name = tree::read(self.ns, tree::DEFAULT_QDISC);
-        let ops = name
-            .ok()
-            .and_then(|name| find_ops(name.trim_end().as_bytes()));
+        let kept = self.ns.global.kept.lock();
+        let name = kept.get(tree::DEFAULT_QDISC);
+        let ops = name.and_then(|name| find_ops(name.as_bytes()));
         ops.map_or("pfifo_fast", |ops| ops.kind)
     }
 

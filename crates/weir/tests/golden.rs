@@ -111,6 +111,7 @@ scripts! {
     rule = "rule",
     rule_select = "rule-select",
     sysctl = "sysctl",
+    sysctl_core = "sysctl-core",
     tc_action = "tc-action",
     tc_basic = "tc-basic",
     tc_block = "tc-block",

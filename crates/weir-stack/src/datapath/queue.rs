@@ -24,7 +24,7 @@ use crate::measure::{self, Measured};
 /// The number of rounds, one batch each, that a CPU works for one qdisc before it does its other
 /// work (`__qdisc_run`). The default `net.core.dev_weight` times its bias, 64, gives 16 rounds.
 fn quota(device: &Device, guard: &Guard) -> i64 {
-    let core = &device.namespace(guard).core;
+    let core = &device.namespace(guard).global.core;
     let of = |slot| i64::from(core.get(slot));
     of(Core::DevWeight) * of(Core::DevWeightTxBias) / 4
 }
@@ -76,7 +76,11 @@ fn enqueue_at(cx: &mut Cx<'_>, device: &Arc<Device>, queue: u16, mut batch: Batc
         cx.stack.trace.queued(device, batch.iter_mut(), cx.now);
     }
     let measured = Measured::start(cx, device, queue);
-    let burst = device.namespace(cx.guard).core.get(Core::QdiscMaxBurst);
+    let burst = device
+        .namespace(cx.guard)
+        .global
+        .core
+        .get(Core::QdiscMaxBurst);
     let mut drops = std::mem::take(&mut cx.state.drops);
     let patient = cx.state.working == 0 && !cx.stack.config.virtual_time;
     let worker = device.tc.push(

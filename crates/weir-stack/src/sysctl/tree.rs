@@ -11,10 +11,11 @@
 //! integers, or any single line of text. Not implemented: their ranges, except that of
 //! `ip_local_port_range`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use weir_netlink::errno;
+use weir_sync::order::{self, MutexGuard};
 
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use crate::device::Device;
@@ -23,6 +24,38 @@ use crate::stack::Stack;
 
 /// `net.core.default_qdisc`
 pub const DEFAULT_QDISC: &str = "core/default_qdisc";
+
+/// The files of `net.core` that each namespace has (`netns_core_table`, `xfrm_table`). The others exist
+/// once, in the initial namespace.
+const CORE_OF_EACH: [&str; 6] = [
+    "core/somaxconn",
+    "core/txrehash",
+    "core/xfrm_acq_expires",
+    "core/xfrm_aevent_etime",
+    "core/xfrm_aevent_rseqth",
+    "core/xfrm_larval_drop",
+];
+
+/// Returns whether a file exists once, in the initial namespace.
+fn is_global(path: &str) -> bool {
+    path.starts_with("core/") && !CORE_OF_EACH.contains(&path)
+}
+
+/// Returns whether a namespace shows a file.
+fn is_shown(ns: &Namespace, path: &str) -> bool {
+    ns.id == Stack::INITIAL || !is_global(path)
+}
+
+/// Returns the stored values among which that of a file is.
+fn stored<'a>(
+    ns: &'a Namespace,
+    path: &str,
+) -> MutexGuard<'a, BTreeMap<String, String>, order::Kept> {
+    match is_global(path) {
+        true => ns.global.kept.lock(),
+        false => ns.kept.lock(),
+    }
+}
 
 /// The names that are only stored: path, TAB, default.
 static NAMES: &str = include_str!("names.tsv");
@@ -138,6 +171,9 @@ fn whose(ns: &Namespace, family: &str, name: &str) -> Option<Whose> {
 }
 
 fn place(ns: &Namespace, path: &str) -> Option<Place> {
+    if !is_shown(ns, path) {
+        return None;
+    }
     match path {
         "ipv4/ip_forward" => return Some(Place::Ipv4Conf(Whose::All, Ipv4Conf::Forwarding)),
         MAX_BACKLOG => return Some(Place::MaxBacklog),
@@ -285,7 +321,7 @@ pub fn list(ns: &Namespace, path: &str) -> Option<Vec<String>> {
         return None;
     }
     let mut found = BTreeSet::new();
-    for pattern in PATTERNS.iter() {
+    for pattern in PATTERNS.iter().filter(|pattern| is_shown(ns, pattern)) {
         let Some(rest) = below(pattern, path) else {
             continue;
         };
@@ -340,7 +376,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         return Err(errno::EINVAL);
     }
     let value = match place(ns, path).ok_or(errno::ENOENT)? {
-        Place::Core(slot) => ns.core.get(slot).to_string(),
+        Place::Core(slot) => ns.global.core.get(slot).to_string(),
         Place::MaxBacklog => ns.softnet.max_backlog().to_string(),
         Place::SockFlowEntries => ns.softnet.sock_flow_entries().to_string(),
         Place::Ipv4(slot) => ns.conf().ipv4.get(slot).to_string(),
@@ -354,7 +390,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
             (neigh_conf(ns, six, &whose).get(Neigh::UnresQlenBytes) / UNRES_PACKET).to_string()
         }
         Place::Kept(default) => {
-            let kept = ns.kept.lock();
+            let kept = stored(ns, path);
             let value = kept.get(path).map_or(default, String::as_str);
             match numbers(default) {
                 // Separate them as `proc_dointvec` does.
@@ -389,7 +425,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
         }
     };
     match place {
-        Place::Core(slot) => ns.core.set(slot, number()?),
+        Place::Core(slot) => ns.global.core.set(slot, number()?),
         Place::MaxBacklog => ns.softnet.set_max_backlog(number()?),
         Place::SockFlowEntries => {
             // As in Linux, a negative number is too large.
@@ -420,7 +456,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             neigh_conf(ns, six, &whose).set(Neigh::UnresQlenBytes, number * UNRES_PACKET);
         }
         Place::Kept(default) => {
-            let mut kept = ns.kept.lock();
+            let mut kept = stored(ns, path);
             let value = match numbers(default) {
                 Some(_) => {
                     let before = kept.get(path).map_or(default, String::as_str);
@@ -503,6 +539,27 @@ mod tests {
         let listed = list(&ns, "ipv4/conf").unwrap();
         assert_eq!(listed, ["all", "default", "lo"]);
         assert!(list(&ns, "").unwrap().contains(&"core".to_owned()));
+    }
+
+    #[test]
+    fn a_new_namespace_shows_its_own_files_of_net_core() {
+        let stack = crate::build(Config::default());
+        let initial = stack.namespace(Stack::INITIAL).unwrap();
+        let ns = stack.create_namespace();
+        let own = list(&ns, "core").unwrap();
+        assert_eq!(own.len(), CORE_OF_EACH.len());
+        assert!(list(&initial, "core").unwrap().len() > 30);
+        assert_eq!(write(&stack, &ns, "core/somaxconn", b"7"), Ok(()));
+        assert_eq!(read(&initial, "core/somaxconn").as_deref(), Ok("4096\n"));
+        for path in ["core/optmem_max", "core/dev_weight", DEFAULT_QDISC] {
+            assert_eq!(lookup(&ns, path), None);
+            assert_eq!(read(&ns, path), Err(errno::ENOENT));
+            assert_eq!(write(&stack, &ns, path, b"1"), Err(errno::ENOENT));
+            assert!(read(&initial, path).is_ok());
+        }
+        // They hold for all namespaces.
+        assert_eq!(write(&stack, &initial, "core/dev_weight", b"9"), Ok(()));
+        assert_eq!(ns.global.core.get(Core::DevWeight), 9);
     }
 
     #[test]
