@@ -6,7 +6,7 @@ use core::fmt;
 /// An error of a map operation, named as Linux names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
-    /// The map is read-only.
+    /// The map is frozen.
     Perm,
     /// The key is not in the map, or an iteration is at its end.
     NoEnt,
@@ -16,10 +16,10 @@ pub enum Error {
     TooBig,
     /// Memory, or the nodes of the map, ran out.
     NoMem,
+    /// The trie is full.
+    NoSpc,
     /// The key is in the map already.
     Exist,
-    /// The map is frozen already.
-    Busy,
     /// The kind of map does not have the operation.
     NotSupp,
 }
@@ -33,8 +33,8 @@ impl Error {
             Self::Inval => libc::EINVAL,
             Self::TooBig => libc::E2BIG,
             Self::NoMem => libc::ENOMEM,
+            Self::NoSpc => libc::ENOSPC,
             Self::Exist => libc::EEXIST,
-            Self::Busy => libc::EBUSY,
             Self::NotSupp => 524,
         }
     }
@@ -43,13 +43,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Perm => "the map is read-only",
+            Self::Perm => "the map is frozen",
             Self::NoEnt => "no such key",
             Self::Inval => "invalid size, flag or key",
             Self::TooBig => "the map is full, or a size or index is too large",
             Self::NoMem => "out of memory",
+            Self::NoSpc => "the trie is full",
             Self::Exist => "the key exists",
-            Self::Busy => "the map is frozen already",
             Self::NotSupp => "this kind of map does not have the operation",
         })
     }
@@ -67,4 +67,19 @@ pub enum Update {
     NoExist,
     /// Replaces the value, and fails with [`Error::NoEnt`] if the key is absent.
     Exist,
+}
+
+impl Update {
+    /// Returns the condition of `flags` as the bpf system call has it.
+    ///
+    /// # Errors
+    /// [`Error::Inval`] for any other flag; `BPF_F_LOCK` is not served.
+    pub const fn from_flags(flags: u64) -> Result<Self, Error> {
+        match flags {
+            0 => Ok(Self::Any),
+            1 => Ok(Self::NoExist),
+            2 => Ok(Self::Exist),
+            _ => Err(Error::Inval),
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //! Queues of slot numbers, in chunks from a common pool.
 //!
 //! A queue takes 4 bytes an entry and is read and written in order, so the next slots to be evicted
-//! are known ahead and can be prefetched. A slot is in one queue at most, so the pool, which has an
-//! entry for each slot, never runs out.
+//! are known ahead and can be prefetched. A slot is in one queue at most, and holes are bounded, so
+//! the pool, which has entries for both, never runs out.
 
 use crate::Error;
 use crate::memory::Words;
@@ -11,6 +11,8 @@ use weir_sync::primitive::atomic::{AtomicU32, Ordering};
 use weir_sync::spin::SpinLock;
 
 const NONE: u32 = u32::MAX;
+/// Holes are at most this part of the slots.
+const HOLES: u32 = 16;
 
 /// The chunks of all queues of a map.
 pub(crate) struct Pool {
@@ -20,6 +22,7 @@ pub(crate) struct Pool {
     links: Words<AtomicU32>,
     /// The base-2 logarithm of the number of entries in a chunk.
     shift: u32,
+    slots: u32,
     /// The first free chunk, and the number of chunks that were ever used.
     free: SpinLock<(u32, u32)>,
 }
@@ -29,11 +32,13 @@ impl Pool {
     pub(crate) fn new(slots: u32, queues: usize) -> Result<Self, Error> {
         let even = (slots as usize / (8 * queues)).clamp(16, 1024);
         let shift = even.ilog2();
-        let chunks = (slots as usize >> shift) + 2 * queues + 2;
+        let holes = slots as usize / HOLES as usize;
+        let chunks = ((slots as usize + holes) >> shift) + 2 * queues + 2;
         Ok(Self {
             entries: Words::new(chunks << shift)?,
             links: Words::new(chunks)?,
             shift,
+            slots,
             free: SpinLock::new((NONE, 0)),
         })
     }
@@ -91,7 +96,12 @@ pub(crate) struct Fifo {
     /// The chunk and the position after the newest entry.
     tail: u32,
     end: u32,
+    /// Entries and holes.
     len: u32,
+    /// Entries that were taken out before they were the oldest.
+    holes: u32,
+    /// The chunk and the position where the next scan begins.
+    scan: (u32, u32),
 }
 
 impl Default for Fifo {
@@ -102,6 +112,8 @@ impl Default for Fifo {
             tail: NONE,
             end: 0,
             len: 0,
+            holes: 0,
+            scan: (NONE, 0),
         }
     }
 }
@@ -110,7 +122,7 @@ impl Fifo {
     /// The number of entries.
     #[inline(always)]
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        self.len - self.holes
     }
 
     /// Appends an entry.
@@ -120,6 +132,7 @@ impl Fifo {
             let chunk = pool.alloc();
             if self.tail == NONE {
                 (self.head, self.first) = (chunk, 0);
+                self.scan = (chunk, 0);
             } else {
                 pool.link(self.tail).store(chunk, Ordering::Relaxed);
             }
@@ -134,30 +147,90 @@ impl Fifo {
     /// Takes the oldest entry.
     #[inline(always)]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<u32> {
-        if self.len == 0 {
-            return None;
+        while self.len > 0 {
+            let slot = pool.entry(self.head, self.first).load(Ordering::Relaxed);
+            let passed = self.scan == (self.head, self.first);
+            self.first += 1;
+            self.len -= 1;
+            if self.len == 0 {
+                // The last chunk is kept.
+                debug_assert_eq!(self.head, self.tail);
+                (self.first, self.end) = (0, 0);
+                self.scan = (self.head, 0);
+            } else if self.first == pool.size() {
+                let next = pool.link(self.head).load(Ordering::Relaxed);
+                if self.scan.0 == self.head {
+                    self.scan = (next, 0);
+                }
+                pool.release(self.head);
+                (self.head, self.first) = (next, 0);
+            } else if passed {
+                self.scan.1 += 1;
+            }
+            if slot != NONE {
+                return Some(slot);
+            }
+            self.holes -= 1;
         }
-        let slot = pool.entry(self.head, self.first).load(Ordering::Relaxed);
-        self.first += 1;
-        self.len -= 1;
-        if self.len == 0 {
-            // The last chunk is kept.
-            (self.first, self.end) = (0, 0);
-            debug_assert_eq!(self.head, self.tail);
-        } else if self.first == pool.size() {
-            let next = pool.link(self.head).load(Ordering::Relaxed);
-            pool.release(self.head);
-            (self.head, self.first) = (next, 0);
+        None
+    }
+
+    /// Shows the next `count` entries from where the last scan ended to `f`, from old to new and then
+    /// from the oldest again. Entries for which it returns true are taken out.
+    #[inline(always)]
+    pub(crate) fn scan(
+        &mut self,
+        pool: &Pool,
+        count: u32,
+        mut ahead: impl FnMut(u32),
+        mut f: impl FnMut(u32) -> bool,
+    ) {
+        const AHEAD: u32 = 12;
+        let mut left = count.min(self.len());
+        // Steps over holes and from chunk to chunk do not count, but end.
+        for _ in 0..2 * self.len {
+            if left == 0 || self.holes >= pool.slots / HOLES {
+                return;
+            }
+            let (chunk, at) = self.scan;
+            if chunk == self.tail && at == self.end {
+                self.scan = (self.head, self.first);
+                continue;
+            }
+            if at == pool.size() {
+                self.scan = (pool.link(chunk).load(Ordering::Relaxed), 0);
+                continue;
+            }
+            self.scan.1 += 1;
+            if at + AHEAD < pool.size() {
+                let next = pool.entry(chunk, at + AHEAD).load(Ordering::Relaxed);
+                // Beyond the end of the last chunk there are numbers of earlier times.
+                if next != NONE {
+                    ahead(next);
+                }
+            }
+            let entry = pool.entry(chunk, at);
+            let slot = entry.load(Ordering::Relaxed);
+            if slot == NONE {
+                continue;
+            }
+            left -= 1;
+            if f(slot) {
+                entry.store(NONE, Ordering::Relaxed);
+                self.holes += 1;
+            }
         }
-        Some(slot)
     }
 
     /// Returns the entry `ahead` places after the oldest one, if it lies in the same chunk.
     #[inline(always)]
     pub(crate) fn peek(&self, pool: &Pool, ahead: u32) -> Option<u32> {
         let at = self.first + ahead;
-        (ahead < self.len && at < pool.size())
-            .then(|| pool.entry(self.head, at).load(Ordering::Relaxed))
+        if ahead >= self.len || at >= pool.size() {
+            return None;
+        }
+        let slot = pool.entry(self.head, at).load(Ordering::Relaxed);
+        (slot != NONE).then_some(slot)
     }
 }
 
@@ -176,7 +249,22 @@ mod tests {
         for _ in 0..100_000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
             let which = (state >> 40) as usize % 2;
-            if (state >> 50).is_multiple_of(2) {
+            if (state >> 52).is_multiple_of(16) {
+                let queue = &mut queues[which];
+                queue.scan(
+                    &pool,
+                    5,
+                    |_| (),
+                    |slot| {
+                        let out = slot.is_multiple_of(3);
+                        if out {
+                            models[which].retain(|&other| other != slot);
+                            free.push(slot);
+                        }
+                        out
+                    },
+                );
+            } else if (state >> 50).is_multiple_of(2) {
                 if let Some(slot) = free.pop() {
                     queues[which].push(&pool, slot);
                     models[which].push_back(slot);
@@ -187,7 +275,10 @@ mod tests {
                 free.extend(slot);
             }
             assert_eq!(queues[which].len() as usize, models[which].len());
-            assert_eq!(queues[which].peek(&pool, 0), models[which].front().copied());
+            if queues[which].holes == 0 {
+                let front = models[which].front().copied();
+                assert_eq!(queues[which].peek(&pool, 0), front);
+            }
         }
     }
 }

@@ -5,16 +5,20 @@
 //! |---|---|
 //! | [`HashMap`] | `hash`: a fixed number of entries; a full map refuses new keys |
 //! | [`LruHashMap`] | `lru_hash`: a full map evicts |
+//! | [`Map`] | any [`Kind`], also arrays, tries and values per CPU, with keys and values as byte strings |
 //!
 //! Readers take no lock. The reference byte of an LRU map's entry is the only write of a look-up, and
 //! is not written when it is set. Memory is mapped at creation and used page by page. Operations on
 //! batches of 64 keys prefetch what they need.
 #![deny(unsafe_code)]
 
+mod array;
 mod error;
 mod fifo;
 mod hash;
+mod lpm;
 mod lru;
+mod map;
 mod memory;
 mod policy;
 mod shape;
@@ -23,6 +27,7 @@ mod typed;
 
 pub use error::{Error, Update};
 pub use lru::{BATCH, LruOptions, LruStats, OnEvict, Spread};
+pub use map::{Cursor, Kind, Map, MapOptions};
 pub use policy::{Policy, Reason};
 pub use shape::{Of, Plain, Shape, Sizes};
 pub use typed::{HashMap, LruHashMap};

@@ -55,9 +55,11 @@ pub struct LruOptions {
     /// The number of CPUs; the threads of a CPU are those bound to it by [`percpu::bind`], and a share
     /// of the unbound ones. The default is the number of CPUs of the machine.
     pub cpus: Option<usize>,
-    /// The number of entries that a rotation, and a search for victims, looks at. The default is 128.
+    /// The number of entries that a rotation, and a search for victims, looks at. The default is
+    /// `local_free`.
     pub nr_scans: Option<u32>,
-    /// The number of free nodes that a CPU takes at once. The default is 128, and less for small maps.
+    /// The number of free nodes that a CPU takes at once. The default is a 1250th of the entries within 16 and
+    /// 128; it is never more than a fair part.
     pub local_free: Option<u32>,
     /// The ticks of [`Lru::set_time`] after which an entry that was not used is no longer found.
     pub idle: Option<u32>,
@@ -191,7 +193,11 @@ impl<S: Shape> Lru<S> {
             Policy::S3Fifo => max_entries / lanes as u32 / 16,
             Policy::Exact => 1,
         };
-        let target = options.local_free.unwrap_or(128).min(most_local.max(1));
+        // Free nodes are entries less, so a small map has fewer of them than the kernel's 128.
+        let local_free = options
+            .local_free
+            .unwrap_or((max_entries / 1250).clamp(16, 128));
+        let target = local_free.min(most_local.max(1));
         let slots = table.slots();
         let lists = |_| -> Result<_, Error> {
             Ok(CachePadded(SpinLock::new(Shard {
@@ -228,7 +234,7 @@ impl<S: Shape> Lru<S> {
             most: options.policy.most_references(),
             max_entries,
             target,
-            scans: options.nr_scans.unwrap_or(SCANS),
+            scans: options.nr_scans.unwrap_or(target),
             idle: options.idle.unwrap_or(0),
             watched: exact || options.idle.is_some(),
             count_lookups: options.count_lookups,
@@ -805,5 +811,3 @@ impl<S: Shape> Lru<S> {
 
 /// The least number of lanes of a map with common lists.
 const LANES: usize = if cfg!(loom) { 2 } else { 16 };
-/// The default of `nr_scans`.
-const SCANS: u32 = 128;

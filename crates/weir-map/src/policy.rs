@@ -19,8 +19,8 @@ pub enum Policy {
     /// was looked up gets a second chance on the active one.
     #[default]
     Clock,
-    /// S3-FIFO with a small queue of 2%, a memory of half as many evicted keys as the map has
-    /// entries, and frequencies up to 31. Fewest misses where popularity is skewed; use `Clock`
+    /// S3-FIFO with a small queue of 2%, a memory of three evicted keys for eight entries, and
+    /// frequencies up to 31. Fewest misses where popularity is skewed; use `Clock`
     /// where it moves fast.
     S3Fifo,
     /// Exact LRU, behind one lock that look-ups take, too: an oracle for the others.

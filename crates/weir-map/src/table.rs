@@ -172,7 +172,7 @@ pub(crate) struct Table<S> {
 }
 
 impl<S: Shape> Table<S> {
-    /// Creates a table with room for `entries` entries and as many slots again by half.
+    /// Creates a table with room for `entries` entries, and 13 slots for every 8 of them.
     pub(crate) fn new(shape: S, entries: u32) -> Result<Self, Error> {
         if shape.key_size() == 0 || shape.value_size() == 0 || entries == 0 {
             return Err(Error::Inval);
@@ -181,7 +181,7 @@ impl<S: Shape> Table<S> {
         if shape.key_size() > MAX_KEY || shape.value_size() > MAX_VALUE {
             return Err(Error::TooBig);
         }
-        let slots = u64::from(entries) + u64::from(entries) / 2 + 8;
+        let slots = u64::from(entries) + u64::from(entries) * 5 / 8 + 8;
         let count = slots.div_ceil(SLOTS as u64);
         if count * SLOTS as u64 > u64::from(u32::MAX) {
             return Err(Error::TooBig);
@@ -349,7 +349,6 @@ impl<S: Shape> Table<S> {
     }
 
     /// Stores zeroes as a value.
-    #[allow(dead_code)]
     fn clear_value(&self, bucket: usize, slot: usize) {
         let first = self.value_word(slot);
         let words = Self::value_words_of(&self.shape);
@@ -903,7 +902,6 @@ pub(crate) struct Slot<'a, S> {
     table: &'a Table<S>,
     bucket: usize,
     slot: usize,
-    #[allow(dead_code)]
     new: bool,
 }
 
@@ -916,7 +914,6 @@ impl<S: Shape> Slot<'_, S> {
 
     /// Writes a part of the value from byte `from` on, a multiple of 8; the rest of a new entry's
     /// value is zero.
-    #[allow(dead_code)]
     pub(crate) fn write_part(&self, from: usize, part: &[u8]) {
         if self.new {
             self.table.clear_value(self.bucket, self.slot);

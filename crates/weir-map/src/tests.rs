@@ -32,18 +32,19 @@ fn misses(map: &LruHashMap<u32, u64>, trace: &[u32]) -> u32 {
 #[test]
 fn misses_on_the_zipf_traces() {
     // The figures of exact LRU come from another program with the same traces.
-    for (exponent, size, exact) in [
-        (1.01, 4000, 343_850),
-        (1.01, 40_000, 119_502),
-        (0.9, 4000, 512_426),
-        (0.9, 40_000, 191_614),
+    // The figures of the kernel were measured on Linux 6.18 (`lru_hash`, common list).
+    for (exponent, size, exact, kernel) in [
+        (1.01, 4000, 343_850, 304_964),
+        (1.01, 40_000, 119_502, 114_089),
+        (0.9, 4000, 512_426, 457_468),
+        (0.9, 40_000, 191_614, 180_300),
     ] {
         let trace = traces::zipf(exponent, 100_000, 1_000_000, 42);
         let of = |policy| misses(&lru(size, policy), &trace);
         assert_eq!(of(Policy::Exact), exact);
         let (clock, s3) = (of(Policy::Clock), of(Policy::S3Fifo));
         assert!(
-            s3 < clock && clock < exact,
+            s3 < clock && clock <= kernel,
             "{exponent} {size}: s3-fifo {s3}, clock {clock}, exact {exact}"
         );
     }

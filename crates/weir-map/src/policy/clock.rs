@@ -7,8 +7,8 @@
 //! inactive list; an entry there that was looked up moves to the active list instead. If none of the
 //! scanned entries can go, the oldest one goes by force.
 //!
-//! Not implemented: the kernel's second rotation, which walks through the inactive list and moves
-//! referenced entries before they come to its end. Here they move when they come to its end.
+//! A second rotation walks through the inactive list, and moves entries that were looked up to the
+//! active list before they come to the end.
 
 use super::{AHEAD, Reason, Work};
 use crate::fifo::Fifo;
@@ -37,6 +37,20 @@ impl Clock {
     }
 
     pub(super) fn rotate<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
+        self.rotate_active(work);
+        let active = &mut self.active;
+        let prefetch = |slot| work.table.prefetch_slot(slot);
+        self.inactive.scan(work.pool, work.scans, prefetch, |slot| {
+            let referenced = work.references(slot) > 0;
+            if referenced {
+                work.set_references(slot, 0);
+                active.push(work.pool, slot);
+            }
+            referenced
+        });
+    }
+
+    fn rotate_active<S: Shape, F: FnMut(u32, Reason)>(&mut self, work: &Work<'_, S, F>) {
         if self.inactive.len() >= self.active.len() {
             return;
         }

@@ -26,7 +26,7 @@ pub(crate) struct Ghost {
 impl Ghost {
     /// Creates a set of the last `keys` keys.
     pub(super) fn new(keys: u32) -> Result<Self, Error> {
-        let places = (keys as usize * 5 / 4).div_ceil(WAYS).max(1);
+        let places = (keys as usize).div_ceil(WAYS).max(1);
         Ok(Self {
             words: Words::new(places * WAYS)?,
             places: places as u32,

@@ -8,7 +8,7 @@
 //! was not looked up; otherwise it goes round again with one reference less.
 //!
 //! The paper has a small queue of 10%, as many remembered keys as the main queue has entries, and
-//! frequencies up to 3. Here they are 2%, half of the entries, and 31.
+//! frequencies up to 3. Here they are 2%, three eighths of the map's entries, and 31.
 
 use super::ghost::Ghost;
 use super::{AHEAD, Reason, Work};
@@ -30,7 +30,7 @@ impl S3Fifo {
         Ok(Self {
             small: Fifo::default(),
             main: Fifo::default(),
-            ghost: Ghost::new(entries / 2)?,
+            ghost: Ghost::new((u64::from(entries) * 3 / 8) as u32)?,
             small_len: (entries / 50).max(1),
         })
     }
