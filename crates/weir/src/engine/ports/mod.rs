@@ -136,6 +136,31 @@ impl Attached {
         taken
     }
 
+    /// Describes the port and its counters.
+    fn show(&self) -> Value {
+        let counters = self.port.counters();
+        let cpus: Vec<_> = self.queues.iter().map(|queue| queue.cpu).collect();
+        json!({
+            "device": self.name,
+            "kind": self.port.kind(),
+            "keys": self.keys.to_string(),
+            "name": self.port.facts().name,
+            "as": self.role.name(),
+            "busy": self.busy,
+            "carrier": self.has_carrier(),
+            "error": self.error.get(),
+            "cpus": cpus,
+            "rx_packets": self.rx.packets.load(Relaxed),
+            "rx_bytes": self.rx.bytes.load(Relaxed),
+            "rx_errors": counters.rx_errors.load(Relaxed),
+            "rx_dropped": counters.rx_dropped.load(Relaxed),
+            "tx_packets": self.tx.packets.load(Relaxed),
+            "tx_bytes": self.tx.bytes.load(Relaxed),
+            "tx_errors": counters.tx_errors.load(Relaxed),
+            "tx_dropped": self.overflow.load(Relaxed),
+        })
+    }
+
     fn queue(&self, queue: u16) -> (u16, &Queue) {
         let queue = queue % self.queues.len() as u16;
         (queue, &self.queues[usize::from(queue)])
@@ -275,13 +300,27 @@ impl Ports {
             Some("add") => self.add(engine, command, files),
             Some("del") => {
                 let device = find(engine, command)?;
-                let all = lock(&self.attached).clone();
-                let port = all.iter().find(|port| Arc::ptr_eq(&port.device, &device));
+                let port = {
+                    let all = lock(&self.attached);
+                    let port = all.iter().find(|port| Arc::ptr_eq(&port.device, &device));
+                    port.cloned()
+                };
                 let port = port.ok_or_else(|| format!("{} has no port", name_of(command)))?;
-                self.detach(engine, port);
-                Ok(Value::Null)
+                self.detach(engine, &port);
+                wait_for_users(engine, &port);
+                Ok(port.show())
             }
             Some("show") => Ok(self.show()),
+            Some("memory") => {
+                let stats = engine.stack.pool.stats();
+                Ok(json!({
+                    "frames": stats.frames,
+                    "frames_free": stats.frames_free,
+                    "jumbos": stats.jumbos,
+                    "jumbos_free": stats.jumbos_free,
+                    "refused": stats.refused,
+                }))
+            }
             Some("look") => {
                 let device = find(engine, command)?;
                 let role = default_role(&device);
@@ -407,31 +446,24 @@ impl Ports {
 
     fn show(&self) -> Value {
         let all = lock(&self.attached).clone();
-        let all = all.iter().map(|port| {
-            let counters = port.port.counters();
-            let facts = port.port.facts();
-            let cpus: Vec<_> = port.queues.iter().map(|queue| queue.cpu).collect();
-            json!({
-                "device": port.name,
-                "kind": port.port.kind(),
-                "keys": port.keys.to_string(),
-                "name": facts.name,
-                "as": port.role.name(),
-                "busy": port.busy,
-                "carrier": port.has_carrier(),
-                "error": port.error.get(),
-                "cpus": cpus,
-                "rx_packets": port.rx.packets.load(Relaxed),
-                "rx_bytes": port.rx.bytes.load(Relaxed),
-                "rx_errors": counters.rx_errors.load(Relaxed),
-                "rx_dropped": counters.rx_dropped.load(Relaxed),
-                "tx_packets": port.tx.packets.load(Relaxed),
-                "tx_bytes": port.tx.bytes.load(Relaxed),
-                "tx_errors": counters.tx_errors.load(Relaxed),
-                "tx_dropped": port.overflow.load(Relaxed),
-            })
-        });
-        all.collect()
+        all.iter().map(|port| port.show()).collect()
+    }
+}
+
+/// Waits until no CPU uses a port that was detached, so that its counters are final. Gives up after a second.
+fn wait_for_users(engine: &Engine, port: &Arc<Attached>) {
+    const LIMIT: u32 = 1000;
+    if port.pollers.is_none() {
+        // Nothing runs beside this command under virtual time.
+        return;
+    }
+    for _ in 0..LIMIT {
+        if Arc::strong_count(port) == 1 {
+            return;
+        }
+        // Readers of the device's hooks hold it until the end of their turn.
+        engine.stack.domain.poll_all();
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
 
@@ -488,7 +520,9 @@ fn set_facts(
     device: &Arc<Device>,
     facts: &weir_port::port::Facts,
 ) -> Result<(), String> {
-    let (address, mtu) = (facts.address, facts.mtu);
+    // Even the same address, set again, flushes the device's neighbours.
+    let address = facts.address.filter(|address| *address != device.address());
+    let mtu = facts.mtu;
     set_link(engine, device, ifla::iff::NOARP, |out| {
         if let Some(address) = address {
             out.put(ifla::ADDRESS, &address);

@@ -164,8 +164,8 @@ struct Worker<'a> {
     events: Vec<epoll::Event>,
 }
 
-/// Runs the loop of CPU `id` until the stack stops. `on_cpu` lends the CPU; `chores` is called when
-/// there is nothing else to do, at most every [`CHORES`].
+/// Runs the loop of CPU `id` until the stack stops. `on_cpu` lends the CPU; `chores` is called every
+/// [`CHORES`].
 pub fn run(
     engine: &Engine,
     pollers: &Pollers,
@@ -203,8 +203,16 @@ pub fn run(
         }
         turns += 1;
         if worked {
-            if turns % LOOK == 0 && !worker.queues.is_empty() {
-                worker.look(Duration::ZERO);
+            if turns % LOOK == 0 {
+                if !worker.queues.is_empty() {
+                    worker.look(Duration::ZERO);
+                }
+                // A CPU without a pause has chores as well.
+                if chores_done.is_none_or(|at: Instant| at.elapsed() >= CHORES) {
+                    engine.stack.domain.poll();
+                    chores();
+                    chores_done = Some(Instant::now());
+                }
             }
             continue;
         }
