@@ -42,6 +42,7 @@ pub mod null;
 mod paced;
 pub mod pcap;
 pub mod port;
+pub mod replay;
 pub mod socket;
 pub mod tap;
 mod vnet;

@@ -37,7 +37,8 @@ use crate::parts::{Key as Place, Parts};
 use crate::settings::HasIp;
 use crate::stack::Stack;
 
-/// The maximum number of entries in a namespace (`gc_thresh3`).
+/// The maximum number of entries in a namespace, not counting permanent ones (`gc_thresh3`,
+/// `exempt_from_gc`).
 const MOST: usize = 1024;
 
 /// How a protocol resolves its neighbours (`struct neigh_ops`).
@@ -177,6 +178,19 @@ impl Neighbours {
         address: IpAddr,
         guard: &Guard,
     ) -> Option<Arc<Neighbour>> {
+        self.make(stack, device, address, false, guard)
+    }
+
+    /// Does the same as [`get_or_make`](Self::get_or_make). `permanent` says that the entry will be
+    /// permanent, which the limit does not count.
+    pub fn make(
+        &self,
+        stack: &Stack,
+        device: &Device,
+        address: IpAddr,
+        permanent: bool,
+        guard: &Guard,
+    ) -> Option<Arc<Neighbour>> {
         let one = device.flags() & (iff::LOOPBACK | iff::POINTOPOINT) != 0;
         let address = match address {
             IpAddr::V4(_) if one => Ipv4Addr::UNSPECIFIED.into(),
@@ -185,7 +199,8 @@ impl Neighbours {
         if let Some(entry) = self.get(device.key, address, guard) {
             return Some(entry.clone());
         }
-        if self.count.load(Relaxed) >= MOST && !self.make_room(stack, guard) {
+        let limited = !permanent && self.count.load(Relaxed) >= MOST;
+        if limited && !self.make_room(stack, guard) {
             return None;
         }
         let broadcast = match address {
@@ -267,11 +282,13 @@ impl Neighbours {
 
     /// Evicts the least recently used entry that may be removed (`neigh_forced_gc`).
     fn make_room(&self, stack: &Stack, guard: &Guard) -> bool {
-        let spare = |entry: &Arc<Neighbour>| {
-            entry.state() & (nud::PERMANENT | nud::NOARP | nud::CONNECTED) == 0
-        };
-        let oldest = self
-            .all(guard)
+        let mut counted = self.all(guard);
+        counted.retain(|entry| entry.state() & nud::PERMANENT == 0);
+        if counted.len() < MOST {
+            return true;
+        }
+        let spare = |entry: &Arc<Neighbour>| entry.state() & (nud::NOARP | nud::CONNECTED) == 0;
+        let oldest = counted
             .into_iter()
             .filter(spare)
             .min_by_key(|entry| (entry.used(), entry.key));

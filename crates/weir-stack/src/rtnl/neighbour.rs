@@ -221,9 +221,10 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
             if address.is_ipv4() && !device.has_ipv4() {
                 return Err(Error::new(errno::EINVAL));
             }
+            let permanent = state & nud::PERMANENT != 0;
             ctl.ns
                 .neighbours()
-                .get_or_make(ctl.stack, &device, address, ctl.guard)
+                .make(ctl.stack, &device, address, permanent, ctl.guard)
                 .ok_or_else(|| Error::new(errno::ENOBUFS))?
         }
         Some(_) if ctl.has(nlm::F_EXCL) => return Err(Error::new(errno::EEXIST)),

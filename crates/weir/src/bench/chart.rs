@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::{Curve, Report, Row, Series, Verdict};
+use super::{Curve, Report, Row, Series, Stack, Verdict};
 
 /// The width of a column, the gap between columns, and the maximum height of a column, in pixels.
 const COLUMN: f64 = 430.0;
@@ -212,6 +212,71 @@ fn line(curve: &Curve) -> Block {
     }
 }
 
+/// Draws stacked bars under their name, with a key of the parts.
+fn stacked(stack: &Stack) -> Block {
+    let mut parts: Vec<&String> = Vec::new();
+    for (name, _) in stack.bars.iter().flat_map(|(_, parts)| parts) {
+        if !parts.contains(&name) {
+            parts.push(name);
+        }
+    }
+    let colours: Vec<String> = parts.iter().map(|part| (*part).clone()).collect();
+    let sum = |parts: &[(String, f64)]| parts.iter().map(|(_, figure)| figure).sum::<f64>();
+    let sums = stack.bars.iter().map(|(_, parts)| sum(parts));
+    let scale = (COLUMN - NAMES - FIGURES) / sums.fold(f64::MIN_POSITIVE, f64::max);
+    let mut body = format!(r##"<text y="14">{}</text>"##, escape(&stack.name));
+    let (mut x, mut y) = (0.0, 20.0);
+    for part in &parts {
+        let width = 20.0 + width_of(part, CHARACTER);
+        if x + width > COLUMN {
+            (x, y) = (0.0, y + 15.0);
+        }
+        let _ = write!(
+            body,
+            r##"<rect x="{x:.1}" y="{y}" width="10" height="10" fill="{}"/><text x="{:.1}" y="{}">{}</text>"##,
+            colour(&colours, part),
+            x + 14.0,
+            y + 9.0,
+            escape(part)
+        );
+        x += width;
+    }
+    y += 20.0;
+    for (name, of_bar) in &stack.bars {
+        let mut x = NAMES;
+        let _ = write!(
+            body,
+            r##"<text x="{}" y="{}" text-anchor="end">{}</text>"##,
+            NAMES - 6.0,
+            y + 11.0,
+            escape(name)
+        );
+        for (part, figure) in of_bar {
+            let width = figure * scale;
+            let _ = write!(
+                body,
+                r##"<rect x="{x:.1}" y="{}" width="{width:.1}" height="{}" fill="{}"/>"##,
+                y + 1.5,
+                BAR - 3.0,
+                colour(&colours, part)
+            );
+            x += width;
+        }
+        let _ = writeln!(
+            body,
+            r##"<text x="{:.1}" y="{}">{}</text>"##,
+            x + 5.0,
+            y + 11.0,
+            figure(sum(of_bar))
+        );
+        y += BAR;
+    }
+    Block {
+        height: y + 12.0,
+        body,
+    }
+}
+
 /// Stacks blocks into as many columns as they need. Returns the columns, their width and the height
 /// of the highest.
 fn columns(groups: Vec<(String, Vec<Block>)>) -> (String, f64, f64) {
@@ -269,6 +334,12 @@ pub fn svg(report: &Report) -> String {
         match groups.iter_mut().find(|(unit, _)| unit == curve.unit) {
             Some((_, blocks)) => blocks.push(line(curve)),
             None => groups.push((curve.unit.to_owned(), vec![line(curve)])),
+        }
+    }
+    for stack in &report.stacks {
+        match groups.iter_mut().find(|(unit, _)| unit == stack.unit) {
+            Some((_, blocks)) => blocks.push(stacked(stack)),
+            None => groups.push((stack.unit.to_owned(), vec![stacked(stack)])),
         }
     }
     let (body, width, height) = columns(groups);
@@ -330,6 +401,14 @@ mod tests {
                 over: "rules",
                 points: vec![(0.0, 0.0), (10.0, 5.0)],
             }],
+            stacks: vec![Stack {
+                name: "parts".into(),
+                unit: "ns",
+                bars: vec![(
+                    "1".into(),
+                    vec![("a <part>".into(), 2.0), ("b".into(), 3.0)],
+                )],
+            }],
             detail: String::new(),
         }
     }
@@ -375,6 +454,15 @@ mod tests {
         let mark = svg.find("stroke-dasharray").unwrap();
         let figure = svg.find(r#"paint-order="stroke""#).unwrap();
         assert!(mark < figure, "{svg}");
+    }
+
+    #[test]
+    fn stacked_bars_have_a_key_and_a_sum() {
+        let svg = svg(&report(0));
+        assert!(
+            svg.contains(">a &lt;part&gt;<") && svg.contains(">5<"),
+            "{svg}"
+        );
     }
 
     #[test]

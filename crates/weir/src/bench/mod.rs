@@ -3,7 +3,9 @@
 //! turn in one run, and reports medians and spread as a table, as JSON and as a chart.
 
 mod chart;
+mod client;
 mod path;
+mod receive;
 mod result;
 mod rules;
 mod testpmd;
@@ -11,7 +13,7 @@ mod transmit;
 
 use crate::cli;
 
-pub use result::{Curve, Report, Row, Series, Verdict};
+pub use result::{Curve, Report, Row, Series, Stack, Verdict};
 
 /// The options of a benchmark.
 pub struct Options {
@@ -32,7 +34,12 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub static ALL: &[&Bench] = &[&path::BENCH, &rules::BENCH, &transmit::BENCH];
+pub static ALL: &[&Bench] = &[
+    &path::BENCH,
+    &receive::BENCH,
+    &rules::BENCH,
+    &transmit::BENCH,
+];
 
 /// Returns the list for people and for CI, one name per line.
 pub fn list() -> String {

@@ -8,21 +8,19 @@
 //! discovery) and frames that would make it answer are left out, and the report says so.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Instant;
 
-use weir_netlink::tca::{self, flower};
-use weir_netlink::{
-    IfAddrMsg, IfInfoMsg, NdMsg, RtMsg, TcMsg, Writer, af, ifa, ifla, nda, nlm, rta, rtm,
-};
+use weir_netlink::af;
+use weir_netlink::tca::flower;
 use weir_packet::Batch;
 use weir_port::pcap::Reader;
 use weir_port::{Frame, Source};
-use weir_stack::connection::{Connection, NoPeer};
 use weir_stack::stages::Stage;
 use weir_stack::{Config, Cpu, Stack};
 
-use super::{Bench, Options, Report, Row, Series, testpmd};
+use super::client::{Client, DROP, put_actions, put_gact};
+use super::testpmd::{self, Mode};
+use super::{Bench, Options, Report, Row, Series};
 use crate::report::stages;
 
 /// The benchmark.
@@ -41,149 +39,20 @@ const ROUTES: u32 = 100_000;
 const GOAL: f64 = 150.0;
 /// The router's address in the capture.
 const ROUTER: [u8; 6] = [2, 0, 0, 1, 0, 1];
+/// The next hop's address.
+const PEER: [u8; 6] = [2, 0, 0, 2, 0, 2];
 
-struct Client(Connection);
-
-impl Client {
-    /// Sends one request. An error ends the benchmark.
-    fn send(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) -> Result<(), String> {
-        let mut out = Writer::new();
-        let mark = out.message(ty, nlm::F_REQUEST | flags, 1, 0);
-        fill(&mut out);
-        out.finish(mark)
-            .map_err(|_| "a request is too long".to_owned())?;
-        self.0.request(out.bytes());
-        while let Some(answer) = self.0.mailbox().take() {
-            for message in weir_netlink::messages(&answer) {
-                let errno = message
-                    .payload()
-                    .first_chunk()
-                    .map_or(0, |code| i32::from_ne_bytes(*code));
-                if message.header.ty == nlm::ERROR && errno != 0 {
-                    return Err(format!(
-                        "set-up: request {ty} was refused with errno {}",
-                        -errno
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn dummy(&mut self, name: &str, mac: [u8; 6]) -> Result<(), String> {
-        self.send(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
-            out.fixed(&IfInfoMsg {
-                flags: ifla::iff::UP,
-                change: ifla::iff::UP,
-                ..IfInfoMsg::default()
-            });
-            out.put_str(ifla::IFNAME, name);
-            out.put(ifla::ADDRESS, &mac);
-            let info = out.nest(ifla::LINKINFO);
-            out.put_str(ifla::info::KIND, "dummy");
-            out.end(info);
-        })
-    }
-
-    fn address(
-        &mut self,
-        index: u32,
-        family: u8,
-        address: &[u8],
-        prefixlen: u8,
-    ) -> Result<(), String> {
-        self.send(rtm::NEWADDR, nlm::F_CREATE | nlm::F_EXCL, |out| {
-            let flags = if family == af::INET6 {
-                ifa::f::NODAD as u8
-            } else {
-                0
-            };
-            out.fixed(&IfAddrMsg {
-                family,
-                prefixlen,
-                flags,
-                scope: 0,
-                index,
-            });
-            out.put(ifa::LOCAL, address);
-            out.put(ifa::ADDRESS, address);
-        })
-    }
-
-    fn route(&mut self, family: u8, dst: &[u8], dst_len: u8, via: &[u8]) -> Result<(), String> {
-        self.send(rtm::NEWROUTE, nlm::F_CREATE | nlm::F_EXCL, |out| {
-            out.fixed(&RtMsg {
-                family,
-                dst_len,
-                table: 254,
-                protocol: 4,
-                ty: 1,
-                ..RtMsg::default()
-            });
-            if dst_len > 0 {
-                out.put(rta::DST, dst);
-            }
-            out.put(rta::GATEWAY, via);
-        })
-    }
-
-    fn neighbour(&mut self, index: u32, family: u8, address: &[u8]) -> Result<(), String> {
-        self.send(rtm::NEWNEIGH, nlm::F_CREATE | nlm::F_REPLACE, |out| {
-            out.fixed(&NdMsg {
-                family,
-                ifindex: index as i32,
-                state: nda::nud::PERMANENT,
-                ..NdMsg::default()
-            });
-            out.put(nda::DST, address);
-            out.put(nda::LLADDR, &[2, 0, 0, 2, 0, 2]);
-        })
-    }
-
-    fn clsact(&mut self, index: u32) -> Result<(), String> {
-        self.send(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_EXCL, |out| {
-            out.fixed(&TcMsg {
-                ifindex: index as i32,
-                handle: 0xffff_0000,
-                parent: 0xffff_fff1,
-                ..TcMsg::default()
-            });
-            out.put_str(tca::KIND, "clsact");
-        })
-    }
-
-    /// Adds a rule that drops packets to one prefix of 172.16.0.0/12.
-    fn rule(&mut self, index: u32, number: u32) -> Result<(), String> {
-        let length = 32 - number % MASKS;
-        let address = 0xac10_0000 | (number / MASKS) << MASKS;
-        let mask = u32::MAX << (32 - length);
-        self.send(rtm::NEWTFILTER, nlm::F_CREATE | nlm::F_EXCL, |out| {
-            let info = 1 << 16 | u32::from(0x0800u16.to_be());
-            out.fixed(&TcMsg {
-                ifindex: index as i32,
-                parent: 0xffff_fff2,
-                info,
-                ..TcMsg::default()
-            });
-            out.put_str(tca::KIND, "flower");
-            let options = out.nest(tca::OPTIONS);
-            out.put_be16(flower::KEY_ETH_TYPE, 0x0800);
-            out.put_be32(flower::KEY_IPV4_DST, address & mask);
-            out.put_be32(flower::KEY_IPV4_DST_MASK, mask);
-            let actions = out.nest(flower::ACT);
-            let action = out.nest(1);
-            out.put_str(tca::act::KIND, "gact");
-            let inside = out.nest(tca::act::OPTIONS);
-            // struct tc_gact: index, capab, action (drop), refcnt, bindcnt.
-            let mut parameters = [0u8; 20];
-            parameters[8..12].copy_from_slice(&2i32.to_ne_bytes());
-            out.put(tca::gact::PARMS, &parameters);
-            out.end(inside);
-            out.end(action);
-            out.end(actions);
-            out.end(options);
-        })
-    }
+/// Adds a rule that drops packets to one prefix of 172.16.0.0/12.
+fn rule(client: &mut Client, index: u32, number: u32) -> Result<(), String> {
+    let length = 32 - number % MASKS;
+    let address = 0xac10_0000 | (number / MASKS) << MASKS;
+    let mask = u32::MAX << (32 - length);
+    client.filter(index, 1, 0x0800, "flower", |out| {
+        out.put_be16(flower::KEY_ETH_TYPE, 0x0800);
+        out.put_be32(flower::KEY_IPV4_DST, address & mask);
+        out.put_be32(flower::KEY_IPV4_DST_MASK, mask);
+        put_actions(out, flower::ACT, |out| put_gact(out, DROP));
+    })
 }
 
 /// Returns the frames of the capture that are routed.
@@ -227,7 +96,7 @@ fn set_up() -> Result<Bed, String> {
     let ns = stack
         .namespace(Stack::INITIAL)
         .ok_or("the stack has no namespace")?;
-    let mut client = Client(Connection::new(&stack, &ns, 1, Box::new(NoPeer), None));
+    let mut client = Client::new(&stack, &ns);
     for path in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
         weir_stack::sysctl::tree::write(&stack, &ns, path, b"1")
             .map_err(|errno| format!("{path}: errno {errno}"))?;
@@ -239,8 +108,8 @@ fn set_up() -> Result<Bed, String> {
     client.address(3, af::INET, &[10, 2, 0, 1], 24)?;
     client.address(2, af::INET6, &v6(1, 1), 64)?;
     client.address(3, af::INET6, &v6(2, 1), 64)?;
-    client.neighbour(3, af::INET, &[10, 2, 0, 2])?;
-    client.neighbour(3, af::INET6, &v6(2, 2))?;
+    client.neighbour(3, af::INET, &[10, 2, 0, 2], PEER)?;
+    client.neighbour(3, af::INET6, &v6(2, 2), PEER)?;
     client.route(af::INET, &[], 0, &[10, 2, 0, 2])?;
     client.clsact(2)?;
     for number in 0..ROUTES {
@@ -253,7 +122,7 @@ fn set_up() -> Result<Bed, String> {
             client.route(af::INET, &other.to_be_bytes(), 24, &[10, 2, 0, 2])?;
         }
         if number < RULES {
-            client.rule(2, number)?;
+            rule(&mut client, 2, number)?;
         }
         if number % 20_000 == 0 {
             eprint!("\rset-up: {} %", number * 100 / ROUTES);
@@ -302,23 +171,6 @@ fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
     Ok(start.elapsed().as_nanos() as f64 / packets as f64)
 }
 
-/// Writes the frames as a plain capture file, for testpmd.
-fn write_capture(frames: &[Vec<u8>], path: &std::path::Path) -> std::io::Result<()> {
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    file.write_all(&0xa1b2_c3d4u32.to_ne_bytes())?;
-    file.write_all(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
-    file.write_all(&65_535u32.to_ne_bytes())?;
-    file.write_all(&1u32.to_ne_bytes())?;
-    for frame in frames {
-        let len = (frame.len() as u32).to_ne_bytes();
-        file.write_all(&[0; 8])?;
-        file.write_all(&len)?;
-        file.write_all(&len)?;
-        file.write_all(frame)?;
-    }
-    file.flush()
-}
-
 fn run(options: &Options) -> Result<Report, String> {
     let mut bed = set_up()?;
     let (runs, rounds) = if options.short { (5, 200) } else { (9, 2_000) };
@@ -334,7 +186,7 @@ fn run(options: &Options) -> Result<Report, String> {
             notes.push("testpmd is not measured with --short".into());
             false
         }
-        Ok(()) => write_capture(&bed.frames, &file).is_ok(),
+        Ok(()) => testpmd::write_capture(&bed.frames, &file).is_ok(),
         Err(why) => {
             notes.push(why);
             false
@@ -349,7 +201,7 @@ fn run(options: &Options) -> Result<Report, String> {
         total += ns * (rounds * bed.frames.len()) as f64;
         weir.0.push(ns);
         if peer_works {
-            match testpmd::run(&file, 3) {
+            match testpmd::run(&testpmd::replay(&file), Mode::Macswap, 3) {
                 Ok(ns) => peer.0.push(ns),
                 Err(why) => {
                     notes.push(why);
@@ -398,6 +250,7 @@ fn run(options: &Options) -> Result<Report, String> {
         bench: BENCH.name,
         rows: vec![row],
         curves: Vec::new(),
+        stacks: Vec::new(),
         detail,
     })
 }

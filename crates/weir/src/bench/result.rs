@@ -120,6 +120,17 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
+/// A measure in parts, as stacked bars in the chart.
+#[derive(Debug, Clone)]
+pub struct Stack {
+    /// The name of the chart.
+    pub name: String,
+    /// The unit of the figures.
+    pub unit: &'static str,
+    /// For each bar its name, and the names and figures of its parts.
+    pub bars: Vec<(String, Vec<(String, f64)>)>,
+}
+
 /// A benchmark's result.
 #[derive(Debug)]
 pub struct Report {
@@ -129,6 +140,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Lines for the chart.
     pub curves: Vec<Curve>,
+    /// Stacked bars for the chart.
+    pub stacks: Vec<Stack>,
     /// Text after the table, for example a stage report.
     pub detail: String,
 }
@@ -183,7 +196,27 @@ impl Report {
                 })
             })
             .collect();
-        json!({ "bench": self.bench, "machine": machine(), "rows": rows, "curves": curves })
+        let stacks: Vec<Value> = self
+            .stacks
+            .iter()
+            .map(|stack| {
+                let bars = stack.bars.iter().map(|(name, parts)| {
+                    let parts: serde_json::Map<String, Value> = parts
+                        .iter()
+                        .map(|(part, figure)| (part.clone(), json!(figure)))
+                        .collect();
+                    json!({ "name": name, "parts": parts })
+                });
+                json!({ "name": stack.name, "unit": stack.unit, "bars": bars.collect::<Vec<_>>() })
+            })
+            .collect();
+        json!({
+            "bench": self.bench,
+            "machine": machine(),
+            "rows": rows,
+            "curves": curves,
+            "stacks": stacks,
+        })
     }
 
     /// Returns the result as a table.
@@ -252,6 +285,7 @@ mod tests {
             bench: "b",
             rows: vec![row],
             curves: Vec::new(),
+            stacks: Vec::new(),
             detail: String::new(),
         };
         let text = report(row(&[], true)).to_text();

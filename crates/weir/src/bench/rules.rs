@@ -367,6 +367,7 @@ fn report(scale: &Scale, mut found: Found, curves: Vec<Curve>) -> Report {
         bench: BENCH.name,
         rows,
         curves,
+        stacks: Vec::new(),
         detail: String::new(),
     }
 }
@@ -471,6 +472,7 @@ fn part_of(part: &str) -> Result<Report, String> {
         bench: BENCH.name,
         rows: Vec::new(),
         curves: Vec::new(),
+        stacks: Vec::new(),
         detail: text,
     })
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer of `path`: DPDK's testpmd, which replays the same capture from memory (`net_pcap`,
-//! `infinite_rx`), swaps addresses, and drops on transmit.
+//! The peer of `path` and `receive`: DPDK's testpmd, which replays the same capture from memory
+//! (`net_pcap`, `infinite_rx`) and drops on transmit.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Returns whether testpmd can run, or the reason why not.
 pub fn available() -> Result<(), String> {
@@ -19,37 +19,84 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Runs testpmd for `seconds`. Returns nanoseconds per packet.
-pub fn run(capture: &Path, seconds: u64) -> Result<f64, String> {
-    let device = format!("net_pcap0,rx_pcap={},infinite_rx=1", capture.display());
+/// Writes the frames as a plain capture file, for testpmd.
+pub fn write_capture(frames: &[Vec<u8>], path: &Path) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    file.write_all(&0xa1b2_c3d4u32.to_ne_bytes())?;
+    file.write_all(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
+    file.write_all(&65_535u32.to_ne_bytes())?;
+    file.write_all(&1u32.to_ne_bytes())?;
+    for frame in frames {
+        let len = (frame.len() as u32).to_ne_bytes();
+        file.write_all(&[0; 8])?;
+        file.write_all(&len)?;
+        file.write_all(&len)?;
+        file.write_all(frame)?;
+    }
+    file.flush()
+}
+
+/// The way in which testpmd forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Receives and frees.
+    Rxonly,
+    /// Receives, swaps the two MAC addresses and transmits.
+    Macswap,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Rxonly => "rxonly",
+            Self::Macswap => "macswap",
+        }
+    }
+}
+
+/// Returns the device that replays a capture from memory and drops on transmit.
+pub fn replay(capture: &Path) -> String {
+    format!("net_pcap0,rx_pcap={},infinite_rx=1", capture.display())
+}
+
+/// Returns the arguments for testpmd's memory, and what they ask for. Pages of 2 MiB must have been
+/// reserved (`vm.nr_hugepages`).
+fn memory() -> (&'static [&'static str], &'static str) {
+    let free = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+    let free = std::fs::read_to_string(free).unwrap_or_default();
+    match free.trim().parse::<u32>() {
+        Ok(256..) => (&["--in-memory", "-m", "512"], "2 MiB"),
+        _ => (&["--no-huge", "-m", "1024"], "4 KiB"),
+    }
+}
+
+/// Describes the pages that testpmd uses.
+pub fn pages() -> String {
+    format!("testpmd uses pages of {}", memory().1)
+}
+
+/// Runs testpmd with a virtual device for `seconds`. Returns nanoseconds per received packet.
+pub fn run(device: &str, mode: Mode, seconds: u64) -> Result<f64, String> {
     let prefix = format!("weir{}", std::process::id());
+    let mode = format!("--forward-mode={}", mode.name());
     let mut child = Command::new("timeout")
-        .args(["-s", "INT", "-k", "2", &(seconds + 3).to_string()])
+        .args(["-s", "INT", "-k", "2", &(seconds + 2).to_string()])
+        .args(["dpdk-testpmd", "-l", "0,1", "--no-pci", "--no-telemetry"])
+        .args(memory().0)
+        .args(["--file-prefix", &prefix, "--vdev", device, "--", &mode])
         .args([
-            "dpdk-testpmd",
-            "-l",
-            "0,1",
-            "--no-pci",
-            "--no-telemetry",
-            "--no-huge",
-            "-m",
-            "1024",
-        ])
-        .args(["--file-prefix", &prefix, "--vdev", &device, "--"])
-        .args([
-            "--forward-mode=macswap",
             "--stats-period",
             "1",
             "--nb-cores=1",
             "--no-mlockall",
+            "--total-num-mbufs=16384",
+            "--port-topology=loop",
         ])
-        .args(["--total-num-mbufs=16384", "--port-topology=loop"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| format!("dpdk-testpmd: {error}"))?;
-    std::thread::sleep(Duration::from_secs(seconds));
     let output = child.stdout.take();
     let mut text = String::new();
     if let Some(mut output) = output {

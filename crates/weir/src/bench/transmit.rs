@@ -104,6 +104,7 @@ fn run(options: &Options) -> Result<Report, String> {
             bench: BENCH.name,
             rows: Vec::new(),
             curves: Vec::new(),
+            stacks: Vec::new(),
             detail: part_of(part)?,
         });
     }
@@ -123,6 +124,7 @@ fn run(options: &Options) -> Result<Report, String> {
         bench: BENCH.name,
         rows: rows.0,
         curves: Vec::new(),
+        stacks: Vec::new(),
         detail: String::new(),
     })
 }

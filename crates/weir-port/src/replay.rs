@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `replay`: frames in memory that arrive again and again, as fast as they are taken.
+//!
+//! For benchmarks: it is what a device's ring with frames that have just arrived is to its driver.
+//! Frames that are sent are forgotten. It has no descriptor, so it must be polled, and no kind on the
+//! command line.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use weir_packet::{Batch, Cache, Packet};
+
+use crate::port::{Counters, Port};
+
+/// The unit in which frames are stored, in bytes: one cache line.
+const LINE: usize = 64;
+
+/// The port; see the module's documentation.
+#[derive(Debug)]
+pub struct Replay {
+    /// The frames one after the other, each from the start of a line.
+    lines: Box<[[u8; LINE]]>,
+    /// The first line of each frame and its length in bytes.
+    frames: Box<[(u32, u32)]>,
+    /// The next frame. One thread at a time receives.
+    at: AtomicUsize,
+    /// The most frames that one call of `receive` returns.
+    most: AtomicUsize,
+    counters: Counters,
+}
+
+impl Replay {
+    /// Copies the frames. Frames longer than a packet of the frame class are left out.
+    pub fn new<F: AsRef<[u8]>>(all: &[F]) -> Self {
+        let (mut lines, mut frames) = (Vec::new(), Vec::new());
+        let all = all.iter().map(AsRef::as_ref);
+        for frame in all.filter(|frame| frame.len() <= weir_packet::packet::FRAME_DATA) {
+            frames.push((lines.len() as u32, frame.len() as u32));
+            for part in frame.chunks(LINE) {
+                let mut line = [0; LINE];
+                for (to, from) in line.iter_mut().zip(part) {
+                    *to = *from;
+                }
+                lines.push(line);
+            }
+        }
+        Self {
+            lines: lines.into(),
+            frames: frames.into(),
+            at: AtomicUsize::new(0),
+            most: AtomicUsize::new(weir_packet::batch::BATCH),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Sets the most frames that one call returns.
+    pub fn limit(&self, most: usize) {
+        self.most.store(most, Relaxed);
+    }
+
+    /// Takes up to `most` frames that follow each other in memory.
+    fn take(&self, most: usize) -> &[(u32, u32)] {
+        let at = self.at.load(Relaxed);
+        let rest = self.frames.get(at..).unwrap_or_default();
+        let taken = rest.get(..most.min(rest.len())).unwrap_or_default();
+        let next = at + taken.len();
+        self.at
+            .store(if next == self.frames.len() { 0 } else { next }, Relaxed);
+        taken
+    }
+
+    fn bytes(&self, (line, len): (u32, u32)) -> &[u8] {
+        let lines = self.lines.get(line as usize..).unwrap_or_default();
+        lines.as_flattened().get(..len as usize).unwrap_or_default()
+    }
+}
+
+impl Port for Replay {
+    fn kind(&self) -> &'static str {
+        "replay"
+    }
+
+    fn descriptor(&self, _: u16) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
+        let before = batch.len();
+        let most = self.most.load(Relaxed).min(batch.room());
+        let taken = self.take(most);
+        let count = memory.alloc_bulk(batch, taken.len());
+        let new = batch.iter_mut().skip(before);
+        for (packet, &frame) in new.zip(taken) {
+            // It fits: longer frames were left out.
+            let _ = packet.append(self.bytes(frame));
+        }
+        Counters::add(&self.counters.rx_dropped, (taken.len() - count) as u64);
+        Ok(count)
+    }
+
+    fn send(&self, _: u16, frames: &[Packet]) -> io::Result<usize> {
+        Ok(frames.len())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::{Pool, PoolConfig};
+
+    use super::*;
+
+    #[test]
+    fn frames_arrive_again_and_again_in_order() {
+        let frames: Vec<Vec<u8>> = (1..=100)
+            .map(|len| vec![len; usize::from(len) * 9])
+            .collect();
+        let port = Replay::new(&frames);
+        let pool = Pool::new(PoolConfig::default());
+        let mut memory = pool.cache();
+        port.limit(33);
+        let mut seen = 0;
+        for _ in 0..20 {
+            let mut batch = Batch::new();
+            let count = port.receive(0, &mut memory, &mut batch).unwrap();
+            assert!((1..=33).contains(&count) && count == batch.len());
+            for packet in &batch {
+                assert_eq!(packet.data(), frames[seen % frames.len()]);
+                seen += 1;
+            }
+        }
+        assert!(seen > 3 * frames.len());
+    }
+}
