@@ -128,6 +128,9 @@ const NONE: Miss = Miss {
     dst_len: 0,
 };
 
+/// The longest prefix of a destination and its routes, found ahead of the lookup.
+pub type Hint<'g, D> = Option<(u8, &'g Leaf<D>)>;
+
 impl<K: Address, D: RouteDevice> Table<K, D> {
     /// Looks up a flow's route in this table.
     ///
@@ -149,9 +152,22 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         flags: LookupFlags,
         guard: &'g Guard,
     ) -> Result<Found<'g, K, D>, Miss> {
+        self.find_after(None, flow, flags, guard)
+    }
+
+    /// Does the same as [`find`](Self::find), and begins with the prefix of `first`, if given.
+    #[inline]
+    fn find_after<'g>(
+        &'g self,
+        mut first: Hint<'g, D>,
+        flow: &Flow<K>,
+        flags: LookupFlags,
+        guard: &'g Guard,
+    ) -> Result<Found<'g, K, D>, Miss> {
         let mut limit = K::BITS;
         loop {
-            let (dst_len, leaf) = self.lpm.longest(flow.dst, limit, guard).ok_or(NONE)?;
+            let longest = || self.lpm.longest(flow.dst, limit, guard).ok_or(NONE);
+            let (dst_len, leaf) = first.take().map_or_else(longest, Ok)?;
             let choice = if K::IPV6 {
                 choose6(leaf, flow, flags)
             } else {
@@ -310,11 +326,25 @@ impl<'g, K: Address, D: RouteDevice> Found<'g, K, D> {
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Prefetches the memory that lookups of a batch's destinations in the main table read first.
-    #[inline]
-    pub fn prefetch(&self, destinations: impl Iterator<Item = K> + Clone, guard: &Guard) {
-        if let Some(main) = &self.tables.load(guard).main {
-            main.lpm.prefetch(destinations, guard);
+    /// Looks up destinations of a batch in the main table, with their cache misses overlapped, and
+    /// prefetches what [`lookup_after`](Self::lookup_after) reads of the routes. Fills `hints` up to
+    /// the shorter of the two lengths, at most 64.
+    pub fn look_ahead<'g>(
+        &'g self,
+        destinations: &[K],
+        guard: &'g Guard,
+        hints: &mut [Hint<'g, D>],
+    ) {
+        let Some(main) = &self.tables.load(guard).main else {
+            return;
+        };
+        main.lpm.longest_many(destinations, guard, hints);
+        let found = || hints.iter().take(destinations.len()).flatten();
+        for (_, leaf) in found() {
+            leaf.first().info.prefetch();
+        }
+        for (_, leaf) in found() {
+            leaf.first().info.prefetch_hops();
         }
     }
 
@@ -325,6 +355,22 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
     #[inline]
     pub fn lookup<'g>(
         &'g self,
+        flow: &Flow<K>,
+        flags: LookupFlags,
+        guard: &'g Guard,
+    ) -> Result<Found<'g, K, D>, i32> {
+        self.lookup_after(None, flow, flags, guard)
+    }
+
+    /// Does the same as [`lookup`](Self::lookup). `hint` is the result of
+    /// [`look_ahead`](Self::look_ahead) for the destination under the same guard, if there is one.
+    ///
+    /// # Errors
+    /// As for [`lookup`](Self::lookup).
+    #[inline]
+    pub fn lookup_after<'g>(
+        &'g self,
+        hint: Hint<'g, D>,
         flow: &Flow<K>,
         flags: LookupFlags,
         guard: &'g Guard,
@@ -351,7 +397,10 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
                     ..found
                 })
             } else {
-                let main = find(&tables.main);
+                let main = match &tables.main {
+                    Some(table) => table.find_after(hint, flow, flags, guard),
+                    None => Err(NONE),
+                };
                 let merged = if length(&main) > local_len {
                     main
                 } else {

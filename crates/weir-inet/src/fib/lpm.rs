@@ -38,6 +38,9 @@ use weir_sync::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use weir_sync::primitive::prefetch;
 use weir_sync::rcu::{Domain, Guard};
 
+/// The maximum number of keys looked up together.
+const TOGETHER: usize = 64;
+
 /// A key of the table: an address as a number, most significant bit first.
 pub trait Key: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
     /// The width of the key in bits.
@@ -321,8 +324,23 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
     pub fn longest<'g>(&'g self, key: K, limit: u8, guard: &'g Guard) -> Option<(u8, &'g V)> {
         guard.check(&self.domain);
         // SAFETY: published pointers are read under the guard.
-        let entry = unsafe {
-            let index = self.index.load(Ordering::Acquire).as_ref();
+        let entry = unsafe { self.entry(self.index.load(Ordering::Acquire).as_ref(), key, limit) }?;
+        Some((entry.len, &entry.value))
+    }
+
+    /// Returns the entry of the longest prefix. Does not read an entry that a node points to.
+    ///
+    /// # Safety
+    /// The caller holds a guard for `'g`.
+    #[inline]
+    unsafe fn entry<'g>(
+        &'g self,
+        index: Option<&'g Index>,
+        key: K,
+        limit: u8,
+    ) -> Option<&'g Entry<K, V>> {
+        // SAFETY: published pointers are read under the caller's guard.
+        unsafe {
             match index {
                 Some(index) if limit > index.bits => {
                     let slot = index.slots[key.leading(index.bits)].load(Ordering::Acquire);
@@ -336,33 +354,40 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 _ => Self::search(Node::load(&self.top), key, limit),
             }
             .or_else(|| self.shortest.load(Ordering::Acquire).as_ref())
-        }?;
-        Some((entry.len, &entry.value))
+        }
     }
 
-    /// Prefetches the cache lines that lookups of these keys read. For a batch, the cache misses
-    /// then overlap instead of following one another. The cost is one lookup per key in the cache.
-    pub fn prefetch(&self, keys: impl Iterator<Item = K> + Clone, guard: &Guard) {
+    /// Looks up many keys as [`longest`](Self::longest) does, with their cache misses overlapped.
+    /// Fills `found` up to the shorter of the two lengths, at most 64.
+    pub fn longest_many<'g>(
+        &'g self,
+        keys: &[K],
+        guard: &'g Guard,
+        found: &mut [Option<(u8, &'g V)>],
+    ) {
         guard.check(&self.domain);
         // SAFETY: published pointers are read under the guard.
-        let Some(index) = (unsafe { self.index.load(Ordering::Acquire).as_ref() }) else {
-            return;
-        };
-        let slot = |key: K| &index.slots[key.leading(index.bits)];
-        for key in keys.clone() {
-            prefetch(std::ptr::from_ref(slot(key)));
+        let index = unsafe { self.index.load(Ordering::Acquire).as_ref() };
+        if let Some(index) = index {
+            let slot = |key: &K| &index.slots[key.leading(index.bits)];
+            for key in keys {
+                prefetch(std::ptr::from_ref(slot(key)));
+            }
+            for key in keys {
+                // The tag bits do not move the address to another cache line.
+                prefetch(slot(key).load(Ordering::Relaxed).cast_const());
+            }
         }
-        for key in keys.clone() {
-            // The tag bits do not move the address to another cache line.
-            prefetch(slot(key).load(Ordering::Relaxed).cast_const());
-        }
-        for key in keys {
-            let slot = slot(key).load(Ordering::Acquire);
+        let mut entries = [None; TOGETHER];
+        for (entry, key) in entries.iter_mut().zip(keys) {
             // SAFETY: as above.
-            let entry = unsafe { Self::search(Node::child_at(slot), key, K::BITS) };
-            if let Some(entry) = entry {
+            *entry = unsafe { self.entry(index, *key, K::BITS) };
+            if let Some(entry) = *entry {
                 prefetch(std::ptr::from_ref(entry));
             }
+        }
+        for ((found, entry), _) in found.iter_mut().zip(entries).zip(keys) {
+            *found = entry.map(|entry| (entry.len, &entry.value));
         }
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use weir_netlink::{errno, rta};
 use weir_sync::primitive::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
+use weir_sync::primitive::prefetch;
 
 use super::RouteDevice;
 use super::lpm::Key;
@@ -193,6 +194,26 @@ pub struct RouteInfo<D> {
     /// The number of routes in tables that refer to this info (`fib_treeref`). An info with none
     /// may still be read, or wait to be announced, but no longer changes.
     routes: AtomicU32,
+}
+
+impl<D> RouteInfo<D> {
+    /// Prefetches the info itself.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch(&raw const self.spec);
+        prefetch(&raw const self.hops);
+        prefetch(&raw const self.flags);
+    }
+
+    /// Prefetches the first hop. Reads the info.
+    #[inline]
+    pub(super) fn prefetch_hops(&self) {
+        if let Some(hop) = self.hops.first() {
+            prefetch(&raw const hop.oif);
+            prefetch(&raw const hop.gateway);
+            prefetch(&raw const hop.flags);
+        }
+    }
 }
 
 impl<D: RouteDevice> RouteInfo<D> {

@@ -150,7 +150,7 @@ fn question(cx: &Cx<'_>, device: &Arc<Device>, ns: &Namespace, message: &Message
         .set_dst(tip.octets());
     let mut input = route::Input::new(ns, device, guard);
     let header = Ipv4::new(&bytes)?;
-    match input.route(&header, &bytes, 0, || 0) {
+    match input.route(&header, &bytes, 0, || 0, None) {
         route::Verdict::Local(route::To::Us) => {
             if is_ignored(ns, device, sip, tip, guard) {
                 return Some(false);

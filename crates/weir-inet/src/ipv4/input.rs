@@ -62,10 +62,12 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
     let mib = cx.mib(ns);
     received.flush(|counter, by| mib.ip.add(counter, by));
+    // What the look-ahead found, and which of it is for each packet.
+    let (mut hints, mut which) = ([None; BATCH], [0_u8; BATCH]);
     if count >= WORTH_A_PREFETCH {
         // Consecutive packets to one destination share a lookup.
         let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
-        for packet in batch.iter() {
+        for (packet, which) in batch.iter().zip(&mut which) {
             let header = Ipv4::new(packet.data());
             let dst = header.map_or(0, |header| u32::from_be_bytes(header.dst()));
             if before != Some(dst)
@@ -75,22 +77,27 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
                 different += 1;
                 before = Some(dst);
             }
+            *which = (different - 1) as u8;
         }
         if different >= WORTH_A_PREFETCH {
-            let destinations = destinations.iter().take(different).copied();
-            ns.fib().v4.prefetch(destinations, guard);
+            let destinations = destinations.get(..different).unwrap_or_default();
+            ns.fib().v4.look_ahead(destinations, guard, &mut hints);
         }
     }
-    for (packet, verdict) in batch.iter().zip(&mut verdicts) {
+    for ((packet, verdict), which) in batch.iter().zip(&mut verdicts).zip(which) {
         if matches!(verdict, Verdict::Drop(_)) {
             continue;
         }
         let Some(header) = Ipv4::new(packet.data()) else {
             continue;
         };
-        *verdict = input.route(&header, packet.data(), packet.mark, || {
-            crate::fib::rule::tunnel_of(packet)
-        });
+        *verdict = input.route(
+            &header,
+            packet.data(),
+            packet.mark,
+            || crate::fib::rule::tunnel_of(packet),
+            hints.get(usize::from(which)).copied().flatten(),
+        );
         if packet.pkt_type() != PacketType::Host
             && strict_multicast
             && !matches!(verdict, Verdict::Local(To::All | To::Group))

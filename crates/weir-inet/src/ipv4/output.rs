@@ -2,6 +2,7 @@
 //! Outgoing packets: grouping by next hop, fragmentation, and the creation of locally generated
 //! packets (`ip_output`, `ip_finish_output`, `ip_push_pending_frames`).
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,102 +19,152 @@ use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::Ip;
 use crate::namespace::Namespace;
+use crate::neigh::{self, Run};
 use crate::settings::Ipv4;
 use crate::settings::WithSettings;
 
-/// Outgoing packets with their next hops.
-pub struct Groups<'g> {
-    packets: [Option<Packet>; BATCH],
-    /// The index of each packet's hop.
-    which: [u8; BATCH],
-    count: usize,
-    /// The hops, in order of first use.
-    hops: [Option<Hop<'g>>; BATCH],
-    different: usize,
+/// Runs of packets with their devices.
+struct Runs<'g> {
+    runs: [Run; BATCH],
+    devices: [Option<&'g Arc<Device>>; BATCH],
+    used: usize,
 }
 
-impl Default for Groups<'_> {
+/// Outgoing packets with their next hops, in order.
+#[derive(Default)]
+pub struct Groups<'g> {
+    packets: Batch,
+    to: Runs<'g>,
+    /// The packets go to more than one device.
+    several: bool,
+}
+
+impl Default for Runs<'_> {
     fn default() -> Self {
-        Self {
-            packets: [const { None }; BATCH],
-            which: [0; BATCH],
+        let none = Run {
+            next_hop: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            broadcast: false,
             count: 0,
-            hops: [None; BATCH],
-            different: 0,
+        };
+        Self {
+            runs: [none; BATCH],
+            devices: [None; BATCH],
+            used: 0,
         }
     }
 }
 
-fn same(a: &Hop<'_>, b: &Hop<'_>) -> bool {
-    Arc::ptr_eq(a.device, b.device) && a.next_hop == b.next_hop && a.broadcast == b.broadcast
+impl<'g> Runs<'g> {
+    /// Returns the last run and its device.
+    #[inline]
+    fn last(&mut self) -> Option<(&mut Run, &'g Arc<Device>)> {
+        let last = self.used.checked_sub(1)?;
+        let device = self.devices.get(last).copied().flatten()?;
+        Some((self.runs.get_mut(last)?, device))
+    }
+
+    /// Appends a run. There is room as long as there are no more runs than packets.
+    #[inline]
+    fn push(&mut self, run: Run, device: &'g Arc<Device>) {
+        let slots = (
+            self.runs.get_mut(self.used),
+            self.devices.get_mut(self.used),
+        );
+        if let (Some(slot), Some(of)) = slots {
+            (*slot, *of) = (run, Some(device));
+            self.used += 1;
+        }
+    }
+
+    fn all(&self) -> &[Run] {
+        self.runs.get(..self.used).unwrap_or_default()
+    }
 }
 
 impl<'g> Groups<'g> {
     /// Adds a packet that fits the MTU.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, hop: &Hop<'g>, packet: Packet) {
-        if self.count == BATCH {
+        if self.packets.is_full() {
             self.flush(cx);
         }
-        // It is usually the most recent hop.
-        let known = self.hops.iter().take(self.different).rposition(|known| {
-            // All of these are set.
-            known.as_ref().is_some_and(|known| same(known, hop))
-        });
-        let place = known.unwrap_or_else(|| {
-            // There is room: there are no more hops than packets.
-            if let Some(slot) = self.hops.get_mut(self.different) {
-                *slot = Some(*hop);
+        match self.to.last() {
+            Some((run, device)) if Arc::ptr_eq(device, hop.device) && is_to(run, hop) => {
+                run.count += 1;
             }
-            self.different += 1;
-            self.different - 1
-        });
-        if let (Some(slot), Some(which)) = (
-            self.packets.get_mut(self.count),
-            self.which.get_mut(self.count),
-        ) {
-            *slot = Some(packet);
-            *which = place as u8;
-            self.count += 1;
+            last => {
+                let other = last.is_some_and(|(_, device)| !Arc::ptr_eq(device, hop.device));
+                self.several |= other;
+                let run = Run {
+                    next_hop: hop.next_hop,
+                    broadcast: hop.broadcast,
+                    count: 1,
+                };
+                self.to.push(run, hop.device);
+            }
         }
+        // There is room: a full batch has just been sent.
+        let _ = self.packets.push(packet);
     }
 
-    /// Sends all packets as one batch per next hop, in order of first use.
+    /// Sends all packets as one batch per device, in order of first use.
     pub fn flush(&mut self, cx: &mut Cx<'_>) {
-        let count = std::mem::take(&mut self.count);
-        for place in 0..std::mem::take(&mut self.different) {
-            let Some(Some(hop)) = self.hops.get(place) else {
-                continue;
-            };
-            let mut batch = Batch::new();
-            let packets = self.packets.iter_mut().zip(&self.which).take(count);
-            for (packet, which) in packets {
-                if usize::from(*which) == place
-                    && let Some(packet) = packet.take()
-                {
-                    // There is room: the batch is no larger than the packets collected here.
+        let several = std::mem::take(&mut self.several);
+        let mut packets = self.packets.take();
+        while let Some(Some(device)) = self.to.devices.first().copied()
+            && !packets.is_empty()
+        {
+            if !several {
+                send_runs(cx, device, self.to.all(), packets);
+                break;
+            }
+            let (mut mine, mut others) = (Runs::default(), Runs::default());
+            let (mut part, mut rest) = (Batch::new(), Batch::new());
+            let mut all = packets.into_iter();
+            for (run, of) in self.to.all().iter().zip(self.to.devices.iter().flatten()) {
+                let here = Arc::ptr_eq(of, device);
+                let (runs, batch) = match here {
+                    true => (&mut mine, &mut part),
+                    false => (&mut others, &mut rest),
+                };
+                runs.push(*run, of);
+                for packet in all.by_ref().take(run.count) {
+                    // There is room: both parts together are one batch.
                     let _ = batch.push(packet);
                 }
             }
-            send_group(cx, hop, batch);
+            send_runs(cx, device, mine.all(), part);
+            (self.to, packets) = (others, rest);
         }
+        self.to.used = 0;
     }
 }
 
-fn send_group(cx: &mut Cx<'_>, hop: &Hop<'_>, batch: Batch) {
-    let counters = if hop.broadcast {
-        Some((Ip::OutBcastPkts, Ip::OutBcastOctets))
-    } else if hop.next_hop.is_multicast() {
-        Some((Ip::OutMcastPkts, Ip::OutMcastOctets))
-    } else {
-        None
-    };
-    if let Some((packets, octets)) = counters {
-        let ip = &cx.mib(hop.device.namespace(cx.guard)).ip;
-        ip.add(packets, batch.len() as u64);
-        ip.add(octets, batch.bytes());
+#[inline]
+fn is_to(run: &Run, hop: &Hop<'_>) -> bool {
+    run.next_hop == hop.next_hop && run.broadcast == hop.broadcast
+}
+
+/// Sends runs on a device and counts those to groups.
+fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], batch: Batch) {
+    let mut at = 0;
+    for run in runs {
+        let counters = if run.broadcast {
+            (Ip::OutBcastPkts, Ip::OutBcastOctets)
+        } else if run.next_hop.is_multicast() {
+            (Ip::OutMcastPkts, Ip::OutMcastOctets)
+        } else {
+            at += run.count;
+            continue;
+        };
+        let packets = batch.get(at..at + run.count).unwrap_or_default();
+        let octets: u64 = packets.iter().map(|packet| packet.len() as u64).sum();
+        at += run.count;
+        let ip = &cx.mib(device.namespace(cx.guard)).ip;
+        ip.add(counters.0, run.count as u64);
+        ip.add(counters.1, octets);
     }
-    crate::neigh::output(cx, hop.device, hop.next_hop, hop.broadcast, batch);
+    neigh::output_runs(cx, device, runs, batch);
 }
 
 /// Sends one packet, fragmented if necessary (`ip_finish_output`). A packet that cannot be sent is

@@ -21,7 +21,7 @@ use weir_sync::rcu::Guard;
 use super::{larger, on_either, select};
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
-use crate::fib::lookup::{Flow, Found, HashPolicy, LookupFlags};
+use crate::fib::lookup::{Flow, Found, HashPolicy, Hint, LookupFlags};
 use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
@@ -173,7 +173,8 @@ impl<'g> Input<'g> {
     }
 
     /// Routes a packet with a validated header; `data` begins with it. `tunnel` returns the key of
-    /// the tunnel the packet was received from.
+    /// the tunnel the packet was received from. `hint` is what a look-ahead found for the
+    /// destination.
     #[inline]
     pub fn route(
         &mut self,
@@ -181,6 +182,7 @@ impl<'g> Input<'g> {
         data: &[u8],
         mark: u32,
         tunnel: impl FnOnce() -> u64,
+        hint: Hint<'g, Arc<Device>>,
     ) -> Verdict<'g> {
         let mut key = Key {
             src: header.src().into(),
@@ -208,7 +210,7 @@ impl<'g> Input<'g> {
         {
             return *verdict;
         }
-        let verdict = self.find(&key, header, data);
+        let verdict = self.find(&key, header, data, hint);
         // Don't cache ICMP: an error may be routed by the addresses of the packet it quotes.
         if header.protocol() != IPPROTO_ICMP {
             self.last = Some((key, verdict));
@@ -216,7 +218,13 @@ impl<'g> Input<'g> {
         verdict
     }
 
-    fn find(&self, key: &Key, header: &Ipv4<'_>, data: &[u8]) -> Verdict<'g> {
+    fn find(
+        &self,
+        key: &Key,
+        header: &Ipv4<'_>,
+        data: &[u8],
+        hint: Hint<'g, Arc<Device>>,
+    ) -> Verdict<'g> {
         let (src, dst) = (key.src, key.dst);
         if src.is_multicast() || src.is_broadcast() {
             return Verdict::Drop(DropReason::IP_INVALID_SOURCE);
@@ -241,7 +249,7 @@ impl<'g> Input<'g> {
             .ns
             .fib()
             .v4
-            .lookup(&flow, LookupFlags::default(), self.guard);
+            .lookup_after(hint, &flow, LookupFlags::default(), self.guard);
         let found = match found {
             Ok(found) => found,
             Err(_) if !self.forwards => return Verdict::Refuse(errno::EHOSTUNREACH),

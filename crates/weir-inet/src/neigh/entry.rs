@@ -58,14 +58,16 @@ struct Inner {
     dead: bool,
 }
 
-/// A neighbour entry; see the module documentation.
+/// A neighbour entry; see the module documentation. The fields that packets use come first and
+/// share a cache line with the reference counts in front.
+#[repr(C)]
 pub struct Neighbour {
-    /// The device and the address.
-    pub key: Key,
-    state: AtomicU8,
-    flags: AtomicU8,
     mac: AtomicU64,
     used: AtomicU64,
+    state: AtomicU8,
+    flags: AtomicU8,
+    /// The device and the address.
+    pub key: Key,
     inner: Mutex<Inner, order::Neighbour>,
 }
 
@@ -198,6 +200,12 @@ impl Neighbour {
     /// Returns the time of the last use, in ns of the stack's clock.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
+    }
+
+    /// Prefetches the fields that a packet reads.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        weir_sync::primitive::prefetch(&raw const self.mac);
     }
 
     /// Records that a packet uses the entry.

@@ -2,14 +2,15 @@
 //! The last step of layer 3, from next hop to link-layer header (`neigh_output`,
 //! `neigh_resolve_output`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ethernet, multicast_v4, multicast_v6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Batch, DropReason, Packet};
 
-use super::{Neighbour, nud};
+use super::{Key, Neighbour, nud};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
@@ -69,6 +70,107 @@ fn remember_group(cx: &Cx<'_>, device: &Arc<Device>, next_hop: IpAddr) -> Option
     entry.mac()
 }
 
+/// Consecutive packets of a batch that go to one next hop.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// The next hop.
+    pub next_hop: IpAddr,
+    /// According to the route, the next hop is the subnet's broadcast address.
+    pub broadcast: bool,
+    /// The number of packets.
+    pub count: usize,
+}
+
+/// Does the same as [`output`] for packets to several next hops on a device, and sends them as one
+/// batch in their order. The runs together are the batch.
+pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], mut batch: Batch) {
+    if let [run] = runs {
+        return output(cx, device, run.next_hop, run.broadcast, batch);
+    }
+    let mut macs = [None; BATCH];
+    find(cx, device, runs, &mut macs);
+    if !macs.iter().zip(runs).all(|(mac, _)| mac.is_some()) {
+        return one_by_one(cx, device, runs, batch);
+    }
+    let (count, source) = (batch.len(), device.address());
+    let mut packets = batch.iter_mut();
+    let mut whole = true;
+    for (run, mac) in runs.iter().zip(macs) {
+        let to = mac.unwrap_or_default();
+        for packet in packets.by_ref().take(run.count) {
+            whole &= prepend(packet, to, source);
+        }
+    }
+    if !whole {
+        let mut short = Batch::new();
+        batch.split(
+            |packet| packet.has_mac(),
+            |packet| {
+                // There is room: at most one batch comes out of a batch.
+                let _ = short.push(packet);
+            },
+        );
+        cx.drop_batch(
+            device,
+            Place::Neighbour,
+            DropReason::NEIGH_HH_FILLFAIL,
+            short,
+        );
+    }
+    cx.state.stages.end(Stage::Neighbour, count);
+    if !batch.is_empty() {
+        cx.transmit(device, batch);
+    }
+}
+
+/// Finds the link-layer addresses of the next hops that need no verification.
+fn find(cx: &Cx<'_>, device: &Device, runs: &[Run], macs: &mut [Option<Mac>; BATCH]) {
+    let ns = device.namespace(cx.guard);
+    let first = Key {
+        device: device.key,
+        address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    };
+    let mut keys = [first; BATCH];
+    for (key, run) in keys.iter_mut().zip(runs) {
+        key.address = run.next_hop;
+    }
+    let mut found = [None; BATCH];
+    let keys = keys.get(..runs.len()).unwrap_or_default();
+    ns.neighbours().table.get_many(keys, cx.guard, &mut found);
+    for entry in found.iter().take(runs.len()).flatten() {
+        entry.prefetch();
+    }
+    for ((mac, run), entry) in macs.iter_mut().zip(runs).zip(found) {
+        // With entries of groups, a group is like any other next hop.
+        let group = match run.broadcast {
+            _ if cx.stack.config.link_chatter => None,
+            true => Some(device.broadcast()),
+            false => group_address(run.next_hop, device),
+        };
+        *mac = group.or_else(|| {
+            let entry = entry.filter(|entry| entry.state() & READY != 0)?;
+            entry.touch(cx.now);
+            entry.mac()
+        });
+    }
+}
+
+/// Sends each run as a batch of its own. Neighbours may be unknown.
+fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], batch: Batch) {
+    let mut packets = batch.into_iter();
+    for run in runs {
+        let mut part = Batch::new();
+        for packet in packets.by_ref().take(run.count) {
+            // There is room: the part is no larger than the batch it is taken from.
+            let _ = part.push(packet);
+        }
+        output(cx, device, run.next_hop, run.broadcast, part);
+    }
+}
+
+/// The states in which a packet is sent at once.
+const READY: u8 = nud::CONNECTED | nud::DELAY | nud::PROBE;
+
 /// Adds headers to the packets if their neighbour is known. Otherwise the packets wait or are
 /// dropped.
 fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: Batch) -> Batch {
@@ -93,7 +195,7 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
     };
     entry.touch(cx.now);
     let source = device.address();
-    if entry.state() & (nud::CONNECTED | nud::DELAY | nud::PROBE) != 0
+    if entry.state() & READY != 0
         && let Some(mac) = entry.mac()
     {
         batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
@@ -129,7 +231,7 @@ pub(super) fn send_resolved(
     }
 }
 
-/// Prepends the Ethernet header (`dev_hard_header`).
+/// Prepends the Ethernet header (`dev_hard_header`). Drops a packet without room for it.
 #[inline]
 pub fn with_header(
     cx: &Cx<'_>,
@@ -138,23 +240,29 @@ pub fn with_header(
     from: Mac,
     mut packet: Packet,
 ) -> Option<Packet> {
+    if prepend(&mut packet, to, from) {
+        return Some(packet);
+    }
+    let reason = DropReason::NEIGH_HH_FILLFAIL;
+    cx.drop(device, Place::Neighbour, reason, packet);
+    None
+}
+
+/// Prepends the Ethernet header. Returns `false`, and unsets the MAC header, if there is no room.
+#[inline]
+fn prepend(packet: &mut Packet, to: Mac, from: Mac) -> bool {
     let protocol = match packet.data().first().map(|first| first >> 4) {
         Some(4) => ETH_P_IP,
         Some(6) => ETH_P_IPV6,
         _ => packet.protocol,
     };
     let Some(room) = packet.push(14) else {
-        cx.drop(
-            device,
-            Place::Neighbour,
-            DropReason::NEIGH_HH_FILLFAIL,
-            packet,
-        );
-        return None;
+        packet.unset_mac();
+        return false;
     };
     room.copy_from_slice(&ethernet(to, from, protocol));
     packet.protocol = protocol;
     packet.reset_mac();
     packet.set_network(14);
-    Some(packet)
+    true
 }
