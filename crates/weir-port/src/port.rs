@@ -22,6 +22,10 @@ use weir_packet::{Batch, Cache, Packet, Pool};
 use crate::keys::Keys;
 use crate::{Error, Result};
 
+/// Judges received frames before packets are made of them: returns a bit for each frame that is
+/// dropped.
+pub type Sieve<'a> = &'a mut dyn FnMut(&[&[u8]]) -> u64;
+
 /// A live port. One thread at a time polls a queue; any thread may call [`Port::send`].
 pub trait Port: Send + Sync + fmt::Debug {
     /// The kind's name in [`KINDS`](crate::kinds::KINDS).
@@ -68,6 +72,27 @@ pub trait Port: Send + Sync + fmt::Debug {
     /// Frames that the port took are lost.
     fn close(&self) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Does the same as [`receive`](Port::receive), but first has `sieve` judge frames, up to 64 at a
+    /// time, and makes no packets of those that it drops. Returns the number of frames taken, with
+    /// those. By default no frame is judged.
+    ///
+    /// # Errors
+    /// As for [`Port::receive`].
+    fn receive_through(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        _sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        self.receive(queue, memory, batch)
+    }
+
+    /// Returns whether [`receive_through`](Port::receive_through) has frames judged.
+    fn sifts(&self) -> bool {
+        false
     }
 
     /// Sends frames in order, as many as the queue has room for, and returns how many. A frame that the

@@ -9,9 +9,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use weir_packet::batch::BATCH;
 use weir_packet::{Batch, Cache, Packet};
 
-use crate::port::{Counters, Port};
+use crate::port::{Counters, Port, Sieve};
 
 /// The unit in which frames are stored, in bytes: one cache line.
 const LINE: usize = 64;
@@ -49,7 +50,7 @@ impl Replay {
             lines: lines.into(),
             frames: frames.into(),
             at: AtomicUsize::new(0),
-            most: AtomicUsize::new(weir_packet::batch::BATCH),
+            most: AtomicUsize::new(BATCH),
             counters: Counters::default(),
         }
     }
@@ -99,6 +100,42 @@ impl Port for Replay {
         Ok(count)
     }
 
+    fn sifts(&self) -> bool {
+        true
+    }
+
+    fn receive_through(
+        &self,
+        _: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        let taken = self.take(self.most.load(Relaxed).min(batch.room()));
+        let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+        for (frame, &place) in frames.iter_mut().zip(taken) {
+            *frame = self.bytes(place);
+        }
+        let frames = frames.get(..taken.len()).unwrap_or_default();
+        let dropped = sieve(frames);
+        if dropped.count_ones() as usize == taken.len() {
+            return Ok(taken.len());
+        }
+        let kept = frames
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| dropped >> n & 1 == 0);
+        let before = batch.len();
+        let wanted = taken.len() - dropped.count_ones() as usize;
+        let count = memory.alloc_bulk(batch, wanted);
+        for (packet, (_, frame)) in batch.iter_mut().skip(before).zip(kept) {
+            // It fits: longer frames were left out.
+            let _ = packet.append(frame);
+        }
+        Counters::add(&self.counters.rx_dropped, (wanted - count) as u64);
+        Ok(taken.len())
+    }
+
     fn send(&self, _: u16, frames: &[Packet]) -> io::Result<usize> {
         Ok(frames.len())
     }
@@ -134,5 +171,23 @@ mod tests {
             }
         }
         assert!(seen > 3 * frames.len());
+    }
+
+    #[test]
+    fn frames_that_a_sieve_drops_become_no_packets() {
+        let frames: Vec<Vec<u8>> = (0..100).map(|len| vec![len; 60]).collect();
+        let port = Replay::new(&frames);
+        let pool = Pool::new(PoolConfig::default());
+        let (mut memory, mut batch) = (pool.cache(), Batch::new());
+        let mut judged = Vec::new();
+        let mut odd = |frames: &[&[u8]]| {
+            judged.extend(frames.iter().map(|frame| frame[0]));
+            0xaaaa_aaaa_aaaa_aaaa
+        };
+        let taken = port.receive_through(0, &mut memory, &mut batch, &mut odd);
+        assert_eq!(taken.unwrap(), 64);
+        assert_eq!(judged, (0..64).collect::<Vec<u8>>());
+        let kept: Vec<u8> = batch.iter().map(|packet| packet.data()[0]).collect();
+        assert_eq!(kept, (0..64).step_by(2).collect::<Vec<u8>>());
     }
 }

@@ -114,6 +114,11 @@ impl Chain {
         self.lock().list.clone()
     }
 
+    /// Returns the instances in the order of priorities, as the data path sees them.
+    pub(crate) fn published<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<Proto>] {
+        self.protos.load(guard)
+    }
+
     /// Does the same as [`State::find`] on the published list, without the lock.
     pub(crate) fn find<'g>(
         &'g self,

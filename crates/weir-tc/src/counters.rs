@@ -227,6 +227,11 @@ impl Tally {
         self.add(cpu, [bytes, 1, u64::from(dropped), 0]);
     }
 
+    /// Counts packets that are dropped, with their bytes. Must run on the CPU's own thread.
+    pub fn count_drops(&self, cpu: usize, packets: u64, bytes: u64) {
+        self.add(cpu, [bytes, packets, packets, 0]);
+    }
+
     /// Counts a drop.
     #[inline]
     pub fn count_drop(&self, cpu: usize) {

@@ -37,9 +37,9 @@ use crate::verdict::{Code, Outcome, Verdict, code};
 pub type Ended = (Packet, Option<DropReason>);
 
 /// The block a hook walks and the node it counts on.
-struct Hook {
-    block: Arc<Block>,
-    node: Arc<Node>,
+pub(crate) struct Hook {
+    pub(crate) block: Arc<Block>,
+    pub(crate) node: Arc<Node>,
 }
 
 /// The qdiscs of a device.
@@ -323,6 +323,11 @@ impl DeviceTc {
     #[inline]
     pub fn has_ingress(&self) -> bool {
         self.ingress.is_some()
+    }
+
+    /// Returns the ingress hook.
+    pub(crate) fn ingress_hook<'g>(&'g self, guard: &'g Guard) -> Option<&'g Hook> {
+        self.ingress.load(guard)
     }
 
     /// Returns whether packets to be sent are classified before they are queued.

@@ -10,6 +10,7 @@
 //! with a reason, consumed, or passed to another device. Mirrors `__netif_receive_skb_core` and
 //! `__dev_queue_xmit` of `net/core/dev.c`.
 
+pub mod early;
 mod filter;
 mod queue;
 pub mod raw;
@@ -17,6 +18,7 @@ mod receive;
 mod transmit;
 
 pub use crate::measure;
+pub use early::EarlyDrop;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
 pub use receive::{receive, receive_classified, resume, steered};
 pub use transmit::{send_on_wire, transmit};

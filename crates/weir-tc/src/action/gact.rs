@@ -17,6 +17,7 @@ use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::gact as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Table, TcGactP, TcGen, Writer, policy};
 use weir_packet::Packet;
+use weir_sync::rcu::Guard;
 
 use super::init::required;
 use super::{Common, Kind, More, Spec};
@@ -74,6 +75,10 @@ impl Kind for Gact {
         };
         common.hit_or_drop(cx, action == code::SHOT);
         action
+    }
+
+    fn only_drops(&self, common: &Common, guard: &Guard) -> bool {
+        common.control() == code::SHOT && common.more::<Random>(guard).is_none()
     }
 
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {

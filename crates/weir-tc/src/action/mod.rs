@@ -65,6 +65,7 @@ use crate::block;
 use crate::chain::Chain;
 use crate::context::Context;
 use crate::counters::Tally;
+use crate::early::Early;
 use crate::env::{Env, TICK_NS};
 use crate::estimator::Estimator;
 use crate::host::Host;
@@ -149,6 +150,11 @@ pub trait Kind: Any + Send + Sync {
 
     /// Encodes the options (`tc_action_ops.dump`). `start` is the common start of the parameters.
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer);
+
+    /// Returns whether the action does nothing but count and drop every packet.
+    fn only_drops(&self, _common: &Common, _guard: &Guard) -> bool {
+        false
+    }
 
     /// Drops references to a device that has been unregistered.
     fn device_gone(&self, _key: u64) {}
@@ -384,7 +390,23 @@ impl Common {
             self.rate(cx.now, cx.guard);
         }
         self.counters.count(cx.cpu, cx.packet_len(), dropped);
-        let now = (cx.now / TICK_NS) as u32;
+        self.used(cx.now);
+    }
+
+    /// Counts frames that were dropped before packets were made of them, as
+    /// [`hit_or_drop`](Self::hit_or_drop) counts packets.
+    pub(crate) fn drop_many(&self, cx: Early<'_>, packets: u64, bytes: u64) {
+        if self.flags.load(Relaxed) & FLAG_RATED != 0 {
+            self.rate(cx.now, cx.guard);
+        }
+        self.counters.count_drops(cx.cpu, packets, bytes);
+        self.used(cx.now);
+    }
+
+    /// Records the time of use.
+    #[inline(always)]
+    fn used(&self, now: u64) {
+        let now = (now / TICK_NS) as u32;
         if self.lastuse.load(Relaxed) != now {
             self.lastuse.store(now, Relaxed);
         }

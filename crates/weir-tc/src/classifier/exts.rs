@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use weir_netlink::errno::{EINVAL, ENODEV, EOPNOTSUPP};
-use weir_netlink::tca::{self, cls_flags};
+use weir_netlink::tca::{self, act, cls_flags};
 use weir_netlink::{Attr, Error, Table, Writer};
 use weir_packet::Packet;
 use weir_sync::primitive::prefetch;
+use weir_sync::rcu::Guard;
 
 use super::{Change, Filter};
 use crate::action::{self, ActionRef, Init, InitList, Own, init_list, init_police};
@@ -207,6 +208,18 @@ impl Exts {
     pub(crate) fn prefetch_counters(&self, cpu: usize) {
         if let Actions::One(action) = &self.actions {
             action.common.counters.prefetch(cpu);
+        }
+    }
+
+    /// Returns whether the only action counts and drops every packet.
+    #[inline]
+    pub(crate) fn only_drops(&self, guard: &Guard) -> bool {
+        match &self.actions {
+            Actions::One(action) => {
+                let common = &action.common;
+                common.flags() & act::FLAGS_SKIP_SW == 0 && action.kind.only_drops(common, guard)
+            }
+            Actions::Many(_) => false,
         }
     }
 

@@ -13,14 +13,17 @@ use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL};
 use weir_netlink::tca::{self, matchall as attr};
 use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
+use weir_packet::batch::BATCH;
+use weir_sync::bits::set_bits;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::atomic::AtomicU64;
-use weir_sync::rcu::PublishedOption;
+use weir_sync::rcu::{Guard, PublishedOption};
 
 use super::exts::{self, Exts};
-use super::{Change, Classifier, Filter, Ops, Terse};
+use super::{Change, Classifier, Filter, Hit, Hits, Lookup, Ops, Terse};
 use crate::context::Context;
+use crate::early::Frames;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome, code};
 
@@ -90,6 +93,36 @@ impl Classifier for Matchall {
         hits.store(hits.load(Relaxed).wrapping_add(1), Relaxed);
         out.handle = head.handle;
         head.exts.run(cx, packet, out)
+    }
+
+    fn takes_frames(&self, _guard: &Guard) -> bool {
+        self.head.is_some()
+    }
+
+    fn find_frames<'g>(
+        &'g self,
+        _frames: Frames<'_>,
+        wanted: u64,
+        _lookup: &mut Lookup,
+        guard: &'g Guard,
+        hits: &mut Hits<'g>,
+    ) -> Option<u64> {
+        let head = self.head.load(guard)?;
+        let hit = Hit {
+            handle: head.handle,
+            exts: &head.exts,
+        };
+        for n in set_bits(wanted) {
+            hits[n % BATCH] = Some(hit);
+        }
+        Some(wanted)
+    }
+
+    fn count_frames(&self, cpu: usize, count: u64, guard: &Guard) {
+        if let Some(head) = self.head.load(guard) {
+            let hits = head.hits.get(cpu);
+            hits.store(hits.load(Relaxed).wrapping_add(count), Relaxed);
+        }
     }
 
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>> {

@@ -27,6 +27,7 @@ use weir_sync::rcu::Guard;
 
 use crate::block::Block;
 use crate::context::Context;
+use crate::early::Frames;
 use crate::env::Env;
 use crate::verdict::{Code, Outcome};
 
@@ -226,6 +227,28 @@ pub trait Classifier: Any + Send + Sync {
     ) -> Option<u64> {
         None
     }
+
+    /// Returns whether [`find_frames`](Self::find_frames) works for the instance as it is now.
+    fn takes_frames(&self, _guard: &Guard) -> bool {
+        false
+    }
+
+    /// Does the same as [`find_batch`](Self::find_batch) for frames that are not packets yet.
+    /// Nothing is counted. Returns `None` if a lookup needs more than the frames.
+    fn find_frames<'g>(
+        &'g self,
+        _frames: Frames<'_>,
+        _wanted: u64,
+        _lookup: &mut Lookup,
+        _guard: &'g Guard,
+        _hits: &mut Hits<'g>,
+    ) -> Option<u64> {
+        None
+    }
+
+    /// Counts frames whose filter [`find_frames`](Self::find_frames) found, as a lookup of packets
+    /// counts them.
+    fn count_frames(&self, _cpu: usize, _count: u64, _guard: &Guard) {}
 
     /// Returns the filter with a handle.
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>>;

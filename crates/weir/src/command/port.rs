@@ -123,6 +123,22 @@ fn describe(text: &mut String, port: &Value) {
         word("as"),
         cpus.join(",")
     );
+    let early = &port["early_drop"];
+    match (early["on"] == true, early["packets"].as_u64()) {
+        (true, dropped) => {
+            let dropped = count(dropped.unwrap_or_default());
+            let _ = writeln!(text, "    early drop: on, {dropped} packets");
+        }
+        (false, Some(dropped @ 1..)) => {
+            let why = early["why_not"].as_str().unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "    early drop: off ({why}), {} packets",
+                count(dropped)
+            );
+        }
+        _ => {}
+    }
     for (way, errors) in [("rx", "rx_errors"), ("tx", "tx_errors")] {
         let _ = writeln!(
             text,

@@ -8,7 +8,6 @@
 //! instruction processes four packets; the loop is the same.
 #![allow(unsafe_code)] // calls functions compiled for AVX2
 
-use weir_packet::Packet;
 use weir_packet::batch::BATCH;
 use weir_sync::bits::set_bits;
 use weir_sync::rcu::Guard;
@@ -17,6 +16,7 @@ use weir_sync::sieve::{MIX, View, fold, spot_of};
 use super::Filter;
 use super::key::{Mask, factor};
 use super::mask::{List, Scratch};
+use crate::early::Source;
 
 /// The number of lanes: one for each packet of a batch.
 pub const GROUP: usize = BATCH;
@@ -73,7 +73,7 @@ pub fn halves(mask: &Mask) -> impl Iterator<Item = (u8, Half)> {
 #[inline]
 pub fn find_group<'g>(
     list: &'g List,
-    packets: (&[Packet], u64),
+    packets: (&(impl Source + ?Sized), u64),
     scratch: &mut Scratch,
     guard: &'g Guard,
     found: impl FnMut(usize, &'g Filter),
@@ -156,7 +156,7 @@ mod avx2 {
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub fn find_group<'g>(
         list: &'g List,
-        packets: (&[Packet], u64),
+        packets: (&(impl Source + ?Sized), u64),
         scratch: &mut Scratch,
         guard: &'g Guard,
         found: impl FnMut(usize, &'g Filter),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use weir_netlink::Error;
 use weir_netlink::errno::EINVAL;
-use weir_packet::{FlowKeys, Packet, Used};
+use weir_packet::{FlowKeys, Used};
 use weir_sync::bits::set_bits;
 use weir_sync::cycles::cycles;
 use weir_sync::hash::{RcuHash, RcuSet, Reached, Search};
@@ -27,10 +27,11 @@ use weir_sync::rcu::{Domain, Guard, Published};
 use weir_sync::sieve::{Sieve, fold, spot};
 
 use super::Filter;
-use super::key::{Key, Mask, Packed, keys_of, sum};
+use super::key::{Key, Mask, Packed, sum};
 use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
 use super::shape::Shapes;
+use crate::early::Source;
 
 /// Odd factors for mixing a folded hash; see [`place_of`].
 const MIX: [u32; 2] = [0x7feb_352d, 0x846c_a68b];
@@ -450,7 +451,7 @@ impl List {
     pub(super) fn find_group<'g>(
         &'g self,
         product: impl Product,
-        (packets, wanted): (&[Packet], u64),
+        (packets, wanted): (&(impl Source + ?Sized), u64),
         scratch: &mut Scratch,
         guard: &'g Guard,
         mut found: impl FnMut(usize, &'g Filter),
@@ -459,7 +460,7 @@ impl List {
         if count < FEW_PACKETS {
             for lane in set_bits(wanted) {
                 let [keys, ..] = &mut scratch.keys;
-                keys_of(&packets[lane], self.used, keys);
+                packets.keys(lane, self.used, keys);
                 if let Some(filter) = self.find(keys, guard) {
                     found(lane, filter);
                 }
@@ -472,7 +473,7 @@ impl List {
         let before = scratch.timed.then(cycles);
         for lane in set_bits(wanted) {
             let keys = &mut scratch.keys[self.keys_at(lane)];
-            keys_of(&packets[lane], self.used, keys);
+            packets.keys(lane, self.used, keys);
             let halves = keys.halves();
             for (column, &(place, bits)) in scratch.columns.iter_mut().zip(&self.columns) {
                 if let Some(&half) = halves.get(usize::from(place)) {
@@ -522,7 +523,7 @@ impl List {
     #[inline(always)]
     fn settle<'g>(
         &'g self,
-        packets: &[Packet],
+        packets: &(impl Source + ?Sized),
         scratch: &mut Scratch,
         guard: &'g Guard,
         mut found: impl FnMut(usize, &'g Filter),
@@ -596,7 +597,7 @@ impl List {
         for lane in set_bits(left) {
             let keys = &mut scratch.keys[self.keys_at(lane)];
             if !self.ranged {
-                keys_of(&packets[lane], self.used, keys);
+                packets.keys(lane, self.used, keys);
             }
             let mut masks = self.masks.iter().zip(&scratch.passed);
             let filter = masks.find_map(|(entry, passed)| match passed >> lane & 1 {

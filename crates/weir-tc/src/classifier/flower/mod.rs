@@ -40,7 +40,7 @@ use std::sync::Arc;
 use weir_netlink::errno::{EAGAIN, EEXIST, EINVAL, ENOENT};
 use weir_netlink::tca::{self, flower as attr};
 use weir_netlink::{Error, Strictness, Table, Writer};
-use weir_packet::Packet;
+use weir_packet::{Packet, Used};
 use weir_sync::gate::Gate;
 use weir_sync::rcu::{Domain, Guard};
 
@@ -51,6 +51,7 @@ use self::parse::Masked;
 use super::exts::{self, Exts};
 use super::{Change, Classifier, Hit, Hits, Lookup, Ops, Template, Terse};
 use crate::context::Context;
+use crate::early::{Frames, Source};
 use crate::env::Env;
 use crate::index::IndexTable;
 use crate::verdict::{Code, Outcome, code};
@@ -149,6 +150,35 @@ impl Flower {
             return None;
         }
         list.find(cx.flow(packet, list.used), guard)
+    }
+
+    /// Finds the filters of a batch, as [`Classifier::find_batch`] does.
+    #[inline]
+    fn find_in<'g>(
+        &'g self,
+        packets: &(impl Source + ?Sized),
+        wanted: u64,
+        lookup: &mut Lookup,
+        guard: &'g Guard,
+        hits: &mut Hits<'g>,
+    ) -> u64 {
+        let list = self.masks.list(guard);
+        let mut matched = 0;
+        if list.is_empty() {
+            return matched;
+        }
+        let found = |at: usize, filter: &'g Filter| {
+            if let Some(hit) = hits.get_mut(at) {
+                filter.exts.prefetch();
+                *hit = Some(Hit {
+                    handle: filter.keyed.handle,
+                    exts: &filter.exts,
+                });
+                matched |= 1 << at;
+            }
+        };
+        lanes::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
+        matched
     }
 
     /// Removes a filter from the tables.
@@ -276,23 +306,25 @@ impl Classifier for Flower {
         guard: &'g Guard,
         hits: &mut Hits<'g>,
     ) -> Option<u64> {
+        Some(self.find_in(packets, wanted, lookup, guard, hits))
+    }
+
+    fn takes_frames(&self, guard: &Guard) -> bool {
         let list = self.masks.list(guard);
-        let mut matched = 0;
-        if list.is_empty() {
-            return Some(matched);
-        }
-        let found = |at: usize, filter: &'g Filter| {
-            if let Some(hit) = hits.get_mut(at) {
-                filter.exts.prefetch();
-                *hit = Some(Hit {
-                    handle: filter.keyed.handle,
-                    exts: &filter.exts,
-                });
-                matched |= 1 << at;
-            }
-        };
-        lanes::find_group(list, (packets, wanted), &mut lookup.flower, guard, found);
-        Some(matched)
+        !list.is_empty() && !list.used.any(Used::META.with(Used::TUNNEL))
+    }
+
+    fn find_frames<'g>(
+        &'g self,
+        frames: Frames<'_>,
+        wanted: u64,
+        lookup: &mut Lookup,
+        guard: &'g Guard,
+        hits: &mut Hits<'g>,
+    ) -> Option<u64> {
+        let list = self.masks.list(guard);
+        let takes = !list.used.any(Used::META.with(Used::TUNNEL));
+        takes.then(|| self.find_in(&frames, wanted, lookup, guard, hits))
     }
 
     fn get(&self, handle: u32) -> Option<Arc<dyn super::Filter>> {

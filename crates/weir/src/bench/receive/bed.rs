@@ -9,6 +9,7 @@ use weir_netlink::tca::{flower, matchall};
 use weir_packet::Batch;
 use weir_port::Port;
 use weir_port::replay::Replay;
+use weir_stack::datapath::EarlyDrop;
 use weir_stack::stages::Stage;
 use weir_stack::{Config, Cpu, Cx, Device, Stack, datapath};
 
@@ -28,6 +29,10 @@ pub const NEIGHBOURS: u32 = 10_000;
 /// The path that the frames take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
+    /// A matchall filter that drops frames before packets are made of them.
+    Early,
+    /// The same with a flower filter for the MAC addresses.
+    EarlyFlower,
     /// A flower filter that needs every header, and a matchall filter that drops.
     Drop,
     /// A filter that sets both MAC addresses and redirects to a device that discards.
@@ -41,6 +46,7 @@ pub struct Bed {
     cpu: Cpu,
     source: Replay,
     device: Arc<Device>,
+    early: Option<EarlyDrop>,
     /// Frames travel on through the CPU's backlog.
     backlog: bool,
     /// Kept until the CPU is gone.
@@ -114,6 +120,21 @@ impl Bed {
         let device = ns.device_by_name("in0").ok_or("in0 is gone")?;
         let index = device.ifindex();
         match path {
+            Path::Early => {
+                client.clsact(index)?;
+                client.filter(index, 1, ALL, "matchall", |out| {
+                    put_actions(out, matchall::ACT, |out| put_gact(out, DROP));
+                })?;
+            }
+            Path::EarlyFlower => {
+                client.clsact(index)?;
+                client.filter(index, 1, IP, "flower", |out| {
+                    out.put_be16(flower::KEY_ETH_TYPE, IP);
+                    out.put(flower::KEY_ETH_DST, &HERE);
+                    out.put(flower::KEY_ETH_SRC, &THERE);
+                    put_actions(out, flower::ACT, |out| put_gact(out, DROP));
+                })?;
+            }
             Path::Drop => {
                 client.clsact(index)?;
                 client.filter(index, 1, IP, "flower", |out| {
@@ -170,6 +191,7 @@ impl Bed {
             cpu,
             source: Replay::new(frames),
             device,
+            early: matches!(path, Path::Early | Path::EarlyFlower).then(EarlyDrop::default),
             backlog: path == Path::Forward,
             stack,
         })
@@ -180,8 +202,8 @@ impl Bed {
         self.source.limit(most);
         let (start, mut done) = (Instant::now(), 0);
         while done < packets {
-            let (source, device) = (&self.source, &self.device);
-            let received = self.cpu.with(|cx| receive(cx, source, device));
+            let (source, device, early) = (&self.source, &self.device, self.early.as_ref());
+            let received = self.cpu.with(|cx| receive(cx, source, device, early));
             if received == 0 {
                 return f64::NAN;
             }
@@ -190,6 +212,7 @@ impl Bed {
                 self.cpu.turn();
             }
         }
+        self.cpu.settle();
         start.elapsed().as_nanos() as f64 / done as f64
     }
 
@@ -225,19 +248,28 @@ impl Bed {
 }
 
 /// Receives a batch, as the loop of a CPU does.
-fn receive(cx: &mut Cx<'_>, source: &Replay, device: &Arc<Device>) -> usize {
+fn receive(
+    cx: &mut Cx<'_>,
+    source: &Replay,
+    device: &Arc<Device>,
+    early: Option<&EarlyDrop>,
+) -> usize {
     let mut batch = Batch::new();
     cx.state.stages.start();
-    let result = {
-        let mut memory = cx.state.cache.borrow_mut();
-        source.receive(0, &mut memory, &mut batch)
+    let taken = match early {
+        Some(early) => early.receive(cx, device, |memory, sieve| match sieve {
+            Some(sieve) => source.receive_through(0, memory, &mut batch, sieve),
+            None => source.receive(0, memory, &mut batch),
+        }),
+        None => {
+            let mut memory = cx.state.cache.borrow_mut();
+            source.receive(0, &mut memory, &mut batch)
+        }
     };
-    // A source in memory does not fail.
-    let _ = result;
-    let count = batch.len();
-    cx.state.stages.end(Stage::Port, count);
-    if count > 0 {
+    cx.state.stages.end(Stage::Port, batch.len());
+    if !batch.is_empty() {
         datapath::receive(cx, device, batch);
     }
-    count
+    // A source in memory does not fail.
+    taken.unwrap_or_default()
 }

@@ -153,6 +153,8 @@ fn run(options: &Options) -> Result<Report, String> {
     };
     let frames = bed::frames(FRAMES, SIZE);
     eprint!("\rset-up");
+    let mut early = Bed::new(Path::Early, &frames)?;
+    let mut sifted = Bed::new(Path::EarlyFlower, &frames)?;
     let mut drop = Bed::new(Path::Drop, &frames)?;
     let mut readdress = Bed::new(Path::Readdress, &frames)?;
     let mut forward = Bed::new(Path::Forward, &bed::frames(FLOWS, SIZE))?;
@@ -160,7 +162,13 @@ fn run(options: &Options) -> Result<Report, String> {
     let mut series: BTreeMap<&str, Series> = BTreeMap::new();
     let mut add = |name, ns| series.entry(name).or_default().0.push(ns);
     let (mut rxonly, mut macswap) = (Series::default(), Series::default());
-    for bed in [&mut drop, &mut readdress, &mut forward] {
+    for bed in [
+        &mut early,
+        &mut sifted,
+        &mut drop,
+        &mut readdress,
+        &mut forward,
+    ] {
         let (packets, before) = (scale.packets / 10, bed.ended());
         bed.play(packets, FULL);
         let ended = bed.ended() - before;
@@ -170,6 +178,8 @@ fn run(options: &Options) -> Result<Report, String> {
     }
     for run in 0..scale.runs {
         eprint!("\rrun {} of {}", run + 1, scale.runs);
+        add("early-drop", early.play(scale.packets * 4, FULL));
+        add("early-drop-flower", sifted.play(scale.packets * 4, FULL));
         add("dissect-drop", drop.play(scale.packets, FULL));
         peer.run(Mode::Rxonly, &mut rxonly);
         add("macs", readdress.play(scale.packets, FULL));
@@ -194,6 +204,32 @@ fn run(options: &Options) -> Result<Report, String> {
     let rxonly = (&rxonly, "testpmd rxonly");
     let macswap = (&macswap, "testpmd macswap");
     let mut rows = vec![
+        beside(
+            row(
+                "early-drop",
+                "capture, matchall drop before a packet is made",
+                "ns",
+                take("early-drop"),
+                10.0,
+            ),
+            rxonly.1,
+            rxonly.0,
+            0.5,
+            &peer.note,
+        ),
+        beside(
+            row(
+                "early-drop-flower",
+                "capture, flower drop (MAC addresses) before a packet is made",
+                "ns",
+                take("early-drop-flower"),
+                10.0,
+            ),
+            rxonly.1,
+            rxonly.0,
+            0.5,
+            &peer.note,
+        ),
         beside(
             row(
                 "dissect-drop",

@@ -25,12 +25,14 @@ use weir_port::Port;
 use weir_port::keys::Keys;
 use weir_port::kinds::kind;
 use weir_port::port::{Clock, Kind, Site};
+use weir_stack::Stack;
 use weir_stack::cpu::Cx;
-use weir_stack::datapath;
+use weir_stack::datapath::{self, EarlyDrop};
 use weir_stack::device::Device;
 use weir_stack::drops::Place;
 use weir_stack::link::{RxHandler, Wire};
 use weir_stack::random::seed_of;
+use weir_sync::bits::set_bits;
 
 use super::{Engine, from_stack, lock};
 use crate::playback::Finished;
@@ -100,6 +102,7 @@ struct Queue {
     token: u64,
     /// The last call of send found no room.
     blocked: AtomicBool,
+    early: EarlyDrop,
 }
 
 impl Attached {
@@ -111,6 +114,23 @@ impl Attached {
             pollers.unwatch(self);
             pollers.ask_to_settle();
         }
+    }
+
+    /// Returns whether frames can be dropped before packets are made of them.
+    fn sifts(&self) -> bool {
+        self.role == Role::Wire && self.port.sifts()
+    }
+
+    /// Describes early drop: whether it is on, the reason if not, and the frames it dropped.
+    fn early(&self, stack: &Stack) -> Value {
+        let guard = stack.domain.pin();
+        let why_not = match (self.role, self.port.sifts()) {
+            (Role::Host, _) => Some("the port is a host"),
+            (_, false) => Some("the port reads into packets"),
+            (Role::Wire, true) => datapath::early::why_not(stack, &self.device, &guard),
+        };
+        let dropped = self.queues.iter().map(|queue| queue.early.dropped());
+        json!({ "on": why_not.is_none(), "why_not": why_not, "packets": dropped.sum::<u64>() })
     }
 
     fn has_carrier(&self) -> bool {
@@ -137,7 +157,7 @@ impl Attached {
     }
 
     /// Describes the port and its counters.
-    fn show(&self) -> Value {
+    fn show(&self, stack: &Stack) -> Value {
         let counters = self.port.counters();
         let cpus: Vec<_> = self.queues.iter().map(|queue| queue.cpu).collect();
         json!({
@@ -158,6 +178,7 @@ impl Attached {
             "tx_bytes": self.tx.bytes.load(Relaxed),
             "tx_errors": counters.tx_errors.load(Relaxed),
             "tx_dropped": self.overflow.load(Relaxed),
+            "early_drop": self.early(stack),
         })
     }
 
@@ -308,9 +329,9 @@ impl Ports {
                 let port = port.ok_or_else(|| format!("{} has no port", name_of(command)))?;
                 self.detach(engine, &port);
                 wait_for_users(engine, &port);
-                Ok(port.show())
+                Ok(port.show(&engine.stack))
             }
-            Some("show") => Ok(self.show()),
+            Some("show") => Ok(self.show(&engine.stack)),
             Some("memory") => {
                 let stats = engine.stack.pool.stats();
                 Ok(json!({
@@ -392,6 +413,7 @@ impl Ports {
             cpu: self.next_cpu.fetch_add(1, Relaxed) % cpus,
             token: self.last_token.fetch_add(1, Relaxed) + 1,
             blocked: AtomicBool::new(false),
+            early: EarlyDrop::default(),
         });
         let attached = Arc::new(Attached {
             queues: queues.collect(),
@@ -444,9 +466,9 @@ impl Ports {
         Ok(json!({ "name": facts.name, "as": role.name() }))
     }
 
-    fn show(&self) -> Value {
+    fn show(&self, stack: &Stack) -> Value {
         let all = lock(&self.attached).clone();
-        all.iter().map(|port| port.show()).collect()
+        all.iter().map(|port| port.show(stack)).collect()
     }
 }
 
@@ -570,19 +592,43 @@ fn set_link(
 fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
     let mut batch = Batch::new();
     cx.state.stages.start();
-    let result = {
-        let mut memory = cx.state.cache.borrow_mut();
-        port.port.receive(queue, &mut memory, &mut batch)
+    let (_, early) = port.queue(queue);
+    let result = match port.sifts() {
+        true => early.early.receive(cx, &port.device, |memory, sieve| {
+            let Some(sieve) = sieve else {
+                return port.port.receive(queue, memory, &mut batch);
+            };
+            let mut sieve = |frames: &[&[u8]]| {
+                let dropped = sieve(frames);
+                let gone = set_bits(dropped).filter_map(|n| frames.get(n));
+                let bytes = gone.map(|frame| frame.len() as u64).sum();
+                port.rx.add(dropped.count_ones() as usize, bytes);
+                dropped
+            };
+            port.port
+                .receive_through(queue, memory, &mut batch, &mut sieve)
+        }),
+        false => {
+            let mut memory = cx.state.cache.borrow_mut();
+            port.port.receive(queue, &mut memory, &mut batch)
+        }
     };
-    if let Err(error) = result {
-        port.fail(&error);
-    }
-    if batch.is_empty() {
+    let taken = match result {
+        Ok(taken) => taken,
+        Err(error) => {
+            port.fail(&error);
+            batch.len()
+        }
+    };
+    if taken == 0 && batch.is_empty() {
         return false;
     }
     let count = batch.len();
-    port.rx.add(count, batch.bytes());
     cx.state.stages.end(weir_stack::stages::Stage::Port, count);
+    if count == 0 {
+        return true;
+    }
+    port.rx.add(count, batch.bytes());
     match port.role {
         Role::Wire => datapath::receive(cx, &port.device, batch),
         Role::Host => datapath::raw::transmit(cx, &port.device, batch),
