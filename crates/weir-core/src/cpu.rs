@@ -279,17 +279,20 @@ impl<'g> Cx<'g> {
         device.count_drop(place, reason);
         let step = Step::Dropped(place, reason);
         self.stack.trace.step(device, self.now, &packet, step);
-        if let Some(observer) = self.stack.drop_observer.get() {
+        let observers = self.stack.drop_observers(self.guard);
+        if !observers.is_empty() {
             let note = self.stack.trace.read(&packet);
-            let note = note.as_deref();
-            observer.dropped(&Dropped {
+            let dropped = Dropped {
                 device,
                 place,
                 reason,
                 time: self.now,
                 packet: &packet,
-                note,
-            });
+                note: note.as_deref(),
+                cpu: self.state.id,
+                guard: self.guard,
+            };
+            observers.iter().for_each(|one| one.dropped(&dropped));
         }
         self.consume(packet);
     }
@@ -302,7 +305,7 @@ impl<'g> Cx<'g> {
 
     /// Frees packets: drops those that have a reason, and consumes the others.
     pub fn end_all(&self, device: &Device, place: Place, ended: impl Iterator<Item = Ended>) {
-        if self.stack.drop_observer.get().is_some() || self.stack.trace.is_on() {
+        if !self.stack.drop_observers(self.guard).is_empty() || self.stack.trace.is_on() {
             return ended.for_each(|(packet, reason)| match reason {
                 Some(reason) => self.drop(device, place, reason, packet),
                 None => self.consume(packet),

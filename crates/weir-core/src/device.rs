@@ -25,6 +25,7 @@ use crate::random::SharedGenerator;
 use crate::stack::Shared;
 use crate::steer::Steering;
 use crate::taken::Taken;
+use crate::trace::TraceLog;
 use crate::wire::{RxHandler, Wire};
 
 /// Identifies a device for the lifetime of the stack. Keys are never reused.
@@ -93,6 +94,39 @@ pub struct Tap<'a> {
 pub trait Observer: Send + Sync {
     /// Called for each frame that crosses the device.
     fn frame(&self, tap: &Tap<'_>);
+
+    /// Called for the frames that cross the device together, in place of [`frame`](Self::frame).
+    fn frames(&self, taps: &Taps<'_>) {
+        for packet in taps.packets {
+            let note = taps.trace.read(packet);
+            let note = note.as_deref();
+            self.frame(&Tap {
+                device: taps.device,
+                direction: taps.direction,
+                time: taps.time,
+                packet,
+                note,
+            });
+        }
+    }
+}
+
+/// Frames seen together at a device.
+pub struct Taps<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The direction of the frames.
+    pub direction: Direction,
+    /// The stack clock's time in nanoseconds.
+    pub time: u64,
+    /// The frames. An accelerated VLAN tag is still in their metadata.
+    pub packets: &'a [Packet],
+    /// The trace notes.
+    pub trace: &'a TraceLog,
+    /// The number of the CPU, which is in this call only once at a time.
+    pub cpu: usize,
+    /// The read section of the CPU's turn.
+    pub guard: &'a Guard,
 }
 
 /// The names of a device, guarded by one lock.

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use weir_packet::{DropReason, Packet};
+use weir_sync::rcu::Guard;
 
 use crate::device::Device;
 
@@ -63,7 +64,6 @@ places! {
 }
 
 /// A dropped packet, as passed to an observer.
-#[derive(Debug)]
 pub struct Dropped<'a> {
     /// The packet's last device.
     pub device: &'a Device,
@@ -77,6 +77,10 @@ pub struct Dropped<'a> {
     pub packet: &'a Packet,
     /// The packet's trace notes, if tracing is on.
     pub note: Option<&'a str>,
+    /// The number of the CPU, which is in this call only once at a time.
+    pub cpu: usize,
+    /// The read section of the CPU's turn.
+    pub guard: &'a Guard,
 }
 
 /// Watches dropped packets. It runs on the stack's CPUs and must not block for long.

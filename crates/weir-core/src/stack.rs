@@ -17,11 +17,11 @@ use weir_sync::hash::RcuHash;
 use weir_sync::lane::Lanes;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::percpu::PerCpu;
-use weir_sync::rcu::{self, Domain, Guard};
+use weir_sync::rcu::{self, Domain, Guard, Published};
 
 use crate::clock::{Clock, Holds, TimerId, Timers};
 use crate::cpu::Cx;
-use crate::device::{Device, DeviceKey};
+use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId};
@@ -100,8 +100,10 @@ pub struct Shared {
     pub stages: PerCpu<OnceLock<Arc<crate::stages::Cells>>>,
     /// The steering of received packets to CPUs.
     pub softnet: Arc<Softnet>,
-    /// Sees every dropped packet. It is set once, before packets move.
-    pub drop_observer: OnceLock<Arc<dyn DropObserver>>,
+    /// The observers of all devices, and of dropped packets. They change under `watching`.
+    observers: Published<Vec<Arc<dyn Observer>>>,
+    drop_observers: Published<Vec<Arc<dyn DropObserver>>>,
+    watching: Mutex<(), order::Watching>,
     /// The floors above the core.
     pub layers: &'static Layers,
     /// The protocols of all modules, in their order.
@@ -141,6 +143,59 @@ fn lock<T, C: order::Class>(mutex: &Mutex<T, C>) -> MutexGuard<'_, T, C> {
     mutex.lock()
 }
 
+impl Shared {
+    /// Returns the number of devices made so far, which is the key of the last one.
+    pub fn devices_made(&self) -> u32 {
+        self.last_device.load(Relaxed)
+    }
+
+    /// Returns the observers of all devices.
+    #[inline]
+    pub fn observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn Observer>] {
+        self.observers.load(guard)
+    }
+
+    /// Returns the observers of dropped packets.
+    #[inline]
+    pub fn drop_observers<'g>(&'g self, guard: &'g Guard) -> &'g [Arc<dyn DropObserver>] {
+        self.drop_observers.load(guard)
+    }
+
+    /// Adds an observer of all devices, those that are still to come included.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.change(&self.observers, |all| all.push(observer));
+    }
+
+    /// Removes an observer of all devices.
+    pub fn unobserve(&self, observer: &Arc<dyn Observer>) {
+        let other = |one: &Arc<dyn Observer>| !Arc::ptr_eq(one, observer);
+        self.change(&self.observers, |all| all.retain(other));
+    }
+
+    /// Adds an observer of dropped packets.
+    pub fn observe_drops(&self, observer: Arc<dyn DropObserver>) {
+        self.change(&self.drop_observers, |all| all.push(observer));
+    }
+
+    /// Removes an observer of dropped packets.
+    pub fn unobserve_drops(&self, observer: &Arc<dyn DropObserver>) {
+        let other = |one: &Arc<dyn DropObserver>| !Arc::ptr_eq(one, observer);
+        self.change(&self.drop_observers, |all| all.retain(other));
+    }
+
+    fn change<T: Clone + Send + Sync + 'static>(
+        &self,
+        list: &Published<Vec<T>>,
+        by: impl FnOnce(&mut Vec<T>),
+    ) {
+        let _watching = self.watching.lock();
+        let guard = self.domain.pin();
+        let mut all = list.load(&guard).clone();
+        by(&mut all);
+        list.replace(all);
+    }
+}
+
 impl Stack {
     /// Makes a stack of these layers with its initial namespace.
     pub fn new(config: Config, layers: &'static Layers) -> Self {
@@ -170,7 +225,9 @@ impl Stack {
             received: PerCpu::new(),
             stages: PerCpu::new(),
             softnet: Arc::new(Softnet::new(&domain, config.cpus, !config.virtual_time)),
-            drop_observer: OnceLock::new(),
+            observers: Published::new(&domain, Vec::new()),
+            drop_observers: Published::new(&domain, Vec::new()),
+            watching: Mutex::default(),
             layers,
             packet_types: types,
             parts,

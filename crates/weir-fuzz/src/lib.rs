@@ -16,6 +16,7 @@ pub mod frame;
 pub mod headers;
 pub mod netlink;
 pub mod pcap;
+pub mod ring;
 pub mod router;
 
 /// A fuzz target. Its folder in `fuzz/corpus/` has the same name.
@@ -47,5 +48,9 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "pcap",
         run: pcap::run,
+    },
+    Target {
+        name: "ring",
+        run: ring::run,
     },
 ];

@@ -242,12 +242,13 @@ pub trait Backend: Send + Sync {
     }
 
     /// Serves a command with descriptors it may use (for example the destination of a capture).
+    /// Returns the answer, and descriptors for the client.
     fn command_with(
         &self,
         command: &serde_json::Value,
         files: Vec<OwnedFd>,
-    ) -> Result<serde_json::Value, String> {
+    ) -> Result<(serde_json::Value, Vec<OwnedFd>), String> {
         let _ = files;
-        self.command(command)
+        Ok((self.command(command)?, Vec::new()))
     }
 }

@@ -232,8 +232,10 @@ fn serve(stream: &UnixStream, backend: &dyn Backend) {
     // A message that cannot be read ends the connection, since the start of the next one is
     // unknown.
     while let Ok(Some((request, fds))) = receive(stream) {
-        let reply = answer(backend, request, fds, &mut launches);
-        if send(stream, &reply, &[]).is_err() {
+        let mut own = Vec::new();
+        let reply = answer(backend, request, fds, &mut own, &mut launches);
+        let own: Vec<BorrowedFd<'_>> = own.iter().map(AsFd::as_fd).collect();
+        if send(stream, &reply, &own).is_err() {
             break;
         }
     }
@@ -242,10 +244,12 @@ fn serve(stream: &UnixStream, backend: &dyn Backend) {
     }
 }
 
+/// Answers a request. Appends the descriptors that go with the answer to `own`.
 fn answer(
     backend: &dyn Backend,
     request: Request,
     fds: Vec<OwnedFd>,
+    own: &mut Vec<OwnedFd>,
     launches: &mut BTreeSet<u64>,
 ) -> Reply {
     let result = match request {
@@ -302,7 +306,13 @@ fn answer(
             }
         }
         Request::Netlink(ns, request) => backend.request(ns, &request).map(Reply::Bytes),
-        Request::Command(command) => Ok(Reply::Command(backend.command_with(&command, fds))),
+        Request::Command(command) => {
+            let answer = backend.command_with(&command, fds);
+            Ok(Reply::Command(answer.map(|(value, files)| {
+                own.extend(files);
+                value
+            })))
+        }
     };
     result.unwrap_or_else(Reply::Failed)
 }
@@ -340,12 +350,21 @@ impl Client {
     }
 
     fn call(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, Errno> {
+        self.call_with(request, fds).map(|(reply, _)| reply)
+    }
+
+    /// Calls the server. Returns its reply with the descriptors that came along.
+    fn call_with(
+        &self,
+        request: &Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(Reply, Vec<OwnedFd>), Errno> {
         let gone = |_| Errno(libc::ECONNREFUSED);
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         send(&stream, request, fds).map_err(gone)?;
         match receive(&stream).map_err(gone)? {
             Some((Reply::Failed(error), _)) => Err(error),
-            Some((reply, _)) => Ok(reply),
+            Some(reply) => Ok(reply),
             None => Err(Errno(libc::ECONNREFUSED)),
         }
     }
@@ -444,14 +463,18 @@ impl Backend for Client {
     }
 
     fn command(&self, command: &Value) -> Result<Value, String> {
-        self.command_with(command, Vec::new())
+        Ok(self.command_with(command, Vec::new())?.0)
     }
 
-    fn command_with(&self, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
+    fn command_with(
+        &self,
+        command: &Value,
+        files: Vec<OwnedFd>,
+    ) -> Result<(Value, Vec<OwnedFd>), String> {
         let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-        match self.call(&Request::Command(command.clone()), &fds) {
-            Ok(Reply::Command(result)) => result,
-            Ok(Reply::Failed(error)) | Err(error) => Err(format!("control socket: {error}")),
+        match self.call_with(&Request::Command(command.clone()), &fds) {
+            Ok((Reply::Command(result), files)) => result.map(|value| (value, files)),
+            Ok((Reply::Failed(error), _)) | Err(error) => Err(format!("control socket: {error}")),
             Ok(_) => Err("control socket: protocol error".into()),
         }
     }

@@ -109,6 +109,13 @@ impl Connection {
         }
     }
 
+    /// Sends a datagram with descriptors, which a client receives with `recvmsg`. Fails as
+    /// [`send`](Self::send) does.
+    pub fn send_with(&self, datagram: &[u8], files: &[OwnedFd]) -> Result<(), Errno> {
+        let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        sys::send_with_fds(self.fd.as_fd(), datagram, &fds).map(drop)
+    }
+
     /// Waits until a request is available or the client has closed its end. Returns false after
     /// `timeout_ms` (`None`: no limit).
     pub fn wait(&self, timeout_ms: Option<i32>) -> bool {

@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use crate::tagged::Tagged;
+
 /// The maximum number of instructions (`BPF_MAXINSNS`).
 const LONGEST: usize = 4096;
 /// The number of words of scratch memory (`BPF_MEMWORDS`).
@@ -138,9 +140,14 @@ impl Program {
         self.run(frame).is_some_and(|octets| octets > 0)
     }
 
+    /// Returns whether the program accepts a packet's frame as it looks on the wire.
+    pub fn accepts(&self, frame: &Tagged<'_>) -> bool {
+        self.run(frame).is_some_and(|octets| octets > 0)
+    }
+
     /// Runs the program. Returns the number of bytes to keep, or `None` if it loads a byte beyond
     /// the frame or divides by zero.
-    fn run(&self, frame: &[u8]) -> Option<u32> {
+    fn run<F: Frame + ?Sized>(&self, frame: &F) -> Option<u32> {
         let (mut a, mut x, mut at) = (0u32, 0u32, 0usize);
         let mut memory = [0u32; WORDS];
         while let Some(&Instruction { code, jt, jf, k }) = self.0.get(at) {
@@ -151,7 +158,7 @@ impl Program {
                     a = match code & 0xe0 {
                         op::IMM => k,
                         op::MEM => *memory.get(k as usize)?,
-                        op::LEN => frame.len() as u32,
+                        op::LEN => frame.total() as u32,
                         op::IND => load(frame, x.checked_add(k)?, code)?,
                         _ => load(frame, k, code)?,
                     }
@@ -160,7 +167,7 @@ impl Program {
                     x = match code & 0xe0 {
                         op::IMM => k,
                         op::MEM => *memory.get(k as usize)?,
-                        op::LEN => frame.len() as u32,
+                        op::LEN => frame.total() as u32,
                         // The length of an IPv4 header.
                         _ => (load(frame, k, op::BYTE)? & 0xf) << 2,
                     }
@@ -227,13 +234,45 @@ impl Instruction {
     }
 }
 
+/// The bytes that a program reads.
+trait Frame {
+    /// Returns the number of bytes.
+    fn total(&self) -> usize;
+    /// Returns the `N` bytes at a position, or `None` if the frame ends before.
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]>;
+}
+
+impl Frame for [u8] {
+    #[inline]
+    fn total(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.get(at..)?.first_chunk().copied()
+    }
+}
+
+impl Frame for Tagged<'_> {
+    #[inline]
+    fn total(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        Tagged::array(self, at)
+    }
+}
+
 /// Loads a word, half word or byte in network order.
-fn load(frame: &[u8], at: u32, code: u16) -> Option<u32> {
-    let bytes = frame.get(at as usize..)?;
+fn load<F: Frame + ?Sized>(frame: &F, at: u32, code: u16) -> Option<u32> {
+    let at = at as usize;
     Some(match code & 0x18 {
-        op::HALF => u32::from(u16::from_be_bytes(*bytes.first_chunk()?)),
-        op::BYTE => u32::from(*bytes.first()?),
-        _ => u32::from_be_bytes(*bytes.first_chunk()?),
+        op::HALF => u32::from(u16::from_be_bytes(frame.array(at)?)),
+        op::BYTE => frame.array(at).map(|[byte]: [u8; 1]| u32::from(byte))?,
+        _ => u32::from_be_bytes(frame.array(at)?),
     })
 }
 
@@ -311,6 +350,36 @@ mod tests {
             ("1\n255 0 0 0\n", Error::Instruction(0)),
         ] {
             assert_eq!(Program::parse(text), Err(error), "{text}");
+        }
+    }
+
+    /// A tag in the metadata is where it is on the wire.
+    #[test]
+    fn a_tag_in_the_metadata_is_part_of_the_frame() {
+        // `tcpdump -y EN10MB -ddd 'vlan 7 and udp port 53'`, without its jumps for IPv6.
+        let text = "16\n40 0 0 12\n21 0 13 33024\n40 0 0 14\n84 0 0 4095\n21 0 10 7\n40 0 0 16\n\
+                    21 0 8 2048\n48 0 0 27\n21 0 6 17\n177 0 0 18\n72 0 0 18\n21 2 0 53\n72 0 0 20\n\
+                    21 0 1 53\n6 0 0 262144\n6 0 0 0\n";
+        let program = Program::parse(text).unwrap();
+        let pool = crate::Pool::new(crate::PoolConfig::default());
+        let mut packet = pool.packet(&datagram(17, 53, 9)).unwrap();
+        assert!(!program.accepts(&Tagged::of(&packet)));
+        packet.set_vlan(Some(crate::VlanTag {
+            proto: 0x8100,
+            tci: 0x2007,
+        }));
+        let tagged = Tagged::of(&packet);
+        assert!(program.accepts(&tagged));
+        assert!(program.matches(&tagged.to_vec()));
+        assert_eq!(tagged.to_vec()[12..16], [0x81, 0, 0x20, 7]);
+        assert_eq!(tagged.len(), packet.len() + 4);
+        // The same bytes at every position, and none past the end.
+        for at in 0..=tagged.len() {
+            let expected = tagged
+                .to_vec()
+                .get(at..)
+                .and_then(|rest| rest.first_chunk().copied());
+            assert_eq!(tagged.array::<4>(at), expected, "{at}");
         }
     }
 

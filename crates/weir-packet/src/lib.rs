@@ -38,6 +38,7 @@ pub mod packet;
 pub mod pool;
 mod record;
 mod returned;
+pub mod tagged;
 pub mod tunnel;
 
 pub use batch::{Batch, Drain};

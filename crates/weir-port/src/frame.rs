@@ -30,6 +30,11 @@ impl Frame {
         }
     }
 
+    /// Removes the bytes after the first `most`.
+    pub fn cut(&mut self, most: usize) {
+        self.data.truncate(most);
+    }
+
     /// Returns true if the capture holds the whole frame.
     pub fn is_complete(&self) -> bool {
         self.data.len() as u64 >= u64::from(self.orig_len)

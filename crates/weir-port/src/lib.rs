@@ -24,6 +24,8 @@
 //! | `socket` | a program, by a UNIX socket: QEMU, passt | `socket.rs` |
 //! | `tap` | a TAP device of the host | `tap.rs` |
 //!
+//! [`ring`] passes frames to a reader in another process.
+//!
 //! `paced.rs` gives the frames of a source their times. `vnet.rs` does the segmentation and the checksums that the host's senders leave to a device.
 //!
 //! Sources and sinks read no clock, and live ports that of their stack ([`port::Clock`]). Nothing here holds
@@ -43,6 +45,7 @@ mod paced;
 pub mod pcap;
 pub mod port;
 pub mod replay;
+pub mod ring;
 pub mod socket;
 pub mod tap;
 mod vnet;

@@ -137,7 +137,7 @@ impl World {
 fn router() -> World {
     let world = world::World::new();
     let drops = Arc::new(Drops::default());
-    assert!(world.stack.drop_observer.set(drops.clone()).is_ok());
+    world.stack.observe_drops(drops.clone());
     let mut world = World { world, drops };
     world.sysctl("ipv6/conf/all/forwarding", "1");
     world.dummy("lan0", LAN);

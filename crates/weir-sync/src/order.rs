@@ -92,6 +92,7 @@ classes! {
         NsIds = "the ids of other namespaces",
         Kept = "the sysctls that are only kept",
         Steering = "the receive steering of a device",
+        Watching = "the observers of a stack",
     }
     75 false {
         Fragments = "the fragments of a family",

@@ -40,7 +40,7 @@ pub enum Command {
     Stat(Stat),
     /// Draw reports of `weir run --json` as an HTML page.
     Report(Report),
-    /// Write the frames of a device to standard output as pcapng.
+    /// Write the frames of devices, or dropped packets, to standard output as pcapng.
     Capture(Capture),
     /// Print the journeys of chosen packets through the stack.
     Trace(Trace),
@@ -98,7 +98,12 @@ pub struct Run {
     /// and `null`.
     #[arg(long = "port", value_name = "DEV=KIND[,KEY=VALUE...]")]
     pub ports: Vec<DevicePort>,
-    /// Write dropped packets to FILE (pcapng), each with its place and reason.
+    /// Write the frames that devices receive and send, of all namespaces, to FILE (pcapng), with
+    /// virtual time stamps. Each device is an interface `netns/dev`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub capture_all: Option<PathBuf>,
+    /// Write dropped packets to FILE (pcapng), each with the comment `netns/dev: place: REASON` and
+    /// a sentence.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub drops: Option<PathBuf>,
     /// Print the journey of packets that reach DEV: `lan0`, `lan0,nth=3`, `any,count=5,udp port 53`;
@@ -347,6 +352,13 @@ pub struct Report {
 
 /// `weir capture`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+EXPR is a pcap-filter expression, which tcpdump compiles. The stack applies it before it copies a frame.\n\n\
+A stack in real time copies frames into memory that it shares with this command, and never waits for it. Frames that \
+find no room there are lost. The number of captured and lost frames is printed at the end, and written as interface \
+statistics. Under virtual time, in a script of `weir run`, no frame is lost: the clock waits.\n\n\
+With --all, each device is an interface `netns/dev` of the output. With --drops, each dropped packet has the comment \
+`netns/dev: place: REASON`. Both may be given together.")]
 pub struct Capture {
     /// The control socket; by default, that of the stack in which the command runs, or else of the
     /// user's own stack.
@@ -355,9 +367,27 @@ pub struct Capture {
     /// Stop after N frames.
     #[arg(long, short = 'c', value_name = "N")]
     pub count: Option<u64>,
-    /// The device: `dev` or `netns/dev`.
-    #[arg(value_name = "DEV", add = ArgValueCompleter::new(completions::devices))]
-    pub device: DeviceName,
+    /// Capture from all devices of all namespaces, those that are still to come included.
+    #[arg(long)]
+    pub all: bool,
+    /// Capture the packets that are dropped, at all devices.
+    #[arg(long)]
+    pub drops: bool,
+    /// With --all and --drops: only in this namespace (a name given to `ip netns add`).
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completions::namespaces))]
+    pub netns: Option<String>,
+    /// Capture at most N bytes of each frame.
+    #[arg(long, short = 's', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub snaplen: Option<u32>,
+    /// The shared memory of each stack CPU, 64K to 1G; by default 16M for all of them together.
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<Size>,
+    /// Do not print the number of frames at the end.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The device: `dev` or `netns/dev`. With --all or --drops, the words are the expression.
+    #[arg(value_name = "DEV", required_unless_present_any = ["all", "drops"], add = ArgValueCompleter::new(completions::devices))]
+    pub device: Option<String>,
     /// Only the frames that match this pcap-filter expression.
     #[arg(value_name = "EXPR")]
     pub expression: Vec<String>,

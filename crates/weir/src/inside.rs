@@ -7,10 +7,15 @@
 //! environment. The kernel answers the message type with EOPNOTSUPP, which means that the process
 //! runs outside Weir.
 
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags,
+    SocketType, recvmsg,
+};
 use serde_json::Value;
 use weir_netlink::{Header, Writer, messages, nlm};
 
@@ -44,6 +49,11 @@ pub fn answer(header: &Header, answer: &Result<Value, String>) -> Vec<Vec<u8>> {
     datagrams
 }
 
+/// Builds the datagram with which descriptors for the client go, ahead of the answer.
+pub fn files(header: &Header) -> Vec<u8> {
+    message(COMMAND, header, &[])
+}
+
 fn message(ty: u16, header: &Header, payload: &[u8]) -> Vec<u8> {
     let mut out = Writer::new();
     let mark = out.message(ty, nlm::F_MULTI, header.seq, header.pid);
@@ -68,7 +78,7 @@ fn open() -> Result<OwnedFd, String> {
 
 /// Sends a command to the stack in which this process runs and waits for the answer. Returns `None`
 /// if the process runs outside Weir.
-pub fn ask(command: &Value) -> Result<Option<Value>, String> {
+pub fn ask(command: &Value) -> Result<Option<(Value, Vec<OwnedFd>)>, String> {
     let socket = open()?;
     let mut out = Writer::new();
     let mark = out.message(COMMAND, nlm::F_REQUEST | nlm::F_ACK, 1, 0);
@@ -77,18 +87,27 @@ pub fn ask(command: &Value) -> Result<Option<Value>, String> {
         .map_err(|_| "the command is too long".to_owned())?;
     rustix::net::send(&socket, out.bytes(), SendFlags::empty())
         .map_err(|error| error.to_string())?;
-    let mut json = Vec::new();
+    let (mut json, mut files) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; CHUNK + 4096];
     loop {
-        let (len, _) = rustix::net::recv(&socket, &mut buffer, RecvFlags::empty())
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(&mut buffer)];
+        let received = recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
             .map_err(|error| error.to_string())?;
+        let len = received.bytes;
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(there) = part {
+                files.extend(there);
+            }
+        }
         if len == 0 {
             return Err("the stack is gone".into());
         }
         for message in messages(&buffer[..len]) {
             match message.header.ty {
                 COMMAND => json.extend_from_slice(message.payload()),
-                nlm::DONE => return read_answer(&json).map(Some),
+                nlm::DONE => return read_answer(&json).map(|answer| Some((answer, files))),
                 // The kernel answered.
                 nlm::ERROR => return Ok(None),
                 _ => {}

@@ -49,6 +49,8 @@ pub struct Writer {
     file: String,
     format: Format,
     interfaces: u32,
+    /// The most bytes of a frame that interfaces are described with; 0 for no limit.
+    snaplen: u32,
     block: Vec<u8>,
     summary: Summary,
     state: State,
@@ -98,6 +100,7 @@ impl Writer {
             file: name.to_owned(),
             format,
             interfaces: 0,
+            snaplen: 0,
             block: Vec::new(),
             summary: Summary::default(),
             state: State::Open,
@@ -129,6 +132,36 @@ impl Writer {
     /// Returns the name in error messages.
     pub fn file(&self) -> &str {
         &self.file
+    }
+
+    /// Sets the most bytes of a frame that interfaces announced from now on are described with; 0
+    /// for no limit. It does not cut frames.
+    pub fn set_snaplen(&mut self, snaplen: u32) {
+        self.snaplen = snaplen;
+    }
+
+    /// Writes the statistics of an interface at a time in nanoseconds: the frames captured, and
+    /// those lost for want of room. The classic format has no place for them.
+    pub fn statistics(
+        &mut self,
+        interface: u32,
+        time_ns: u64,
+        (captured, lost): (u64, u64),
+    ) -> Result<()> {
+        if self.state != State::Open || self.format.classic {
+            return Ok(());
+        }
+        block(&mut self.block, 5, |body| {
+            word(body, interface);
+            word(body, (time_ns >> 32) as u32);
+            word(body, time_ns as u32);
+            // isb_ifrecv, isb_ifdrop, isb_usrdeliv
+            for (code, value) in [(4, captured + lost), (5, lost), (8, captured)] {
+                option(body, code, &value.to_le_bytes());
+            }
+            word(body, 0);
+        });
+        self.put()
     }
 
     /// Returns what has been written so far.
@@ -164,10 +197,11 @@ impl Sink for Writer {
         if self.state != State::Open || self.format.classic {
             return Ok(number);
         }
+        let snaplen = self.snaplen;
         block(&mut self.block, 1, |body| {
             half(body, ETHERNET);
             half(body, 0);
-            word(body, 0);
+            word(body, snaplen);
             option(body, 2, name.as_bytes());
             option(body, 9, &[9]);
             word(body, 0);

@@ -50,11 +50,11 @@ pub fn why_not(stack: &Shared, device: &Device, guard: &Guard) -> Option<&'stati
         Some("the device is down")
     } else if device.link.counts_itself() {
         Some("the device counts by itself")
-    } else if !device.observers(guard).is_empty() {
+    } else if !device.observers(guard).is_empty() || !stack.observers(guard).is_empty() {
         Some("the device's frames are captured")
     } else if stack.trace.is_on() {
         Some("packets are traced")
-    } else if stack.drop_observer.get().is_some() {
+    } else if !stack.drop_observers(guard).is_empty() {
         Some("drops are recorded")
     } else {
         None

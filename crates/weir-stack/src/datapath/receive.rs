@@ -9,7 +9,7 @@ use weir_packet::header::{Ethernet, is_multicast};
 use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
 
 use crate::cpu::Cx;
-use crate::device::{Device, Direction, Tap};
+use crate::device::{Device, Direction, Taps};
 use crate::drops::Place;
 use crate::layers::{self, PROTOCOLS};
 use crate::stages::Stage;
@@ -78,21 +78,22 @@ pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     receive_classified(cx, device, batch);
 }
 
-/// Passes frames to the device's observers.
+/// Passes frames to the observers of the device and of all devices.
 pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch: &Batch) {
-    for observer in device.observers(cx.guard) {
-        for packet in batch.iter() {
-            let note = cx.stack.trace.read(packet);
-            let note = note.as_deref();
-            observer.frame(&Tap {
-                device,
-                direction,
-                time: cx.now,
-                packet,
-                note,
-            });
-        }
+    let (own, all) = (device.observers(cx.guard), cx.stack.observers(cx.guard));
+    if own.is_empty() && all.is_empty() {
+        return;
     }
+    let taps = Taps {
+        device,
+        direction,
+        time: cx.now,
+        packets: batch.as_slice(),
+        trace: &cx.stack.trace,
+        cpu: cx.state.id,
+        guard: cx.guard,
+    };
+    own.iter().chain(all).for_each(|one| one.frames(&taps));
 }
 
 /// Sets the packet type, the protocol and the offsets. Returns `false` for a frame without a

@@ -63,7 +63,14 @@ pub fn run(args: &Extcap) -> Result<ExitCode, String> {
         return super::capture::run(&Capture {
             socket: socket_of(args).map(Path::to_owned),
             count: args.count,
-            device,
+            all: false,
+            drops: false,
+            netns: None,
+            snaplen: None,
+            buffer: None,
+            // Wireshark takes what a program prints for an error.
+            quiet: true,
+            device: Some(device.to_string()),
             expression: filter.map(str::to_owned).into_iter().collect(),
         });
     } else if let Some(filter) = filter {

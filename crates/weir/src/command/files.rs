@@ -80,6 +80,7 @@ pub struct Files<'a> {
     script: Option<&'a Path>,
     outputs: &'a [DeviceFile],
     drops: Option<&'a Path>,
+    all: Option<&'a Path>,
     json: Option<&'a Path>,
 }
 
@@ -91,6 +92,7 @@ impl<'a> From<&'a Run> for Files<'a> {
             script: args.script.as_deref().map(Path::new),
             outputs: &args.outputs,
             drops: args.drops.as_deref(),
+            all: args.capture_all.as_deref(),
             json: args.json.as_deref(),
         }
     }
@@ -132,7 +134,11 @@ pub fn check<'a>(args: impl Into<Files<'a>>) -> Result<(), String> {
             writes: true,
         });
     }
-    for (what, file) in [("--drops", args.drops), ("--json", args.json)] {
+    for (what, file) in [
+        ("--capture-all", args.all),
+        ("--drops", args.drops),
+        ("--json", args.json),
+    ] {
         uses.extend(file.map(|file| Use {
             what: what.into(),
             file,
@@ -179,7 +185,11 @@ pub fn writes_standard_output<'a>(args: impl Into<Files<'a>>) -> bool {
     let captures = args.outputs.iter().map(|output| output.file.as_path());
     let ports = args.ports.iter().filter_map(|port| port.keys.get("out"));
     let ports = ports.map(Path::new);
-    let mut files = captures.chain(args.drops).chain(args.json).chain(ports);
+    let mut files = captures
+        .chain(args.all)
+        .chain(args.drops)
+        .chain(args.json)
+        .chain(ports);
     files.any(is_standard)
 }
 

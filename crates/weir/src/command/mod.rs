@@ -64,12 +64,16 @@ pub fn dispatch(command: Command) -> ExitCode {
 /// Sends a command to a stack: that of the named control socket, otherwise the one in which this
 /// process runs, otherwise the user's own.
 fn ask(socket: Option<&Path>, command: &Value) -> Result<Value, String> {
-    ask_with(socket, command, Vec::new())
+    Ok(ask_with(socket, command, Vec::new())?.0)
 }
 
 /// Sends a command with descriptors for the stack. The stack in which this process runs obtains
-/// them without help.
-fn ask_with(socket: Option<&Path>, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
+/// them without help. Returns the answer with the descriptors that come along.
+fn ask_with(
+    socket: Option<&Path>,
+    command: &Value,
+    files: Vec<OwnedFd>,
+) -> Result<(Value, Vec<OwnedFd>), String> {
     match socket {
         Some(_) => exec::connect(socket)?.command_with(command, files),
         None => match crate::inside::ask(command)? {

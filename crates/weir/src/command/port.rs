@@ -70,7 +70,7 @@ fn add(args: &PortAdd) -> Result<(), String> {
     match client {
         Some(client) => client.command_with(&command, files),
         // Without files a program inside can ask as well.
-        None if files.is_empty() => super::ask(args.socket.as_deref(), &command),
+        None if files.is_empty() => super::ask_with(args.socket.as_deref(), &command, files),
         None => connect(args.socket.as_deref())?.command_with(&command, files),
     }
     .map(drop)

@@ -71,7 +71,7 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
         &stack,
         (&args.inputs, &args.generators),
         &args.outputs,
-        args.drops.as_deref(),
+        (args.drops.as_deref(), args.capture_all.as_deref()),
     )?;
     let ports = start::open(&args.ports)?;
     let runtime = Runtime::create(None)

@@ -9,12 +9,24 @@ use super::{Engine, Goal, lock};
 use crate::report;
 use crate::report::units::Style;
 
-/// Executes a command.
-pub fn run(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
+/// Executes a command. Returns the answer and the descriptors for the client.
+pub fn run(
+    engine: &Engine,
+    command: &Value,
+    files: Vec<OwnedFd>,
+) -> Result<(Value, Vec<OwnedFd>), String> {
+    if command["command"] == "capture" {
+        return lock(&engine.captures).start(engine, command, files);
+    }
+    answer(engine, command, files).map(|answer| (answer, Vec::new()))
+}
+
+/// Executes a command whose answer has no descriptors.
+fn answer(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
-        Some("capture") => lock(&engine.captures).start(engine, command, files),
+        Some("capture-names") => Ok(super::capture::names(engine)),
         Some("trace") => engine.start_trace(command),
         Some("traced") => Ok(engine.traced(command)),
         Some("names") => Ok(report::names(engine)),

@@ -3,11 +3,12 @@
 //! ([`weir_intercept::Backend`]), owns the CPU that moves packets, and executes the commands of
 //! `weir play`, `stat`, `capture` and `inject`.
 
-mod capture;
+pub mod capture;
 mod command;
 mod files;
 pub mod inject;
 mod modules;
+pub mod names;
 pub mod ports;
 mod proc_net;
 mod socket;
@@ -65,6 +66,8 @@ pub struct Engine {
     /// The recording of a run under virtual time, from the first move of the clock.
     recording: OnceLock<Recording>,
     captures: Mutex<capture::Captures>,
+    /// The names of devices for captures.
+    names: Arc<names::Namer>,
     /// The live ports.
     pub ports: ports::Ports,
     /// The traces of packets.
@@ -126,7 +129,9 @@ impl Peer for Client {
 impl Engine {
     /// Starts a stack.
     pub fn new(stack: Stack, runtime: Runtime, playback: Playback) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self {
+        let names = playback.namer().clone();
+        let engine = Arc::new_cyclic(|me| Self {
+            names,
             cpu: Mutex::new(Cpu::new(&stack, 0)),
             expects: AtomicBool::new(playback.is_waiting()),
             playback: Mutex::new(playback),
@@ -147,7 +152,9 @@ impl Engine {
             time: Time::default(),
             acknowledge_only: AtomicBool::new(false),
             me: me.clone(),
-        })
+        });
+        engine.names.set(engine.me.clone());
+        engine
     }
 
     /// Returns whether the stack is being stopped.
@@ -158,6 +165,7 @@ impl Engine {
     /// Stops serving; clients read end of file on their sockets.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+        lock(&self.captures).stop(self);
         self.ports.stop(self);
         for socket in std::mem::take(&mut *lock(&self.sockets)).values() {
             socket.close();
@@ -223,9 +231,10 @@ impl Engine {
         begun
     }
 
-    /// Starts ports, and captures of a stack in real time, whose devices now exist. Called after a request that
-    /// may have created one.
+    /// Starts ports, and captures of a stack in real time, whose devices now exist, and notes the names of new
+    /// devices. Called after a request that may have created one.
     pub fn look_for_devices(&self) {
+        self.names.look(self);
         if !self.expects.load(Ordering::Relaxed) {
             return;
         }
@@ -490,10 +499,14 @@ impl Backend for Engine {
     }
 
     fn command(&self, command: &Value) -> Result<Value, String> {
-        self.command_with(command, Vec::new())
+        Ok(self.command_with(command, Vec::new())?.0)
     }
 
-    fn command_with(&self, command: &Value, files: Vec<OwnedFd>) -> Result<Value, String> {
+    fn command_with(
+        &self,
+        command: &Value,
+        files: Vec<OwnedFd>,
+    ) -> Result<(Value, Vec<OwnedFd>), String> {
         self.settle_sysctls();
         command::run(self, command, files)
     }

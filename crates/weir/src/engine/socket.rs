@@ -199,7 +199,17 @@ impl Socket {
             }
             None => connection.request(datagram),
             Some((header, command)) => {
-                let answer = weir_intercept::Backend::command(engine, &command);
+                let answer = weir_intercept::Backend::command_with(engine, &command, Vec::new());
+                let answer = answer.map(|(answer, files)| {
+                    if !files.is_empty() {
+                        let _order = lock(&self.leaving);
+                        // A client that is gone gets no answer either.
+                        if self.wire.send_with(&inside::files(&header), &files).is_ok() {
+                            self.sent.fetch_add(1, SeqCst);
+                        }
+                    }
+                    answer
+                });
                 for datagram in inside::answer(&header, &answer) {
                     self.mailbox.answer(datagram);
                 }

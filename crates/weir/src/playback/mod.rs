@@ -10,22 +10,27 @@
 mod live;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_packet::Batch;
+use weir_packet::tagged::Tagged;
 use weir_port::generator::Generator;
 use weir_port::pcap::{Reader, Writer};
 use weir_port::{Frame, Sink, Source, Summary};
 use weir_stack::Stack;
 use weir_stack::clock::Holds;
 use weir_stack::cpu::Cx;
-use weir_stack::device::{Device, DeviceKey, Direction, Observer, Tap};
+use weir_stack::device::{Device, DeviceKey, Direction, Observer, Tap, Taps};
 use weir_stack::drops::{DropObserver, Dropped};
 use weir_stack::random::seed_of;
+use weir_sync::rcu::Guard;
 
 use crate::cli::{DeviceFile, DeviceGenerator, DeviceName};
 use crate::engine::Engine;
+use crate::engine::capture::drop_comment;
+use crate::engine::names::Namer;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,24 +115,8 @@ struct Output {
 }
 
 /// Builds a frame for a file, with its accelerated VLAN tag inserted into the data.
-pub fn frame_of(
-    packet: &weir_packet::Packet,
-    time_ns: u64,
-    interface: u32,
-    comment: Option<&str>,
-) -> Frame {
-    let data = packet.data();
-    let mut bytes = Vec::with_capacity(data.len() + 4);
-    match packet.vlan() {
-        Some(tag) if data.len() >= 12 => {
-            bytes.extend_from_slice(&data[..12]);
-            bytes.extend_from_slice(&tag.proto.to_be_bytes());
-            bytes.extend_from_slice(&tag.tci.to_be_bytes());
-            bytes.extend_from_slice(&data[12..]);
-        }
-        _ => bytes.extend_from_slice(data),
-    }
-    let mut frame = Frame::new(time_ns, bytes);
+pub fn frame_of(packet: &Tagged<'_>, time_ns: u64, interface: u32, comment: Option<&str>) -> Frame {
+    let mut frame = Frame::new(time_ns, packet.to_vec());
     frame.interface = interface;
     frame.comment = comment.map(str::to_owned);
     frame
@@ -139,7 +128,8 @@ impl Observer for Output {
             return;
         }
         let mut writer = lock(&self.writer);
-        let mut frame = frame_of(tap.packet, self.epoch_ns + tap.time, writer.1, tap.note);
+        let packet = Tagged::of(tap.packet);
+        let mut frame = frame_of(&packet, self.epoch_ns + tap.time, writer.1, tap.note);
         frame.direction = weir_port::Direction::Out;
         let mut written = writer.0.write(&frame);
         if self.at_once {
@@ -151,48 +141,83 @@ impl Observer for Output {
     }
 }
 
-/// The file of all dropped packets.
-struct DropFile {
-    state: Mutex<(Writer, BTreeMap<DeviceKey, u32>)>,
+/// The number and the name of each device in a file.
+type Interfaces = BTreeMap<DeviceKey, (u32, String)>;
+
+/// A file of frames of all devices: those that cross them, or those that are dropped.
+struct AllFile {
+    state: Mutex<(Writer, Interfaces)>,
     epoch_ns: u64,
     errors: Errors,
+    namer: Arc<Namer>,
 }
 
-impl DropObserver for DropFile {
-    fn dropped(&self, dropped: &Dropped<'_>) {
+impl AllFile {
+    /// Writes a frame. `comment` gets the device's name.
+    fn write(
+        &self,
+        (device, guard): (&Device, &Guard),
+        (frame, time): (&Tagged<'_>, u64),
+        direction: weir_port::Direction,
+        comment: impl FnOnce(&str) -> Option<String>,
+    ) {
         let mut state = lock(&self.state);
         let (writer, interfaces) = &mut *state;
-        let interface = match interfaces.get(&dropped.device.key) {
-            Some(interface) => Ok(*interface),
-            None => writer.interface(&dropped.device.name()).inspect(|number| {
-                interfaces.insert(dropped.device.key, *number);
-            }),
+        let interface = match interfaces.entry(device.key) {
+            Entry::Occupied(there) => Ok(there.into_mut()),
+            Entry::Vacant(place) => {
+                let name = self.namer.of(device, guard);
+                let number = writer.interface(&name);
+                number.map(|number| place.insert((number, name)))
+            }
         };
-        let written = interface.and_then(|interface| {
-            let mut comment = format!(
-                "dropped: {} at {}: {}",
-                dropped.reason.name(),
-                dropped.place.name(),
-                dropped.reason.sentence()
-            );
-            if let Some(note) = dropped.note {
-                comment = format!("{note}; {comment}");
-            }
-            // Starts at the beginning of the frame if that still exists.
-            let mut whole = dropped.packet.copy();
-            if let Some(packet) = &mut whole {
-                let _ = packet.data_to_mac();
-            }
-            let packet = whole.as_ref().unwrap_or(dropped.packet);
-            writer.write(&frame_of(
-                packet,
-                self.epoch_ns + dropped.time,
-                interface,
-                Some(&comment),
-            ))
+        let written = interface.and_then(|(interface, name)| {
+            let comment = comment(name);
+            let time = self.epoch_ns + time;
+            let mut frame = frame_of(frame, time, *interface, comment.as_deref());
+            frame.direction = direction;
+            writer.write(&frame)
         });
         if let Err(error) = written {
             lock(&self.errors).push(error.to_string());
+        }
+    }
+}
+
+impl DropObserver for AllFile {
+    fn dropped(&self, dropped: &Dropped<'_>) {
+        // Starts at the beginning of the frame if that still exists.
+        let frame = Tagged::whole(dropped.packet);
+        let comment = |name: &str| {
+            let (place, reason) = (dropped.place.name(), dropped.reason);
+            let comment = drop_comment(name, place, reason.name());
+            let comment = format!("{comment}: {}", reason.sentence());
+            Some(match dropped.note {
+                Some(note) => format!("{note}; {comment}"),
+                None => comment,
+            })
+        };
+        let unknown = weir_port::Direction::Unknown;
+        let at = (dropped.device, dropped.guard);
+        self.write(at, (&frame, dropped.time), unknown, comment);
+    }
+}
+
+impl Observer for AllFile {
+    /// Not called, because [`frames`](Self::frames) is.
+    fn frame(&self, _: &Tap<'_>) {}
+
+    fn frames(&self, taps: &Taps<'_>) {
+        let direction = match taps.direction {
+            Direction::Rx => weir_port::Direction::In,
+            Direction::Tx => weir_port::Direction::Out,
+        };
+        for packet in taps.packets {
+            let (frame, note) = (Tagged::of(packet), taps.trace.read(packet));
+            let at = (taps.device, taps.guard);
+            self.write(at, (&frame, taps.time), direction, |_| {
+                note.as_deref().map(str::to_owned)
+            });
         }
     }
 }
@@ -204,7 +229,9 @@ pub struct Playback {
     live: Option<live::Waiting>,
     outputs: Vec<(DeviceName, Arc<Output>, String)>,
     inputs: Vec<(DeviceName, Arc<Mutex<Played>>, String)>,
-    drops: Option<(Arc<DropFile>, String)>,
+    /// The files of dropped packets and of all devices.
+    all: Vec<Arc<AllFile>>,
+    namer: Arc<Namer>,
     errors: Errors,
 }
 
@@ -236,7 +263,7 @@ impl Playback {
         stack: &Stack,
         (inputs, generators): (&[DeviceFile], &[DeviceGenerator]),
         outputs: &[DeviceFile],
-        drops: Option<&Path>,
+        (drops, all): (Option<&Path>, Option<&Path>),
     ) -> Result<Self, String> {
         let mut playback = Self::default();
         let mut waiting = Waiting {
@@ -277,18 +304,33 @@ impl Playback {
             waiting.outputs.push(output.device.clone());
         }
         if let Some(path) = drops {
-            let file = text(path);
-            let writer = Writer::create(&file).map_err(|error| error.to_string())?;
-            let sink = Arc::new(DropFile {
-                state: Mutex::new((writer, BTreeMap::new())),
-                epoch_ns,
-                errors: playback.errors.clone(),
-            });
-            let _ = stack.drop_observer.set(sink.clone());
-            playback.drops = Some((sink, file));
+            let writer = Writer::create(&text(path)).map_err(|error| error.to_string())?;
+            let sink = playback.all_file(writer, epoch_ns);
+            stack.observe_drops(sink);
+        }
+        if let Some(path) = all {
+            let writer = Writer::create(&text(path)).map_err(|error| error.to_string())?;
+            let sink = playback.all_file(writer, epoch_ns);
+            stack.observe(sink);
         }
         playback.waiting = Some(waiting);
         Ok(playback)
+    }
+
+    fn all_file(&mut self, writer: Writer, epoch_ns: u64) -> Arc<AllFile> {
+        let file = Arc::new(AllFile {
+            state: Mutex::new((writer, BTreeMap::new())),
+            epoch_ns,
+            errors: self.errors.clone(),
+            namer: self.namer.clone(),
+        });
+        self.all.push(file.clone());
+        file
+    }
+
+    /// Returns what names the devices; it needs the engine before packets move.
+    pub fn namer(&self) -> &Arc<Namer> {
+        &self.namer
     }
 
     /// Attaches the files to their devices, once.
@@ -384,10 +426,10 @@ impl Playback {
                 Err(error) => lock(&self.errors).push(error.to_string()),
             }
         }
-        if let Some((sink, _)) = &self.drops
-            && let Err(error) = lock(&sink.state).0.finish()
-        {
-            lock(&self.errors).push(error.to_string());
+        for file in &self.all {
+            if let Err(error) = lock(&file.state).0.finish() {
+                lock(&self.errors).push(error.to_string());
+            }
         }
         let inputs = self
             .inputs

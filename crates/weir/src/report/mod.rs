@@ -136,7 +136,7 @@ fn drops(counted: Vec<(Place, DropReason, u64)>) -> Vec<Drop> {
 }
 
 /// Returns the prefix of the device names of a namespace.
-fn prefix(engine: &Engine, id: weir_stack::NsId) -> String {
+pub fn prefix(engine: &Engine, id: weir_stack::NsId) -> String {
     match (engine.name_of(id), id == Stack::INITIAL) {
         (Some(name), _) => format!("{name}/"),
         (None, true) => String::new(),

@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_packet::bpf::Program;
+use weir_packet::tagged::Tagged;
 use weir_stack::Stack;
 use weir_stack::device::{Device, DeviceKey};
 use weir_stack::trace::{Follower, Seen, Step};
 
-use crate::playback::frame_of;
 use fields::{Change, Fields};
 
 /// The number of complete journeys that a trace keeps until they are collected. It chooses no
@@ -164,7 +164,7 @@ impl Trace {
             return;
         }
         if let Some(filter) = &self.selection.filter
-            && !filter.matches(&frame_of(seen.packet, 0, 0, None).data)
+            && !filter.accepts(&Tagged::of(seen.packet))
         {
             return;
         }
