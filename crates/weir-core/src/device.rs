@@ -140,7 +140,7 @@ pub struct Names {
     pub alias: Option<String>,
 }
 
-/// Segmentation offload limits. They are stored and reported, but have no effect.
+/// Segmentation offload limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offload {
     /// `IFLA_GSO_MAX_SEGS`
@@ -662,8 +662,7 @@ impl Device {
         self.taken.lock()
     }
 
-    /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither
-    /// creates nor accepts such packets.
+    /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on).
     pub fn offload(&self) -> Offload {
         *self.offload.lock()
     }

@@ -125,6 +125,18 @@ pub trait Link: Send + Sync {
         features
     }
 
+    /// Returns whether frames that the device receives may be merged (GRO): it polls its frames
+    /// (`napi_gro_receive`).
+    fn polls(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the device takes long packets as they are, if its features allow them. Otherwise they are
+    /// split before they get to it.
+    fn takes_long_packets(&self) -> bool {
+        true
+    }
+
     /// Describes the driver to `ethtool` (`ethtool_ops`).
     fn driver(&self) -> Driver {
         Driver::default()

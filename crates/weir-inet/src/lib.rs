@@ -16,6 +16,7 @@ pub mod ipv6;
 pub mod listen;
 pub mod mib;
 pub mod neigh;
+mod segments;
 pub mod settings;
 pub mod udp;
 

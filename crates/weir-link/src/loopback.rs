@@ -62,6 +62,10 @@ impl Link for Loopback {
         }
     }
 
+    fn polls(&self) -> bool {
+        false
+    }
+
     fn driver(&self) -> Driver {
         Driver {
             link: LinkReport::Always,

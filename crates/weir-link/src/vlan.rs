@@ -326,6 +326,11 @@ impl Link for Vlan {
         intersect(features, below) | soft | bit::LLTX
     }
 
+    /// The lower device has merged them.
+    fn polls(&self) -> bool {
+        false
+    }
+
     fn driver(&self) -> Driver {
         let lower = self.lower.upgrade();
         Driver {

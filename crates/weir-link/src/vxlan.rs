@@ -309,6 +309,11 @@ impl Link for Handle {
         }
     }
 
+    /// Each inner frame gets its own outer headers.
+    fn takes_long_packets(&self) -> bool {
+        false
+    }
+
     fn driver(&self) -> Driver {
         Driver {
             info: Some(("vxlan", "0.1", "")),

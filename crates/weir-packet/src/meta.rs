@@ -109,6 +109,65 @@ impl VlanTag {
     }
 }
 
+/// How a long packet is to be split into segments (`gso_size`, `gso_segs` and `gso_type` of
+/// `struct skb_shared_info`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segments {
+    /// Bytes of payload of each segment but the last, at least 1.
+    pub size: u16,
+    /// The number of segments, at least 2.
+    pub count: u16,
+    /// Bytes of the network and the transport header.
+    pub headers: u16,
+    /// The protocol.
+    pub kind: SegmentKind,
+    /// The segments have the same IPv4 identification (`SKB_GSO_TCP_FIXEDID`). Otherwise it grows by 1 from
+    /// one to the next.
+    pub fixed_id: bool,
+}
+
+/// The protocol of a long packet (`SKB_GSO_TCPV4`, `SKB_GSO_TCPV6`, `SKB_GSO_UDP_L4`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum SegmentKind {
+    /// TCP over IPv4.
+    TcpV4 = 0,
+    /// TCP over IPv6.
+    TcpV6 = 1,
+    /// UDP over IPv4 or IPv6.
+    Udp = 2,
+}
+
+impl Segments {
+    /// Returns the length of the longest segment from its network header on, in bytes.
+    #[inline]
+    pub fn longest(self) -> usize {
+        usize::from(self.headers) + usize::from(self.size)
+    }
+
+    pub(crate) fn pack(self) -> u64 {
+        u64::from(self.size)
+            | u64::from(self.count) << 16
+            | u64::from(self.headers) << 32
+            | (self.kind as u64) << 48
+            | u64::from(self.fixed_id) << 56
+    }
+
+    pub(crate) fn unpack(word: u64) -> Self {
+        Self {
+            size: word as u16,
+            count: (word >> 16) as u16,
+            headers: (word >> 32) as u16,
+            kind: match (word >> 48) as u8 {
+                0 => SegmentKind::TcpV4,
+                1 => SegmentKind::TcpV6,
+                _ => SegmentKind::Udp,
+            },
+            fixed_id: word >> 56 != 0,
+        }
+    }
+}
+
 /// The public part of a packet's metadata.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

@@ -11,9 +11,16 @@ use crate::header::ipv4::{IPPROTO_TCP, IPPROTO_UDP, fill_check, whole_header};
 use crate::header::ipv6::upper_layer;
 use crate::header::transport::{fill_check_v4, fill_check_v6};
 use crate::header::{Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Vlan};
+use crate::packet::Packet;
+use crate::pool::Cache;
 
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
+const ETH_P_MPLS_UC: u16 = 0x8847;
+const ETH_P_MPLS_MC: u16 = 0x8848;
+/// Bytes of an MPLS label, and the bit of its third byte that marks the last.
+const LABEL: usize = 4;
+const BOTTOM: u8 = 1;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
 /// TCP flags that only the last segment keeps: FIN, PSH.
@@ -23,17 +30,17 @@ const FIRST_ONLY: u8 = 0x80;
 
 /// The offsets of a frame's headers, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Headers {
-    network: usize,
-    transport: usize,
-    payload: usize,
-    protocol: u8,
-    ipv6: bool,
+pub(crate) struct Headers {
+    pub(crate) network: usize,
+    pub(crate) transport: usize,
+    pub(crate) payload: usize,
+    pub(crate) protocol: u8,
+    pub(crate) ipv6: bool,
 }
 
 impl Headers {
     /// Returns `None` if the frame has no complete TCP or UDP header or is a fragment.
-    fn of(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let mut ethertype = Ethernet::new(frame)?.ethertype();
         let mut network = Ethernet::LEN;
         for _ in 0..2 {
@@ -43,6 +50,27 @@ impl Headers {
                 network += Vlan::LEN;
             }
         }
+        Self::behind(frame, network, ethertype)
+    }
+
+    /// Does the same for a frame with MPLS labels behind the Ethernet header (`mpls_gso_segment`).
+    fn labelled(frame: &[u8]) -> Option<Self> {
+        let header = Ethernet::new(frame)?;
+        if !matches!(header.ethertype(), ETH_P_MPLS_UC | ETH_P_MPLS_MC) {
+            return None;
+        }
+        let labels = frame.get(Ethernet::LEN..)?.chunks_exact(LABEL);
+        let count = labels.take_while(|label| label[2] & BOTTOM == 0).count() + 1;
+        let network = Ethernet::LEN + count * LABEL;
+        let ethertype = match frame.get(network)? >> 4 {
+            6 => ETH_P_IPV6,
+            _ => ETH_P_IP,
+        };
+        Self::behind(frame, network, ethertype)
+    }
+
+    /// Does the same for a frame with its network header at an offset.
+    fn behind(frame: &[u8], network: usize, ethertype: u16) -> Option<Self> {
         let packet = frame.get(network..)?;
         let (protocol, offset, ipv6) = match ethertype {
             ETH_P_IP => {
@@ -76,7 +104,7 @@ impl Headers {
     }
 
     /// Returns the sum over the pseudo header of a segment of `len` bytes.
-    fn pseudo(&self, frame: &[u8], len: usize) -> Option<Sum> {
+    pub(crate) fn pseudo(&self, frame: &[u8], len: usize) -> Option<Sum> {
         let mut sum = Sum::default();
         let packet = frame.get(self.network..)?;
         match self.ipv6 {
@@ -126,10 +154,64 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
 /// Splits a long TCP segment or UDP datagram into frames with at most `size` bytes of payload each.
 /// Calls `emit` for each in order, with the headers, whose lengths, sequence numbers and checksums are
 /// updated, and the payload. Returns the number of frames, or 0 if the frame cannot be split.
-pub fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8], &[u8])) -> usize {
-    let Some(headers) = Headers::of(frame).filter(|_| size > 0) else {
-        return 0;
+pub fn segment(frame: &[u8], size: usize, emit: impl FnMut(&[u8], &[u8])) -> usize {
+    let headers = Headers::of(frame).filter(|_| size > 0);
+    headers.map_or(0, |headers| split(frame, headers, size, false, emit))
+}
+
+/// Splits a long packet into its segments, which inherit its metadata, and passes each to `emit`
+/// (`__skb_gso_segment`). The data begins at the Ethernet header or at the network header. Returns false, having
+/// emitted fewer than all segments, if the packet cannot be split or there is no memory.
+#[must_use]
+pub fn segment_packet(packet: &Packet, memory: &mut Cache, mut emit: impl FnMut(Packet)) -> bool {
+    let Some(segments) = packet.segments() else {
+        return false;
     };
+    let frame = packet.data();
+    let network = packet.network_offset() == Some(0);
+    let headers = match network {
+        true => {
+            let ethertype = match frame.first().map_or(0, |byte| byte >> 4) {
+                6 => ETH_P_IPV6,
+                _ => ETH_P_IP,
+            };
+            Headers::behind(frame, 0, ethertype)
+        }
+        false => Headers::of(frame).or_else(|| Headers::labelled(frame)),
+    };
+    let Some(headers) = headers.filter(|_| segments.size > 0) else {
+        return false;
+    };
+    let mut whole = true;
+    let count = split(
+        frame,
+        headers,
+        segments.size.into(),
+        segments.fixed_id,
+        |head, part| {
+            let segment = memory.alloc(head.len() + part.len());
+            match segment.filter(|_| whole) {
+                Some(mut segment) => {
+                    let (begin, end) = segment.data_mut().split_at_mut(head.len());
+                    begin.copy_from_slice(head);
+                    end.copy_from_slice(part);
+                    packet.describe(&mut segment);
+                    emit(segment);
+                }
+                None => whole = false,
+            }
+        },
+    );
+    whole && count > 0
+}
+
+fn split(
+    frame: &[u8],
+    headers: Headers,
+    size: usize,
+    fixed_id: bool,
+    mut emit: impl FnMut(&[u8], &[u8]),
+) -> usize {
     let Some((head, payload)) = frame.split_at_checked(headers.payload) else {
         return 0;
     };
@@ -148,7 +230,8 @@ pub fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8], &[u8])) ->
             flags &= !LAST_ONLY;
         }
         let step = if n == 0 { 0 } else { size as u32 };
-        let Some(()) = rewrite(&mut head, &headers, part, (step, flags)) else {
+        let grows = u16::from(n > 0 && !fixed_id);
+        let Some(()) = rewrite(&mut head, &headers, part, (step, flags, grows)) else {
             return n;
         };
         emit(&head, part);
@@ -157,12 +240,12 @@ pub fn segment(frame: &[u8], size: usize, mut emit: impl FnMut(&[u8], &[u8])) ->
 }
 
 /// Turns the headers of one segment into those of the next one, whose payload `part` begins `step` bytes
-/// later and whose TCP flags are `flags`.
+/// later, whose TCP flags are `flags` and whose identification is greater by `grows`.
 fn rewrite(
     head: &mut [u8],
     headers: &Headers,
     part: &[u8],
-    (step, flags): (u32, u8),
+    (step, flags, grows): (u32, u8, u16),
 ) -> Option<()> {
     let length = headers.payload - headers.transport + part.len();
     let packet = head.get_mut(headers.network..)?;
@@ -173,7 +256,7 @@ fn rewrite(
         }
         false => {
             let total = headers.transport - headers.network + length;
-            let id = Ipv4::new(packet)?.id().wrapping_add(u16::from(step > 0));
+            let id = Ipv4::new(packet)?.id().wrapping_add(grows);
             Ipv4Mut::new(packet)?.set_total_len(total as u16).set_id(id);
             fill_check(packet);
         }

@@ -18,6 +18,9 @@
 //! first 8 bytes of its frame, and a bit in the layout marks it. Other packets only pay for a test
 //! of that bit when they are dropped. No header of such a packet begins in those bytes.
 //!
+//! A long packet that stands for several ([`Segments`]) keeps the description of its segments in the 8
+//! bytes behind, marked by another bit.
+//!
 //! A packet can wait in a [`weir_sync::list::LocklessList`]. Its link then replaces `chain` and
 //! `cb`, and the number of its notes replaces `dev`; all three are 0 when the packet comes out. The
 //! notes, which record where other packets of its batch are, lie in its headroom.
@@ -27,12 +30,15 @@
 //! writes. The bytes of the frame keep the content their previous user left.
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
-pub use crate::meta::{Flags, Meta, PacketType, VlanTag};
+pub use crate::meta::{Flags, Meta, PacketType, SegmentKind, Segments, VlanTag};
 pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
 use crate::arena::{Class, FRAME, JUMBO, PAGE, RECORD};
 use crate::depot;
-use crate::record::{self, DEPARTS, Layout, TUNNEL, TUNNEL_LEN, UNSET, VLAN, class_of, frame_of};
+use crate::record::{
+    self, DEPARTS, Layout, SEGMENTS, SEGMENTS_AT, SEGMENTS_END, TUNNEL, TUNNEL_LEN, UNSET, VLAN,
+    class_of, frame_of,
+};
 use crate::tunnel::Tunnel;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
@@ -562,15 +568,69 @@ impl Packet {
         }
     }
 
-    /// Gives a copy the tunnel metadata of its original. The copy already has the original's
+    /// Returns how a long packet is to be split; `None` for any other packet (`skb_is_gso`).
+    #[inline]
+    pub fn segments(&self) -> Option<Segments> {
+        if self.layout().marks & SEGMENTS == 0 {
+            return None;
+        }
+        // SAFETY: the mark says that `set_segments` or a copy wrote the word there; while it is set, no
+        // method gives out these bytes. The frame is aligned for it.
+        let word = unsafe { self.frame().byte_add(SEGMENTS_AT).cast::<u64>().read() };
+        Some(Segments::unpack(word))
+    }
+
+    /// Returns the number of packets on the wire that this one stands for (`gso_segs`, at least 1).
+    #[inline]
+    pub fn wire_packets(&self) -> u64 {
+        self.segments().map_or(1, |segments| segments.count.into())
+    }
+
+    /// Returns the length of the longest packet on the wire that this one stands for, in bytes from the start
+    /// of the data, which begin at the network header (`skb_gso_network_seglen`).
+    #[inline]
+    pub fn network_len(&self) -> usize {
+        self.segments()
+            .map_or(self.len(), |segments| segments.longest())
+    }
+
+    /// Sets or removes how the packet is to be split. Returns false, leaving the packet without, if the
+    /// headers begin in the first 16 bytes of the frame.
+    #[inline]
+    pub fn set_segments(&mut self, to: Option<Segments>) -> bool {
+        let l = self.layout_mut();
+        l.marks &= !SEGMENTS;
+        let Some(to) = to else {
+            return true;
+        };
+        if l.begin() < SEGMENTS_END {
+            return false;
+        }
+        l.marks |= SEGMENTS;
+        // SAFETY: this packet owns the first bytes of the frame, which are aligned as the frame is, and no
+        // header is there.
+        unsafe {
+            self.frame()
+                .byte_add(SEGMENTS_AT)
+                .cast::<u64>()
+                .write(to.pack())
+        };
+        true
+    }
+
+    /// Gives a copy the tunnel metadata and the segments of its original. The copy already has the original's
     /// layout.
     #[inline]
-    fn share_tunnel(&self, to: &mut Packet) {
+    fn share_headroom(&self, to: &mut Packet) {
         if let Some(tunnel) = self.tunnel() {
             // SAFETY: no header of the original is in the first bytes of its frame. The copy's
             // headers are at the same offsets or further on, so none of them is there either.
             // The copy owns its frame.
             unsafe { to.frame().cast::<Arc<Tunnel>>().write(tunnel.clone()) };
+        }
+        if let Some(segments) = self.segments() {
+            // The headers of the copy are no closer to the start of the frame.
+            let _ = to.set_segments(Some(segments));
         }
     }
 
@@ -613,8 +673,36 @@ impl Packet {
                 end - start,
             );
         }
-        self.share_tunnel(&mut to);
+        self.share_headroom(&mut to);
         to
+    }
+
+    /// Gives a segment of this packet its metadata. The segment has its own data, which begin at the same header.
+    pub(crate) fn describe(&self, to: &mut Packet) {
+        let from = *self.layout();
+        let meta = self.record().meta;
+        let record = to.record_mut();
+        let move_by = |offset: u16| match offset {
+            UNSET => UNSET,
+            o => o.wrapping_sub(from.data).wrapping_add(record.layout.data),
+        };
+        record.layout = Layout {
+            len: record.layout.len,
+            data: record.layout.data,
+            mac: if from.mac < from.data {
+                UNSET
+            } else {
+                move_by(from.mac)
+            },
+            network: move_by(from.network),
+            transport: move_by(from.transport),
+            marks: from.marks & !(TUNNEL | SEGMENTS),
+            ..from
+        };
+        record.meta = meta;
+        if let Some(tunnel) = self.tunnel() {
+            let _ = to.set_tunnel(Some(tunnel.clone()));
+        }
     }
 
     /// Returns a deep copy with at least `headroom` bytes before the headers
@@ -660,7 +748,7 @@ impl Packet {
                 bytes,
             );
         }
-        self.share_tunnel(&mut to);
+        self.share_headroom(&mut to);
         Some(to)
     }
 

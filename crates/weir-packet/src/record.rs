@@ -23,6 +23,11 @@ pub(crate) const TUNNEL: u8 = 0x80;
 pub(crate) const VLAN: u8 = 0x03;
 /// Bit of [`Layout::marks`]: `time` is the packet's departure time.
 pub(crate) const DEPARTS: u8 = 0x40;
+/// Bit of [`Layout::marks`]: the bytes behind the place of that reference describe the segments of the packet.
+pub(crate) const SEGMENTS: u8 = 0x20;
+/// The offset of the description of the segments, and of its end, in bytes.
+pub(crate) const SEGMENTS_AT: usize = 8;
+pub(crate) const SEGMENTS_END: u16 = 16;
 /// The size of the reference, in bytes.
 pub(crate) const TUNNEL_LEN: u16 = 8;
 
@@ -36,7 +41,7 @@ pub(crate) struct Layout {
     pub(crate) network: u16,
     pub(crate) transport: u16,
     pub(crate) vlan_tci: u16,
-    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS
+    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS; SEGMENTS
     pub(crate) pkt_type: PacketType,
 }
 
@@ -53,7 +58,8 @@ impl Layout {
     /// Returns the number of bytes at the start of the frame that are not headroom.
     #[inline]
     pub(crate) fn reserved(&self) -> u16 {
-        u16::from(self.marks & TUNNEL) * TUNNEL_LEN / TUNNEL as u16
+        const { assert!(TUNNEL >> 4 == TUNNEL_LEN as u8 && SEGMENTS >> 1 == SEGMENTS_END as u8) };
+        u16::from(self.marks >> 4 & TUNNEL >> 4 | self.marks >> 1 & SEGMENTS >> 1)
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Context<'a, 'g> {
     flow: Flow,
     /// The packet's length on arrival (`qdisc_skb_cb(skb)->pkt_len`).
     len: u64,
+    /// The number of packets on the wire that it stands for (`gso_segs`).
+    packets: u64,
 }
 
 /// Adds a note to the trace of a packet.
@@ -93,6 +95,7 @@ impl<'a, 'g> Context<'a, 'g> {
             memory: None,
             flow: Flow::default(),
             len: 0,
+            packets: 1,
         }
     }
 
@@ -116,6 +119,7 @@ impl<'a, 'g> Context<'a, 'g> {
             memory: self.memory,
             flow: Flow::default(),
             len: 0,
+            packets: 1,
         }
     }
 
@@ -209,8 +213,9 @@ impl<'a, 'g> Context<'a, 'g> {
     /// Starts with the next packet. `len` is its length according to [`skb_len`](Self::skb_len) on
     /// arrival; statistics count this length even if actions change the packet.
     #[inline]
-    pub fn start_packet(&mut self, len: u64) {
+    pub fn start_packet(&mut self, len: u64, packet: &Packet) {
         self.len = len;
+        self.packets = packet.wire_packets();
         self.flow.forget();
     }
 
@@ -234,6 +239,12 @@ impl<'a, 'g> Context<'a, 'g> {
     #[inline]
     pub(crate) fn flow(&mut self, packet: &Packet, used: Used) -> &FlowKeys {
         self.flow.of(packet, used)
+    }
+
+    /// Returns how many packets on the wire the current packet counts as.
+    #[inline]
+    pub fn packets(&self) -> u64 {
+        self.packets
     }
 
     /// Returns the current packet's length in bytes as statistics count it (`qdisc_pkt_len`).

@@ -221,10 +221,11 @@ impl Tally {
         }
     }
 
-    /// Counts a packet, which may be dropped. Must run on the CPU's own thread.
+    /// Counts a packet, which may be dropped and which stands for `packets` on the wire. Must run on the CPU's
+    /// own thread.
     #[inline]
-    pub fn count(&self, cpu: usize, bytes: u64, dropped: bool) {
-        self.add(cpu, [bytes, 1, u64::from(dropped), 0]);
+    pub fn count(&self, cpu: usize, packets: u64, bytes: u64, dropped: bool) {
+        self.add(cpu, [bytes, packets, u64::from(dropped), 0]);
     }
 
     /// Counts packets that are dropped, with their bytes. Must run on the CPU's own thread.

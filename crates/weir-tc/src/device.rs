@@ -529,8 +529,9 @@ impl Hook {
             packet.flags.remove(Flags::SKIP_CLASSIFY);
             return Verdict::Pass;
         }
-        cx.start_packet(cx.skb_len(packet));
-        self.node.hook_counters.count(cx.cpu, 1, cx.packet_len());
+        cx.start_packet(cx.skb_len(packet), packet);
+        let counters = &self.node.hook_counters;
+        counters.count(cx.cpu, cx.packets(), cx.packet_len());
         let mut out = Outcome::default();
         let code = self.block.classify(cx, packet, &mut out);
         let verdict = verdict(code, &out, packet, reason);
@@ -552,7 +553,7 @@ impl Hook {
         let Some(chain) = self.block.first_chain(cx) else {
             return 0;
         };
-        let (mut wanted, mut bytes) = (0_u64, 0);
+        let (mut wanted, mut bytes, mut count) = (0_u64, 0, 0);
         let mut lens = [0; BATCH];
         for (i, packet) in batch.iter_mut().enumerate() {
             // See `run`.
@@ -564,8 +565,8 @@ impl Hook {
             let len = cx.skb_len(packet);
             lens[i % BATCH] = len;
             bytes += len;
+            count += packet.wire_packets();
         }
-        let count = wanted.count_ones().into();
         self.node.hook_counters.count(cx.cpu, count, bytes);
         let mut starts = Starts::default();
         chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts);
@@ -583,7 +584,7 @@ impl Hook {
                 return Some(packet);
             }
             cx.queue_chosen = false;
-            cx.start_packet(lens[n % BATCH]);
+            cx.start_packet(lens[n % BATCH], &packet);
             let mut out = Outcome::default();
             let code = chain.walk_from((&starts, n), cx, &mut packet, &mut out);
             match verdict(code, &out, &mut packet, reason) {

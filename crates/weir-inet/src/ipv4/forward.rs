@@ -63,7 +63,7 @@ pub fn forward<'g>(
         return 0;
     }
     let octets = packet.len();
-    if octets > hop.mtu as usize && dont_fragment {
+    if packet.network_len() > hop.mtu as usize && dont_fragment {
         cx.mib(ns).ip.add(Ip::FragFails, 1);
         icmp::error(
             cx,

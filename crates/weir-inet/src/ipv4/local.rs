@@ -71,6 +71,12 @@ fn udp(
     at: usize,
     to: To,
 ) {
+    if packet.segments().is_some() {
+        // Sockets get datagrams of the wire (`udp_rcv_segment`).
+        return crate::segments::each(cx, device, Place::Ipv4Local, packet, |cx, packet| {
+            udp(cx, device, ns, packet, at, to);
+        });
+    }
     let data = packet.data();
     let segment = data.get(at..).unwrap_or_default();
     let lite = Ipv4::new(data).is_some_and(|ip| ip.protocol() == IPPROTO_UDPLITE);

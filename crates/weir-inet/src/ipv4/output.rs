@@ -187,8 +187,11 @@ pub fn push_fitting<'g>(
     packet: Packet,
     groups: &mut Groups<'g>,
 ) {
-    if packet.len() <= hop.mtu as usize {
+    if packet.network_len() <= hop.mtu as usize {
         return groups.push(cx, hop, packet);
+    }
+    if packet.segments().is_some() {
+        return push_segments(cx, at, ns, hop, packet, groups);
     }
     match fragment::split(&packet, hop.mtu as usize, &cx.stack.pool) {
         Some(fragments) => {
@@ -206,6 +209,21 @@ pub fn push_fitting<'g>(
             cx.drop(at, Place::Ipv4Out, DropReason::PKT_TOO_BIG, packet);
         }
     }
+}
+
+/// Splits a long packet whose segments do not fit, and fragments each (`ip_finish_output_gso`).
+#[cold]
+fn push_segments<'g>(
+    cx: &mut Cx<'_>,
+    at: &Device,
+    ns: &Namespace,
+    hop: &Hop<'g>,
+    packet: Packet,
+    groups: &mut Groups<'g>,
+) {
+    crate::segments::each(cx, at, Place::Ipv4Out, packet, |cx, segment| {
+        push_fitting(cx, at, ns, hop, segment, groups);
+    });
 }
 
 /// The header fields of a locally generated packet that its creator chooses.

@@ -125,7 +125,7 @@ pub fn forward(
         send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
         return ended(cx, DropReason::IP_INADDRERRORS, packet);
     }
-    if packet.len() > hop.mtu as usize {
+    if packet.network_len() > hop.mtu as usize {
         send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
         mib.ip(Ip::InTooBigErrors, 1);
         cx.mib6(hop.device).ip(Ip::FragFails, 1);

@@ -193,6 +193,12 @@ pub(super) fn problem(
 /// Delivers a UDP datagram to a tunnel's socket, or answers that no socket has the port
 /// (`__udp6_lib_rcv`).
 fn udp(cx: &mut Cx<'_>, device: &Arc<Device>, protocol: u8, at: usize, mut packet: Packet) {
+    if packet.segments().is_some() {
+        // Sockets get datagrams of the wire (`udp_rcv_segment`).
+        return crate::segments::each(cx, device, Place::Ipv6Local, packet, |cx, packet| {
+            udp(cx, device, protocol, at, packet);
+        });
+    }
     let counters = cx
         .mib(device.namespace(cx.guard))
         .datagrams(match protocol {

@@ -2,8 +2,9 @@
 //! The path of a packet outside layer 3: in through a device ([`receive`]) and out ([`transmit`]).
 //!
 //! ```text
-//! receive: frame checks -> steering -> observers -> ingress filters -> VLAN device -> IPv4 | IPv6 | ARP
-//! transmit: egress filters -> qdisc -> the wire or the kind's transmit, observers
+//! receive: frame checks -> merging -> steering -> observers -> ingress filters -> VLAN device
+//!          -> IPv4 | IPv6 | ARP
+//! transmit: egress filters -> splitting -> qdisc -> the wire or the kind's transmit, observers
 //! ```
 //!
 //! Each stage is a function over a batch. Packets that a stage removes from the batch are dropped
@@ -12,6 +13,7 @@
 
 pub mod early;
 mod filter;
+mod offload;
 mod queue;
 pub mod raw;
 mod receive;

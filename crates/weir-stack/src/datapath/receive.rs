@@ -55,6 +55,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         stats.rx_errors.fetch_add(short.len() as u64, Relaxed);
         cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, short);
     }
+    batch = super::offload::merge(cx, device, batch);
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
@@ -161,7 +162,9 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
     if let Some(handler) = device.rx_handler(cx.guard) {
         let rest = untag(cx, device, batch);
         if !rest.is_empty() {
-            handler.receive(cx, device, rest);
+            super::offload::split_all(cx, device, rest, |cx, device, rest| {
+                handler.receive(cx, device, rest);
+            });
         }
         return;
     }

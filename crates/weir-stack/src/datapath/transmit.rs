@@ -30,7 +30,7 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     cx.state.transmit_depth += 1;
     let (batch, chosen) = super::filter::egress(cx, device, batch);
     if !batch.is_empty() {
-        super::queue::enqueue(cx, device, batch, chosen);
+        super::offload::split(cx, device, batch, chosen, super::queue::enqueue);
     }
     cx.state.transmit_depth -= 1;
 }

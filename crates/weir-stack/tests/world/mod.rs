@@ -125,6 +125,20 @@ impl World {
         errno
     }
 
+    /// Returns the messages that answer a request which changes nothing.
+    pub fn answers(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut out = Writer::new();
+        let message = out.message(ty, flags | nlm::F_REQUEST, 1, 0);
+        fill(&mut out);
+        out.finish(message).unwrap();
+        self.connection.request(out.bytes());
+        let mut answers = Vec::new();
+        while let Some(datagram) = self.connection.mailbox().take() {
+            answers.extend(datagram);
+        }
+        answers
+    }
+
     fn accepted(&mut self, ty: u16, flags: u16, fill: impl FnOnce(&mut Writer)) {
         assert_eq!(self.request(ty, flags, fill), 0, "request {ty}");
     }

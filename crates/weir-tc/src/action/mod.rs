@@ -389,7 +389,8 @@ impl Common {
             // The samples that are due must not include this packet.
             self.rate(cx.now, cx.guard);
         }
-        self.counters.count(cx.cpu, cx.packet_len(), dropped);
+        let bytes = cx.packet_len();
+        self.counters.count(cx.cpu, cx.packets(), bytes, dropped);
         self.used(cx.now);
     }
 

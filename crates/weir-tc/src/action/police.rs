@@ -128,10 +128,11 @@ impl Kind for Police {
         common.hit(cx);
         let params = self.params.load(cx.guard);
         let len = u32::try_from(cx.packet_len()).unwrap_or(u32::MAX);
-        let frame = if cx.ingress {
-            len.saturating_add(Context::mac_len(packet) as u32)
-        } else {
-            len
+        let frame = match packet.segments() {
+            // Each segment must fit (`skb_gso_validate_mac_len`).
+            Some(segments) => (segments.longest() + packet.mac_len()) as u32,
+            None if cx.ingress => len.saturating_add(Context::mac_len(packet) as u32),
+            None => len,
         };
         let mut result = common.control();
         let within = params.average == 0 || {

@@ -912,7 +912,7 @@ fn filter(
 ) -> Result<(Packet, Option<(Code, u32)>), Enqueued> {
     let (code, out) = {
         let mut cx = q.cx.reborrow();
-        cx.start_packet(cx.skb_len(&packet));
+        cx.start_packet(cx.skb_len(&packet), &packet);
         let mut out = Outcome {
             compat,
             ..Outcome::default()

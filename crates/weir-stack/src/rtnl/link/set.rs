@@ -229,9 +229,8 @@ fn set_operstate(stack: &Stack, device: &Device, wanted: u8) -> bool {
     now != new
 }
 
-/// Sets the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). Weir neither creates nor
-/// accepts such packets, but reports the limits. As in Linux, the change is not announced, and the
-/// upper limits of the device do not count for a device that is being created.
+/// Sets the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on). As in Linux, the change is not
+/// announced, and the upper limits of the device do not count for a device that is being created.
 pub fn offload(device: &Device, attrs: &Table<'_>, created: bool) -> Result<(), Error> {
     let mut offload = device.offload();
     if let Some(size) = attrs.u32(ifla::GSO_MAX_SIZE)? {
