@@ -14,6 +14,7 @@ use crate::conf::{Conf, Core};
 use crate::device::{Device, Mac};
 use crate::layers::{Layers, NewNamespace};
 use crate::notify::Subscribers;
+use crate::nsid::{Holders, Ids};
 use crate::parts::Parts;
 use crate::steer::Softnet;
 
@@ -52,13 +53,15 @@ impl Links {
     }
 }
 
-/// The sysctls that exist once per stack. Only the initial namespace shows them.
+/// State that exists once per stack: sysctls, which only the initial namespace shows, and indices.
 #[derive(Default)]
 pub struct Global {
     /// `net.core.*`
     pub core: Conf<Core>,
     /// Sysctls that are stored; see [`Namespace::kept`].
     pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
+    /// For each namespace, those that gave it an id.
+    pub nsid_holders: Holders,
 }
 
 /// A network namespace; see the module documentation.
@@ -74,7 +77,7 @@ pub struct Namespace {
     seed: u64,
     /// The steering of the stack, with the sysctls of it that all namespaces share.
     pub softnet: Arc<Softnet>,
-    /// The other sysctls that all namespaces share.
+    /// Other state that all namespaces share.
     pub global: Arc<Global>,
     /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
@@ -91,7 +94,7 @@ pub struct Namespace {
     /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
     /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
-    pub nsids: Mutex<BTreeMap<NsId, i32>, order::NsIds>,
+    pub nsids: Mutex<Ids, order::NsIds>,
 }
 
 impl Namespace {
@@ -197,7 +200,18 @@ impl Namespace {
         device.set_registered(false);
         let ifindex = device.ifindex();
         links.by_index.remove(&ifindex);
-        links.by_name.retain(|_, other| !Arc::ptr_eq(other, device));
+        {
+            let names = device.names();
+            for name in std::iter::once(&names.name).chain(&names.alt) {
+                if links
+                    .by_name
+                    .get(name)
+                    .is_some_and(|other| Arc::ptr_eq(other, device))
+                {
+                    links.by_name.remove(name);
+                }
+            }
+        }
         self.devices.remove(&ifindex, guard);
         links.generation = links.generation.wrapping_add(1);
     }

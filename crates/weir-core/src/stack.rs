@@ -283,9 +283,7 @@ impl Stack {
         ns.close();
         self.tell(&ns, NamespaceEvent::Closing);
         self.empty(&ns);
-        for other in self.all_namespaces() {
-            crate::nsid::forget(&other, id);
-        }
+        crate::nsid::forget(&ns, |id| self.namespace(id));
         true
     }
 

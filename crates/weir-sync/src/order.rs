@@ -94,6 +94,7 @@ classes! {
         Steering = "the receive steering of a device",
         Watching = "the observers of a stack",
     }
+    73 false { NsIdHolders = "the namespaces that gave an id to one", }
     75 false {
         Fragments = "the fragments of a family",
         Peers = "the hosts we talk to",

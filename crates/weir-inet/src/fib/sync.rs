@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use weir_netlink::rta;
 
-use super::route::{Event, Route, RouteInfo, flag};
+use super::route::{Alias, Event, Route, RouteInfo, flag};
 use super::table::delivers;
 use super::{Address, Family, RouteDevice};
 
@@ -215,13 +215,19 @@ impl<D: RouteDevice> Family<u128, D> {
         for table in self.tables(&guard) {
             let mut prefixes = Vec::new();
             let _ = table.dump(None, &guard, |key, len, leaf| {
-                if table.routes_of(key, len, leaf).iter().any(|route| {
-                    goes(&route.info, &route.siblings)
-                        || route
-                            .siblings
-                            .iter()
-                            .any(|info| goes(info, &route.siblings))
-                }) {
+                let alone = |alias: &Alias<D>| !alias.info.is_ecmp() && goes(&alias.info, &[]);
+                let together = || {
+                    table.routes_of(key, len, leaf).iter().any(|route| {
+                        route.info.is_ecmp()
+                            && (goes(&route.info, &route.siblings)
+                                || route
+                                    .siblings
+                                    .iter()
+                                    .any(|info| goes(info, &route.siblings)))
+                    })
+                };
+                let ecmp = leaf.iter().any(|alias| alias.info.is_ecmp());
+                if leaf.iter().any(alone) || ecmp && together() {
                     prefixes.push((key, len));
                 }
                 std::ops::ControlFlow::<()>::Continue(())

@@ -526,11 +526,11 @@ impl<D: RouteDevice> Table<u128, D> {
     ) -> Route<u128, D> {
         let is_sibling = |other: &&Alias<D>| {
             Arc::ptr_eq(&other.info, info)
-                || (info.is_ecmp()
-                    && other.info.is_ecmp()
-                    && other.info.spec.priority == info.spec.priority)
+                || (other.info.is_ecmp() && other.info.spec.priority == info.spec.priority)
         };
-        let mut all: Vec<_> = routes
+        // A prefix may have a route by each of many devices.
+        let candidates = if info.is_ecmp() { routes } else { &[] };
+        let mut all: Vec<_> = candidates
             .iter()
             .filter(is_sibling)
             .map(|alias| alias.info.clone())

@@ -10,10 +10,10 @@ use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, errno, poli
 use std::sync::Arc;
 
 use crate::namespace::Namespace;
-use crate::nsid::{fill, ids};
+use crate::nsid::{Refused, assign, fill, known};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
-pub use crate::nsid::{find, forget, id_of};
+pub use crate::nsid::{find, id_of};
 
 /// The handled request types.
 pub const HANDLERS: &[Handler] = &[
@@ -93,25 +93,13 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     };
     let wanted = attr.i32()?;
     let peer = meant(ctl, &attrs, false)?;
-    {
-        let mut ids = ids(ctl.ns);
-        if ids.contains_key(&peer.id) {
-            return Err(
-                Error::msg(errno::EEXIST, "Peer netns already has a nsid assigned").at(&attr),
-            );
-        }
-        let id = if wanted < 0 {
-            (0..)
-                .find(|id| !ids.values().any(|taken| taken == id))
-                .unwrap_or(i32::MAX)
-        } else if ids.values().any(|taken| *taken == wanted) {
-            return Err(Error::msg(errno::EEXIST, "The specified nsid is already used").at(&attr));
-        } else {
-            wanted
+    let id = assign(ctl.ns, peer.id, (wanted >= 0).then_some(wanted)).map_err(|refused| {
+        let text = match refused {
+            Refused::Assigned => "Peer netns already has a nsid assigned",
+            Refused::Used => "The specified nsid is already used",
         };
-        ids.insert(peer.id, id);
-    }
-    let id = id_of(ctl.ns, peer.id);
+        Error::msg(errno::EEXIST, text).at(&attr)
+    })?;
     let ns = ctl.ns.clone();
     ctl.notify(&ns, rtm::grp::NSID, rtm::NEWNSID, 0, |out| {
         fill(out, id, None)
@@ -125,7 +113,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
     let peer = meant(ctl, &attrs, true)?;
     let target = target(ctl, &attrs, "Target netns reference is invalid")?;
-    let known = |ns: &Namespace| ids(ns).get(&peer.id).copied().unwrap_or(NOT_ASSIGNED);
+    let known = |ns: &Namespace| known(ns, peer.id).unwrap_or(NOT_ASSIGNED);
     let (id, current) = match &target {
         None => (known(ctl.ns), None),
         Some(target) => (known(target), Some(known(ctl.ns))),
@@ -138,15 +126,14 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let request = ctl.message;
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
     let target = target(ctl, &attrs, "Invalid target network namespace id")?;
-    let mine = ids(ctl.ns).clone();
-    let mut rows: Vec<(i32, Option<i32>)> = match &target {
-        None => mine.values().map(|id| (*id, None)).collect(),
+    let ids = |ns: &Namespace| ns.nsids.lock().iter().collect::<Vec<_>>();
+    let rows: Vec<(i32, Option<i32>)> = match &target {
+        None => ids(ctl.ns).into_iter().map(|(id, _)| (id, None)).collect(),
         Some(target) => ids(target)
-            .iter()
-            .map(|(ns, id)| (*id, Some(mine.get(ns).copied().unwrap_or(NOT_ASSIGNED))))
+            .into_iter()
+            .map(|(id, ns)| (id, Some(known(ctl.ns, ns).unwrap_or(NOT_ASSIGNED))))
             .collect(),
     };
-    rows.sort_unstable();
     Ok(Collected::boxed(
         rows,
         target.is_some(),

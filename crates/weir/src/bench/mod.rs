@@ -4,6 +4,7 @@
 
 mod chart;
 mod client;
+mod namespaces;
 mod path;
 mod receive;
 mod result;
@@ -35,11 +36,26 @@ pub struct Bench {
 
 /// All benchmarks.
 pub static ALL: &[&Bench] = &[
+    &namespaces::BENCH,
     &path::BENCH,
     &receive::BENCH,
     &rules::BENCH,
     &transmit::BENCH,
 ];
+
+/// Returns the resident memory of this process in bytes.
+fn resident() -> Result<f64, String> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup")
+        .map_err(|error| format!("/proc/self/smaps_rollup: {error}"))?;
+    let kilobytes = text.lines().find_map(|line| {
+        line.strip_prefix("Rss:")?
+            .split_whitespace()
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    Ok(kilobytes.ok_or("smaps_rollup has no Rss")? * 1024.0)
+}
 
 /// Returns the list for people and for CI, one name per line.
 pub fn list() -> String {

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use super::super::Curve;
+use super::super::{Curve, resident};
 use super::bed::Bed;
 use super::wire::{Client, Profile};
 
@@ -41,19 +41,6 @@ impl Grown {
             curve("resident memory", "MB", |point| point.1 / 1e6),
         ]
     }
-}
-
-fn resident() -> Result<f64, String> {
-    let text = std::fs::read_to_string("/proc/self/smaps_rollup")
-        .map_err(|error| format!("/proc/self/smaps_rollup: {error}"))?;
-    let kilobytes = text.lines().find_map(|line| {
-        line.strip_prefix("Rss:")?
-            .split_whitespace()
-            .next()?
-            .parse::<f64>()
-            .ok()
-    });
-    Ok(kilobytes.ok_or("smaps_rollup has no Rss")? * 1024.0)
 }
 
 /// Runs the measurement in a separate process.
