@@ -347,6 +347,7 @@ fn report(
         bench: BENCH.name,
         rows,
         curves,
+        stacks: Vec::new(),
         detail: String::new(),
     }
 }
@@ -368,6 +369,7 @@ fn part_of(part: &str) -> Result<Report, String> {
         bench: BENCH.name,
         rows: Vec::new(),
         curves: Vec::new(),
+        stacks: Vec::new(),
         detail: figures.to_text(),
     })
 }
