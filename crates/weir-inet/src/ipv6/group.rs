@@ -5,7 +5,7 @@
 //! addresses, the all-routers groups while it forwards, and the groups of addresses that are added
 //! with `autojoin`. There are no sockets, so all groups are joined for all sources. While IPv6 is up
 //! on the device, the link-layer address of each group is in the device's list
-//! ([`crate::taken`]), and the memberships are reported ([`super::mld`]).
+//! ([`crate::taken`]), and the memberships are reported (`mld.rs`).
 
 use std::net::Ipv6Addr;
 
