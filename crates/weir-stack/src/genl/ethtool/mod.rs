@@ -2,7 +2,7 @@
 //! `ethtool`: the features, channels, link state and driver counters of devices.
 //!
 //! Mirrors net/ethtool/netlink.c and the files beside it. A request names its device in a header
-//! ([`Head`]). Requests for an operation that no driver of Weir has (wake-on-LAN, rings, coalescing, pause
+//! (`Head`). Requests for an operation that no driver of Weir has (wake-on-LAN, rings, coalescing, pause
 //! frames and so on) are checked and then get EOPNOTSUPP, as on Linux for these drivers. [`ioctl`] serves
 //! `SIOCETHTOOL`, the older interface to the same operations.
 //!
