@@ -61,7 +61,7 @@ pub struct LruOptions {
     /// The number of free nodes that a CPU takes at once. The default is a 1250th of the entries within 16 and
     /// 128; it is never more than a fair part.
     pub local_free: Option<u32>,
-    /// The ticks of [`Lru::set_time`] after which an entry that was not used is no longer found.
+    /// The ticks of `set_time` after which an entry that was not used is no longer found.
     pub idle: Option<u32>,
     /// Counts hits and misses. It costs every look-up a write to its CPU's counters.
     pub count_lookups: bool,
