@@ -16,6 +16,7 @@ pub mod frame;
 pub mod headers;
 pub mod netlink;
 pub mod pcap;
+pub mod port;
 pub mod ring;
 pub mod router;
 
@@ -48,6 +49,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "pcap",
         run: pcap::run,
+    },
+    Target {
+        name: "port",
+        run: port::run,
     },
     Target {
         name: "ring",

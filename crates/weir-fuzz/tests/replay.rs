@@ -3,7 +3,8 @@
 //! requests of real `ip` and `tc` that weir-netlink and weir-tc keep as test vectors are part of
 //! the netlink corpus.
 //!
-//! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16). A failure names
+//! `WEIR_FUZZ_ROUNDS` sets how many mutations of each file are tried (default 16), and `WEIR_FUZZ_TARGET` runs one
+//! target only. A failure names
 //! the file and saves the input in the temporary folder, ready for the corpus.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
@@ -150,7 +151,9 @@ fn recorded(text: &str) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn corpora() {
     let rounds = env::var("WEIR_FUZZ_ROUNDS").map_or(16, |text| text.parse().unwrap());
-    for target in TARGETS {
+    let only = env::var("WEIR_FUZZ_TARGET").ok();
+    let wanted = |target: &&Target| only.as_deref().is_none_or(|name| name == target.name);
+    for target in TARGETS.iter().filter(wanted) {
         run(target, Path::new("-"), "nothing", &[]);
         for (name, input) in inputs(target) {
             run(target, &name, "as it is", &input);

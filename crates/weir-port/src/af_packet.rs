@@ -35,6 +35,7 @@ use crate::{Error, Result, vnet};
 mod block;
 mod ring;
 
+pub(crate) use block::each_frame;
 use ring::Ring;
 
 /// The kind.

@@ -37,6 +37,8 @@ pub mod af_packet;
 mod af_xdp;
 pub mod error;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod generator;
 pub mod keys;
 pub mod kinds;

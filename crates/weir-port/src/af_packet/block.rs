@@ -11,10 +11,10 @@ use crate::vnet::{self, Header};
 
 /// A frame in a block.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Frame<'a> {
-    pub(super) header: Header,
-    pub(super) tag: Option<VlanTag>,
-    pub(super) data: &'a [u8],
+pub(crate) struct Frame<'a> {
+    pub(crate) header: Header,
+    pub(crate) tag: Option<VlanTag>,
+    pub(crate) data: &'a [u8],
 }
 
 fn word(block: &[u8], at: usize) -> Option<u32> {
@@ -80,22 +80,27 @@ pub(super) fn frame(block: &[u8], at: usize) -> Option<Frame<'_>> {
     })
 }
 
+/// Walks a block as the ring does.
+pub(crate) fn each_frame<'a>(block: &'a [u8], mut work: impl FnMut(Frame<'a>)) {
+    let (count, first) = frames(block);
+    let mut at = Some(first);
+    for _ in 0..count {
+        let Some(here) = at else { return };
+        frame(block, here).into_iter().for_each(&mut work);
+        at = next(block, here);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    /// Walks a block as the ring does, and returns the frames.
+    /// Returns the frames of a block.
     fn walk(block: &[u8]) -> Vec<Frame<'_>> {
-        let (count, first) = frames(block);
-        let mut at = Some(first);
         let mut all = Vec::new();
-        for _ in 0..count {
-            let Some(here) = at else { break };
-            all.extend(frame(block, here));
-            at = next(block, here);
-        }
+        each_frame(block, |frame| all.push(frame));
         all
     }
 
