@@ -232,10 +232,15 @@ pub struct Up {
     /// root /run.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub socket: Option<PathBuf>,
-    /// Number of stack CPUs, 1 to 64: threads that serve timers and posted work. Each timer or
-    /// piece of work, with the frames it sends, runs on one of them; frames are not spread by flow.
+    /// Number of stack CPUs, 1 to 64. Each is a thread. Frames that a device receives from a port, a
+    /// capture or a generator are spread over all of them by flow, unless the port has a queue for each
+    /// CPU; see `rps_cpus` in /sys/class/net/DEV/queues/rx-0.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cpus: usize,
+    /// Pin each stack CPU to a processor: those of LIST in its order (`0-3,6`), or by default those
+    /// the process may use.
+    #[arg(long, value_name = "LIST", num_args = 0..=1)]
+    pub pin: Option<Option<String>>,
     /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

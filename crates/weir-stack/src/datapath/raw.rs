@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_netlink::errno;
 use weir_packet::header::Ethernet;
 use weir_packet::{Batch, DropReason, Packet, PacketType};
+use weir_tc::qdisc::packet_hash;
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -62,6 +63,12 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     for (refused, reason) in refused.into_iter().zip(reasons) {
         if !refused.is_empty() {
             cx.drop_batch(device, Place::Transmit, reason, refused);
+        }
+    }
+    if let Some(programs) = cx.stack.softnet.sock_flows(cx.guard) {
+        // The program behind these packets is to get the answers on this CPU (`sock_rps_record_flow`).
+        for packet in batch.iter_mut() {
+            programs.record(packet_hash(packet), cx.state.id);
         }
     }
     if !batch.is_empty() {

@@ -10,6 +10,7 @@ mod files;
 mod inject;
 mod join;
 mod man;
+mod pin;
 mod play;
 mod port;
 mod progress;

@@ -108,6 +108,18 @@ fn describe(text: &mut String, port: &Value) {
     };
     let cpus = port["cpus"].as_array().into_iter().flatten();
     let cpus: Vec<_> = cpus.map(Value::to_string).collect();
+    let mut steered: Vec<_> = port["rps_cpus"].as_array().into_iter().flatten().collect();
+    steered.dedup();
+    let steered: Vec<_> = steered
+        .iter()
+        .filter_map(|cpus| Some(cpus.as_array()?.iter().map(Value::to_string)))
+        .map(|cpus| cpus.collect::<Vec<_>>().join(","))
+        .filter(|cpus| !cpus.is_empty())
+        .collect();
+    let steered = match steered.is_empty() {
+        true => String::new(),
+        false => format!(" steered to {}", steered.join(" | ")),
+    };
     let mode = if port["busy"] == true {
         "busy polling"
     } else {
@@ -116,7 +128,7 @@ fn describe(text: &mut String, port: &Value) {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{}: {} {} as {}, {state}, cpu {}, {mode}",
+        "{}: {} {} as {}, {state}, cpu {}{steered}, {mode}",
         word("device"),
         word("kind"),
         word("name"),

@@ -12,7 +12,7 @@ use weir_intercept::Runtime;
 use weir_intercept::control::Server;
 use weir_stack::{Config, Cpu};
 
-use super::{FAILED, files};
+use super::{FAILED, files, pin};
 use crate::cli::Up;
 use crate::engine::Engine;
 use crate::engine::ports::start;
@@ -49,6 +49,10 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     if args.cpus == 0 || args.cpus > 64 {
         return Err("--cpus must be 1 to 64".into());
     }
+    let processors = match &args.pin {
+        Some(list) => pin::choose(list.as_deref(), args.cpus)?,
+        None => Vec::new(),
+    };
     files::check(args)?;
     let path = match &args.socket {
         Some(path) => path.clone(),
@@ -87,7 +91,13 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     let mut cpus = Vec::new();
     for id in 0..args.cpus {
         let (engine, pollers) = (engine.clone(), pollers.clone());
+        let processor = processors.get(id).copied();
         let run = move || {
+            if let Some(processor) = processor
+                && let Err(error) = pin::pin(processor)
+            {
+                eprintln!("weir: cpu {id} cannot be pinned to processor {processor}: {error}");
+            }
             if id == 0 {
                 // Commands, which are short, share the engine's own CPU. This CPU also runs the RCU
                 // callbacks of control threads, which may never run again.

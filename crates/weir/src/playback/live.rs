@@ -9,16 +9,20 @@
 //! Each capture has a thread that reads it and sleeps, so that a pipe without data delays nothing
 //! else.
 
+use std::collections::VecDeque;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use weir_packet::batch::BATCH;
 use weir_port::Frame;
 use weir_port::pcap::{Reader, Writer};
 use weir_port::{Sink, Source};
 use weir_stack::Stack;
+use weir_stack::cpu::Cx;
 use weir_stack::device::{Device, DeviceKey};
 
 use super::{Input, Output, Playback, Played, lock, receive, text};
@@ -168,13 +172,18 @@ impl Playback {
                 Origin::File(reader, frame) => (reader.file().to_owned(), Some((*reader, frame))),
                 Origin::Pipe(file) => (file, None),
             };
+            device.steering.spread(device.rx_queues(), true);
             let player = Player {
                 engine: Arc::downgrade(engine),
-                device: device.key,
                 zero,
                 begun,
-                played: played.clone(),
-                ahead: Arc::default(),
+                feed: Arc::new(Feed {
+                    device: device.key,
+                    played: played.clone(),
+                    frames: Mutex::default(),
+                    ahead: AtomicUsize::new(0),
+                    due: AtomicUsize::new(0),
+                }),
             };
             self.inputs.push((name, played, file.clone()));
             let errors = self.errors.clone();
@@ -205,6 +214,7 @@ impl Playback {
         made: DeviceGenerator,
         begun: u64,
     ) -> Result<(), String> {
+        device.steering.spread(device.rx_queues(), true);
         let mut generator = self.generator(engine, device, &made)?;
         let mut frame = Frame::default();
         let played = Arc::new(Mutex::new(Played::default()));
@@ -231,14 +241,11 @@ impl Playback {
 /// Plays a capture in real time.
 struct Player {
     engine: Weak<Engine>,
-    device: DeviceKey,
     /// The time stamp that corresponds to the start of the inputs, and the clock's time at the
     /// start.
     zero: Option<u64>,
     begun: u64,
-    played: Arc<Mutex<Played>>,
-    /// The number of frames queued for the stack's CPU.
-    ahead: Arc<AtomicUsize>,
+    feed: Arc<Feed>,
 }
 
 impl Player {
@@ -279,7 +286,7 @@ impl Player {
                 return false;
             };
             let left = Duration::from_nanos(time.saturating_sub(engine.stack.clock.now()));
-            let full = self.ahead.load(Relaxed) >= AHEAD;
+            let full = self.feed.ahead.load(Relaxed) >= AHEAD;
             drop(engine);
             match (left.is_zero(), full) {
                 (true, false) => return true,
@@ -293,12 +300,53 @@ impl Player {
         let Some(engine) = self.engine.upgrade() else {
             return;
         };
-        let (device, played, ahead) = (self.device, self.played.clone(), self.ahead.clone());
-        let data = frame.is_complete().then(|| frame.data.clone());
-        ahead.fetch_add(1, Relaxed);
-        engine.stack.post(Box::new(move |cx| {
-            ahead.fetch_sub(1, Relaxed);
-            receive(cx, device, data.as_deref(), &played);
-        }));
+        let feed = self.feed.clone();
+        lock(&feed.frames).push_back(frame.is_complete().then(|| frame.data.clone()));
+        feed.ahead.fetch_add(1, Relaxed);
+        engine
+            .stack
+            .post(Box::new(move |cx| Feed::receive(&feed, cx)));
+    }
+}
+
+/// The frames of a capture on their way to the stack's CPUs.
+struct Feed {
+    device: DeviceKey,
+    played: Arc<Mutex<Played>>,
+    /// The frames; `None` is a truncated one.
+    frames: Mutex<VecDeque<Option<Vec<u8>>>>,
+    /// The number of frames.
+    ahead: AtomicUsize,
+    /// The number of jobs that have asked for a frame to be received.
+    due: AtomicUsize,
+}
+
+impl Feed {
+    /// Receives a frame. Jobs run on any CPU, but one CPU at a time receives the frames, in order. The
+    /// others leave theirs to it.
+    fn receive(&self, cx: &mut Cx<'_>) {
+        let mut count = 1;
+        if self.due.fetch_add(1, AcqRel) > 0 {
+            return;
+        }
+        loop {
+            let frames: Vec<_> = {
+                let mut frames = lock(&self.frames);
+                let count = count.min(frames.len());
+                frames.drain(..count).collect()
+            };
+            self.ahead.fetch_sub(frames.len(), Relaxed);
+            receive(
+                cx,
+                self.device,
+                frames.iter().map(Option::as_deref),
+                &self.played,
+            );
+            let left = self.due.fetch_sub(count, AcqRel) - count;
+            if left == 0 {
+                return;
+            }
+            count = left.min(BATCH);
+        }
     }
 }

@@ -63,21 +63,31 @@ pub struct Played {
     pub lost: u64,
 }
 
-/// Lets a device receive a frame, or counts a truncated frame as lost.
-fn receive(cx: &mut Cx<'_>, device: DeviceKey, frame: Option<&[u8]>, played: &Mutex<Played>) {
+/// Lets a device receive up to a batch of frames, and counts truncated ones as lost.
+fn receive<'f>(
+    cx: &mut Cx<'_>,
+    device: DeviceKey,
+    frames: impl Iterator<Item = Option<&'f [u8]>>,
+    played: &Mutex<Played>,
+) {
     let device = cx.device(device).cloned();
-    let packet = frame.and_then(|data| cx.stack.pool.packet(data));
-    let mut played = lock(played);
-    match (&device, packet) {
-        (Some(device), Some(packet)) => {
-            played.frames += 1;
-            played.octets += u64::from(packet.len() as u32);
-            let mut batch = Batch::new();
-            let _ = batch.push(packet);
-            drop(played);
-            weir_stack::datapath::receive(cx, device, batch);
+    let mut batch = Batch::new();
+    {
+        let mut played = lock(played);
+        for frame in frames {
+            let packet = frame.and_then(|data| cx.stack.pool.packet(data));
+            match packet.filter(|_| device.is_some() && !batch.is_full()) {
+                Some(packet) => {
+                    played.frames += 1;
+                    played.octets += u64::from(packet.len() as u32);
+                    let _ = batch.push(packet);
+                }
+                None => played.lost += 1,
+            }
         }
-        _ => played.lost += 1,
+    }
+    if let Some(device) = device.filter(|_| !batch.is_empty()) {
+        weir_stack::datapath::receive(cx, &device, batch);
     }
 }
 
@@ -85,7 +95,7 @@ impl Input {
     /// Plays the current frame and arms the timer of the next.
     fn arrive(mut self: Box<Self>, cx: &mut Cx<'_>) {
         let whole = self.frame.is_complete().then_some(&self.frame.data[..]);
-        receive(cx, self.device, whole, &self.played);
+        receive(cx, self.device, [whole].into_iter(), &self.played);
         match self.reader.read(&mut self.frame) {
             Ok(true) => self.arm(cx.stack),
             Ok(false) => {}

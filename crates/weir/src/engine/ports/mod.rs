@@ -170,6 +170,9 @@ impl Attached {
             "carrier": self.has_carrier(),
             "error": self.error.get(),
             "cpus": cpus,
+            "rps_cpus": (0..self.device.rx_queues().min(u32::from(u16::MAX)) as u16)
+                .map(|queue| self.device.steering.cpus(queue))
+                .collect::<Vec<_>>(),
             "rx_packets": self.rx.packets.load(Relaxed),
             "rx_bytes": self.rx.bytes.load(Relaxed),
             "rx_errors": counters.rx_errors.load(Relaxed),
@@ -304,7 +307,10 @@ impl Ports {
             pollers.unwatch(port);
         }
         match port.role {
-            Role::Wire => port.device.connect(&engine.stack, None),
+            Role::Wire => {
+                port.device.connect(&engine.stack, None);
+                port.device.steering.spread(port.device.rx_queues(), false);
+            }
             Role::Host => port.device.set_rx_handler(None),
         }
         self.account(port);
@@ -461,6 +467,9 @@ impl Ports {
         if let Err(error) = started {
             self.detach(engine, &attached);
             return Err(error);
+        }
+        if role == Role::Wire && usize::from(count) < cpus {
+            device.steering.spread(device.rx_queues(), true);
         }
         self.settle(engine);
         Ok(json!({ "name": facts.name, "as": role.name() }))
@@ -622,6 +631,12 @@ fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
     };
     if taken == 0 && batch.is_empty() {
         return false;
+    }
+    if port.queues.len() > 1 {
+        // `skb_record_rx_queue`
+        for packet in batch.iter_mut() {
+            packet.queue = queue + 1;
+        }
     }
     let count = batch.len();
     cx.state.stages.end(weir_stack::stages::Stage::Port, count);
