@@ -73,6 +73,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// Returns whether the CPU exists.
+    pub fn is_online(&self) -> bool {
+        self.online.load(Relaxed)
+    }
+
     /// Says whether the CPU exists.
     pub fn set_online(&self, online: bool) {
         self.online.store(online, Relaxed);
@@ -492,8 +497,10 @@ pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) -> Batch {
         None
     });
     for (cpu, part) in parts.iter_mut().enumerate() {
-        if let (Some(part), Some(input)) = (part.take(), softnet.cpu(cpu)) {
-            hand_over(cx, cpu, input, part);
+        match (part.take(), softnet.cpu(cpu)) {
+            (Some(part), Some(input)) if input.is_online() => hand_over(cx, cpu, input, part),
+            (Some(mut part), _) => drop(part.batch.move_to(&mut batch)),
+            (None, _) => {}
         }
     }
     cx.state.parts = parts;
@@ -514,10 +521,7 @@ pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) -> Batch {
 fn hand_over(cx: &Cx<'_>, cpu: usize, input: &Input, mut part: Entry<Steered>) {
     let softnet = &*cx.stack.softnet;
     let count = part.batch.len() as u32;
-    let room = match input.online.load(Relaxed) {
-        true => input.queue.reserve(count, softnet.max_backlog() as u32),
-        false => 0,
-    };
+    let room = input.queue.reserve(count, softnet.max_backlog() as u32);
     if room < count {
         let mut rest = Batch::new();
         let mut at = 0..;

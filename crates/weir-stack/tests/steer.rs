@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Steering of received packets to CPUs, with a thread per CPU: nothing is lost or duplicated, and each
+//! flow keeps its order while the sets of CPUs change.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use weir_packet::{Batch, DropReason};
+use weir_stack::device::{Direction, Observer, Tap};
+use weir_stack::drops::Place;
+use weir_stack::{Config, Cpu, Stack, datapath};
+use world::{Packet, World, udp};
+
+const FLOWS: usize = 200;
+/// The time limit of a step: longer than any takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The frames that a device sends, by flow: the next sequence number, and what went wrong.
+struct Arrivals {
+    next: Vec<AtomicU32>,
+    wrong: Mutex<Vec<String>>,
+    /// How many frames each CPU sent.
+    by_cpu: Vec<AtomicU32>,
+}
+
+impl Arrivals {
+    fn new(cpus: usize) -> Arc<Self> {
+        Arc::new(Self {
+            next: (0..FLOWS).map(|_| AtomicU32::new(0)).collect(),
+            wrong: Mutex::default(),
+            by_cpu: (0..cpus).map(|_| AtomicU32::new(0)).collect(),
+        })
+    }
+
+    fn total(&self) -> u32 {
+        self.next.iter().map(|next| next.load(Relaxed)).sum()
+    }
+}
+
+impl Observer for Arrivals {
+    fn frame(&self, tap: &Tap<'_>) {
+        let data = tap.packet.data();
+        if tap.direction != Direction::Tx || data.len() < 46 {
+            return;
+        }
+        let port = u16::from_be_bytes([data[34], data[35]]);
+        let number = u32::from_be_bytes([data[42], data[43], data[44], data[45]]);
+        let flow = usize::from(port) - 1000;
+        let expected = self.next[flow].fetch_add(1, Relaxed);
+        if number != expected {
+            let text = format!("flow {flow}: {number} came instead of {expected}");
+            self.wrong.lock().unwrap().push(text);
+        }
+        let cpu = weir_sync::percpu::current();
+        self.by_cpu[cpu].fetch_add(1, Relaxed);
+    }
+}
+
+fn frame(flow: usize, number: u32) -> Vec<u8> {
+    let (src, dst) = ([10, 0, 1, 2], [10, 0, 2, 2]);
+    let payload = udp(src, dst, 1000 + flow as u16, 9, &number.to_be_bytes());
+    Packet {
+        src,
+        dst,
+        payload: &payload,
+        ..Packet::default()
+    }
+    .from(1)
+}
+
+/// A router from d1 to d2 in real time with several CPUs.
+fn router(cpus: usize) -> (World, Arc<Arrivals>) {
+    let mut world = World::with(Config {
+        virtual_time: false,
+        cpus,
+        ..Config::default()
+    });
+    world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    world.sysctl("net/ipv4/ip_forward", "1");
+    for n in [1, 2] {
+        world.port(n);
+        world.neighbour(&format!("d{n}"), [10, 0, n, 2].into(), world::host_mac(n));
+    }
+    let arrivals = Arrivals::new(cpus);
+    let guard = world.stack.domain.pin();
+    world.device("d2").observe(&guard, arrivals.clone());
+    drop(guard);
+    world.left();
+    (world, arrivals)
+}
+
+/// Runs the loops of CPUs 1 and up while `work` runs.
+fn with_cpus<R>(stack: &Stack, work: impl FnOnce() -> R) -> R {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for id in 1..stack.config.cpus {
+            let (over, stack) = (&over, stack.clone());
+            scope.spawn(move || {
+                weir_sync::percpu::bind(id);
+                let mut cpu = Cpu::new(&stack, id);
+                while !over.load(Relaxed) {
+                    if !cpu.turn() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        let online = |cpu: usize| stack.softnet.cpu(cpu).unwrap().is_online();
+        let start = Instant::now();
+        while !(1..stack.config.cpus).all(online) {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+        let result = work();
+        over.store(true, Relaxed);
+        result
+    })
+}
+
+fn set(cpus: impl IntoIterator<Item = usize>) -> BTreeSet<usize> {
+    cpus.into_iter().collect()
+}
+
+/// Receives `rounds` frames of each flow on CPU 0, and waits until all have left d2 or were dropped.
+fn play(world: &mut World, arrivals: &Arrivals, first: u32, rounds: u32) {
+    let device = world.device("d1");
+    let mut batch = Batch::new();
+    for number in first..first + rounds {
+        for flow in 0..FLOWS {
+            let packet = world.stack.pool.packet(&frame(flow, number)).unwrap();
+            assert!(batch.push(packet).is_ok());
+            if batch.is_full() || flow + 1 == FLOWS {
+                let batch = batch.take();
+                world.cpu.with(|cx| datapath::receive(cx, &device, batch));
+                world.cpu.turn();
+            }
+        }
+    }
+    let all = (first + rounds) * FLOWS as u32;
+    let start = Instant::now();
+    let lost = |world: &World| world.dropped("d1", Place::Backlog, DropReason::CPU_BACKLOG) as u32;
+    while arrivals.total() + lost(world) < all {
+        assert!(start.elapsed() < PATIENCE, "frames were lost");
+        world.cpu.turn();
+        std::thread::yield_now();
+    }
+    assert_eq!(arrivals.total() + lost(world), all);
+}
+
+/// Changes the set of CPUs all the time while frames arrive.
+fn stress(cpus: usize, rounds: u32) {
+    let (mut world, arrivals) = router(cpus);
+    world.sysctl("net/core/netdev_max_backlog", "1000000");
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    let over = AtomicBool::new(false);
+    with_cpus(&stack, || {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let sets: [fn(usize, usize) -> bool; 4] = [
+                    |_, _| true,
+                    |cpu, last| cpu == last,
+                    |_, _| false,
+                    |cpu, _| cpu % 2 == 1,
+                ];
+                for which in sets.iter().cycle() {
+                    if over.load(Relaxed) {
+                        break;
+                    }
+                    let chosen = (0..cpus).filter(|cpu| which(*cpu, cpus - 1));
+                    device.steering.set_cpus(0, set(chosen));
+                    std::thread::sleep(Duration::from_micros(300));
+                }
+            });
+            weir_sync::percpu::bind(0);
+            play(&mut world, &arrivals, 0, rounds);
+            over.store(true, Relaxed);
+        });
+    });
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+    for input in stack.softnet.cpus() {
+        assert_eq!((input.queue.waiting(), input.dropped.load(Relaxed)), (0, 0));
+    }
+    let worked = |count: &AtomicU32| count.load(Relaxed) > 0;
+    assert!(arrivals.by_cpu.iter().all(worked), "{:?}", arrivals.by_cpu);
+}
+
+#[test]
+fn two_cpus_keep_the_order_of_flows() {
+    stress(2, 300);
+}
+
+#[test]
+fn eight_cpus_keep_the_order_of_flows() {
+    stress(8, 300);
+}
+
+#[test]
+fn flows_go_to_the_cpus_of_the_set() {
+    let (mut world, arrivals) = router(3);
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    weir_sync::percpu::bind(0);
+    let counts = |arrivals: &Arrivals| -> Vec<u32> {
+        let counts = arrivals.by_cpu.iter().map(|count| count.swap(0, Relaxed));
+        counts.collect()
+    };
+    with_cpus(&stack, || {
+        world.sysctl("net/core/netdev_max_backlog", "100000");
+        play(&mut world, &arrivals, 0, 1);
+        assert_eq!(counts(&arrivals), [200, 0, 0]);
+        device.steering.set_cpus(0, set([2]));
+        play(&mut world, &arrivals, 1, 1);
+        assert_eq!(counts(&arrivals), [0, 0, 200]);
+        device.steering.set_cpus(0, set([0, 1, 2]));
+        play(&mut world, &arrivals, 2, 3);
+        counts(&arrivals);
+        play(&mut world, &arrivals, 5, 1);
+        // Binomial with mean 67 and standard deviation 6.7.
+        let shares = counts(&arrivals);
+        assert!(shares.iter().all(|n| (34..100).contains(n)), "{shares:?}");
+        // Without CPUs, nothing is looked at once all flows have come back.
+        device.steering.set_cpus(0, set([]));
+        play(&mut world, &arrivals, 6, 3);
+        counts(&arrivals);
+        play(&mut world, &arrivals, 9, 1);
+        assert_eq!(counts(&arrivals), [200, 0, 0]);
+        assert!(!device.steering.is_on());
+    });
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+}
+
+/// A CPU that does not take its packets has `netdev_max_backlog` and one more; the others are dropped.
+#[test]
+fn a_full_backlog_drops() {
+    let (mut world, _) = router(2);
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    let _idle = Cpu::new(&stack, 1);
+    world.sysctl("net/core/netdev_max_backlog", "99");
+    device.steering.set_cpus(0, set([1]));
+    for number in 0..2 {
+        let frames: Vec<_> = (0..FLOWS).map(|flow| frame(flow, number)).collect();
+        world.arrive("d1", &frames);
+    }
+    let input = stack.softnet.cpu(1).unwrap();
+    assert_eq!(
+        (input.queue.waiting(), input.dropped.load(Relaxed)),
+        (100, 300)
+    );
+    assert_eq!(input.received_rps.load(Relaxed), 1);
+    let dropped = world.dropped("d1", Place::Backlog, DropReason::CPU_BACKLOG);
+    assert_eq!((dropped, device.totals().rx_dropped), (300, 300));
+    assert_eq!(device.totals().rx_packets, 400);
+    // A limit below 0 is none.
+    world.sysctl("net/core/netdev_max_backlog", "-1");
+    world.arrive("d1", &[frame(0, 2)]);
+    assert_eq!(input.queue.waiting(), 101);
+}
+
+/// Packets for a CPU that has no thread stay where they are.
+#[test]
+fn a_cpu_that_is_not_there_gets_nothing() {
+    let (mut world, arrivals) = router(2);
+    let device = world.device("d1");
+    device.steering.set_cpus(0, set([1]));
+    for number in 0..3 {
+        world.arrive("d1", &[frame(0, number)]);
+    }
+    assert_eq!(arrivals.total(), 3);
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+}
+
+/// A flow goes to the CPU on which its program sends, if both tables exist, and to a CPU of the set if not.
+#[test]
+fn flows_follow_their_programs() {
+    let (mut world, arrivals) = router(3);
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    weir_sync::percpu::bind(0);
+    world.sysctl("net/core/rps_sock_flow_entries", "4096");
+    device.steering.set_cpus(0, set([0]));
+    device.steering.set_flow_count(0, 2048).unwrap();
+    with_cpus(&stack, || {
+        play(&mut world, &arrivals, 0, 1);
+        {
+            // The program's frames go the other way; the hash is that of both ways.
+            let guard = stack.domain.pin();
+            let programs = stack.softnet.sock_flows(&guard).unwrap();
+            for flow in 0..FLOWS {
+                let (src, dst) = ([10, 0, 2, 2], [10, 0, 1, 2]);
+                let payload = udp(src, dst, 9, 1000 + flow as u16, &[]);
+                let bytes = Packet {
+                    src,
+                    dst,
+                    payload: &payload,
+                    ..Packet::default()
+                };
+                let mut packet = stack.pool.packet(&bytes.from(2)).unwrap();
+                packet.protocol = 0x0800;
+                packet.set_network(14);
+                programs.record(weir_tc::qdisc::packet_hash(&mut packet), flow % 3);
+            }
+        }
+        play(&mut world, &arrivals, 1, 3);
+        arrivals
+            .by_cpu
+            .iter()
+            .for_each(|count| count.store(0, Relaxed));
+        play(&mut world, &arrivals, 4, 1);
+        let counts: Vec<_> = arrivals.by_cpu.iter().map(|n| n.load(Relaxed)).collect();
+        // Flows of the same entry of a table may share a CPU.
+        assert!(counts.iter().all(|n| (60..80).contains(n)), "{counts:?}");
+    });
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+}
+
+#[test]
+fn virtual_time_steers_nothing() {
+    let mut world = World::router();
+    let device = world.device("d1");
+    device.steering.set_cpus(0, set([0]));
+    assert!(!device.steering.is_on());
+    world.arrive("d1", &[frame(0, 0)]);
+    assert_eq!(world.left().len(), 1);
+    assert_eq!(device.steering.cpus(0), set([0]));
+}
