@@ -38,7 +38,7 @@ const ROUTES: u32 = 100_000;
 /// The goal of the project, ns per packet.
 const GOAL: f64 = 150.0;
 /// The router's address in the capture.
-const ROUTER: [u8; 6] = [2, 0, 0, 1, 0, 1];
+pub(super) const ROUTER: [u8; 6] = [2, 0, 0, 1, 0, 1];
 /// The next hop's address.
 const PEER: [u8; 6] = [2, 0, 0, 2, 0, 2];
 
@@ -85,14 +85,16 @@ fn frames() -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-struct Bed {
-    stack: Stack,
-    cpu: Cpu,
+/// A stack with the rules and routes, and its frames.
+pub(super) struct Bed {
+    pub(super) stack: Stack,
+    pub(super) cpu: Cpu,
     frames: Vec<Vec<u8>>,
 }
 
-fn set_up() -> Result<Bed, String> {
-    let stack = weir_stack::build(Config::default());
+/// Makes a stack that receives on `lan0` and sends by `wan0`.
+pub(super) fn set_up(config: Config) -> Result<Bed, String> {
+    let stack = weir_stack::build(config);
     let ns = stack
         .namespace(Stack::INITIAL)
         .ok_or("the stack has no namespace")?;
@@ -172,7 +174,7 @@ fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
 }
 
 fn run(options: &Options) -> Result<Report, String> {
-    let mut bed = set_up()?;
+    let mut bed = set_up(Config::default())?;
     let (runs, rounds) = if options.short { (5, 200) } else { (9, 2_000) };
     let mut notes = vec![format!(
         "{} routed frames of the shipped capture, in batches of up to 64",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench receive`: the receive path on one CPU, from frames in memory to a drop, to a device
-//! that discards, and through two namespaces. The peer is testpmd on the same frames, if DPDK is
+//! that discards, and through two namespaces; and on two CPUs, with packets steered from one to the other
+//! (`--part steering` measures this alone). The peer is testpmd on the same frames, if DPDK is
 //! installed; its runs alternate with Weir's.
 
 mod bed;
+mod steering;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -139,6 +141,15 @@ fn single_buffer(rounds: usize) -> f64 {
 }
 
 fn run(options: &Options) -> Result<Report, String> {
+    if options.part.as_deref() == Some("steering") {
+        return Ok(Report {
+            bench: BENCH.name,
+            rows: steering::steering(options.short)?,
+            curves: Vec::new(),
+            stacks: Vec::new(),
+            detail: String::new(),
+        });
+    }
     let scale = match options.short {
         true => Scale {
             runs: 3,
@@ -302,6 +313,7 @@ fn run(options: &Options) -> Result<Report, String> {
     for row in &mut rows {
         row.higher_is_better = row.id == "staged";
     }
+    rows.extend(steering::steering(options.short)?);
     let (detail, stacks) = by_batch(
         &mut [
             ("rewrite of MAC addresses", &mut readdress),
