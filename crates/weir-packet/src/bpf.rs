@@ -12,7 +12,7 @@ use std::fmt;
 use crate::tagged::Tagged;
 
 /// The maximum number of instructions (`BPF_MAXINSNS`).
-const LONGEST: usize = 4096;
+pub const LONGEST: usize = 4096;
 /// The number of words of scratch memory (`BPF_MEMWORDS`).
 const WORDS: usize = 16;
 
@@ -97,9 +97,18 @@ impl Program {
             }
         }
         match instructions.last() {
-            Some(last) if last.code & 7 == op::RET => Ok(Self(instructions)),
-            _ => Err(Error::NoReturn),
+            Some(last) if last.code & 7 == op::RET => {}
+            _ => return Err(Error::NoReturn),
         }
+        match uninitialised(&instructions) {
+            Some(at) => Err(Error::Instruction(at)),
+            None => Ok(Self(instructions)),
+        }
+    }
+
+    /// Returns the instructions.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.0
     }
 
     /// Reads the output of `tcpdump -ddd`: the number of instructions, then `CODE JT JF K` in
@@ -137,17 +146,22 @@ impl Program {
 
     /// Returns whether the program accepts a frame.
     pub fn matches(&self, frame: &[u8]) -> bool {
-        self.run(frame).is_some_and(|octets| octets > 0)
+        self.execute(frame).is_some_and(|octets| octets > 0)
     }
 
     /// Returns whether the program accepts a packet's frame as it looks on the wire.
     pub fn accepts(&self, frame: &Tagged<'_>) -> bool {
-        self.run(frame).is_some_and(|octets| octets > 0)
+        self.execute(frame).is_some_and(|octets| octets > 0)
     }
 
-    /// Runs the program. Returns the number of bytes to keep, or `None` if it loads a byte beyond
-    /// the frame or divides by zero.
-    fn run<F: Frame + ?Sized>(&self, frame: &F) -> Option<u32> {
+    /// Runs the program on a frame. Returns its result, which is the number of bytes to keep for a
+    /// filter, or `None` if it loads a byte beyond the frame or divides by zero.
+    pub fn run(&self, frame: &[u8]) -> Option<u32> {
+        self.execute(frame)
+    }
+
+    /// Does the work of [`run`](Self::run).
+    fn execute<F: Frame + ?Sized>(&self, frame: &F) -> Option<u32> {
         let (mut a, mut x, mut at) = (0u32, 0u32, 0usize);
         let mut memory = [0u32; WORDS];
         while let Some(&Instruction { code, jt, jf, k }) = self.0.get(at) {
@@ -194,7 +208,68 @@ impl Program {
     }
 }
 
+/// Returns the first instruction that reads a word of memory which was not written on every way to
+/// it (`check_load_and_stores`).
+fn uninitialised(instructions: &[Instruction]) -> Option<usize> {
+    // The words written on every way to an instruction, by bit.
+    let mut written = vec![u16::MAX; instructions.len()];
+    let mut now = 0_u16;
+    for (at, one) in instructions.iter().enumerate() {
+        now &= written[at];
+        let mut jumps = |by: usize| {
+            if let Some(there) = written.get_mut((at + 1).saturating_add(by)) {
+                *there &= now;
+            }
+        };
+        match (one.code & 7, one.code & 0xe0) {
+            (op::ST | op::STX, _) => now |= 1 << (one.k & 15),
+            (op::LD | op::LDX, op::MEM) if now & 1 << (one.k & 15) == 0 => return Some(at),
+            (op::JMP, _) => {
+                if one.code & 0xf0 == 0 {
+                    jumps(one.k as usize);
+                } else {
+                    jumps(one.jt.into());
+                    jumps(one.jf.into());
+                }
+                now = u16::MAX;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 impl Instruction {
+    /// Size in bytes of an instruction in requests and dumps.
+    pub const LEN: usize = 8;
+
+    /// Reads an instruction as programs of the kernel have it, in the order of the machine.
+    pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
+        let [c, d, jt, jf, k @ ..] = bytes;
+        Self {
+            code: u16::from_ne_bytes([c, d]),
+            jt,
+            jf,
+            k: u32::from_ne_bytes(k),
+        }
+    }
+
+    /// Writes an instruction as [`from_bytes`](Self::from_bytes) reads it.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let ([c, d], [e, f, g, h]) = (self.code.to_ne_bytes(), self.k.to_ne_bytes());
+        [c, d, self.jt, self.jf, e, f, g, h]
+    }
+
+    /// Returns the offset of a load from the packet.
+    pub fn load_offset(self) -> Option<u32> {
+        let packet = match self.code & 7 {
+            op::LD => matches!(self.code & 0xe0, op::ABS | op::IND),
+            op::LDX => self.code & 0xe0 == op::MSH,
+            _ => false,
+        };
+        packet.then_some(self.k)
+    }
+
     /// Returns whether the instruction is known and its jumps stay among the `rest` instructions
     /// after it.
     fn is_valid(self, rest: usize) -> bool {
@@ -284,8 +359,9 @@ fn compute(code: u16, a: u32, operand: u32) -> Option<u32> {
         0x30 => a.checked_div(operand)?,
         0x40 => a | operand,
         0x50 => a & operand,
-        0x60 => a.checked_shl(operand).unwrap_or(0),
-        0x70 => a.checked_shr(operand).unwrap_or(0),
+        // As in Linux, the lowest five bits count.
+        0x60 => a.wrapping_shl(operand),
+        0x70 => a.wrapping_shr(operand),
         0x80 => a.wrapping_neg(),
         0x90 => a.checked_rem(operand)?,
         _ => a ^ operand,
@@ -348,6 +424,12 @@ mod tests {
             ("2\n52 0 0 0\n6 0 0 0\n", Error::Instruction(0)),
             ("2\n2 0 0 16\n6 0 0 0\n", Error::Instruction(0)),
             ("1\n255 0 0 0\n", Error::Instruction(0)),
+            // Memory that was not written, on one of two ways.
+            ("2\n96 0 0 3\n22 0 0 0\n", Error::Instruction(0)),
+            (
+                "4\n21 0 1 0\n2 0 0 3\n96 0 0 3\n22 0 0 0\n",
+                Error::Instruction(2),
+            ),
         ] {
             assert_eq!(Program::parse(text), Err(error), "{text}");
         }

@@ -48,6 +48,12 @@ fn basic_rules() {
     }
 }
 
+/// Programs of libpcap, random ones, and the codes of `direct-action`.
+#[test]
+fn bpf_programs() {
+    play("bpf-1");
+}
+
 /// Packets that were routed, some through a device to which they were redirected: `route`, `meta`,
 /// `flow` and the transmit queues that `skbedit` chose.
 #[test]

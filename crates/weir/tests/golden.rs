@@ -114,6 +114,7 @@ scripts! {
     sysctl_core = "sysctl-core",
     tc_action = "tc-action",
     tc_basic = "tc-basic",
+    tc_bpf = "tc-bpf",
     tc_block = "tc-block",
     tc_classifiers = "tc-classifiers",
     tc_ets = "tc-ets",

@@ -39,6 +39,7 @@ fn options(kind: &str) -> Option<&'static Family> {
         "matchall" => &MATCHALL,
         "u32" => &U32,
         "basic" => &BASIC,
+        "bpf" => &BPF,
         "fw" => &FW,
         "flow" => &FLOW,
         "tbf" => &TBF,
@@ -92,6 +93,11 @@ fn u32_sel(bytes: &[u8]) -> Option<String> {
 }
 
 family! { BASIC in tca::basic; CLASSID Handle, EMATCHES Hex, ACT List(&ACTION), POLICE Hex }
+
+family! { BPF in tca::bpf;
+    ACT List(&ACTION), POLICE Hex, CLASSID Handle, OPS_LEN U16, OPS Hex, FD U32, NAME Str, FLAGS X32,
+    FLAGS_GEN X32, TAG Hex, ID U32,
+}
 
 family! { FW in tca::fw; CLASSID Handle, POLICE Hex, INDEV Str, ACT List(&ACTION), MASK X32 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use weir_netlink::errno::{EINVAL, ENOSPC};
+use weir_netlink::errno::EINVAL;
 use weir_netlink::tca::{self, basic as attr};
 use weir_netlink::{Error, Policy, Rule, Writer, policy};
 use weir_packet::Packet;
@@ -17,7 +17,7 @@ use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::ematch::Tree;
 use super::exts::{self, Exts, Pending};
-use super::list::{List, Listed};
+use super::list::{List, Listed, free_handle};
 use super::{Change, Ops};
 use crate::context::Context;
 use crate::env::Env;
@@ -41,9 +41,6 @@ const EXTS: exts::Attrs = exts::Attrs {
     classid: attr::CLASSID,
 };
 
-/// The highest handle assigned automatically (`INT_MAX`).
-const HANDLE_MAX: u32 = i32::MAX as u32;
-
 /// The counters on one CPU.
 #[derive(Default)]
 struct Counts {
@@ -65,18 +62,6 @@ struct Filter {
 
 /// An instance; see the module's documentation.
 struct Basic(List<Filter>);
-
-/// Returns the lowest free handle from 1 (`idr_alloc_u32`).
-fn free_handle(entries: &[(u64, Arc<Filter>)]) -> Result<u32, Error> {
-    let mut taken: Vec<u32> = entries.iter().map(|(_, f)| f.handle).collect();
-    taken.sort_unstable();
-    let first = (1..).zip(taken.iter().chain(&[0]));
-    let gap = first.into_iter().find(|&(free, &taken)| free != taken);
-    match gap {
-        Some((free, _)) if free <= HANDLE_MAX => Ok(free),
-        _ => Err(Error::new(ENOSPC)),
-    }
-}
 
 impl Listed for Basic {
     type Filter = Filter;

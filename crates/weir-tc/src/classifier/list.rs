@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::Error;
-use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT};
+use weir_netlink::errno::{EAGAIN, EINVAL, ENOENT, ENOSPC};
 use weir_packet::Packet;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published};
@@ -32,6 +32,21 @@ pub struct List<F: Filter> {
     closed: AtomicBool,
     /// The number of numbers returned.
     given: AtomicU64,
+}
+
+/// The highest handle assigned automatically (`INT_MAX`).
+const HANDLE_MAX: u32 = i32::MAX as u32;
+
+/// Returns the lowest free handle from 1 (`idr_alloc_u32`).
+pub fn free_handle<F: Filter>(entries: &[(u64, Arc<F>)]) -> Result<u32, Error> {
+    let mut taken: Vec<u32> = entries.iter().map(|(_, f)| f.handle()).collect();
+    taken.sort_unstable();
+    let first = (1..).zip(taken.iter().chain(&[0]));
+    let gap = first.into_iter().find(|&(free, &taken)| free != taken);
+    match gap {
+        Some((free, _)) if free <= HANDLE_MAX => Ok(free),
+        _ => Err(Error::new(ENOSPC)),
+    }
 }
 
 impl<F: Filter> List<F> {

@@ -6,6 +6,7 @@
 //! priority in one chain, by handle.
 
 pub mod basic;
+pub mod bpf;
 pub mod cgroup;
 pub mod ematch;
 pub mod exts;
@@ -34,6 +35,7 @@ use crate::verdict::{Code, Outcome};
 /// The classifier kinds, one file each.
 pub static KINDS: &[Ops] = &[
     basic::OPS,
+    bpf::OPS,
     cgroup::OPS,
     flow::OPS,
     flower::OPS,

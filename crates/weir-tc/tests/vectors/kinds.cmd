@@ -42,6 +42,8 @@ tc qdisc add dev d1 root handle 1: taprio num_tc 2 map 0 1 0 1 0 0 0 0 0 0 0 0 0
 tc qdisc add dev d0 ingress
 tc qdisc add dev d0 ingress_block 5 egress_block 6 clsact ;; tc filter add block 5 protocol ip pref 1 matchall action drop
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 basic match 'cmp(u16 at 9 layer 1 mask 0xff trans gt 5) and (u32(u16 0x0800 0xffff at -2) or not nbyte("abc" at 3 layer 2)) and meta(nf_mark mask 3 eq 2) and meta(random shift 2 lt 9)' classid 1:2 action pass
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 2 bpf bytecode '6,40 0 0 12,21 0 2 2048,48 0 0 23,6 0 0 4294967295,2 0 0 3,6 0 0 0' classid 1:1 action drop
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 egress protocol ip pref 2 bpf bytecode '1,6 0 0 0' direct-action classid 1:1
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 2 handle 1 cgroup match 'u32(u32 1 1 at 0)' action drop
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 3 handle 7 flow hash keys src,dst,proto,proto-src,proto-dst,iif,priority,mark,vlan-tag,rxhash divisor 16 baseclass 1:1 perturb 10 match 'cmp(u8 at 9 layer 1 eq 6)' action pass
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 4 handle 1 flow map key dst and 0xff or 1 xor 3 rshift 2 addend 5 divisor 7 baseclass 1:3

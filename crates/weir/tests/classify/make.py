@@ -10,7 +10,7 @@ with those. Many values in the rules are taken from the packets, so that many pa
 import os, random, struct
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SETS = [("u32", seed) for seed in range(1, 5)] + [("basic", seed) for seed in range(1, 4)] + [("flow", 1)]
+SETS = [("u32", seed) for seed in range(1, 5)] + [("basic", seed) for seed in range(1, 4)] + [("flow", 1), ("bpf", 1)]
 
 
 def ones(data):
@@ -210,6 +210,73 @@ class Make:
             out.append(f"protocol {protocols[pref]} pref {pref} basic match '{text}' {self.r.choice(ACTIONS)}")
         return out
 
+
+    def program(self):
+        """Returns a random classic BPF program: loads, arithmetic, memory and jumps forward."""
+        r = self.r
+        length = r.randrange(3, 14)
+        lines, written = [], []
+        for at in range(length):
+            rest = length - at - 1
+            k = r.choice([0, 6, 12, 12, 14, 16, 18, 20, 22, 23, 23, 26, 30, 34, 36, 40, 60, 90])
+            number = r.choice([0, 1, 2, 3, 4, 5, 15, 16, 31, 40, 53, 80, 255, 2048, 0x86DD, 0xFFFF, 1 << 31, 0xFFFFFFFF])
+            kind = r.randrange(13)
+            if kind < 4:
+                lines.append((r.choice([32, 40, 48]), 0, 0, k))
+            elif kind == 4:
+                lines.append((r.choice([64, 72, 80]), 0, 0, r.choice([0, 8, 14, 20])))
+            elif kind == 5:
+                lines.append(r.choice([(177, 0, 0, 14), (177, 0, 0, 20), (1, 0, 0, r.choice([0, 2, 14, 33])), (7, 0, 0, 0),
+                                       (135, 0, 0, 0), (128, 0, 0, 0), (129, 0, 0, 0), (0, 0, 0, number), (132, 0, 0, 0)]))
+            elif kind < 9:
+                op = r.choice([0x00, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70, 0x90, 0xA0])
+                if r.random() < 0.4:
+                    lines.append((4 | op | 8, 0, 0, 0))
+                else:
+                    operand = number & 31 if op in (0x60, 0x70) else number
+                    lines.append((4 | op, 0, 0, operand or 1))
+            elif kind == 9:
+                word = r.randrange(4)
+                if not written or r.random() < 0.5:
+                    lines.append((r.choice([2, 3]), 0, 0, word))
+                    written.append(word)
+                else:
+                    lines.append((r.choice([96, 97]), 0, 0, r.choice(written)))
+            elif rest > 0:
+                op = r.choice([0x10, 0x20, 0x30, 0x40]) | r.choice([0, 0, 8])
+                lines.append((5 | op, r.randrange(min(rest, 3) + 1), r.randrange(min(rest, 3) + 1), number))
+        # Both ways of the last jumps lead to a return.
+        ends = [(22, 0, 0, 0), (6, 0, 0, 1), (6, 0, 0, 0), (6, 0, 0, 0xFFFFFFFF)]
+        lines += [r.choice(ends) for _ in range(5)]
+        return ",".join([str(len(lines))] + [" ".join(map(str, line)) for line in lines])
+
+    def bpf(self):
+        programs = EXPRESSIONS + [self.program() for _ in range(90)]
+        out = [f"protocol all pref 1 bpf bytecode '{program}' action continue" for program in programs]
+        for pref in range(2, 9):
+            out.append(f"protocol all pref {pref} bpf bytecode '{self.program()}' direct-action")
+            out.append(f"protocol all pref {pref} bpf bytecode '1,6 0 0 4294967295' action continue")
+        return out
+
+
+# The programs of libpcap for some expressions.
+EXPRESSIONS = [
+    "4,40 0 0 12,21 0 1 2048,6 0 0 262144,6 0 0 0",  # ip
+    "12,40 0 0 12,21 0 2 2048,48 0 0 23,21 6 7 17,21 0 6 34525,48 0 0 20,21 3 0 17,21 0 3 44,48 0 0 54,21 0 1 17,6 0 0 262144,6 0 0 0",  # udp
+    "20,40 0 0 12,21 0 6 34525,48 0 0 20,21 0 15 6,40 0 0 54,21 12 0 80,40 0 0 56,21 10 11 80,21 0 10 2048,48 0 0 23,21 0 8 6,40 0 0 20,69 6 0 8191,177 0 0 14,72 0 0 14,21 2 0 80,72 0 0 16,21 0 1 80,6 0 0 262144,6 0 0 0",  # tcp port 80
+    "14,40 0 0 12,21 10 0 34525,21 0 10 2048,48 0 0 23,21 0 8 17,40 0 0 20,69 6 0 8191,177 0 0 14,72 0 0 14,21 2 0 53,72 0 0 16,21 0 1 53,6 0 0 262144,6 0 0 0",  # udp port 53 or ip6
+    "8,40 0 0 12,21 0 5 2048,32 0 0 26,21 2 0 167772418,32 0 0 30,21 0 1 167772418,6 0 0 262144,6 0 0 0",  # ip host 10.0.1.2
+    "4,40 0 0 12,21 0 1 2054,6 0 0 262144,6 0 0 0",  # arp
+    "6,32 0 0 2,21 0 3 153,40 0 0 0,21 0 1 512,6 0 0 262144,6 0 0 0",  # ether dst 02:00:00:00:00:99
+    "4,48 0 0 0,69 0 1 1,6 0 0 262144,6 0 0 0",  # ether multicast
+    "6,40 0 0 12,21 0 3 2048,48 0 0 23,21 0 1 47,6 0 0 262144,6 0 0 0",  # ip proto 47
+    "11,40 0 0 12,21 0 8 2048,48 0 0 23,21 0 6 6,40 0 0 20,69 4 0 8191,177 0 0 14,80 0 0 27,69 0 1 2,6 0 0 262144,6 0 0 0",  # tcp[tcpflags] & tcp-syn != 0
+    "13,40 0 0 12,21 0 10 2048,40 0 0 20,69 8 0 8191,48 0 0 23,21 0 6 17,40 0 0 20,69 4 0 8191,177 0 0 14,72 0 0 18,37 0 1 20,6 0 0 262144,6 0 0 0",  # ip[6:2] & 0x1fff = 0 and udp[4:2] > 20
+    "4,128 0 0 0,37 0 1 60,6 0 0 262144,6 0 0 0",  # len > 60
+    "9,40 0 0 12,21 0 6 34525,48 0 0 20,21 3 0 6,21 0 3 44,48 0 0 54,21 0 1 6,6 0 0 262144,6 0 0 0",  # ip6 and tcp
+    "11,40 0 0 12,21 0 8 2048,48 0 0 23,21 0 6 1,40 0 0 20,69 4 0 8191,177 0 0 14,80 0 0 14,21 0 1 8,6 0 0 262144,6 0 0 0",  # icmp[0] = 8
+    "13,40 0 0 12,21 0 10 2048,40 0 0 16,2 0 0 1,48 0 0 14,84 0 0 15,100 0 0 2,7 0 0 5,96 0 0 1,28 0 0 0,37 0 1 30,6 0 0 262144,6 0 0 0",  # (ip[2:2] - ((ip[0]&0xf)<<2)) > 30
+]
 
 # A prio qdisc counts, by its bands, the classes that a map or a hash of one key selects.
 FLOW = """\

@@ -14,7 +14,7 @@ TIMEOUT=900 ../../../../examples/on-linux.sh bash -c '
     shift
     # Loads the modules before the first rule. Otherwise Linux would abandon that rule and create it
     # again.
-    for module in act_gact act_mirred act_skbedit act_tunnel_key act_ife cls_flower cls_fw cls_route cls_matchall cls_u32 cls_basic cls_flow em_cmp em_nbyte em_u32 em_meta sch_prio; do
+    for module in act_gact act_mirred act_skbedit act_tunnel_key act_ife cls_flower cls_fw cls_route cls_matchall cls_u32 cls_basic cls_bpf cls_flow em_cmp em_nbyte em_u32 em_meta sch_prio; do
         /run/modprobe $module
     done
     for name; do

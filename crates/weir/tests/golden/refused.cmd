@@ -26,4 +26,3 @@ ip xfrm state
 ip -f mpls route
 ip -f mpls link
 tc qdisc add dev d0 clsact
-tc filter add dev d0 ingress protocol ip bpf bytecode '1,6 0 0 4294967295' action drop
