@@ -97,8 +97,38 @@ pub fn port_in(host: &Host, name: &str, keys: &str, pool: &Pool) -> Arc<dyn Port
     (kind.adopt)(&keys, files, &Site::new(pool)).unwrap()
 }
 
-pub fn pool() -> Pool {
-    Pool::new(PoolConfig::default())
+/// A pool that has all frames back at the end of its test.
+pub struct Arena(Pool);
+
+impl std::ops::Deref for Arena {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.0
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let end = Instant::now() + LONG;
+        loop {
+            let stats = self.0.stats();
+            if (stats.frames, stats.jumbos) == (stats.frames_free, stats.jumbos_free) {
+                return;
+            }
+            // An AF_XDP queue gives its frames back once the kernel has released it.
+            assert!(Instant::now() < end, "frames are lost: {stats:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Creates a pool. Declare it before the ports, caches and packets that use it.
+pub fn pool() -> Arena {
+    Arena(Pool::new(PoolConfig::default()))
 }
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -61,7 +61,7 @@ fn numbers(packets: &[Packet]) -> Vec<u8> {
 
 /// Receives for this time.
 fn receive_for(port: &dyn Port, limit: Duration) -> Vec<Packet> {
-    let pool = pool();
+    let pool = weir_packet::Pool::new(weir_packet::PoolConfig::default());
     let mut cache = pool.cache();
     let end = Instant::now() + limit;
     let mut found = Vec::new();
