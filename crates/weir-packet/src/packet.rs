@@ -586,6 +586,16 @@ impl Packet {
         self.segments().map_or(1, |segments| segments.count.into())
     }
 
+    /// Returns the bytes on the wire of all packets that this one stands for, which repeat its headers
+    /// (`qdisc_pkt_len_init`). The data begin at the link-layer header.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.segments().map_or(self.len(), |segments| {
+            let headers = self.network_offset().unwrap_or(0) + usize::from(segments.headers);
+            self.len() + (usize::from(segments.count) - 1) * headers
+        })
+    }
+
     /// Returns the length of the longest packet on the wire that this one stands for, in bytes from the start
     /// of the data, which begin at the network header (`skb_gso_network_seglen`).
     #[inline]

@@ -73,7 +73,7 @@ fn plain(prepare: impl Fn(&mut World), input: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames(&world)
 }
 
-fn pfifo(world: &mut World, name: &str) {
+fn root(world: &mut World, name: &str, kind: &str) {
     let ifindex = world.device(name).ifindex() as i32;
     let made = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
         out.fixed(&TcMsg {
@@ -81,7 +81,7 @@ fn pfifo(world: &mut World, name: &str) {
             parent: tca::h::ROOT,
             ..TcMsg::default()
         });
-        out.put_str(tca::KIND, "pfifo");
+        out.put_str(tca::KIND, kind);
     });
     assert_eq!(made, 0);
 }
@@ -153,12 +153,26 @@ fn the_limits_of_the_device_hold() {
 #[test]
 fn a_qdisc_counts_packets_of_the_wire() {
     let input = flow(20, [10, 0, 2, 2], DF);
-    let mut world = merging();
-    pfifo(&mut world, "d2");
-    world.arrive("d1", &input);
-    let (bytes, packets, _) = world.device("d2").tc.root_stats().unwrap();
-    assert_eq!((bytes, packets), (20 * (14 + 40 + SIZE as u64), 20));
-    assert_eq!(frames(&world), plain(|_| {}, &input));
+    for (kind, long) in [
+        ("pfifo", true),
+        ("pfifo_fast", true),
+        ("fq_codel", false),
+        ("sfq", false),
+    ] {
+        let mut world = merging();
+        root(&mut world, "d2", kind);
+        world.arrive("d1", &input);
+        let (bytes, packets, _) = world.device("d2").tc.root_stats().unwrap();
+        assert_eq!(
+            (bytes, packets),
+            (20 * (14 + 40 + SIZE as u64), 20),
+            "{kind}"
+        );
+        match long {
+            true => assert_eq!(frames(&world).len(), 1, "{kind}"),
+            false => assert_eq!(frames(&world), plain(|_| {}, &input), "{kind}"),
+        }
+    }
 }
 
 #[test]

@@ -313,6 +313,15 @@ impl DeviceTc {
             .map_or("noop", |root| root.ops.kind)
     }
 
+    /// Returns whether packets that stand for several on the wire may enter the root as they are: it is a plain
+    /// queue, which needs no more of them than their length and number on the wire. The answer takes a lock.
+    pub fn takes_long_packets(&self) -> bool {
+        matches!(
+            self.root_kind(),
+            "noqueue" | "pfifo_fast" | "pfifo" | "bfifo" | "pfifo_head_drop"
+        )
+    }
+
     /// Returns the root's counters: bytes, packets, queue.
     pub fn root_stats(&self) -> Option<(u64, u64, Queue)> {
         let root = self.tree().root.clone();

@@ -7,9 +7,9 @@
 //! (`ethtool -K DEV gro on`), whatever the feature's default: a run shows each packet, and a port that takes
 //! only frames of the wire does not pay for merging and splitting.
 //!
-//! [`split`] mirrors `validate_xmit_skb`. Unlike Linux, it also runs in front of every device with a queueing
-//! qdisc: qdiscs see packets of the wire, and their lengths, times and counters are exact without
-//! `qdisc_pkt_len_init`.
+//! [`split`] mirrors `validate_xmit_skb`. Unlike Linux, it runs before the qdisc, and also in front of every qdisc
+//! but plain queues: all others see packets of the wire, and their times and counters are exact. Plain queues
+//! count a long packet as the packets of the wire that it stands for (`qdisc_pkt_len_init`).
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn must_be_split(device: &Device, packet: &Packet) -> bool {
     };
     let limits = device.offload();
     features & needed != needed
-        || device.tc.has_queue()
+        || device.tc.has_queue() && !device.tc.takes_long_packets()
         || device.has_wire()
         || !device.link.takes_long_packets()
         || u32::from(segments.count) > limits.gso_max_segs

@@ -53,6 +53,8 @@ impl<'a, 'b> Arrivals<'a, 'b> {
         q.hint = self.hints.next().copied().unwrap_or(NO_HINT);
         if let Some(stab) = self.stab {
             packet.cb = stab.len(packet.len() as u32);
+        } else if packet.segments().is_some() {
+            packet.cb = packet.wire_len() as u32;
         }
         Some(packet)
     }
@@ -108,7 +110,7 @@ impl Taker for Departures<'_> {
     #[inline]
     fn take(&mut self, mut packet: Packet) -> bool {
         self.left.0 += u64::from(pkt_len(&packet));
-        self.left.1 += 1;
+        self.left.1 += packet.wire_packets();
         packet.cb = 0;
         self.room -= packet.len() as i64;
         let _ = self.batch.push(packet);
