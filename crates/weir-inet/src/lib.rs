@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod addresses;
+pub mod autojoin;
 mod chatter;
 pub mod fib;
 pub mod icmp_limit;

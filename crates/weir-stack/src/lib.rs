@@ -21,7 +21,9 @@ pub use weir_core::{
     clock, conf, cpu, device, drops, ethtool, features, kind, layers, measure, namespace, netdev,
     notify, nsid, parts, random, request, stack, stages, steer, taken, trace, wire,
 };
-pub use weir_inet::{addresses, fib, icmp_limit, ipv4, ipv6, listen, mib, neigh, settings, udp};
+pub use weir_inet::{
+    addresses, autojoin, fib, icmp_limit, ipv4, ipv6, listen, mib, neigh, settings, udp,
+};
 pub use weir_link as link;
 
 pub use build::{LAYERS, build};

@@ -98,6 +98,7 @@ classes! {
     75 false {
         Fragments = "the fragments of a family",
         Peers = "the hosts we talk to",
+        Joined = "the groups that addresses have joined",
         VxlanTimer = "the aging timer of a VXLAN device",
     }
     80 false { Subscribers = "the sockets of a namespace", }

@@ -120,6 +120,11 @@ pub struct Run {
     /// programs of the script sleep or wait for a time-out and nothing else can happen.
     #[arg(long)]
     pub frozen_clock: bool,
+    /// Send what hosts send without being asked when a link comes up and when they join or leave a
+    /// group: router solicitations, MLD and IGMP reports. By default captures contain only the traffic
+    /// of the script. `weir up` always sends them.
+    #[arg(long)]
+    pub link_chatter: bool,
     /// Write the report as JSON to FILE; `-` is standard output.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,

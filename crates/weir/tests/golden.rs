@@ -39,8 +39,12 @@ fn difference(expected: &str, got: &str) -> Option<String> {
 fn play(user: User, name: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let expected = fs::read_to_string(folder.join(format!("{name}.expected"))).unwrap();
-    let mut command = common::weir(user, &["run", "--quiet", "--", "bash"]);
+    let mut command = common::weir(user, &["run", "--quiet"]);
+    if name == "link-chatter" {
+        command.arg("--link-chatter");
+    }
     command
+        .args(["--", "bash"])
         .arg(folder.join("play.sh"))
         .arg(folder.join(format!("{name}.cmd")));
     let output = common::output(&mut command);
@@ -71,6 +75,7 @@ macro_rules! scripts {
 scripts! {
     address = "address",
     address6 = "address6",
+    autojoin = "autojoin",
     batch = "batch",
     carrier = "carrier",
     dad = "dad",
@@ -82,6 +87,7 @@ scripts! {
     fdb_groups = "fdb-groups",
     ifb = "ifb",
     link = "link",
+    link_chatter = "link-chatter",
     link_names = "link-names",
     link_set = "link-set",
     link_state = "link-state",

@@ -10,7 +10,7 @@
 //! released.
 //!
 //! Lifetimes are whole seconds. An address expires on the second, not up to 20 ms later. Not
-//! implemented: `IFA_F_MCAUTOJOIN` (rejected), the `IFA_IPV4` validator chain.
+//! implemented: the `IFA_IPV4` validator chain.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -44,6 +44,7 @@ use weir_sync::rcu::{Domain, Guard};
 
 use address::Addresses;
 
+use crate::autojoin::Autojoined;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::fib::sync::Loss;
@@ -63,6 +64,8 @@ pub struct Net {
     pub peers: peer::Peers,
     /// Packets in reassembly.
     pub fragments: reassembly::Table,
+    /// The groups joined by addresses of both families.
+    pub autojoined: Autojoined,
     /// How many ICMP messages may be sent, both families.
     pub icmp: Bucket,
     /// The number of locally generated packets so far, for their identification field.
@@ -75,6 +78,7 @@ impl Net {
         Self {
             peers: peer::Peers::default(),
             fragments: reassembly::Table::default(),
+            autojoined: Autojoined::default(),
             icmp: Bucket::new(seed),
             ids: AtomicU32::new(0),
         }

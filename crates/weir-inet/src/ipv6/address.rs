@@ -10,7 +10,7 @@
 //! the device's address lock and return [`News`].
 //!
 //! Not implemented: the random delay before the first solicitation (it is 0), optimistic and
-//! temporary addresses, addresses from router advertisements, `IFA_F_MCAUTOJOIN` (rejected), stable
+//! temporary addresses, addresses from router advertisements, stable
 //! privacy (`addr_gen_mode` 2 gives no address; 3 derives one from the stack's seed).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +18,12 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno, ifa, rta};
 use weir_packet::header::ndisc::solicited_node;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
+use super::facts::Facts;
 use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
 use super::select::reach;
 use crate::addresses::{Changes, FOREVER, Listed, is_over, rest};
@@ -40,9 +40,6 @@ use crate::neigh::WithNeighbours;
 use crate::settings::HasIp;
 use crate::settings::WithSettings;
 use crate::settings::{Ipv6Conf, Neigh};
-
-/// The smallest IPv6 MTU in bytes.
-const MIN_MTU: u32 = 1280;
 
 /// An IPv6 address of a device (`struct inet6_ifaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +148,14 @@ impl Listed for Address {
 
 /// Returns the `RT_SCOPE_*` of an address.
 pub fn scope(address: Ipv6Addr) -> u8 {
-    if address.is_loopback() {
+    if address.is_multicast() {
+        match address.octets()[1] & 0xf {
+            1 => rta::scope::HOST,
+            2 => rta::scope::LINK,
+            5 => rta::scope::SITE,
+            _ => rta::scope::UNIVERSE,
+        }
+    } else if address.is_loopback() {
         rta::scope::HOST
     } else if address.is_unicast_link_local() {
         rta::scope::LINK
@@ -227,49 +231,6 @@ pub struct Addresses {
     ready: AtomicBool,
     /// Serializes changes.
     state: Mutex<State, order::Addresses>,
-}
-
-/// The questions IPv6 asks about a device in its namespace.
-pub(super) trait Facts {
-    /// Returns the index of the device.
-    fn ifindex(&self) -> u32;
-    /// Returns whether a setting of the device is not 0.
-    fn on(&self, slot: Ipv6Conf) -> bool;
-    /// Returns whether the device has no neighbour discovery.
-    fn is_quiet(&self) -> bool;
-    /// Returns whether it is the loopback device.
-    fn is_loopback(&self) -> bool;
-    /// Returns whether the device is up and has a carrier (`addrconf_link_ready`).
-    fn has_link(&self) -> bool;
-    /// Returns whether the device can carry IPv6 at all (`ipv6_find_idev`).
-    fn is_able(&self) -> bool;
-}
-
-impl Facts for Site<'_> {
-    fn ifindex(&self) -> u32 {
-        self.device.ifindex()
-    }
-
-    fn on(&self, slot: Ipv6Conf) -> bool {
-        self.device.conf().ipv6.on(slot)
-    }
-
-    fn is_quiet(&self) -> bool {
-        use weir_netlink::ifla::iff;
-        self.device.flags() & (iff::NOARP | iff::LOOPBACK) != 0
-    }
-
-    fn is_loopback(&self) -> bool {
-        self.device.flags() & weir_netlink::ifla::iff::LOOPBACK != 0
-    }
-
-    fn has_link(&self) -> bool {
-        self.device.is_up() && self.device.link.carrier(self.stack, self.device)
-    }
-
-    fn is_able(&self) -> bool {
-        self.device.mtu() >= MIN_MTU
-    }
 }
 
 /// A change in progress: the list it edits, and its effects.
@@ -363,7 +324,7 @@ impl Work<'_, '_> {
             return Err(Error::new(errno::EINVAL));
         }
         if wanted.is_unspecified()
-            || wanted.is_multicast()
+            || (wanted.is_multicast() && !address.has(ifa::f::MCAUTOJOIN))
             || (wanted.is_loopback() && !site.is_loopback())
         {
             return Err(Error::new(errno::EADDRNOTAVAIL));
@@ -510,9 +471,7 @@ impl Work<'_, '_> {
 
     /// Has a device that is up accept and report its groups (`ipv6_find_idev`).
     fn renew_groups(&self) {
-        if self.site.device.is_up() {
-            self.site.device.ipv6().groups.up(&self.site);
-        }
+        self.site.device.ipv6().addresses.renew_groups(&self.site);
     }
 
     /// Starts detection for the `kept` addresses of a device, and adds its automatically generated ones
@@ -678,11 +637,6 @@ fn step_dad(cx: &mut Cx<'_>, device: &Arc<Device>, address: Ipv6Addr) {
     }
 }
 
-/// Returns whether a device sends and receives multicast packets (`IFF_MULTICAST`).
-fn has_multicast(site: &Site<'_>) -> bool {
-    site.device.flags() & iff::MULTICAST != 0
-}
-
 impl Addresses {
     /// Creates an empty list.
     pub fn new(domain: &Domain) -> Self {
@@ -777,6 +731,14 @@ impl Addresses {
         let mut events = Vec::new();
         site.ns.fib().v6.expire(now, &mut events);
         site.tell_routes(&events);
+    }
+
+    /// Has a device that is up accept and report its groups, as Linux does at several requests
+    /// (`ipv6_find_idev`).
+    pub fn renew_groups(&self, site: &Site<'_>) {
+        if site.device.is_up() {
+            site.device.ipv6().groups.up(site);
+        }
     }
 
     /// Adds an address (`inet6_addr_add`). Its flags are the requested ones.
@@ -926,7 +888,7 @@ impl Addresses {
         if !site.device.has_ipv6() {
             return;
         }
-        let routes = site.on(Ipv6Conf::Forwarding) && has_multicast(site);
+        let routes = site.on(Ipv6Conf::Forwarding) && site.has_multicast();
         let routers = routes.then_some(ALL_ROUTERS);
         for group in ALL_NODES.into_iter().chain(routers) {
             site.device.ipv6().groups.join(site, group);
@@ -973,7 +935,7 @@ impl Addresses {
 
     /// Handles forwarding being turned on or off (`dev_forward_change`).
     pub(super) fn forwarding_changed(&self, site: &Site<'_>) {
-        if has_multicast(site) {
+        if site.has_multicast() {
             let groups = &site.device.ipv6().groups;
             for group in ROUTERS {
                 match site.on(Ipv6Conf::Forwarding) {

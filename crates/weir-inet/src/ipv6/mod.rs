@@ -2,6 +2,7 @@
 //! IPv6: a device's addresses and settings, and the packet path through layer 3.
 
 pub mod address;
+mod facts;
 pub mod forward;
 pub mod group;
 pub mod icmp;
@@ -25,7 +26,8 @@ use weir_packet::header::ETH_P_IPV6;
 use weir_packet::header::icmp::{ICMPV6_ADDR_UNREACH, ICMPV6_DEST_UNREACH};
 use weir_sync::rcu::{Domain, Guard};
 
-use address::{Addresses, Facts};
+use address::Addresses;
+use facts::Facts;
 
 use crate::cpu::Cx;
 use crate::device::Device;

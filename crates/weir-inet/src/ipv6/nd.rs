@@ -2,9 +2,9 @@
 //! Neighbour discovery (RFC 4861, `net/ipv6/ndisc.c`): sending and receiving solicitations and
 //! advertisements, the messages of duplicate address detection, and redirects sent by a router.
 //!
-//! From a router solicitation, a router learns its sender; nobody answers it. Router advertisements
-//! and redirects are accepted and ignored (`accept_ra` and `accept_redirects` are only stored). No
-//! router solicitations are sent (`router_solicitations`), and group memberships are not reported.
+//! From a router solicitation, a router learns its sender; nobody answers it. A router advertisement
+//! ends the router solicitations of its receiver ([`super::solicit`]); its contents and redirects are
+//! accepted and ignored (`accept_redirects` is only stored).
 //!
 //! Not implemented: proxies (`proxy_ndp`), nonces in duplicate address detection (`enhanced_dad`: a
 //! solicitation that is looped back counts as another host's), the random delay of answers for
@@ -19,8 +19,9 @@ use weir_packet::header::ipv6::{IPPROTO_ICMPV6, NEXTHDR_HOP, ipv6};
 use weir_packet::header::ndisc::{
     NA_OVERRIDE, NA_ROUTER, NA_SOLICITED, ND_OPT_REDIRECT_HDR, ND_OPT_SOURCE_LL_ADDR,
     ND_OPT_TARGET_LL_ADDR, NDISC_NEIGHBOUR_ADVERTISEMENT, NDISC_NEIGHBOUR_SOLICITATION,
-    NDISC_REDIRECT, NDISC_ROUTER_SOLICITATION, Neighbour, Redirect, RedirectMut,
-    RouterSolicitation, advertisement, dad_solicitation, options, solicitation, solicited_node,
+    NDISC_REDIRECT, NDISC_ROUTER_ADVERTISEMENT, NDISC_ROUTER_SOLICITATION, Neighbour, Redirect,
+    RedirectMut, RouterAdvertisement, RouterSolicitation, advertisement, dad_solicitation, options,
+    solicitation, solicited_node,
 };
 use weir_packet::header::{ETH_P_IPV6, Icmp, Ipv6};
 use weir_packet::packet::Flags;
@@ -215,7 +216,8 @@ fn judge(
         NDISC_NEIGHBOUR_SOLICITATION => solicited(cx, device, ends, message),
         NDISC_NEIGHBOUR_ADVERTISEMENT => advertised(cx, device, ends, message),
         NDISC_ROUTER_SOLICITATION => router_solicited(cx, device, ends, message),
-        // Router advertisements and redirects.
+        NDISC_ROUTER_ADVERTISEMENT => router_advertised(cx, device, ends, message),
+        // Redirects.
         _ => Ok(()),
     }
 }
@@ -396,6 +398,26 @@ fn advertised(
             },
         );
     }
+    Ok(())
+}
+
+/// Handles a router advertisement: a device that accepts it looks for routers no longer. Its contents
+/// are ignored (`ndisc_router_discovery`).
+fn router_advertised(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    ends: Ends,
+    message: &[u8],
+) -> Result<(), DropReason> {
+    let options = message.get(RouterAdvertisement::LEN..);
+    let options = options.ok_or(DropReason::PKT_TOO_SMALL)?;
+    if !ends.src.is_unicast_link_local() {
+        return Err(DropReason::NOT_SPECIFIED);
+    }
+    option(options, ND_OPT_SOURCE_LL_ADDR)?;
+    let ns = device.namespace(cx.guard);
+    let site = Site::new(cx.stack, cx.guard, ns, device);
+    device.ipv6().solicitations.router_answered(&site);
     Ok(())
 }
 

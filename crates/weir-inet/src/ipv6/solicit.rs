@@ -58,7 +58,14 @@ impl Solicitations {
         }
     }
 
-    /// Ends the search: a router answered, or the device went down (`addrconf_del_rs_timer`).
+    /// Ends the search if the device accepts the answer of a router (`IF_RA_RCVD`).
+    pub(super) fn router_answered(&self, site: &Site<'_>) {
+        if accepts(site.device) {
+            self.stop(site);
+        }
+    }
+
+    /// Ends the search, because the device went down (`addrconf_del_rs_timer`).
     pub(super) fn stop(&self, site: &Site<'_>) {
         if let Some(timer) = self.state.lock().timer.take() {
             site.stack.timers.cancel(timer);

@@ -36,6 +36,7 @@ const LEFTOVERS: Duration = Duration::from_secs(5);
 pub fn run(args: &Run) -> Result<ExitCode, String> {
     let stack = weir_stack::build(Config {
         seed: args.seed,
+        link_chatter: args.link_chatter,
         max_rules: args.budget.max_rules,
         max_memory: args.budget.max_memory.map(|size| size.0),
         trace: true,

@@ -64,6 +64,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
     let config = Config {
         virtual_time: false,
         seed: args.seed,
+        link_chatter: true,
         max_rules: args.budget.max_rules,
         max_memory: args.budget.max_memory.map(|size| size.0),
         cpus: args.cpus,

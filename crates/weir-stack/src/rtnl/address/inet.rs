@@ -11,6 +11,7 @@ use weir_netlink::{
 use super::POLICY4;
 use crate::addresses::Changes;
 use crate::addresses::FOREVER;
+use crate::autojoin;
 use crate::device::Device;
 use crate::ipv4::WithIpv4;
 use crate::ipv4::address::{Address, News};
@@ -99,11 +100,6 @@ fn parse(ctl: &Ctl<'_>) -> Result<(Arc<Device>, Address), Error> {
         created: now,
         updated: now,
     };
-    if address.flags & ifa::f::MCAUTOJOIN != 0 {
-        return Err(Error::unsupported(
-            "Joining multicast groups with an address is not supported",
-        ));
-    }
     address.set_lifetime(valid, preferred, now);
     Ok((device, address))
 }
@@ -131,6 +127,17 @@ fn tell(ctl: &mut Ctl<'_>, device: &Arc<Device>, news: Vec<News>) {
 /// Adds or replaces an address (`inet_rtm_newaddr`).
 pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (device, address) = parse(ctl)?;
+    if address.flags & ifa::f::MCAUTOJOIN != 0 {
+        let twin = |other: &Arc<Address>| {
+            other.prefix_len == address.prefix_len
+                && other.contains(address.address)
+                && other.local == address.local
+        };
+        // A group stays joined even if the address is refused afterwards.
+        if !device.ipv4().addresses.list(ctl.guard).iter().any(twin) {
+            autojoin::join(&ctl.site(&device), address.address.into())?;
+        }
+    }
     let replace = ctl.has(nlm::F_REPLACE) && !ctl.has(nlm::F_EXCL);
     let news = device
         .ipv4()
@@ -161,6 +168,9 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                     message.prefixlen == address.prefix_len && address.contains(prefix)
                 })
         })?;
+    if let Some(News::Went(gone)) = news.iter().find(|news| matches!(news, News::Went(_))) {
+        autojoin::leave(&ctl.site(&device), gone.address.into());
+    }
     tell(ctl, &device, news);
     Ok(())
 }

@@ -10,11 +10,12 @@ use weir_netlink::{
 
 use super::POLICY6;
 use crate::addresses::Changes;
+use crate::autojoin;
 use crate::device::Device;
 use crate::ipv6::WithIpv6;
 use crate::ipv6::address::Address;
 use crate::rtnl::Ctl;
-use crate::settings::HasIp;
+use crate::settings::{HasIp, Ipv6Conf, WithSettings};
 
 /// Writes an address.
 pub(super) fn fill(
@@ -91,6 +92,7 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if !device.has_ipv6() {
         return Err(Error::new(errno::EINVAL));
     }
+    device.ipv6().addresses.renew_groups(&site);
     let present = device.ipv6().addresses.get(name, ctl.guard).is_some();
     if present && (ctl.has(nlm::F_EXCL) || !ctl.has(nlm::F_REPLACE)) {
         return Err(Error::new(errno::EEXIST));
@@ -102,17 +104,20 @@ pub(super) fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     if address.flags & ifa::f::MANAGETEMPADDR != 0 && address.prefix_len != 64 {
         return Err(Error::new(errno::EINVAL));
     }
-    if address.flags & ifa::f::MCAUTOJOIN != 0 {
-        return Err(Error::unsupported(
-            "Joining multicast groups with an address is not supported",
-        ));
+    if present {
+        site.tell(device.ipv6().addresses.modify(&site, address)?);
+        return Ok(());
     }
-    let news = if present {
-        device.ipv6().addresses.modify(&site, address)?
-    } else {
-        device.ipv6().addresses.add(&site, address)?
-    };
-    site.tell(news);
+    let disabled = device.conf().ipv6.on(Ipv6Conf::DisableIpv6);
+    let joins = address.has(ifa::f::MCAUTOJOIN) && (!disabled || name.is_loopback());
+    if joins {
+        autojoin::join(&site, name.into())?;
+    }
+    let added = device.ipv6().addresses.add(&site, address);
+    if added.is_err() && joins {
+        autojoin::leave(&site, name.into());
+    }
+    site.tell(added?);
     Ok(())
 }
 
@@ -134,6 +139,7 @@ pub(super) fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         .addresses
         .remove(&site, name, message.prefixlen)?;
     site.tell(news);
+    autojoin::leave(&site, name.into());
     Ok(())
 }
 

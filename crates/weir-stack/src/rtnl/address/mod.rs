@@ -7,8 +7,8 @@
 //! | `inet` | IPv4 requests |
 //! | `inet6` | IPv6 requests |
 //!
-//! Not implemented: multicast and anycast addresses (RTM_GETMULTICAST, RTM_GETANYCAST),
-//! `IFA_F_MCAUTOJOIN`. `IFA_F_MANAGETEMPADDR` is stored but creates no temporary addresses.
+//! Not implemented: multicast and anycast addresses (RTM_GETMULTICAST, RTM_GETANYCAST).
+//! `IFA_F_MANAGETEMPADDR` is stored but creates no temporary addresses.
 
 mod inet;
 mod inet6;
