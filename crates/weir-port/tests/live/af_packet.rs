@@ -249,3 +249,60 @@ fn losses_inside() {
     }
     assert!(second.send(0, &[frame(1, 60)]).is_err());
 }
+
+#[test]
+fn added_and_removed_a_thousand_times() {
+    in_namespaces("af_packet::thousand_inside");
+}
+
+/// A port comes and goes while frames arrive: nothing is left behind, in the process or in the pool.
+#[test]
+#[ignore = "the other test runs it, in namespaces of its own"]
+fn thousand_inside() {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    assert_inside();
+    run("ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up");
+    let (pool, other_pool) = (pool(), pool());
+    let other = port("af_packet", "dev=v0", &other_pool).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood = std::thread::spawn({
+        let (stop, other) = (stop.clone(), other.clone());
+        let frames: Vec<_> = (0..64)
+            .map(|_| other_pool.packet(&[2; 200]).unwrap())
+            .collect();
+        move || {
+            while !stop.load(Relaxed) {
+                other.send(0, &frames).unwrap();
+            }
+        }
+    });
+    let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = descriptors();
+    // The kernel takes its time to close a packet socket, so eight threads share the work.
+    let one = |number: usize| {
+        let mut received = 0;
+        for round in 0..125 {
+            let port = port("af_packet", "dev=v1", &pool).unwrap();
+            let mut cache = pool.cache();
+            let mut batch = Batch::new();
+            if round % 10 == number {
+                wait(&[port.descriptor(0).unwrap()], Duration::from_secs(10));
+            }
+            received += port.receive(0, &mut cache, &mut batch).unwrap();
+            port.send(0, batch.as_slice()).unwrap();
+        }
+        received
+    };
+    let received: usize = std::thread::scope(|scope| {
+        let one = &one;
+        let all: Vec<_> = (0..8)
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        all.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(received > 100, "{received}");
+    assert_eq!(descriptors(), before);
+    stop.store(true, Relaxed);
+    flood.join().unwrap();
+}
