@@ -14,9 +14,9 @@
 //! The port takes all frames that the device receives on its queues; an XDP program of six instructions passes
 //! them to the sockets. The host receives what arrives on other queues. The UMEM is the pool's own memory: a
 //! received frame becomes a packet without a copy by the port, because the kernel leaves the same headroom (256
-//! bytes) as a packet has. A frame to send is copied once: a
-//! wire only borrows frames, because the stack's observers and counters see each frame after the wire has taken it. Frames have at most 1,792 bytes (`tx_errors`). A
-//! device that is down keeps the frames in the ring.
+//! bytes) as a packet has. A frame to send is copied once: a wire only borrows frames, because the stack's
+//! observers and counters see each frame after the wire has taken it. Frames have at most 1,792 bytes
+//! (`tx_errors`). A device that is down keeps the frames in the ring.
 //!
 //! The frames of a closed queue go back to the pool when nothing can write to them any more. A driver may write to
 //! zero-copy frames until some time after the socket is closed. The kernel accepts another socket on the queue only
