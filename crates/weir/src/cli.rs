@@ -38,6 +38,8 @@ pub enum Command {
     Play(Play),
     /// Show counters of devices, filters and actions, drops, or the cost of stages.
     Stat(Stat),
+    /// Show rates, drops, queues, stages and CPUs of a running stack on one screen.
+    Top(Top),
     /// Draw reports of `weir run --json` as an HTML page.
     Report(Report),
     /// Write the frames of devices, or dropped packets, to standard output as pcapng.
@@ -340,6 +342,26 @@ pub enum StatWhat {
     Stages,
     /// Locks and transmits of the root qdiscs.
     Qdisc,
+}
+
+/// `weir top`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Keys: q, Esc or Ctrl-C quit; tab and the arrows left and right choose a table; up and down scroll it; s sorts it by the \
+next column; p stops and continues the figures.\n\n\
+The sojourn time of a queue is the number of packets that wait, divided by the rate at which they leave. The time of a \
+packet in a stage group, and the load of a CPU, are of turns in which a stage ran.")]
+pub struct Top {
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The time between two samples (`500ms`, `2s`).
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub interval: Time,
+    /// Print the tables once, after one interval, as plain text.
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// `weir report`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir stat stages`: the cost of stages and groups of a running stack.
+//! `weir stat stages` and `weir top`: the cost of stages, and what a running stack does.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -157,4 +157,80 @@ fn watched_stages_are_those_of_the_last_second() {
     let total: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let sum: f64 = seen.iter().sum();
     assert!(sum > 0.0 && sum < number(&total, "packets"), "{seen:?}");
+}
+
+/// A router in a namespace, whose output waits in a queue.
+fn busy(name: &str) -> Stack {
+    let frames = "edge/in0=rate=2000,count=1000000,size=500,src=10.1.0.9,dst=10.2.0.2,flows=1";
+    let stack = Stack::up(name, &["--cpus", "2", "--gen", frames]);
+    let router = ROUTER
+        .replace("ip address", "ip -n edge address")
+        .replace("ip link", "ip -n edge link")
+        .replace("ip neighbour", "ip -n edge neighbour")
+        .replace("tc ", "tc -n edge ")
+        .replace("sysctl", "ip netns exec edge sysctl");
+    stack.sh(&format!(
+        "ip netns add edge\n{}",
+        router.replace(
+            "ip -n edge link set out0 up",
+            "tc -n edge qdisc add dev out0 root tbf rate 1mbit burst 5k latency 5s
+             ip -n edge link set out0 up"
+        )
+    ));
+    stack
+}
+
+#[test]
+fn top_prints_one_snapshot_for_logs() {
+    let stack = busy("once");
+    let start = Instant::now();
+    let text = loop {
+        let done = stack.weir("top", &["--once", "--interval", "500ms"]);
+        assert!(done.status.success(), "{}", err(&done));
+        let text = out(&done);
+        // The rate of the qdisc is lower than that of the frames.
+        let waits = text.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words.first() == Some(&"edge/out0") && words.get(1) == Some(&"tbf") && words[4] != "0"
+        });
+        if waits {
+            break text;
+        }
+        assert!(start.elapsed() < PATIENCE, "{text}");
+    };
+    assert!(!text.contains('\x1b'), "{text}");
+    for word in [
+        "Devices", "edge/in0", "Drops", "Queues", "Stages", "classify", "measured", "CPUs",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let refused = stack.weir("top", &[]);
+    assert!(err(&refused).contains("use --once"), "{refused:?}");
+    let refused = stack.weir("top", &["--once", "--interval", "1ms"]);
+    assert!(err(&refused).contains("100ms or more"), "{refused:?}");
+}
+
+#[test]
+fn top_draws_on_a_terminal_and_restores_it() {
+    let stack = busy("top");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/top.py");
+    let socket = stack.directory.join("control");
+    for end in ["q", "\x03", "SIGTERM", "SIGINT"] {
+        let done = Command::new("timeout")
+            .args([
+                "200",
+                "python3",
+                script,
+                end,
+                WEIR,
+                "top",
+                "--interval",
+                "200ms",
+                "--socket",
+            ])
+            .arg(&socket)
+            .output()
+            .unwrap();
+        assert_eq!(out(&done), "restored\n", "{end:?}: {}", err(&done));
+    }
 }

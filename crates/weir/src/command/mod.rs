@@ -17,6 +17,7 @@ mod progress;
 mod report;
 mod run;
 mod stat;
+mod top;
 mod trace;
 mod up;
 
@@ -43,6 +44,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Trace(args) => trace::run(&args),

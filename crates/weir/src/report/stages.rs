@@ -35,6 +35,17 @@ pub struct Group {
     pub ns: f64,
 }
 
+/// The turns of a CPU.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CpuRow {
+    /// The number of the CPU.
+    pub cpu: u32,
+    /// The number of turns in which a stage ran.
+    pub turns: u64,
+    /// The measured nanoseconds of these turns.
+    pub busy_ns: f64,
+}
+
 /// The stages of one CPU or of all.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageReport {
@@ -52,6 +63,8 @@ pub struct StageReport {
     pub turns: u64,
     /// The measured nanoseconds of these turns.
     pub measured_ns: f64,
+    /// The same by CPU.
+    pub cpus: Vec<CpuRow>,
 }
 
 /// Measures the cycle counter against the clock. Returns cycles per nanosecond.
@@ -70,19 +83,22 @@ pub fn cycles_per_ns() -> f64 {
 /// Collects the stages of all CPUs.
 pub fn collect(engine: &Engine) -> StageReport {
     let cells = engine.stack.stages.iter();
-    let cells: Vec<_> = cells.filter_map(|(_, cells)| cells.get()).collect();
-    let counts = cells.iter().flat_map(|cells| cells.counts());
-    build(counts, cells.iter().map(|cells| cells.turns()))
+    let cells: Vec<_> = cells
+        .filter_map(|(cpu, cells)| Some((cpu, cells.get()?)))
+        .collect();
+    let counts = cells.iter().flat_map(|(_, cells)| cells.counts());
+    let turns = cells.iter().map(|(cpu, cells)| (*cpu, cells.turns()));
+    build(counts, turns)
 }
 
 /// Builds the report of one CPU's counters.
 pub fn of(stages: &Stages) -> StageReport {
-    build(stages.counts(), std::iter::once(stages.turns()))
+    build(stages.counts(), std::iter::once((0, stages.turns())))
 }
 
 fn build(
     counts: impl Iterator<Item = (Stage, StageCount)>,
-    turns: impl Iterator<Item = TurnCount>,
+    turns: impl Iterator<Item = (usize, TurnCount)>,
 ) -> StageReport {
     let rate = cycles_per_ns();
     let mut rows: Vec<Row> = Stage::ALL
@@ -101,18 +117,22 @@ fn build(
         row.packets += count.packets;
         row.ns += count.cycles as f64 / rate;
     }
-    let (mut number, mut spent) = (0, 0);
-    for count in turns {
-        number += count.turns;
-        spent += count.cycles;
-    }
+    let cpus: Vec<_> = turns
+        .map(|(cpu, count)| CpuRow {
+            // There are at most 256.
+            cpu: cpu as u32,
+            turns: count.turns,
+            busy_ns: count.cycles as f64 / rate,
+        })
+        .collect();
     let mut report = StageReport {
         rows,
         groups: Vec::new(),
         total_ns: 0.0,
         packets: 0,
-        turns: number,
-        measured_ns: spent as f64 / rate,
+        turns: cpus.iter().map(|cpu| cpu.turns).sum(),
+        measured_ns: cpus.iter().map(|cpu| cpu.busy_ns).sum(),
+        cpus,
     };
     report.sum_up();
     report
@@ -146,6 +166,10 @@ impl StageReport {
             row.batches = row.batches.saturating_sub(old.batches);
             row.packets = row.packets.saturating_sub(old.packets);
             row.ns = (row.ns - old.ns).max(0.0);
+        }
+        for (cpu, old) in self.cpus.iter_mut().zip(&before.cpus) {
+            cpu.turns = cpu.turns.saturating_sub(old.turns);
+            cpu.busy_ns = (cpu.busy_ns - old.busy_ns).max(0.0);
         }
         self.turns = self.turns.saturating_sub(before.turns);
         self.measured_ns = (self.measured_ns - before.measured_ns).max(0.0);
