@@ -181,6 +181,8 @@ fn run(options: &Options) -> Result<Report, String> {
         bed.frames.len()
     )];
     let mut weir = Series::default();
+    // Without the accounting of stages.
+    let mut plain = Series::default();
     let mut peer = Series::default();
     let file = std::env::temp_dir().join(format!("weir-bench-{}.pcap", std::process::id()));
     let mut peer_works = match testpmd::available() {
@@ -202,6 +204,9 @@ fn run(options: &Options) -> Result<Report, String> {
         let ns = play(&mut bed, rounds)?;
         total += ns * (rounds * bed.frames.len()) as f64;
         weir.0.push(ns);
+        bed.cpu.state().stages.switch(false);
+        plain.0.push(play(&mut bed, rounds)?);
+        bed.cpu.state().stages.switch(true);
         if peer_works {
             match testpmd::run(&testpmd::replay(&file), Mode::Macswap, 3) {
                 Ok(ns) => peer.0.push(ns),
@@ -229,6 +234,7 @@ fn run(options: &Options) -> Result<Report, String> {
     if !peer.0.is_empty() {
         peers.insert("testpmd".to_owned(), peer);
     }
+    let medians = (weir.median(), plain.median());
     let row = Row {
         id: "forward".into(),
         measure: format!(
@@ -243,10 +249,12 @@ fn run(options: &Options) -> Result<Report, String> {
     };
     let packets = (runs * rounds * bed.frames.len()) as f64;
     let detail = format!(
-        "{}{}the clock measured {:.1} ns per packet\n",
+        "{}{}the clock measured {:.1} ns per packet; the medians are {:.1} ns with the accounting of stages and {:.1} ns without\n",
         stages.to_text(),
         stages.groups_to_text(),
         total / packets,
+        medians.0,
+        medians.1,
     );
     Ok(Report {
         bench: BENCH.name,
