@@ -312,6 +312,7 @@ impl<'g> Cx<'g> {
             });
         }
         let mut cache = self.state.cache.borrow_mut();
+        let mut gone = Batch::new();
         // Most packets of a batch have the same reason, so a run of them is counted at once.
         let (mut last, mut count) = (None, 0);
         let tell = |reason: Option<DropReason>, count| {
@@ -325,8 +326,13 @@ impl<'g> Cx<'g> {
                 (last, count) = (reason, 0);
             }
             count += 1;
-            cache.free(packet);
+            if gone.is_full() {
+                cache.free_bulk(&mut gone);
+            }
+            // There is room: a full batch has just been freed.
+            let _ = gone.push(packet);
         }
+        cache.free_bulk(&mut gone);
         tell(last, count);
     }
 

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
 use crate::{Error, Result, vnet};
 
 mod block;
@@ -298,6 +298,32 @@ impl AfPacketPort {
     fn queue(&self, queue: u16) -> &Queue {
         &self.queues[usize::from(queue) % self.queues.len()]
     }
+
+    /// Receives, through a sieve if there is one.
+    fn take(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut ring = queue.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = ring.receive(memory, batch, &self.counters, sieve);
+        if count == 0 {
+            // The socket reports once that its device went down or away.
+            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
+                let error = io::Error::from(error);
+                if error.raw_os_error() != Some(libc::ENETDOWN)
+                    || place(&queue.socket)?.sll_ifindex == -1
+                {
+                    return Err(error);
+                }
+            }
+            Counters::add(&self.counters.rx_dropped, ring::lost(&queue.socket)?);
+        }
+        Ok(count)
+    }
 }
 
 /// Describes the device of a bound socket.
@@ -348,22 +374,21 @@ impl Port for AfPacketPort {
     }
 
     fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let queue = self.queue(queue);
-        let mut ring = queue.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = ring.receive(memory, batch, &self.counters);
-        if count == 0 {
-            // The socket reports once that its device went down or away.
-            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
-                let error = io::Error::from(error);
-                if error.raw_os_error() != Some(libc::ENETDOWN)
-                    || place(&queue.socket)?.sll_ifindex == -1
-                {
-                    return Err(error);
-                }
-            }
-            Counters::add(&self.counters.rx_dropped, ring::lost(&queue.socket)?);
-        }
-        Ok(count)
+        self.take(queue, memory, batch, None)
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
+    fn receive_through(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        self.take(queue, memory, batch, Some(sieve))
     }
 
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {

@@ -60,6 +60,12 @@ impl Header {
         self.gso_type & !GSO_ECN != GSO_NONE
     }
 
+    /// Returns true if the frame is one packet whose checksum can be completed.
+    pub(crate) fn is_of_one(self, frame: &[u8]) -> bool {
+        let field = usize::from(self.csum_start) + usize::from(self.csum_offset);
+        !self.is_long() && (self.flags & NEEDS_CSUM == 0 || field + 2 <= frame.len())
+    }
+
     /// Completes the checksum of a frame whose checksum field holds the sum of the pseudo header
     /// (`skb_checksum_help`). Returns false if the field lies outside the frame.
     #[must_use]

@@ -17,7 +17,7 @@ use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, Published, PublishedOption};
 
 use crate::block::{Block, Holds};
-use crate::classifier::{Classifier, Hits, Lookup, Ops, Template};
+use crate::classifier::{Classifier, Hit, Hits, Lookup, Ops, Template};
 use crate::context::Context;
 use crate::verdict::{Code, Outcome, code};
 
@@ -242,6 +242,14 @@ impl<'g> Starts<'g> {
     /// Returns a bit for each packet that has to be walked.
     pub(crate) fn walking(&self) -> u64 {
         self.walking
+    }
+
+    /// Returns the filter that packet `n` matches, if it is known.
+    pub(crate) fn hit(&self, n: usize) -> Option<Hit<'g>> {
+        match self.walking >> (n % BATCH) & 1 {
+            1 => self.hits.get(n).copied().flatten(),
+            _ => None,
+        }
     }
 
     fn protos_of(&self, n: usize) -> &'g [Arc<Proto>] {

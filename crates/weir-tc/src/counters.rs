@@ -228,6 +228,11 @@ impl Tally {
         self.add(cpu, [bytes, packets, u64::from(dropped), 0]);
     }
 
+    /// Counts packets with their bytes. Must run on the CPU's own thread.
+    pub fn count_many(&self, cpu: usize, packets: u64, bytes: u64) {
+        self.add(cpu, [bytes, packets, 0, 0]);
+    }
+
     /// Counts packets that are dropped, with their bytes. Must run on the CPU's own thread.
     pub fn count_drops(&self, cpu: usize, packets: u64, bytes: u64) {
         self.add(cpu, [bytes, packets, packets, 0]);

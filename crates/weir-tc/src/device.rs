@@ -584,6 +584,9 @@ impl Hook {
             return 0;
         }
         starts.prefetch(cx.cpu);
+        if self.run_together(cx, (&starts, &lens), batch, reason, ended) {
+            return 0;
+        }
         let mut packets = 0..BATCH;
         let (mut chosen, mut kept, mut dropped) = (0, 0, 0);
         batch.filter_map(|mut packet| {

@@ -19,8 +19,7 @@ use weir_sync::bits::set_bits;
 use weir_sync::rcu::Guard;
 
 use crate::chain::ETH_P_ALL;
-use crate::classifier::exts::Exts;
-use crate::classifier::{Hits, Lookup};
+use crate::classifier::{Hit, Hits, Lookup};
 use crate::device::{DeviceTc, Hook};
 
 const ETH_P_8021Q: u16 = 0x8100;
@@ -161,25 +160,19 @@ impl Hook {
                 let Some(hit) = hits.get(n).copied().flatten() else {
                     continue;
                 };
-                if !std::ptr::eq(
-                    counts.of.map_or(std::ptr::null(), std::ptr::from_ref),
-                    hit.exts,
-                ) {
+                if !counts.of.is_some_and(|of| std::ptr::eq(of.exts, hit.exts)) {
                     counts.count(cx);
                     counts = Run::default();
                     if !hit.exts.only_drops(cx.guard) {
                         continue;
                     }
-                    counts.of = Some(hit.exts);
+                    counts.of = Some(hit);
                 }
                 counts.packets += 1;
                 counts.bytes += u64::from(lens[n % BATCH]);
                 by_this |= 1 << n;
             }
             counts.count(cx);
-            if by_this != 0 {
-                classifier.count_frames(cx.cpu, by_this.count_ones().into(), cx.guard);
-            }
             dropped |= by_this;
             wanted &= !found;
             if wanted == 0 {
@@ -200,15 +193,18 @@ impl Hook {
 /// Consecutive frames that the same filter drops.
 #[derive(Default)]
 struct Run<'g> {
-    of: Option<&'g Exts>,
+    of: Option<Hit<'g>>,
     packets: u64,
     bytes: u64,
 }
 
 impl Run<'_> {
     fn count(&self, cx: Early<'_>) {
-        let action = self.of.and_then(|exts| exts.actions().first());
-        if let Some(action) = action {
+        let Some(hit) = self.of else {
+            return;
+        };
+        hit.count(cx.cpu, self.packets);
+        if let Some(action) = hit.exts.actions().first() {
             action.common.drop_many(cx, self.packets, self.bytes);
         }
     }

@@ -55,6 +55,7 @@ pub mod qdisc;
 pub mod rate;
 pub mod report;
 pub mod table;
+mod together;
 pub mod txq;
 pub mod unsupported;
 pub mod verdict;

@@ -12,10 +12,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use weir_packet::batch::BATCH;
 use weir_packet::{Batch, Cache, Packet};
 
 use super::{answer, block, set};
-use crate::port::Counters;
+use crate::port::{Counters, Sieve};
 use crate::vnet::{self, Out};
 
 /// Bytes of a block. The longest frame fits.
@@ -118,14 +119,17 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    /// Takes frames until the batch is full or the ring is empty, and returns how many packets that were.
+    /// Takes frames until the batch is full or the ring is empty, and returns how many packets that were,
+    /// with the frames that `sieve` dropped.
     pub(super) fn receive(
         &mut self,
         memory: &mut Cache,
         batch: &mut Batch,
         counters: &Counters,
+        mut sieve: Option<Sieve<'_>>,
     ) -> usize {
         let before = batch.len();
+        let mut dropped = 0;
         loop {
             let mut out = Out {
                 batch,
@@ -153,10 +157,50 @@ impl Ring {
                 (self.left, self.offset) = block::frames(self.bytes());
             }
             while self.left > 0 && !batch.is_full() {
-                self.take(memory, batch, counters);
+                match &mut sieve {
+                    Some(sieve) => dropped += self.sift(memory, batch, counters, sieve),
+                    None => self.take(memory, batch, counters),
+                }
             }
         }
-        batch.len() - before
+        batch.len() - before + dropped
+    }
+
+    /// Has the next frames judged, takes those that are kept, and returns how many were dropped.
+    fn sift(
+        &mut self,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        counters: &Counters,
+        sieve: &mut Sieve<'_>,
+    ) -> usize {
+        let block = self.bytes();
+        let count = batch.room().min(self.left as usize).min(BATCH);
+        // A frame that becomes several packets, or has its tag elsewhere, is shown as empty.
+        let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+        let mut at = Some(self.offset);
+        for slot in frames.iter_mut().take(count) {
+            let Some(offset) = at else {
+                break;
+            };
+            let frame = block::frame(block, offset);
+            let frame =
+                frame.filter(|frame| frame.tag.is_none() && frame.header.is_of_one(frame.data));
+            *slot = frame.map_or(&[], |frame| frame.data);
+            at = block::next(block, offset);
+        }
+        let dropped = sieve(frames.get(..count).unwrap_or_default());
+        for n in 0..count {
+            if self.left == 0 {
+                break;
+            }
+            match dropped >> n & 1 {
+                1 => self.advance(block, counters),
+                // Segments that find no room in the batch wait.
+                _ => self.take(memory, batch, counters),
+            }
+        }
+        dropped.count_ones() as usize
     }
 
     /// Returns the block, which the port holds.
@@ -169,7 +213,6 @@ impl Ring {
     /// Takes the frame at the offset and advances.
     fn take(&mut self, memory: &mut Cache, batch: &mut Batch, counters: &Counters) {
         let block = self.bytes();
-        self.left -= 1;
         match block::frame(block, self.offset) {
             Some(frame) => {
                 let mut out = Out {
@@ -181,6 +224,12 @@ impl Ring {
             }
             None => Counters::add(&counters.rx_errors, 1),
         }
+        self.advance(block, counters);
+    }
+
+    /// Goes on to the next frame.
+    fn advance(&mut self, block: &[u8], counters: &Counters) {
+        self.left -= 1;
         if self.left > 0 {
             match block::next(block, self.offset) {
                 Some(next) => self.offset = next,

@@ -77,6 +77,24 @@ impl Kind for Gact {
         action
     }
 
+    fn plan(&self, common: &Common, cx: &Context<'_, '_>, _packets: &[Packet]) -> Option<Code> {
+        match common.more::<Random>(cx.guard) {
+            None => Some(common.control()),
+            Some(_) => None,
+        }
+    }
+
+    fn run_planned<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        (packets, bytes): (&mut [Packet], u64),
+        _out: &mut Outcome<'g>,
+    ) {
+        let dropped = common.control() == code::SHOT;
+        common.hit_many(cx, packets.len() as u64, bytes, dropped);
+    }
+
     fn only_drops(&self, common: &Common, guard: &Guard) -> bool {
         common.control() == code::SHOT && common.more::<Random>(guard).is_none()
     }

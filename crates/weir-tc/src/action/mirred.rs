@@ -159,6 +159,36 @@ impl Kind for Mirred {
         control
     }
 
+    fn plan(&self, common: &Common, cx: &Context<'_, '_>, packets: &[Packet]) -> Option<Code> {
+        let control = common.control();
+        let device = self.device(common, cx.guard)?;
+        let moves = is_redirect(self.eaction.load(Relaxed))
+            && nothing_stays(control)
+            && (cx.ingress || control != code::SHOT);
+        let there = device.is_registered() && device.is_running();
+        let fits = |packet: &Packet| packet.nest < NEST_LIMIT && packet.has_mac();
+        (moves && there && packets.iter().all(fits)).then_some(code::CONSUMED)
+    }
+
+    fn run_planned<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        (packets, bytes): (&mut [Packet], u64),
+        out: &mut Outcome<'g>,
+    ) {
+        common.hit_many(cx, packets.len() as u64, bytes, false);
+        let ingress = wants_ingress(self.eaction.load(Relaxed));
+        for packet in packets {
+            // The plan has made sure that the MAC header is set.
+            let _ = prepare(packet, cx, true, ingress);
+        }
+        out.target = self.device(common, cx.guard).map(|device| Target {
+            device: device.key(),
+            ingress,
+        });
+    }
+
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
         let key = self.target.load(Acquire);
         let ifindex = env.index_of_target(key, || {

@@ -151,6 +151,23 @@ pub trait Kind: Any + Send + Sync {
     /// Encodes the options (`tc_action_ops.dump`). `start` is the common start of the parameters.
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer);
 
+    /// Returns the code with which the action ends for all of these packets, if it can run on them
+    /// together by [`run_planned`](Self::run_planned) and changes nothing that other actions plan by.
+    fn plan(&self, _common: &Common, _cx: &Context<'_, '_>, _packets: &[Packet]) -> Option<Code> {
+        None
+    }
+
+    /// Runs the action on packets for which [`plan`](Self::plan) gave a code. Their lengths as
+    /// statistics count them add up to `bytes`.
+    fn run_planned<'g>(
+        &'g self,
+        _common: &'g Common,
+        _cx: &mut Context<'_, 'g>,
+        (_packets, _bytes): (&mut [Packet], u64),
+        _out: &mut Outcome<'g>,
+    ) {
+    }
+
     /// Returns whether the action does nothing but count and drop every packet.
     fn only_drops(&self, _common: &Common, _guard: &Guard) -> bool {
         false
@@ -401,6 +418,18 @@ impl Common {
             self.rate(cx.now, cx.guard);
         }
         self.counters.count_drops(cx.cpu, packets, bytes);
+        self.used(cx.now);
+    }
+
+    /// Does the same as [`hit_or_drop`](Self::hit_or_drop) for several packets with `bytes` in all.
+    pub(crate) fn hit_many(&self, cx: &Context<'_, '_>, packets: u64, bytes: u64, dropped: bool) {
+        if self.flags.load(Relaxed) & FLAG_RATED != 0 {
+            self.rate(cx.now, cx.guard);
+        }
+        match dropped {
+            true => self.counters.count_drops(cx.cpu, packets, bytes),
+            false => self.counters.count_many(cx.cpu, packets, bytes),
+        }
         self.used(cx.now);
     }
 

@@ -122,6 +122,33 @@ impl Kind for Skbmod {
         control
     }
 
+    fn plan(&self, common: &Common, cx: &Context<'_, '_>, packets: &[Packet]) -> Option<Code> {
+        let control = common.control();
+        let addresses = !matches!(self.params.load(cx.guard), Params::Ecn);
+        let long = |packet: &Packet| {
+            let place = Place::of(packet, cx);
+            place.data + ETH_HLEN <= place.end && place.end >= ETH_HLEN
+        };
+        let plain = control != code::SHOT && addresses && cx.ethernet;
+        (plain && packets.iter().all(long)).then_some(control)
+    }
+
+    fn run_planned<'g>(
+        &'g self,
+        common: &'g Common,
+        cx: &mut Context<'_, 'g>,
+        (packets, bytes): (&mut [Packet], u64),
+        _out: &mut Outcome<'g>,
+    ) {
+        common.hit_many(cx, packets.len() as u64, bytes, false);
+        let params = *self.params.load(cx.guard);
+        for packet in packets {
+            let place = Place::of(packet, cx);
+            // The plan has made sure that the packet is long enough.
+            let _ = modify(params, packet, place, true);
+        }
+    }
+
     fn dump(&self, common: &Common, start: TcGen, env: &Env<'_>, w: &mut Writer) {
         let params = *self.params.load(env.guard);
         let flags = match params {

@@ -73,6 +73,20 @@ impl Matchall {
         self.closed.lock()
     }
 
+    /// Finds the filter for all wanted packets. Returns `None` if there is none.
+    fn find_all<'g>(&'g self, wanted: u64, guard: &'g Guard, hits: &mut Hits<'g>) -> Option<u64> {
+        let head = self.head.load(guard)?;
+        let hit = Hit {
+            handle: head.handle,
+            exts: &head.exts,
+            seen: Some(&head.hits),
+        };
+        for n in set_bits(wanted) {
+            hits[n % BATCH] = Some(hit);
+        }
+        Some(wanted)
+    }
+
     fn head(&self) -> Option<Arc<Head>> {
         self.head.load(&self.head.domain().pin()).cloned()
     }
@@ -107,22 +121,18 @@ impl Classifier for Matchall {
         guard: &'g Guard,
         hits: &mut Hits<'g>,
     ) -> Option<u64> {
-        let head = self.head.load(guard)?;
-        let hit = Hit {
-            handle: head.handle,
-            exts: &head.exts,
-        };
-        for n in set_bits(wanted) {
-            hits[n % BATCH] = Some(hit);
-        }
-        Some(wanted)
+        self.find_all(wanted, guard, hits)
     }
 
-    fn count_frames(&self, cpu: usize, count: u64, guard: &Guard) {
-        if let Some(head) = self.head.load(guard) {
-            let hits = head.hits.get(cpu);
-            hits.store(hits.load(Relaxed).wrapping_add(count), Relaxed);
-        }
+    fn find_batch<'g>(
+        &'g self,
+        _packets: &[Packet],
+        wanted: u64,
+        _lookup: &mut Lookup,
+        guard: &'g Guard,
+        hits: &mut Hits<'g>,
+    ) -> Option<u64> {
+        self.find_all(wanted, guard, hits).or(Some(0))
     }
 
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>> {

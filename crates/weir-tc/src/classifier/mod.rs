@@ -24,6 +24,8 @@ use std::sync::Arc;
 use weir_netlink::{Attr, Error, Table, Writer};
 use weir_packet::Packet;
 use weir_packet::batch::BATCH;
+use weir_sync::percpu::PerCpu;
+use weir_sync::primitive::atomic::{AtomicU64, Ordering::Relaxed};
 use weir_sync::rcu::Guard;
 
 use crate::block::Block;
@@ -167,6 +169,8 @@ pub struct Hit<'g> {
     pub handle: u32,
     /// The filter's actions and class.
     pub exts: &'g exts::Exts,
+    /// The filter's own counter of packets, if its kind has one.
+    pub seen: Option<&'g PerCpu<AtomicU64>>,
 }
 
 impl<'g> Hit<'g> {
@@ -174,7 +178,17 @@ impl<'g> Hit<'g> {
     #[inline]
     pub fn run(self, cx: &mut Context<'_, 'g>, packet: &mut Packet, out: &mut Outcome<'g>) -> Code {
         out.handle = self.handle;
+        self.count(cx.cpu, 1);
         self.exts.run(cx, packet, out)
+    }
+
+    /// Counts packets that match the filter.
+    #[inline]
+    pub fn count(self, cpu: usize, packets: u64) {
+        if let Some(seen) = self.seen {
+            let seen = seen.get(cpu);
+            seen.store(seen.load(Relaxed).wrapping_add(packets), Relaxed);
+        }
     }
 }
 
@@ -247,10 +261,6 @@ pub trait Classifier: Any + Send + Sync {
     ) -> Option<u64> {
         None
     }
-
-    /// Counts frames whose filter [`find_frames`](Self::find_frames) found, as a lookup of packets
-    /// counts them.
-    fn count_frames(&self, _cpu: usize, _count: u64, _guard: &Guard) {}
 
     /// Returns the filter with a handle.
     fn get(&self, handle: u32) -> Option<Arc<dyn Filter>>;

@@ -173,6 +173,7 @@ impl Flower {
                 *hit = Some(Hit {
                     handle: filter.keyed.handle,
                     exts: &filter.exts,
+                    seen: None,
                 });
                 matched |= 1 << at;
             }
@@ -291,6 +292,7 @@ impl Classifier for Flower {
                 let hit = Hit {
                     handle: filter.keyed.handle,
                     exts: &filter.exts,
+                    seen: None,
                 };
                 hit.run(cx, packet, out)
             }
