@@ -4,6 +4,7 @@
 
 mod chart;
 mod client;
+mod lru;
 mod namespaces;
 mod path;
 mod receive;
@@ -36,6 +37,7 @@ pub struct Bench {
 
 /// All benchmarks.
 pub static ALL: &[&Bench] = &[
+    &lru::BENCH,
     &namespaces::BENCH,
     &path::BENCH,
     &receive::BENCH,
