@@ -65,6 +65,20 @@ struct Times {
     busy: f64,
 }
 
+/// Receives a batch on CPU 0. Returns false if the frames do not fit into the pool's buffers.
+fn receive(bed: &mut Bed, lan: &Arc<Device>, chunk: &[Vec<u8>]) -> bool {
+    bed.cpu.with(|cx| {
+        let mut batch = Batch::new();
+        let mut memory = cx.state.cache.borrow_mut();
+        let got = memory.alloc_bulk(&mut batch, chunk.len());
+        drop(memory);
+        let mut packets = batch.iter_mut().zip(chunk);
+        let whole = packets.all(|(packet, frame)| packet.append(frame));
+        weir_stack::datapath::receive(cx, lan, batch);
+        whole && got == chunk.len()
+    })
+}
+
 /// Receives `rounds` times all frames on CPU 0. CPU 1 runs in its own thread meanwhile.
 fn play(
     bed: &mut Bed,
@@ -89,8 +103,9 @@ fn play(
             let mut cpu = Cpu::new(&second, 1);
             ready.store(true, Relaxed);
             while !over.load(Relaxed) {
-                let start = Instant::now();
-                if cpu.has_input() || cpu.turn() {
+                // An idle turn would look for the end of a grace period, which interrupts CPU 0.
+                if cpu.has_input() {
+                    let start = Instant::now();
                     cpu.settle();
                     busy.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
                 } else {
@@ -110,18 +125,7 @@ fn play(
                     std::hint::spin_loop();
                 }
                 let start = Instant::now();
-                let whole = bed.cpu.with(|cx| {
-                    let mut batch = Batch::new();
-                    let got = cx
-                        .state
-                        .cache
-                        .borrow_mut()
-                        .alloc_bulk(&mut batch, chunk.len());
-                    let mut packets = batch.iter_mut().zip(chunk);
-                    let whole = packets.all(|(packet, frame)| packet.append(frame));
-                    weir_stack::datapath::receive(cx, lan, batch);
-                    whole && got == chunk.len()
-                });
+                let whole = receive(bed, lan, chunk);
                 own += start.elapsed().as_nanos() as u64;
                 packets += chunk.len();
                 if !whole {
@@ -145,6 +149,52 @@ fn play(
     })
 }
 
+/// Receives `rounds` times all frames on CPU 0 and lets CPU 1 work on its packets, in one thread. Returns
+/// nanoseconds per packet. Unlike [`play`], it does not depend on what two processors share.
+fn alternate(
+    bed: &mut Bed,
+    second: &mut Cpu,
+    lan: &Arc<Device>,
+    frames: &[Vec<u8>],
+    rounds: usize,
+) -> f64 {
+    let start = Instant::now();
+    for _ in 0..rounds {
+        for chunk in frames.chunks(BATCH) {
+            receive(bed, lan, chunk);
+            if second.has_input() {
+                second.turn();
+            }
+        }
+    }
+    start.elapsed().as_nanos() as f64 / (rounds * frames.len()) as f64
+}
+
+/// Measures how many times as much two processors do as one, with work that shares nothing. Two CPUs of a
+/// stack can reach no more.
+fn scaling(processors: &CpuSet) -> f64 {
+    let work = |cpu: usize| {
+        pin(processors, cpu);
+        let (start, mut done) = (Instant::now(), 0u64);
+        while start.elapsed().as_millis() < 100 {
+            for number in 0..10_000_u64 {
+                done = std::hint::black_box(done.wrapping_add(number & 1));
+            }
+        }
+        done as f64
+    };
+    let run = |count: usize| -> f64 {
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..count)
+                .map(|cpu| scope.spawn(move || work(cpu)))
+                .collect();
+            all.into_iter().filter_map(|one| one.join().ok()).sum()
+        })
+    };
+    let one = run(1);
+    run(2) / one
+}
+
 /// Measures the cost of steering and the throughput of two CPUs.
 pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     let mut bed = path::set_up(Config {
@@ -162,6 +212,8 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |all| all.get());
     let (mut added, mut speed) = (Series::default(), Series::default());
     let (mut one, mut two) = (Series::default(), Series::default());
+    let (mut work, mut limit) = (Series::default(), Series::default());
+    let all = sched_getaffinity(None).map_err(|error| error.to_string())?;
     for run in 0..=runs {
         eprint!("\rrun {run} of {runs}");
         let mut times = Vec::new();
@@ -170,6 +222,18 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
             // The flows move to their CPUs.
             play(&mut bed, &lan, &frames, 3)?;
             times.push(play(&mut bed, &lan, &frames, rounds)?);
+        }
+        let mut second = Cpu::new(&bed.stack, 1);
+        let mut ns = Vec::new();
+        for cpus in [&[][..], &[1]] {
+            lan.steering.set_cpus(0, cpus.iter().copied().collect());
+            alternate(&mut bed, &mut second, &lan, &frames, 3);
+            ns.push(alternate(&mut bed, &mut second, &lan, &frames, rounds));
+        }
+        drop(second);
+        if run > 0 {
+            work.0.push(ns[1] - ns[0]);
+            limit.0.push(scaling(&all));
         }
         let [alone, steered, both] = &times[..] else {
             continue;
@@ -184,9 +248,11 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
     eprintln!("\rruns done     ");
     let device = lan.drops().iter().map(|drop| drop.2).sum::<u64>();
     let note = format!(
-        "{FLOWS} flows, batches of {BATCH}; one CPU {:.2} M/s, two {:.2} M/s; {device} packets dropped",
+        "{FLOWS} flows, batches of {BATCH}; one CPU {:.2} M/s, two {:.2} M/s; {device} packets dropped; two \
+         processors of this machine do {:.2} times the work of one",
         one.median(),
-        two.median()
+        two.median(),
+        limit.median()
     );
     let row = |id: &str, measure: &str, unit, weir, goal, note: &str| Row {
         id: id.into(),
@@ -199,6 +265,14 @@ pub fn steering(short: bool) -> Result<Vec<Row>, String> {
         note: note.into(),
     };
     Ok(vec![
+        row(
+            "steer-work",
+            "work added to a packet that is steered to another CPU",
+            "ns",
+            work,
+            ADDED,
+            "both CPUs in one thread",
+        ),
         row(
             "steer",
             "added to a packet that is steered to a second CPU",
