@@ -16,6 +16,9 @@ mod array;
 mod error;
 mod fifo;
 mod hash;
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used, reason = "a test may stop there")]
+mod loom_models;
 mod lpm;
 mod lru;
 mod map;

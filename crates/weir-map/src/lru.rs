@@ -765,7 +765,7 @@ impl<S: Shape> Lru<S> {
     }
 
     /// Counts the nodes that are free, and those of entries.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn nodes(&self) -> (u32, u32) {
         let mut free = self.stock.load(Ordering::Relaxed);
         free += self.lanes.iter().map(|lane| lane.lock().free).sum::<u32>();

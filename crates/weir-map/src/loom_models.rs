@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Loom models: publication of entries to readers, and the hand-over of pending slots.
+
+use crate::lru::{Lru, LruOptions};
+use crate::policy::Policy;
+use crate::shape::{Of, bytes_of, bytes_of_mut};
+use crate::table::{Placed, Table, Taken};
+use crate::{Error, Update};
+use weir_sync::primitive::Arc;
+
+type Entries = Table<Of<u32, u64>>;
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn put(table: &Entries, key: u32, value: u64) -> Result<Placed, Error> {
+    let hash = crate::shape::hash(bytes_of(&key));
+    table.upsert(hash, bytes_of(&key), Update::Any, true, |slot| {
+        slot.write(bytes_of(&value));
+    })
+}
+
+fn get(table: &Entries, key: u32) -> Option<u64> {
+    let mut value = 0;
+    let hash = crate::shape::hash(bytes_of(&key));
+    let found = table.search(hash, bytes_of(&key), |slot| {
+        table.read_value(slot, 0, bytes_of_mut(&mut value));
+    });
+    found.map(|_| value)
+}
+
+const OLD: u64 = 0x1111_1111_1111_1111;
+const NEW: u64 = 0x2222_2222_2222_2222;
+
+/// A reader sees the old value or the new one, never a part of each.
+#[test]
+fn a_reader_sees_whole_values() {
+    check(2, || {
+        let table = Arc::new(Entries::new(Of::NEW, 1).unwrap());
+        put(&table, 1, OLD).unwrap();
+        let writer = {
+            let table = table.clone();
+            loom::thread::spawn(move || put(&table, 1, NEW).map(|_| ()))
+        };
+        let seen = get(&table, 1);
+        assert!(matches!(seen, Some(OLD | NEW)), "{seen:x?}");
+        writer.join().unwrap().unwrap();
+        assert_eq!(get(&table, 1), Some(NEW));
+    });
+}
+
+/// A slot that is evicted and filled with another key under a reader gives it the old entry or none.
+#[test]
+fn a_reused_slot_is_noticed() {
+    check(2, || {
+        let table = Arc::new(Entries::new(Of::NEW, 1).unwrap());
+        let Ok(Placed::New(slot)) = put(&table, 1, OLD) else {
+            panic!("the table is empty");
+        };
+        let writer = {
+            let table = table.clone();
+            loom::thread::spawn(move || {
+                assert_eq!(table.take(slot, |_| ()), Taken::Entry);
+                put(&table, 2, NEW).map(|_| ())
+            })
+        };
+        assert!(matches!(get(&table, 1), None | Some(OLD)));
+        assert!(matches!(get(&table, 2), None | Some(NEW)));
+        writer.join().unwrap().unwrap();
+        assert_eq!((get(&table, 1), get(&table, 2)), (None, Some(NEW)));
+    });
+}
+
+/// Two insertions of one key make one entry.
+#[test]
+fn a_key_is_inserted_once() {
+    check(2, || {
+        let table = Arc::new(Entries::new(Of::NEW, 1).unwrap());
+        let other = {
+            let table = table.clone();
+            loom::thread::spawn(move || put(&table, 1, OLD).unwrap())
+        };
+        let mine = put(&table, 1, NEW).unwrap();
+        let theirs = other.join().unwrap();
+        let new = |placed| matches!(placed, Placed::New(_));
+        assert!(new(mine) != new(theirs));
+        assert!(matches!(get(&table, 1), Some(OLD | NEW)));
+    });
+}
+
+/// Two lanes that insert into a map of two nodes hand their slots over, and lose no node.
+#[test]
+fn lanes_hand_their_slots_over() {
+    check(1, || {
+        let options = LruOptions {
+            policy: Policy::Clock,
+            cpus: Some(2),
+            ..LruOptions::default()
+        };
+        let map = Arc::new(Lru::new(Of::<u32, u64>::NEW, 2, options, None).unwrap());
+        let insert = |map: &Lru<Of<u32, u64>>, cpu: usize| {
+            weir_sync::percpu::bind(cpu);
+            for key in 0..2 {
+                let key = (2 * cpu + key) as u32;
+                let value = u64::from(key);
+                let result = map.update(bytes_of(&key), Update::Any, |slot| {
+                    slot.write(bytes_of(&value));
+                });
+                // The other lane may hold the second node at that time.
+                assert!(matches!(result, Ok(()) | Err(Error::NoMem)));
+            }
+        };
+        let other = {
+            let map = map.clone();
+            loom::thread::spawn(move || insert(&map, 1))
+        };
+        insert(&map, 0);
+        other.join().unwrap();
+        let (free, live) = map.nodes();
+        assert_eq!(free + live, 2);
+    });
+}
