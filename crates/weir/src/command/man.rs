@@ -67,6 +67,16 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir stat qdisc --measure on\nweir stat qdisc --histogram",
     ),
     (
+        "weir-stat",
+        "Show the cost of a packet by stage group, every second:",
+        "weir stat stages --groups --watch",
+    ),
+    (
+        "weir-top",
+        "Watch the user's own stack on one screen, or print one sample for a log:",
+        "weir top --interval 500ms\nweir top --once",
+    ),
+    (
         "weir-report",
         "Compare two runs on one page:",
         "weir report --html both.html --title Queues before.json after.json",
@@ -75,6 +85,11 @@ const EXAMPLES: &[(&str, &str, &str)] = &[
         "weir-capture",
         "Show ten frames of wan0 in the namespace edge:",
         "weir capture --count 10 edge/wan0 | tcpdump -n -r -",
+    ),
+    (
+        "weir-capture",
+        "Write the frames of all devices, then every dropped packet of the namespace edge:",
+        "weir capture --all > all.pcapng\nweir capture --drops --netns edge | tcpdump -n -r -",
     ),
     (
         "weir-run",
@@ -322,7 +337,7 @@ mod tests {
         let mut tried = 0;
         for (_, _, commands) in EXAMPLES {
             for line in commands.lines() {
-                let line = line.split(" | ").next().unwrap();
+                let line = line.split(['|', '>']).next().unwrap().trim_end();
                 let line = line.trim_start_matches("source <(").trim_end_matches(')');
                 if line.starts_with("weir") {
                     Cli::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{line}: {e}"));
