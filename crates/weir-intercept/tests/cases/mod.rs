@@ -252,7 +252,7 @@ for n, name in ((0x8933, b\"nope\"), (0x8946, b\"d0\"), (0x8b01, b\"d0\"), (0x89
     except OSError as e: print(e.strerror)
 '",
         prints: "2 d0 [(1, 'lo'), (2, 'd0')]\n(1500,) (1000,) b'\\x01\\x00\\x02\\x00\\x00\\x00\\x00\\x02'\n\
-                 (1300,) 0x3\nNo such device\nOperation not supported\nOperation not supported\n\
+                 (1300,) 0x3\nNo such device\nBad address\nOperation not supported\n\
                  Cannot assign requested address",
         ..DEFAULT
     },
