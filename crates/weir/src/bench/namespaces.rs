@@ -109,6 +109,7 @@ impl Figures {
         text + &format!("figures {} {} {}\n", self.made, self.deleted, self.bytes)
     }
 
+    /// Reads the figures among the lines that the part printed.
     fn of_text(text: &str) -> Result<Self, String> {
         let mut found = Self::default();
         for line in text.lines() {
@@ -120,10 +121,14 @@ impl Figures {
                 (Some("figures"), &[made, deleted, bytes]) => {
                     (found.made, found.deleted, found.bytes) = (made, deleted, bytes);
                 }
-                _ => return Err(format!("cannot read the figure \"{line}\"")),
+                _ => {}
             }
         }
-        Ok(found)
+        if found.made > 0.0 {
+            Ok(found)
+        } else {
+            Err(format!("there are no figures in \"{text}\""))
+        }
     }
 }
 
@@ -386,7 +391,8 @@ mod tests {
             deleted: 6.0,
             bytes: 100.0,
         };
-        let read = Figures::of_text(&figures.to_text()).unwrap();
+        let text = format!("weir bench namespaces\n\n{}", figures.to_text());
+        let read = Figures::of_text(&text).unwrap();
         assert_eq!(read.points, figures.points);
         assert_eq!((read.both(), read.flat(), read.bytes), (2.0, 75.0, 100.0));
         assert!(Figures::of_text("weir: no").is_err());
