@@ -214,6 +214,17 @@ impl DeviceTc {
         self.queue.replace(queues);
     }
 
+    /// Stops the published root, or the roots of the queues, before `new` is published. The caller holds
+    /// the tree's lock.
+    pub(crate) fn stop_root(&self, new: Option<&Arc<Node>>) {
+        let guard = self.queue.domain().pin();
+        let queues = self.queue.load(&guard);
+        let roots = queues.into_iter().flat_map(|queues| &queues.roots);
+        let stays = |root: &&Arc<Node>| new.is_some_and(|new| Arc::ptr_eq(new, root));
+        let old = roots.flatten().filter(|root| !stays(root));
+        old.for_each(|root| root.stop());
+    }
+
     /// Publishes the hooks to the data path. The caller holds the tree's lock.
     pub(crate) fn publish_hooks(&self, node: Option<&Arc<Node>>) {
         let (ingress, egress) = match node {

@@ -461,6 +461,7 @@ impl<'a> Job<'a> {
                 new.refs.store(self.device.tx_queues() + 1, Relaxed);
             }
             let old = std::mem::replace(&mut tree.root, new.cloned());
+            tc.stop_root(new);
             tc.publish_root(new);
             old
         };

@@ -539,6 +539,8 @@ pub struct Node {
     /// Number of qdiscs above it (`depth`).
     pub depth: AtomicU32,
     gone: AtomicBool,
+    /// Set under the lock when another root takes the place of this one; see [`Node::stop`].
+    stopped: AtomicBool,
     /// Packets seen by the hooks of an ingress qdisc.
     pub hook_counters: Counters,
     /// The lockless list in front of a root's lock, and the state of its worker.
@@ -592,6 +594,7 @@ impl Node {
             seq: AtomicU32::new(0),
             depth: AtomicU32::new(0),
             gone: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             hook_counters: Counters::new(true),
             front: Combiner::new(),
             bursts: AtomicU32::new(0),
@@ -625,7 +628,13 @@ impl Node {
 
     /// Returns whether it was removed from the tree. Called under the lock.
     pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+        self.gone.load(Relaxed) || self.stopped.load(Relaxed)
+    }
+
+    /// Marks a root whose place another one takes. From then on its packets are dropped.
+    pub(super) fn set_stopped(&self) {
+        let _inner = self.lock();
+        self.stopped.store(true, Relaxed);
     }
 
     /// Empties the tree of a root because the device goes down, and clears its wakeups

@@ -16,6 +16,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_packet::{Batch, DropReason};
+use weir_sync::primitive::Backoff;
 
 use super::{Arrivals, Departures, Drops, Inner, NO_HINT, Node, QueueCx};
 use crate::context::Context;
@@ -82,6 +83,22 @@ impl Node {
             own.more = false;
             worker = own.leave();
         }
+    }
+
+    /// Stops a root whose place another one is about to take, and waits for its worker. When this
+    /// returns, no thread sends packets of the root any more, so the packets of a flow that the new
+    /// root sends leave after those of the old one. In the meantime, packets are dropped
+    /// (`dev_deactivate`, which waits by `some_qdisc_is_busy`).
+    ///
+    /// The worker must not wait for a lock that the caller holds.
+    pub(crate) fn stop(&self) {
+        self.set_stopped();
+        let mut wait = Backoff::new();
+        while !self.front.enter() {
+            wait.snooze();
+        }
+        // The packets in front of the lock are dropped when the root is destroyed.
+        while !self.front.abandon() {}
     }
 
     /// Asks a root for packets because some may leave that could not before. The caller becomes the
