@@ -82,6 +82,8 @@ pub struct State {
     pub spare: Vec<Vec<Copy>>,
     /// An empty list for packets that qdiscs drop.
     pub drops: Drops,
+    /// An empty list for the segments of a long packet.
+    pub segments: Vec<Packet>,
     /// Packets taken from the CPU's input queue, and the first of them.
     steered: Taken<Linked<Steered>>,
     first_steered: Option<Linked<Steered>>,
@@ -103,6 +105,7 @@ impl State {
             filters: None,
             spare: Vec::new(),
             drops: Drops::new(),
+            segments: Vec::new(),
             steered: Taken::default(),
             first_steered: None,
             parts: Vec::new(),

@@ -151,6 +151,12 @@ pub struct Offload {
     pub gro_max_size: u32,
 }
 
+impl Offload {
+    fn as_array(self) -> [u32; 3] {
+        [self.gso_max_segs, self.gso_max_size, self.gro_max_size]
+    }
+}
+
 impl Default for Offload {
     fn default() -> Self {
         Self {
@@ -239,7 +245,10 @@ pub struct Device {
     /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
     /// Held also while the active features are computed.
-    offload: Mutex<Offload, order::Offload>,
+    /// The limits of [`Offload`], in its order.
+    offload: [AtomicU32; 3],
+    /// Held while the active features are computed.
+    recompute: Mutex<(), order::Offload>,
     /// The offloads the device has (`dev->features`).
     pub features: Features,
     taken: Mutex<Taken, order::Taken>,
@@ -340,7 +349,8 @@ impl Device {
             link_mode: AtomicU8::new(0),
             operstate: AtomicU8::new(0),
             below: AtomicU8::new(0),
-            offload: Mutex::default(),
+            offload: Offload::default().as_array().map(AtomicU32::new),
+            recompute: Mutex::default(),
             features,
             taken: Mutex::default(),
             registered: AtomicBool::new(false),
@@ -508,7 +518,7 @@ impl Device {
     /// Computes the active features again. Returns whether they changed; see
     /// [`crate::netdev::update_features`].
     pub fn recompute_features(&self) -> bool {
-        let _offload = self.offload.lock();
+        let _alone = self.recompute.lock();
         let kind = |features| self.link.fix_features(features);
         self.features.recompute(kind)
     }
@@ -663,13 +673,21 @@ impl Device {
     }
 
     /// Returns the segmentation offload limits (`IFLA_GSO_MAX_SIZE` and so on).
+    #[inline]
     pub fn offload(&self) -> Offload {
-        *self.offload.lock()
+        let [segments, gso, gro] = &self.offload;
+        Offload {
+            gso_max_segs: segments.load(Relaxed),
+            gso_max_size: gso.load(Relaxed),
+            gro_max_size: gro.load(Relaxed),
+        }
     }
 
     /// Sets the limits of segmentation offload.
     pub fn set_offload(&self, offload: Offload) {
-        *self.offload.lock() = offload;
+        for (limit, new) in self.offload.iter().zip(offload.as_array()) {
+            limit.store(new, Relaxed);
+        }
     }
 
     /// Returns the namespace the device is in.

@@ -88,7 +88,7 @@ classes! {
     72 false {
         Names = "the names of a device",
         Carrier = "the last look at a device's carrier",
-        Offload = "the offload limits of a device",
+        Offload = "the active features of a device, while they are computed",
         NsIds = "the ids of other namespaces",
         Kept = "the sysctls that are only kept",
         Steering = "the receive steering of a device",

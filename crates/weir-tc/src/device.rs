@@ -63,20 +63,24 @@ struct Queues {
     /// One qdisc for all queues, or one for each. `None` drops everything (`noop_qdisc`).
     roots: Vec<Option<Arc<Node>>>,
     classes: Option<TrafficClasses>,
+    /// Whether all roots take packets that stand for several on the wire.
+    long_packets: bool,
 }
 
 impl Queues {
     fn of(root: &Arc<Node>) -> Self {
         let inner = root.lock();
+        let roots: Vec<Option<Arc<Node>>> = match root.ops.queues {
+            true => {
+                let classes = inner.qdisc.queues().into_iter();
+                classes.map(|class| inner.qdisc.leaf(class)).collect()
+            }
+            false => vec![Some(root.clone())],
+        };
         Self {
             handle: root.handle,
-            roots: match root.ops.queues {
-                true => {
-                    let classes = inner.qdisc.queues().into_iter();
-                    classes.map(|class| inner.qdisc.leaf(class)).collect()
-                }
-                false => vec![Some(root.clone())],
-            },
+            long_packets: roots.iter().flatten().all(|root| root.ops.long_packets),
+            roots,
             classes: inner.qdisc.traffic_classes().copied(),
         }
     }
@@ -324,13 +328,13 @@ impl DeviceTc {
             .map_or("noop", |root| root.ops.kind)
     }
 
-    /// Returns whether packets that stand for several on the wire may enter the root as they are: it is a plain
-    /// queue, which needs no more of them than their length and number on the wire. The answer takes a lock.
-    pub fn takes_long_packets(&self) -> bool {
-        matches!(
-            self.root_kind(),
-            "noqueue" | "pfifo_fast" | "pfifo" | "bfifo" | "pfifo_head_drop"
-        )
+    /// Returns whether packets that stand for several on the wire may enter the qdiscs of all transmit
+    /// queues as they are ([`Ops::long_packets`](qdisc::Ops)). Without a queue they may.
+    #[inline]
+    pub fn takes_long_packets(&self, guard: &Guard) -> bool {
+        self.queue
+            .load(guard)
+            .is_none_or(|queues| queues.long_packets)
     }
 
     /// Returns the root's counters: bytes, packets, queue.

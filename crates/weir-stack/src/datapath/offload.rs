@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use weir_packet::offload::segment_packet;
 use weir_packet::{Batch, DropReason, Packet, SegmentKind, gro};
+use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -54,28 +55,33 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
     batch
 }
 
-/// Returns whether a packet must be split before the device (`netif_skb_features`, `netif_needs_gso`).
-fn must_be_split(device: &Device, packet: &Packet) -> bool {
-    let Some(segments) = packet.segments() else {
-        return false;
-    };
-    let mut features = device.features.active();
-    if packet.vlan().is_some() {
-        features &= device.features.vlan();
-    }
-    let needed = match (segments.kind, segments.fixed_id) {
-        (SegmentKind::TcpV4, false) => bit::TSO,
-        (SegmentKind::TcpV4, true) => bit::TSO | bit::TSO_MANGLEID,
-        (SegmentKind::TcpV6, _) => bit::TSO6,
-        (SegmentKind::Udp, _) => bit::GSO_UDP_L4,
-    };
+/// Returns a test for packets that must be split before the device (`netif_skb_features`,
+/// `netif_needs_gso`).
+fn must_be_split(device: &Device, guard: &Guard) -> impl Fn(&Packet) -> bool {
+    let (active, in_vlan) = (device.features.active(), device.features.vlan());
     let limits = device.offload();
-    features & needed != needed
-        || device.tc.has_queue() && !device.tc.takes_long_packets()
-        || device.has_wire()
+    let none_may_pass = device.has_wire()
         || !device.link.takes_long_packets()
-        || u32::from(segments.count) > limits.gso_max_segs
-        || packet.len() as u64 >= u64::from(limits.gso_max_size)
+        || !device.tc.takes_long_packets(guard);
+    move |packet| {
+        let Some(segments) = packet.segments() else {
+            return false;
+        };
+        let features = match packet.vlan() {
+            Some(_) => active & in_vlan,
+            None => active,
+        };
+        let needed = match (segments.kind, segments.fixed_id) {
+            (SegmentKind::TcpV4, false) => bit::TSO,
+            (SegmentKind::TcpV4, true) => bit::TSO | bit::TSO_MANGLEID,
+            (SegmentKind::TcpV6, _) => bit::TSO6,
+            (SegmentKind::Udp, _) => bit::GSO_UDP_L4,
+        };
+        none_may_pass
+            || features & needed != needed
+            || u32::from(segments.count) > limits.gso_max_segs
+            || packet.len() as u64 >= u64::from(limits.gso_max_size)
+    }
 }
 
 /// Splits the packets of a batch that `device` does not take as they are, and passes all packets on in order.
@@ -90,7 +96,7 @@ pub(super) fn split(
     if !batch.iter().any(|packet| packet.segments().is_some()) {
         return next(cx, device, batch, chosen);
     }
-    let must = |packet: &Packet| must_be_split(device, packet);
+    let must = must_be_split(device, cx.guard);
     split_those(cx, device, batch, chosen, must, next);
 }
 
@@ -129,7 +135,7 @@ fn split_those(
             next(cx, device, out.take(), std::mem::take(&mut bits));
         }
     };
-    let mut segments = Vec::new();
+    let mut segments = std::mem::take(&mut cx.state.segments);
     for (n, packet) in batch.drain().enumerate() {
         let bit = chosen >> n & 1;
         if !must(&packet) {
@@ -151,6 +157,7 @@ fn split_those(
         }
         cx.consume(packet);
     }
+    cx.state.segments = segments;
     if !out.is_empty() {
         next(cx, device, out, bits);
     }

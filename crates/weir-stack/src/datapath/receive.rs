@@ -157,37 +157,32 @@ fn alone<'t>(types: &'t [layers::PacketType], batch: &Batch) -> Option<&'t layer
     types.iter().find(|ty| ty.protocol == protocol)
 }
 
-/// Splits a batch by protocol and passes the parts to VLAN devices and layer 3.
+/// Passes frames to VLAN devices, and the others to the device's handler or, by protocol, to layer 3.
 fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
-    if let Some(handler) = device.rx_handler(cx.guard) {
-        let rest = untag(cx, device, batch);
-        if !rest.is_empty() {
-            super::offload::split_all(cx, device, rest, |cx, device, rest| {
-                handler.receive(cx, device, rest);
-            });
-        }
+    let (types, handler) = (&*cx.stack.packet_types, device.rx_handler(cx.guard));
+    if handler.is_none()
+        && let Some(ty) = alone(types, &batch)
+    {
+        return (ty.receive)(cx, device, batch);
+    }
+    let batch = untag(cx, device, batch);
+    if batch.is_empty() {
         return;
     }
-    let types = &*cx.stack.packet_types;
-    if let Some(ty) = alone(types, &batch) {
-        return (ty.receive)(cx, device, batch);
+    if let Some(handler) = handler {
+        return super::offload::split_all(cx, device, batch, |cx, device, batch| {
+            handler.receive(cx, device, batch);
+        });
     }
     let mut parts: [Batch; PROTOCOLS] = std::array::from_fn(|_| Batch::new());
     // Packets of one protocol follow each other.
     let (mut at, mut protocol) = (PROTOCOLS, 0);
-    let mut tagged = Tagged::default();
-    for packet in batch {
-        let mut packet = packet;
-        if let Some(tag) = packet.vlan() {
-            match device.vlan(tag.proto, tag.vid(), cx.guard) {
-                Some(upper) => {
-                    tagged.push(cx, upper, tag, packet);
-                    continue;
-                }
-                // Priority-tagged frames belong to the device itself.
-                None if tag.vid() == 0 => packet.set_vlan(None),
-                None => packet.set_pkt_type(PacketType::OtherHost),
-            }
+    for mut packet in batch {
+        match packet.vlan() {
+            // Priority-tagged frames belong to the device itself.
+            Some(tag) if tag.vid() == 0 => packet.set_vlan(None),
+            Some(_) => packet.set_pkt_type(PacketType::OtherHost),
+            None => {}
         }
         // Routing replaces the tunnel metadata.
         if packet.tunnel().is_some() {
@@ -205,7 +200,6 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         // There is room: the part is no larger than the batch it is taken from.
         let _ = to.push(packet);
     }
-    tagged.flush(cx);
     for (part, ty) in parts.iter_mut().zip(types) {
         if !part.is_empty() {
             (ty.receive)(cx, device, part.take());

@@ -147,6 +147,9 @@ pub struct Ops {
     /// The texts for wrong rate estimators (`TCA_RATE`) of a new and of an existing class, if its
     /// classes can have estimators.
     pub class_rates: Option<[&'static str; 2]>,
+    /// Whether a packet that stands for several on the wire may enter: the kind is a plain queue, which
+    /// needs no more of packets than their length and number on the wire.
+    pub long_packets: bool,
     /// Whether it stands at the ingress hook of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Whether its ingress and egress blocks can be shared.
@@ -171,6 +174,7 @@ impl Ops {
             own_leaves: false,
             nested_stats: false,
             class_rates: None,
+            long_packets: false,
             ingress: false,
             shares: (false, false),
         }

@@ -18,7 +18,10 @@ use weir_packet::{DropReason, Packet};
 use super::{Create, Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt_len};
 
 /// The entry of this kind in the table of kinds.
-pub const OPS: Ops = Ops::new("pfifo_fast", create);
+pub const OPS: Ops = Ops {
+    long_packets: true,
+    ..Ops::new("pfifo_fast", create)
+};
 
 const BANDS: usize = 3;
 /// The band of each priority (`sch_default_prio2band`).
