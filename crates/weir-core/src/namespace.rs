@@ -128,7 +128,7 @@ impl Namespace {
             global: global.clone(),
             kept: Mutex::default(),
             parts,
-            tc: weir_tc::NetTc::new(domain, budget, handles),
+            tc: weir_tc::NetTc::new(domain, budget, handles).seeded(seed),
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),
             generic: Arc::default(),

@@ -202,11 +202,12 @@ impl Link for Half {
     }
 
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-        // Tunnel metadata ends here (`skb_scrub_packet`).
+        // Tunnel metadata and the connection end here (`skb_scrub_packet`).
         for packet in batch.iter_mut() {
             if packet.tunnel().is_some() {
                 packet.set_tunnel(None);
             }
+            packet.set_conn(None);
         }
         match self.0.peer().filter(|peer| peer.is_up()) {
             Some(peer) => cx.receive_later(&peer, batch),

@@ -31,6 +31,7 @@ mod typed;
 pub use error::{Error, Update};
 pub use lru::{BATCH, LruOptions, LruStats, OnEvict, Spread};
 pub use map::{Cursor, Kind, Map, MapOptions};
+pub use memory::{Words, Zero};
 pub use policy::{Policy, Reason};
 pub use shape::{Of, Plain, Shape, Sizes};
 pub use typed::{HashMap, LruHashMap};

@@ -112,8 +112,8 @@ mod imp {
 
 pub(crate) use imp::Mapping;
 
-/// A zeroed array of atomics.
-pub(crate) struct Words<T> {
+/// A zeroed array of atomics, or of structures of atomics. The kernel provides a page when it is first written.
+pub struct Words<T> {
     #[cfg(not(loom))]
     memory: Mapping,
     #[cfg(not(loom))]
@@ -124,20 +124,20 @@ pub(crate) struct Words<T> {
     words: Box<[T]>,
 }
 
-/// A type whose zeroed memory is a valid value: an atomic integer.
+/// A type whose zeroed memory is a valid value: an atomic integer, or a structure of them.
 ///
 /// # Safety
 /// All bytes zero must be a value of the type, and the type must not need a drop.
-pub(crate) unsafe trait Zero: Sync + Default {}
+pub unsafe trait Zero: Sync + Default {}
 // SAFETY: an atomic integer is as large as its integer and has no invalid values.
 unsafe impl Zero for weir_sync::primitive::atomic::AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Zero for weir_sync::primitive::atomic::AtomicU64 {}
 
 impl<T: Zero> Words<T> {
-    /// Allocates `len` zeroes.
+    /// Maps `len` zeroes.
     #[cfg(not(loom))]
-    pub(crate) fn new(len: usize) -> Result<Self, Error> {
+    pub fn new(len: usize) -> Result<Self, Error> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::NoMem)?;
         Ok(Self {
             memory: Mapping::new(bytes)?,
@@ -146,15 +146,17 @@ impl<T: Zero> Words<T> {
         })
     }
 
+    /// Allocates `len` zeroes.
     #[cfg(loom)]
-    pub(crate) fn new(len: usize) -> Result<Self, Error> {
+    pub fn new(len: usize) -> Result<Self, Error> {
         Ok(Self {
             words: (0..len).map(|_| T::default()).collect(),
         })
     }
 
+    /// Returns the element at `index`, which is below the length.
     #[inline(always)]
-    pub(crate) fn at(&self, index: usize) -> &T {
+    pub fn at(&self, index: usize) -> &T {
         #[cfg(loom)]
         return &self.words[index];
         #[cfg(not(loom))]
@@ -165,8 +167,9 @@ impl<T: Zero> Words<T> {
         }
     }
 
-    /// The number of elements.
-    pub(crate) fn len(&self) -> usize {
+    /// Returns the number of elements.
+    #[allow(clippy::len_without_is_empty)] // never empty
+    pub fn len(&self) -> usize {
         #[cfg(loom)]
         return self.words.len();
         #[cfg(not(loom))]

@@ -129,7 +129,11 @@ pub fn merge(
 /// Returns the headers of a frame that may be part of a long packet.
 fn candidate(packet: &Packet, udp: bool) -> Option<Headers> {
     let frame = packet.data();
-    if packet.segments().is_some() || packet.tunnel().is_some() || packet.headroom() < ROOM {
+    if packet.segments().is_some()
+        || packet.tunnel().is_some()
+        || packet.conn().is_some()
+        || packet.headroom() < ROOM
+    {
         return None;
     }
     let headers = Headers::of(frame)?;

@@ -27,6 +27,7 @@ mod arena;
 pub mod batch;
 pub mod bpf;
 pub mod checksum;
+pub mod conn;
 mod depot;
 pub mod dissect;
 pub mod drop_reason;
@@ -43,6 +44,7 @@ pub mod tagged;
 pub mod tunnel;
 
 pub use batch::{Batch, Drain};
+pub use conn::{Conn, ConnInfo};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
 pub use drop_reason::{DropClass, DropReason};
 pub use packet::{Flags, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag};

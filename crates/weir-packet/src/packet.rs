@@ -19,7 +19,8 @@
 //! of that bit when they are dropped. No header of such a packet begins in those bytes.
 //!
 //! A long packet that stands for several ([`Segments`]) keeps the description of its segments in the 8
-//! bytes behind, marked by another bit.
+//! bytes behind, marked by another bit. A packet of a connection names it ([`crate::conn`]) in the 16 bytes behind
+//! that.
 //!
 //! A packet can wait in a [`weir_sync::list::LocklessList`]. Its link then replaces `chain` and
 //! `cb`, and the number of its notes replaces `dev`; all three are 0 when the packet comes out. The
@@ -34,10 +35,11 @@ pub use crate::meta::{Flags, Meta, PacketType, SegmentKind, Segments, VlanTag};
 pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
 use crate::arena::{Class, FRAME, JUMBO, PAGE, RECORD};
+use crate::conn::Conn;
 use crate::depot;
 use crate::record::{
-    self, DEPARTS, Layout, SEGMENTS, SEGMENTS_AT, SEGMENTS_END, TUNNEL, TUNNEL_LEN, UNSET, VLAN,
-    class_of, frame_of,
+    self, CONN, CONN_AT, CONN_END, DEPARTS, Layout, SEGMENTS, SEGMENTS_AT, SEGMENTS_END, TUNNEL,
+    TUNNEL_LEN, UNSET, VLAN, class_of, frame_of,
 };
 use crate::tunnel::Tunnel;
 use std::mem::offset_of;
@@ -628,8 +630,44 @@ impl Packet {
         true
     }
 
-    /// Gives a copy the tunnel metadata and the segments of its original. The copy already has the original's
-    /// layout.
+    /// Returns the packet's connection, if tracking has attached one (`nf_ct_get`).
+    #[inline]
+    pub fn conn(&self) -> Option<Conn> {
+        if self.layout().marks & CONN == 0 {
+            return None;
+        }
+        // SAFETY: the mark says that `set_conn` or a copy wrote the words there; while it is set, no method
+        // gives out these bytes. The frame is aligned for them.
+        let words = unsafe { self.frame().byte_add(CONN_AT).cast::<[u64; 2]>().read() };
+        Some(Conn::unpack(words))
+    }
+
+    /// Sets or removes the packet's connection (`nf_ct_set`, `nf_reset_ct`). Returns false, leaving the packet
+    /// without, if the headers begin in the first 32 bytes of the frame.
+    #[inline]
+    pub fn set_conn(&mut self, to: Option<Conn>) -> bool {
+        let l = self.layout_mut();
+        l.marks &= !CONN;
+        let Some(to) = to else {
+            return true;
+        };
+        if l.begin() < CONN_END {
+            return false;
+        }
+        l.marks |= CONN;
+        // SAFETY: this packet owns the first bytes of the frame, which are aligned as the frame is, and no
+        // header is there.
+        unsafe {
+            self.frame()
+                .byte_add(CONN_AT)
+                .cast::<[u64; 2]>()
+                .write(to.pack());
+        };
+        true
+    }
+
+    /// Gives a copy the tunnel metadata, the segments and the connection of its original. The copy already has the
+    /// original's layout.
     #[inline]
     fn share_headroom(&self, to: &mut Packet) {
         if let Some(tunnel) = self.tunnel() {
@@ -641,6 +679,9 @@ impl Packet {
         if let Some(segments) = self.segments() {
             // The headers of the copy are no closer to the start of the frame.
             let _ = to.set_segments(Some(segments));
+        }
+        if let conn @ Some(_) = self.conn() {
+            let _ = to.set_conn(conn);
         }
     }
 
@@ -706,12 +747,15 @@ impl Packet {
             },
             network: move_by(from.network),
             transport: move_by(from.transport),
-            marks: from.marks & !(TUNNEL | SEGMENTS),
+            marks: from.marks & !(TUNNEL | SEGMENTS | CONN),
             ..from
         };
         record.meta = meta;
         if let Some(tunnel) = self.tunnel() {
             let _ = to.set_tunnel(Some(tunnel.clone()));
+        }
+        if let conn @ Some(_) = self.conn() {
+            let _ = to.set_conn(conn);
         }
     }
 

@@ -28,6 +28,11 @@ pub(crate) const SEGMENTS: u8 = 0x20;
 /// The offset of the description of the segments, and of its end, in bytes.
 pub(crate) const SEGMENTS_AT: usize = 8;
 pub(crate) const SEGMENTS_END: u16 = 16;
+/// Bit of [`Layout::marks`]: the bytes behind those two places name the packet's connection.
+pub(crate) const CONN: u8 = 0x10;
+/// The offset of the connection, and of its end, in bytes.
+pub(crate) const CONN_AT: usize = 16;
+pub(crate) const CONN_END: u16 = 32;
 /// The size of the reference, in bytes.
 pub(crate) const TUNNEL_LEN: u16 = 8;
 
@@ -41,7 +46,7 @@ pub(crate) struct Layout {
     pub(crate) network: u16,
     pub(crate) transport: u16,
     pub(crate) vlan_tci: u16,
-    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS; SEGMENTS
+    pub(crate) marks: u8, // VLAN: 0 none, 1 802.1Q, 2 802.1ad; TUNNEL; DEPARTS; SEGMENTS; CONN
     pub(crate) pkt_type: PacketType,
 }
 
@@ -59,7 +64,12 @@ impl Layout {
     #[inline]
     pub(crate) fn reserved(&self) -> u16 {
         const { assert!(TUNNEL >> 4 == TUNNEL_LEN as u8 && SEGMENTS >> 1 == SEGMENTS_END as u8) };
-        u16::from(self.marks >> 4 & TUNNEL >> 4 | self.marks >> 1 & SEGMENTS >> 1)
+        const { assert!(CONN << 1 == CONN_END as u8) };
+        u16::from(
+            self.marks >> 4 & TUNNEL >> 4
+                | (self.marks >> 1 & SEGMENTS >> 1)
+                | (self.marks & CONN) << 1,
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 
+use weir_conntrack::Conntrack;
 use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Cache, Flags, FlowKeys, Packet, Used};
 use weir_sync::rcu::Guard;
@@ -46,6 +47,8 @@ pub struct Context<'a, 'g> {
     /// An action has chosen the packet's transmit queue (`netdev_xmit_skip_txqueue`).
     pub(crate) queue_chosen: bool,
     device: Option<&'a dyn Device>,
+    /// The connection table of the device's namespace, if there is one.
+    pub conntrack: Option<&'a Conntrack>,
     trace: Option<Trace<'a>>,
     waits: Option<Waits<'a>>,
     duplicated: Option<Duplicated<'a>>,
@@ -89,6 +92,7 @@ impl<'a, 'g> Context<'a, 'g> {
             queue_chosen: false,
             ethernet: true,
             device: None,
+            conntrack: None,
             trace: None,
             waits: None,
             duplicated: None,
@@ -113,6 +117,7 @@ impl<'a, 'g> Context<'a, 'g> {
             queue_chosen: false,
             ethernet: self.ethernet,
             device: self.device,
+            conntrack: self.conntrack,
             trace: self.trace,
             waits: self.waits,
             duplicated: self.duplicated,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use weir_conntrack::{Conntrack, Settings};
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Domain;
 
@@ -30,6 +31,8 @@ struct Inner {
     nodes: AtomicU32,
     psample: OnceLock<Arc<Groups>>,
     targets: OnceLock<Arc<Targets>>,
+    conntrack_settings: OnceLock<Arc<Settings>>,
+    conntrack: OnceLock<Arc<Conntrack>>,
 }
 
 /// The handles assigned to a stack's qdiscs that ask for none: from 8001: to fffe:, then 8000: and
@@ -61,6 +64,8 @@ pub struct NetTc {
     domain: Domain,
     budget: Arc<Budget>,
     handles: Arc<Handles>,
+    /// The seed of the connection table's hashes.
+    seed: u64,
     inner: OnceLock<Box<Inner>>,
 }
 
@@ -78,8 +83,15 @@ impl NetTc {
             domain: domain.clone(),
             budget: budget.clone(),
             handles: handles.clone(),
+            seed: 0,
             inner: OnceLock::new(),
         }
+    }
+
+    /// Returns the state with the seed of the connection table.
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
     }
 
     /// Returns the stack's RCU domain.
@@ -131,6 +143,27 @@ impl NetTc {
         if !device.is_registered() {
             targets.remove(&key, guard);
         }
+    }
+
+    /// Returns the settings of connection tracking. They are there before the table is.
+    pub fn conntrack_settings(&self) -> &Arc<Settings> {
+        self.inner().conntrack_settings.get_or_init(Arc::default)
+    }
+
+    /// Returns the connection table, which the first call makes. Returns `None` without address space.
+    pub fn conntrack(&self) -> Option<&Arc<Conntrack>> {
+        let place = &self.inner().conntrack;
+        if let made @ Some(_) = place.get() {
+            return made;
+        }
+        let made = Conntrack::new(self.conntrack_settings(), self.seed)?;
+        Some(place.get_or_init(|| Arc::new(made)))
+    }
+
+    /// Returns the connection table, if there is one.
+    #[inline]
+    pub fn conntrack_if_used(&self) -> Option<&Arc<Conntrack>> {
+        self.inner.get()?.conntrack.get()
     }
 
     /// Returns the groups of sampled packets.

@@ -48,7 +48,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
             &mut random,
             &mut sent,
         );
-        super::describe(device, &mut tc);
+        super::describe(device, guard, &mut tc);
         tc.memory(&cx.state.cache);
         if cx.stack.trace.is_on() {
             tc.trace(&note);

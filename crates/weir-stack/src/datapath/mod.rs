@@ -31,8 +31,14 @@ pub fn root_qdisc(device: &crate::device::Device, _guard: &weir_sync::rcu::Guard
 }
 
 /// Fills in the device properties that filters and actions need.
-fn describe<'a>(device: &'a crate::device::Device, tc: &mut weir_tc::Context<'a, '_>) {
+fn describe<'a>(
+    device: &'a crate::device::Device,
+    guard: &'a weir_sync::rcu::Guard,
+    tc: &mut weir_tc::Context<'a, '_>,
+) {
     tc.at(device);
+    let conntrack = device.namespace(guard).tc.conntrack_if_used();
+    tc.conntrack = conntrack.map(|conntrack| &**conntrack);
     tc.tx_queues = weir_tc::Device::tx_queues(device);
     tc.ethernet = device.link.hardware_type() == weir_netlink::ifla::arphrd::ETHER;
 }

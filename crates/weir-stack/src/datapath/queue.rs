@@ -235,7 +235,7 @@ fn work(
                 &mut random,
                 &mut sent,
             );
-            super::describe(device, &mut tc);
+            super::describe(device, cx.guard, &mut tc);
             tc.memory(&cx.state.cache);
             if watched {
                 tc.report_waits(&waits, &duplicated);

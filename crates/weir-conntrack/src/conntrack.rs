@@ -1,0 +1,771 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table of a namespace's connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+use weir_sync::percpu::PerCpu;
+use weir_sync::primitive::prefetch;
+use weir_sync::spin::SpinLock;
+
+use crate::clock;
+use crate::connection::{
+    Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
+    TcpChange, TcpInfo,
+};
+use crate::index::{Index, Insertion};
+use crate::key::{self, Key, Secret};
+use crate::settings::{Setting, Settings};
+use crate::status::{ipct, ips, tcp_flag};
+use crate::store::{Slot, Store};
+use crate::tcp::Tcp;
+use crate::tuple::{Direction, TCP, Tuple, Zone};
+
+/// Bit of a number in the index: the key is that of the reply direction.
+const REPLY: u32 = 1 << 31;
+/// The words of 64 entries that are searched for a connection to remove early.
+const EARLY: usize = 1024;
+
+/// The number of the next table in the process.
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// The counters of a CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) found: AtomicU32,
+    pub(crate) invalid: AtomicU32,
+    pub(crate) insert: AtomicU32,
+    pub(crate) insert_failed: AtomicU32,
+    pub(crate) clash_resolve: AtomicU32,
+    pub(crate) drop: AtomicU32,
+    pub(crate) early_drop: AtomicU32,
+    pub(crate) error: AtomicU32,
+    pub(crate) removed: AtomicU32,
+    pub(crate) no_port: AtomicU32,
+}
+
+/// Counts one.
+#[inline(always)]
+pub(crate) fn bump(counter: &AtomicU32) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// A connection that is not in the table yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Fresh {
+    pub(crate) original: Tuple,
+    pub(crate) reply: Tuple,
+    pub(crate) zone: Zone,
+    pub(crate) status: u32,
+    pub(crate) mark: u32,
+    pub(crate) labels: Option<[u8; 16]>,
+    /// Seconds until it expires.
+    pub(crate) timeout: u32,
+    pub(crate) tcp: Option<Tcp>,
+    /// The first packet: its direction's packets and bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Why a connection did not enter the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// This entry has one of the keys.
+    Clash(Handle, Direction),
+    /// The table is full, and nothing can be removed early.
+    Full,
+    /// There is no memory.
+    NoMemory,
+}
+
+/// What [`Conntrack::collect`] has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Collected {
+    /// The entries that it looked at.
+    pub seen: u32,
+    /// The connections that it removed.
+    pub removed: u32,
+    /// It has reached the end of the table; the next call begins at the start.
+    pub wrapped: bool,
+}
+
+/// The table of a namespace's connections; see the crate's documentation.
+pub struct Conntrack {
+    number: u32,
+    settings: Arc<Settings>,
+    pub(crate) secret: Secret,
+    store: Store,
+    index: Index,
+    /// Connections by source, for source NAT.
+    sources: Index,
+    count: AtomicU32,
+    /// Where the next early removal begins.
+    hand: AtomicU32,
+    /// Where the next collection begins.
+    collected: AtomicU32,
+    pub(crate) stats: PerCpu<Stats>,
+    listens: AtomicBool,
+    listener: SpinLock<Option<Arc<dyn Listener>>>,
+    /// The time of the last collection in nanoseconds, for whoever drives it.
+    pub last_collection: AtomicU64,
+}
+
+impl std::fmt::Debug for Conntrack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conntrack")
+            .field("number", &self.number)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Conntrack {
+    /// Makes an empty table, whose memory is used connection by connection. Its index has room for the
+    /// connections that [`Setting::max`] allows now; later settings above that have no effect. Returns `None`
+    /// without address space.
+    pub fn new(settings: &Arc<Settings>, seed: u64) -> Option<Self> {
+        let most = (settings.get(Setting::max) as usize).clamp(1024, 1 << 26);
+        Some(Self {
+            number: NUMBER.fetch_add(1, Relaxed),
+            settings: settings.clone(),
+            secret: Secret::new(seed),
+            store: Store::new(),
+            index: Index::new(2 * most)?,
+            sources: Index::new(most)?,
+            count: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
+            collected: AtomicU32::new(0),
+            stats: PerCpu::new(),
+            listens: AtomicBool::new(false),
+            listener: SpinLock::new(None),
+            last_collection: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Returns the table's number, which its packets carry.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Returns how many connections there are (`nf_conntrack_count`).
+    pub fn count(&self) -> u32 {
+        self.count.load(Relaxed)
+    }
+
+    /// Returns the number of buckets (`nf_conntrack_buckets`).
+    pub fn buckets(&self) -> usize {
+        self.index.buckets()
+    }
+
+    /// Returns the counters of the CPUs that have counted.
+    pub fn statistics(&self) -> Vec<Statistics> {
+        let of = |(cpu, stats): (usize, &Stats)| Statistics {
+            cpu: cpu as u32,
+            found: stats.found.load(Relaxed),
+            invalid: stats.invalid.load(Relaxed),
+            insert: stats.insert.load(Relaxed),
+            insert_failed: stats.insert_failed.load(Relaxed),
+            clash_resolve: stats.clash_resolve.load(Relaxed),
+            drop: stats.drop.load(Relaxed),
+            early_drop: stats.early_drop.load(Relaxed),
+            error: stats.error.load(Relaxed),
+            search_restart: 0,
+            chain_too_long: 0,
+            removed: stats.removed.load(Relaxed),
+            no_port: stats.no_port.load(Relaxed),
+        };
+        self.stats.iter().map(of).collect()
+    }
+
+    /// Sets who gets the events, instead of anybody before.
+    pub fn listen(&self, listener: Option<Arc<dyn Listener>>) {
+        let mut place = self.listener.lock();
+        self.listens.store(listener.is_some(), Release);
+        *place = listener;
+    }
+
+    fn listener(&self) -> Option<Arc<dyn Listener>> {
+        if !self.listens.load(Acquire) || !self.settings.is(Setting::events) {
+            return None;
+        }
+        self.listener.lock().clone()
+    }
+
+    /// Tells the listener what happened to a connection.
+    #[inline]
+    pub(crate) fn tell(&self, events: u32, slot: &Slot<'_>, origin: Origin, now: u64) {
+        if events != 0 && self.listens.load(Relaxed) {
+            self.tell_listener(events, slot, origin, now);
+        }
+    }
+
+    #[cold]
+    fn tell_listener(&self, events: u32, slot: &Slot<'_>, origin: Origin, now: u64) {
+        if let Some(listener) = self.listener() {
+            let connection = &self.copy(slot, now);
+            listener.event(&Event {
+                events,
+                connection,
+                origin,
+                now,
+            });
+        }
+    }
+
+    // Looking up.
+
+    #[inline]
+    pub(crate) fn key(&self, tuple: &Tuple, zone: u16) -> Key {
+        Key::new(self.secret, tuple, zone)
+    }
+
+    /// Returns the entry of a live connection.
+    #[inline(always)]
+    pub(crate) fn slot(&self, handle: Handle) -> Option<Slot<'_>> {
+        let slot = self.store.slot(handle.index)?;
+        let entry = slot.entry;
+        let same = entry.generation.load(Acquire) == handle.generation
+            && entry.status.load(Relaxed) & ips::CONFIRMED != 0;
+        same.then_some(slot)
+    }
+
+    /// Finds a connection, expired or not.
+    #[inline]
+    fn find_key(&self, key: &Key) -> Option<(Handle, Direction)> {
+        let mut found = None;
+        self.index.find(key.hash, |number| {
+            let (handle, direction, same) = self.compare(number, key);
+            if same {
+                found = Some((handle, direction));
+            }
+            same
+        })?;
+        found
+    }
+
+    /// Compares the key that a number of the index stands for.
+    #[inline(always)]
+    fn compare(&self, number: u32, key: &Key) -> (Handle, Direction, bool) {
+        let direction = direction_of(number);
+        let index = number & !REPLY;
+        let Some(slot) = self.store.slot(index) else {
+            let generation = 0;
+            return (Handle { index, generation }, direction, false);
+        };
+        let generation = slot.entry.generation.load(Acquire);
+        (
+            Handle { index, generation },
+            direction,
+            slot.has(direction, key),
+        )
+    }
+
+    /// Finds a connection. Removes it if it has expired.
+    #[inline]
+    pub(crate) fn look_up(&self, key: &Key, now: u64) -> Option<(Handle, Direction)> {
+        let found = self.find_key(key)?;
+        let slot = self.slot(found.0)?;
+        if clock::is_over(slot.entry.deadline.load(Relaxed), clock::ticks(now)) {
+            self.kill(found.0, Origin::Packet, now);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// Returns the connection with a key and the key's direction.
+    pub fn find(&self, tuple: &Tuple, zone: u16, now: u64) -> Option<(Handle, Direction)> {
+        self.look_up(&self.key(tuple, zone), now)
+    }
+
+    /// Finds the connections of up to 64 keys, with the memory of all of them fetched in parallel.
+    pub fn find_batch(
+        &self,
+        tuples: &[Tuple],
+        zone: u16,
+        now: u64,
+        found: &mut [Option<(Handle, Direction)>],
+    ) {
+        for (tuples, found) in tuples.chunks(64).zip(found.chunks_mut(64)) {
+            let mut keys = [None; 64];
+            for (key, tuple) in keys.iter_mut().zip(tuples) {
+                let made = self.key(tuple, zone);
+                self.index.prefetch(made.hash);
+                *key = Some(made);
+            }
+            for key in keys.iter().flatten() {
+                if let Some(slot) =
+                    (self.index.guess(key.hash)).and_then(|number| self.store.slot(number & !REPLY))
+                {
+                    prefetch(std::ptr::from_ref(slot.entry));
+                }
+            }
+            for (to, key) in found.iter_mut().zip(keys.iter().flatten()) {
+                *to = self.look_up(key, now);
+            }
+        }
+    }
+
+    /// Prefetches what a look-up of the key needs first.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key) {
+        self.index.prefetch(key.hash);
+    }
+
+    /// Returns whether a key is that of a connection (`nf_conntrack_tuple_taken`).
+    pub(crate) fn is_taken(&self, tuple: &Tuple, zone: u16) -> bool {
+        self.find_key(&self.key(tuple, zone)).is_some()
+    }
+
+    // Life.
+
+    /// Puts a connection into the table (`__nf_conntrack_confirm`). Returns its name.
+    pub(crate) fn confirm(&self, fresh: &Fresh, now: u64) -> Result<Handle, Refused> {
+        let stats = self.stats.local();
+        let keys = [
+            Key::of(
+                self.secret,
+                &fresh.original,
+                fresh.zone,
+                Direction::Original,
+            ),
+            Key::of(self.secret, &fresh.reply, fresh.zone, Direction::Reply),
+        ];
+        self.prefetch(&keys[0]);
+        self.prefetch(&keys[1]);
+        let most = self.settings.get(Setting::max);
+        let most = (most as usize).min(self.index.limit() / 2) as u32;
+        // 0 means no limit, as in Linux; the index has one.
+        let most = if self.settings.get(Setting::max) == 0 {
+            (self.index.limit() / 2) as u32
+        } else {
+            most
+        };
+        if self.count.fetch_add(1, Relaxed) >= most && !self.drop_early(now) {
+            self.count.fetch_sub(1, Relaxed);
+            bump(&stats.drop);
+            return Err(Refused::Full);
+        }
+        let Some(index) = self.store.take() else {
+            self.count.fetch_sub(1, Relaxed);
+            return Err(Refused::NoMemory);
+        };
+        let Some(slot) = self.store.slot(index) else {
+            return Err(Refused::NoMemory);
+        };
+        let entry = slot.entry;
+        slot.set_key(
+            [
+                (&fresh.original, keys[0].words),
+                (&fresh.reply, keys[1].words),
+            ],
+            fresh.zone,
+        );
+        entry.mark.store(fresh.mark, Relaxed);
+        let deadline = clock::ticks(now).wrapping_add(clock::seconds(fresh.timeout));
+        entry.deadline.store(deadline, Relaxed);
+        match &fresh.tcp {
+            Some(tcp) => tcp.save(&slot),
+            // UDP: after two seconds it is a stream.
+            None => {
+                entry.state[0].store(clock::ticks(now).wrapping_add(clock::seconds(2)), Relaxed)
+            }
+        }
+        if let Some(labels) = &fresh.labels {
+            slot.set_labels(labels);
+        }
+        if self.settings.is(Setting::acct) {
+            slot.start_counts();
+            if fresh.bytes > 0 {
+                slot.count(Direction::Original, 1, fresh.bytes);
+            }
+        }
+        if self.settings.is(Setting::timestamp) {
+            slot.start_time(now);
+        }
+        let status = fresh.status | ips::CONFIRMED;
+        entry.status.store(status, Release);
+        let generation = entry.generation.load(Relaxed);
+        let handle = Handle { index, generation };
+        let insertion = |at: usize, number: u32| Insertion {
+            hash: keys[at].hash,
+            number,
+            equal: {
+                let key = &keys[at];
+                move |number| self.compare(number, key).2
+            },
+        };
+        let inserted = self
+            .index
+            .insert_pair(insertion(0, index), insertion(1, index | REPLY));
+        if let Err(number) = inserted {
+            let other = number & !REPLY;
+            let generation = self
+                .store
+                .slot(other)
+                .map_or(0, |slot| slot.entry.generation.load(Acquire));
+            let other = Handle {
+                index: other,
+                generation,
+            };
+            self.recycle(&slot);
+            // An expired connection does not stand in the way.
+            let over = self.slot(other).is_some_and(|slot| {
+                clock::is_over(slot.entry.deadline.load(Relaxed), clock::ticks(now))
+            });
+            if over {
+                self.kill(other, Origin::Packet, now);
+                return self.confirm(fresh, now);
+            }
+            return Err(Refused::Clash(other, direction_of(number)));
+        }
+        if fresh.status & ips::SRC_NAT_DONE != 0 {
+            self.sources.insert(self.source_hash(&keys[0]), index);
+        }
+        if status & ips::ASSURED == 0 {
+            slot.set_embryonic(true);
+        }
+        bump(&stats.insert);
+        Ok(handle)
+    }
+
+    /// The hash of a connection's source (`hash_by_src`).
+    fn source_hash(&self, original: &Key) -> u64 {
+        let [src, _, ports] = original.words;
+        key::hash(self.secret, [src, 0, ports & 0xffff_0000], original.meta)
+    }
+
+    /// Calls `matches` with the reply tuples of the connections that have the same source and source NAT, until it
+    /// returns true (`find_appropriate_src`).
+    pub(crate) fn same_source(
+        &self,
+        original: &Tuple,
+        zone: u16,
+        mut matches: impl FnMut(&Tuple) -> bool,
+    ) {
+        let key = self.key(original, zone);
+        self.sources.find(self.source_hash(&key), |index| {
+            let Some(slot) = self.store.slot(index) else {
+                return false;
+            };
+            let theirs = slot.tuple(Direction::Original);
+            let same = theirs.src == original.src
+                && theirs.src_port == original.src_port
+                && slot.meta(Direction::Original) == key.meta;
+            same && matches(&slot.tuple(Direction::Reply))
+        });
+    }
+
+    /// Makes an entry that is in no index free.
+    fn recycle(&self, slot: &Slot<'_>) {
+        let entry = slot.entry;
+        entry.status.store(0, Relaxed);
+        entry.generation.fetch_add(1, Release);
+        self.store.give(slot.index);
+        self.count.fetch_sub(1, Relaxed);
+    }
+
+    /// Removes a connection (`nf_ct_kill`). Returns false if it has gone.
+    pub(crate) fn kill(&self, handle: Handle, origin: Origin, now: u64) -> bool {
+        let Some(slot) = self.slot(handle) else {
+            return false;
+        };
+        {
+            let _lock = slot.lock();
+            let status = slot.entry.status.load(Relaxed);
+            let live = status & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
+                && slot.entry.generation.load(Relaxed) == handle.generation;
+            if !live {
+                return false;
+            }
+            slot.entry.status.fetch_or(ips::DYING, Relaxed);
+        }
+        slot.set_embryonic(false);
+        self.tell(ipct::DESTROY, &slot, origin, now);
+        let status = slot.entry.status.load(Relaxed);
+        for direction in [Direction::Original, Direction::Reply] {
+            let number = match direction {
+                Direction::Original => handle.index,
+                Direction::Reply => handle.index | REPLY,
+            };
+            let words = slot.words(direction);
+            let hash = key::hash(self.secret, words, slot.meta(direction));
+            self.index.remove(hash, number);
+        }
+        if status & ips::SRC_NAT_DONE != 0 {
+            let key = self.key(
+                &slot.tuple(Direction::Original),
+                slot.zone().of(Direction::Original),
+            );
+            self.sources.remove(self.source_hash(&key), handle.index);
+        }
+        bump(&self.stats.local().removed);
+        let _lock = slot.lock();
+        self.recycle(&slot);
+        true
+    }
+
+    /// Removes a connection that is not assured, the one that has been in the table longest as far as entries are
+    /// reused in order (`early_drop`).
+    fn drop_early(&self, now: u64) -> bool {
+        for _ in 0..4 {
+            let hand = self.hand.load(Relaxed);
+            let (found, next) = self.store.embryo(hand, EARLY);
+            self.hand.store(next, Relaxed);
+            let Some(slot) = found.and_then(|index| self.store.slot(index)) else {
+                return false;
+            };
+            let handle = Handle {
+                index: slot.index,
+                generation: slot.entry.generation.load(Acquire),
+            };
+            if self.kill(handle, Origin::Packet, now) {
+                bump(&self.stats.local().early_drop);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at the next `most` entries and removes the connections that have expired (`gc_worker`). If the table is
+    /// nearly full, closing TCP connections go too.
+    pub fn collect(&self, now: u64, most: u32) -> Collected {
+        let mut done = Collected::default();
+        let used = self.store.used();
+        let ticks = clock::ticks(now);
+        let limit = self.settings.get(Setting::max);
+        let crowded = limit != 0 && u64::from(self.count()) * 100 > u64::from(limit) * 95;
+        let mut at = self.collected.load(Relaxed);
+        while done.seen < most {
+            if at >= used {
+                at = 0;
+                done.wrapped = true;
+                break;
+            }
+            let Some(slot) = self.store.slot(at) else {
+                break;
+            };
+            let entry = slot.entry;
+            let status = entry.status.load(Acquire);
+            if status & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED {
+                let handle = Handle {
+                    index: at,
+                    generation: entry.generation.load(Acquire),
+                };
+                let over = clock::is_over(entry.deadline.load(Relaxed), ticks)
+                    || crowded
+                        && status & ips::ASSURED != 0
+                        && slot.protocol() == TCP
+                        && Tcp::is_closing(Tcp::state_of(&slot));
+                if over && self.kill(handle, Origin::Packet, now) {
+                    done.removed += 1;
+                }
+            }
+            done.seen += 1;
+            at += 1;
+        }
+        self.collected.store(at, Relaxed);
+        done
+    }
+
+    // Control.
+
+    /// Copies a connection.
+    fn copy(&self, slot: &Slot<'_>, now: u64) -> Snapshot {
+        let entry = slot.entry;
+        let generation = entry.generation.load(Relaxed);
+        let deadline = entry.deadline.load(Relaxed);
+        let tcp = (slot.protocol() == TCP).then(|| {
+            let _lock = slot.lock();
+            let tcp = Tcp::load(slot);
+            TcpInfo {
+                state: tcp.state,
+                scale: tcp.seen.map(|seen| seen.scale),
+                flags: tcp.seen.map(|seen| seen.flags),
+            }
+        });
+        let status = entry.status.load(Relaxed);
+        let counters = slot
+            .counts()
+            .map(|counts| counts.map(|[packets, bytes]| Counters { packets, bytes }));
+        Snapshot {
+            handle: Handle {
+                index: slot.index,
+                generation,
+            },
+            id: (self.secret).hash(u64::from(slot.index) | 1 << 63, u64::from(generation)) as u32,
+            original: slot.tuple(Direction::Original),
+            reply: slot.tuple(Direction::Reply),
+            zone: slot.zone(),
+            status,
+            mark: entry.mark.load(Relaxed),
+            labels: slot.labels(),
+            timeout: clock::left(deadline, clock::ticks(now)),
+            tcp,
+            counters,
+            started: slot.started(),
+            stopped: (status & ips::DYING != 0)
+                .then(|| slot.started().map(|_| now))
+                .flatten(),
+        }
+    }
+
+    /// Returns a copy of a connection, if it is still there.
+    pub fn snapshot(&self, handle: Handle, now: u64) -> Option<Snapshot> {
+        let copy = self.copy(&self.slot(handle)?, now);
+        // The entry may have become another connection meanwhile.
+        self.slot(handle).map(|_| copy)
+    }
+
+    /// Returns a copy of the first live connection whose index is at least `from`.
+    pub fn next(&self, from: u32, now: u64) -> Option<Snapshot> {
+        let ticks = clock::ticks(now);
+        (from..self.store.used()).find_map(|index| {
+            let slot = self.store.slot(index)?;
+            let entry = slot.entry;
+            let generation = entry.generation.load(Acquire);
+            let live = entry.status.load(Relaxed) & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
+                && !clock::is_over(entry.deadline.load(Relaxed), ticks);
+            live.then(|| self.snapshot(Handle { index, generation }, now))?
+        })
+    }
+
+    /// Makes a connection.
+    pub fn create(&self, new: &Create, now: u64, origin: Origin) -> Result<Handle, CreateError> {
+        let mut tcp = (new.original.protocol == TCP).then(Tcp::default);
+        if let (Some(tcp), Some(change)) = (&mut tcp, &new.tcp) {
+            change_tcp(tcp, change);
+        }
+        let fresh = Fresh {
+            original: new.original,
+            reply: new.reply,
+            zone: new.zone,
+            status: new.status,
+            mark: new.mark,
+            labels: new.labels,
+            timeout: new.timeout,
+            tcp,
+            bytes: 0,
+        };
+        let handle = self.confirm(&fresh, now).map_err(|refused| match refused {
+            Refused::Clash(..) => CreateError::Exists,
+            Refused::Full => CreateError::Full,
+            Refused::NoMemory => CreateError::NoMemory,
+        })?;
+        if let Some(slot) = self.slot(handle) {
+            let mut events = ipct::NEW;
+            if new.status & ips::SEEN_REPLY != 0 {
+                events |= ipct::REPLY;
+            }
+            if new.status & ips::ASSURED != 0 {
+                events |= ipct::ASSURED;
+            }
+            if new.mark != 0 {
+                events |= ipct::MARK;
+            }
+            if new.tcp.is_some() {
+                events |= ipct::PROTOINFO;
+            }
+            if new.labels.is_some() {
+                events |= ipct::LABEL;
+            }
+            self.tell(events, &slot, origin, now);
+        }
+        Ok(handle)
+    }
+
+    /// Changes a connection. Returns false if it has gone.
+    pub fn change(&self, handle: Handle, change: &Change, now: u64, origin: Origin) -> bool {
+        let Some(slot) = self.slot(handle) else {
+            return false;
+        };
+        let entry = slot.entry;
+        let mut events = 0;
+        {
+            let _lock = slot.lock();
+            if entry.generation.load(Relaxed) != handle.generation {
+                return false;
+            }
+            if let Some(status) = change.status {
+                let keep = ips::UNCHANGEABLE;
+                let old = entry.status.load(Relaxed);
+                entry.status.store(old & keep | status & !keep, Relaxed);
+                slot.set_embryonic(status & ips::ASSURED == 0);
+                events |= ipct::ASSURED | ipct::REPLY;
+            }
+            if let Some(timeout) = change.timeout {
+                let deadline = clock::ticks(now).wrapping_add(clock::seconds(timeout));
+                entry.deadline.store(deadline, Relaxed);
+            }
+            if let Some((mark, mask)) = change.mark {
+                let old = entry.mark.load(Relaxed);
+                entry.mark.store(old & !mask | mark & mask, Relaxed);
+                events |= ipct::MARK;
+            }
+            if let Some((labels, mask)) = &change.labels {
+                merge_labels(&slot, labels, mask);
+                events |= ipct::LABEL;
+            }
+            if let Some(to) = &change.tcp
+                && slot.protocol() == TCP
+            {
+                let mut tcp = Tcp::load(&slot);
+                change_tcp(&mut tcp, to);
+                tcp.save(&slot);
+                events |= ipct::PROTOINFO;
+            }
+            if change.zero_counters {
+                slot.zero_counts();
+            }
+        }
+        self.tell(events, &slot, origin, now);
+        true
+    }
+
+    /// Removes a connection. Returns false if it has gone.
+    pub fn delete(&self, handle: Handle, now: u64, origin: Origin) -> bool {
+        self.kill(handle, origin, now)
+    }
+}
+
+#[inline(always)]
+fn direction_of(number: u32) -> Direction {
+    if number & REPLY == 0 {
+        Direction::Original
+    } else {
+        Direction::Reply
+    }
+}
+
+/// Changes the labels under a mask. Returns whether they were different. The caller holds the lock.
+pub(crate) fn merge_labels(slot: &Slot<'_>, labels: &[u8; 16], mask: &[u8; 16]) -> bool {
+    let old = slot.labels();
+    let was = old.unwrap_or_default();
+    let new = std::array::from_fn(|at| was[at] & !mask[at] | labels[at] & mask[at]);
+    if old != Some(new) {
+        slot.set_labels(&new);
+    }
+    was != new
+}
+
+fn change_tcp(tcp: &mut Tcp, change: &TcpChange) {
+    if let Some(state) = change.state {
+        tcp.state = state;
+    }
+    for (seen, flags) in tcp.seen.iter_mut().zip(change.flags) {
+        if let Some((flags, mask)) = flags {
+            seen.flags = seen.flags & !mask | flags & mask;
+        }
+    }
+    let both = tcp.seen[0].flags & tcp.seen[1].flags & tcp_flag::WINDOW_SCALE;
+    if let Some(scale) = change.scale
+        && both != 0
+    {
+        for (seen, scale) in tcp.seen.iter_mut().zip(scale) {
+            seen.scale = scale;
+        }
+    }
+}

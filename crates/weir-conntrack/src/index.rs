@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The hash table from keys to entries: which entry, and which of its directions.
+//!
+//! A bucket is a cache line with eleven slots: a tag of 8 bits and a number of 32 bits each. A number lies in the
+//! first bucket with room from its key's home bucket on, and does not move. Each bucket counts the numbers that
+//! passed it, so a search ends at the first bucket that none has passed.
+//!
+//! The control word is a sequence lock as in `weir-map`'s buckets: a writer sets its lowest bit, changes the bucket
+//! and stores the next even value. A reader compares the word before and after, and writes nothing. The lock of a
+//! key's home bucket also guards the key: two insertions of one key do not run at the same time. A thread that
+//! holds home buckets, which it locks in the order of their positions, only tries to take others. If that fails it
+//! gives up all of them and begins again.
+#![allow(unsafe_code)] // a structure of atomics in zeroed memory
+
+use weir_map::{Words, Zero};
+use weir_sync::primitive::atomic::{AtomicU32, Ordering::*, fence};
+use weir_sync::primitive::{Backoff, prefetch};
+
+const SLOTS: usize = 11;
+const LOCK: u32 = 1;
+
+#[derive(Default)]
+#[repr(C, align(64))]
+struct Bucket {
+    control: AtomicU32,
+    /// The numbers that passed the bucket because it was full.
+    over: AtomicU32,
+    /// Four tags each; the twelfth stays 0. A tag of 0 means an empty slot.
+    tags: [AtomicU32; 3],
+    slots: [AtomicU32; SLOTS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
+
+// SAFETY: a bucket consists of atomic integers, and zero is a value of each.
+unsafe impl Zero for Bucket {}
+
+/// The slots whose tag is `tag`, as a bit mask.
+#[inline(always)]
+fn equal(tags: [u32; 3], tag: u8) -> u32 {
+    let mut found = 0;
+    for (at, word) in tags.into_iter().enumerate() {
+        for lane in 0..4 {
+            let same = (word >> (8 * lane)) as u8 == tag;
+            found |= u32::from(same) << (4 * at + lane);
+        }
+    }
+    found
+}
+
+impl Bucket {
+    #[inline(always)]
+    fn tags(&self) -> [u32; 3] {
+        [0, 1, 2].map(|at: usize| self.tags[at].load(Relaxed))
+    }
+
+    /// Calls `matches` with each number whose tag is `tag`, and returns the first for which it is true.
+    #[inline(always)]
+    fn look(&self, tag: u8, matches: &mut impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut hits = equal(self.tags(), tag);
+        while hits != 0 {
+            let slot = hits.trailing_zeros() as usize;
+            hits &= hits - 1;
+            let number = self.slots[slot.min(SLOTS - 1)].load(Relaxed);
+            if matches(number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// Searches without the lock. Also returns whether the search ends here.
+    #[inline(always)]
+    fn search(&self, tag: u8, matches: &mut impl FnMut(u32) -> bool) -> (Option<u32>, bool) {
+        let mut backoff = Backoff::new();
+        loop {
+            let before = self.control.load(Acquire);
+            if before & LOCK == 0 {
+                let found = self.look(tag, matches);
+                let last = self.over.load(Relaxed) == 0;
+                fence(Acquire);
+                if self.control.load(Relaxed) == before {
+                    return (found, last);
+                }
+            } else {
+                backoff.spin();
+            }
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        let now = self.control.load(Relaxed);
+        let locked = now & LOCK == 0
+            && (self.control)
+                .compare_exchange(now, now | LOCK, Acquire, Relaxed)
+                .is_ok();
+        if locked {
+            // The changes must not be seen before the lock.
+            fence(Release);
+        }
+        locked
+    }
+
+    fn lock(&self) {
+        let mut backoff = Backoff::new();
+        while !self.try_lock() {
+            backoff.spin();
+        }
+    }
+
+    /// Unlocks the bucket, which may have changed.
+    fn unlock(&self) {
+        let now = self.control.load(Relaxed);
+        self.control.store(now.wrapping_add(1), Release);
+    }
+
+    /// Puts a number into a free slot of the locked bucket.
+    fn put(&self, tag: u8, number: u32) -> bool {
+        let free = equal(self.tags(), 0) & ((1 << SLOTS) - 1);
+        if free == 0 {
+            return false;
+        }
+        let slot = free.trailing_zeros() as usize;
+        self.slots[slot].store(number, Relaxed);
+        self.tag(slot, tag);
+        true
+    }
+
+    fn tag(&self, slot: usize, tag: u8) {
+        let (word, shift) = (&self.tags[slot / 4], 8 * (slot % 4));
+        let others = word.load(Relaxed) & !(0xff << shift);
+        word.store(others | u32::from(tag) << shift, Relaxed);
+    }
+
+    /// Takes a number out of the locked bucket.
+    fn take(&self, tag: u8, number: u32) -> bool {
+        let mut hits = equal(self.tags(), tag);
+        while hits != 0 {
+            let slot = hits.trailing_zeros() as usize;
+            hits &= hits - 1;
+            if self.slots[slot].load(Relaxed) == number {
+                self.tag(slot, 0);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// A key to be inserted: its hash, the number, and whether a number stands for an equal key.
+pub(crate) struct Insertion<F> {
+    pub(crate) hash: u64,
+    pub(crate) number: u32,
+    pub(crate) equal: F,
+}
+
+/// The hash table; see the module documentation.
+pub(crate) struct Index {
+    buckets: Words<Bucket>,
+}
+
+#[inline(always)]
+fn tag_of(hash: u64) -> u8 {
+    (hash as u8).max(1)
+}
+
+impl Index {
+    /// Makes a table for `keys` keys. Returns `None` without memory.
+    pub(crate) fn new(keys: usize) -> Option<Self> {
+        // Four of five slots are taken when all keys are there.
+        let buckets = (keys / (SLOTS * 4 / 5)).max(4);
+        let buckets = Words::new(buckets).ok()?;
+        Some(Self { buckets })
+    }
+
+    /// Returns how many keys it may hold.
+    pub(crate) fn limit(&self) -> usize {
+        self.buckets.len() * SLOTS / 10 * 9
+    }
+
+    /// Returns the number of buckets.
+    pub(crate) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    #[inline(always)]
+    fn home(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.buckets.len() as u128) >> 64) as usize
+    }
+
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.buckets.len() {
+            0
+        } else {
+            at + 1
+        }
+    }
+
+    /// Prefetches the home bucket.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        prefetch(std::ptr::from_ref(self.buckets.at(self.home(hash))));
+    }
+
+    /// Returns the first number of the hash's tag in its home bucket: probably that of the key. For prefetching.
+    #[inline(always)]
+    pub(crate) fn guess(&self, hash: u64) -> Option<u32> {
+        let bucket = self.buckets.at(self.home(hash));
+        let hits = equal(bucket.tags(), tag_of(hash));
+        let slot = hits.trailing_zeros() as usize;
+        bucket.slots.get(slot).map(|slot| slot.load(Relaxed))
+    }
+
+    /// Returns the number for which `matches` is true. When it returns one, the number was in the table during the
+    /// last call of `matches` for it.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
+        let tag = tag_of(hash);
+        let mut at = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let (found, last) = self.buckets.at(at).search(tag, &mut matches);
+            if found.is_some() || last {
+                return found;
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// As [`find`](Self::find), by a thread that holds the locks of the buckets `held`.
+    fn find_held(
+        &self,
+        hash: u64,
+        held: [usize; 2],
+        matches: &mut impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let tag = tag_of(hash);
+        let mut at = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let bucket = self.buckets.at(at);
+            let (found, last) = if held.contains(&at) {
+                (bucket.look(tag, matches), bucket.over.load(Relaxed) == 0)
+            } else {
+                bucket.search(tag, matches)
+            };
+            if found.is_some() || last {
+                return found;
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Adds to the counts of the `passed` buckets from the hash's home on.
+    fn pass(&self, hash: u64, passed: usize, by: u32) {
+        let mut at = self.home(hash);
+        for _ in 0..passed {
+            self.buckets.at(at).over.fetch_add(by, Relaxed);
+            at = self.after(at);
+        }
+    }
+
+    /// Puts a number into the first bucket with room. Fails if another thread holds a bucket, or all are full.
+    fn place(&self, hash: u64, number: u32, held: [usize; 2]) -> bool {
+        let tag = tag_of(hash);
+        let mut at = self.home(hash);
+        for passed in 0..self.buckets.len() {
+            let bucket = self.buckets.at(at);
+            let ours = held.contains(&at);
+            if !ours && !bucket.try_lock() {
+                self.pass(hash, passed, u32::MAX);
+                return false;
+            }
+            let put = bucket.put(tag, number);
+            if !put {
+                // Before the number can be found further on.
+                bucket.over.fetch_add(1, Relaxed);
+            }
+            if !ours {
+                bucket.unlock();
+            }
+            if put {
+                return true;
+            }
+            at = self.after(at);
+        }
+        self.pass(hash, self.buckets.len(), u32::MAX);
+        false
+    }
+
+    /// Inserts two keys at once. Returns the number of an equal key if there is one.
+    pub(crate) fn insert_pair(
+        &self,
+        mut first: Insertion<impl FnMut(u32) -> bool>,
+        mut second: Insertion<impl FnMut(u32) -> bool>,
+    ) -> Result<(), u32> {
+        let homes = [self.home(first.hash), self.home(second.hash)];
+        let (low, high) = (homes[0].min(homes[1]), homes[0].max(homes[1]));
+        let unlock = || {
+            self.buckets.at(low).unlock();
+            if low != high {
+                self.buckets.at(high).unlock();
+            }
+        };
+        let mut backoff = Backoff::new();
+        loop {
+            self.buckets.at(low).lock();
+            if low != high {
+                self.buckets.at(high).lock();
+            }
+            let clash = self
+                .find_held(first.hash, homes, &mut first.equal)
+                .or_else(|| self.find_held(second.hash, homes, &mut second.equal));
+            if let Some(number) = clash {
+                unlock();
+                return Err(number);
+            }
+            if self.place(first.hash, first.number, homes) {
+                if self.place(second.hash, second.number, homes) {
+                    unlock();
+                    return Ok(());
+                }
+                unlock();
+                self.remove(first.hash, first.number);
+            } else {
+                unlock();
+            }
+            backoff.snooze();
+        }
+    }
+
+    /// Inserts a key that need not be the only one of its kind.
+    pub(crate) fn insert(&self, hash: u64, number: u32) {
+        let home = self.home(hash);
+        let mut backoff = Backoff::new();
+        loop {
+            self.buckets.at(home).lock();
+            let placed = self.place(hash, number, [home; 2]);
+            self.buckets.at(home).unlock();
+            if placed {
+                return;
+            }
+            backoff.snooze();
+        }
+    }
+
+    /// Removes a number. Returns false if it is not there.
+    pub(crate) fn remove(&self, hash: u64, number: u32) -> bool {
+        let tag = tag_of(hash);
+        let mut at = self.home(hash);
+        for passed in 0..self.buckets.len() {
+            let bucket = self.buckets.at(at);
+            bucket.lock();
+            let taken = bucket.take(tag, number);
+            let last = bucket.over.load(Relaxed) == 0;
+            bucket.unlock();
+            if taken {
+                self.pass(hash, passed, u32::MAX);
+                return true;
+            }
+            if last {
+                return false;
+            }
+            at = self.after(at);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    fn hash(key: u32) -> u64 {
+        u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn a_full_table_finds_all_and_nothing_else() {
+        let index = Index::new(2000).unwrap();
+        let limit = index.limit() as u32 / 2;
+        for key in 0..limit {
+            let pair = |key: u32| Insertion {
+                hash: hash(key),
+                number: key,
+                equal: move |other| other == key,
+            };
+            assert_eq!(index.insert_pair(pair(2 * key), pair(2 * key + 1)), Ok(()));
+            assert_eq!(
+                index.insert_pair(pair(2 * key), pair(1 << 30)),
+                Err(2 * key)
+            );
+        }
+        for key in 0..2 * limit {
+            assert_eq!(index.find(hash(key), |n| n == key), Some(key));
+        }
+        assert_eq!(index.find(hash(2 * limit), |n| n == 2 * limit), None);
+        for key in (0..2 * limit).step_by(2) {
+            assert!(index.remove(hash(key), key) && !index.remove(hash(key), key));
+        }
+        for key in 0..2 * limit {
+            let there = index.find(hash(key), |n| n == key).is_some();
+            assert_eq!(there, key % 2 == 1, "{key}");
+        }
+        for key in (1..2 * limit).step_by(2) {
+            assert!(index.remove(hash(key), key));
+        }
+        // No bucket remembers anything.
+        for at in 0..index.buckets() {
+            let bucket = index.buckets.at(at);
+            assert_eq!(bucket.over.load(Relaxed), 0);
+            assert_eq!(bucket.tags(), [0; 3]);
+        }
+    }
+
+    /// Threads insert and remove keys of few buckets. A key that stays is always found.
+    #[test]
+    fn concurrent_insertions_and_removals_leave_the_others_alone() {
+        let index = Arc::new(Index::new(80).unwrap());
+        let stop = Arc::new(AtomicBool::new(false));
+        for key in 1_000_000..1_000_020 {
+            index.insert(hash(key), key);
+        }
+        let workers: Vec<_> = (0..3u32)
+            .map(|worker| {
+                let (index, stop) = (index.clone(), stop.clone());
+                std::thread::spawn(move || {
+                    let mut mine = BTreeMap::new();
+                    let mut state = worker + 1;
+                    let mut next = || {
+                        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                        state >> 8
+                    };
+                    for _ in 0..30_000 {
+                        let key = worker * 100 + next() % 7;
+                        let other = key + 50;
+                        if mine.remove(&key).is_some() {
+                            assert!(index.remove(hash(key), key));
+                            assert!(index.remove(hash(other), other));
+                        } else {
+                            let pair = |key: u32| Insertion {
+                                hash: hash(key),
+                                number: key,
+                                equal: move |n| n == key,
+                            };
+                            assert_eq!(index.insert_pair(pair(key), pair(other)), Ok(()));
+                            assert_eq!(index.insert_pair(pair(other), pair(key)), Err(other));
+                            mine.insert(key, ());
+                        }
+                    }
+                    stop.store(true, SeqCst);
+                    mine.into_keys()
+                        .flat_map(|key| [key, key + 50])
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        while !stop.load(SeqCst) {
+            for key in 1_000_000..1_000_020 {
+                assert_eq!(index.find(hash(key), |n| n == key), Some(key));
+            }
+        }
+        let left: Vec<u32> = (workers.into_iter())
+            .flat_map(|worker| worker.join().unwrap())
+            .collect();
+        for key in 0..300 {
+            let there = index.find(hash(key), |n| n == key).is_some();
+            assert_eq!(there, left.contains(&key), "{key}");
+        }
+    }
+
+    /// Of many threads that insert one key, one succeeds.
+    #[test]
+    fn one_of_many_equal_keys_is_inserted() {
+        for round in 0..300u32 {
+            let index = Index::new(40).unwrap();
+            let won: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..3u32)
+                    .map(|thread| {
+                        let index = &index;
+                        scope.spawn(move || {
+                            let pair = |key: u32| Insertion {
+                                hash: hash(key),
+                                number: key << 8 | thread,
+                                equal: move |n| n >> 8 == key,
+                            };
+                            let (a, b) = (pair(round), pair(round + 1000));
+                            usize::from(index.insert_pair(a, b).is_ok())
+                        })
+                    })
+                    .collect();
+                threads.into_iter().map(|t| t.join().unwrap()).sum()
+            });
+            assert_eq!(won, 1);
+        }
+    }
+}

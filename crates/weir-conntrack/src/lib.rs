@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connection tracking and NAT.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`tuple`] | the key of a connection in one direction, zones |
+//! | [`status`] | bits and states, with Linux's numbers |
+//! | [`settings`] | the sysctls of a namespace |
+//! | [`connection`] | connections as control code sees them, and events |
+//! | [`conntrack`] | the table |
+//!
+//! The crate knows no devices and has no clock: callers pass the time of the stack's clock in nanoseconds.
+//! The behaviour is that of Linux 6.1 (net/netfilter/nf_conntrack_*.c, nf_nat_*.c).
+#![deny(unsafe_code)]
+#![allow(dead_code)] // the data path follows
+
+mod clock;
+pub mod connection;
+pub mod conntrack;
+mod headers;
+mod index;
+mod key;
+pub mod packets;
+pub mod settings;
+pub mod status;
+mod store;
+mod tcp;
+pub mod tuple;
+
+pub use connection::{
+    Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
+    TcpChange, TcpInfo,
+};
+pub use conntrack::{Collected, Conntrack};
+pub use settings::{Setting, Settings};
+pub use status::{TcpState, ipct, ips, tcp_flag};
+pub use tuple::{Direction, Family, Tuple, Zone};
