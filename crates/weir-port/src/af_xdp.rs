@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Site, failed};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, failed};
 use crate::{Error, Result};
 
 mod bpf;
@@ -326,6 +326,39 @@ impl AfXdp {
     fn queue(&self, queue: u16) -> &Queue {
         &self.queues[usize::from(queue) % self.queues.len()]
     }
+
+    /// Receives, through a sieve if there is one.
+    fn take(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        mut sieve: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut receiver = queue
+            .receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut look = |receiver: &mut Receiver| {
+            let sieve = sieve.as_mut().map(|sieve| &mut **sieve as Sieve<'_>);
+            receiver.receive(memory, batch, &self.counters, sieve)
+        };
+        let mut count = look(&mut receiver);
+        if count == 0 && self.polls {
+            receiver.poll(&queue.socket);
+            count = look(&mut receiver);
+        }
+        receiver.wake(&queue.socket);
+        if count == 0 {
+            // The socket reports once that its device is gone.
+            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
+                return Err(error.into());
+            }
+            Counters::add(&self.counters.rx_dropped, receiver.lost(&queue.socket)?);
+        }
+        Ok(count)
+    }
 }
 
 impl Drop for AfXdp {
@@ -363,25 +396,21 @@ impl Port for AfXdp {
     }
 
     fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let queue = self.queue(queue);
-        let mut receiver = queue
-            .receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut count = receiver.receive(memory, batch, &self.counters);
-        if count == 0 && self.polls {
-            receiver.poll(&queue.socket);
-            count = receiver.receive(memory, batch, &self.counters);
-        }
-        receiver.wake(&queue.socket);
-        if count == 0 {
-            // The socket reports once that its device is gone.
-            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
-                return Err(error.into());
-            }
-            Counters::add(&self.counters.rx_dropped, receiver.lost(&queue.socket)?);
-        }
-        Ok(count)
+        self.take(queue, memory, batch, None)
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
+    fn receive_through(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        self.take(queue, memory, batch, Some(sieve))
     }
 
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {

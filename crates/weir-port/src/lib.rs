@@ -35,6 +35,7 @@
 
 pub mod af_packet;
 mod af_xdp;
+pub mod bpf;
 pub mod error;
 pub mod frame;
 #[doc(hidden)]

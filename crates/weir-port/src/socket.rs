@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll;
+use weir_packet::batch::BATCH;
 use weir_packet::packet::JUMBO_DATA;
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
 use crate::{Error, Result};
 
 /// The kind.
@@ -95,7 +96,7 @@ fn adopt(keys: &Keys, files: Vec<OwnedFd>, _: &Site) -> Result<Arc<dyn Port>> {
         _ => End::Datagram(Datagram {
             socket: file.into(),
             peer: keys.get("peer").map(PathBuf::from),
-            buffer: vec![0; JUMBO_DATA].into(),
+            buffer: vec![0; BUFFER].into(),
         }),
     };
     let port = Socket::new(name, end).map_err(failed(NAME, "epoll"))?;
@@ -140,12 +141,43 @@ pub struct Socket {
     counters: Counters,
 }
 
+/// The place of frames on their way from a buffer: a batch, after a sieve if there is one.
+struct Out<'a, 's> {
+    memory: &'a mut Cache,
+    batch: &'a mut Batch,
+    sieve: Option<Sieve<'s>>,
+    counters: &'a Counters,
+    /// Frames that the sieve has dropped.
+    dropped: usize,
+}
+
+impl Out<'_, '_> {
+    /// The number of frames that may follow now.
+    fn room(&self) -> usize {
+        self.batch.room().min(BATCH.saturating_sub(self.dropped))
+    }
+
+    /// Has up to 64 frames judged and makes packets of those that are kept. A frame without memory is lost.
+    fn deliver(&mut self, frames: &[&[u8]]) {
+        let dropped = match &mut self.sieve {
+            Some(sieve) if !frames.is_empty() => sieve(frames),
+            _ => 0,
+        };
+        let kept = frames.iter().enumerate();
+        for (_, frame) in kept.filter(|(n, _)| dropped >> n & 1 == 0) {
+            match self.memory.packet(frame) {
+                Some(packet) => drop(self.batch.push(packet)),
+                None => Counters::add(&self.counters.rx_dropped, 1),
+            }
+        }
+        self.dropped += dropped.count_ones() as usize;
+    }
+}
+
 /// The result of reading a connection.
 enum Look {
     /// Nothing more waits, or the batch is full.
     Empty,
-    /// The memory is exhausted.
-    NoMemory,
     /// The peer has closed the connection or sent an impossible length.
     Over,
 }
@@ -176,25 +208,35 @@ impl Stream {
         Ok((rest.len() >= len).then(|| begin..begin + len))
     }
 
-    fn receive(&mut self, memory: &mut Cache, batch: &mut Batch, epoll: &OwnedFd) -> Look {
+    /// Passes on the complete frames of the input, as many as there is room for. Returns whether there were as
+    /// many. `Err` means an impossible length, behind the frames that were passed on.
+    fn deliver(&mut self, out: &mut Out<'_, '_>) -> std::result::Result<bool, ()> {
+        let room = out.room();
+        let mut places = [const { 0..0 }; BATCH];
+        let (mut count, mut next) = (0, Ok(None));
+        for slot in places.iter_mut().take(room) {
+            next = self.next();
+            let Ok(Some(place)) = &next else { break };
+            self.start = place.end;
+            (*slot, count) = (place.clone(), count + 1);
+        }
+        let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+        for (frame, place) in frames.iter_mut().zip(places) {
+            *frame = self.input.get(place).unwrap_or_default();
+        }
+        out.deliver(frames.get(..count).unwrap_or_default());
+        next.map(|_| count == room)
+    }
+
+    fn receive(&mut self, out: &mut Out<'_, '_>, epoll: &OwnedFd) -> Look {
         if self.waits && !self.flush(epoll) {
             return Look::Over;
         }
         loop {
-            match self.next() {
+            match self.deliver(out) {
                 Err(()) => return Look::Over,
-                Ok(Some(range)) => {
-                    if batch.is_full() {
-                        return Look::Empty;
-                    }
-                    let frame = self.input.get(range.clone()).unwrap_or_default();
-                    let Some(packet) = memory.packet(frame) else {
-                        return Look::NoMemory;
-                    };
-                    let _ = batch.push(packet);
-                    self.start = range.end;
-                }
-                Ok(None) => {
+                Ok(true) => return Look::Empty,
+                Ok(false) => {
                     self.input.copy_within(self.start..self.end, 0);
                     (self.start, self.end) = (0, self.end - self.start);
                     let room = self.input.get_mut(self.end..).unwrap_or_default();
@@ -270,29 +312,44 @@ impl Stream {
 }
 
 impl Datagram {
-    fn receive(
-        &mut self,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        counters: &Counters,
-    ) -> io::Result<()> {
-        while !batch.is_full() {
-            match self.socket.recv_from(&mut self.buffer) {
-                Ok((len, from)) => {
-                    if let (None, Some(path)) = (&self.peer, from.as_pathname()) {
-                        self.peer = Some(path.to_owned());
+    /// Reads datagrams one behind the other while the longest one fits, and passes them on together.
+    fn receive(&mut self, out: &mut Out<'_, '_>) -> io::Result<()> {
+        loop {
+            let room = out.room();
+            let mut places = [const { 0..0 }; BATCH];
+            let (mut count, mut end) = (0, 0);
+            let mut waits = Ok(true);
+            while count < room && end + JUMBO_DATA <= self.buffer.len() {
+                let rest = self.buffer.get_mut(end..).unwrap_or_default();
+                let longest = rest.len().min(JUMBO_DATA);
+                match self.socket.recv_from(&mut rest[..longest]) {
+                    Ok((len, from)) => {
+                        if let (None, Some(path)) = (&self.peer, from.as_pathname()) {
+                            self.peer = Some(path.to_owned());
+                        }
+                        places[count] = end..end + len;
+                        (count, end) = (count + 1, end + len);
                     }
-                    match memory.packet(self.buffer.get(..len).unwrap_or_default()) {
-                        Some(packet) => drop(batch.push(packet)),
-                        None => Counters::add(&counters.rx_dropped, 1),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        waits = Ok(false);
+                        break;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        waits = Err(error);
+                        break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            }
+            let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+            for (frame, place) in frames.iter_mut().zip(places) {
+                *frame = self.buffer.get(place).unwrap_or_default();
+            }
+            out.deliver(frames.get(..count).unwrap_or_default());
+            if !waits? || count == room {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn send(&mut self, frames: &[Packet], counters: &Counters) {
@@ -338,6 +395,59 @@ impl Socket {
     fn end(&self) -> MutexGuard<'_, End> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Receives, through a sieve if there is one, and returns how many frames that were with those that were
+    /// dropped.
+    fn take(
+        &self,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
+        let before = batch.len();
+        let mut out = Out {
+            memory,
+            batch,
+            sieve,
+            counters: &self.counters,
+            dropped: 0,
+        };
+        match &mut *self.end() {
+            End::Datagram(datagram) => datagram.receive(&mut out)?,
+            End::Stream(stream) => {
+                let look = stream.receive(&mut out, &self.epoll);
+                if matches!(look, Look::Over) && out.batch.len() + out.dropped == before {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+            }
+            End::Listener(listener, current) => {
+                if current.is_none() {
+                    match listener.accept() {
+                        Ok((socket, _)) => {
+                            watch(&self.epoll, &socket)?;
+                            // The next client waits until this connection is over.
+                            epoll::modify(
+                                &self.epoll,
+                                &*listener,
+                                SOMETHING,
+                                epoll::EventFlags::empty(),
+                            )?;
+                            *current = Some(Stream::new(socket));
+                        }
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                if let Some(stream) = current
+                    && matches!(stream.receive(&mut out, &self.epoll), Look::Over)
+                {
+                    *current = None;
+                    epoll::modify(&self.epoll, &*listener, SOMETHING, FRAMES)?;
+                }
+            }
+        }
+        Ok(out.batch.len() - before + out.dropped)
+    }
 }
 
 /// Watches a connection for frames.
@@ -367,46 +477,21 @@ impl Port for Socket {
     }
 
     fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let before = batch.len();
-        let gone = || io::Error::from(io::ErrorKind::ConnectionReset);
-        match &mut *self.end() {
-            End::Datagram(datagram) => datagram.receive(memory, batch, &self.counters)?,
-            End::Stream(stream) => match stream.receive(memory, batch, &self.epoll) {
-                Look::Over if batch.len() == before => return Err(gone()),
-                Look::NoMemory => Counters::add(&self.counters.rx_dropped, 1),
-                Look::Over | Look::Empty => {}
-            },
-            End::Listener(listener, current) => {
-                if current.is_none() {
-                    match listener.accept() {
-                        Ok((socket, _)) => {
-                            watch(&self.epoll, &socket)?;
-                            // The next client waits until this connection is over.
-                            epoll::modify(
-                                &self.epoll,
-                                &*listener,
-                                SOMETHING,
-                                epoll::EventFlags::empty(),
-                            )?;
-                            *current = Some(Stream::new(socket));
-                        }
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                if let Some(stream) = current {
-                    match stream.receive(memory, batch, &self.epoll) {
-                        Look::Over => {
-                            *current = None;
-                            epoll::modify(&self.epoll, &*listener, SOMETHING, FRAMES)?;
-                        }
-                        Look::NoMemory => Counters::add(&self.counters.rx_dropped, 1),
-                        Look::Empty => {}
-                    }
-                }
-            }
-        }
-        Ok(batch.len() - before)
+        self.take(memory, batch, None)
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
+    fn receive_through(
+        &self,
+        _: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        self.take(memory, batch, Some(sieve))
     }
 
     fn send(&self, _: u16, frames: &[Packet]) -> io::Result<usize> {

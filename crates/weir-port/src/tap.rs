@@ -8,7 +8,8 @@
 //! | `queues` | the number of queues, 1 to 16 (`IFF_MULTI_QUEUE` if more than 1) | 1 |
 //!
 //! Opening needs `/dev/net/tun` and `CAP_NET_ADMIN` in the caller's network namespace, or a persistent
-//! device that the caller owns. Frames are read directly into packets and written directly from them.
+//! device that the caller owns. Frames are read directly into packets and written directly from them. The next
+//! frame is read into the packet of one that early drop drops.
 //!
 //! Senders on the host leave segmentation (TCP) and checksums to the device (`TUNSETOFFLOAD`). The port does
 //! both from the header in front of each frame (`IFF_VNET_HDR`). Not implemented: UDP segmentation and
@@ -22,11 +23,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_packet::batch::BATCH;
 use weir_packet::packet::{FRAME_DATA, JUMBO_DATA};
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Site, Wired, failed};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
 use crate::vnet::{self, Header, Out};
 use crate::{Error, Result};
 
@@ -65,6 +67,10 @@ struct Input {
     /// Room for the longest frame. The part that does not fit into a packet of the frame class is read into
     /// its place here.
     buffer: Box<[u8]>,
+    /// Packets to read into, during a call.
+    spare: Vec<Packet>,
+    /// Frames that were read and wait to be judged.
+    read: Vec<(Header, Packet)>,
     /// Segments of the last frame that did not fit into the caller's batch.
     waiting: VecDeque<Packet>,
 }
@@ -161,6 +167,8 @@ impl Tap {
             file: file.into(),
             input: Mutex::new(Input {
                 buffer: vec![0; JUMBO_DATA].into(),
+                spare: Vec::new(),
+                read: Vec::new(),
                 waiting: VecDeque::new(),
             }),
         };
@@ -176,49 +184,144 @@ impl Tap {
     }
 }
 
-/// Reads one frame and appends it to the batch, or its segments to the batch and to those that wait.
-fn read(
-    mut file: &File,
-    input: &mut Input,
-    memory: &mut Cache,
-    batch: &mut Batch,
-    counters: &Counters,
-) -> io::Result<()> {
-    let Some(mut packet) = memory.alloc(FRAME_DATA) else {
-        return Err(io::ErrorKind::OutOfMemory.into());
-    };
-    let mut header = [0; vnet::LEN];
-    let (begin, rest) = input.buffer.split_at_mut(FRAME_DATA);
-    let mut parts = [
-        IoSliceMut::new(&mut header),
-        IoSliceMut::new(packet.data_mut()),
-        IoSliceMut::new(rest),
-    ];
-    let read = match file.read_vectored(&mut parts) {
-        Ok(read) => read,
-        Err(error) => {
-            memory.free(packet);
-            return Err(error);
+/// The result of reading a frame.
+enum Found {
+    /// It is the last of the frames that wait.
+    Short,
+    /// A frame of this length is in the buffer: it is longer than a packet of the frame class, or segments
+    /// are to be made of it.
+    Long(Header, usize),
+}
+
+impl Input {
+    /// Reads a frame. A packet that no frame was read into stays for the next time.
+    fn read(&mut self, mut file: &File, memory: &mut Cache) -> io::Result<Found> {
+        let spare = self.spare.pop().or_else(|| memory.alloc(0));
+        let Some(mut packet) = spare else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        packet.rewind();
+        let mut header = [0; vnet::LEN];
+        let (begin, rest) = self.buffer.split_at_mut(FRAME_DATA);
+        // A packet of the frame class has this room.
+        let room = packet.put(FRAME_DATA).unwrap_or_default();
+        let mut parts = [
+            IoSliceMut::new(&mut header),
+            IoSliceMut::new(room),
+            IoSliceMut::new(rest),
+        ];
+        let read = match file.read_vectored(&mut parts) {
+            Ok(read) => read,
+            Err(error) => {
+                self.spare.push(packet);
+                return Err(error);
+            }
+        };
+        let header = Header::parse(header);
+        let len = read.saturating_sub(vnet::LEN);
+        if len <= FRAME_DATA && !header.is_long() {
+            packet.trim(len);
+            self.read.push((header, packet));
+            return Ok(Found::Short);
         }
-    };
-    let header = Header::parse(header);
-    let mut out = Out {
-        batch,
-        waiting: &mut input.waiting,
-    };
-    let len = read.saturating_sub(vnet::LEN);
-    if len <= FRAME_DATA && !header.is_long() {
-        packet.trim(len);
-        vnet::deliver_packet(header, packet, &mut out, counters);
-        return Ok(());
+        begin.copy_from_slice(packet.data());
+        self.spare.push(packet);
+        Ok(Found::Long(header, len))
     }
-    begin.copy_from_slice(packet.data());
-    memory.free(packet);
-    match input.buffer.get(..len) {
-        Some(frame) => vnet::deliver(header, frame, None, memory, &mut out, counters),
-        None => Counters::add(&counters.rx_errors, 1),
+
+    /// Has the frames that wait judged, and appends those that are kept. Returns the number of the others.
+    fn deliver(
+        &mut self,
+        batch: &mut Batch,
+        counters: &Counters,
+        sieve: Option<&mut Sieve<'_>>,
+    ) -> usize {
+        let mut dropped = 0;
+        if let Some(sieve) = sieve.filter(|_| !self.read.is_empty()) {
+            let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+            for (slot, (header, packet)) in frames.iter_mut().zip(&self.read) {
+                // A frame with an error to be counted is shown as empty.
+                let judged = header.is_of_one(packet.data());
+                *slot = if judged { packet.data() } else { &[] };
+            }
+            dropped = sieve(frames.get(..self.read.len()).unwrap_or_default());
+        }
+        let mut out = Out {
+            batch,
+            waiting: &mut self.waiting,
+        };
+        for (n, (header, packet)) in self.read.drain(..).enumerate() {
+            match dropped >> n & 1 {
+                1 => self.spare.push(packet),
+                _ => vnet::deliver_packet(header, packet, &mut out, counters),
+            }
+        }
+        dropped.count_ones() as usize
     }
-    Ok(())
+}
+
+impl Tap {
+    /// Receives, through a sieve if there is one, and returns how many frames that were with those that were
+    /// dropped.
+    fn take(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        mut sieve: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut input = queue.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let input = &mut *input;
+        let before = batch.len();
+        let waiting = &mut input.waiting;
+        if !(Out { batch, waiting }).refill() {
+            return Ok(batch.len() - before);
+        }
+        let mut dropped = 0;
+        let end = loop {
+            let room = batch.room().min(BATCH - dropped.min(BATCH));
+            if input.read.len() >= room {
+                dropped += input.deliver(batch, &self.counters, sieve.as_mut());
+                if batch.is_full() || dropped >= BATCH {
+                    break Ok(());
+                }
+            }
+            match input.read(&queue.file, memory) {
+                Ok(Found::Short) => {}
+                Ok(Found::Long(header, len)) => {
+                    // The frames in front of it go first.
+                    dropped += input.deliver(batch, &self.counters, sieve.as_mut());
+                    let Some(frame) = input.buffer.get(..len) else {
+                        Counters::add(&self.counters.rx_errors, 1);
+                        continue;
+                    };
+                    if let Some(sieve) = &mut sieve
+                        && header.is_of_one(frame)
+                        && sieve(&[frame]) & 1 == 1
+                    {
+                        dropped += 1;
+                        continue;
+                    }
+                    let mut out = Out {
+                        batch,
+                        waiting: &mut input.waiting,
+                    };
+                    vnet::deliver(header, frame, None, memory, &mut out, &self.counters);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                    Counters::add(&self.counters.rx_dropped, 1);
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        dropped += input.deliver(batch, &self.counters, sieve.as_mut());
+        input.spare.drain(..).for_each(|packet| memory.free(packet));
+        end.map(|()| batch.len() - before + dropped)
+    }
 }
 
 impl Port for Tap {
@@ -242,26 +345,21 @@ impl Port for Tap {
     }
 
     fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let queue = self.queue(queue);
-        let mut input = queue.input.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = batch.len();
-        loop {
-            let waiting = &mut input.waiting;
-            if !(Out { batch, waiting }).refill() || batch.is_full() {
-                break;
-            }
-            match read(&queue.file, &mut input, memory, batch, &self.counters) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::OutOfMemory => {
-                    Counters::add(&self.counters.rx_dropped, 1);
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(batch.len() - before)
+        self.take(queue, memory, batch, None)
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
+    fn receive_through(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Sieve<'_>,
+    ) -> io::Result<usize> {
+        self.take(queue, memory, batch, Some(sieve))
     }
 
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {

@@ -119,8 +119,8 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    /// Takes frames until the batch is full or the ring is empty, and returns how many packets that were,
-    /// with the frames that `sieve` dropped.
+    /// Takes frames until the batch is full, `sieve` has dropped 64 or the ring is empty. Returns how many
+    /// packets that were, with the frames that `sieve` dropped.
     pub(super) fn receive(
         &mut self,
         memory: &mut Cache,
@@ -146,7 +146,7 @@ impl Ring {
                     .store(libc::TP_STATUS_KERNEL, Ordering::Release);
                 self.block = (self.block + 1) % BLOCKS;
             }
-            if batch.is_full() {
+            if batch.is_full() || dropped >= BATCH {
                 break;
             }
             if !self.held {
@@ -156,7 +156,7 @@ impl Ring {
                 self.held = true;
                 (self.left, self.offset) = block::frames(self.bytes());
             }
-            while self.left > 0 && !batch.is_full() {
+            while self.left > 0 && !batch.is_full() && dropped < BATCH {
                 match &mut sieve {
                     Some(sieve) => dropped += self.sift(memory, batch, counters, sieve),
                     None => self.take(memory, batch, counters),

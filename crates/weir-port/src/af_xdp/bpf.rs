@@ -1,43 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The XDP program, its map of sockets, and its attachment to a device, by bpf(2).
-#![allow(unsafe_code)] // bpf(2) with structures made here
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+pub(super) use crate::bpf::{DRV_MODE, SKB_MODE};
+use crate::bpf::{Instruction, bpf, descriptor, instruction, load};
 
 /// `enum bpf_cmd`.
 const MAP_CREATE: libc::c_long = 0;
 const MAP_UPDATE_ELEM: libc::c_long = 2;
 const MAP_DELETE_ELEM: libc::c_long = 3;
-const PROG_LOAD: libc::c_long = 5;
-const LINK_CREATE: libc::c_long = 28;
 
-/// `BPF_MAP_TYPE_XSKMAP`, `BPF_PROG_TYPE_XDP` and `BPF_XDP`.
+/// `BPF_MAP_TYPE_XSKMAP`.
 const XSKMAP: u32 = 17;
-const PROG_XDP: u32 = 6;
-const ATTACH_XDP: u32 = 37;
-/// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
-pub(super) const SKB_MODE: u32 = 1 << 1;
-pub(super) const DRV_MODE: u32 = 1 << 2;
-
-/// `struct bpf_insn`.
-#[repr(C)]
-struct Instruction {
-    code: u8,
-    /// The destination in the lower half, the source in the upper.
-    registers: u8,
-    offset: i16,
-    value: i32,
-}
-
-const fn instruction(code: u8, registers: u8, offset: i16, value: i32) -> Instruction {
-    Instruction {
-        code,
-        registers,
-        offset,
-        value,
-    }
-}
 
 /// Passes each frame to the socket of its receive queue, and to the host if there is none:
 /// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`.
@@ -74,46 +50,6 @@ struct MapElement {
     flags: u64,
 }
 
-#[repr(C)]
-struct ProgLoad {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buf: u64,
-    kern_version: u32,
-    prog_flags: u32,
-    prog_name: [u8; 16],
-    prog_ifindex: u32,
-    expected_attach_type: u32,
-}
-
-#[repr(C)]
-struct LinkCreate {
-    prog: u32,
-    target_ifindex: u32,
-    attach_type: u32,
-    flags: u32,
-}
-
-/// Makes a bpf(2) call with an attribute, the first bytes of `union bpf_attr`.
-fn bpf<T>(command: libc::c_long, attribute: &mut T) -> io::Result<i32> {
-    let (at, len) = (std::ptr::from_mut(attribute), size_of::<T>());
-    // SAFETY: the attribute is whole, and what it refers to lives through the call.
-    match unsafe { libc::syscall(libc::SYS_bpf, command, at, len) } {
-        -1 => Err(io::Error::last_os_error()),
-        result => Ok(result as i32),
-    }
-}
-
-/// Makes a bpf(2) call that returns a descriptor.
-fn descriptor<T>(command: libc::c_long, attribute: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: the call returned a new descriptor.
-    bpf(command, attribute).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Creates a map from receive queues to sockets.
 pub(super) fn map(queues: u32) -> io::Result<OwnedFd> {
     let mut attribute = MapCreate {
@@ -148,28 +84,6 @@ pub(super) fn set(
 
 /// Loads the program and attaches it to a device. Closing the link detaches it.
 pub(super) fn attach(map: BorrowedFd<'_>, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
-    let program = program(map.as_raw_fd());
-    let license = c"Apache-2.0";
-    let mut attribute = ProgLoad {
-        prog_type: PROG_XDP,
-        insn_cnt: program.len() as u32,
-        insns: program.as_ptr().addr() as u64,
-        license: license.as_ptr().addr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log_buf: 0,
-        kern_version: 0,
-        prog_flags: 0,
-        prog_name: *b"weir\0\0\0\0\0\0\0\0\0\0\0\0",
-        prog_ifindex: 0,
-        expected_attach_type: ATTACH_XDP,
-    };
-    let program = descriptor(PROG_LOAD, &mut attribute)?;
-    let mut attribute = LinkCreate {
-        prog: program.as_raw_fd() as u32,
-        target_ifindex: ifindex,
-        attach_type: ATTACH_XDP,
-        flags,
-    };
-    descriptor(LINK_CREATE, &mut attribute)
+    let program = load(&program(map.as_raw_fd()))?;
+    crate::bpf::attach(program.as_fd(), ifindex, flags)
 }

@@ -11,11 +11,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use weir_packet::batch::BATCH;
 use weir_packet::packet::FRAME_DATA;
 use weir_packet::{Batch, Cache, Packet, Pool};
 
 use super::ring::Ring;
-use crate::port::{Counters, Wired};
+use crate::port::{Counters, Sieve, Wired};
 
 /// Entries per ring, and frames to receive into.
 const ENTRIES: u32 = 2048;
@@ -353,54 +354,104 @@ impl Receiver {
         let _ = self.fill.push(address);
     }
 
-    /// Takes frames until the batch is full or the ring is empty.
+    /// Takes frames until the batch is full or the ring is empty, and returns how many, with those that `sieve`
+    /// dropped. With a sieve it takes 64 at most.
     pub(super) fn receive(
         &mut self,
         cache: &mut Cache,
         batch: &mut Batch,
         counters: &Counters,
+        sieve: Option<Sieve<'_>>,
     ) -> usize {
-        let before = batch.len();
-        while !batch.is_full() {
-            let Some(found) = self.ring.pop() else { break };
-            let (address, len) = (found.addr, found.len as usize);
-            if !self.lent.take(address) {
-                // The kernel does not do this. The check keeps frames with one owner.
-                Counters::add(&counters.rx_errors, 1);
-                continue;
-            }
-            match cache.alloc(len.min(FRAME_DATA)) {
-                Some(fresh) if self.memory.holds(&fresh) => {
-                    self.give(fresh.lend());
-                    // SAFETY: the frame was lent, and the kernel has given it back.
-                    let packet = unsafe { self.memory.pool.take_back(address, len) };
-                    match packet {
-                        Some(mut packet) => {
-                            (packet.time, packet.dev, packet.iif) = (0, 0, 0);
-                            let _ = batch.push(packet);
-                        }
-                        None => Counters::add(&counters.rx_errors, 1),
-                    }
-                }
-                Some(mut fresh) => {
-                    // SAFETY: the frame is lent and not in a ring; nobody writes to it.
-                    let bytes = unsafe { self.memory.bytes(address, fresh.len()) };
-                    if let Some(bytes) = bytes {
-                        // SAFETY: as above.
-                        fresh.data_mut().copy_from_slice(unsafe { bytes.as_ref() });
-                        let _ = batch.push(fresh);
-                    } else {
-                        Counters::add(&counters.rx_errors, 1);
-                    }
-                    self.give(address);
-                }
-                None => {
-                    Counters::add(&counters.rx_dropped, 1);
-                    self.give(address);
-                }
+        let none = libc::xdp_desc {
+            addr: 0,
+            len: 0,
+            options: 0,
+        };
+        let mut found = [none; BATCH];
+        let room = found.get_mut(..batch.room().min(BATCH)).unwrap_or_default();
+        let count = self.ring.pop_many(room);
+        if count == 0 {
+            return 0;
+        }
+        let mut ours = 0;
+        for n in 0..count {
+            if self.lent.take(found[n].addr) {
+                found[ours] = found[n];
+                ours += 1;
             }
         }
-        batch.len() - before
+        // The kernel does not do this. The check keeps frames with one owner.
+        Counters::add(&counters.rx_errors, (count - ours) as u64);
+        let found = found.get(..ours).unwrap_or_default();
+        let dropped = sieve.map_or(0, |sieve| self.judge(found, sieve));
+        let before = batch.len();
+        let mut back = [0; BATCH];
+        for ((n, frame), back) in found.iter().enumerate().zip(&mut back) {
+            *back = match dropped >> n & 1 {
+                1 => frame.addr,
+                _ => self.take(*frame, cache, batch, counters),
+            };
+        }
+        let back = back.get(..ours).unwrap_or_default();
+        back.iter().for_each(|address| self.lent.set(*address));
+        // There is room: the rings hold at most as many frames as the fill ring has entries.
+        let _ = self.fill.push_many(back);
+        batch.len() - before + dropped.count_ones() as usize
+    }
+
+    /// Has received frames judged in the kernel's place for them.
+    fn judge(&self, found: &[libc::xdp_desc], sieve: Sieve<'_>) -> u64 {
+        let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+        for (slot, frame) in frames.iter_mut().zip(found) {
+            // SAFETY: the frame is lent and not in a ring; nobody writes to it before it is back in one.
+            let bytes = unsafe { self.memory.bytes(frame.addr, frame.len as usize) };
+            // SAFETY: as above.
+            *slot = bytes.map_or(&[], |bytes| unsafe { bytes.as_ref() });
+        }
+        sieve(frames.get(..found.len()).unwrap_or_default())
+    }
+
+    /// Appends a received frame to the batch. Returns the address of the frame that takes its place in the
+    /// fill ring.
+    fn take(
+        &self,
+        frame: libc::xdp_desc,
+        cache: &mut Cache,
+        batch: &mut Batch,
+        counters: &Counters,
+    ) -> u64 {
+        let (address, len) = (frame.addr, frame.len as usize);
+        match cache.alloc(len.min(FRAME_DATA)) {
+            Some(fresh) if self.memory.holds(&fresh) => {
+                // SAFETY: the frame was lent, and the kernel has given it back.
+                let packet = unsafe { self.memory.pool.take_back(address, len) };
+                match packet {
+                    Some(mut packet) => {
+                        (packet.time, packet.dev, packet.iif) = (0, 0, 0);
+                        let _ = batch.push(packet);
+                    }
+                    None => Counters::add(&counters.rx_errors, 1),
+                }
+                fresh.lend()
+            }
+            Some(mut fresh) => {
+                // SAFETY: the frame is lent and not in a ring; nobody writes to it.
+                let bytes = unsafe { self.memory.bytes(address, fresh.len()) };
+                if let Some(bytes) = bytes {
+                    // SAFETY: as above.
+                    fresh.data_mut().copy_from_slice(unsafe { bytes.as_ref() });
+                    let _ = batch.push(fresh);
+                } else {
+                    Counters::add(&counters.rx_errors, 1);
+                }
+                address
+            }
+            None => {
+                Counters::add(&counters.rx_dropped, 1);
+                address
+            }
+        }
     }
 
     /// Wakes the kernel if it waits for frames to receive into.

@@ -113,6 +113,32 @@ impl<T: Entry> Ring<T> {
         true
     }
 
+    /// Produces as many of the entries as there is room for, in order, and returns how many.
+    pub(super) fn push_many(&mut self, entries: &[T]) -> usize {
+        let index = self.producer().load(Ordering::Relaxed);
+        let taken = entries.len().min(self.room() as usize);
+        for (n, entry) in entries.iter().take(taken).enumerate() {
+            // SAFETY: the entry lies in the mapping. The kernel reads it after the producer index moves.
+            unsafe { self.entry(index.wrapping_add(n as u32)).write(*entry) };
+        }
+        self.producer()
+            .store(index.wrapping_add(taken as u32), Ordering::Release);
+        taken
+    }
+
+    /// Consumes as many entries as there are and fit into `to`, and returns how many.
+    pub(super) fn pop_many(&mut self, to: &mut [T]) -> usize {
+        let index = self.consumer().load(Ordering::Relaxed);
+        let taken = to.len().min(self.len() as usize);
+        for (n, slot) in to.iter_mut().take(taken).enumerate() {
+            // SAFETY: the entry lies in the mapping. The kernel writes to it after the consumer index moves.
+            *slot = unsafe { self.entry(index.wrapping_add(n as u32)).read() };
+        }
+        self.consumer()
+            .store(index.wrapping_add(taken as u32), Ordering::Release);
+        taken
+    }
+
     /// Consumes an entry.
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.len() == 0 {

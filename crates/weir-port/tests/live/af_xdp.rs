@@ -17,7 +17,7 @@ use crate::common::*;
 const RX_PACKETS: usize = 1;
 
 /// Opens a port, or skips the test where bpf(2) or AF_XDP is refused.
-fn xdp(keys: &str, pool: &Pool) -> Arc<dyn Port> {
+pub fn xdp(keys: &str, pool: &Pool) -> Arc<dyn Port> {
     match port("af_xdp", keys, pool) {
         Ok(port) => port,
         Err(error) => {

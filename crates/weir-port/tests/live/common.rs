@@ -6,8 +6,10 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{self, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
@@ -230,6 +232,29 @@ pub fn receive(
         found.extend(batch.drain().filter(&wanted));
     }
     found
+}
+
+/// A folder of the test's own.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("weir-{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed));
+        let path = env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 /// Sends frames of an ethertype of its own until one arrives: the kernel activates a device some time after it

@@ -7,5 +7,6 @@ mod af_packet;
 mod af_xdp;
 mod common;
 mod pcap;
+mod sieve;
 mod socket;
 mod tap;

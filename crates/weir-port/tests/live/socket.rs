@@ -1,45 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! UNIX sockets: streams and datagrams.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use std::{env, fs, process};
 
 use proptest::prelude::*;
 use weir_packet::packet::JUMBO_DATA;
 use weir_packet::{Batch, Packet, Pool, VlanTag};
 use weir_port::Port;
 
-use crate::common::{pool, port, receive, wait};
-
-/// A folder of the test's own.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("weir-{}-{}", process::id(), NUMBER.fetch_add(1, Relaxed));
-        let path = env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use crate::common::{Folder, pool, port, receive, wait};
 
 /// A frame in the framing of a stream.
 fn framed(frame: &[u8]) -> Vec<u8> {

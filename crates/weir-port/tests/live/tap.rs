@@ -11,7 +11,7 @@ use weir_port::Port;
 use crate::common::*;
 
 /// Skips the test where this user cannot open TAP devices.
-fn need_tun() {
+pub fn need_tun() {
     let tun = OpenOptions::new()
         .read(true)
         .write(true)
