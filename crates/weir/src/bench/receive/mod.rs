@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench receive`: the receive path on one CPU, from frames in memory to a drop, to a device
 //! that discards, and through two namespaces; and on two CPUs, with packets steered from one to the other
-//! (`--part steering` measures this alone). The peer is testpmd on the same frames, if DPDK is
+//! (`--part steering` measures this alone, `--part forward` the two namespaces). The peer is testpmd on the same frames, if DPDK is
 //! installed; its runs alternate with Weir's.
 
 mod bed;
@@ -162,6 +162,9 @@ fn run(options: &Options) -> Result<Report, String> {
             peers: true,
         },
     };
+    if options.part.as_deref() == Some("forward") {
+        return forward_alone(&scale);
+    }
     let frames = bed::frames(FRAMES, SIZE);
     eprint!("\rset-up");
     let mut early = Bed::new(Path::Early, &frames)?;
@@ -267,13 +270,7 @@ fn run(options: &Options) -> Result<Report, String> {
             1.0,
             &peer.note,
         ),
-        row(
-            "forward",
-            "a hop of IPv4 forwarding (100,000 routes, 10,000 neighbours), two namespaces",
-            "ns",
-            take("forward"),
-            60.0,
-        ),
+        forward_row(take("forward")),
         row(
             "buffers-64",
             "a buffer taken and returned, 64 at once",
@@ -325,6 +322,35 @@ fn run(options: &Options) -> Result<Report, String> {
         bench: BENCH.name,
         rows,
         curves: by_size(&scale)?,
+        stacks,
+        detail,
+    })
+}
+
+/// Returns the row of a hop.
+fn forward_row(series: Series) -> Row {
+    row(
+        "forward",
+        "a hop of IPv4 forwarding (100,000 routes, 10,000 neighbours), two namespaces",
+        "ns",
+        series,
+        60.0,
+    )
+}
+
+/// Measures forwarding without the other paths.
+fn forward_alone(scale: &Scale) -> Result<Report, String> {
+    let mut bed = Bed::new(Path::Forward, &bed::frames(FLOWS, SIZE))?;
+    bed.play(scale.packets / 10, FULL);
+    let mut series = Series::default();
+    for _ in 0..scale.runs {
+        series.0.push(bed.play(scale.packets, FULL) / 2.0);
+    }
+    let (detail, stacks) = by_batch(&mut [("IPv4 forwarding, two hops", &mut bed)], scale);
+    Ok(Report {
+        bench: BENCH.name,
+        rows: vec![forward_row(series)],
+        curves: Vec::new(),
         stacks,
         detail,
     })
