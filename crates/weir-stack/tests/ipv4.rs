@@ -415,6 +415,43 @@ fn an_unknown_neighbour_is_asked_for() {
 }
 
 #[test]
+fn a_replaced_gateway_entry_takes_effect() {
+    let mut world = World::router();
+    world.route([172, 16, 0, 0].into(), 12, [10, 0, 2, 2].into());
+    let frames: Vec<_> = (0..8u8)
+        .map(|n| {
+            let dst = [172, 16, n, 1];
+            Packet {
+                dst,
+                ..Packet::default()
+            }
+            .from(1)
+        })
+        .collect();
+    let to = |world: &mut World| {
+        world.arrive("d1", &frames);
+        let left = world.left();
+        let mut to: Vec<_> = left
+            .iter()
+            .map(|(_, _, frame)| frame[..6].to_vec())
+            .collect();
+        to.dedup();
+        to
+    };
+    assert_eq!(to(&mut world), [host_mac(2)]);
+    // The address changes in place.
+    world.neighbour("d2", [10, 0, 2, 2].into(), host_mac(7));
+    assert_eq!(to(&mut world), [host_mac(7)]);
+    // The entry is deleted: the gateway is asked for again.
+    world.forget("d2", [10, 0, 2, 2].into());
+    assert_eq!(to(&mut world), [BROADCAST]);
+    world.neighbour("d2", [10, 0, 2, 2].into(), host_mac(8));
+    let left = world.left();
+    assert!(left.iter().all(|(_, _, frame)| frame[..6] == host_mac(8)));
+    assert_eq!(to(&mut world), [host_mac(8)]);
+}
+
+#[test]
 fn a_silent_neighbour_is_unreachable_after_three_questions() {
     let mut world = World::router();
     world.port(3);

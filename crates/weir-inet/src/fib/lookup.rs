@@ -204,10 +204,10 @@ fn choose4<'g, K: Address, D: RouteDevice>(
 ) -> Choice<'g, D> {
     for alias in leaf.iter() {
         let info = &alias.info;
-        if (alias.tos != 0 && alias.tos != flow.tos) || info.spec.scope < flow.scope {
+        if (alias.tos != 0 && alias.tos != flow.tos) || info.scope() < flow.scope {
             continue;
         }
-        let errno = error_of(info.spec.kind);
+        let errno = error_of(info.kind());
         if errno != 0 {
             return Some(Err(errno));
         }
@@ -344,7 +344,7 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
             leaf.first().info.prefetch();
         }
         for (_, leaf) in found() {
-            leaf.first().info.prefetch_hops();
+            leaf.first().info.prefetch_neighbour(guard);
         }
     }
 
@@ -383,7 +383,10 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
             Some(table) => table.find(flow, flags, guard),
             None => Err(NONE),
         };
-        let local = find(&tables.local);
+        let local = match &tables.local {
+            Some(local) if local.may_cover(flow.dst) => local.find(flow, flags, guard),
+            _ => Err(NONE),
+        };
         let found = if K::IPV6 {
             match local {
                 Err(miss) if miss.errno == errno::EAGAIN => find(&tables.main),

@@ -26,6 +26,7 @@
 //! Order: [`Lpm::walk`] visits prefixes by (key, length), both ascending, from any starting point.
 #![allow(unsafe_code)] // follows the node pointers; see the module documentation for the argument
 
+mod many;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -35,11 +36,7 @@ use std::ops::ControlFlow;
 use node::{COVERED, Child, Entry, Node, Plan, STRIDE, Slot, leaf};
 use weir_sync::order::{self, Mutex};
 use weir_sync::primitive::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use weir_sync::primitive::prefetch;
 use weir_sync::rcu::{Domain, Guard};
-
-/// The maximum number of keys looked up together.
-const TOGETHER: usize = 64;
 
 /// A key of the table: an address as a number, most significant bit first.
 pub trait Key: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
@@ -64,10 +61,12 @@ pub trait Key: Copy + Ord + Send + Sync + std::fmt::Debug + 'static {
     fn from_leading(number: usize, bits: u8) -> Self;
     /// Returns the first `pos` bits of the key followed by `low`, a number of `len` bits.
     fn with(self, pos: u8, len: u8, low: u8) -> Self;
+    /// Folds the key to 64 bits, for a hash.
+    fn folded(self) -> u64;
 }
 
 macro_rules! key {
-    ($type:ty, $bits:literal) => {
+    ($type:ty, $bits:literal, $fold:expr) => {
         impl Key for $type {
             const BITS: u8 = $bits;
             const ZERO: Self = 0;
@@ -107,11 +106,19 @@ macro_rules! key {
             fn with(self, pos: u8, len: u8, low: u8) -> Self {
                 self.masked(pos) | (<$type>::from(low) << ($bits - pos - len))
             }
+            #[inline]
+            fn folded(self) -> u64 {
+                let fold: fn($type) -> u64 = $fold;
+                fold(self)
+            }
         }
     };
 }
-key!(u32, 32);
-key!(u128, 128);
+key!(u32, 32, u64::from);
+key!(u128, 128, |key| {
+    // The multiplier keeps equal halves from cancelling out.
+    (key >> 64) as u64 ^ (key as u64).wrapping_mul(0xff51_afd7_ed55_8ccd)
+});
 
 /// The change that [`Lpm::update`] applies to a prefix.
 #[derive(Debug)]
@@ -307,6 +314,11 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         }
     }
 
+    /// Returns the domain whose guards protect the table.
+    pub(super) fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
     /// Returns the number of prefixes.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
@@ -354,40 +366,6 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
                 _ => Self::search(Node::load(&self.top), key, limit),
             }
             .or_else(|| self.shortest.load(Ordering::Acquire).as_ref())
-        }
-    }
-
-    /// Looks up many keys as [`longest`](Self::longest) does, with their cache misses overlapped.
-    /// Fills `found` up to the shorter of the two lengths, at most 64.
-    pub fn longest_many<'g>(
-        &'g self,
-        keys: &[K],
-        guard: &'g Guard,
-        found: &mut [Option<(u8, &'g V)>],
-    ) {
-        guard.check(&self.domain);
-        // SAFETY: published pointers are read under the guard.
-        let index = unsafe { self.index.load(Ordering::Acquire).as_ref() };
-        if let Some(index) = index {
-            let slot = |key: &K| &index.slots[key.leading(index.bits)];
-            for key in keys {
-                prefetch(std::ptr::from_ref(slot(key)));
-            }
-            for key in keys {
-                // The tag bits do not move the address to another cache line.
-                prefetch(slot(key).load(Ordering::Relaxed).cast_const());
-            }
-        }
-        let mut entries = [None; TOGETHER];
-        for (entry, key) in entries.iter_mut().zip(keys) {
-            // SAFETY: as above.
-            *entry = unsafe { self.entry(index, *key, K::BITS) };
-            if let Some(entry) = *entry {
-                prefetch(std::ptr::from_ref(entry));
-            }
-        }
-        for ((found, entry), _) in found.iter_mut().zip(entries).zip(keys) {
-            *found = entry.map(|entry| (entry.len, &entry.value));
         }
     }
 

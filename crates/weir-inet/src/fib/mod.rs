@@ -5,6 +5,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`lpm`] | longest-prefix match: lock-free readers, incremental writers |
+//! | `filter` | which addresses the local table certainly does not have |
 //! | [`route`] | routes, next hops, shared route infos |
 //! | `semantics` | validation of requests: gateways, devices, scopes (`fib_semantics.c`) |
 //! | [`table`] | one table: adding, replacing, deleting, dumping (`fib_trie.c`) |
@@ -22,6 +23,7 @@
 //! shared route infos, one for the rules. None is taken under another. Readers take none.
 
 pub mod address;
+mod filter;
 pub mod host;
 pub mod lookup;
 pub mod lpm;

@@ -16,9 +16,11 @@ use std::sync::Arc;
 use weir_netlink::{errno, rta};
 use weir_sync::primitive::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering::Relaxed};
 use weir_sync::primitive::prefetch;
+use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use super::RouteDevice;
 use super::lpm::Key;
+use crate::neigh::Neighbour;
 
 /// `RTNH_F_*` bits as in the message header.
 pub mod flag {
@@ -106,12 +108,15 @@ pub struct NextHop<D> {
     flags: AtomicU8,
     /// The largest 31-bit hash that selects this hop, or -1 for none (`fib_nh_upper_bound`).
     upper_bound: AtomicI32,
+    /// The gateway's entry that packets used last. It may have been removed since.
+    neighbour: PublishedArc<Neighbour>,
 }
 
 impl<D: RouteDevice> NextHop<D> {
     /// Creates a hop. `flags` holds the given flags (onlink, pervasive) and the detected ones (link
-    /// down).
+    /// down). Packets read the hop under guards of `domain`.
     pub fn new(
+        domain: &Domain,
         oif: u32,
         device: Option<D>,
         gateway: Option<IpAddr>,
@@ -126,13 +131,21 @@ impl<D: RouteDevice> NextHop<D> {
             scope: rta::scope::NOWHERE,
             flags: AtomicU8::new(flags),
             upper_bound: AtomicI32::new(i32::MAX),
+            neighbour: PublishedArc::new(domain, None),
         }
     }
 
     /// Returns a copy of the hop for another route.
-    pub(super) fn copy(&self) -> Self {
+    pub(super) fn copy(&self, domain: &Domain) -> Self {
         let device = self.device.clone();
-        let mut copy = Self::new(self.oif, device, self.gateway, self.weight, self.flags());
+        let mut copy = Self::new(
+            domain,
+            self.oif,
+            device,
+            self.gateway,
+            self.weight,
+            self.flags(),
+        );
         copy.scope = self.scope;
         copy
     }
@@ -170,6 +183,20 @@ impl<D: RouteDevice> NextHop<D> {
         self.upper_bound.load(Relaxed)
     }
 
+    /// Returns the gateway's neighbour entry if packets have used it and it is still in the table.
+    #[inline]
+    pub fn neighbour<'g>(&'g self, guard: &'g Guard) -> Option<&'g Neighbour> {
+        let entry = self.neighbour.load(guard)?;
+        (!entry.is_dead()).then_some(entry)
+    }
+
+    /// Remembers the gateway's neighbour entry for the next packets.
+    pub fn remember(&self, entry: &Arc<Neighbour>) {
+        if self.gateway.is_some() {
+            self.neighbour.replace(Some(entry.clone()));
+        }
+    }
+
     /// Returns whether two hops are equal for the purpose of sharing route infos (`nh_comp`).
     fn same(&self, other: &Self) -> bool {
         self.oif == other.oif
@@ -180,48 +207,119 @@ impl<D: RouteDevice> NextHop<D> {
     }
 }
 
-/// The shared part of routes with the same attributes and hops (`struct fib_info`, `struct
-/// fib6_info`).
+/// The next hops of a route. The only hop, which most routes have, lies inside the [`RouteInfo`].
 #[derive(Debug)]
+pub enum Hops<D> {
+    /// The only hop.
+    One(NextHop<D>),
+    /// Several hops, or none.
+    Many(Box<[NextHop<D>]>),
+}
+
+impl<D> From<Vec<NextHop<D>>> for Hops<D> {
+    fn from(mut hops: Vec<NextHop<D>>) -> Self {
+        match (hops.pop(), hops.is_empty()) {
+            (Some(only), true) => Self::One(only),
+            (last, _) => {
+                hops.extend(last);
+                Self::Many(hops.into())
+            }
+        }
+    }
+}
+
+impl<D> std::ops::Deref for Hops<D> {
+    type Target = [NextHop<D>];
+    #[inline]
+    fn deref(&self) -> &[NextHop<D>] {
+        match self {
+            Self::One(hop) => std::slice::from_ref(hop),
+            Self::Many(hops) => hops,
+        }
+    }
+}
+
+impl<'a, D> IntoIterator for &'a Hops<D> {
+    type Item = &'a NextHop<D>;
+    type IntoIter = std::slice::Iter<'a, NextHop<D>>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// The shared part of routes with the same attributes and hops (`struct fib_info`, `struct
+/// fib6_info`). The fields that a forwarded packet reads share the first cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
 pub struct RouteInfo<D> {
-    /// The configured part.
-    pub spec: RouteSpec,
     /// The next hops. IPv4 has any number, and one for types that reject packets; IPv6 has one.
-    pub hops: Box<[NextHop<D>]>,
+    pub hops: Hops<D>,
+    /// A copy of the metric `RTAX_MTU`.
+    mtu: u32,
+    /// Copies of the type and the scope.
+    kind: u8,
+    scope: u8,
     /// `RTNH_F_DEAD` if no hop is left or the preferred source address was deleted; likewise link
     /// down.
     flags: AtomicU8,
+    /// The configured part.
+    pub spec: RouteSpec,
     /// The number of routes in tables that refer to this info (`fib_treeref`). An info with none
     /// may still be read, or wait to be announced, but no longer changes.
     routes: AtomicU32,
 }
 
+const _: () = assert!(std::mem::offset_of!(RouteInfo<Arc<()>>, spec) <= 64);
+
 impl<D> RouteInfo<D> {
-    /// Prefetches the info itself.
+    /// Prefetches the fields that a packet reads.
     #[inline]
     pub(super) fn prefetch(&self) {
-        prefetch(&raw const self.spec);
         prefetch(&raw const self.hops);
-        prefetch(&raw const self.flags);
     }
 
-    /// Prefetches the first hop. Reads the info.
+    /// Prefetches the neighbour entry of the only hop. Reads the info.
     #[inline]
-    pub(super) fn prefetch_hops(&self) {
-        if let Some(hop) = self.hops.first() {
-            prefetch(&raw const hop.oif);
-            prefetch(&raw const hop.gateway);
-            prefetch(&raw const hop.flags);
+    pub(super) fn prefetch_neighbour(&self, guard: &Guard) {
+        match &self.hops {
+            Hops::One(hop) => {
+                if let Some(entry) = hop.neighbour.load(guard) {
+                    entry.prefetch();
+                }
+            }
+            Hops::Many(hops) => prefetch(hops.as_ptr()),
         }
+    }
+
+    /// Returns the type (`RTN_*`).
+    #[inline]
+    pub fn kind(&self) -> u8 {
+        self.kind
+    }
+
+    /// Returns the scope (`RT_SCOPE_*`).
+    #[inline]
+    pub fn scope(&self) -> u8 {
+        self.scope
+    }
+
+    /// Returns the metric `RTAX_MTU`, or 0 if it is not set.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        self.mtu
     }
 }
 
 impl<D: RouteDevice> RouteInfo<D> {
     pub(super) fn new(spec: RouteSpec, hops: Vec<NextHop<D>>) -> Self {
+        let metrics = spec.metrics.as_ref();
         let info = Self {
-            spec,
             hops: hops.into(),
+            mtu: metrics.map_or(0, |metrics| metrics.get(rta::ax::MTU)),
+            kind: spec.kind,
+            scope: spec.scope,
             flags: AtomicU8::new(0),
+            spec,
             routes: AtomicU32::new(0),
         };
         let down = |hop: &NextHop<D>| hop.flags() & flag::LINKDOWN != 0;
@@ -331,6 +429,7 @@ pub(super) fn shares(weights: impl Iterator<Item = u32> + Clone) -> impl Iterato
 
 /// Returns the error that a route type stands for, or 0 for types that deliver packets
 /// (`fib_props`).
+#[inline]
 pub fn error_of(kind: u8) -> i32 {
     match kind {
         rta::rtn::BLACKHOLE | rta::rtn::NAT | rta::rtn::XRESOLVE => errno::EINVAL,

@@ -132,7 +132,7 @@ impl<D: RouteDevice> Family<u32, D> {
                     "Gateway, device and multipath can not be specified for this route type",
                 );
             }
-            let hop = NextHop::new(0, None, None, 1, config.flags as u8);
+            let hop = NextHop::new(&self.domain, 0, None, None, 1, config.flags as u8);
             return Ok(self.infos.share(RouteInfo::new(spec, vec![hop])));
         }
         if !delivers(config.kind) || config.kind == rta::rtn::UNSPEC {
@@ -142,7 +142,7 @@ impl<D: RouteDevice> Family<u32, D> {
             return invalid("Invalid scope");
         }
         let hops = if config.scope == rta::scope::HOST {
-            vec![Self::host_hop(&asked, host)?]
+            vec![self.host_hop(&asked, host)?]
         } else {
             asked
                 .iter()
@@ -186,7 +186,7 @@ impl<D: RouteDevice> Family<u32, D> {
     }
 
     /// Creates the hop of a route to one of our own addresses.
-    fn host_hop(asked: &[HopConfig], host: &impl FibHost<D>) -> Result<NextHop<D>, Error> {
+    fn host_hop(&self, asked: &[HopConfig], host: &impl FibHost<D>) -> Result<NextHop<D>, Error> {
         let [hop] = asked else {
             return invalid("Route with host scope can not have multiple nexthops");
         };
@@ -198,6 +198,7 @@ impl<D: RouteDevice> Family<u32, D> {
             .filter(|device| host.is_here(device, false))
             .ok_or_else(|| Error::new(errno::ENODEV))?;
         Ok(NextHop::new(
+            &self.domain,
             hop.oif,
             Some(device),
             None,
@@ -237,6 +238,7 @@ impl<D: RouteDevice> Family<u32, D> {
             flag::LINKDOWN
         };
         let mut new = NextHop::new(
+            &self.domain,
             device.ifindex(),
             Some(device),
             hop.gateway,

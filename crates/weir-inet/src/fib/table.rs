@@ -13,6 +13,7 @@ use weir_netlink::Error;
 use weir_netlink::{errno, nlm, rta};
 use weir_sync::rcu::{Domain, Guard};
 
+use super::filter::{Filter, Words};
 use super::lpm::{Change, Lpm};
 use super::route::{
     Alias, Event, HopConfig, Leaf, Route, RouteConfig, RouteInfo, error_of, siblings,
@@ -24,6 +25,8 @@ pub struct Table<K: Address, D: RouteDevice> {
     /// `RTA_TABLE`
     pub id: u32,
     pub(super) lpm: Lpm<K, Leaf<D>>,
+    /// The filter in front of the local table.
+    filter: Option<Box<Filter>>,
 }
 
 /// The position of a dump: after this prefix, or `None` at the start.
@@ -43,6 +46,37 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         Self {
             id,
             lpm: Lpm::new(domain),
+            filter: (id == rta::table::LOCAL).then(Box::default),
+        }
+    }
+
+    /// Returns `false` if the table certainly has no prefix that covers an address.
+    #[inline]
+    pub fn may_cover(&self, address: K) -> bool {
+        self.filter
+            .as_ref()
+            .is_none_or(|filter| filter.may_cover(address))
+    }
+
+    /// Keeps the filter in step with the prefixes, under the table's lock.
+    fn filter(&self, dst: K, dst_len: u8, change: &Change<Leaf<D>>, guard: &Guard) {
+        let Some(filter) = &self.filter else {
+            return;
+        };
+        match change {
+            Change::Keep => {}
+            Change::Set(_) => filter.add(dst, dst_len),
+            Change::Remove if filter.removed(self.lpm.len()) => {
+                let mut words = Words::default();
+                let _ = self.lpm.walk((K::ZERO, 0), guard, |key, len, _| {
+                    if (key, len) != (dst, dst_len) {
+                        words.add(key, len);
+                    }
+                    ControlFlow::<()>::Continue(())
+                });
+                filter.rebuild(&words);
+            }
+            Change::Remove => {}
         }
     }
 
@@ -71,6 +105,8 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
         dst_len: u8,
         change: impl FnOnce(&mut Vec<Alias<D>>) -> Result<(bool, R), Error>,
     ) -> Result<R, Error> {
+        let dst = dst.masked(dst_len);
+        let guard = self.lpm.domain().pin();
         self.lpm.update(dst, dst_len, |leaf| {
             let mut routes = leaf.map(Leaf::to_vec).unwrap_or_default();
             let answer = match change(&mut routes) {
@@ -83,6 +119,7 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
                 alias.info.left();
             }
             let change = Leaf::new(routes).map_or(Change::Remove, Change::Set);
+            self.filter(dst, dst_len, &change, &guard);
             (change, Ok(answer))
         })
     }

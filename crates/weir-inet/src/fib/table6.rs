@@ -247,7 +247,8 @@ impl<D: RouteDevice> Family<u128, D> {
                                 prefsrc: None,
                                 ..alias.info.spec.clone()
                             };
-                            let hops = alias.info.hops.iter().map(NextHop::copy).collect();
+                            let copy = |hop: &NextHop<D>| hop.copy(&self.domain);
+                            let hops = alias.info.hops.iter().map(copy).collect();
                             alias.info = self.infos.share(RouteInfo::new(spec, hops));
                         }
                     }
@@ -340,6 +341,7 @@ impl<D: RouteDevice> Family<u128, D> {
             addrconf: config.addrconf,
         };
         let hop = NextHop::new(
+            &self.domain,
             device.ifindex(),
             Some(device),
             gateway,

@@ -25,7 +25,7 @@ use crate::settings::WithSettings;
 
 /// Runs of packets with their devices.
 struct Runs<'g> {
-    runs: [Run; BATCH],
+    runs: [Run<'g>; BATCH],
     devices: [Option<&'g Arc<Device>>; BATCH],
     used: usize,
 }
@@ -45,6 +45,7 @@ impl Default for Runs<'_> {
             next_hop: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             broadcast: false,
             count: 0,
+            via: None,
         };
         Self {
             runs: [none; BATCH],
@@ -57,7 +58,7 @@ impl Default for Runs<'_> {
 impl<'g> Runs<'g> {
     /// Returns the last run and its device.
     #[inline]
-    fn last(&mut self) -> Option<(&mut Run, &'g Arc<Device>)> {
+    fn last(&mut self) -> Option<(&mut Run<'g>, &'g Arc<Device>)> {
         let last = self.used.checked_sub(1)?;
         let device = self.devices.get(last).copied().flatten()?;
         Some((self.runs.get_mut(last)?, device))
@@ -65,7 +66,7 @@ impl<'g> Runs<'g> {
 
     /// Appends a run. There is room as long as there are no more runs than packets.
     #[inline]
-    fn push(&mut self, run: Run, device: &'g Arc<Device>) {
+    fn push(&mut self, run: Run<'g>, device: &'g Arc<Device>) {
         let slots = (
             self.runs.get_mut(self.used),
             self.devices.get_mut(self.used),
@@ -76,7 +77,7 @@ impl<'g> Runs<'g> {
         }
     }
 
-    fn all(&self) -> &[Run] {
+    fn all(&self) -> &[Run<'g>] {
         self.runs.get(..self.used).unwrap_or_default()
     }
 }
@@ -99,6 +100,7 @@ impl<'g> Groups<'g> {
                     next_hop: hop.next_hop,
                     broadcast: hop.broadcast,
                     count: 1,
+                    via: hop.via,
                 };
                 self.to.push(run, hop.device);
             }
@@ -141,12 +143,12 @@ impl<'g> Groups<'g> {
 }
 
 #[inline]
-fn is_to(run: &Run, hop: &Hop<'_>) -> bool {
+fn is_to(run: &Run<'_>, hop: &Hop<'_>) -> bool {
     run.next_hop == hop.next_hop && run.broadcast == hop.broadcast
 }
 
 /// Sends runs on a device and counts those to groups.
-fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], batch: Batch) {
+fn send_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Batch) {
     let mut at = 0;
     for run in runs {
         let counters = if run.broadcast {

@@ -22,6 +22,7 @@ use super::{larger, on_either, select};
 use crate::device::Device;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, Hint, LookupFlags};
+use crate::fib::route::NextHop;
 use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
@@ -42,6 +43,8 @@ pub struct Hop<'g> {
     pub mtu: u32,
     /// The destination is the broadcast address of a subnet.
     pub broadcast: bool,
+    /// The hop of the route, if `next_hop` is its gateway.
+    pub via: Option<&'g NextHop<Arc<Device>>>,
 }
 
 type Route<'g> = Found<'g, u32, Arc<Device>>;
@@ -51,7 +54,7 @@ impl<'g> Hop<'g> {
     #[inline]
     pub fn new(found: &Route<'g>, dst: Ipv4Addr) -> Option<Self> {
         let device = found.hop.device.as_ref()?;
-        let mtu = match found.info.metric(rta::ax::MTU) {
+        let mtu = match found.info.mtu() {
             0 => device.mtu().min(0xffff),
             mtu => mtu,
         };
@@ -59,7 +62,8 @@ impl<'g> Hop<'g> {
             device,
             next_hop: found.hop.gateway.unwrap_or(IpAddr::V4(dst)),
             mtu,
-            broadcast: found.info.spec.kind == rta::rtn::BROADCAST,
+            broadcast: found.info.kind() == rta::rtn::BROADCAST,
+            via: found.hop.gateway.is_some().then_some(found.hop),
         })
     }
 }
@@ -255,7 +259,7 @@ impl<'g> Input<'g> {
             Err(_) if !self.forwards => return Verdict::Refuse(errno::EHOSTUNREACH),
             Err(errno) => return Verdict::Refuse(errno),
         };
-        match found.info.spec.kind {
+        match found.info.kind() {
             rta::rtn::BROADCAST => {
                 let forwards = self.device.conf().ipv4.on(Ipv4Conf::BcForwarding)
                     && self.ns.conf().all.ipv4.on(Ipv4Conf::BcForwarding);
@@ -394,12 +398,15 @@ pub fn is_ours(ns: &Namespace, address: Ipv4Addr, guard: &Guard) -> bool {
     let Some(local) = ns.fib().v4.table(rta::table::LOCAL, guard) else {
         return false;
     };
+    if !local.may_cover(address.into()) {
+        return false;
+    }
     let flow = Flow {
         dst: address.into(),
         ..Flow::default()
     };
     let found = local.lookup(&flow, LookupFlags::default(), guard);
-    found.is_ok_and(|found| found.info.spec.kind == rta::rtn::LOCAL)
+    found.is_ok_and(|found| found.info.kind() == rta::rtn::LOCAL)
 }
 
 /// Returns the `RTN_*` type of an address according to the local table
@@ -505,6 +512,7 @@ pub fn output_by<'g>(
             next_hop: wanted.dst.into(),
             mtu: device.mtu().min(0xffff),
             broadcast: false,
+            via: None,
         };
         return Ok(Output {
             hop,

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use weir_netlink::nda::ntf;
 use weir_packet::{DropReason, Packet};
@@ -55,7 +55,6 @@ struct Inner {
     updated: u64,
     reachable_time: u64,
     protocol: u8,
-    dead: bool,
 }
 
 /// A neighbour entry; see the module documentation. The fields that packets use come first and
@@ -66,6 +65,8 @@ pub struct Neighbour {
     used: AtomicU64,
     state: AtomicU8,
     flags: AtomicU8,
+    /// The entry has been removed from the table. Changes under the lock.
+    dead: AtomicBool,
     /// The device and the address.
     pub key: Key,
     inner: Mutex<Inner, order::Neighbour>,
@@ -160,6 +161,7 @@ impl Neighbour {
                 nud::NONE
             }),
             flags: AtomicU8::new(0),
+            dead: AtomicBool::new(false),
             mac: AtomicU64::new(fixed.map_or(0, pack)),
             used: AtomicU64::new(now),
             inner: Mutex::new(Inner {
@@ -171,7 +173,6 @@ impl Neighbour {
                 updated: now,
                 reachable_time: reachable_time(conf, &key),
                 protocol: 0,
-                dead: false,
             }),
         }
     }
@@ -184,6 +185,12 @@ impl Neighbour {
     #[inline]
     pub fn state(&self) -> u8 {
         self.state.load(Relaxed)
+    }
+
+    /// Returns whether the entry has been removed from the table.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Relaxed)
     }
 
     /// Returns the flags (`NTF_*`).
@@ -204,7 +211,7 @@ impl Neighbour {
 
     /// Prefetches the fields that a packet reads.
     #[inline]
-    pub(super) fn prefetch(&self) {
+    pub fn prefetch(&self) {
         weir_sync::primitive::prefetch(&raw const self.mac);
     }
 
@@ -284,7 +291,7 @@ impl Neighbour {
         let conf = conf(device, self.key.address);
         let mut inner = self.inner();
         let state = self.state();
-        if inner.dead {
+        if self.is_dead() {
             drop(inner);
             cx.drop(device, Place::Neighbour, DropReason::NEIGH_DEAD, packet);
             return None;
@@ -385,7 +392,7 @@ impl Neighbour {
         let delay = ms(conf, Neigh::DelayFirstProbeTime);
         let mut next = now + 10 * MILLISECOND;
         let mut changed = false;
-        if inner.dead || state & nud::IN_TIMER == 0 {
+        if self.is_dead() || state & nud::IN_TIMER == 0 {
             return Expired::default();
         }
         if state & nud::REACHABLE != 0 {
@@ -466,7 +473,7 @@ impl Neighbour {
         let mut inner = self.inner();
         let old = self.state();
         let mut new = update.state;
-        if inner.dead {
+        if self.is_dead() {
             return Err(Refused::Dead);
         }
         if !update.admin && old & (nud::NOARP | nud::PERMANENT) != 0 {
@@ -603,7 +610,7 @@ impl Neighbour {
         let conf = conf(device, self.key.address);
         let now = stack.clock.now();
         let mut inner = self.inner();
-        if inner.dead {
+        if self.is_dead() {
             return Err(Refused::Dead);
         }
         let marked = self.set_flag(ntf::EXT_LEARNED, learned_elsewhere);
@@ -641,7 +648,7 @@ impl Neighbour {
     pub(super) fn kill(self: &Arc<Self>, stack: &Stack, guard: &Guard) {
         let lost = {
             let mut inner = self.inner();
-            inner.dead = true;
+            self.dead.store(true, Relaxed);
             self.disarm(stack, &mut inner);
             inner.waiting_octets = 0;
             std::mem::take(&mut inner.waiting)

@@ -9,11 +9,13 @@ use weir_packet::batch::BATCH;
 use weir_packet::header::ethernet::{ethernet, multicast_v4, multicast_v6};
 use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Batch, DropReason, Packet};
+use weir_sync::bits::set_bits;
 
 use super::{Key, Neighbour, nud};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
+use crate::fib::route::NextHop;
 use crate::neigh::WithNeighbours;
 use crate::stages::Stage;
 
@@ -72,21 +74,20 @@ fn remember_group(cx: &Cx<'_>, device: &Arc<Device>, next_hop: IpAddr) -> Option
 
 /// Consecutive packets of a batch that go to one next hop.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct Run<'g> {
     /// The next hop.
     pub next_hop: IpAddr,
     /// According to the route, the next hop is the subnet's broadcast address.
     pub broadcast: bool,
     /// The number of packets.
     pub count: usize,
+    /// The hop of the route whose gateway is the next hop.
+    pub via: Option<&'g NextHop<Arc<Device>>>,
 }
 
 /// Does the same as [`output`] for packets to several next hops on a device, and sends them as one
 /// batch in their order. The runs together are the batch.
-pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], mut batch: Batch) {
-    if let [run] = runs {
-        return output(cx, device, run.next_hop, run.broadcast, batch);
-    }
+pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut batch: Batch) {
     let mut macs = [None; BATCH];
     find(cx, device, runs, &mut macs);
     if !macs.iter().zip(runs).all(|(mac, _)| mac.is_some()) {
@@ -124,39 +125,81 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], mut batc
 }
 
 /// Finds the link-layer addresses of the next hops that need no verification.
-fn find(cx: &Cx<'_>, device: &Device, runs: &[Run], macs: &mut [Option<Mac>; BATCH]) {
-    let ns = device.namespace(cx.guard);
+#[inline]
+fn find(cx: &Cx<'_>, device: &Device, runs: &[Run<'_>], macs: &mut [Option<Mac>; BATCH]) {
+    // With entries of groups, a group is like any other next hop.
+    let groups = !cx.stack.config.link_chatter;
+    let mut unknown = 0_u64;
+    for ((n, run), mac) in runs.iter().enumerate().zip(macs.iter_mut()) {
+        let via = run.via.filter(|_| !run.broadcast);
+        if let Some(entry) = via.and_then(|hop| hop.neighbour(cx.guard)) {
+            *mac = use_entry(cx, entry);
+        } else if groups && run.broadcast {
+            *mac = Some(device.broadcast());
+        } else {
+            *mac = match groups {
+                true => group_address(run.next_hop, device),
+                false => None,
+            };
+            if mac.is_none() {
+                unknown |= 1 << n;
+            }
+        }
+    }
+    if unknown != 0 {
+        search(cx, device, runs, unknown, macs);
+    }
+}
+
+/// Searches the table for the next hops of the runs in the bit map `wanted`.
+fn search(
+    cx: &Cx<'_>,
+    device: &Device,
+    runs: &[Run<'_>],
+    wanted: u64,
+    macs: &mut [Option<Mac>; BATCH],
+) {
     let first = Key {
         device: device.key,
         address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
     };
     let mut keys = [first; BATCH];
-    for (key, run) in keys.iter_mut().zip(runs) {
+    let places = || set_bits(wanted).filter_map(|n| runs.get(n).map(|run| (n, run)));
+    let mut count = 0;
+    for (key, (_, run)) in keys.iter_mut().zip(places()) {
         key.address = run.next_hop;
+        count += 1;
     }
     let mut found = [None; BATCH];
-    let keys = keys.get(..runs.len()).unwrap_or_default();
-    ns.neighbours().table.get_many(keys, cx.guard, &mut found);
-    for entry in found.iter().take(runs.len()).flatten() {
+    let keys = keys.get(..count).unwrap_or_default();
+    let table = &device.namespace(cx.guard).neighbours().table;
+    table.get_many(keys, cx.guard, &mut found);
+    for entry in found.iter().take(count).flatten() {
         entry.prefetch();
     }
-    for ((mac, run), entry) in macs.iter_mut().zip(runs).zip(found) {
-        // With entries of groups, a group is like any other next hop.
-        let group = match run.broadcast {
-            _ if cx.stack.config.link_chatter => None,
-            true => Some(device.broadcast()),
-            false => group_address(run.next_hop, device),
-        };
-        *mac = group.or_else(|| {
-            let entry = entry.filter(|entry| entry.state() & READY != 0)?;
-            entry.touch(cx.now);
-            entry.mac()
-        });
+    for ((n, run), entry) in places().zip(found) {
+        if let (Some(entry), Some(mac)) = (entry, macs.get_mut(n)) {
+            *mac = use_entry(cx, entry);
+            if let Some(hop) = run.via.filter(|_| !run.broadcast) {
+                hop.remember(entry);
+            }
+        }
     }
 }
 
+/// Returns the link-layer address of an entry that needs no verification, and records its use.
+#[inline]
+fn use_entry(cx: &Cx<'_>, entry: &Neighbour) -> Option<Mac> {
+    if entry.state() & READY == 0 {
+        return None;
+    }
+    entry.touch(cx.now);
+    entry.mac()
+}
+
 /// Sends each run as a batch of its own. Neighbours may be unknown.
-fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run], batch: Batch) {
+#[cold]
+fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Batch) {
     let mut packets = batch.into_iter();
     for run in runs {
         let mut part = Batch::new();

@@ -292,6 +292,19 @@ impl World {
         });
     }
 
+    /// Deletes a neighbour entry.
+    pub fn forget(&mut self, name: &str, address: IpAddr) {
+        let ifindex = self.index(name) as i32;
+        self.accepted(rtm::DELNEIGH, 0, |out| {
+            out.fixed(&NdMsg {
+                family: family(address),
+                ifindex,
+                ..NdMsg::default()
+            });
+            out.put_ip(nda::DST, address);
+        });
+    }
+
     /// Writes a sysctl, named relative to /proc/sys.
     pub fn sysctl(&mut self, path: &str, value: &str) {
         let path = path.strip_prefix("net/").unwrap_or(path);

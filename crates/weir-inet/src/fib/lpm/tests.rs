@@ -53,6 +53,12 @@ fn check<K: Key>(operations: Vec<Operation<K>>) {
                     .longest(key, limit, &guard)
                     .map(|(len, value)| (len, *value));
                 assert_eq!(found, oracle.longest(key, limit));
+                // The same key among others, level by level.
+                let keys = [key, key.filled(limit), key.masked(limit), K::ZERO];
+                let mut found = [None; 4];
+                table.longest_many(&keys, &guard, &mut found);
+                let found = found.map(|found| found.map(|(len, value)| (len, *value)));
+                assert_eq!(found, keys.map(|key| oracle.longest(key, K::BITS)));
             }
             Operation::Walk(key, len) => {
                 let guard = domain.pin();
@@ -141,6 +147,12 @@ fn grows_and_shrinks_its_index() {
     let compare =
         |table: &Lpm<u32, u32>, oracle: &BTreeMap<(u32, u8), u32>, numbers: &mut Numbers| {
             let guard = domain.pin();
+            let keys: [u32; 64] = std::array::from_fn(|_| numbers.next() as u32 & 0x0fff_ffff);
+            let mut together = [None; 64];
+            table.longest_many(&keys, &guard, &mut together);
+            for (key, together) in keys.iter().zip(together) {
+                assert_eq!(together, table.longest(*key, 32, &guard), "key {key:08x}");
+            }
             for _ in 0..2_000 {
                 let key = numbers.next() as u32 & 0x0fff_ffff;
                 let expected = (0..=32u8).rev().find_map(|len| {

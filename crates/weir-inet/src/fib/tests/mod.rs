@@ -2,6 +2,7 @@
 //! Compares tables and rules with Linux's results for the same commands. Each expectation names its
 //! command; the texts are those of `ip`.
 
+mod filter;
 mod v6;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
