@@ -14,6 +14,7 @@
 pub mod extremes;
 pub mod frame;
 pub mod headers;
+pub mod map;
 pub mod netlink;
 pub mod pcap;
 pub mod port;
@@ -41,6 +42,10 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "headers",
         run: headers::run,
+    },
+    Target {
+        name: "map",
+        run: map::run,
     },
     Target {
         name: "netlink",

@@ -6,6 +6,7 @@
 //! | [`HashMap`] | `hash`: a fixed number of entries; a full map refuses new keys |
 //! | [`LruHashMap`] | `lru_hash`: a full map evicts |
 //! | [`Map`] | any [`Kind`], also arrays, tries and values per CPU, with keys and values as byte strings |
+//! | [`MapOfMaps`] | `hash_of_maps`, `array_of_maps` |
 //!
 //! Readers take no lock. The reference byte of an LRU map's entry is the only write of a look-up, and
 //! is not written when it is set. Memory is mapped at creation and used page by page. Operations on
@@ -23,6 +24,8 @@ mod lpm;
 mod lru;
 mod map;
 mod memory;
+pub mod model;
+mod nested;
 mod policy;
 mod shape;
 mod table;
@@ -32,6 +35,7 @@ pub use error::{Error, Update};
 pub use lru::{BATCH, LruOptions, LruStats, OnEvict, Spread};
 pub use map::{Cursor, Kind, Map, MapOptions};
 pub use memory::{Words, Zero};
+pub use nested::{MapOfMaps, OuterKind};
 pub use policy::{Policy, Reason};
 pub use shape::{Of, Plain, Shape, Sizes};
 pub use typed::{HashMap, LruHashMap};

@@ -280,6 +280,16 @@ impl Map {
         }
     }
 
+    /// Does the same as [`Map::update`] with the flags of the bpf system call.
+    ///
+    /// # Errors
+    /// Those of [`Map::update`]; [`Error::Inval`] for flags that are not served, after
+    /// [`Error::Perm`].
+    pub fn update_flags(&self, key: &[u8], value: &[u8], flags: u64) -> Result<(), Error> {
+        self.writable()?;
+        self.update(key, value, Update::from_flags(flags)?)
+    }
+
     /// Inserts a key or changes its value, or the calling CPU's, as a program does. Other CPUs' values
     /// of a new entry are zero. A frozen map may be changed by programs.
     ///

@@ -912,6 +912,16 @@ impl<S: Shape> Slot<'_, S> {
         self.table.write_value(self.bucket, self.slot, 0, value);
     }
 
+    /// Returns the first 8 bytes of the value that is about to be replaced; zero if the entry is new.
+    pub(crate) fn replaced(&self) -> u64 {
+        let mut bytes = [0; 8];
+        if !self.new {
+            let number = (self.bucket * SLOTS + self.slot) as u32;
+            self.table.read_value(number, 0, &mut bytes);
+        }
+        u64::from_ne_bytes(bytes)
+    }
+
     /// Writes a part of the value from byte `from` on, a multiple of 8; the rest of a new entry's
     /// value is zero.
     pub(crate) fn write_part(&self, from: usize, part: &[u8]) {

@@ -2,6 +2,7 @@
 //! Tests of the maps through their API.
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 
+mod nested;
 mod traces;
 
 use super::*;
@@ -247,22 +248,6 @@ fn a_map_of_no_entries_or_too_many_is_refused() {
     // Thousands of gigabytes: there is not so much address space.
     let huge = HashMap::<u32, [u64; 1 << 18]>::new(2_000_000_000);
     assert_eq!(huge.err(), Some(Error::NoMem));
-}
-
-/// The resident memory of this process in bytes.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-}
-
-#[test]
-#[cfg_attr(miri, ignore)]
-fn a_map_of_ten_million_is_made_and_dropped_without_its_memory() {
-    let before = resident();
-    let map = lru(10_000_000, Policy::S3Fifo);
-    assert!(map.bytes() >= 300_000_000, "{}", map.bytes());
-    // Other tests run at the same time.
-    assert!(resident() < before + 200_000_000);
 }
 
 #[test]

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop there")]
 #![allow(unsafe_code, reason = "the bpf system call")]
 
-use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
-use weir_map::{Kind, LruOptions, Map, MapOptions, Update};
+use weir_map::model::{self, Answer, Operation};
+use weir_map::{Error, Kind, LruOptions, Map, MapOfMaps, MapOptions, OuterKind, Spread, Update};
 
 /// A system call's errno.
 type Errno = i32;
@@ -30,7 +31,9 @@ struct Kernel(OwnedFd);
 impl Kernel {
     fn new(options: &MapOptions) -> Result<Self, Errno> {
         let two = |low: usize, high: usize| low as u64 | (high as u64) << 32;
-        let flags = u64::from(options.kind == Kind::LpmTrie);
+        let percpu_lists = options.lru.spread == Spread::PerCpu;
+        // `BPF_F_NO_PREALLOC`, `BPF_F_NO_COMMON_LRU`.
+        let flags = u64::from(options.kind == Kind::LpmTrie) | u64::from(percpu_lists) << 1;
         let mut attr = [0; 8];
         attr[0] = two(options.kind.number() as usize, options.key_size);
         attr[1] = two(options.value_size, options.max_entries as usize);
@@ -38,6 +41,55 @@ impl Kernel {
         let fd = bpf(0, &mut attr)?;
         // SAFETY: the kernel has just made this descriptor for us.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Creates a map of maps.
+    fn nested(kind: OuterKind, key: usize, entries: u32, template: &Self) -> Result<Self, Errno> {
+        let mut attr = [0; 8];
+        attr[0] = u64::from(kind.number()) | (key as u64) << 32;
+        attr[1] = 4 | u64::from(entries) << 32;
+        attr[2] = (template.0.as_raw_fd() as u64) << 32;
+        let fd = bpf(0, &mut attr)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The number by which the kernel knows the map (`BPF_OBJ_GET_INFO_BY_FD`).
+    fn id(&self) -> u32 {
+        let mut info = [0u32; 32];
+        let mut attr = [0; 8];
+        attr[0] = self.0.as_raw_fd() as u64 | (size_of_val(&info) as u64) << 32;
+        attr[1] = info.as_mut_ptr() as u64;
+        bpf(15, &mut attr).unwrap();
+        info[1]
+    }
+
+    /// Makes a call.
+    fn run(
+        &self,
+        operation: &Operation,
+        options: &MapOptions,
+        size: usize,
+    ) -> Result<Answer, Errno> {
+        let mut out = vec![0; size];
+        match operation {
+            Operation::LookUp(key) => self.look_up(key, &mut out).map(|()| Answer::Value(out)),
+            Operation::Update(key, value, flags) => {
+                self.update(key, value, *flags).map(|()| Answer::Done)
+            }
+            Operation::Delete(key) => self.delete(key).map(|()| Answer::Done),
+            Operation::Take(key) => self.take(key, &mut out).map(|()| Answer::Value(out)),
+            Operation::Freeze => self.freeze().map(|()| Answer::Done),
+            Operation::Keys => {
+                let keys = model::keys(options, |last, next| {
+                    self.next_key(last, next).map_err(|error| {
+                        assert_eq!(error, libc::ENOENT);
+                        Error::NoEnt
+                    })
+                });
+                Ok(Answer::Keys(keys.unwrap()))
+            }
+        }
     }
 
     fn call(&self, command: u32, key: Option<&[u8]>, value: u64, flags: u64) -> Result<(), Errno> {
@@ -97,68 +149,15 @@ fn errno<T>(result: Result<T, weir_map::Error>) -> Result<T, Errno> {
     result.map_err(weir_map::Error::errno)
 }
 
-/// Returns the key of a trie with zeroes after its prefix. The kernel keeps what was there.
-fn prefix(key: &[u8]) -> Vec<u8> {
-    let length = u32::from_ne_bytes(key[..4].try_into().unwrap()) as usize;
-    let mut prefix = key.to_vec();
-    for (at, byte) in prefix[4..].iter_mut().enumerate() {
-        *byte &= !(0xffu32 >> length.saturating_sub(8 * at).min(8)) as u8;
-    }
-    prefix
-}
-
-/// `BPF_MAP_GET_NEXT_KEY` of a map.
-type NextKey<'a> = dyn Fn(Option<&[u8]>, &mut [u8]) -> Result<(), Errno> + 'a;
-
-/// Compares all entries of both maps.
-fn same_entries(ours: &Map, kernel: &Kernel, context: &str) {
-    let size = ours.options().key_size;
-    let trie = ours.options().kind == Kind::LpmTrie;
-    let keys = |next: &NextKey<'_>| {
-        let mut keys = BTreeSet::new();
-        let mut last: Option<Vec<u8>> = None;
-        loop {
-            let mut key = vec![0; size];
-            match next(last.as_deref(), &mut key) {
-                Ok(()) => {
-                    let prefix = if trie { prefix(&key) } else { key.clone() };
-                    assert!(keys.insert(prefix), "{context}: twice {key:?}");
-                }
-                Err(error) => {
-                    assert_eq!(error, libc::ENOENT, "{context}");
-                    return keys;
-                }
-            }
-            last = Some(key);
-        }
-    };
-    let mine = keys(&|key, next| errno(ours.next_key(key, next)));
-    assert_eq!(
-        mine,
-        keys(&|key, next| kernel.next_key(key, next)),
-        "{context}"
-    );
-    for key in mine {
-        let mut values = [vec![0; ours.value_size()], vec![0; ours.value_size()]];
-        assert_eq!(
-            errno(ours.look_up(&key, &mut values[0])),
-            Ok(()),
-            "{context}"
-        );
-        assert_eq!(kernel.look_up(&key, &mut values[1]), Ok(()), "{context}");
-        assert_eq!(values[0], values[1], "{context}: {key:?}");
-    }
-}
-
 /// Runs one sequence of calls. Returns whether the kernel permits it.
 fn sequence(kind: Kind, seed: u64, calls: usize) -> bool {
     let mut random = Random(seed ^ u64::from(kind.number()) << 32);
-    let (key_size, max_entries, keys) = match kind {
-        Kind::Array | Kind::PercpuArray => (4, random.of(&[1, 7, 16]), 18),
-        Kind::LpmTrie => (random.of(&[5, 6, 8]), random.of(&[1, 8, 64]), 256),
+    let (key_size, max_entries) = match kind {
+        Kind::Array | Kind::PercpuArray => (4, random.of(&[1, 7, 16])),
+        Kind::LpmTrie => (random.of(&[5, 6, 8]), random.of(&[1, 8, 64])),
         // Far more nodes than keys: neither map evicts.
-        Kind::LruHash | Kind::LruPercpuHash => (random.of(&[4, 5, 8]), 1024, 40),
-        Kind::Hash | Kind::PercpuHash => (random.of(&[1, 4, 5, 8, 20]), random.of(&[1, 8, 40]), 24),
+        Kind::LruHash | Kind::LruPercpuHash => (random.of(&[4, 5, 8]), 1024),
+        Kind::Hash | Kind::PercpuHash => (random.of(&[1, 4, 5, 8, 20]), random.of(&[1, 8, 40])),
     };
     let options = MapOptions {
         kind,
@@ -177,73 +176,33 @@ fn sequence(kind: Kind, seed: u64, calls: usize) -> bool {
     };
     let ours = Map::new(options).unwrap();
     let size = ours.value_size();
-    let mut frozen = false;
-    for call in 0..calls {
-        let mut key = vec![0; key_size];
-        let number = random.below(keys) as u32;
-        if kind == Kind::LpmTrie {
-            let bits = 8 * (key_size as u64 - 4);
-            key[..4].copy_from_slice(&(random.below(bits + 2) as u32).to_ne_bytes());
-            for byte in &mut key[4..] {
-                *byte = random.of(&[0, 0, 0x80, 0xc0, 0xff, 1]);
-            }
-        } else {
-            let len = key_size.min(4);
-            key[..len].copy_from_slice(&number.to_ne_bytes()[..len]);
-            if key_size > 4 {
-                key[key_size - 1] = number as u8;
-            }
+    let mut bytes = std::iter::repeat_with(|| random.below(256) as u8);
+    let same = |number: usize, operation: &Operation| {
+        let (mine, theirs) = (operation.run(&ours), kernel.run(operation, &options, size));
+        let context = format!("{options:?}, seed {seed}, call {number}, {operation:?}");
+        assert_eq!(errno(mine), theirs, "{context}");
+        // Iterations over an array have an order.
+        if matches!(kind, Kind::Array | Kind::PercpuArray)
+            && let Operation::LookUp(key) = operation
+        {
+            let (mut next, mut other) = (vec![0; 4], vec![0; 4]);
+            let mine = errno(ours.next_key(Some(key), &mut next));
+            let theirs = kernel.next_key(Some(key), &mut other);
+            assert_eq!((mine, next), (theirs, other), "{context}");
         }
-        let (mut value, mut other) = (vec![0; size], vec![0; size]);
-        let what = random.below(1000);
-        let context = format!("{options:?}, seed {seed}, call {call}, {what}, key {key:?}");
-        match what {
-            0 => {
-                frozen = true;
-                assert_eq!(errno(ours.freeze()), kernel.freeze(), "{context}");
-            }
-            1..500 => {
-                // A frozen map of the kernel refuses before it looks at the flags.
-                let flags = random.of(&[0, 0, 1, 2, if frozen { 0 } else { 3 }]);
-                for byte in &mut value {
-                    *byte = random.below(256) as u8;
-                }
-                // The padding of a CPU's value is not part of it.
-                if kind.is_percpu() {
-                    for value in value.chunks_mut(options.value_size.next_multiple_of(8)) {
-                        value[options.value_size..].fill(0);
-                    }
-                }
-                let mine =
-                    Update::from_flags(flags).and_then(|mode| ours.update(&key, &value, mode));
-                let theirs = kernel.update(&key, &value, flags);
-                assert_eq!(errno(mine), theirs, "{context} flags {flags}");
-            }
-            500..750 => {
-                let result = errno(ours.look_up(&key, &mut value));
-                assert_eq!(result, kernel.look_up(&key, &mut other), "{context}");
-                assert_eq!(value, other, "{context}");
-            }
-            750..900 => {
-                assert_eq!(errno(ours.delete(&key)), kernel.delete(&key), "{context}");
-            }
-            900..990 => {
-                let result = errno(ours.take(&key, &mut value));
-                assert_eq!(result, kernel.take(&key, &mut other), "{context}");
-                if result.is_ok() {
-                    assert_eq!(value, other, "{context}");
-                }
-            }
-            990.. if matches!(kind, Kind::Array | Kind::PercpuArray) => {
-                let (mut next, mut other) = (vec![0; 4], vec![0; 4]);
-                let result = errno(ours.next_key(Some(&key), &mut next));
-                assert_eq!(result, kernel.next_key(Some(&key), &mut other), "{context}");
-                assert_eq!(next, other, "{context}");
-            }
-            _ => same_entries(&ours, &kernel, &context),
-        }
+    };
+    for number in 0..calls {
+        let operation = Operation::draw(&options, size, &mut bytes).unwrap();
+        same(number, &operation);
     }
-    same_entries(&ours, &kernel, &format!("{options:?}, seed {seed}, end"));
+    // All entries.
+    let Ok(Answer::Keys(keys)) = Operation::Keys.run(&ours) else {
+        panic!("an iteration failed");
+    };
+    same(calls, &Operation::Keys);
+    for key in keys {
+        same(calls, &Operation::LookUp(key));
+    }
     true
 }
 
@@ -285,6 +244,146 @@ fn sizes_are_refused_as_by_the_kernel() {
                     let mine = errno(Map::new(options)).map(|_| ());
                     assert_eq!(mine, theirs, "{options:?}");
                 }
+            }
+        }
+    }
+}
+
+/// Runs one sequence of calls of a map of maps. Returns whether the kernel permits it.
+fn nested(kind: OuterKind, seed: u64, calls: usize) -> bool {
+    let mut random = Random(seed ^ u64::from(kind.number()) << 32);
+    let inner_kind = random.of(&[Kind::Hash, Kind::Array, Kind::LruHash, Kind::PercpuArray]);
+    let template = MapOptions {
+        kind: inner_kind,
+        key_size: 4,
+        value_size: 8,
+        max_entries: 4,
+        lru: LruOptions {
+            cpus: Some(possible_cpus()),
+            ..LruOptions::default()
+        },
+    };
+    // The first one is the template. Some others differ from it.
+    let mut all = vec![template; 6];
+    all[1].max_entries = 5;
+    all[2].value_size = 4;
+    all[3].kind = random.of(&[Kind::Hash, Kind::Array, Kind::LpmTrie]);
+    if inner_kind == Kind::LruHash {
+        all[4].lru.spread = Spread::PerCpu;
+    }
+    if all[3].kind == Kind::LpmTrie {
+        all[3].key_size = 8;
+    }
+    let mut kernels = Vec::new();
+    for options in &all {
+        match Kernel::new(options) {
+            Ok(kernel) => kernels.push(kernel),
+            Err(libc::EPERM | libc::ENOSYS) => return false,
+            Err(error) => panic!("{options:?}: {error}"),
+        }
+    }
+    let ids: Vec<u32> = kernels.iter().map(Kernel::id).collect();
+    let inner: Vec<_> = all
+        .iter()
+        .map(|&o| Arc::new(Map::new(o).unwrap()))
+        .collect();
+    let (key_size, max_entries) = match kind {
+        OuterKind::Array => (4, random.of(&[1, 7])),
+        OuterKind::Hash => (random.of(&[1, 4, 9]), random.of(&[1, 3, 12])),
+    };
+    let kernel = Kernel::nested(kind, key_size, max_entries, &kernels[0]).unwrap();
+    let domain = weir_sync::rcu::Domain::default();
+    let ours = MapOfMaps::new(&domain, kind, key_size, max_entries, &inner[0]).unwrap();
+    for call in 0..calls {
+        let mut key = vec![0; key_size];
+        key[0] = random.below(16) as u8;
+        let what = random.below(1000);
+        let context = format!("{kind:?} of {template:?}, seed {seed}, call {call}, key {key:?}");
+        match what {
+            0 => assert_eq!(errno(ours.freeze()), kernel.freeze(), "{context}"),
+            1..400 => {
+                let (which, flags) = (random.below(6) as usize, random.of(&[0, 0, 0, 1, 2]));
+                let fd = kernels[which].0.as_raw_fd().to_ne_bytes();
+                let mode = Update::from_flags(flags).unwrap();
+                let mine = errno(ours.update(&key, inner[which].clone(), mode));
+                let theirs = kernel.update(&key, &fd, flags);
+                assert_eq!(mine, theirs, "{context}, {which}, flags {flags}");
+            }
+            400..800 => {
+                let mut id = [0; 4];
+                let theirs = kernel.look_up(&key, &mut id);
+                let guard = domain.pin();
+                let mine = errno(ours.look_up(&key, &guard).map(|found| {
+                    let at = inner
+                        .iter()
+                        .position(|map| std::ptr::eq(&raw const **map, found));
+                    ids[at.unwrap()]
+                }));
+                let theirs = theirs.map(|()| u32::from_ne_bytes(id));
+                assert_eq!(mine, theirs, "{context}");
+            }
+            800..950 => assert_eq!(errno(ours.delete(&key)), kernel.delete(&key), "{context}"),
+            _ => {
+                // Only the keys are compared, so the kind of hash will do.
+                let options = MapOptions {
+                    kind: Kind::Hash,
+                    key_size,
+                    max_entries,
+                    ..template
+                };
+                let mine = model::keys(&options, |last, next| ours.next_key(last, next)).unwrap();
+                let theirs = kernel.run(&Operation::Keys, &options, 4);
+                assert_eq!(Ok(Answer::Keys(mine)), theirs, "{context}");
+            }
+        }
+    }
+    true
+}
+
+/// The kernel waits for a grace period after each update, and one grace period serves all threads. So
+/// the sequences run side by side.
+#[test]
+fn maps_of_maps_are_like_the_kernels() {
+    let short = cfg!(debug_assertions) || std::env::var_os("WEIR_TEST_SHORT").is_some();
+    let (sequences, calls) = if short { (40, 200) } else { (1000, 1000) };
+    for kind in [OuterKind::Array, OuterKind::Hash] {
+        for first in (0..sequences).step_by(100) {
+            let permitted = std::thread::scope(|scope| {
+                let run = |seed| scope.spawn(move || nested(kind, seed, calls));
+                let end = sequences.min(first + 100);
+                let threads: Vec<_> = (first..end).map(run).collect();
+                threads.into_iter().all(|thread| thread.join().unwrap())
+            });
+            if !permitted {
+                return eprintln!("SKIPPED: the bpf system call is not permitted");
+            }
+        }
+    }
+}
+
+#[test]
+fn maps_of_maps_are_refused_as_by_the_kernel() {
+    let template = MapOptions {
+        kind: Kind::Hash,
+        key_size: 4,
+        value_size: 8,
+        max_entries: 4,
+        lru: LruOptions::default(),
+    };
+    let kernel = match Kernel::new(&template) {
+        Err(libc::EPERM | libc::ENOSYS) => return eprintln!("SKIPPED: bpf"),
+        other => other.unwrap(),
+    };
+    let (ours, domain) = (
+        Map::new(template).unwrap(),
+        weir_sync::rcu::Domain::default(),
+    );
+    for kind in [OuterKind::Array, OuterKind::Hash] {
+        for key_size in [0, 1, 4, 8, 512] {
+            for entries in [0, 1, 100] {
+                let theirs = Kernel::nested(kind, key_size, entries, &kernel).map(|_| ());
+                let mine = MapOfMaps::new(&domain, kind, key_size, entries, &ours).map(|_| ());
+                assert_eq!(errno(mine), theirs, "{kind:?} {key_size} {entries}");
             }
         }
     }

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Calls of a map as data, and a model that knows their results: an oracle for tests.
+//!
+//! The property tests, the fuzz target and the comparison with the kernel's maps all draw
+//! [`Operation`]s from bytes by [`Operation::draw`], and judge them by a [`Model`] or by each other.
+
+use std::collections::BTreeMap;
+
+use crate::{Error, Kind, Map, MapOptions, Spread, Update};
+
+/// One call of a [`Map`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `BPF_MAP_LOOKUP_ELEM` of a key.
+    LookUp(Vec<u8>),
+    /// `BPF_MAP_UPDATE_ELEM` with a key, a value and flags.
+    Update(Vec<u8>, Vec<u8>, u64),
+    /// `BPF_MAP_DELETE_ELEM` of a key.
+    Delete(Vec<u8>),
+    /// `BPF_MAP_LOOKUP_AND_DELETE_ELEM` of a key.
+    Take(Vec<u8>),
+    /// An iteration over all keys by `BPF_MAP_GET_NEXT_KEY`.
+    Keys,
+    /// `BPF_MAP_FREEZE`.
+    Freeze,
+}
+
+/// The result of a call that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The call was done.
+    Done,
+    /// A value.
+    Value(Vec<u8>),
+    /// The keys in ascending order of their bytes. Those of a trie have zeroes after their prefix.
+    Keys(Vec<Vec<u8>>),
+}
+
+/// The data of a key of a trie begins after its length in bits.
+const LEN: usize = 4;
+
+/// Returns the length in bits of a key of a trie.
+fn length(key: &[u8]) -> usize {
+    crate::shape::word(key, 0) as usize
+}
+
+/// Returns a key of a trie with zeroes after the first `bits` bits, and with that length.
+pub fn prefix(key: &[u8], bits: usize) -> Vec<u8> {
+    let mut prefix = key.to_vec();
+    prefix[..LEN].copy_from_slice(&(bits as u32).to_ne_bytes());
+    for (at, byte) in prefix[LEN..].iter_mut().enumerate() {
+        *byte &= !(0xffu32 >> bits.saturating_sub(8 * at).min(8)) as u8;
+    }
+    prefix
+}
+
+impl Operation {
+    /// Draws a call of a map with these options and values of `value_size` bytes from `bytes`.
+    /// Returns `None` at their end. Keys come from a small set, so that calls meet.
+    pub fn draw(
+        options: &MapOptions,
+        value_size: usize,
+        bytes: &mut impl Iterator<Item = u8>,
+    ) -> Option<Self> {
+        let what = bytes.next()?;
+        let key = Self::key(options, bytes)?;
+        Some(match what {
+            0..128 => {
+                let (fill, flags) = (bytes.next()?, bytes.next()?);
+                let flags = [0, 0, 1, 2, 3][usize::from(flags % 5)];
+                let mut value: Vec<u8> = (0..value_size)
+                    .map(|at| fill.wrapping_add((7 * at) as u8))
+                    .collect();
+                // The padding of a CPU's value is not part of it.
+                if options.kind.is_percpu() {
+                    for value in value.chunks_mut(options.value_size.next_multiple_of(8)) {
+                        value[options.value_size..].fill(0);
+                    }
+                }
+                Self::Update(key, value, flags)
+            }
+            128..192 => Self::LookUp(key),
+            192..224 => Self::Delete(key),
+            224..252 => Self::Take(key),
+            // Nothing changes any more after it, so it is rare.
+            255 if bytes.next()? < 64 => Self::Freeze,
+            _ => Self::Keys,
+        })
+    }
+
+    fn key(options: &MapOptions, bytes: &mut impl Iterator<Item = u8>) -> Option<Vec<u8>> {
+        let mut key = vec![0; options.key_size];
+        match options.kind {
+            Kind::LpmTrie => {
+                let bits = 8 * (options.key_size - LEN);
+                let length = u32::from(bytes.next()?) % (bits as u32 + 2);
+                key[..LEN].copy_from_slice(&length.to_ne_bytes());
+                for byte in &mut key[LEN..] {
+                    *byte = [0, 0, 0x80, 0xc0, 0xff, 1][usize::from(bytes.next()? % 6)];
+                }
+            }
+            kind => {
+                let keys = match kind {
+                    Kind::Array | Kind::PercpuArray => 18,
+                    Kind::LruHash | Kind::LruPercpuHash => 40,
+                    _ => 24,
+                };
+                let number = bytes.next()? % keys;
+                key[0] = number;
+                if options.key_size > 4 {
+                    key[options.key_size - 1] = number;
+                }
+            }
+        }
+        Some(key)
+    }
+
+    /// Makes the call.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn run(&self, map: &Map) -> Result<Answer, Error> {
+        let mut out = vec![0; map.value_size()];
+        match self {
+            Self::LookUp(key) => map.look_up(key, &mut out).map(|()| Answer::Value(out)),
+            Self::Update(key, value, flags) => {
+                map.update_flags(key, value, *flags).map(|()| Answer::Done)
+            }
+            Self::Delete(key) => map.delete(key).map(|()| Answer::Done),
+            Self::Take(key) => map.take(key, &mut out).map(|()| Answer::Value(out)),
+            Self::Freeze => map.freeze().map(|()| Answer::Done),
+            Self::Keys => {
+                let options = map.options();
+                let all = keys(options, |last, next| map.next_key(last, next));
+                all.map(Answer::Keys)
+            }
+        }
+    }
+}
+
+/// Collects the keys that `next_key` gives one after the other.
+///
+/// # Errors
+/// The error of `next_key` unless it is that of the end.
+pub fn keys(
+    options: &MapOptions,
+    next_key: impl Fn(Option<&[u8]>, &mut [u8]) -> Result<(), Error>,
+) -> Result<Vec<Vec<u8>>, Error> {
+    let mut keys = Vec::new();
+    let mut last: Option<Vec<u8>> = None;
+    // An iteration that does not end shows as too many keys.
+    while keys.len() <= 2 * options.max_entries as usize {
+        let mut key = vec![0; options.key_size];
+        match next_key(last.as_deref(), &mut key) {
+            Ok(()) if options.kind == Kind::LpmTrie => keys.push(prefix(&key, length(&key))),
+            Ok(()) => keys.push(key.clone()),
+            Err(Error::NoEnt) => break,
+            Err(error) => return Err(error),
+        }
+        last = Some(key);
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// A map of any kind as an ordered map.
+#[derive(Clone, Debug)]
+pub struct Model {
+    options: MapOptions,
+    entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    frozen: bool,
+    /// Insertions; a map that evicts has lost nothing while they are few.
+    inserted: usize,
+}
+
+impl Model {
+    /// Creates the model of a map with these options, whose values have `value_size` bytes.
+    pub fn new(options: MapOptions, value_size: usize) -> Self {
+        let mut entries = BTreeMap::new();
+        if matches!(options.kind, Kind::Array | Kind::PercpuArray) {
+            for index in 0..options.max_entries {
+                entries.insert(index.to_ne_bytes().to_vec(), vec![0; value_size]);
+            }
+        }
+        Self {
+            options,
+            entries,
+            frozen: false,
+            inserted: 0,
+        }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn is_array(&self) -> bool {
+        matches!(self.options.kind, Kind::Array | Kind::PercpuArray)
+    }
+
+    fn evicts(&self) -> bool {
+        matches!(self.options.kind, Kind::LruHash | Kind::LruPercpuHash)
+    }
+
+    /// Makes a call. A map that evicts keeps everything here; see [`Model::judge`].
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn run(&mut self, operation: &Operation) -> Result<Answer, Error> {
+        let trie = self.options.kind == Kind::LpmTrie;
+        let bits = 8 * self.options.key_size.saturating_sub(LEN);
+        match operation {
+            Operation::LookUp(key) if trie => {
+                let longest = length(key);
+                let found = (longest <= bits)
+                    .then(|| (0..=longest).rev())
+                    .and_then(|mut all| all.find_map(|bits| self.entries.get(&prefix(key, bits))));
+                found.cloned().map(Answer::Value).ok_or(Error::NoEnt)
+            }
+            Operation::LookUp(key) => {
+                let found = self.entries.get(key);
+                found.cloned().map(Answer::Value).ok_or(Error::NoEnt)
+            }
+            Operation::Keys => Ok(Answer::Keys(self.entries.keys().cloned().collect())),
+            _ if self.frozen => Err(Error::Perm),
+            Operation::Freeze => {
+                self.frozen = true;
+                Ok(Answer::Done)
+            }
+            Operation::Update(key, value, flags) => {
+                let mode = Update::from_flags(*flags)?;
+                if trie && length(key) > bits {
+                    return Err(Error::Inval);
+                }
+                let key = if trie {
+                    prefix(key, length(key))
+                } else {
+                    key.clone()
+                };
+                let there = self.entries.contains_key(&key);
+                match mode {
+                    _ if self.is_array() && !there => return Err(Error::TooBig),
+                    Update::NoExist if there => return Err(Error::Exist),
+                    Update::Exist if !there => return Err(Error::NoEnt),
+                    _ => {}
+                }
+                let full = self.entries.len() >= self.options.max_entries as usize;
+                if !there && full && !self.evicts() {
+                    return Err(if trie { Error::NoSpc } else { Error::TooBig });
+                }
+                self.inserted += usize::from(!there);
+                self.entries.insert(key, value.clone());
+                Ok(Answer::Done)
+            }
+            Operation::Take(_) if trie || self.is_array() => Err(Error::NotSupp),
+            Operation::Delete(_) if self.is_array() => Err(Error::Inval),
+            Operation::Delete(key) if trie => {
+                if length(key) > bits {
+                    return Err(Error::Inval);
+                }
+                let removed = self.entries.remove(&prefix(key, length(key)));
+                removed.map(|_| Answer::Done).ok_or(Error::NoEnt)
+            }
+            Operation::Delete(key) => {
+                let removed = self.entries.remove(key);
+                removed.map(|_| Answer::Done).ok_or(Error::NoEnt)
+            }
+            Operation::Take(key) => {
+                let removed = self.entries.remove(key);
+                removed.map(Answer::Value).ok_or(Error::NoEnt)
+            }
+        }
+    }
+
+    /// Judges the result of a call that a map gave. A map that evicts may have lost entries once more
+    /// were inserted than it, or one of its CPUs, can hold; the model then forgets them.
+    ///
+    /// # Errors
+    /// A description of the difference.
+    pub fn judge(
+        &mut self,
+        operation: &Operation,
+        result: &Result<Answer, Error>,
+    ) -> Result<(), String> {
+        let cpus = match self.options.lru.spread {
+            Spread::PerCpu => self.options.lru.cpus.unwrap_or(1).max(1),
+            _ => 1,
+        };
+        if self.evicts() && self.inserted >= (self.options.max_entries as usize / cpus).max(1) {
+            self.forget(operation, result)?;
+        }
+        let expected = self.run(operation);
+        match (operation, result) {
+            _ if expected == *result => Ok(()),
+            // The nodes were in the hands of other CPUs.
+            (Operation::Update(key, ..), Err(Error::NoMem))
+                if self.evicts() && self.options.lru.spread != Spread::Common =>
+            {
+                self.entries.remove(key);
+                Ok(())
+            }
+            _ => Err(format!("{operation:?}: {result:?} instead of {expected:?}")),
+        }
+    }
+
+    /// Removes entries whose loss a result shows.
+    fn forget(
+        &mut self,
+        operation: &Operation,
+        result: &Result<Answer, Error>,
+    ) -> Result<(), String> {
+        match (operation, result) {
+            (
+                Operation::LookUp(key)
+                | Operation::Delete(key)
+                | Operation::Take(key)
+                | Operation::Update(key, _, 2),
+                Err(Error::NoEnt),
+            )
+            | (Operation::Update(key, _, 1), Ok(_)) => {
+                self.entries.remove(key);
+            }
+            (Operation::Keys, Ok(Answer::Keys(keys))) => {
+                self.entries
+                    .retain(|key, _| keys.binary_search(key).is_ok());
+                if keys.len() > self.options.max_entries as usize {
+                    return Err(format!("{} entries are more than allowed", keys.len()));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
