@@ -37,10 +37,16 @@ impl<S: Shape> Hash<S> {
         self.table.search(hash(key), key, read).is_some()
     }
 
-    #[inline(always)]
-    pub(crate) fn look_up_hashed(&self, hash: u64, key: &[u8], read: impl FnMut(u32)) -> bool {
-        self.table.search(hash, key, read).is_some()
+    /// Whether a look-up need not do more than [`Hash::mark`].
+    #[allow(clippy::unused_self, reason = "as of a map that evicts")]
+    pub(crate) fn is_plain(&self) -> bool {
+        true
     }
+
+    /// Marks an entry as used.
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "as of a map that evicts")]
+    pub(crate) fn mark(&self, _: u32) {}
 
     /// Whether an entry in a slot can be found.
     #[allow(clippy::unused_self, reason = "as of a map whose entries expire")]

@@ -55,11 +55,11 @@ pub struct LruOptions {
     /// The number of CPUs; the threads of a CPU are those bound to it by [`percpu::bind`], and a share
     /// of the unbound ones. The default is the number of CPUs of the machine.
     pub cpus: Option<usize>,
-    /// The number of entries that a rotation, and a search for victims, looks at. The default is
-    /// `local_free`.
+    /// The number of entries that a rotation, and a search for victims, looks at. The default is the
+    /// number of nodes that are wanted, `local_free` or the rest of a batch.
     pub nr_scans: Option<u32>,
-    /// The number of free nodes that a CPU takes at once. The default is a 1250th of the entries within 16 and
-    /// 128; it is never more than a fair part.
+    /// The number of free nodes that a CPU takes at once. It is never more than a fair part. The default
+    /// is a 1250th of the entries within 16 and 128, or the rest of a batch if that is more.
     pub local_free: Option<u32>,
     /// The ticks of `set_time` after which an entry that was not used is no longer found.
     pub idle: Option<u32>,
@@ -146,7 +146,10 @@ pub(crate) struct Lru<S: Shape> {
     spread: Spread,
     most: u8,
     max_entries: u32,
+    /// The number of free nodes that a lane takes at once, and the most that it takes for a batch.
     target: u32,
+    most_local: u32,
+    /// `nr_scans`; 0 for as many as the nodes that are wanted.
     scans: u32,
     idle: u32,
     /// Whether a use of an entry does more than mark it.
@@ -198,6 +201,7 @@ impl<S: Shape> Lru<S> {
             .local_free
             .unwrap_or((max_entries / 1250).clamp(16, 128));
         let target = local_free.min(most_local.max(1));
+        let most_local = options.local_free.map_or(most_local.max(1), |_| target);
         let slots = table.slots();
         let lists = |_| -> Result<_, Error> {
             Ok(CachePadded(SpinLock::new(Shard {
@@ -234,7 +238,8 @@ impl<S: Shape> Lru<S> {
             most: options.policy.most_references(),
             max_entries,
             target,
-            scans: options.nr_scans.unwrap_or(target),
+            most_local,
+            scans: options.nr_scans.unwrap_or(0),
             idle: options.idle.unwrap_or(0),
             watched: exact || options.idle.is_some(),
             count_lookups: options.count_lookups,
@@ -302,14 +307,25 @@ impl<S: Shape> Lru<S> {
         (own, self.lanes[own].lock())
     }
 
-    /// Marks a slot as used.
+    /// Whether a look-up need not do more than [`Lru::mark`].
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.watched && !self.count_lookups
+    }
+
+    /// Counts a use in a slot's reference byte.
     #[inline(always)]
-    fn touch(&self, slot: u32) {
+    pub(crate) fn mark(&self, slot: u32) {
         let reference = self.table.reference(slot);
         let references = reference.load(Ordering::Relaxed);
         if references < self.most {
             reference.store(references + 1, Ordering::Relaxed);
         }
+    }
+
+    /// Marks a slot as used.
+    #[inline(always)]
+    fn touch(&self, slot: u32) {
+        self.mark(slot);
         if self.watched {
             self.touch_slow(slot);
         }
@@ -357,12 +373,7 @@ impl<S: Shape> Lru<S> {
     /// Looks a key up, and reads its slot with `read`, which may run several times.
     #[inline(always)]
     pub(crate) fn look_up(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
-        self.look_up_hashed(hash(key), key, read)
-    }
-
-    #[inline(always)]
-    pub(crate) fn look_up_hashed(&self, hash: u64, key: &[u8], read: impl FnMut(u32)) -> bool {
-        let found = match self.table.search(hash, key, read) {
+        let found = match self.table.search(hash(key), key, read) {
             Some((slot, ())) if !self.is_idle(slot) => {
                 self.touch(slot);
                 true
@@ -392,7 +403,7 @@ impl<S: Shape> Lru<S> {
     ) -> Result<(), Error> {
         let hash = hash(key);
         let (number, mut lane) = self.lane();
-        let result = self.update_in(number, &mut lane, hash, key, mode, value);
+        let result = self.update_in(number, &mut lane, hash, key, mode, 1, value);
         self.report(lane);
         result
     }
@@ -416,7 +427,9 @@ impl<S: Shape> Lru<S> {
         let mut result = (count, Ok(()));
         for (at, &hash) in hashes[..count].iter().enumerate() {
             let value = |slot: Slot<'_, S>| value(at, slot);
-            if let Err(error) = self.update_in(number, &mut lane, hash, key(at), mode, value) {
+            let left = (count - at) as u32;
+            let done = self.update_in(number, &mut lane, hash, key(at), mode, left, value);
+            if let Err(error) = done {
                 result = (at, Err(error));
                 break;
             }
@@ -425,7 +438,10 @@ impl<S: Shape> Lru<S> {
         result
     }
 
+    /// Inserts or changes a key. `left` is the number of keys of the batch that are left, for which a
+    /// lane takes free nodes at once.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "the state of one operation")]
     fn update_in(
         &self,
         number: usize,
@@ -433,6 +449,7 @@ impl<S: Shape> Lru<S> {
         hash: u64,
         key: &[u8],
         mode: Update,
+        left: u32,
         value: impl Fn(Slot<'_, S>),
     ) -> Result<(), Error> {
         if self.idle > 0 {
@@ -450,7 +467,7 @@ impl<S: Shape> Lru<S> {
                     _ => {}
                 }
             }
-            if !self.refill(number, lane) {
+            if !self.refill(number, lane, left) {
                 lane.failed += 1;
                 return Err(Error::NoMem);
             }
@@ -464,7 +481,7 @@ impl<S: Shape> Lru<S> {
                 if self.most > 0 {
                     lane.pending.push((slot, fold(hash)));
                 } else {
-                    self.admit(&mut self.shards[0].lock(), &[(slot, 0)], false);
+                    self.admit(&mut self.shards[0].lock(), &[(slot, 0)], 0);
                 }
                 self.own(number, slot);
             }
@@ -555,30 +572,31 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Gets free nodes for a lane. Returns whether it has any now.
+    /// Gets free nodes for a lane, `left` of which will be used soon. Returns whether it has any now.
     #[inline(never)]
-    fn refill(&self, number: usize, lane: &mut Lane) -> bool {
+    fn refill(&self, number: usize, lane: &mut Lane, left: u32) -> bool {
         let own = number % self.shards.len();
-        lane.pending.reserve(2 * self.target as usize);
+        let target = self.target.max(left.min(self.most_local));
+        lane.pending.reserve(2 * target as usize);
         let mut borrow = false;
         {
             let mut shard = self.shards[own].lock();
-            self.admit(&mut shard, &lane.pending, true);
+            self.admit(&mut shard, &lane.pending, target);
             lane.pending.clear();
             self.collect(own, &mut shard);
-            lane.free = shard.free.min(self.target);
+            lane.free = shard.free.min(target);
             shard.free -= lane.free;
-            if self.spread == Spread::Borrow && lane.free < self.target {
-                lane.free += self.stocked(own, self.target - lane.free);
+            if self.spread == Spread::Borrow && lane.free < target {
+                lane.free += self.stocked(own, target - lane.free);
                 let fair = self.max_entries / self.shards.len() as u32;
                 borrow = self.outside[own].held.load(Ordering::Relaxed) < fair;
             }
-            if lane.free < self.target && !borrow {
-                lane.free += self.evict(own, &mut shard, &mut lane.lost, self.target - lane.free);
+            if lane.free < target && !borrow {
+                lane.free += self.evict(own, &mut shard, &mut lane.lost, target - lane.free);
             }
         }
-        if borrow && lane.free < self.target {
-            self.take_from_richest(own, lane);
+        if borrow && lane.free < target {
+            self.take_from_richest(own, lane, target);
         }
         lane.free > 0 || self.refill_from_others(number, lane)
     }
@@ -606,22 +624,31 @@ impl<S: Shape> Lru<S> {
         }
     }
 
-    /// Adds pending slots to a shard's lists.
-    fn admit(&self, shard: &mut Shard, pending: &[(u32, u32)], rotate: bool) {
-        let work = Work {
-            table: &self.table,
-            pool: &self.pool,
-            scans: self.scans,
-            lost: |_, _| (),
-        };
+    /// Adds pending slots to a shard's lists, and rotates them for `want` evictions unless it is 0.
+    fn admit(&self, shard: &mut Shard, pending: &[(u32, u32)], want: u32) {
+        let work = self.work(want, |_, _| ());
         for &(_, id) in pending {
             shard.lists.prefetch(id);
         }
         for &(slot, id) in pending {
             shard.lists.admit(&work, slot, id);
         }
-        if rotate {
+        if want > 0 {
             shard.lists.rotate(&work);
+        }
+    }
+
+    /// Returns what a policy works on to get `want` nodes.
+    #[inline(always)]
+    fn work<F: FnMut(u32, Reason)>(&self, want: u32, lost: F) -> Work<'_, S, F> {
+        Work {
+            table: &self.table,
+            pool: &self.pool,
+            scans: match self.scans {
+                0 => want.max(self.target),
+                scans => scans,
+            },
+            lost,
         }
     }
 
@@ -636,29 +663,24 @@ impl<S: Shape> Lru<S> {
     ) -> u32 {
         let mut evicted = [0; 3];
         let mut elsewhere = 0;
-        let mut work = Work {
-            table: &self.table,
-            pool: &self.pool,
-            scans: self.scans,
-            lost: |slot, reason| {
-                match reason {
-                    Reason::Inactive => evicted[0] += 1,
-                    Reason::Main => evicted[1] += 1,
-                    Reason::Forced | Reason::Idle => evicted[2] += 1,
+        let mut work = self.work(want, |slot, reason| {
+            match reason {
+                Reason::Inactive => evicted[0] += 1,
+                Reason::Main => evicted[1] += 1,
+                Reason::Forced | Reason::Idle => evicted[2] += 1,
+            }
+            self.keep(lost, slot, reason);
+            let owner = self.owner(slot);
+            if owner != number {
+                elsewhere += 1;
+                if self.spread == Spread::PerCpu {
+                    self.outside[owner].returned.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    self.outside[owner].held.fetch_sub(1, Ordering::Relaxed);
+                    self.outside[number].held.fetch_add(1, Ordering::Relaxed);
                 }
-                self.keep(lost, slot, reason);
-                let owner = self.owner(slot);
-                if owner != number {
-                    elsewhere += 1;
-                    if self.spread == Spread::PerCpu {
-                        self.outside[owner].returned.fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        self.outside[owner].held.fetch_sub(1, Ordering::Relaxed);
-                        self.outside[number].held.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            },
-        };
+            }
+        });
         let got = shard.lists.evict(&mut work, want);
         for (sum, new) in shard.evicted.iter_mut().zip(evicted) {
             *sum += new;
@@ -672,13 +694,13 @@ impl<S: Shape> Lru<S> {
 
     /// Evicts entries of the shard that holds most nodes, for a lane of another.
     #[cold]
-    fn take_from_richest(&self, own: usize, lane: &mut Lane) {
+    fn take_from_richest(&self, own: usize, lane: &mut Lane, target: u32) {
         let held = |at: &usize| self.outside[*at].held.load(Ordering::Relaxed);
         let Some(richest) = (0..self.shards.len()).max_by_key(held) else {
             return;
         };
         let mut shard = self.shards[richest].lock();
-        let want = self.target - lane.free;
+        let want = target - lane.free;
         let got = self.evict(richest, &mut shard, &mut lane.lost, want);
         drop(shard);
         self.outside[richest].held.fetch_sub(got, Ordering::Relaxed);
@@ -709,7 +731,7 @@ impl<S: Shape> Lru<S> {
             }
             lane.free += free;
             let mut shard = self.shards[owner].lock();
-            self.admit(&mut shard, &pending, false);
+            self.admit(&mut shard, &pending, 0);
             if lane.free == 0 {
                 lane.free += self.evict(owner, &mut shard, &mut lane.lost, 1);
             }

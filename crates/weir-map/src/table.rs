@@ -274,12 +274,6 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Prefetches the home bucket of a hash for reading.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        prefetch(self.buckets.address(self.stride(), self.home(hash)));
-    }
-
     /// Prefetches the home bucket of a hash for writing.
     #[inline(always)]
     pub(crate) fn prefetch_to_write(&self, hash: u64) {
@@ -447,6 +441,41 @@ impl<S: Shape> Table<S> {
                 return None;
             }
         }
+    }
+
+    /// Returns where a key of this hash is likely to be, for [`Table::glance`], and prefetches it.
+    #[inline(always)]
+    pub(crate) fn aim(&self, hash: u64) -> (u32, u32) {
+        let home = self.home(hash);
+        prefetch(self.buckets.address(self.stride(), home));
+        (home as u32, LOW * (hash as u8 as u32))
+    }
+
+    /// Looks for a key where `aim` said, at the first slot with its tag, and reads its slot with
+    /// `read`. Without a result a [`Table::search`] decides.
+    #[inline(always)]
+    pub(crate) fn glance<R>(
+        &self,
+        (home, tags): (u32, u32),
+        key: &[u8],
+        read: impl FnOnce(u32) -> R,
+    ) -> Option<(u32, R)> {
+        let bucket = home as usize;
+        let control = self.control(bucket).load(Ordering::Acquire);
+        let differ = self.tags(bucket).load(Ordering::Relaxed) ^ tags;
+        let candidates = differ.wrapping_sub(LOW) & !differ & control as u32 & LIVE;
+        if candidates == 0 || control & LOCK != 0 {
+            return None;
+        }
+        let at = (candidates.trailing_zeros() / 8) as usize;
+        if !self.key_is(bucket, at, key) {
+            return None;
+        }
+        let slot = (bucket * SLOTS + at) as u32;
+        let result = read(slot);
+        fence(Ordering::Acquire);
+        let same = self.control(bucket).load(Ordering::Relaxed) == control;
+        same.then_some((slot, result))
     }
 
     /// Waits until a bucket is unlocked.

@@ -23,20 +23,36 @@ macro_rules! common {
             /// the value of each key that is in the map.
             #[inline]
             pub fn get_batch(&self, keys: &[K], mut found: impl FnMut(usize, V)) {
+                let table = self.core.table();
+                let plain = self.core.is_plain();
                 for (chunk, keys) in keys.chunks(BATCH).enumerate() {
-                    let mut hashes = [0; BATCH];
-                    for (hash, key) in hashes.iter_mut().zip(keys) {
-                        *hash = crate::shape::hash(bytes_of(key));
-                        self.core.table().prefetch(*hash);
+                    let mut aims = [(0, 0); BATCH];
+                    for (aim, key) in aims.iter_mut().zip(keys) {
+                        *aim = table.aim(crate::shape::hash(bytes_of(key)));
                     }
-                    for (at, (key, &hash)) in keys.iter().zip(&hashes).enumerate() {
-                        let mut value = zeroed::<V>();
-                        let read = |slot| self.read(slot, &mut value);
-                        if self.core.look_up_hashed(hash, bytes_of(key), read) {
+                    for (at, (key, &aim)) in keys.iter().zip(&aims).enumerate() {
+                        let read = |slot| {
+                            let mut value = zeroed::<V>();
+                            self.read(slot, &mut value);
+                            value
+                        };
+                        let value = match table.glance(aim, bytes_of(key), read) {
+                            Some((slot, value)) if plain => {
+                                self.core.mark(slot);
+                                Some(value)
+                            }
+                            _ => self.get_slow(key),
+                        };
+                        if let Some(value) = value {
                             found(chunk * BATCH + at, value);
                         }
                     }
                 }
+            }
+
+            #[inline(never)]
+            fn get_slow(&self, key: &K) -> Option<V> {
+                self.get(key)
             }
 
             /// Inserts a key or replaces its value.
