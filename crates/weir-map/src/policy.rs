@@ -19,9 +19,7 @@ pub enum Policy {
     /// was looked up gets a second chance on the active one.
     #[default]
     Clock,
-    /// S3-FIFO with a small queue of 2%, a memory of three evicted keys for eight entries, and
-    /// frequencies up to 31. Fewest misses where popularity is skewed; use `Clock`
-    /// where it moves fast.
+    /// S3-FIFO whose small queue begins at 2% and grows while popularity moves. The fewest misses.
     S3Fifo,
     /// Exact LRU, behind one lock that look-ups take, too: an oracle for the others.
     Exact,

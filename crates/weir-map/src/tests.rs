@@ -51,6 +51,50 @@ fn misses_on_the_zipf_traces() {
     }
 }
 
+/// No policy has more than 5% more misses than exact LRU where popularity moves, keys are scanned, or
+/// the same keys come again and again.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn misses_on_traces_that_change() {
+    const COUNT: usize = if cfg!(debug_assertions) {
+        200_000
+    } else {
+        1_000_000
+    };
+    let zipf = traces::ranks(1.01, 100_000, COUNT, 7);
+    let shift = |period| {
+        let key = |(at, &rank): (usize, &u32)| {
+            ((u64::from(rank) * 7919 + (at / period) as u64 * 12_345) % 100_000) as u32
+        };
+        zipf.iter().enumerate().map(key).collect::<Vec<_>>()
+    };
+    let mut scan = zipf.clone();
+    let scanned = scan.iter_mut().enumerate().filter(|(at, _)| at % 20 < 6);
+    for (key, (_, access)) in scanned.enumerate() {
+        *access = 100_000 + key as u32;
+    }
+    for size in [4_000, 40_000] {
+        let cycle = (0..COUNT as u32).map(|at| at % (size / 10 * 11)).collect();
+        for (name, trace) in [
+            ("scan", &scan),
+            ("loop", &cycle),
+            ("shift", &shift(100_000)),
+            ("fast shift", &shift(20_000)),
+        ] {
+            let of = |policy| misses(&lru(size, policy), trace);
+            let exact = of(Policy::Exact);
+            for policy in [Policy::Clock, Policy::S3Fifo] {
+                let misses = of(policy);
+                let bound = exact + exact / 20;
+                assert!(
+                    misses <= bound,
+                    "{name} {size} {policy:?}: {misses}, exact {exact}"
+                );
+            }
+        }
+    }
+}
+
 /// One call of a map.
 #[derive(Clone, Copy, Debug)]
 enum Operation {

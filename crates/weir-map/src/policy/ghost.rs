@@ -21,6 +21,8 @@ pub(crate) struct Ghost {
     step: u32,
     count: u32,
     now: u16,
+    /// Insertions that are left until the set was filled once.
+    left: u32,
 }
 
 impl Ghost {
@@ -33,7 +35,14 @@ impl Ghost {
             step: (keys / u32::from(AGE)).max(1),
             count: 0,
             now: AGE + 1,
+            left: keys,
         })
+    }
+
+    /// Whether as many keys were inserted as the set may hold.
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -59,6 +68,7 @@ impl Ghost {
     /// Adds a key.
     #[inline(always)]
     pub(super) fn insert(&mut self, id: u32) {
+        self.left = self.left.saturating_sub(1);
         self.count += 1;
         if self.count == self.step {
             self.count = 0;

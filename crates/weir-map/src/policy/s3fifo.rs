@@ -8,7 +8,15 @@
 //! was not looked up; otherwise it goes round again with one reference less.
 //!
 //! The paper has a small queue of 10%, as many remembered keys as the main queue has entries, and
-//! frequencies up to 3. Here they are 2%, three eighths of the map's entries, and 31.
+//! frequencies up to 3. Here the small queue has 2% at least, a quarter of the map's entries is
+//! remembered, frequencies go up to 31, and an entry that goes round again keeps half of its own.
+//!
+//! A small queue of 2% gives the fewest misses while popularity stays. When it moves, new popular keys
+//! leave the small queue before they are looked up again, and come back soon. So the small queue
+//! grows with each remembered key that comes again. It shrinks, by four times as much, with each key
+//! that comes again after it left the main queue; a sixteenth of the map's entries is remembered of
+//! those. It does not grow before the main queue has lost that many entries, so a map that is being
+//! filled keeps its small queue small.
 
 use super::ghost::Ghost;
 use super::{AHEAD, Reason, Work};
@@ -17,31 +25,44 @@ use crate::fifo::{Fifo, Pool};
 use crate::shape::Shape;
 use crate::table::{Table, Taken};
 
+/// The entries by which the small queue grows and shrinks.
+const GROWTH: u32 = 2;
+const SHRINKAGE: u32 = 8;
+
 pub(crate) struct S3Fifo {
     small: Fifo,
     main: Fifo,
+    /// The keys that left the small queue, and those that left the main queue.
     ghost: Ghost,
-    /// The small queue gives victims while it is at least this long.
+    main_ghost: Ghost,
+    /// The small queue gives victims while it is at least this long, and the bounds of this length.
     small_len: u32,
+    least: u32,
+    most: u32,
 }
 
 impl S3Fifo {
     pub(super) fn new(entries: u32) -> Result<Self, Error> {
+        let least = (entries / 50).max(1);
         Ok(Self {
             small: Fifo::default(),
             main: Fifo::default(),
-            ghost: Ghost::new((u64::from(entries) * 3 / 8) as u32)?,
-            small_len: (entries / 50).max(1),
+            ghost: Ghost::new(entries / 4)?,
+            main_ghost: Ghost::new(entries / 16)?,
+            small_len: least,
+            least,
+            most: (entries - entries / 10).max(least),
         })
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.ghost.bytes()
+        self.ghost.bytes() + self.main_ghost.bytes()
     }
 
     #[inline(always)]
     pub(super) fn prefetch(&self, id: u32) {
         self.ghost.prefetch(id);
+        self.main_ghost.prefetch(id);
     }
 
     #[inline(always)]
@@ -52,8 +73,14 @@ impl S3Fifo {
         id: u32,
     ) {
         if self.ghost.remove(id) {
+            if self.main_ghost.is_full() {
+                self.small_len = (self.small_len + GROWTH).min(self.most);
+            }
             self.main.push(work.pool, slot);
         } else {
+            if self.main_ghost.remove(id) {
+                self.small_len = self.small_len.saturating_sub(SHRINKAGE).max(self.least);
+            }
             self.small.push(work.pool, slot);
         }
     }
@@ -81,11 +108,7 @@ impl S3Fifo {
                     self.main.push(work.pool, slot);
                     continue;
                 }
-                let id = if live {
-                    crate::shape::fold(work.table.hash_at(slot))
-                } else {
-                    0
-                };
+                let id = id_of(work.table, slot, live);
                 if work.take(slot, Reason::Inactive) == Taken::Entry {
                     self.ghost.insert(id);
                     got += 1;
@@ -96,10 +119,15 @@ impl S3Fifo {
                     break;
                 };
                 let references = work.references(slot);
-                if references > 0 && work.table.is_live(slot) {
-                    work.set_references(slot, references - 1);
+                let live = work.table.is_live(slot);
+                if references > 0 && live {
+                    work.set_references(slot, references / 2);
                     self.main.push(work.pool, slot);
-                } else if work.take(slot, Reason::Main) == Taken::Entry {
+                    continue;
+                }
+                let id = id_of(work.table, slot, live);
+                if work.take(slot, Reason::Main) == Taken::Entry {
+                    self.main_ghost.insert(id);
                     got += 1;
                 }
             }
@@ -117,6 +145,16 @@ impl S3Fifo {
             }
         }
         got
+    }
+}
+
+/// Returns the folded hash of a slot's key.
+#[inline(always)]
+fn id_of<S: Shape>(table: &Table<S>, slot: u32, live: bool) -> u32 {
+    if live {
+        crate::shape::fold(table.hash_at(slot))
+    } else {
+        0
     }
 }
 
