@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod array;
+pub mod balance;
 mod error;
 mod fifo;
 mod hash;
