@@ -5,8 +5,9 @@
 //! and 1 to 8 threads; misses on traces; memory of an entry; rate and misses over `nr_scans`. The
 //! peers are the kernel's map where the bpf system call is permitted, quick_cache, schnellru behind a
 //! mutex, and moka. Weir inserts in batches of 64 as its data path does; single calls have rows of
-//! their own.
+//! their own. `--part` runs a size, `misses`, `memory` or `scans` alone.
 
+mod curves;
 mod linux;
 mod misses;
 
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use weir_map::{LruHashMap, LruOptions, Policy, Spread, Update};
 
-use super::{Bench, Curve, Options, Report, Row, Series};
+use super::{Bench, Options, Report, Row, Series};
 use misses::Random;
 
 /// The benchmark.
@@ -160,6 +161,12 @@ impl Rows {
         &mut self.0[last]
     }
 
+    fn note(&mut self, id: &str, note: String) {
+        if let Some(row) = self.0.iter_mut().find(|row| row.id == id) {
+            row.note = note;
+        }
+    }
+
     fn peer(&mut self, id: &str, name: &str, figure: f64) {
         if let Some(row) = self.0.iter_mut().find(|row| row.id == id) {
             row.peers.entry(name.into()).or_default().0.push(figure);
@@ -167,10 +174,26 @@ impl Rows {
     }
 }
 
+/// The parts other than the sizes of maps.
+const PARTS: [&str; 3] = ["misses", "memory", "scans"];
+
 fn run(options: &Options) -> Result<Report, String> {
     let scale = if options.short { SHORT } else { FULL };
     let mut rows = Rows::default();
-    for &entries in scale.sizes {
+    let part = options.part.as_deref();
+    let wants = |name: &str| part.is_none_or(|part| part == name);
+    let sizes: Vec<u32> = scale
+        .sizes
+        .iter()
+        .copied()
+        .filter(|size| wants(&size.to_string()))
+        .collect();
+    if let Some(part) = part.filter(|part| sizes.is_empty() && !PARTS.contains(part)) {
+        let sizes: Vec<String> = scale.sizes.iter().map(u32::to_string).collect();
+        let all = [sizes.join(", "), PARTS.join(", ")].join(", ");
+        return Err(format!("there is no part {part}; the parts are {all}"));
+    }
+    for entries in sizes {
         for run in 0..scale.runs {
             eprint!("\r{entries} entries, run {} of {}   ", run + 1, scale.runs);
             rates(&scale, entries, &mut rows)?;
@@ -188,12 +211,21 @@ fn run(options: &Options) -> Result<Report, String> {
         };
         row.goal = row.peers.get("Linux").map(|linux| times * linux.median());
     }
-    eprint!("\rmisses                             ");
-    all_misses(&scale, &mut rows)?;
-    busy(&scale, &mut rows)?;
-    memory(&scale, &mut rows)?;
-    eprint!("\rnr_scans                           ");
-    let curves = scans(&scale)?;
+    let mut curves = curves::threads(&scale, &rows.0);
+    if wants("misses") {
+        eprint!("\rmisses                             ");
+        all_misses(&scale, &mut rows)?;
+        busy(&scale, &mut rows)?;
+        curves.extend(curves::sizes(&scale)?);
+    }
+    if wants("memory") {
+        eprint!("\rmemory                             ");
+        memory(&scale, &mut rows)?;
+    }
+    if wants("scans") {
+        eprint!("\rnr_scans                           ");
+        curves.extend(curves::scans(&scale)?);
+    }
     eprintln!("\rruns done                          ");
     Ok(Report {
         bench: BENCH.name,
@@ -319,14 +351,23 @@ fn peers(scale: &Scale, entries: u32, rows: &mut Rows) {
 }
 
 fn linux_peer(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String> {
-    let map = linux::Map::new(entries)?;
-    let (hits, inserts) = (map.hits(entries)?, map.inserts()?);
-    let figure = rate(1, scale.length, |_, stop| hits.run(stop));
-    rows.peer(&format!("hit 1 x {entries}"), "Linux", figure);
-    rows.peer(&format!("hits 1 x {entries}"), "Linux", figure);
-    for &threads in scale.threads {
-        let figure = rate(threads, scale.length, |_, stop| inserts.run(stop));
-        rows.peer(&format!("insert {threads} x {entries}"), "Linux", figure);
+    for percpu in [false, true] {
+        let map = linux::Map::new(entries, percpu)?;
+        let inserts = map.inserts()?;
+        if !percpu {
+            let hits = map.hits(entries)?;
+            let figure = rate(1, scale.length, |_, stop| hits.run(stop));
+            rows.peer(&format!("hit 1 x {entries}"), "Linux", figure);
+            rows.peer(&format!("hits 1 x {entries}"), "Linux", figure);
+        }
+        let word = if percpu { "insert-percpu" } else { "insert" };
+        for &threads in scale.threads {
+            let figure = rate(threads, scale.length, |_, stop| inserts.run(stop));
+            rows.peer(&format!("{word} {threads} x {entries}"), "Linux", figure);
+            if threads == 1 && !percpu {
+                rows.peer(&format!("insert-single 1 x {entries}"), "Linux", figure);
+            }
+        }
     }
     Ok(())
 }
@@ -342,6 +383,14 @@ fn miss(trace: &[u32], get: impl Fn(u32) -> bool, insert: impl Fn(u32)) -> f64 {
         }
     }
     100.0 * f64::from(misses) / trace.len() as f64
+}
+
+/// Returns the misses of the kernel's map on a trace, in per cent.
+fn linux_misses(entries: u32, percpu: bool, trace: &[u32]) -> Result<f64, String> {
+    let key = |rank: &u32| (rank + 1).wrapping_mul(2_654_435_761);
+    let keys: Vec<u32> = trace.iter().map(key).collect();
+    let misses = linux::misses(entries, percpu, &keys)?;
+    Ok(100.0 * misses as f64 / trace.len() as f64)
 }
 
 fn miss_of(entries: u32, options: LruOptions, trace: &[u32]) -> Result<f64, String> {
@@ -360,13 +409,7 @@ fn of(policy: Policy) -> LruOptions {
 }
 
 fn all_misses(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
-    // The kernel's misses in a million accesses of seed 42 (Linux 6.18, common list).
-    for (exponent, entries, kernel) in [
-        (1.01, 4_000, 30.4964),
-        (1.01, 40_000, 11.4089),
-        (0.9, 4_000, 45.7468),
-        (0.9, 40_000, 18.0300),
-    ] {
+    for (exponent, entries) in [(1.01, 4_000), (1.01, 40_000), (0.9, 4_000), (0.9, 40_000)] {
         for &seed in scale.seeds {
             let trace = misses::zipf(exponent, scale.accesses, seed);
             let part = |misses: u32| 100.0 * f64::from(misses) / trace.len() as f64;
@@ -383,11 +426,11 @@ fn all_misses(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
             let id = format!("misses clock {exponent} {entries}");
             let row = rows.row(id.clone(), format!("misses, clock, {of_trace}"), "%");
             row.weir.0.push(clock);
-            if scale.accesses == 1_000_000 {
-                row.note = "the goal is the kernel's map on the first trace".into();
-                row.goal = Some(kernel);
-            }
             rows.peer(&id, "exact LRU", exact);
+            match linux_misses(entries, false, &trace) {
+                Ok(linux) => rows.peer(&id, "Linux", linux),
+                Err(error) => rows.note(&id, error),
+            }
             let id = format!("misses s3fifo {exponent} {entries}");
             let row = rows.row(id.clone(), format!("misses, S3-FIFO, {of_trace}"), "%");
             row.weir.0.push(s3fifo);
@@ -405,13 +448,16 @@ fn all_misses(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     for row in &mut rows.0 {
         if row.id.starts_with("misses s3fifo") {
             row.goal = row.peers.get("quick_cache").map(Series::median);
+        } else if row.id.starts_with("misses clock") {
+            row.goal = row.peers.get("Linux").map(Series::median);
         }
     }
     for entries in [4_000, 40_000] {
         for (name, trace) in [
             ("scan", misses::scan(scale.accesses)),
             ("loop", misses::cycle(scale.accesses, entries)),
-            ("shift", misses::shift(scale.accesses)),
+            ("shift", misses::shift(scale.accesses, 100_000)),
+            ("fast shift", misses::shift(scale.accesses, 20_000)),
         ] {
             let exact = miss_of(entries, of(Policy::Exact), &trace)?;
             for (policy, of_policy) in [("clock", Policy::Clock), ("S3-FIFO", Policy::S3Fifo)] {
@@ -447,6 +493,10 @@ fn busy(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
     rows.peer(&id, "common list", common);
     let fixed = miss_of(entries, with(Spread::PerCpu), &trace)?;
     rows.peer(&id, "fixed parts", fixed);
+    match linux_misses(entries, true, &trace) {
+        Ok(linux) => rows.peer(&id, "Linux, lists per CPU", linux),
+        Err(error) => rows.note(&id, error),
+    }
     Ok(())
 }
 
@@ -468,46 +518,15 @@ fn memory(scale: &Scale, rows: &mut Rows) -> Result<(), String> {
         let each = (resident() - before) / f64::from(entries);
         let id = format!("memory {name}");
         let measure = format!("resident memory of an entry, {name}, {entries} entries");
-        let row = rows.row(id, measure, "B");
+        let row = rows.row(id.clone(), measure, "B");
         row.weir.0.push(each);
         row.goal = Some(32.0);
         drop(map);
+        match linux::Map::new(entries, false).map(|map| map.bytes(entries)) {
+            Ok(Some(bytes)) => rows.peer(&id, "Linux", bytes),
+            Ok(None) => {}
+            Err(error) => rows.note(&id, error),
+        }
     }
     Ok(())
-}
-
-/// Rate and misses over `nr_scans`.
-fn scans(scale: &Scale) -> Result<Vec<Curve>, String> {
-    let entries = scale.sizes[scale.sizes.len() - 1];
-    let trace = misses::zipf(0.9, scale.accesses, 42);
-    let curve = |name: &str, unit| Curve {
-        name: name.into(),
-        unit,
-        over: "nr_scans",
-        points: Vec::new(),
-    };
-    let mut rates = curve("insert and evict", "M/s");
-    let mut missed = curve("misses, zipf 0.9, 40,000 of 100,000 keys", "%");
-    for &scans in scale.scans {
-        let options = LruOptions {
-            nr_scans: Some(scans),
-            ..LruOptions::default()
-        };
-        let map = make(entries, options)?;
-        for key in 0..entries {
-            let _ = map.insert(key, 1);
-        }
-        let mut runs = Series::default();
-        for _ in 0..scale.runs {
-            let figure = rate(1, scale.length, |seed, stop| {
-                insert_batches(&map, seed, stop)
-            });
-            runs.0.push(figure);
-        }
-        rates.points.push((f64::from(scans), runs.median()));
-        missed
-            .points
-            .push((f64::from(scans), miss_of(40_000, options, &trace)?));
-    }
-    Ok(vec![rates, missed])
 }

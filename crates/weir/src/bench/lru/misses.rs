@@ -61,11 +61,11 @@ pub fn cycle(count: usize, entries: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Zipf 1.01, where other keys become popular every 100,000 accesses.
-pub fn shift(count: usize) -> Vec<u32> {
+/// Zipf 1.01, where other keys become popular after each `period` accesses.
+pub fn shift(count: usize, period: u64) -> Vec<u32> {
     let mut trace = zipf(1.01, count, 7);
     for (at, key) in trace.iter_mut().enumerate() {
-        *key = ((u64::from(*key) * 7919 + at as u64 / 100_000 * 12_345) % u64::from(KEYS)) as u32;
+        *key = ((u64::from(*key) * 7919 + at as u64 / period * 12_345) % u64::from(KEYS)) as u32;
     }
     trace
 }
