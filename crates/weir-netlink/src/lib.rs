@@ -92,7 +92,7 @@ pub use consts::*;
 pub use error::{Describe, Error};
 pub use header::*;
 pub use message::{HEADER_LEN, Header, Message, Messages, messages};
-pub use piece::{Name, Piece};
+pub use piece::{Laid, Name, Piece, lay_out};
 pub use policy::{
     Check, Kind, Policy, Rule, Strictness, TABLE_SIZE, Table, index, parse, parse_at, validate,
 };

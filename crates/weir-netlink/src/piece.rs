@@ -118,10 +118,74 @@ impl Name {
     }
 }
 
+/// An attribute of a fixed layout; see [`lay_out`].
+#[derive(Clone, Copy, Debug)]
+pub enum Laid {
+    /// The type of an attribute and the length of its payload in bytes.
+    Value(u16, usize),
+    /// The type of a nest and the length of its contents in bytes. Its contents follow.
+    Nest(u16, usize),
+}
+
+/// Builds attributes whose number, types and lengths are always the same, with zeroed values. The
+/// caller copies them by [`Writer::put_laid_out`](crate::Writer::put_laid_out) and then stores the
+/// values at their offsets. The attributes must fill exactly `N` bytes.
+///
+/// # Panics
+/// If they need more or less. As the value of a constant, that is an error of compilation.
+pub const fn lay_out<const N: usize>(attributes: &[Laid]) -> [u8; N] {
+    let mut bytes = [0; N];
+    let (mut at, mut n) = (0, 0);
+    while n < attributes.len() {
+        let (ty, inside, step) = match attributes[n] {
+            Laid::Value(ty, len) => (ty, len, align(len)),
+            Laid::Nest(ty, len) => (ty, len, 0),
+        };
+        let [a, b, c, d] = attr_header(HEADER_LEN + inside, ty);
+        (bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]) = (a, b, c, d);
+        at += HEADER_LEN + step;
+        n += 1;
+    }
+    assert!(at == N, "the attributes do not fill the layout");
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{TcGen, Writer};
+
+    #[test]
+    fn a_layout_equals_separate_puts() {
+        const MADE: [u8; 28] = lay_out(&[
+            Laid::Value(3, 6),
+            Laid::Nest(4, 8),
+            Laid::Value(5, 4),
+            Laid::Nest(6, 0),
+        ]);
+        let mut w = Writer::new();
+        w.put(3, &[1, 2, 3, 4, 5, 6]);
+        let nest = w.nest_noflag(4);
+        w.put_u32(5, 7);
+        w.end(nest);
+        let open = w.nest_noflag(6);
+        w.put_u32(1, 1);
+        w.end(open);
+        let put = |limit| {
+            let mut w = Writer::with_limit(limit);
+            let (open, made) = w.put_laid_out(&MADE);
+            if let Some(made) = made {
+                made[4..10].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+                made[20..24].copy_from_slice(&7_u32.to_ne_bytes());
+            }
+            w.put_u32(1, 1);
+            w.end(open);
+            w
+        };
+        assert_eq!(put(36).bytes(), w.bytes());
+        let none = put(27);
+        assert!(none.is_full() && none.is_empty());
+    }
 
     #[test]
     fn a_piece_equals_separate_puts() {

@@ -383,6 +383,26 @@ impl Writer {
         }
     }
 
+    /// Appends attributes built by [`lay_out`](crate::lay_out), in which the caller may then store
+    /// values, or `None` if they do not fit. The mark is that of a nest whose header is in their
+    /// last four bytes.
+    #[inline(always)]
+    pub fn put_laid_out<const N: usize>(
+        &mut self,
+        attributes: &[u8; N],
+    ) -> (Mark, Option<&mut [u8; N]>) {
+        const { assert!(N.is_multiple_of(4)) };
+        let fits = self.fits(N);
+        if fits {
+            self.buf.extend_from_slice(attributes);
+        }
+        let mark = Mark {
+            at: self.buf.len().saturating_sub(ATTR_HEADER_LEN),
+            full: self.full,
+        };
+        (mark, self.buf.last_chunk_mut().filter(|_| fits))
+    }
+
     /// Appends a copy of complete attributes, in which the caller may then change values. Returns
     /// `None` if they do not fit.
     #[inline]

@@ -10,7 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use weir_netlink::tca::{self, act, stats};
 use weir_netlink::{
-    GnetStatsBasic, GnetStatsQueue, GnetStatsRateEst, GnetStatsRateEst64, Piece, TcStats, Writer,
+    Fixed, GnetStatsBasic, GnetStatsQueue, GnetStatsRateEst, GnetStatsRateEst64, Laid, Piece,
+    TcStats, Writer,
 };
 use weir_sync::percpu::{self, PerCpu};
 use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -356,7 +357,30 @@ fn put_queue(w: &mut Writer, queue: &Queue) {
 }
 
 /// Size in bytes of the output of [`put_usual_stats`].
-const USUAL: usize = 68;
+pub const USUAL_STATS_LEN: usize = 68;
+
+/// The layout of the output of [`put_usual_stats`].
+pub const USUAL_STATS: [Laid; 4] = [
+    Laid::Nest(act::STATS, USUAL_STATS_LEN - 4),
+    Laid::Value(stats::BASIC, GnetStatsBasic::LEN),
+    Laid::Value(stats::BASIC_HW, GnetStatsBasic::LEN),
+    Laid::Value(stats::QUEUE, GnetStatsQueue::LEN),
+];
+
+/// Stores counters in attributes that begin with [`USUAL_STATS`].
+pub fn fill_usual_stats<const N: usize>(out: &mut [u8; N], totals: &Totals) {
+    const BASIC: usize = 8;
+    const QUEUE: usize = BASIC + 2 * (GnetStatsBasic::LEN + 4);
+    const { assert!(N >= USUAL_STATS_LEN) };
+    let basic = GnetStatsBasic {
+        bytes: totals.bytes,
+        packets: totals.packets as u32,
+        pad: 0,
+    };
+    basic.write(&mut out[BASIC..BASIC + GnetStatsBasic::LEN]);
+    let queue = Queue::of(totals).shown();
+    queue.write(&mut out[QUEUE..QUEUE + GnetStatsQueue::LEN]);
+}
 
 /// Encodes the same as [`put_action_stats`] for an action without a rate and with less than 2^32
 /// packets.
@@ -367,7 +391,7 @@ pub fn put_usual_stats<const N: usize>(out: &mut Piece<'_, N>, totals: &Totals) 
         packets,
         pad: 0,
     };
-    out.put_head(act::STATS, USUAL);
+    out.put_head(act::STATS, USUAL_STATS_LEN);
     out.put_fixed(stats::BASIC, &basic(totals.bytes, totals.packets as u32));
     out.put_fixed(stats::BASIC_HW, &basic(0, 0));
     out.put_fixed(stats::QUEUE, &Queue::of(totals).shown());
@@ -479,7 +503,7 @@ mod tests {
         put_queue(&mut w, &Queue::of(&totals));
         w.end(nest);
         put_action_stats(&mut w, &totals, None);
-        w.put_piece::<USUAL>(|all| put_usual_stats(all, &totals));
+        w.put_piece::<USUAL_STATS_LEN>(|all| put_usual_stats(all, &totals));
         let (one_by_one, all_at_once) = w.bytes().split_at(68);
         assert_eq!(one_by_one, &all_at_once[..68]);
         assert_eq!(one_by_one, &all_at_once[68..]);

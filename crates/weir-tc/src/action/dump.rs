@@ -7,11 +7,28 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::tca::act;
-use weir_netlink::{TcGen, Writer, bitfield32};
+use weir_netlink::{Laid, TcGen, Writer, bitfield32, lay_out};
 
 use super::{Action, ActionRef, HW_STATS_ANY};
-use crate::counters::{put_action_stats, put_usual_stats};
+use crate::counters::{
+    Totals, USUAL_STATS, USUAL_STATS_LEN, fill_usual_stats, put_action_stats, put_usual_stats,
+};
 use crate::env::Env;
+
+/// The attributes that follow the kind of an action without flags: statistics, and the start of the
+/// options.
+const USUAL: [u8; USUAL_STATS_LEN + 12] = {
+    let [stats, basic, hardware, queue] = USUAL_STATS;
+    let count = Laid::Value(act::IN_HW_COUNT, 4);
+    lay_out(&[
+        stats,
+        basic,
+        hardware,
+        queue,
+        count,
+        Laid::Nest(act::OPTIONS, 0),
+    ])
+};
 
 /// The form in which actions are dumped.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +50,17 @@ pub fn dump_action(w: &mut Writer, ty: u16, action: &Action, own: Own, env: &Env
         head.put_name(&common.table().ops.name);
     });
     let totals = common.counters.totals();
+    let flags = common.flags();
     let usual = !own.terse && !common.is_unusual() && totals.packets <= u32::MAX.into();
+    if usual && flags == 0 {
+        let (options, rest) = w.put_laid_out(&USUAL);
+        if let Some(rest) = rest.filter(|_| totals != Totals::default()) {
+            fill_usual_stats(rest, &totals);
+        }
+        dump_options(w, action, own.refs, env);
+        w.end(options);
+        return w.end(nest);
+    }
     if !usual {
         put_action_stats(w, &totals, common.shown_rate(env));
         if own.terse && own.index {
@@ -57,7 +84,6 @@ pub fn dump_action(w: &mut Writer, ty: u16, action: &Action, own: Own, env: &Env
         if usual {
             put_usual_stats(rest, &totals);
         }
-        let flags = common.flags();
         if flags != 0 {
             rest.put(act::FLAGS, bitfield32(flags, flags));
         }

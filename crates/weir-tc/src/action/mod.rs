@@ -173,6 +173,10 @@ pub trait Kind: Any + Send + Sync {
         false
     }
 
+    /// Prefetches what a dump reads beside the action itself. The action should already be in the
+    /// cache.
+    fn prefetch(&self, _guard: &Guard) {}
+
     /// Drops references to a device that has been unregistered.
     fn device_gone(&self, _key: u64) {}
 

@@ -19,11 +19,13 @@ use weir_netlink::errno::{EINVAL, ERANGE};
 use weir_netlink::tca::flower::{enc_gtp, enc_opts};
 use weir_netlink::tca::tunnel_key as attr;
 use weir_netlink::{
-    Attr, Error, Fixed, Piece, Policy, Rule, Strictness, Table, TcGen, TcTunnelKey, Writer, policy,
+    Attr, Error, Fixed, Laid, Piece, Policy, Rule, Strictness, Table, TcGen, TcTunnelKey, TcfT,
+    Writer, lay_out, policy,
 };
 use weir_packet::Packet;
 use weir_packet::tunnel::{Ends, OPTIONS_MAX, OptionKind, Options, Tunnel};
-use weir_sync::rcu::PublishedArc;
+use weir_sync::primitive::prefetch;
+use weir_sync::rcu::{Guard, PublishedArc};
 
 use super::{Common, Kind, Spec};
 use crate::context::Context;
@@ -110,6 +112,14 @@ impl Kind for TunnelKey {
                 None => attr::ACT_RELEASE,
             },
         };
+        if let Some(tunnel) = tunnel
+            && let Some(ends) = most_frequent(tunnel)
+        {
+            if let (_, Some(all)) = w.put_laid_out(&MOST_FREQUENT) {
+                fill(all, &parms, tunnel, ends, &common.ages(env));
+            }
+            return;
+        }
         w.put_piece::<92>(|start| {
             start.put_fixed(attr::PARMS, &parms);
             if let Some(tunnel) = tunnel {
@@ -134,9 +144,58 @@ impl Kind for TunnelKey {
         });
     }
 
+    fn prefetch(&self, guard: &Guard) {
+        if let Some(tunnel) = self.tunnel.load(guard) {
+            prefetch(std::ptr::from_ref(tunnel));
+        }
+    }
+
     fn offload(&self, _common: &Common, _env: &Env<'_>) -> Result<(), Option<&'static str>> {
         Ok(())
     }
+}
+
+/// The attributes of most actions: those for which [`most_frequent`] returns the addresses.
+const MOST_FREQUENT: [u8; 104] = lay_out(&[
+    Laid::Value(attr::PARMS, TcTunnelKey::LEN),
+    Laid::Value(attr::ENC_KEY_ID, 4),
+    Laid::Value(attr::ENC_IPV4_SRC, 4),
+    Laid::Value(attr::ENC_IPV4_DST, 4),
+    Laid::Value(attr::ENC_DST_PORT, 2),
+    Laid::Value(attr::NO_CSUM, 1),
+    Laid::Value(attr::TM, TcfT::LEN),
+]);
+
+/// Returns source and destination if they are IPv4 addresses and the tunnel has an identifier, a
+/// port, no options, and the default TOS and TTL.
+fn most_frequent(tunnel: &Tunnel) -> Option<([u8; 4], [u8; 4])> {
+    let usual = tunnel.has_id
+        && tunnel.dst_port != 0
+        && tunnel.options.is_none()
+        && tunnel.tos == 0
+        && tunnel.ttl == 0;
+    match tunnel.ends {
+        Ends::V4(src, dst) if usual => Some((src, dst)),
+        _ => None,
+    }
+}
+
+/// Stores the values of [`MOST_FREQUENT`].
+#[inline]
+fn fill(
+    all: &mut [u8; 104],
+    parms: &TcTunnelKey,
+    tunnel: &Tunnel,
+    (src, dst): ([u8; 4], [u8; 4]),
+    ages: &TcfT,
+) {
+    parms.write(&mut all[4..28]);
+    all[32..36].copy_from_slice(&tunnel.id.to_be_bytes());
+    all[40..44].copy_from_slice(&src);
+    all[48..52].copy_from_slice(&dst);
+    all[56..58].copy_from_slice(&tunnel.dst_port.to_be_bytes());
+    all[64] = u8::from(!tunnel.checksum);
+    ages.write(&mut all[72..104]);
 }
 
 /// Encodes the attributes that precede the options.

@@ -194,12 +194,21 @@ impl Exts {
         }
     }
 
-    /// Prefetches all actions for [`release`](Self::release). The list of actions should already be
+    /// Prefetches all actions for [`release`](Self::release) or a dump. The list of actions should already be
     /// in the cache.
     #[inline]
     pub(crate) fn prefetch_release(&self) {
         for action in self.actions() {
             prefetch(Arc::as_ptr(action).cast::<u8>());
+        }
+    }
+
+    /// Prefetches what a dump of the actions reads beside them. The actions should already be in
+    /// the cache.
+    #[inline]
+    pub(crate) fn prefetch_dump(&self, guard: &Guard) {
+        for action in self.actions() {
+            action.kind.prefetch(guard);
         }
     }
 

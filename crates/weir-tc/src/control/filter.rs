@@ -606,6 +606,11 @@ impl Dump {
                 if few.is_empty() {
                     break;
                 }
+                // The memory of all of them arrives at the same time.
+                few.iter()
+                    .for_each(|(_, filter)| filter.exts().prefetch_release());
+                few.iter()
+                    .for_each(|(_, filter)| filter.exts().prefetch_dump(cx.env.guard));
                 for (at, filter) in few.drain(..) {
                     if enough(w) {
                         return Ok(false);

@@ -12,6 +12,8 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
+use weir_sync::primitive::prefetch;
+
 use super::key::Packed;
 use super::mask::UnderMask;
 
@@ -89,6 +91,14 @@ impl Keyed {
         // SAFETY: `new` initialized all of these, because the mask, which never changes, has at
         // most this width.
         Some(unsafe { self.halves.within })
+    }
+
+    /// Prefetches a key that is not stored inline.
+    #[inline]
+    pub fn prefetch(&self) {
+        if self.under.mask.width > WITHIN {
+            prefetch(self.packed().as_ptr());
+        }
     }
 
     /// Returns the key under the mask.

@@ -410,15 +410,13 @@ impl Classifier for Flower {
         let Ok(from) = u32::try_from(from) else {
             return;
         };
-        let before = few.len();
         let of = |handle, filter: &Arc<Filter>| {
+            filter.keyed.prefetch();
+            filter.exts.prefetch();
             let filter: Arc<dyn super::Filter> = filter.clone();
             (u64::from(handle), filter)
         };
         self.handles.next_few(from, few, of);
-        for (_, filter) in &few[before..] {
-            filter.exts().prefetch();
-        }
     }
 
     fn destroy(&self, env: &Env<'_>) {
