@@ -123,6 +123,15 @@ pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mu
     }
 }
 
+/// Does the same as [`sums`] for one packet.
+#[inline(always)]
+pub fn sum(halves: &[Half], columns: &[Column], lane: usize) -> u32 {
+    let parts = halves
+        .iter()
+        .map(|half| u64::from(half.of(columns, lane)) * u64::from(half.factor));
+    fold(parts.fold(0, u64::wrapping_add)) as u32
+}
+
 /// Prefetches the words of a sieve that [`test`] will read for the packets with a bit in `wanted`,
 /// if the sieve is too large for the near caches.
 #[inline(always)]

@@ -470,6 +470,15 @@ impl List {
         if scratch.columns.len() < self.columns.len() {
             scratch.columns.resize(self.columns.len(), [0; GROUP]);
         }
+        if scratch.sums.len() < self.masks.len() {
+            scratch.sums.resize(self.masks.len(), [0; GROUP]);
+        }
+        // If most packets have a filter under the only mask, reading its sieve would be a waste.
+        let sifted = self.masks.len() > 1 || !scratch.dense;
+        // The table's slots are then prefetched packet by packet, and arrive while the next packets
+        // are dissected.
+        let only = self.masks.first().filter(|_| !sifted && !self.ranged);
+        let only = only.and_then(|only| Some((only, only.under.filters.reader(guard)?)));
         let before = scratch.timed.then(cycles);
         for lane in set_bits(wanted) {
             let keys = &mut scratch.keys[self.keys_at(lane)];
@@ -480,22 +489,25 @@ impl List {
                     column[lane] = half & bits;
                 }
             }
+            if let (Some((only, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
+                sums[lane] = lanes::sum(&only.halves, &scratch.columns, lane);
+                // It does nothing but prefetch.
+                let _ = reader.search(place_of(sums[lane]));
+            }
         }
         if let Some(before) = before {
             scratch.dissected += u64::from(count);
             scratch.cycles += cycles().wrapping_sub(before);
         }
-        // Lanes without a packet hold stale values.
-        if scratch.sums.len() < self.masks.len() {
-            scratch.sums.resize(self.masks.len(), [0; GROUP]);
-        }
         scratch.passed.clear();
-        // If most packets have a filter under the only mask, reading its sieve would be a waste.
-        let sifted = self.masks.len() > 1 || !scratch.dense;
         // The words of several sieves are prefetched before any of them is read.
         let sums = scratch.sums.chunks_mut(ABREAST);
         for (masks, sums) in self.masks.chunks(ABREAST).zip(sums) {
             for (entry, sums) in masks.iter().zip(&mut *sums) {
+                if only.is_some() {
+                    continue;
+                }
+                // Lanes without a packet hold stale values.
                 lanes::sums(product, &entry.halves, &scratch.columns, sums);
                 if sifted {
                     lanes::prefetch(sums, wanted, entry.under.sieve.view(guard));
