@@ -211,6 +211,8 @@ struct Fq {
     flows: Vec<Flow>,
     free: Vec<u32>,
     by_key: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// The flow of the last packet, which is often that of the next one too.
+    last: u32,
     /// The flow that was last checked for a long idle time.
     cursor: usize,
     inactive: u32,
@@ -254,6 +256,7 @@ fn create(create: &Create<'_>) -> Result<Box<dyn Qdisc>, Error> {
         flows: Vec::new(),
         free: Vec::new(),
         by_key: HashMap::default(),
+        last: 0,
         cursor: 0,
         inactive: 0,
         store: Store::default(),
@@ -347,12 +350,16 @@ impl Fq {
         if flows >= 2 << self.params.buckets_log && self.inactive > flows / 2 {
             self.forget(now);
         }
-        // A flow that exists is the only one with its key, so the hint is right.
-        let flow = self.flows.get(hint as usize);
-        if flow.is_some_and(|flow| flow.key == key && flow.place != Place::Gone) {
-            return hint;
+        // A flow that exists is the only one with its key, so a guess with that key is right.
+        for guess in [self.last, hint] {
+            let flow = self.flows.get(guess as usize);
+            if flow.is_some_and(|flow| flow.key == key && flow.place != Place::Gone) {
+                self.last = guess;
+                return guess;
+            }
         }
         if let Some(&number) = self.by_key.get(&key) {
+            self.last = number;
             return number;
         }
         let flow = Flow {
@@ -372,6 +379,7 @@ impl Fq {
             }
         };
         self.by_key.insert(key, number);
+        self.last = number;
         self.inactive += 1;
         number
     }
