@@ -91,6 +91,8 @@ pub struct Namespace {
     pub subscribers: Subscribers,
     /// The generic netlink sockets of the namespace.
     pub generic: Arc<Subscribers>,
+    /// The netfilter sockets of the namespace.
+    pub netfilter: Subscribers,
     /// The way `vconfig` names VLAN devices (`enum vlan_name_types`); see `/proc/net/vlan/config`.
     pub vlan_names: AtomicU32,
     /// The ids this namespace has assigned to other namespaces (`RTM_NEWNSID`).
@@ -132,6 +134,7 @@ impl Namespace {
             local_ports: AtomicU32::new(32_768 << 16 | 60_999),
             subscribers: Subscribers::default(),
             generic: Arc::default(),
+            netfilter: Subscribers::default(),
             vlan_names: AtomicU32::new(3), // VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD
             nsids: Mutex::default(),
         }

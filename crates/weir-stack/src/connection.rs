@@ -29,6 +29,7 @@ use weir_sync::rcu::{Guard, Reader};
 
 use crate::genl;
 use crate::namespace::{Namespace, NsId};
+use crate::nfnl;
 use crate::notify::{Mailbox, Subscribers, Waker};
 use crate::request::{Ctl, Dump, DumpCtl};
 use crate::rtnl;
@@ -79,6 +80,8 @@ pub enum Protocol {
     Route,
     /// `NETLINK_GENERIC`
     Generic,
+    /// `NETLINK_NETFILTER`
+    Netfilter,
 }
 
 impl Protocol {
@@ -88,6 +91,7 @@ impl Protocol {
         match self {
             Self::Route => &ns.subscribers,
             Self::Generic => &ns.generic,
+            Self::Netfilter => &ns.netfilter,
         }
     }
 }
@@ -151,6 +155,9 @@ impl Connection {
     ) -> Self {
         let mailbox = Mailbox::new(portid, waker);
         protocol.sockets(ns).add(&mailbox);
+        if protocol == Protocol::Netfilter {
+            nfnl::conntrack::events::listen(ns, stack.clock.epoch_ns());
+        }
         Self {
             stack: stack.clone(),
             ns: ns.clone(),
@@ -294,6 +301,7 @@ impl Connection {
         let started = match self.protocol {
             Protocol::Route => rtnl::start(&mut ctl, dumping),
             Protocol::Generic => genl::start(&mut ctl, dumping),
+            Protocol::Netfilter => nfnl::start(&mut ctl, dumping),
         };
         match started? {
             None => Ok(Served::Done),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Namespaces, links, FIB, neighbours, IPv4 and IPv6, the datapath stages, and the rtnetlink and
-//! generic netlink servers.
+//! generic netlink servers, and netfilter's for connections.
 //!
 //! # Lock order
 //! There is no global lock around requests or packets. [`weir_sync::order`] is the table of the
@@ -13,6 +13,7 @@ mod build;
 pub mod connection;
 pub mod datapath;
 pub mod genl;
+pub mod nfnl;
 pub mod rtnl;
 pub mod sysctl;
 pub mod tc;

@@ -78,6 +78,7 @@ scripts! {
     autojoin = "autojoin",
     batch = "batch",
     carrier = "carrier",
+    conntrack = "conntrack",
     dad = "dad",
     ethtool = "ethtool",
     ethtool_ioctl = "ethtool-ioctl",

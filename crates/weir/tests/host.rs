@@ -201,8 +201,8 @@ fn programs_whose_sockets_are_refused_print_one_message() {
         weir capture DEV shows what a device sends and receives\n";
     const PACKETS: &str = "packet sockets are not served; \
         weir capture DEV | tcpdump -r - shows a device's frames\n";
-    const NETFILTER: &str = "the stack has no netfilter: no nft, iptables, conntrack or ipset; \
-        tc filters can drop and change packets\n";
+    const NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; \
+        tc filters can drop and change packets, and tc's ct tracks connections\n";
     const SOCKETS: &str = "the stack has no sockets to list (NETLINK_SOCK_DIAG is not served)\n";
     // Program, package, command, Weir's message, and a part of the program's own message.
     let programs = [
@@ -267,14 +267,14 @@ fn programs_whose_sockets_are_refused_print_one_message() {
             "nftables",
             "nft list ruleset",
             NETFILTER,
-            "Operation not supported",
+            "Invalid argument",
         ),
         (
             "iptables",
             "iptables",
             "iptables -L",
             NETFILTER,
-            "Operation not supported",
+            "Invalid argument",
         ),
         (
             "iptables-legacy",
@@ -282,13 +282,6 @@ fn programs_whose_sockets_are_refused_print_one_message() {
             "XTABLES_LOCKFILE=/dev/null iptables-legacy -L",
             NETFILTER,
             "Table does not exist",
-        ),
-        (
-            "conntrack",
-            "conntrack",
-            "conntrack -L",
-            NETFILTER,
-            "Operation not supported",
         ),
         (
             "ss",

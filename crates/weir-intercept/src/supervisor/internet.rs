@@ -44,8 +44,8 @@ const NO_LISTENER: &str = "programs cannot receive through the stack yet; \
 const NO_PACKETS: &str = "packet sockets are not served; \
      weir capture DEV | tcpdump -r - shows a device's frames";
 const NO_FAMILY: &str = "XDP and vsock sockets are not served";
-/// The message for every way to ask for netfilter.
-pub(super) const NO_NETFILTER: &str = "the stack has no netfilter: no nft, iptables, conntrack or ipset; tc filters can drop and change packets";
+/// The message for every way to ask for the tables of netfilter.
+pub(super) const NO_NETFILTER: &str = "the stack has no tables of netfilter: no nft, iptables or ipset; tc filters can drop and change packets, and tc's ct tracks connections";
 
 /// Returns whether an option addresses the tables of netfilter.
 fn is_of_netfilter(level: i32, option: i32) -> bool {

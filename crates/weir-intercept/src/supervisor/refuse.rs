@@ -3,15 +3,15 @@
 //! with an error.
 //!
 //! Go's vishvananda/netlink opens ROUTE, XFRM and NETFILTER sockets for each handle and fails if
-//! one is missing. The supervisor serves XFRM and NETFILTER itself and answers `EOPNOTSUPP`. The
-//! stack never sees them.
+//! one is missing. The supervisor serves XFRM itself and answers `EOPNOTSUPP`. The stack never sees
+//! these sockets.
 use crate::seccomp::Call;
 use crate::transport::{Connection, MAX_REQUEST, Received};
 use std::os::fd::{AsFd, BorrowedFd};
 use weir_netlink::{self as nl, AckOptions, Error, Writer};
 
-/// The protocols served here: XFRM, NETFILTER.
-pub(super) const PROTOCOLS: [i32; 2] = [6, 12];
+/// The protocols served here: XFRM.
+pub(super) const PROTOCOLS: [i32; 1] = [6];
 
 /// The daemon's ends of such sockets.
 #[derive(Debug, Default)]

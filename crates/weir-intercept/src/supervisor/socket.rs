@@ -2,7 +2,7 @@
 //! Sockets: netlink sockets that lead to the stack, and sockets that would reach an outside
 //! network.
 //!
-//! `socket(AF_NETLINK, _, NETLINK_ROUTE)` or `NETLINK_GENERIC`, and the few other protocols of
+//! `socket(AF_NETLINK, _, NETLINK_ROUTE)`, `NETLINK_GENERIC` or `NETLINK_NETFILTER`, and the protocol of
 //! [`refuse`], returns one end of a `SOCK_SEQPACKET` pair ([`crate::transport`]). From then on the
 //! kernel serves `sendmsg`, `recvmsg`, `poll`, `dup`, `fork` and `close` without a stop. Calls that
 //! would show the difference stop here:
@@ -29,6 +29,13 @@ use crate::sys;
 use crate::transport::{self, Connection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
+
+/// The protocols that the stack serves.
+const SERVED: [i32; 3] = [
+    libc::NETLINK_ROUTE,
+    libc::NETLINK_GENERIC,
+    libc::NETLINK_NETFILTER,
+];
 
 /// The length of a sockaddr_nl.
 const SOCKADDR_NL: usize = 12;
@@ -60,7 +67,7 @@ impl Supervisor {
     pub(super) fn socket(&mut self, call: &Call) -> Handled {
         let (family, kind, protocol) = (call.int(0), call.int(1), call.int(2));
         match family {
-            libc::AF_NETLINK if matches!(protocol, libc::NETLINK_ROUTE | libc::NETLINK_GENERIC) => {
+            libc::AF_NETLINK if SERVED.contains(&protocol) => {
                 self.netlink_socket(call, kind, protocol)
             }
             libc::AF_NETLINK if self.setup.host_network => Ok(Answer::Continue),

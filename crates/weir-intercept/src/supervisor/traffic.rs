@@ -103,7 +103,9 @@ impl Supervisor {
         socket: BorrowedFd<'_>,
     ) {
         match protocol {
-            libc::NETLINK_NETFILTER => self.say_once(call, "netfilter", NO_NETFILTER),
+            libc::NETLINK_NETFILTER if !is_about_connections(datagram) => {
+                self.say_once(call, "netfilter", NO_NETFILTER);
+            }
             libc::NETLINK_XFRM => {
                 self.say_once(call, "xfrm", "the stack has no IPsec (NETLINK_XFRM)");
             }
@@ -133,6 +135,17 @@ impl Supervisor {
         }
         Ok(Answer::Continue)
     }
+}
+
+/// Returns whether the first request of a datagram is for connection tracking.
+fn is_about_connections(datagram: &[u8]) -> bool {
+    nl::messages(datagram).next().is_some_and(|message| {
+        let subsystem = (message.header.ty >> 8) as u8;
+        matches!(
+            subsystem,
+            nl::nfnl::SUBSYS_CTNETLINK | nl::nfnl::SUBSYS_CTNETLINK_EXP
+        )
+    })
 }
 
 /// Returns the family that a generic netlink request looks up.

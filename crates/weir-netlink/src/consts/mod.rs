@@ -8,6 +8,7 @@
 
 pub mod addrlabel;
 pub mod af;
+pub mod cta;
 pub mod devconf;
 pub mod errno;
 pub mod eth;
@@ -21,6 +22,7 @@ pub mod nda;
 pub mod netconf;
 pub mod netnsa;
 pub mod nexthop;
+pub mod nfnl;
 pub mod nlm;
 pub mod prefix;
 pub mod psample;

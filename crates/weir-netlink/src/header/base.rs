@@ -168,4 +168,7 @@ fixed! {
 
     /// `struct genlmsghdr`: every generic netlink message.
     GenlMsg(4) { cmd: u8, version: u8, reserved: u16 }
+
+    /// `struct nfgenmsg`: every message of netfilter's family. The resource is in network byte order.
+    NfGenMsg(4) { family: u8, version: u8, res_id: [u8; 2] }
 }

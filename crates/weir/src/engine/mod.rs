@@ -44,6 +44,7 @@ fn protocol_of(number: i32) -> Option<Protocol> {
     match number {
         libc::NETLINK_ROUTE => Some(Protocol::Route),
         libc::NETLINK_GENERIC => Some(Protocol::Generic),
+        libc::NETLINK_NETFILTER => Some(Protocol::Netfilter),
         _ => None,
     }
 }

@@ -9,7 +9,8 @@
 # from the output. `pass SECONDS`
 # lets time pass: virtual in Weir (WEIR is its binary), real on Linux. `mark N` waits until
 # $tmp/all, $tmp/link and $tmp/tc, the outputs of monitors, contain everything that happened before
-# it: until each reports N at lo. `unmarked FILE` is FILE without these reports.
+# it: until each reports N at lo. `unmarked FILE` is FILE without these reports. `connections` is for the output
+# of conntrack.
 LC_ALL=C TZ=UTC
 export LC_ALL TZ
 PATH=$PATH:/usr/sbin:/sbin
@@ -34,6 +35,14 @@ mark() {
         tc qdisc replace dev lo root handle 1: pfifo limit "$1"
         sleep 0.1
     done
+}
+
+# Sorts connections, and undoes up to 99 seconds of their time-outs, which begin with N999.
+connections() {
+    sed -E -e 's/((tcp|udp|icmp|icmpv6|unknown) +[0-9]+ )([0-9])9[0-9]{2} /\1\3999 /' \
+        -e 's/<timeout>([0-9])9[0-9]{2}</<timeout>\1999</' -e 's/<id>[0-9]*/<id>N/' \
+        -e 's/ id=[0-9]{3,}/ id=N/' -e 's/portid=[0-9]*/portid=N/' -e 's/ progname=conntrack//' -e 's/use=[0-9]+/use=N/' |
+        "${1:-sort}"
 }
 
 unmarked() {
