@@ -2,7 +2,7 @@
 //! The table of a namespace's connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use weir_sync::percpu::PerCpu;
 use weir_sync::primitive::prefetch;
@@ -62,8 +62,10 @@ pub(crate) struct Fresh {
     /// Seconds until it expires.
     pub(crate) timeout: u32,
     pub(crate) tcp: Option<Tcp>,
-    /// The first packet: its direction's packets and bytes.
+    /// The bytes of the first packet.
     pub(crate) bytes: u64,
+    /// The translation found no free port.
+    pub(crate) no_port: bool,
 }
 
 /// Why a connection did not enter the table.
@@ -105,8 +107,8 @@ pub struct Conntrack {
     pub(crate) stats: PerCpu<Stats>,
     listens: AtomicBool,
     listener: SpinLock<Option<Arc<dyn Listener>>>,
-    /// The time of the last collection in nanoseconds, for whoever drives it.
-    pub last_collection: AtomicU64,
+    /// Somebody calls [`Conntrack::collect`] from time to time.
+    collects: AtomicBool,
 }
 
 impl std::fmt::Debug for Conntrack {
@@ -137,7 +139,7 @@ impl Conntrack {
             stats: PerCpu::new(),
             listens: AtomicBool::new(false),
             listener: SpinLock::new(None),
-            last_collection: AtomicU64::new(0),
+            collects: AtomicBool::new(false),
         })
     }
 
@@ -530,6 +532,22 @@ impl Conntrack {
         false
     }
 
+    /// Returns the number of entries that [`collect`](Self::collect) looks at until it begins again.
+    pub fn entries(&self) -> u32 {
+        self.store.used()
+    }
+
+    /// Notes that somebody collects from now on. Returns false if somebody does already.
+    #[inline]
+    pub fn start_collecting(&self) -> bool {
+        !self.collects.load(Relaxed) && !self.collects.swap(true, SeqCst)
+    }
+
+    /// Notes that nobody collects any more. The caller looks at the count again afterwards.
+    pub fn stop_collecting(&self) {
+        self.collects.store(false, SeqCst);
+    }
+
     /// Looks at the next `most` entries and removes the connections that have expired (`gc_worker`). If the table is
     /// nearly full, closing TCP connections go too.
     pub fn collect(&self, now: u64, most: u32) -> Collected {
@@ -649,6 +667,7 @@ impl Conntrack {
             timeout: new.timeout,
             tcp,
             bytes: 0,
+            no_port: false,
         };
         let handle = self.confirm(&fresh, now).map_err(|refused| match refused {
             Refused::Clash(..) => CreateError::Exists,
@@ -740,11 +759,11 @@ fn direction_of(number: u32) -> Direction {
     }
 }
 
-/// Changes the labels under a mask. Returns whether they were different. The caller holds the lock.
+/// Changes the labels under a mask (`nf_connlabels_replace`). Returns whether they were different. The caller holds the lock.
 pub(crate) fn merge_labels(slot: &Slot<'_>, labels: &[u8; 16], mask: &[u8; 16]) -> bool {
     let old = slot.labels();
     let was = old.unwrap_or_default();
-    let new = std::array::from_fn(|at| was[at] & !mask[at] | labels[at] & mask[at]);
+    let new = std::array::from_fn(|at| was[at] & !mask[at] ^ labels[at]);
     if old != Some(new) {
         slot.set_labels(&new);
     }

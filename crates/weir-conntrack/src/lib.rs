@@ -8,30 +8,40 @@
 //! | [`settings`] | the sysctls of a namespace |
 //! | [`connection`] | connections as control code sees them, and events |
 //! | [`conntrack`] | the table |
+//! | [`packets`] | a packet's connection |
+//! | [`action`], [`nat`] | the action `ct`, and the translation of packets |
 //!
 //! The crate knows no devices and has no clock: callers pass the time of the stack's clock in nanoseconds.
 //! The behaviour is that of Linux 6.1 (net/netfilter/nf_conntrack_*.c, nf_nat_*.c).
 #![deny(unsafe_code)]
-#![allow(dead_code)] // the data path follows
 
+pub mod action;
 mod clock;
 pub mod connection;
 pub mod conntrack;
 mod headers;
 mod index;
 mod key;
+pub mod nat;
 pub mod packets;
 pub mod settings;
 pub mod status;
 mod store;
 mod tcp;
+mod track;
 pub mod tuple;
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may stop there")]
+mod tests;
+
+pub use action::{Action, Cx, Done, Nat, Why, clear};
 pub use connection::{
     Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
     TcpChange, TcpInfo,
 };
 pub use conntrack::{Collected, Conntrack};
+pub use nat::{Manip, Range};
 pub use settings::{Setting, Settings};
 pub use status::{TcpState, ipct, ips, tcp_flag};
 pub use tuple::{Direction, Family, Tuple, Zone};

@@ -27,8 +27,6 @@ const SEGMENT: usize = 1 << 16;
 const SEGMENTS: usize = 1 << 11;
 /// The number of free entries that a CPU and the depot exchange at a time.
 const BATCH: usize = 64;
-/// No entry.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// An entry; see the module documentation.
 #[derive(Default)]

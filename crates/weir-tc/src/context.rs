@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use weir_conntrack::Conntrack;
 use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
-use weir_packet::{Cache, Flags, FlowKeys, Packet, Used};
+use weir_packet::{Cache, Conn, ConnInfo, Flags, FlowKeys, Packet, Used};
 use weir_sync::rcu::Guard;
 
 use crate::classifier::flower::key::Flow;
@@ -58,6 +58,28 @@ pub struct Context<'a, 'g> {
     len: u64,
     /// The number of packets on the wire that it stands for (`gso_segs`).
     packets: u64,
+}
+
+/// A packet's connection as filters see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CtKey {
+    /// `TCA_FLOWER_KEY_CT_FLAGS_*`
+    pub state: u16,
+    /// The zone.
+    pub zone: u16,
+    /// The mark.
+    pub mark: u32,
+    /// The labels.
+    pub labels: [u8; 16],
+}
+
+impl CtKey {
+    const NEW: u16 = 1;
+    const ESTABLISHED: u16 = 2;
+    const RELATED: u16 = 4;
+    const TRACKED: u16 = 8;
+    const INVALID: u16 = 16;
+    const REPLY: u16 = 32;
 }
 
 /// Adds a note to the trace of a packet.
@@ -213,6 +235,43 @@ impl<'a, 'g> Context<'a, 'g> {
         let by_ip = matches!(packet.protocol, ETH_P_IP | ETH_P_IPV6);
         let flags = packet.flags;
         !self.ingress && by_ip && (flags.contains(Flags::FORWARDED) || flags.contains(Flags::LOCAL))
+    }
+
+    /// Returns a number for the hook that runs.
+    #[inline]
+    pub(crate) fn hook(&self) -> u32 {
+        self.ifindex << 1 | u32::from(self.ingress)
+    }
+
+    /// Returns the packet's connection for filters (`skb_flow_dissect_ct`); `None` if the packet was not tracked.
+    /// What tracking found about a packet without a connection lasts for one hook.
+    #[inline]
+    pub fn ct(&self, packet: &Packet) -> Option<CtKey> {
+        self.ct_of(packet.conn()?)
+    }
+
+    fn ct_of(&self, conn: Conn) -> Option<CtKey> {
+        let state = match conn.info {
+            ConnInfo::Established => CtKey::ESTABLISHED,
+            ConnInfo::Related => CtKey::RELATED,
+            ConnInfo::New => CtKey::NEW,
+            ConnInfo::EstablishedReply => CtKey::ESTABLISHED | CtKey::REPLY,
+            ConnInfo::RelatedReply => CtKey::RELATED | CtKey::REPLY,
+            ConnInfo::Invalid if conn.generation == self.hook() => CtKey::INVALID,
+            ConnInfo::Invalid | ConnInfo::Untracked => return None,
+        };
+        let mut key = CtKey {
+            state: state | CtKey::TRACKED,
+            zone: conn.zone,
+            ..CtKey::default()
+        };
+        if let Some(conntrack) = self.conntrack
+            && let Some(handle) = conntrack.of(conn)
+        {
+            key.mark = conntrack.mark(handle).unwrap_or_default();
+            key.labels = conntrack.labels(handle).unwrap_or_default();
+        }
+        Some(key)
     }
 
     /// Starts with the next packet. `len` is its length according to [`skb_len`](Self::skb_len) on

@@ -74,7 +74,7 @@ mod testing;
 
 pub use budget::Budget;
 pub use classifier::Lookup;
-pub use context::{Context, Copy};
+pub use context::{Context, Copy, CtKey};
 pub use device::{DeviceTc, Ended};
 pub use early::Early;
 pub use env::{Env, Reply, Requester};

@@ -10,10 +10,6 @@ pub type Unsupported = &'static [(&'static str, &'static str)];
 /// The actions.
 pub static ACTIONS: Unsupported = &[
     (
-        "ct",
-        "Action ct needs connection tracking, which is not served",
-    ),
-    (
         "connmark",
         "Action connmark needs connection tracking, which is not served",
     ),

@@ -148,6 +148,7 @@ pub fn receive(cx: &mut Cx<'_>, underlay: &Arc<Device>, datagram: &Datagram<'_>,
 /// Clears the metadata that belongs to the packet's path so far (`skb_scrub_packet`).
 fn scrub(cx: &Cx<'_>, packet: &mut Packet, elsewhere: bool) {
     packet.set_tunnel(None);
+    packet.set_conn(None);
     packet.set_vlan(None);
     packet.unset_transport();
     packet.flags = Flags::NONE;

@@ -389,6 +389,7 @@ fn encapsulate(
     mut packet: Packet,
 ) -> Option<Packet> {
     packet.set_tunnel(None);
+    packet.set_conn(None);
     if packet.headroom() < HEADROOM {
         let Some(wider) = packet.copy_with_headroom(HEADROOM) else {
             count_drop(cx, device);

@@ -61,6 +61,9 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
             chosen = device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
         }
     }
+    if let Some(table) = device.namespace(cx.guard).tc.conntrack_if_used() {
+        super::conntrack::watch(cx.stack, table, cx.now);
+    }
     let (place, stage) = if ingress {
         (Place::Ingress, Stage::Ingress)
     } else {

@@ -11,6 +11,7 @@
 //! with a reason, consumed, or passed to another device. Mirrors `__netif_receive_skb_core` and
 //! `__dev_queue_xmit` of `net/core/dev.c`.
 
+pub mod conntrack;
 pub mod early;
 mod filter;
 mod offload;

@@ -90,6 +90,7 @@ fn prepare(
 ) -> bool {
     packet.nest += 1;
     packet.iif = cx.ifindex;
+    packet.set_conn(None);
     if redirect {
         packet.flags.insert(Flags::REDIRECTED);
         if cx.ingress {

@@ -22,6 +22,7 @@ macro_rules! published {
 }
 
 pub mod csum;
+pub mod ct;
 mod dump;
 mod exec;
 pub mod gact;
@@ -93,6 +94,7 @@ pub static KINDS: &[Ops] = &[
     Ops::of::<ife::Ife>(),
     Ops::of::<sample::Sample>(),
     Ops::of::<mpls::Mpls>(),
+    Ops::of::<ct::Ct>(),
     Ops::of::<gate::Gate>(),
 ];
 
