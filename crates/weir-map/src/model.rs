@@ -3,10 +3,11 @@
 //!
 //! The property tests, the fuzz target and the comparison with the kernel's maps all draw
 //! [`Operation`]s from bytes by [`Operation::draw`], and judge them by a [`Model`] or by each other.
+//! [`check`] makes a map and its calls from bytes.
 
 use std::collections::BTreeMap;
 
-use crate::{Error, Kind, Map, MapOptions, Spread, Update};
+use crate::{Error, Kind, LruOptions, Map, MapOptions, Policy, Spread, Update};
 
 /// One call of a [`Map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +169,8 @@ pub fn keys(
 pub struct Model {
     options: MapOptions,
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The keys of a map with exact LRU, the one that was used last at the end.
+    order: Vec<Vec<u8>>,
     frozen: bool,
     /// Insertions; a map that evicts has lost nothing while they are few.
     inserted: usize,
@@ -185,6 +188,7 @@ impl Model {
         Self {
             options,
             entries,
+            order: Vec::new(),
             frozen: false,
             inserted: 0,
         }
@@ -208,7 +212,20 @@ impl Model {
         matches!(self.options.kind, Kind::LruHash | Kind::LruPercpuHash)
     }
 
-    /// Makes a call. A map that evicts keeps everything here; see [`Model::judge`].
+    fn is_exact(&self) -> bool {
+        self.evicts() && self.options.lru.policy == Policy::Exact
+    }
+
+    /// Notes a use of a key or its end.
+    fn used(&mut self, key: &[u8], there: bool) {
+        self.order.retain(|other| other != key);
+        if there {
+            self.order.push(key.to_vec());
+        }
+    }
+
+    /// Makes a call. A map that evicts keeps everything here unless it has exact LRU; see
+    /// [`Model::judge`].
     ///
     /// # Errors
     /// Those of the call.
@@ -255,6 +272,13 @@ impl Model {
                     return Err(if trie { Error::NoSpc } else { Error::TooBig });
                 }
                 self.inserted += usize::from(!there);
+                if self.is_exact() {
+                    if !there && full {
+                        let oldest = self.order.remove(0);
+                        self.entries.remove(&oldest);
+                    }
+                    self.used(&key, true);
+                }
                 self.entries.insert(key, value.clone());
                 Ok(Answer::Done)
             }
@@ -268,10 +292,12 @@ impl Model {
                 removed.map(|_| Answer::Done).ok_or(Error::NoEnt)
             }
             Operation::Delete(key) => {
+                self.used(key, false);
                 let removed = self.entries.remove(key);
                 removed.map(|_| Answer::Done).ok_or(Error::NoEnt)
             }
             Operation::Take(key) => {
+                self.used(key, false);
                 let removed = self.entries.remove(key);
                 removed.map(Answer::Value).ok_or(Error::NoEnt)
             }
@@ -292,7 +318,8 @@ impl Model {
             Spread::PerCpu => self.options.lru.cpus.unwrap_or(1).max(1),
             _ => 1,
         };
-        if self.evicts() && self.inserted >= (self.options.max_entries as usize / cpus).max(1) {
+        let loses = self.evicts() && !self.is_exact();
+        if loses && self.inserted >= (self.options.max_entries as usize / cpus).max(1) {
             self.forget(operation, result)?;
         }
         let expected = self.run(operation);
@@ -300,7 +327,7 @@ impl Model {
             _ if expected == *result => Ok(()),
             // The nodes were in the hands of other CPUs.
             (Operation::Update(key, ..), Err(Error::NoMem))
-                if self.evicts() && self.options.lru.spread != Spread::Common =>
+                if loses && self.options.lru.spread != Spread::Common =>
             {
                 self.entries.remove(key);
                 Ok(())
@@ -336,5 +363,55 @@ impl Model {
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// Makes a map and calls from bytes and compares each result with a model's. The first five bytes are
+/// the kind, the sizes, the number of entries and the policy; the calls are drawn from the others.
+///
+/// # Errors
+/// A description of the difference.
+pub fn check(bytes: &[u8]) -> Result<(), String> {
+    let Some((&[kind, key_size, value_size, entries, policy], calls)) = bytes.split_first_chunk()
+    else {
+        return Ok(());
+    };
+    let options = MapOptions {
+        kind: Kind::ALL[usize::from(kind) % Kind::ALL.len()],
+        key_size: usize::from(key_size % 12),
+        value_size: usize::from(value_size % 20),
+        max_entries: u32::from(entries % 40),
+        lru: LruOptions {
+            policy: [Policy::Clock, Policy::S3Fifo, Policy::Exact][usize::from(policy % 3)],
+            spread: [Spread::Common, Spread::PerCpu, Spread::Borrow][usize::from(policy / 3 % 3)],
+            cpus: Some(2),
+            ..LruOptions::default()
+        },
+    };
+    let Ok(map) = Map::new(options) else {
+        return Ok(());
+    };
+    let (key, mut value) = (vec![0; options.key_size + 1], vec![0; map.value_size() + 1]);
+    let refused = [
+        map.look_up(&key, &mut value[1..]),
+        map.look_up(&key[1..], &mut value),
+        map.update(&key, &value, Update::Any),
+    ];
+    if refused != [Err(Error::Inval); 3] {
+        return Err(format!("{options:?}: wrong lengths: {refused:?}"));
+    }
+    let mut model = Model::new(options, map.value_size());
+    let mut calls = calls.iter().copied();
+    loop {
+        let operation = Operation::draw(&options, map.value_size(), &mut calls);
+        let last = operation.is_none();
+        let operation = operation.unwrap_or(Operation::Keys);
+        let result = operation.run(&map);
+        model
+            .judge(&operation, &result)
+            .map_err(|difference| format!("{options:?}: {difference}"))?;
+        if last {
+            return Ok(());
+        }
     }
 }

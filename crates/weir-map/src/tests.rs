@@ -138,27 +138,16 @@ impl Model {
         Some(self.0.remove(self.find(key)?).1)
     }
 
-    /// `full` is the error of a full map; without it, the map evicts.
-    fn update(
-        &mut self,
-        key: u8,
-        value: u64,
-        mode: Update,
-        max: usize,
-        full: Option<Error>,
-    ) -> Result<(), Error> {
+    fn update(&mut self, key: u8, value: u64, mode: Update, max: usize) -> Result<(), Error> {
         match (self.find(key), mode) {
             (Some(_), Update::NoExist) => return Err(Error::Exist),
             (None, Update::Exist) => return Err(Error::NoEnt),
             (Some(at), _) => {
                 self.0.remove(at);
             }
-            (None, _) if self.0.len() == max => match full {
-                Some(error) => return Err(error),
-                None => {
-                    self.0.remove(0);
-                }
-            },
+            (None, _) if self.0.len() == max => {
+                self.0.remove(0);
+            }
             _ => {}
         }
         self.0.push((key, value));
@@ -176,26 +165,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
 
     #[test]
-    fn hash_is_its_model(max in 1u32..40, calls in vec(operation(), 1..400)) {
-        let map = HashMap::<u32, u64>::new(max).unwrap();
-        let mut model = Model::default();
-        for call in calls {
-            match call {
-                Operation::Get(key) => prop_assert_eq!(map.get(&key.into()), model.get(key)),
-                Operation::Take(key) => prop_assert_eq!(map.take(&key.into()), model.take(key)),
-                Operation::Delete(key) => {
-                    let expected = model.take(key).map(|_| ()).ok_or(Error::NoEnt);
-                    prop_assert_eq!(map.delete(&key.into()), expected);
-                }
-                Operation::Update(key, value, mode) => {
-                    let full = Some(Error::TooBig);
-                    let expected = model.update(key, value, mode, max as usize, full);
-                    prop_assert_eq!(map.update(key.into(), value, mode), expected);
-                }
-            }
-        }
-        let expected = sorted(model.0.iter().map(|&(k, v)| (k.into(), v)));
-        prop_assert_eq!(sorted(map.iter()), expected);
+    fn every_kind_is_its_model(
+        kind in 0..Kind::ALL.len() as u8,
+        key_size in prop_oneof![Just(4u8), 1u8..12],
+        (value_size, entries, policy) in (1u8..20, 1u8..40, 0u8..9),
+        calls in vec(any::<u8>(), 0..2000),
+    ) {
+        let mut bytes = vec![kind, key_size, value_size, entries, policy];
+        bytes.extend(calls);
+        prop_assert_eq!(model::check(&bytes), Ok(()));
     }
 
     #[test]
@@ -211,7 +189,7 @@ proptest! {
                     prop_assert_eq!(map.delete(&key.into()), expected);
                 }
                 Operation::Update(key, value, mode) => {
-                    let expected = model.update(key, value, mode, max as usize, None);
+                    let expected = model.update(key, value, mode, max as usize);
                     prop_assert_eq!(map.update(key.into(), value, mode), expected);
                 }
             }
@@ -265,7 +243,7 @@ proptest! {
                         Err(Error::NoMem) => prop_assert!(!there),
                         result => prop_assert_eq!(
                             result,
-                            model.update(key, value, mode, usize::MAX, None)
+                            model.update(key, value, mode, usize::MAX)
                         ),
                     }
                     result
