@@ -58,6 +58,13 @@ impl Pool {
             .at(((chunk as usize) << self.shift) + at as usize)
     }
 
+    /// The entries of a chunk in front of place `end`.
+    #[inline(always)]
+    fn chunk(&self, chunk: u32, end: u32) -> &[AtomicU32] {
+        self.entries
+            .run((chunk as usize) << self.shift, end as usize)
+    }
+
     fn link(&self, chunk: u32) -> &AtomicU32 {
         self.links.at(chunk as usize)
     }
@@ -149,28 +156,10 @@ impl Fifo {
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<u32> {
         while self.len > 0 {
             let slot = pool.entry(self.head, self.first).load(Ordering::Relaxed);
-            let passed = self.scan == (self.head, self.first);
-            self.first += 1;
-            self.len -= 1;
-            if self.len == 0 {
-                // The last chunk is kept.
-                debug_assert_eq!(self.head, self.tail);
-                (self.first, self.end) = (0, 0);
-                self.scan = (self.head, 0);
-            } else if self.first == pool.size() {
-                let next = pool.link(self.head).load(Ordering::Relaxed);
-                if self.scan.0 == self.head {
-                    self.scan = (next, 0);
-                }
-                pool.release(self.head);
-                (self.head, self.first) = (next, 0);
-            } else if passed {
-                self.scan.1 += 1;
-            }
+            self.advance(pool, 1, u32::from(slot == NONE));
             if slot != NONE {
                 return Some(slot);
             }
-            self.holes -= 1;
         }
         None
     }
@@ -185,40 +174,112 @@ impl Fifo {
         mut ahead: impl FnMut(u32),
         mut f: impl FnMut(u32) -> bool,
     ) {
-        const AHEAD: u32 = 12;
+        const AHEAD: usize = 12;
+        let most_holes = pool.slots / HOLES;
         let mut left = count.min(self.len());
-        // Steps over holes and from chunk to chunk do not count, but end.
+        // A round visits a chunk at least, and two rounds through the queue see all entries.
         for _ in 0..2 * self.len {
-            if left == 0 || self.holes >= pool.slots / HOLES {
+            let (chunk, first) = self.scan;
+            let end = self.end_of(pool, chunk);
+            if left == 0 {
                 return;
             }
-            let (chunk, at) = self.scan;
-            if chunk == self.tail && at == self.end {
-                self.scan = (self.head, self.first);
+            if first == end {
+                self.scan = if chunk == self.tail {
+                    (self.head, self.first)
+                } else {
+                    (pool.link(chunk).load(Ordering::Relaxed), 0)
+                };
                 continue;
             }
-            if at == pool.size() {
-                self.scan = (pool.link(chunk).load(Ordering::Relaxed), 0);
-                continue;
-            }
-            self.scan.1 += 1;
-            if at + AHEAD < pool.size() {
-                let next = pool.entry(chunk, at + AHEAD).load(Ordering::Relaxed);
-                // Beyond the end of the last chunk there are numbers of earlier times.
-                if next != NONE {
-                    ahead(next);
+            let entries = &pool.chunk(chunk, end)[first as usize..];
+            for (at, entry) in entries.iter().enumerate() {
+                if left == 0 || self.holes >= most_holes {
+                    return;
+                }
+                self.scan.1 += 1;
+                if let Some(next) = entries.get(at + AHEAD) {
+                    let next = next.load(Ordering::Relaxed);
+                    if next != NONE {
+                        ahead(next);
+                    }
+                }
+                let slot = entry.load(Ordering::Relaxed);
+                if slot == NONE {
+                    continue;
+                }
+                left -= 1;
+                if f(slot) {
+                    entry.store(NONE, Ordering::Relaxed);
+                    self.holes += 1;
                 }
             }
-            let entry = pool.entry(chunk, at);
-            let slot = entry.load(Ordering::Relaxed);
-            if slot == NONE {
-                continue;
+        }
+    }
+
+    /// The place after the last entry of a chunk.
+    #[inline(always)]
+    fn end_of(&self, pool: &Pool, chunk: u32) -> u32 {
+        if chunk == self.tail {
+            self.end
+        } else {
+            pool.size()
+        }
+    }
+
+    /// Shows the oldest entries to `f`, with the one that comes up a little later, and takes them out,
+    /// until `f` returns false. The entry that it does so for stays.
+    #[inline(always)]
+    pub(crate) fn drain(&mut self, pool: &Pool, mut f: impl FnMut(u32, Option<u32>) -> bool) {
+        const AHEAD: usize = 12;
+        while self.len > 0 {
+            let end = self.end_of(pool, self.head);
+            let entries = &pool.chunk(self.head, end)[self.first as usize..];
+            let (mut taken, mut holes, mut more) = (0, 0, true);
+            for (at, entry) in entries.iter().enumerate() {
+                let slot = entry.load(Ordering::Relaxed);
+                if slot == NONE {
+                    holes += 1;
+                } else {
+                    let next = entries.get(at + AHEAD);
+                    let next = next.map(|next| next.load(Ordering::Relaxed));
+                    if !f(slot, next.filter(|&next| next != NONE)) {
+                        more = false;
+                        break;
+                    }
+                }
+                taken += 1;
             }
-            left -= 1;
-            if f(slot) {
-                entry.store(NONE, Ordering::Relaxed);
-                self.holes += 1;
+            self.advance(pool, taken, holes);
+            if !more {
+                return;
             }
+        }
+    }
+
+    /// Takes out the `count` oldest entries, all of which are in the first chunk; `holes` of them are
+    /// holes.
+    fn advance(&mut self, pool: &Pool, count: u32, holes: u32) {
+        let first = self.first + count;
+        self.len -= count;
+        self.holes -= holes;
+        if self.len == 0 {
+            // The last chunk is kept.
+            debug_assert_eq!(self.head, self.tail);
+            (self.first, self.end) = (0, 0);
+            self.scan = (self.head, 0);
+        } else if first == pool.size() {
+            let next = pool.link(self.head).load(Ordering::Relaxed);
+            if self.scan.0 == self.head {
+                self.scan = (next, 0);
+            }
+            pool.release(self.head);
+            (self.head, self.first) = (next, 0);
+        } else {
+            if self.scan.0 == self.head {
+                self.scan.1 = self.scan.1.max(first);
+            }
+            self.first = first;
         }
     }
 
@@ -264,6 +325,19 @@ mod tests {
                         out
                     },
                 );
+            } else if (state >> 53).is_multiple_of(32) {
+                let mut left = (state >> 58) as usize % 40;
+                let (queue, model) = (&mut queues[which], &mut models[which]);
+                queue.drain(&pool, |slot, next| {
+                    assert_eq!(Some(&slot), model.front());
+                    assert!(next.is_none_or(|next| model.iter().any(|&slot| slot == next)));
+                    let more = left > 0;
+                    if more {
+                        left -= 1;
+                        free.extend(model.pop_front());
+                    }
+                    more
+                });
             } else if (state >> 50).is_multiple_of(2) {
                 if let Some(slot) = free.pop() {
                     queues[which].push(&pool, slot);

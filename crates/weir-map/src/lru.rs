@@ -373,7 +373,18 @@ impl<S: Shape> Lru<S> {
     /// Looks a key up, and reads its slot with `read`, which may run several times.
     #[inline(always)]
     pub(crate) fn look_up(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
-        let found = match self.table.search(hash(key), key, read) {
+        self.found(self.table.search(hash(key), key, read))
+    }
+
+    /// Does the same for a key that a glance did not find.
+    pub(crate) fn look_up_slow(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
+        self.found(self.table.search_slow(hash(key), key, read))
+    }
+
+    /// Notes the result of a look-up.
+    #[inline(always)]
+    fn found(&self, found: Option<(u32, ())>) -> bool {
+        let found = match found {
             Some((slot, ())) if !self.is_idle(slot) => {
                 self.touch(slot);
                 true

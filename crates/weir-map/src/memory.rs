@@ -167,6 +167,19 @@ impl<T: Zero> Words<T> {
         }
     }
 
+    /// Returns `len` elements from `first` on, all of which exist.
+    #[inline(always)]
+    pub(crate) fn run(&self, first: usize, len: usize) -> &[T] {
+        #[cfg(loom)]
+        return &self.words[first..first + len];
+        #[cfg(not(loom))]
+        {
+            assert!(first <= self.len && len <= self.len - first);
+            // SAFETY: the elements are in bounds, and zeroed memory is a `T`.
+            unsafe { core::slice::from_raw_parts(self.memory.start().cast::<T>().add(first), len) }
+        }
+    }
+
     /// Returns the number of elements.
     #[allow(clippy::len_without_is_empty)] // never empty
     pub fn len(&self) -> usize {

@@ -7,7 +7,9 @@
 //!
 //! An entry lies in the first bucket with room, from the key's home bucket on, and does not move. Its
 //! number (bucket times four plus position) names it in the lists of an LRU map. Each bucket counts
-//! the entries that passed it (`OVER`), so a search ends at the first bucket that none has passed.
+//! the entries that passed it (`OVER`), so a search ends at the first bucket that none has passed. A
+//! home bucket also knows what kinds of hashes its entries beyond it have (`BEYOND`), so most searches
+//! of absent keys end there.
 //!
 //! The control word is a sequence lock. A writer sets its lock bit, changes the bucket, and stores the
 //! word with the next version. A reader compares the word before and after; it writes nothing. The
@@ -17,7 +19,8 @@
 //! The lock of a key's home bucket also guards the key itself: two insertions of one key cannot run
 //! at the same time. A thread that holds a bucket's lock only tries to take another's. If that fails
 //! it gives up both and begins again, so there is no order among buckets.
-#![allow(unsafe_code)] // atomics of several sizes in one mapping
+
+mod buckets;
 
 use crate::shape::{Shape, hash, set_word, word};
 use crate::{Error, Update};
@@ -38,107 +41,17 @@ const LOCK: u64 = 1;
 const LIVE: u32 = 0x8080_8080;
 /// A slot without an entry that is still named in a list.
 const DEAD: u32 = 0x4040_4040;
+/// A bit for each slot whose entry has another home bucket, from bit 1 on.
+const ASTRAY: u64 = 1 << 1;
 /// The number of entries that passed the bucket; the largest value is never decremented.
 const OVER: u64 = 0x3f00;
 const OVER_ONE: u64 = 0x100;
+/// A bit for each of twelve kinds of hashes of which the bucket may be the home of an entry that lies
+/// beyond it. All are zero while no entry has passed the bucket.
+const BEYOND: u64 = 0x3f3f_0000;
 const VERSION: u64 = 1 << 32;
 
 const LOW: u32 = 0x0101_0101;
-
-/// Memory of the buckets.
-#[cfg(not(loom))]
-mod buckets {
-    use super::{AtomicU8, AtomicU32, AtomicU64, HEAD};
-    use crate::Error;
-    use crate::memory::Mapping;
-
-    pub(super) struct Buckets {
-        memory: Mapping,
-    }
-
-    impl Buckets {
-        pub(super) fn new(count: usize, stride: usize) -> Result<Self, Error> {
-            let bytes = count.checked_mul(stride).ok_or(Error::NoMem)?;
-            Ok(Self {
-                memory: Mapping::new(bytes)?,
-            })
-        }
-
-        #[inline(always)]
-        fn at<T>(&self, offset: usize) -> &T {
-            // SAFETY: the callers pass buckets below the count and words below the stride. The
-            // memory is zeroed, which is a value of each atomic integer, and each place is accessed
-            // with one size only.
-            unsafe { &*self.memory.start().add(offset).cast::<T>() }
-        }
-
-        #[inline(always)]
-        pub(super) fn control(&self, stride: usize, bucket: usize) -> &AtomicU64 {
-            self.at(bucket * stride)
-        }
-        #[inline(always)]
-        pub(super) fn tags(&self, stride: usize, bucket: usize) -> &AtomicU32 {
-            self.at(bucket * stride + 8)
-        }
-        #[inline(always)]
-        pub(super) fn reference(&self, stride: usize, bucket: usize, slot: usize) -> &AtomicU8 {
-            self.at(bucket * stride + 12 + slot)
-        }
-        #[inline(always)]
-        pub(super) fn word(&self, stride: usize, bucket: usize, word: usize) -> &AtomicU32 {
-            self.at(bucket * stride + HEAD + 4 * word)
-        }
-        /// Two words at once. `word` is even, and the words are never accessed singly.
-        #[inline(always)]
-        pub(super) fn double(&self, stride: usize, bucket: usize, word: usize) -> &AtomicU64 {
-            self.at(bucket * stride + HEAD + 4 * word)
-        }
-        #[inline(always)]
-        pub(super) fn address(&self, stride: usize, bucket: usize) -> *const u8 {
-            self.memory.start().wrapping_add(bucket * stride)
-        }
-    }
-}
-
-#[cfg(loom)]
-mod buckets {
-    use super::{AtomicU8, AtomicU32, AtomicU64, HEAD};
-    use crate::Error;
-
-    pub(super) struct Buckets {
-        control: Vec<AtomicU64>,
-        tags: Vec<AtomicU32>,
-        references: Vec<AtomicU8>,
-        words: Vec<AtomicU32>,
-    }
-
-    impl Buckets {
-        pub(super) fn new(count: usize, stride: usize) -> Result<Self, Error> {
-            let words = count * (stride - HEAD) / 4;
-            Ok(Self {
-                control: (0..count).map(|_| AtomicU64::new(0)).collect(),
-                tags: (0..count).map(|_| AtomicU32::new(0)).collect(),
-                references: (0..4 * count).map(|_| AtomicU8::new(0)).collect(),
-                words: (0..words).map(|_| AtomicU32::new(0)).collect(),
-            })
-        }
-        pub(super) fn control(&self, _: usize, bucket: usize) -> &AtomicU64 {
-            &self.control[bucket]
-        }
-        pub(super) fn tags(&self, _: usize, bucket: usize) -> &AtomicU32 {
-            &self.tags[bucket]
-        }
-        pub(super) fn reference(&self, _: usize, bucket: usize, slot: usize) -> &AtomicU8 {
-            &self.references[4 * bucket + slot]
-        }
-        pub(super) fn word(&self, stride: usize, bucket: usize, word: usize) -> &AtomicU32 {
-            &self.words[bucket * ((stride - HEAD) / 4) + word]
-        }
-        pub(super) fn address(&self, _: usize, _: usize) -> *const u8 {
-            core::ptr::null()
-        }
-    }
-}
 
 /// The result of a successful insertion or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -405,17 +318,16 @@ impl<S: Shape> Table<S> {
         None
     }
 
-    /// Searches a key from a bucket on, and reads its slot with `read`, which may run several times.
-    /// Returns the slot and the result of the run that saw a consistent entry.
-    #[inline(always)]
-    fn search_from<R>(
+    /// Searches a key from its home bucket on, as [`Table::search`] does.
+    #[inline(never)]
+    pub(crate) fn search_slow<R>(
         &self,
-        first: usize,
         hash: u64,
         key: &[u8],
         mut read: impl FnMut(u32) -> R,
     ) -> Option<(u32, R)> {
-        let mut bucket = first;
+        let home = self.home(hash);
+        let mut bucket = home;
         loop {
             let control = self.control(bucket).load(Ordering::Acquire);
             if control & LOCK != 0 {
@@ -433,11 +345,11 @@ impl<S: Shape> Table<S> {
             if found.is_some() {
                 return found;
             }
-            if control & OVER == 0 {
+            if control & OVER == 0 || (bucket == home && control & kind_of(hash) == 0) {
                 return None;
             }
             bucket = self.next(bucket);
-            if bucket == first {
+            if bucket == home {
                 return None;
             }
         }
@@ -452,7 +364,7 @@ impl<S: Shape> Table<S> {
     }
 
     /// Looks for a key where `aim` said, at the first slot with its tag, and reads its slot with
-    /// `read`. Without a result a [`Table::search`] decides.
+    /// `read`. Without a result [`Table::search_slow`] decides.
     #[inline(always)]
     pub(crate) fn glance<R>(
         &self,
@@ -487,15 +399,21 @@ impl<S: Shape> Table<S> {
         }
     }
 
-    /// Searches a key. See `search_from`.
+    /// Searches a key, and reads its slot with `read`, which may run several times. Returns the slot
+    /// and the result of the run that saw a consistent entry.
     #[inline(always)]
     pub(crate) fn search<R>(
         &self,
         hash: u64,
         key: &[u8],
-        read: impl FnMut(u32) -> R,
+        mut read: impl FnMut(u32) -> R,
     ) -> Option<(u32, R)> {
-        self.search_from(self.home(hash), hash, key, read)
+        let home = self.home(hash);
+        let aim = (home as u32, LOW * (hash as u8 as u32));
+        if let Some(found) = self.glance(aim, key, &mut read) {
+            return Some(found);
+        }
+        self.search_slow(hash, key, read)
     }
 
     #[inline(always)]
@@ -562,6 +480,8 @@ impl<S: Shape> Table<S> {
     fn passed_less(control: u64) -> u64 {
         if control & OVER == OVER || control & OVER == 0 {
             control
+        } else if control & OVER == OVER_ONE {
+            control & !OVER & !BEYOND
         } else {
             control - OVER_ONE
         }
@@ -591,13 +511,16 @@ impl<S: Shape> Table<S> {
         (dead != 0).then(|| ((dead.trailing_zeros() / 8) as usize, true))
     }
 
-    /// Fills a slot of a locked bucket and unlocks it.
+    /// Fills a slot of a locked bucket, which is the key's home bucket unless it is `astray`, and unlocks
+    /// it.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "the state of one operation")]
     fn fill(
         &self,
         bucket: usize,
         control: u64,
         (slot, revived): (usize, bool),
+        astray: bool,
         hash: u64,
         key: &[u8],
         value: impl FnOnce(Slot<'_, S>),
@@ -622,7 +545,8 @@ impl<S: Shape> Table<S> {
             .store(u8::from(revived), Ordering::Relaxed);
         let live = (1u64 << 7) << shift;
         let dead = (1u64 << 6) << shift;
-        self.unlock(bucket, (control & !dead) | live);
+        let astray = if astray { ASTRAY << slot } else { 0 };
+        self.unlock(bucket, (control & !dead) | live | astray);
         if revived {
             Placed::Revived(number)
         } else {
@@ -650,12 +574,12 @@ impl<S: Shape> Table<S> {
             }
             return Ok(self.change(home, control, slot, value));
         }
-        if control & OVER == 0
-            && mode != Update::Exist
+        if mode != Update::Exist
             && insert
             && let Some(room) = Self::room(control)
+            && control & kind_of(hash) == 0
         {
-            return Ok(self.fill(home, control, room, hash, key, value));
+            return Ok(self.fill(home, control, room, false, hash, key, value));
         }
         self.upsert_slow(home, control, hash, key, mode, insert, value)
     }
@@ -721,7 +645,7 @@ impl<S: Shape> Table<S> {
                 }
                 Beyond::Absent => {
                     if let Some(room) = Self::room(control) {
-                        return Ok(self.fill(home, control, room, hash, key, value));
+                        return Ok(self.fill(home, control, room, false, hash, key, value));
                     }
                     // Marks the buckets on the way, and fills the first with room.
                     let mut bucket = self.next(home);
@@ -733,7 +657,7 @@ impl<S: Shape> Table<S> {
                             break None;
                         };
                         if let Some(room) = Self::room(there) {
-                            break Some(self.fill(bucket, there, room, hash, key, &value));
+                            break Some(self.fill(bucket, there, room, true, hash, key, &value));
                         }
                         self.unlock(bucket, Self::passed(there));
                         bucket = self.next(bucket);
@@ -745,7 +669,7 @@ impl<S: Shape> Table<S> {
                             return Ok(Placed::Full);
                         }
                         Some(placed) => {
-                            self.unlock(home, Self::passed(control));
+                            self.unlock(home, Self::passed(control) | kind_of(hash));
                             return Ok(placed);
                         }
                         None => {
@@ -764,7 +688,7 @@ impl<S: Shape> Table<S> {
     /// Searches the buckets after the home bucket, which is locked, and locks the one with the key.
     #[inline(always)]
     fn beyond(&self, home: usize, control: u64, hash: u64, key: &[u8]) -> Beyond {
-        if control & OVER == 0 {
+        if control & kind_of(hash) == 0 {
             return Beyond::Absent;
         }
         let mut bucket = self.next(home);
@@ -838,7 +762,7 @@ impl<S: Shape> Table<S> {
     #[inline(always)]
     fn without(control: u64, slot: usize, dead: bool) -> u64 {
         let shift = 8 * slot as u32;
-        let control = control & !((1u64 << 7) << shift);
+        let control = control & !((1u64 << 7) << shift) & !(ASTRAY << slot);
         if dead {
             control | (1u64 << 6) << shift
         } else {
@@ -858,9 +782,15 @@ impl<S: Shape> Table<S> {
             return Taken::Dead;
         }
         read(number);
-        let home = self.home(self.hash_at(number));
+        let astray = control & ASTRAY << slot != 0;
+        // The key stays readable, but only while the bucket is locked is it the one that was evicted.
+        let home = if astray {
+            self.home(self.hash_at(number))
+        } else {
+            bucket
+        };
         self.unlock(bucket, Self::without(control, slot, false));
-        if home != bucket {
+        if astray {
             self.unmark(home, bucket);
         }
         Taken::Entry
@@ -915,6 +845,14 @@ impl<S: Shape> Table<S> {
         }
         None
     }
+}
+
+/// Returns the bit of [`BEYOND`] of a hash. Neither the tag nor the home bucket depends on its bits.
+#[inline(always)]
+fn kind_of(hash: u64) -> u64 {
+    let kind = ((hash >> 8 & 0xff) * 12) >> 8;
+    // Six in each of two bytes.
+    (1 << 16) << (kind + 2 * (kind / 6))
 }
 
 /// Where the search after the home bucket ended.

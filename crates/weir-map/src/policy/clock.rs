@@ -81,22 +81,25 @@ impl Clock {
                 work.table.prefetch_slot(next);
             }
         }
-        for _ in 0..work.scans {
-            if got == want {
-                return got;
+        let (mut scans, active, pool, table) = (0, &mut self.active, work.pool, work.table);
+        self.inactive.drain(pool, |slot, next| {
+            if got == want || scans == work.scans {
+                return false;
             }
-            if let Some(next) = self.inactive.peek(work.pool, AHEAD) {
-                work.table.prefetch_slot(next);
+            scans += 1;
+            if let Some(next) = next {
+                table.prefetch_slot(next);
             }
-            let Some(slot) = self.inactive.pop(work.pool) else {
-                break;
-            };
-            if work.references(slot) > 0 && work.table.is_live(slot) {
+            if work.references(slot) > 0 && table.is_live(slot) {
                 work.set_references(slot, 0);
-                self.active.push(work.pool, slot);
+                active.push(pool, slot);
             } else if work.take(slot, Reason::Inactive) == Taken::Entry {
                 got += 1;
             }
+            true
+        });
+        if got == want {
+            return got;
         }
         while got == 0 {
             let Some(slot) = self

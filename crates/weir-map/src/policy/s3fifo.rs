@@ -21,7 +21,7 @@
 use super::ghost::Ghost;
 use super::{AHEAD, Reason, Work};
 use crate::Error;
-use crate::fifo::{Fifo, Pool};
+use crate::fifo::Fifo;
 use crate::shape::Shape;
 use crate::table::{Table, Taken};
 
@@ -90,42 +90,57 @@ impl S3Fifo {
         work: &mut Work<'_, S, F>,
         want: u32,
     ) -> u32 {
-        let mut got = 0;
-        // Each round takes a reference from an entry or an entry from a queue. The bound is for the
-        // case that lookups add references all the time.
-        for _ in 0..want.saturating_mul(64) {
-            if got == want {
-                return got;
-            }
-            if self.small.len() >= self.small_len || self.main.len() == 0 {
-                prefetch(&self.small, work.pool, work.table);
-                let Some(slot) = self.small.pop(work.pool) else {
+        let (mut got, pool, table) = (0, work.pool, work.table);
+        // Each step takes a reference from an entry or an entry from a queue. The bound is for the case
+        // that look-ups add references all the time.
+        let mut steps = want.saturating_mul(64);
+        while got < want && steps > 0 {
+            let (main, ghost) = (&mut self.main, &mut self.ghost);
+            if self.small.len() >= self.small_len || main.len() == 0 {
+                // One more if the main queue is empty, which may get it.
+                let mut most = (self.small.len() + 1).saturating_sub(self.small_len).max(1);
+                let before = steps;
+                self.small.drain(pool, |slot, next| {
+                    if got == want || most == 0 || steps == 0 {
+                        return false;
+                    }
+                    (most, steps) = (most - 1, steps - 1);
+                    if let Some(next) = next {
+                        table.prefetch_slot(next);
+                    }
+                    let live = table.is_live(slot);
+                    if live && work.references(slot) > 0 {
+                        work.set_references(slot, 0);
+                        main.push(pool, slot);
+                        return true;
+                    }
+                    let id = id_of(table, slot, live);
+                    if work.take(slot, Reason::Inactive) == Taken::Entry {
+                        ghost.insert(id);
+                        got += 1;
+                    }
+                    true
+                });
+                if steps == before {
+                    // Both queues are empty.
                     break;
-                };
-                let live = work.table.is_live(slot);
-                if live && work.references(slot) > 0 {
-                    work.set_references(slot, 0);
-                    self.main.push(work.pool, slot);
-                    continue;
-                }
-                let id = id_of(work.table, slot, live);
-                if work.take(slot, Reason::Inactive) == Taken::Entry {
-                    self.ghost.insert(id);
-                    got += 1;
                 }
             } else {
-                prefetch(&self.main, work.pool, work.table);
-                let Some(slot) = self.main.pop(work.pool) else {
+                let Some(slot) = main.pop(pool) else {
                     break;
                 };
+                steps -= 1;
+                if let Some(next) = main.peek(pool, AHEAD) {
+                    table.prefetch_slot(next);
+                }
                 let references = work.references(slot);
-                let live = work.table.is_live(slot);
+                let live = table.is_live(slot);
                 if references > 0 && live {
                     work.set_references(slot, references / 2);
-                    self.main.push(work.pool, slot);
+                    main.push(pool, slot);
                     continue;
                 }
-                let id = id_of(work.table, slot, live);
+                let id = id_of(table, slot, live);
                 if work.take(slot, Reason::Main) == Taken::Entry {
                     self.main_ghost.insert(id);
                     got += 1;
@@ -155,12 +170,5 @@ fn id_of<S: Shape>(table: &Table<S>, slot: u32, live: bool) -> u32 {
         crate::shape::fold(table.hash_at(slot))
     } else {
         0
-    }
-}
-
-#[inline(always)]
-fn prefetch<S: Shape>(queue: &Fifo, pool: &Pool, table: &Table<S>) {
-    if let Some(next) = queue.peek(pool, AHEAD) {
-        table.prefetch_slot(next);
     }
 }
