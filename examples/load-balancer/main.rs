@@ -20,7 +20,7 @@ use weir_port::{Frame, Source};
 use weir_sync::rcu::Domain;
 
 /// The traffic: 10 seconds of virtual time to port 80 of the service.
-const TRAFFIC: &str = "proto=tcp,rate=100000,stop=10s,flows=20000,zipf=0.7,size=60-1514,\
+const TRAFFIC: &str = "proto=tcp,rate=40000,stop=10s,flows=20000,zipf=0.7,size=60-1514,\
                        src=10.1.0.2,dst=10.2.0.100,dport=80,seed=1";
 /// The number of flows that are remembered.
 const MEMORY: u32 = 50_000;

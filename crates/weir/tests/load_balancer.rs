@@ -10,14 +10,14 @@ mod load_balancer;
 #[test]
 fn flows_are_kept_while_backends_come_and_go() {
     let outcome = load_balancer::run().unwrap();
-    assert_eq!((outcome.packets, outcome.wrong), (1_000_000, 0));
-    assert!(outcome.flows > 19_000, "{}", outcome.flows);
+    assert_eq!((outcome.packets, outcome.wrong), (400_000, 0));
+    assert!(outcome.flows > 18_000, "{}", outcome.flows);
     let homeless: Vec<u32> = outcome.moves.iter().map(|moves| moves.homeless).collect();
     // Only the failure of a backend leaves flows without one; draining one does not.
     assert!(homeless[1] > 0 && homeless.iter().sum::<u32>() == homeless[1]);
     for moves in &outcome.moves[1..] {
         let [memory, maglev, modulo] = moves.moved;
-        assert!(moves.known > 10_000);
+        assert!(moves.known > 5_000);
         assert_eq!(memory, moves.homeless);
         assert!(memory <= maglev && 2 * maglev < modulo, "{maglev} {modulo}");
     }
