@@ -451,6 +451,61 @@ fn a_replaced_gateway_entry_takes_effect() {
     assert_eq!(to(&mut world), [host_mac(8)]);
 }
 
+/// Batches of plain packets take a shorter way through the code, which must not show.
+#[test]
+fn plain_batches_are_forwarded_as_mixed_ones() {
+    let mut world = World::router();
+    world.port(3);
+    world.neighbour("d3", [10, 0, 3, 2].into(), host_mac(3));
+    world.route([172, 16, 0, 0].into(), 12, [10, 0, 2, 2].into());
+    world.route([172, 16, 128, 0].into(), 17, [10, 0, 3, 2].into());
+    let plain: Vec<_> = (0..40u8)
+        .map(|n| {
+            let packet = Packet {
+                dst: [172, 16, n.wrapping_mul(37), n],
+                ttl: 2 + n,
+                tos: n << 2,
+                id: n.into(),
+                payload: &[n; 3],
+                ..Packet::default()
+            };
+            packet.from(1)
+        })
+        .collect();
+    let left = |world: &mut World, frames: &[Vec<u8>]| {
+        world.arrive("d1", frames);
+        let left = world.left().into_iter();
+        let left = left.map(|(name, _, frame)| (name, frame));
+        left.filter(|(name, _)| name != "d1").collect::<Vec<_>>()
+    };
+    let expired = Packet {
+        ttl: 1,
+        ..Packet::default()
+    };
+    let mut mixed = plain.clone();
+    mixed.push(expired.from(1));
+    let expected = left(&mut world, &mixed);
+    assert_eq!(expected.len(), plain.len());
+    assert!(expected.iter().any(|(name, _)| name == "d2"));
+    assert!(expected.iter().any(|(name, _)| name == "d3"));
+    assert_eq!(left(&mut world, &plain), expected);
+    // A lost gateway holds up its own packets only.
+    world.forget("d3", [10, 0, 3, 2].into());
+    let rest = left(&mut world, &plain);
+    let by_d2 = |frames: &[(String, Vec<u8>)]| {
+        let by_d2 = frames.iter().filter(|(name, _)| name == "d2");
+        by_d2.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(by_d2(&rest), by_d2(&expected));
+    assert!(
+        rest.iter()
+            .all(|(name, frame)| name == "d2" || frame[..6] == BROADCAST)
+    );
+    // Without a route, nothing leaves.
+    world.set_up("d2", false);
+    assert!(by_d2(&left(&mut world, &plain)).is_empty());
+}
+
 #[test]
 fn a_silent_neighbour_is_unreachable_after_three_questions() {
     let mut world = World::router();

@@ -348,6 +348,13 @@ impl<K: Address, D: RouteDevice> Family<K, D> {
         }
     }
 
+    /// Does the same for one destination, without prefetching.
+    #[inline]
+    pub fn look_ahead_one<'g>(&'g self, destination: K, guard: &'g Guard) -> Hint<'g, D> {
+        let main = self.tables.load(guard).main.as_ref()?;
+        main.lpm.longest(destination, K::BITS, guard)
+    }
+
     /// Looks up the route of a flow.
     ///
     /// # Errors

@@ -503,6 +503,25 @@ impl<D> Leaf<D> {
         std::iter::once(&self.first).chain(rest)
     }
 
+    /// Returns the hop that every IPv4 packet to the prefix takes, whatever its type of service, if
+    /// there is just one route and one hop, and the hop is alive.
+    #[inline]
+    pub fn only_hop(&self) -> Option<(&RouteInfo<D>, &NextHop<D>)> {
+        let info = &*self.first.info;
+        match &info.hops {
+            Hops::One(hop)
+                if self.rest.is_none()
+                    && self.first.tos == 0
+                    && info.kind == rta::rtn::UNICAST
+                    && info.flags.load(Relaxed) & flag::DEAD == 0
+                    && hop.flags.load(Relaxed) & (flag::DEAD | flag::LINKDOWN) == 0 =>
+            {
+                Some((info, hop))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the routes as a list to edit.
     pub(super) fn to_vec(&self) -> Vec<Alias<D>> {
         self.iter().cloned().collect()

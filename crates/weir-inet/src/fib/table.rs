@@ -58,6 +58,12 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             .is_none_or(|filter| filter.may_cover(address))
     }
 
+    /// Returns whether the table has a prefix that covers an address.
+    #[inline]
+    pub fn covers(&self, address: K, guard: &Guard) -> bool {
+        self.may_cover(address) && self.lpm.longest(address, K::BITS, guard).is_some()
+    }
+
     /// Keeps the filter in step with the prefixes, under the table's lock.
     fn filter(&self, dst: K, dst_len: u8, change: &Change<Leaf<D>>, guard: &Guard) {
         let Some(filter) = &self.filter else {

@@ -23,7 +23,7 @@ use weir_packet::{Batch, DropReason, Packet, PacketType, checksum};
 
 use super::output::Groups;
 use super::route::{self, Input, To, Verdict};
-use super::{forward, icmp, local, on_either};
+use super::{forward, icmp, local, on_either, straight};
 use crate::clock::MILLISECOND;
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -48,22 +48,20 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     let ns = device.namespace(guard);
     let mut input = Input::new(ns, device, guard);
     let strict_multicast = on_either(ns, device, Ipv4Conf::DropUnicastInL2Multicast);
-    // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
-    let first = match device.has_ipv4() {
-        true => Verdict::Local(To::Us),
-        false => Verdict::Drop(DropReason::NOT_SPECIFIED),
-    };
-    let mut verdicts = [first; BATCH];
     let mut received = Received::default();
-    for (packet, verdict) in batch.iter_mut().zip(&mut verdicts) {
+    let mut refused = [None; BATCH];
+    let mut sound = true;
+    for (packet, refused) in batch.iter_mut().zip(&mut refused) {
         if let Err(reason) = check(packet, &mut received) {
-            *verdict = Verdict::Drop(reason);
+            *refused = Some(reason);
+            sound = false;
         }
     }
     let mib = cx.mib(ns);
     received.flush(|counter, by| mib.ip.add(counter, by));
     // What the look-ahead found, and which of it is for each packet.
     let (mut hints, mut which) = ([None; BATCH], [0_u8; BATCH]);
+    let mut ahead = false;
     if count >= WORTH_A_PREFETCH {
         // Consecutive packets to one destination share a lookup.
         let (mut destinations, mut different, mut before) = ([0; BATCH], 0, None);
@@ -82,10 +80,28 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         if different >= WORTH_A_PREFETCH {
             let destinations = destinations.get(..different).unwrap_or_default();
             ns.fib().v4.look_ahead(destinations, guard, &mut hints);
+            ahead = true;
         }
     }
-    for ((packet, verdict), which) in batch.iter().zip(&mut verdicts).zip(which) {
-        if matches!(verdict, Verdict::Drop(_)) {
+    // A device that cannot carry 68 bytes has no IPv4, so its packets are not routed.
+    let routes = device.has_ipv4();
+    if sound && routes && !cx.stack.trace.follows() {
+        let hint = |n: usize, dst| match ahead {
+            true => *hints.get(usize::from(*which.get(n)?))?,
+            false => ns.fib().v4.look_ahead_one(dst, guard),
+        };
+        if let Some(plan) = straight::plan(&input, &batch, guard, hint) {
+            return straight::forward(cx, ns, batch, &plan);
+        }
+    }
+    let mut verdicts = [Verdict::Drop(DropReason::NOT_SPECIFIED); BATCH];
+    let places = verdicts.iter_mut().zip(refused).zip(which);
+    for (packet, ((verdict, refused), which)) in batch.iter().zip(places) {
+        if let Some(reason) = refused {
+            *verdict = Verdict::Drop(reason);
+            continue;
+        }
+        if !routes {
             continue;
         }
         let Some(header) = Ipv4::new(packet.data()) else {
@@ -209,8 +225,12 @@ fn check_header(packet: &mut Packet, received: &mut Received) -> Result<(), Drop
             return Err(DropReason::IP_INHDR);
         }
         received.ecn[usize::from(header.tos() & 3)] += 1;
-        let whole = data.get(..len).ok_or(DropReason::IP_INHDR)?;
-        if !checksum::verify(whole) {
+        let sound = match data.first_chunk::<{ Ipv4::LEN }>() {
+            // Its length is known to the compiler.
+            Some(plain) if len == Ipv4::LEN => checksum::verify(plain),
+            _ => checksum::verify(data.get(..len).ok_or(DropReason::IP_INHDR)?),
+        };
+        if !sound {
             received.checksum_errors += 1;
             return Err(DropReason::IP_CSUM);
         }

@@ -29,6 +29,7 @@ pub mod peer;
 pub mod reassembly;
 pub mod route;
 pub mod select;
+mod straight;
 
 pub use input::receive;
 

@@ -23,6 +23,7 @@ use crate::device::Device;
 use crate::fib::host::WithRoutes;
 use crate::fib::lookup::{Flow, Found, HashPolicy, Hint, LookupFlags};
 use crate::fib::route::NextHop;
+use crate::fib::table::Table;
 use crate::ipv4::WithIpv4;
 use crate::namespace::Namespace;
 use crate::settings::WithSettings;
@@ -169,6 +170,23 @@ impl<'g> Input<'g> {
             needs_ports: custom_rules || ns.conf().ipv4.get(Conf::FibMultipathHashPolicy) != 0,
             last: None,
         }
+    }
+
+    /// Returns the local table if packets may be forwarded by their route alone: no rule and no
+    /// check of their source is to be applied. A packet that goes back to its device needs more.
+    #[inline]
+    pub(super) fn straight(&self) -> Option<Option<&'g Table<u32, Arc<Device>>>> {
+        if self.loopback || !self.forwards || self.rp_filter != 0 || self.custom_rules {
+            return None;
+        }
+        let table = self.ns.fib().v4.table(rta::table::LOCAL, self.guard);
+        Some(table.map(|table| &**table))
+    }
+
+    /// Returns the index of the device.
+    #[inline]
+    pub(super) fn ifindex(&self) -> u32 {
+        self.device.ifindex()
     }
 
     /// Returns whether the device forwards packets.

@@ -72,6 +72,9 @@ pub struct Neighbour {
     inner: Mutex<Inner, order::Neighbour>,
 }
 
+/// The states in which a packet is sent at once.
+const READY: u8 = nud::CONNECTED | nud::DELAY | nud::PROBE;
+
 /// A requested change of an entry (`neigh_update`).
 #[derive(Debug, Clone, Copy)]
 pub struct Update {
@@ -202,6 +205,12 @@ impl Neighbour {
     #[inline]
     pub fn mac(&self) -> Option<Mac> {
         (self.state() & nud::VALID != 0).then(|| unpack(self.mac.load(Relaxed)))
+    }
+
+    /// Returns the link-layer address if packets may be sent there at once.
+    #[inline]
+    pub fn ready(&self) -> Option<Mac> {
+        (self.state() & READY != 0).then(|| unpack(self.mac.load(Relaxed)))
     }
 
     /// Returns the time of the last use, in ns of the stack's clock.

@@ -26,7 +26,7 @@ use weir_sync::hash::RcuHash;
 use weir_sync::rcu::{Domain, Guard};
 
 pub use entry::{Neighbour, Refused, Update, nud};
-pub use output::{Run, output, output_runs};
+pub use output::{Run, output, output_runs, output_to};
 
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Mac};

@@ -11,7 +11,7 @@ use weir_packet::header::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::{Batch, DropReason, Packet};
 use weir_sync::bits::set_bits;
 
-use super::{Key, Neighbour, nud};
+use super::{Key, Neighbour};
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::drops::Place;
@@ -93,7 +93,7 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
     if !macs.iter().zip(runs).all(|(mac, _)| mac.is_some()) {
         return one_by_one(cx, device, runs, batch);
     }
-    let (count, source) = (batch.len(), device.address());
+    let source = device.address();
     let mut packets = batch.iter_mut();
     let mut whole = true;
     for (run, mac) in runs.iter().zip(macs) {
@@ -102,6 +102,30 @@ pub fn output_runs(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], mut 
             whole &= prepend(packet, to, source);
         }
     }
+    send(cx, device, batch, whole);
+}
+
+/// Sends packets to neighbours that need no verification, whose link-layer addresses the caller has
+/// read. `to` has an entry for each packet of the batch.
+pub fn output_to(
+    cx: &mut Cx<'_>,
+    device: &Arc<Device>,
+    to: &[Option<(&Neighbour, Mac)>; BATCH],
+    mut batch: Batch,
+) {
+    let source = device.address();
+    let mut whole = true;
+    for (packet, (entry, mac)) in batch.iter_mut().zip(to.iter().flatten()) {
+        entry.touch(cx.now);
+        whole &= prepend(packet, *mac, source);
+    }
+    send(cx, device, batch, whole);
+}
+
+/// Sends packets with their link-layer headers. Unless the batch is `whole`, those without one are
+/// dropped.
+fn send(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, whole: bool) {
+    let count = batch.len();
     if !whole {
         let mut short = Batch::new();
         batch.split(
@@ -190,11 +214,9 @@ fn search(
 /// Returns the link-layer address of an entry that needs no verification, and records its use.
 #[inline]
 fn use_entry(cx: &Cx<'_>, entry: &Neighbour) -> Option<Mac> {
-    if entry.state() & READY == 0 {
-        return None;
-    }
+    let mac = entry.ready()?;
     entry.touch(cx.now);
-    entry.mac()
+    Some(mac)
 }
 
 /// Sends each run as a batch of its own. Neighbours may be unknown.
@@ -210,9 +232,6 @@ fn one_by_one(cx: &mut Cx<'_>, device: &Arc<Device>, runs: &[Run<'_>], batch: Ba
         output(cx, device, run.next_hop, run.broadcast, part);
     }
 }
-
-/// The states in which a packet is sent at once.
-const READY: u8 = nud::CONNECTED | nud::DELAY | nud::PROBE;
 
 /// Adds headers to the packets if their neighbour is known. Otherwise the packets wait or are
 /// dropped.
@@ -238,9 +257,7 @@ fn resolve(cx: &mut Cx<'_>, device: &Arc<Device>, next_hop: IpAddr, mut batch: B
     };
     entry.touch(cx.now);
     let source = device.address();
-    if entry.state() & READY != 0
-        && let Some(mac) = entry.mac()
-    {
+    if let Some(mac) = entry.ready() {
         batch.filter_map(|packet| with_header(cx, device, mac, source, packet));
         return batch;
     }

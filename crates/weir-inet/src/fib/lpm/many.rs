@@ -2,27 +2,24 @@
 //! Look-ups of many keys at once.
 #![allow(unsafe_code)] // follows the node pointers; the parent module has the argument
 
+use std::ptr::{from_ref, null};
+
+use weir_sync::bits::set_bits;
 use weir_sync::primitive::atomic::Ordering;
 use weir_sync::primitive::prefetch;
 use weir_sync::rcu::Guard;
 
-use super::node::{Child, Entry, Node, STRIDE, Slot};
+use super::node::{Child, Entry, Node, Slot};
 use super::{Key, Lpm};
 
 /// The maximum number of keys looked up together.
 const TOGETHER: usize = 64;
 
-/// The state of one of many searches.
-enum Step<'g, K, V> {
-    /// Ended without a prefix.
+/// The longest prefix that a search has found so far.
+enum Best<'g, K, V> {
     None,
-    /// To go on at a child's slot, with the slot of the longest prefix so far.
-    Child(&'g Slot, Option<&'g Slot>),
-    /// The same with the pointer from the child's slot.
-    Target(*mut u8, Option<&'g Slot>),
-    /// Ended at the slot of an entry.
-    Value(&'g Slot),
-    /// Ended at an entry.
+    /// The slot of an entry.
+    Slot(&'g Slot),
     Entry(&'g Entry<K, V>),
 }
 
@@ -40,96 +37,75 @@ impl<K: Key, V: Send + Sync + 'static> Lpm<K, V> {
         let keys = keys.get(..TOGETHER).unwrap_or(keys);
         // SAFETY: published pointers are read under the guard.
         let index = unsafe { self.index.load(Ordering::Acquire).as_ref() };
-        let mut steps = [const { Step::None }; TOGETHER];
-        match index {
-            Some(index) => {
-                let slot = |key: &K| &index.slots[key.leading(index.bits)];
-                for key in keys {
-                    prefetch(std::ptr::from_ref(slot(key)));
-                }
-                for (step, key) in steps.iter_mut().zip(keys) {
-                    *step = Step::Child(slot(key), None);
-                }
-            }
-            None => {
-                for (step, _) in steps.iter_mut().zip(keys) {
-                    *step = Step::Child(&self.top, None);
-                }
+        let mut slots: [&Slot; TOGETHER] = [&self.top; TOGETHER];
+        if let Some(index) = index {
+            for (slot, key) in slots.iter_mut().zip(keys) {
+                *slot = &index.slots[key.leading(index.bits)];
+                prefetch(from_ref(*slot));
             }
         }
-        let mut going = true;
-        while std::mem::take(&mut going) {
+        let mut targets = [null::<u8>(); TOGETHER];
+        let mut best = [const { Best::None }; TOGETHER];
+        // The searches that go on.
+        let mut going = u64::MAX.checked_shr(64 - keys.len() as u32).unwrap_or(0);
+        while going != 0 {
             // The slots are there; their targets are fetched.
-            for (step, _) in steps.iter_mut().zip(keys) {
-                if let Step::Child(slot, best) = *step {
-                    let target = slot.load(Ordering::Acquire);
-                    // The tag bits do not move the address to another cache line.
-                    prefetch(target.cast_const());
-                    *step = Step::Target(target, best);
-                }
+            for n in set_bits(going) {
+                let target = slots[n].load(Ordering::Acquire);
+                // The tag bits do not move the address to another cache line.
+                prefetch(target.cast_const());
+                targets[n] = target;
             }
             // The targets are there; the slots they lead to are fetched.
-            for (step, key) in steps.iter_mut().zip(keys) {
-                if let Step::Target(target, best) = *step {
-                    // SAFETY: as above; the pointer is from a child slot.
-                    *step = unsafe { Self::step(target, best, *key) };
-                    going |= matches!(*step, Step::Child(..));
+            for n in set_bits(going) {
+                going &= !(1 << n);
+                // SAFETY: as above; the pointer is from a child slot or the index.
+                let child = unsafe { Node::<K, V>::child_at(targets[n].cast_mut()) };
+                let key = keys[n];
+                let here = match child {
+                    Child::Node(node) => node,
+                    Child::Leaf(entry) => {
+                        if key.common(entry.key) >= entry.len {
+                            best[n] = Best::Entry(entry);
+                        }
+                        continue;
+                    }
+                    Child::None => continue,
+                };
+                // SAFETY: as above.
+                let header = unsafe { here.header() };
+                if key.common(header.key) < header.pos {
+                    continue;
+                }
+                let chunk = key.chunk(header.pos);
+                // SAFETY: as above.
+                if let Some(slot) = unsafe { here.longest_slot(chunk) } {
+                    prefetch(from_ref(slot));
+                    best[n] = Best::Slot(slot);
+                }
+                // SAFETY: as above.
+                if let Some(slot) = unsafe { here.child(chunk) } {
+                    prefetch(from_ref(slot));
+                    slots[n] = slot;
+                    going |= 1 << n;
                 }
             }
         }
-        for (step, _) in steps.iter_mut().zip(keys) {
-            if let Step::Value(slot) = *step {
+        for (best, _) in best.iter_mut().zip(keys) {
+            if let Best::Slot(slot) = best {
                 let entry = slot.load(Ordering::Acquire);
                 prefetch(entry.cast_const());
                 // SAFETY: as above; an entry's slot holds an entry and is never null.
-                *step = Step::Entry(unsafe { &*entry.cast::<Entry<K, V>>() });
+                *best = Best::Entry(unsafe { &*entry.cast::<Entry<K, V>>() });
             }
         }
-        for ((found, step), key) in found.iter_mut().zip(steps).zip(keys) {
-            let entry = match step {
-                Step::Entry(entry) => Some(entry),
+        for ((found, best), key) in found.iter_mut().zip(best).zip(keys) {
+            let entry = match best {
+                Best::Entry(entry) => Some(entry),
                 // SAFETY: as above. No prefix was found below the index, or no prefix at all.
                 _ => unsafe { self.entry(index, *key, K::BITS) },
             };
             *found = entry.map(|entry| (entry.len, &entry.value));
-        }
-    }
-
-    /// Takes a step of a search at a child whose memory has been fetched. `best` is the slot of the
-    /// longest prefix so far.
-    ///
-    /// # Safety
-    /// The caller holds a guard for `'g`, and the pointer is from a child slot or the index.
-    #[inline]
-    unsafe fn step<'g>(target: *mut u8, best: Option<&'g Slot>, key: K) -> Step<'g, K, V> {
-        // SAFETY: guaranteed by the caller.
-        let child = unsafe { Node::<K, V>::child_at(target) };
-        let here = match child {
-            Child::Leaf(entry) if key.common(entry.key) >= entry.len => return Step::Entry(entry),
-            Child::Node(node) => node,
-            _ => return best.map_or(Step::None, Step::Value),
-        };
-        // SAFETY: as above.
-        let header = unsafe { here.header() };
-        if key.common(header.key) < header.pos {
-            return best.map_or(Step::None, Step::Value);
-        }
-        let chunk = key.chunk(header.pos);
-        let best = match header.longest(chunk, STRIDE) {
-            // SAFETY: as above.
-            Some((len, low)) => unsafe { here.value(len, low) },
-            None => best,
-        };
-        if let Some(slot) = best {
-            prefetch(std::ptr::from_ref(slot));
-        }
-        // SAFETY: as above.
-        match unsafe { here.child(chunk) } {
-            Some(slot) => {
-                prefetch(std::ptr::from_ref(slot));
-                Step::Child(slot, best)
-            }
-            None => best.map_or(Step::None, Step::Value),
         }
     }
 }

@@ -136,11 +136,15 @@ fn internal_bit(len: u8, bits: u8) -> u8 {
 }
 
 /// Returns the number of set bits below bit `n`.
+#[inline]
 fn below(map: u64, n: u8) -> u32 {
     (map & ((1u64 << n) - 1)).count_ones()
 }
 
 impl<K: Key, V> Node<K, V> {
+    /// The offset of the slots.
+    const SLOTS: usize = size_of::<Header<K>>().next_multiple_of(align_of::<Slot>());
+
     fn layout(pointers: usize) -> (Layout, usize) {
         let slots = Layout::array::<Slot>(pointers).expect("at most 64 + 64 + 62 pointers");
         let (layout, offset) = Layout::new::<Header<K>>()
@@ -184,6 +188,7 @@ impl<K: Key, V> Node<K, V> {
         }
         let pointers = plan.children.len() + plan.values.len();
         let (layout, offset) = Self::layout(pointers);
+        debug_assert_eq!(offset, Self::SLOTS);
         // SAFETY: the layout begins with a header, so its size is not zero.
         let raw = unsafe { alloc(layout) };
         let Some(raw) = NonNull::new(raw) else {
@@ -244,6 +249,7 @@ impl<K: Key, V> Node<K, V> {
     /// # Safety
     /// The node must stay allocated for `'a`, by a reader's guard, the writer's lock, or sole
     /// ownership.
+    #[inline]
     pub(super) unsafe fn header<'a>(self) -> &'a Header<K> {
         // SAFETY: built by `build`, kept alive by the caller, and never written again.
         unsafe { self.raw.as_ref() }
@@ -251,15 +257,16 @@ impl<K: Key, V> Node<K, V> {
 
     /// # Safety
     /// As for [`Self::header`].
+    #[inline]
     pub(super) unsafe fn slots<'a>(self) -> &'a [Slot] {
         // SAFETY: guaranteed by the caller.
         let header = unsafe { self.header() };
-        let offset = Self::layout(0).1;
         let count = header.pointers();
         // SAFETY: `build` wrote that many slots at that offset of one allocation; the offset does
         // not depend on the number of slots.
         unsafe {
-            std::slice::from_raw_parts(self.raw.as_ptr().byte_add(offset).cast::<Slot>(), count)
+            let first = self.raw.as_ptr().byte_add(Self::SLOTS).cast::<Slot>();
+            std::slice::from_raw_parts(first, count)
         }
     }
 
@@ -324,6 +331,24 @@ impl<K: Key, V> Node<K, V> {
         slots.get(below(header.children, chunk) as usize)
     }
 
+    /// Returns the slot of the longest prefix in this node that covers `chunk`.
+    ///
+    /// # Safety
+    /// As for [`Self::header`].
+    #[inline]
+    pub(super) unsafe fn longest_slot<'a>(self, chunk: u8) -> Option<&'a Slot> {
+        // SAFETY: guaranteed by the caller.
+        let (header, slots) = unsafe { (self.header(), self.slots()) };
+        let children = usize::from(header.child_count);
+        if header.full >> chunk & 1 == 1 {
+            return slots.get(children + below(header.full, chunk) as usize);
+        }
+        let map = header.internal & COVER[usize::from(chunk >> 1)];
+        let bit = map.checked_ilog2()? as u8;
+        let before = usize::from(header.full_count) + below(header.internal, bit) as usize;
+        slots.get(children + before)
+    }
+
     /// Returns the slot of exactly the prefix of relative length `len` with the bits `low`.
     ///
     /// # Safety
@@ -357,6 +382,7 @@ impl<K: Key, V> Node<K, V> {
 }
 
 impl<K> Header<K> {
+    #[inline]
     fn pointers(&self) -> usize {
         usize::from(self.child_count)
             + usize::from(self.full_count)
