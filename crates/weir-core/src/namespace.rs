@@ -3,7 +3,7 @@
 //! subscribed sockets.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use weir_sync::hash::RcuHash;
@@ -22,6 +22,10 @@ use crate::steer::Softnet;
 /// namespace has id 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NsId(pub u64);
+
+/// A namespace in the stack's table. It is empty until the namespace is first used, and holds `None` if it
+/// was removed before that.
+pub(crate) type Slot = OnceLock<Option<Arc<Namespace>>>;
 
 /// The devices of a namespace, for control code. They are guarded by the namespace's link lock,
 /// [`weir_sync::order::Links`].

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_netlink::{RtGenMsg, Writer, netnsa, rtm};
 use weir_sync::order::{self, Mutex};
 
-use crate::namespace::{Namespace, NsId};
+use crate::namespace::{Global, Namespace, NsId};
 use crate::request::announce;
 
 /// For each namespace, those that gave it an id. One per stack.
@@ -116,21 +116,19 @@ pub fn id_of(ns: &Namespace, other: NsId) -> i32 {
     }
 }
 
-/// Removes the ids that namespaces gave to one that no longer exists, and those it gave itself. `find`
-/// returns a namespace by its id.
-pub fn forget(gone: &Namespace, find: impl Fn(NsId) -> Option<Arc<Namespace>>) {
-    let holders = gone
-        .global
-        .nsid_holders
-        .lock()
-        .remove(&gone.id)
-        .unwrap_or_default();
-    for ns in holders.into_iter().filter_map(find) {
-        let id = ns.nsids.lock().remove(gone.id);
+/// Removes the ids that namespaces gave to one that no longer exists. `find` returns a namespace by its id.
+pub fn forget(global: &Global, gone: NsId, find: impl Fn(NsId) -> Option<Arc<Namespace>>) {
+    let holders = global.nsid_holders.lock().remove(&gone);
+    for ns in holders.into_iter().flatten().filter_map(find) {
+        let id = ns.nsids.lock().remove(gone);
         if let Some(id) = id {
             announce(&ns, rtm::grp::NSID, rtm::DELNSID, |out| fill(out, id, None));
         }
     }
+}
+
+/// Removes the ids that a namespace gave to others.
+pub fn forget_own(gone: &Namespace) {
     let mut ids = gone.nsids.lock();
     let mut holders = gone.global.nsid_holders.lock();
     for (_, other) in std::mem::take(&mut *ids).iter() {

@@ -104,8 +104,7 @@ impl<'a> Ctl<'a> {
 
     /// Returns the namespace that the request names by nsid (`rtnl_get_net_ns_capable`).
     pub fn namespace_by_nsid(&self, nsid: i32) -> Option<Arc<Namespace>> {
-        let id = crate::nsid::find(self.ns, nsid)?;
-        self.stack.namespace(id)
+        self.lookup(crate::nsid::find(self.ns, nsid))
     }
 
     /// Returns the namespace that a file descriptor of the client refers to.
@@ -118,6 +117,27 @@ impl<'a> Ctl<'a> {
     pub fn namespace_by_pid(&self, pid: u32) -> Result<Arc<Namespace>, Error> {
         self.lookup(self.peer.namespace_by_pid(pid))
             .ok_or_else(|| Error::new(errno::ESRCH))
+    }
+
+    /// Returns the id of the namespace that a file descriptor of the client refers to.
+    pub fn namespace_id_by_fd(&self, fd: u32) -> Result<NsId, Error> {
+        self.existing(self.peer.namespace_by_fd(fd))
+            .ok_or_else(|| Error::new(errno::EINVAL))
+    }
+
+    /// Returns the id of the namespace of a process.
+    pub fn namespace_id_by_pid(&self, pid: u32) -> Result<NsId, Error> {
+        self.existing(self.peer.namespace_by_pid(pid))
+            .ok_or_else(|| Error::new(errno::ESRCH))
+    }
+
+    /// Returns the id of the namespace that the request names by nsid.
+    pub fn namespace_id_by_nsid(&self, nsid: i32) -> Option<NsId> {
+        self.existing(crate::nsid::find(self.ns, nsid))
+    }
+
+    fn existing(&self, id: Option<NsId>) -> Option<NsId> {
+        id.filter(|id| self.stack.has_namespace(*id))
     }
 
     fn lookup(&self, id: Option<NsId>) -> Option<Arc<Namespace>> {

@@ -24,7 +24,7 @@ use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
-use crate::namespace::{Global, Namespace, NsId};
+use crate::namespace::{Global, Namespace, NsId, Slot};
 use crate::parts::Parts;
 use crate::steer::Softnet;
 use crate::trace::TraceLog;
@@ -111,7 +111,7 @@ pub struct Shared {
     /// What modules have here.
     pub parts: Parts,
     measuring: AtomicBool,
-    namespaces: Mutex<BTreeMap<NsId, Arc<Namespace>>, order::Namespaces>,
+    namespaces: Mutex<BTreeMap<NsId, Arc<Slot>>, order::Namespaces>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
     /// While this is set, virtual time stands still: [`Cpu::run_until`](crate::cpu::Cpu::run_until)
     /// returns.
@@ -250,9 +250,24 @@ impl Stack {
     /// The id of the initial namespace.
     pub const INITIAL: NsId = NsId(1);
 
-    /// Creates a namespace with a loopback device that is down (`copy_net_ns`).
-    pub fn create_namespace(&self) -> Arc<Namespace> {
+    /// Creates a namespace (`copy_net_ns`) and returns its id. The namespace is one small object until
+    /// [`namespace`](Self::namespace) is asked for it.
+    pub fn add_namespace(&self) -> NsId {
         let id = NsId(self.last_namespace.fetch_add(1, Relaxed) + 1);
+        lock(&self.namespaces).insert(id, Arc::default());
+        id
+    }
+
+    /// Creates a namespace with a loopback device that is down, and returns it.
+    pub fn create_namespace(&self) -> Arc<Namespace> {
+        let id = self.add_namespace();
+        // Only the caller could remove the namespace, and it does not know the id yet.
+        let ns = self.namespace(id);
+        ns.expect("a new namespace is there")
+    }
+
+    /// Fills a namespace that is used for the first time: its tables, and a loopback device.
+    fn fill_namespace(&self, id: NsId) -> Arc<Namespace> {
         let seed = crate::random::seed_of(self.config.seed, &format!("namespace {}", id.0));
         let ns = Arc::new(Namespace::new(
             id,
@@ -267,7 +282,6 @@ impl Stack {
             seed,
         ));
         self.tell(&ns, NamespaceEvent::Made);
-        lock(&self.namespaces).insert(id, ns.clone());
         ns
     }
 
@@ -277,13 +291,17 @@ impl Stack {
         if id == Self::INITIAL {
             return false;
         }
-        let Some(ns) = lock(&self.namespaces).remove(&id) else {
+        let Some(slot) = lock(&self.namespaces).remove(&id) else {
             return false;
         };
-        ns.close();
-        self.tell(&ns, NamespaceEvent::Closing);
-        self.empty(&ns);
-        crate::nsid::forget(&ns, |id| self.namespace(id));
+        let unused = || None;
+        if let Some(ns) = slot.get_or_init(unused) {
+            ns.close();
+            self.tell(ns, NamespaceEvent::Closing);
+            self.empty(ns);
+            crate::nsid::forget_own(ns);
+        }
+        crate::nsid::forget(&self.global, id, |id| self.namespace(id));
         true
     }
 
@@ -301,14 +319,34 @@ impl Stack {
         }
     }
 
-    /// Returns the namespace with an id.
+    /// Returns the namespace with an id. The first call for a namespace fills it.
     pub fn namespace(&self, id: NsId) -> Option<Arc<Namespace>> {
-        lock(&self.namespaces).get(&id).cloned()
+        let slot = lock(&self.namespaces).get(&id).cloned()?;
+        // A namespace that was removed before its first use stays empty.
+        slot.get_or_init(|| Some(self.fill_namespace(id))).clone()
     }
 
-    /// Returns all namespaces in the order they were created.
+    /// Returns whether a namespace exists. It need not have been used.
+    pub fn has_namespace(&self, id: NsId) -> bool {
+        lock(&self.namespaces).contains_key(&id)
+    }
+
+    /// Returns the ids of all namespaces in the order they were created.
+    pub fn namespace_ids(&self) -> Vec<NsId> {
+        lock(&self.namespaces).keys().copied().collect()
+    }
+
+    /// Returns all namespaces in the order they were created, and fills those that were never used.
     pub fn all_namespaces(&self) -> Vec<Arc<Namespace>> {
-        lock(&self.namespaces).values().cloned().collect()
+        let ids = self.namespace_ids().into_iter();
+        ids.filter_map(|id| self.namespace(id)).collect()
+    }
+
+    /// Returns the namespaces that were used, in the order they were created.
+    pub fn used_namespaces(&self) -> Vec<Arc<Namespace>> {
+        let namespaces = lock(&self.namespaces);
+        let used = namespaces.values().filter_map(|slot| slot.get()?.clone());
+        used.collect()
     }
 
     /// Returns a key for a new device.
@@ -349,7 +387,7 @@ impl Drop for Stack {
         if self.handles.fetch_sub(1, AcqRel) == 1 {
             self.handles.fetch_or(ENDING, Relaxed);
             self.softnet.clear();
-            for ns in self.all_namespaces().iter().rev() {
+            for ns in self.used_namespaces().iter().rev() {
                 self.empty(ns);
             }
         }

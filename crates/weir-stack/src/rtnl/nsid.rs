@@ -9,7 +9,7 @@ use weir_netlink::{Error, Policy, RtGenMsg, Rule, Strictness, Table, errno, poli
 
 use std::sync::Arc;
 
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, NsId};
 use crate::nsid::{Refused, assign, fill, known};
 use crate::rtnl::{Collected, Ctl, Dump, Handler};
 
@@ -41,20 +41,20 @@ static POLICY: Policy = policy! {
     netnsa::TARGET_NSID => Rule::s32(),
 };
 
-/// Returns the namespace that a request names by process, file descriptor or id.
-fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>, Error> {
+/// Returns the id of the namespace that a request names by process, file descriptor or id.
+fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<NsId, Error> {
     let at = |ty: u16, error: Error| match attrs.get(ty) {
         Some(attr) => error.at(&attr),
         None => error,
     };
     if let Some(pid) = attrs.u32(netnsa::PID)? {
         return ctl
-            .namespace_by_pid(pid)
+            .namespace_id_by_pid(pid)
             .map_err(|error| at(netnsa::PID, error).or_msg("Peer netns reference is invalid"));
     }
     if let Some(fd) = attrs.u32(netnsa::FD)? {
         return ctl
-            .namespace_by_fd(fd)
+            .namespace_id_by_fd(fd)
             .map_err(|error| at(netnsa::FD, error).or_msg("Peer netns reference is invalid"));
     }
     if by_id && let Some(id) = attrs.i32(netnsa::NSID)? {
@@ -64,7 +64,7 @@ fn meant(ctl: &Ctl<'_>, attrs: &Table<'_>, by_id: bool) -> Result<Arc<Namespace>
                 Error::msg(errno::ENOENT, "Peer netns reference is invalid"),
             )
         };
-        return ctl.namespace_by_nsid(id).ok_or_else(error);
+        return ctl.namespace_id_by_nsid(id).ok_or_else(error);
     }
     Err(Error::msg(errno::EINVAL, "Peer netns reference is missing"))
 }
@@ -93,7 +93,7 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     };
     let wanted = attr.i32()?;
     let peer = meant(ctl, &attrs, false)?;
-    let id = assign(ctl.ns, peer.id, (wanted >= 0).then_some(wanted)).map_err(|refused| {
+    let id = assign(ctl.ns, peer, (wanted >= 0).then_some(wanted)).map_err(|refused| {
         let text = match refused {
             Refused::Assigned => "Peer netns already has a nsid assigned",
             Refused::Used => "The specified nsid is already used",
@@ -113,7 +113,7 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (_, attrs) = request.parse::<RtGenMsg>(&POLICY, ctl.get_strictness())?;
     let peer = meant(ctl, &attrs, true)?;
     let target = target(ctl, &attrs, "Target netns reference is invalid")?;
-    let known = |ns: &Namespace| known(ns, peer.id).unwrap_or(NOT_ASSIGNED);
+    let known = |ns: &Namespace| known(ns, peer).unwrap_or(NOT_ASSIGNED);
     let (id, current) = match &target {
         None => (known(ctl.ns), None),
         Some(target) => (known(target), Some(known(ctl.ns))),

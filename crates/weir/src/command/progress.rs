@@ -72,7 +72,7 @@ pub struct Progress {
 
 /// Returns the number of packets that all devices have received.
 fn packets(stack: &Stack) -> u64 {
-    let namespaces = stack.all_namespaces();
+    let namespaces = stack.used_namespaces();
     let devices = namespaces.iter().flat_map(|ns| ns.all_devices());
     devices.map(|device| device.totals().rx_packets).sum()
 }

@@ -423,7 +423,7 @@ impl Backend for Engine {
     }
 
     fn create_namespace(&self) -> Result<NsId, Errno> {
-        Ok(from_stack(self.stack.create_namespace().id))
+        Ok(from_stack(self.stack.add_namespace()))
     }
 
     fn hold(&self, launch: u64, ns: NsId) {

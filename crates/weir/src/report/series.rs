@@ -112,7 +112,7 @@ impl State {
     /// Ends an interval: samples every device.
     fn sample(&mut self, stack: &Stack) {
         let mut count = 0;
-        for ns in stack.all_namespaces() {
+        for ns in stack.used_namespaces() {
             for device in ns.all_devices() {
                 count += 1;
                 let sample = Sample::of(&device);

@@ -31,7 +31,7 @@ pub struct TransmitReport {
 pub fn collect(engine: &Engine) -> TransmitReport {
     let mut roots = Vec::new();
     let guard = engine.stack.domain.pin();
-    for ns in engine.stack.all_namespaces() {
+    for ns in engine.stack.used_namespaces() {
         let prefix = super::prefix(engine, ns.id);
         for device in ns.all_devices() {
             for queue in 0..device.tc.roots(&guard) {

@@ -78,13 +78,14 @@ fn request(client: &mut Connection, requests: &Writer) -> Result<(), String> {
 }
 
 fn make(stack: &Stack, hub: &mut Connection, what: What, number: u32) -> Result<NsId, String> {
-    let ns = stack.create_namespace();
+    let id = stack.add_namespace();
     if what == What::Router {
+        let ns = stack.namespace(id).ok_or("the namespace is gone")?;
         let mut client = Connection::new(stack, &ns, number, Box::new(Hub), None);
         request(&mut client, &router(0, number)?)?;
         request(hub, &peers_up(number)?)?;
         tree::write(stack, &ns, "ipv4/ip_forward", b"1")
             .map_err(|errno| format!("forwarding of router {number}: errno {errno}"))?;
     }
-    Ok(ns.id)
+    Ok(id)
 }
