@@ -20,7 +20,7 @@ use crate::features::Features;
 use crate::kind::Link;
 use crate::measure;
 use crate::namespace::Namespace;
-use crate::parts::Parts;
+use crate::parts::DeviceParts;
 use crate::random::SharedGenerator;
 use crate::stack::Shared;
 use crate::steer::Steering;
@@ -266,7 +266,7 @@ pub struct Device {
     /// Changes hold the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
     /// What modules have here (`ip_ptr`, `ip6_ptr`).
-    pub parts: Parts,
+    pub parts: DeviceParts,
     /// Qdiscs and the ingress and egress filters.
     pub tc: weir_tc::DeviceTc,
     /// The CPUs that work on received packets.
@@ -316,7 +316,7 @@ impl Device {
     /// Creates a device that is not in any table yet. Registration assigns its index.
     pub fn new(stack: &Shared, key: DeviceKey, ns: &Arc<Namespace>, new: NewDevice) -> Self {
         let domain = &stack.domain;
-        let mut parts = Parts::default();
+        let mut parts = DeviceParts::default();
         for module in stack.layers.modules {
             if let Some(fill) = module.device {
                 fill(&mut parts, domain, ns);

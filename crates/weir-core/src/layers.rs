@@ -17,7 +17,7 @@ use crate::cpu::Cx;
 use crate::device::Device;
 use crate::kind::NewLink;
 use crate::namespace::Namespace;
-use crate::parts::Parts;
+use crate::parts::{DeviceParts, NamespaceParts, StackParts};
 use crate::request::Ctl;
 use crate::stack::{Shared, Stack};
 
@@ -58,11 +58,11 @@ pub type Above = fn(&Namespace, Option<&Device>, &Guard) -> Vec<Arc<Device>>;
 /// A part of the stack above the core. Every hook is optional.
 pub struct Module {
     /// Fills the module's places in a new stack.
-    pub stack: Option<fn(&mut Parts)>,
+    pub stack: Option<fn(&mut StackParts)>,
     /// Fills the module's places in a new namespace.
-    pub namespace: Option<fn(&mut Parts, &NewNamespace<'_>)>,
+    pub namespace: Option<fn(&mut NamespaceParts, &NewNamespace<'_>)>,
     /// Fills the module's places in a new device.
-    pub device: Option<fn(&mut Parts, &Domain, &Namespace)>,
+    pub device: Option<fn(&mut DeviceParts, &Domain, &Namespace)>,
     /// The protocols that the module receives (`dev_add_pack`).
     pub packet_types: &'static [PacketType],
     /// Called for every event of a device (`register_netdevice_notifier`).

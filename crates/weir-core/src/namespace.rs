@@ -3,19 +3,20 @@
 //! subscribed sockets.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use weir_sync::hash::RcuHash;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard};
+use weir_sync::small_map::SmallMap;
 
 use crate::conf::{Conf, Core};
 use crate::device::{Device, Mac};
 use crate::layers::{Layers, NewNamespace};
 use crate::notify::Subscribers;
 use crate::nsid::{Holders, Ids};
-use crate::parts::Parts;
+use crate::parts::NamespaceParts;
 use crate::steer::Softnet;
 
 /// Identifies a namespace for the lifetime of the stack. Ids are never reused. The initial
@@ -32,9 +33,9 @@ pub(crate) type Slot = OnceLock<Option<Arc<Namespace>>>;
 #[derive(Debug, Default)]
 pub struct Links {
     /// The devices by index, in the order dumps report them.
-    pub by_index: BTreeMap<u32, Arc<Device>>,
+    pub by_index: SmallMap<u32, Arc<Device>>,
     /// The devices by name and by alternative name.
-    pub by_name: BTreeMap<String, Arc<Device>>,
+    pub by_name: SmallMap<String, Arc<Device>>,
     /// The change counter for `NLM_F_DUMP_INTR`.
     pub generation: u32,
     last_index: u32,
@@ -86,7 +87,7 @@ pub struct Namespace {
     /// Sysctls that are stored but have no effect.
     pub kept: Mutex<BTreeMap<String, String>, order::Kept>,
     /// What modules have here (`net_generic`).
-    pub parts: Parts,
+    pub parts: NamespaceParts,
     /// The actions and shared blocks of traffic control.
     pub tc: weir_tc::NetTc,
     /// `net.ipv4.ip_local_port_range`: the first and the last port, 16 bits each.
@@ -117,7 +118,7 @@ impl Namespace {
         ),
         seed: u64,
     ) -> Self {
-        let mut parts = Parts::default();
+        let mut parts = NamespaceParts::default();
         for module in layers.modules {
             if let Some(fill) = module.namespace {
                 fill(&mut parts, &NewNamespace { domain, seed });

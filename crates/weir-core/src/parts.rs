@@ -5,6 +5,7 @@
 //! modules in `struct net` (`net_generic`). Here a module declares a static [`Key`] of a number and a type,
 //! fills the place when the stack, the namespace or the device is made
 //! ([`crate::layers::Module`]), and reads it through the same key. A read costs two loads and a comparison.
+//! An empty place costs two words.
 //!
 //! | number | stack | namespace | device |
 //! |---|---|---|---|
@@ -14,7 +15,7 @@
 //! | 3 | | IPv4 | IPv6 |
 //! | 4 | netdevsim's bus | IPv6 | SNMP counters |
 //! | 5 | | UDP ports | |
-//! | 6 | | VXLAN | |
+//! | 6 | sequence of ethtool notifications | VXLAN | |
 //! | 7 | | SNMP counters | |
 #![allow(unsafe_code)] // the value behind a key has the key's type
 
@@ -22,62 +23,90 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 
-/// The number of places in each holder.
-pub const PLACES: usize = 12;
+/// The places of a stack.
+pub type StackParts = Parts<12>;
+/// The places of a namespace.
+pub type NamespaceParts = Parts<10>;
+/// The places of a device.
+pub type DeviceParts = Parts<5>;
 
 /// The key of place `N`, which holds a `T`. Declare it as a `static`.
 pub struct Key<T, const N: usize> {
+    head: Head,
+    value: PhantomData<fn() -> T>,
+}
+
+/// The part of a key that does not depend on its type.
+struct Head {
     /// Gives each key its own address: the compiler never merges statics that contain an atomic.
     _own: AtomicBool,
-    value: PhantomData<fn() -> T>,
+    /// Drops a value that [`Parts::fill`] made with this key.
+    ///
+    /// # Safety
+    /// The pointer comes from [`Box::into_raw`] of a box of the key's type, and is not used again.
+    drop: unsafe fn(*mut ()),
 }
 
 impl<T: Any + Send + Sync, const N: usize> Key<T, N> {
     /// Makes the key of place `N`.
     #[allow(clippy::new_without_default)] // a key made by `Default` could not be a static
     pub const fn new() -> Self {
-        const { assert!(N < PLACES, "there is no such place") };
+        /// # Safety
+        /// As [`Head::drop`].
+        unsafe fn drop_box<T>(value: *mut ()) {
+            // SAFETY: the caller's promise.
+            drop(unsafe { Box::from_raw(value.cast::<T>()) });
+        }
         Self {
-            _own: AtomicBool::new(false),
+            head: Head {
+                _own: AtomicBool::new(false),
+                drop: drop_box::<T>,
+            },
             value: PhantomData,
         }
     }
-
-    fn address(&'static self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
 }
 
+/// A place: the key that filled it and a box of the key's type, as a thin pointer.
 struct Part {
-    /// The address of the key that filled the place; 0 while the place is empty.
-    key: usize,
-    value: Box<dyn Any + Send + Sync>,
+    key: &'static Head,
+    value: *mut (),
+}
+
+// SAFETY: a part owns a value of a type that is `Send` and `Sync`, which `Key` demands.
+unsafe impl Send for Part {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Part {}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: `fill` made the pointer from a box of this key's type, and the part ends here.
+        unsafe { (self.key.drop)(self.value) };
+    }
 }
 
 /// The places of one holder.
-pub struct Parts([Part; PLACES]);
+pub struct Parts<const PLACES: usize>([Option<Part>; PLACES]);
 
-impl Default for Parts {
+impl<const PLACES: usize> Default for Parts<PLACES> {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Part {
-            key: 0,
-            value: Box::new(()),
-        }))
+        Self([const { None }; PLACES])
     }
 }
 
-impl Parts {
+impl<const PLACES: usize> Parts<PLACES> {
     /// Puts a value into the key's place.
     pub fn fill<T: Any + Send + Sync, const N: usize>(
         &mut self,
         key: &'static Key<T, N>,
         value: T,
     ) {
-        debug_assert_eq!(self.0[N].key, 0, "place {N} is taken");
-        self.0[N] = Part {
-            key: key.address(),
-            value: Box::new(value),
-        };
+        const { assert!(N < PLACES, "there is no such place") };
+        debug_assert!(self.0[N].is_none(), "place {N} is taken");
+        self.0[N] = Some(Part {
+            key: &key.head,
+            value: Box::into_raw(Box::new(value)).cast(),
+        });
     }
 
     /// Returns the value in the key's place by exclusive borrow. An empty place is filled with the default.
@@ -85,11 +114,13 @@ impl Parts {
         &mut self,
         key: &'static Key<T, N>,
     ) -> &mut T {
-        if self.0[N].key != key.address() {
+        if self.find(key).is_none() {
             self.fill(key, T::default());
         }
-        let value = self.0[N].value.downcast_mut();
-        value.expect("a place holds a value of its key's type")
+        let part = self.0[N].as_mut().expect("the place was filled");
+        // SAFETY: the place was filled by this key, so the pointer is a box of the key's type. It is
+        // borrowed exclusively, like the holder.
+        unsafe { &mut *part.value.cast::<T>() }
     }
 
     /// Returns the value in the key's place, if it was filled.
@@ -98,14 +129,13 @@ impl Parts {
         &self,
         key: &'static Key<T, N>,
     ) -> Option<&T> {
-        let part = &self.0[N];
-        if part.key != key.address() {
+        let part = self.0[N].as_ref()?;
+        if !std::ptr::eq(part.key, &raw const key.head) {
             return None;
         }
-        debug_assert!(part.value.is::<T>());
-        // SAFETY: only `fill` writes a key's address, together with a box of the key's type. Keys are
-        // statics, so no key of another type can have the same address.
-        Some(unsafe { &*std::ptr::from_ref(&*part.value).cast::<T>() })
+        // SAFETY: only `fill` stores a key, together with a box of the key's type. Keys are statics, so no
+        // key of another type can have the same address. The box lives as long as the holder.
+        Some(unsafe { &*part.value.cast::<T>() })
     }
 
     /// Returns the value in the key's place. The module that owns the key must belong to the stack.
@@ -129,11 +159,11 @@ mod tests {
 
     static NUMBER: Key<u32, 1> = Key::new();
     static TEXT: Key<String, 1> = Key::new();
-    static LIST: Key<Vec<u8>, 11> = Key::new();
+    static LIST: Key<Vec<u8>, 3> = Key::new();
 
     #[test]
     fn a_value_is_read_by_its_own_key_alone() {
-        let mut parts = Parts::default();
+        let mut parts = StackParts::default();
         assert_eq!(parts.find(&NUMBER), None);
         parts.fill(&NUMBER, 7);
         parts.get_mut(&LIST).push(1);
@@ -143,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the module of place 11 is not in this stack's layers")]
+    #[should_panic(expected = "the module of place 3 is not in this stack's layers")]
     fn an_empty_place_is_the_programs_mistake() {
-        Parts::default().get(&LIST);
+        StackParts::default().get(&LIST);
     }
 }

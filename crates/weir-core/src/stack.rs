@@ -25,7 +25,7 @@ use crate::device::{Device, DeviceKey, Observer};
 use crate::drops::{DropCounters, DropObserver};
 use crate::layers::{Layers, NamespaceEvent, PROTOCOLS, PacketType};
 use crate::namespace::{Global, Namespace, NsId, Slot};
-use crate::parts::Parts;
+use crate::parts::StackParts;
 use crate::steer::Softnet;
 use crate::trace::TraceLog;
 
@@ -109,7 +109,7 @@ pub struct Shared {
     /// The protocols of all modules, in their order.
     pub packet_types: Box<[PacketType]>,
     /// What modules have here.
-    pub parts: Parts,
+    pub parts: StackParts,
     measuring: AtomicBool,
     namespaces: Mutex<BTreeMap<NsId, Arc<Slot>>, order::Namespaces>,
     devices: RcuHash<DeviceKey, Arc<Device>>,
@@ -199,7 +199,7 @@ impl Shared {
 impl Stack {
     /// Makes a stack of these layers with its initial namespace.
     pub fn new(config: Config, layers: &'static Layers) -> Self {
-        let mut parts = Parts::default();
+        let mut parts = StackParts::default();
         for fill in layers.modules.iter().filter_map(|module| module.stack) {
             fill(&mut parts);
         }

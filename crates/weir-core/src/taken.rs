@@ -56,6 +56,7 @@ impl List {
     }
 
     fn push(&mut self, mac: Mac, global: bool, synced: u32) {
+        self.0.reserve_exact(1);
         self.0.push(Entry {
             mac,
             users: 1,

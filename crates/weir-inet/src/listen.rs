@@ -7,7 +7,7 @@ use crate::conf::Target;
 use crate::device::Device;
 use crate::layers::Site;
 use crate::namespace::Namespace;
-use crate::parts::{Key, Parts};
+use crate::parts::{Key, StackParts};
 use crate::settings::{Ipv4Conf, Ipv6Conf};
 use crate::stack::Stack;
 use crate::{ipv4, ipv6};
@@ -37,7 +37,7 @@ pub trait Listener: Send + Sync {
 static LISTENERS: Key<Vec<&'static dyn Listener>, 2> = Key::new();
 
 /// Has a listener told from now on.
-pub fn listen(parts: &mut Parts, listener: &'static dyn Listener) {
+pub fn listen(parts: &mut StackParts, listener: &'static dyn Listener) {
     parts.get_mut(&LISTENERS).push(listener);
 }
 

@@ -39,7 +39,7 @@ impl Host for NsHost<'_> {
 
     fn next_device(&self, after: u32) -> Option<Arc<dyn weir_tc::Device>> {
         let links = self.ns.links();
-        let (_, device) = links.by_index.range(after.checked_add(1)?..).next()?;
+        let (_, device) = links.by_index.above(&after)?;
         Some(device.clone())
     }
 

@@ -18,6 +18,7 @@
 //! | [`percpu`] | binding of threads to stack CPUs; per-CPU data and counters, allocated on first use |
 //! | [`sieve`] | a Bloom filter in front of a set: rejects most absent keys without a lookup |
 //! | [`slab`] | an allocator for objects of one type, with bulk operations |
+//! | [`small_map`] | a sorted map that is a list while it is small |
 //! | [`spin`] | a spinlock that counts acquisitions, contention and wait time |
 //!
 //! The crate has no process-global state: each domain, table and allocator belongs to its creator.
@@ -51,6 +52,7 @@ pub mod primitive;
 pub mod rcu;
 pub mod sieve;
 pub mod slab;
+pub mod small_map;
 pub mod spin;
 
 /// Returns the number of cases for a property test: `many`, or an eighth of it under the sanitizers

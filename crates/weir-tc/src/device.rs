@@ -263,10 +263,20 @@ impl DeviceTc {
         if tree.root.is_some() || !env.host.has(&**device) {
             return;
         }
-        let kind = match (device.no_queue(), device.tx_queues()) {
-            (true, _) => qdisc::noqueue::OPS.kind,
-            (false, 1) => env.host.default_qdisc(),
-            (false, _) => qdisc::mq::OPS.kind,
+        let node = if device.no_queue() {
+            env.net.noqueue().clone()
+        } else {
+            Self::default_root(device, env)
+        };
+        self.publish_root(Some(&node));
+        tree.root = Some(node);
+    }
+
+    /// Makes the default root qdisc of a device with a queue.
+    fn default_root(device: &Arc<dyn Device>, env: &Env<'_>) -> Arc<Node> {
+        let kind = match device.tx_queues() {
+            1 => env.host.default_qdisc(),
+            _ => qdisc::mq::OPS.kind,
         };
         let ops = qdisc::find_ops(kind.as_bytes()).unwrap_or(&qdisc::noqueue::OPS);
         let create = Create {
@@ -279,15 +289,14 @@ impl DeviceTc {
             egress_block: 0,
             other_netem: None,
         };
-        let made = (ops.create)(&create).map(|qdisc| (ops, qdisc));
-        let (ops, qdisc) =
-            made.unwrap_or_else(|_| (&qdisc::noqueue::OPS, Box::new(qdisc::noqueue::Noqueue)));
+        let Ok(qdisc) = (ops.create)(&create) else {
+            return env.net.noqueue().clone();
+        };
         let node = Node::new(ops, qdisc, 0, h::ROOT, false);
         create.number(&node);
-        // `noqueue` is attached once for each queue; the root is the one of the first queue.
+        // A plain qdisc is attached once for each queue, as Linux counts.
         node.refs.store(if ops.queues { 1 } else { 2 }, Relaxed);
-        self.publish_root(Some(&node));
-        tree.root = Some(node);
+        node
     }
 
     /// Deactivates the qdiscs of a device that went down (`dev_deactivate`);

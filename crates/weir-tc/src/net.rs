@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use weir_conntrack::{Conntrack, Settings};
+use weir_netlink::tca::h;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Domain;
 
@@ -17,6 +18,7 @@ use crate::budget::Budget;
 use crate::env::Env;
 use crate::host::Host;
 use crate::psample::Groups;
+use crate::qdisc::{Node, noqueue};
 use crate::table::{Table, Targets};
 
 /// The number of action kinds.
@@ -41,6 +43,8 @@ struct Inner {
 pub struct Handles {
     /// The number of handles assigned, modulo [`Handles::COUNT`].
     given: AtomicU32,
+    /// The `noqueue` of all devices that got it by default. It has no handle, so no request changes it.
+    noqueue: OnceLock<Arc<Node>>,
 }
 
 impl Handles {
@@ -97,6 +101,16 @@ impl NetTc {
     /// Returns the stack's RCU domain.
     pub fn domain(&self) -> &Domain {
         &self.domain
+    }
+
+    /// Returns the `noqueue` that devices without a queue have by default.
+    pub(crate) fn noqueue(&self) -> &Arc<Node> {
+        self.handles.noqueue.get_or_init(|| {
+            let node = Node::new(&noqueue::OPS, Box::new(noqueue::Noqueue), 0, h::ROOT, false);
+            // Linux attaches it once for each queue. The root is the one of the first queue.
+            node.refs.store(2, Relaxed);
+            node
+        })
     }
 
     /// Returns the limits on filters and actions.

@@ -12,7 +12,7 @@ use super::{Address, Events, Fib, FibHost, RouteDevice};
 use crate::device::Device;
 use crate::layers::{self, Module, Site};
 use crate::namespace::Namespace;
-use crate::parts::{Key, Parts};
+use crate::parts::{Key, StackParts};
 use crate::settings::{HasIp, Ipv4Conf, Ipv6Conf, WithSettings};
 use crate::stack::Stack;
 
@@ -43,7 +43,7 @@ fn device_event(site: &Site<'_>, event: layers::Event) {
 }
 
 /// Has `hear` called for changes of routes that no request caused.
-pub fn listen(parts: &mut Parts, hear: Hear) {
+pub fn listen(parts: &mut StackParts, hear: Hear) {
     parts.get_mut(&LISTENERS).push(hear);
 }
 

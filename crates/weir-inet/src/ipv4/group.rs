@@ -94,6 +94,7 @@ impl Groups {
             group.users += 1;
             return;
         }
+        state.list.reserve_exact(1);
         state.list.push(Group {
             address,
             users: 1,

@@ -13,7 +13,7 @@
 //! temporary addresses, addresses from router advertisements, stable
 //! privacy (`addr_gen_mode` 2 gives no address; 3 derives one from the stack's seed).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +22,7 @@ use weir_netlink::{Error, errno, ifa, rta};
 use weir_packet::header::ndisc::solicited_node;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::{Domain, Guard, PublishedOption};
+use weir_sync::small_map::SmallMap;
 
 use super::facts::Facts;
 use super::group::{ALL_NODES, ALL_ROUTERS, ROUTERS};
@@ -216,11 +217,11 @@ struct Dad {
 struct State {
     /// The timer of the next lifetime expiry.
     timer: Option<TimerId>,
-    dad: BTreeMap<Ipv6Addr, Dad>,
+    dad: SmallMap<Ipv6Addr, Dad>,
     /// The subnet-router anycast addresses that have a route.
     anycast: BTreeSet<Ipv6Addr>,
     /// The addresses whose solicited-node group the device has joined.
-    joined: BTreeSet<Ipv6Addr>,
+    joined: SmallMap<Ipv6Addr, ()>,
 }
 
 /// The addresses of a device.
@@ -363,7 +364,7 @@ impl Work<'_, '_> {
 
     /// Leaves the solicited-node group of one of the device's own addresses.
     fn leave_own(&mut self, address: Ipv6Addr) {
-        if self.state.joined.remove(&address) {
+        if self.state.joined.remove(&address).is_some() {
             self.leave_solicited(address);
         }
     }
@@ -374,7 +375,7 @@ impl Work<'_, '_> {
             return;
         };
         let site = self.site;
-        if !site.is_quiet() && self.state.joined.insert(address) {
+        if !site.is_quiet() && self.state.joined.insert(address, ()).is_none() {
             self.join_solicited(address);
         }
         let tentative = self.list.get(at).is_some_and(|a| a.is_tentative());
@@ -547,7 +548,7 @@ impl Work<'_, '_> {
         let (waiting, kept): (Vec<_>, Vec<_>) = before
             .iter()
             .filter(|a| !a.routed && !a.has(ifa::f::DADFAILED))
-            .partition(|a| self.state.joined.contains(&a.address));
+            .partition(|a| self.state.joined.contains_key(&a.address));
         self.add_own(&kept);
         self.start_all(&waiting);
         crate::fib::host::found6(site.stack, site.ns, site.device);
@@ -590,7 +591,7 @@ impl Work<'_, '_> {
         inet.solicitations.stop(&site);
         if gone {
             // Its groups are left as a whole.
-            self.state.joined.clear();
+            self.state.joined.take();
             self.state.anycast.clear();
             inet.groups.end(&site);
         } else if was_ready {

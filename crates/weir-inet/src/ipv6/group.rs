@@ -148,6 +148,7 @@ impl Groups {
             group.users += 1;
             return;
         }
+        state.list.reserve_exact(1);
         state.list.push(Group::new(address));
         state.reports.forget_leave(address);
         let at = state.list.len() - 1;

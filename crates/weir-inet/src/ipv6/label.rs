@@ -6,10 +6,11 @@
 //! entries for a specific device.
 
 use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 
 use weir_netlink::{Error, errno};
 use weir_sync::order::{self, Mutex};
-use weir_sync::rcu::{Domain, Guard, Published};
+use weir_sync::rcu::{Domain, Guard, PublishedOption};
 
 use super::address::masked;
 
@@ -96,6 +97,16 @@ pub struct Table {
 }
 
 impl Table {
+    /// Creates the table that a namespace starts with.
+    fn initial() -> Self {
+        let mut table = Self::default();
+        for (prefix, prefix_len, label) in DEFAULT {
+            // None is rejected: see the test.
+            let _ = Label::new(prefix, prefix_len, 0, label).and_then(|new| table.add(new, false));
+        }
+        table
+    }
+
     /// Adds an entry (`__ip6addrlbl_add`).
     fn add(&mut self, new: Label, replace: bool) -> Result<(), Error> {
         let place = self.list.iter().position(|old| {
@@ -136,37 +147,33 @@ impl Table {
 /// The labels of a namespace.
 #[derive(Debug)]
 pub struct Labels {
-    /// The table. Changes hold the lock.
-    table: Published<Table>,
+    /// The table, or `None` while it is the default one. Changes hold the lock.
+    table: PublishedOption<Table>,
     change: Mutex<(), order::Labels>,
 }
 
 impl Labels {
     /// Creates the default table.
     pub fn new(domain: &Domain) -> Self {
-        let mut table = Table::default();
-        for (prefix, prefix_len, label) in DEFAULT {
-            // None is rejected: see the test.
-            let _ = Label::new(prefix, prefix_len, 0, label).and_then(|new| table.add(new, false));
-        }
         Self {
-            table: Published::new(domain, table),
+            table: PublishedOption::new(domain, None),
             change: Mutex::default(),
         }
     }
 
     /// Returns the table.
     pub fn table<'g>(&'g self, guard: &'g Guard) -> &'g Table {
-        self.table.load(guard)
+        static INITIAL: LazyLock<Table> = LazyLock::new(Table::initial);
+        self.table.load(guard).unwrap_or(&INITIAL)
     }
 
     /// Adds an entry. Returns EEXIST if there is one for the prefix and device and `replace` is not
     /// set.
     pub fn add(&self, guard: &Guard, new: Label, replace: bool) -> Result<(), Error> {
         let _change = self.change.lock();
-        let mut table = self.table.load(guard).clone();
+        let mut table = self.table(guard).clone();
         table.add(new, replace)?;
-        self.table.replace(table);
+        self.table.replace(Some(table));
         Ok(())
     }
 
@@ -179,7 +186,7 @@ impl Labels {
         ifindex: u32,
     ) -> Result<(), Error> {
         let _change = self.change.lock();
-        let mut table = self.table.load(guard).clone();
+        let mut table = self.table(guard).clone();
         let wanted = (masked(prefix, prefix_len), prefix_len, ifindex);
         let at = table
             .list
@@ -187,7 +194,7 @@ impl Labels {
             .position(|old| (old.prefix, old.prefix_len, old.ifindex) == wanted)
             .ok_or_else(|| Error::new(errno::ESRCH))?;
         table.list.remove(at);
-        self.table.replace(table);
+        self.table.replace(Some(table));
         Ok(())
     }
 }

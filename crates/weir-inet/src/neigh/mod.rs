@@ -33,7 +33,7 @@ use crate::device::{Device, DeviceKey, Mac};
 use crate::fib::host::WithRoutes;
 use crate::layers::Module;
 use crate::namespace::Namespace;
-use crate::parts::{Key as Place, Parts};
+use crate::parts::{Key as Place, StackParts};
 use crate::settings::HasIp;
 use crate::stack::Stack;
 
@@ -82,7 +82,7 @@ pub static MODULE: Module = Module {
 };
 
 /// Has a family's neighbours resolved by a protocol.
-pub fn resolve_by(parts: &mut Parts, ipv6: bool, protocol: &'static Protocol) {
+pub fn resolve_by(parts: &mut StackParts, ipv6: bool, protocol: &'static Protocol) {
     let hooks = parts.get_mut(&HOOKS);
     let slot = match ipv6 {
         false => &mut hooks.ipv4,
@@ -92,7 +92,7 @@ pub fn resolve_by(parts: &mut Parts, ipv6: bool, protocol: &'static Protocol) {
 }
 
 /// Has `hear` called for changes of entries.
-pub fn listen(parts: &mut Parts, hear: Hear) {
+pub fn listen(parts: &mut StackParts, hear: Hear) {
     parts.get_mut(&HOOKS).listeners.push(hear);
 }
 

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A sorted map for tables that are small in nearly every namespace and device, and large in a few.
+//!
+//! A `BTreeMap` allocates a node for eleven entries with the first one. Up to [`FEW`] entries, a [`SmallMap`]
+//! is a sorted list that allocates what it holds; beyond that it is a `BTreeMap`.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// The number of entries up to which a map is a list.
+const FEW: usize = 8;
+
+/// A sorted map; see the module documentation.
+#[derive(Debug)]
+pub struct SmallMap<K, V>(Form<K, V>);
+
+#[derive(Debug)]
+enum Form<K, V> {
+    /// In ascending order of the keys.
+    Few(Vec<(K, V)>),
+    /// It stays a tree when it becomes small again.
+    Many(BTreeMap<K, V>),
+}
+
+impl<K, V> Default for SmallMap<K, V> {
+    fn default() -> Self {
+        Self(Form::Few(Vec::new()))
+    }
+}
+
+/// Finds the place of a key in a sorted list.
+fn place<K, V, Q>(list: &[(K, V)], key: &Q) -> Result<usize, usize>
+where
+    K: Borrow<Q>,
+    Q: Ord + ?Sized,
+{
+    list.binary_search_by(|(other, _)| other.borrow().cmp(key))
+}
+
+impl<K: Ord, V> SmallMap<K, V> {
+    /// Returns the value of a key.
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        match &self.0 {
+            Form::Few(list) => place(list, key).ok().map(|at| &list[at].1),
+            Form::Many(tree) => tree.get(key),
+        }
+    }
+
+    /// Returns the value of a key, to be changed.
+    pub fn get_mut<Q>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        match &mut self.0 {
+            Form::Few(list) => place(list, key).ok().map(|at| &mut list[at].1),
+            Form::Many(tree) => tree.get_mut(key),
+        }
+    }
+
+    /// Returns whether the map has a key.
+    pub fn contains_key<Q>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        self.get(key).is_some()
+    }
+
+    /// Inserts a value. Returns the value that the key had.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let list = match &mut self.0 {
+            Form::Many(tree) => return tree.insert(key, value),
+            Form::Few(list) => list,
+        };
+        let at = match place(list, &key) {
+            Ok(at) => return Some(std::mem::replace(&mut list[at].1, value)),
+            Err(at) => at,
+        };
+        if list.len() < FEW {
+            list.reserve_exact(1);
+            list.insert(at, (key, value));
+        } else {
+            let mut tree: BTreeMap<K, V> = std::mem::take(list).into_iter().collect();
+            tree.insert(key, value);
+            self.0 = Form::Many(tree);
+        }
+        None
+    }
+
+    /// Removes a key. Returns its value.
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        match &mut self.0 {
+            Form::Few(list) => place(list, key).ok().map(|at| list.remove(at).1),
+            Form::Many(tree) => tree.remove(key),
+        }
+    }
+
+    /// Returns the entry with the smallest key above `key`.
+    pub fn above(&self, key: &K) -> Option<(&K, &V)> {
+        match &self.0 {
+            Form::Few(list) => {
+                let at = list.partition_point(|(other, _)| other <= key);
+                list.get(at).map(|(key, value)| (key, value))
+            }
+            Form::Many(tree) => tree.range((Bound::Excluded(key), Bound::Unbounded)).next(),
+        }
+    }
+
+    /// Returns the entries in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let (few, many) = match &self.0 {
+            Form::Few(list) => (Some(list), None),
+            Form::Many(tree) => (None, Some(tree)),
+        };
+        let few = few.into_iter().flatten().map(|(key, value)| (key, value));
+        few.chain(many.into_iter().flatten())
+    }
+
+    /// Returns the keys in order.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// Returns the values in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Removes and returns all entries in the order of their keys.
+    pub fn take(&mut self) -> Vec<(K, V)> {
+        match std::mem::take(self).0 {
+            Form::Few(list) => list,
+            Form::Many(tree) => tree.into_iter().collect(),
+        }
+    }
+
+    /// Returns whether the map has no entry.
+    pub fn is_empty(&self) -> bool {
+        match &self.0 {
+            Form::Few(list) => list.is_empty(),
+            Form::Many(tree) => tree.is_empty(),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(crate::cases(256))]
+        #[test]
+        fn equals_a_tree(ops in prop::collection::vec((0..3_u8, 0..40_u32, any::<u16>()), 0..200)) {
+            let mut map = SmallMap::default();
+            let mut tree = BTreeMap::new();
+            for (op, key, value) in ops {
+                match op {
+                    0 => prop_assert_eq!(map.remove(&key), tree.remove(&key)),
+                    _ => prop_assert_eq!(map.insert(key, value), tree.insert(key, value)),
+                }
+                prop_assert!(map.iter().eq(&tree));
+                prop_assert_eq!(map.get(&key), tree.get(&key));
+                prop_assert_eq!(map.above(&key), tree.range(key + 1..).next());
+                prop_assert_eq!(map.is_empty(), tree.is_empty());
+            }
+            prop_assert_eq!(map.take(), tree.into_iter().collect::<Vec<_>>());
+            prop_assert!(map.is_empty());
+        }
+    }
+}
