@@ -24,22 +24,134 @@ use super::table::delivers;
 use super::table6::is_ready;
 use super::{Address, Family, FibHost, RouteDevice};
 
-/// The route infos of a family that are in use, by content.
+/// The route infos of a family that are in use, by device and content.
 ///
 /// An info lives as long as a prefix refers to it or a reader still holds it. The map holds weak
-/// references and is swept when it has doubled in size.
+/// references. A list is swept when an info is added to it, and the map when it has doubled in size. An event
+/// of a device visits the infos of that device alone (`fib_info_devhash`).
 #[derive(Debug)]
 pub(super) struct Infos<D> {
     /// The map, and the number of entries at which to sweep next.
     known: Mutex<(Known<D>, usize), order::Routes>,
 }
 
-type Known<D> = HashMap<u64, Vec<Weak<RouteInfo<D>>>, BuildHasherDefault<DefaultHasher>>;
+/// By the index of the first hop's device, or [`SEVERAL`].
+type Known<D> = Map<u32, OfDevice<D>>;
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+type Same<D> = Vec<Weak<RouteInfo<D>>>;
+
+/// The place of infos with several hops. No device has this index.
+const SEVERAL: u32 = u32::MAX;
+
+/// The number of infos of a device up to which they are a list.
+const FEW: usize = 16;
+
+/// The infos of one device.
+#[derive(Debug)]
+enum OfDevice<D> {
+    Few(Same<D>),
+    /// By a hash of the content, and the number of entries at which to sweep next.
+    Many(Map<u64, Same<D>>, usize),
+}
+
+impl<D> Default for OfDevice<D> {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+/// Removes the infos that nothing refers to. Returns whether any is left.
+fn sweep<D>(list: &mut Same<D>) -> bool {
+    list.retain(|weak| weak.strong_count() != 0);
+    !list.is_empty()
+}
+
+impl<D: RouteDevice> OfDevice<D> {
+    /// Returns the infos among which one with this content is, if there is one.
+    fn candidates(&self, content: u64) -> &[Weak<RouteInfo<D>>] {
+        match self {
+            Self::Few(list) => list,
+            Self::Many(by, _) => by.get(&content).map_or(&[], Vec::as_slice),
+        }
+    }
+
+    fn add(&mut self, content: u64, info: &Arc<RouteInfo<D>>) {
+        let list = match self {
+            Self::Many(by, limit) => {
+                let list = by.entry(content).or_default();
+                sweep(list);
+                list.push(Arc::downgrade(info));
+                if by.len() >= *limit {
+                    by.retain(|_, list| sweep(list));
+                    *limit = (by.len() * 2).max(64);
+                }
+                return;
+            }
+            Self::Few(list) => list,
+        };
+        sweep(list);
+        if list.len() < FEW {
+            list.reserve_exact(1);
+            list.push(Arc::downgrade(info));
+            return;
+        }
+        let mut by = Map::<u64, Same<D>>::default();
+        let known = std::mem::take(list).into_iter().filter_map(|w| w.upgrade());
+        for known in known {
+            let same = by.entry(content_of(&known)).or_default();
+            same.push(Arc::downgrade(&known));
+        }
+        by.entry(content).or_default().push(Arc::downgrade(info));
+        *self = Self::Many(by, 64);
+    }
+
+    /// Removes the infos that nothing refers to. Returns whether any is left.
+    fn sweep(&mut self) -> bool {
+        match self {
+            Self::Few(list) => sweep(list),
+            Self::Many(by, _) => {
+                by.retain(|_, list| sweep(list));
+                !by.is_empty()
+            }
+        }
+    }
+
+    /// Calls `visit` for each info that a table has a route of.
+    fn each(&self, visit: &mut impl FnMut(&Arc<RouteInfo<D>>)) {
+        let mut list = |list: &Same<D>| {
+            let used = list.iter().filter_map(Weak::upgrade);
+            used.filter(|info| info.is_used())
+                .for_each(|info| visit(&info));
+        };
+        match self {
+            Self::Few(infos) => list(infos),
+            Self::Many(by, _) => by.values().for_each(list),
+        }
+    }
+}
+
+/// Returns a hash of what two infos must have in common to be shared.
+fn content_of<D>(info: &RouteInfo<D>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    info.spec.hash(&mut hasher);
+    for hop in &info.hops {
+        (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Returns the place of an info in the map.
+fn device_of<D>(info: &RouteInfo<D>) -> u32 {
+    match &info.hops[..] {
+        [hop] => hop.oif,
+        _ => SEVERAL,
+    }
+}
 
 impl<D> Default for Infos<D> {
     fn default() -> Self {
         Self {
-            known: Mutex::new((Known::default(), 64)),
+            known: Mutex::new((Known::default(), 4)),
         }
     }
 }
@@ -47,16 +159,17 @@ impl<D> Default for Infos<D> {
 impl<D: RouteDevice> Infos<D> {
     /// Returns the shared object for this content.
     pub(super) fn share(&self, info: RouteInfo<D>) -> Arc<RouteInfo<D>> {
-        let mut hasher = DefaultHasher::new();
-        info.spec.hash(&mut hasher);
-        for hop in &info.hops {
-            (hop.oif, hop.gateway, hop.weight).hash(&mut hasher);
-        }
+        let (device, content) = (device_of(&info), content_of(&info));
         let mut lock = self.known.lock();
-        let (known, sweep) = &mut *lock;
-        let list = known.entry(hasher.finish()).or_default();
+        let (known, limit) = &mut *lock;
+        if known.len() >= *limit && !known.contains_key(&device) {
+            known.retain(|_, infos| infos.sweep());
+            *limit = (known.len() * 2).max(4);
+        }
+        let infos = known.entry(device).or_default();
         // Don't share a dead one: it is about to be removed, even if readers still see it.
-        let twin = list.iter().filter_map(Weak::upgrade).find(|other| {
+        let candidates = infos.candidates(content).iter().filter_map(Weak::upgrade);
+        let twin = candidates.into_iter().find(|other| {
             let dead = other.hops.iter().any(|hop| hop.flags() & flag::DEAD != 0);
             other.is_used() && !dead && !other.is_dead() && other.same(&info)
         });
@@ -64,24 +177,24 @@ impl<D: RouteDevice> Infos<D> {
             return twin;
         }
         let info = Arc::new(info);
-        list.retain(|weak| weak.strong_count() != 0);
-        list.push(Arc::downgrade(&info));
-        if known.len() >= *sweep {
-            known.retain(|_, list| {
-                list.retain(|weak| weak.strong_count() != 0);
-                !list.is_empty()
-            });
-            *sweep = (known.len() * 2).max(64);
-        }
+        infos.add(content, &info);
         info
     }
 
     /// Calls `visit` for each info that a table has a route of, in arbitrary order.
     pub(super) fn each(&self, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         let lock = self.known.lock();
-        let used = lock.0.values().flatten().filter_map(Weak::upgrade);
-        used.filter(|info| info.is_used())
-            .for_each(|info| visit(&info));
+        lock.0.values().for_each(|infos| infos.each(&mut visit));
+    }
+
+    /// Calls `visit` for each info with a hop through a device, and for those with several hops.
+    pub(super) fn each_of(&self, ifindex: u32, mut visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        let lock = self.known.lock();
+        for place in [ifindex, SEVERAL] {
+            if let Some(infos) = lock.0.get(&place) {
+                infos.each(&mut visit);
+            }
+        }
     }
 }
 
@@ -362,8 +475,14 @@ impl<D: RouteDevice> Family<u32, D> {
 }
 
 impl<K: Address, D: RouteDevice> Family<K, D> {
-    /// Visits each shared route info, for device events to mark, clear and rebalance.
+    /// Visits each shared route info.
     pub(super) fn each_info(&self, visit: impl FnMut(&Arc<RouteInfo<D>>)) {
         self.infos.each(visit);
+    }
+
+    /// Visits each shared route info with a hop through a device, and those with several hops, for events of
+    /// the device to mark, clear and rebalance.
+    pub(super) fn each_info_of(&self, ifindex: u32, visit: impl FnMut(&Arc<RouteInfo<D>>)) {
+        self.infos.each_of(ifindex, visit);
     }
 }

@@ -52,7 +52,7 @@ impl<D: RouteDevice> Family<u32, D> {
     pub fn device_lost(&self, ifindex: u32, loss: Loss, force: bool) -> Vec<Route<u32, D>> {
         let force = force || loss == Loss::Gone;
         let mut dead_routes = 0;
-        self.each_info(|info| {
+        self.each_info_of(ifindex, |info| {
             if !info
                 .hops
                 .iter()
@@ -94,7 +94,7 @@ impl<D: RouteDevice> Family<u32, D> {
         }
         let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
         let ifindex = device.ifindex();
-        self.each_info(|info| {
+        self.each_info_of(ifindex, |info| {
             if !info
                 .hops
                 .iter()
@@ -148,7 +148,7 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn device_lost(&self, ifindex: u32, loss: Loss, events: &mut Vec<Event<u128, D>>) {
         let by = |info: &RouteInfo<D>| info.hops.first().is_some_and(|hop| hop.oif == ifindex);
         if loss == Loss::Carrier {
-            self.each_info(|info| {
+            self.each_info_of(ifindex, |info| {
                 let ours = [rta::rtn::LOCAL, rta::rtn::ANYCAST].contains(&info.spec.kind);
                 if by(info) && !ours {
                     info.hops.iter().for_each(|hop| hop.set(loss.flags()));
@@ -168,7 +168,7 @@ impl<D: RouteDevice> Family<u128, D> {
                 || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
         });
         // The remaining routes through the device belong to multipath routes.
-        self.each_info(|info| {
+        self.each_info_of(ifindex, |info| {
             if by(info) {
                 info.hops.iter().for_each(|hop| hop.set(loss.flags()));
             }
@@ -179,7 +179,7 @@ impl<D: RouteDevice> Family<u128, D> {
     pub fn device_found(&self, device: &D, carrier: bool) {
         let ifindex = device.ifindex();
         let flags = flag::DEAD | if carrier { flag::LINKDOWN } else { 0 };
-        self.each_info(|info| {
+        self.each_info_of(ifindex, |info| {
             for hop in info.hops.iter().filter(|hop| hop.oif == ifindex) {
                 hop.clear(flags);
             }
