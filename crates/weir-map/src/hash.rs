@@ -37,11 +37,6 @@ impl<S: Shape> Hash<S> {
         self.table.search(hash(key), key, read).is_some()
     }
 
-    /// Looks up a key that a glance did not find.
-    pub(crate) fn look_up_slow(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
-        self.table.search_slow(hash(key), key, read).is_some()
-    }
-
     /// Whether a look-up need not do more than [`Hash::mark`].
     #[allow(clippy::unused_self, reason = "as of a map that evicts")]
     pub(crate) fn is_plain(&self) -> bool {

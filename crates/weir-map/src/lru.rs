@@ -373,18 +373,7 @@ impl<S: Shape> Lru<S> {
     /// Looks a key up, and reads its slot with `read`, which may run several times.
     #[inline(always)]
     pub(crate) fn look_up(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
-        self.found(self.table.search(hash(key), key, read))
-    }
-
-    /// Does the same for a key that a glance did not find.
-    pub(crate) fn look_up_slow(&self, key: &[u8], read: impl FnMut(u32)) -> bool {
-        self.found(self.table.search_slow(hash(key), key, read))
-    }
-
-    /// Notes the result of a look-up.
-    #[inline(always)]
-    fn found(&self, found: Option<(u32, ())>) -> bool {
-        let found = match found {
+        let found = match self.table.search(hash(key), key, read) {
             Some((slot, ())) if !self.is_idle(slot) => {
                 self.touch(slot);
                 true
@@ -638,12 +627,7 @@ impl<S: Shape> Lru<S> {
     /// Adds pending slots to a shard's lists, and rotates them for `want` evictions unless it is 0.
     fn admit(&self, shard: &mut Shard, pending: &[(u32, u32)], want: u32) {
         let work = self.work(want, |_, _| ());
-        for &(_, id) in pending {
-            shard.lists.prefetch(id);
-        }
-        for &(slot, id) in pending {
-            shard.lists.admit(&work, slot, id);
-        }
+        shard.lists.admit(&work, pending);
         if want > 0 {
             shard.lists.rotate(&work);
         }

@@ -104,26 +104,32 @@ impl Lists {
         })
     }
 
-    /// Prepares `admit` for an entry with this hash.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, id: u32) {
-        if let Self::S3Fifo(lists) = self {
-            lists.prefetch(id);
-        }
-    }
-
-    /// Adds a new entry, whose hash is folded to `id`.
+    /// Adds new entries: their slots, and the folded hashes of their keys.
     #[inline(always)]
     pub(crate) fn admit<S: Shape, F: FnMut(u32, Reason)>(
         &mut self,
         work: &Work<'_, S, F>,
-        slot: u32,
-        id: u32,
+        entries: &[(u32, u32)],
     ) {
         match self {
-            Self::Clock(lists) => lists.admit(work, slot),
-            Self::S3Fifo(lists) => lists.admit(work, slot, id),
-            Self::Exact(list) => list.push(slot),
+            Self::Clock(lists) => {
+                for &(slot, _) in entries {
+                    lists.admit(work, slot);
+                }
+            }
+            Self::S3Fifo(lists) => {
+                for &(_, id) in entries {
+                    lists.prefetch(id);
+                }
+                for &(slot, id) in entries {
+                    lists.admit(work, slot, id);
+                }
+            }
+            Self::Exact(list) => {
+                for &(slot, _) in entries {
+                    list.push(slot);
+                }
+            }
         }
     }
 

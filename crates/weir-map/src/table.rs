@@ -318,17 +318,51 @@ impl<S: Shape> Table<S> {
         None
     }
 
-    /// Searches a key from its home bucket on, as [`Table::search`] does.
-    #[inline(never)]
-    pub(crate) fn search_slow<R>(
+    /// Searches a key, and reads its slot with `read`, which may run several times. Returns the slot
+    /// and the result of the run that saw a consistent entry.
+    #[inline(always)]
+    pub(crate) fn search<R>(
         &self,
         hash: u64,
         key: &[u8],
         mut read: impl FnMut(u32) -> R,
     ) -> Option<(u32, R)> {
         let home = self.home(hash);
-        let mut bucket = home;
         loop {
+            let control = self.control(home).load(Ordering::Acquire);
+            if control & LOCK != 0 {
+                self.wait(home);
+                continue;
+            }
+            let found = self.position(home, control, hash, key).map(|slot| {
+                let slot = (home * SLOTS + slot) as u32;
+                (slot, read(slot))
+            });
+            fence(Ordering::Acquire);
+            if self.control(home).load(Ordering::Relaxed) != control {
+                continue;
+            }
+            if found.is_some() {
+                return found;
+            }
+            if control & kind_of(hash) == 0 {
+                return None;
+            }
+            return self.search_beyond(home, hash, key, read);
+        }
+    }
+
+    /// Searches a key in the buckets after its home bucket.
+    #[inline(never)]
+    fn search_beyond<R>(
+        &self,
+        home: usize,
+        hash: u64,
+        key: &[u8],
+        mut read: impl FnMut(u32) -> R,
+    ) -> Option<(u32, R)> {
+        let mut bucket = self.next(home);
+        while bucket != home {
             let control = self.control(bucket).load(Ordering::Acquire);
             if control & LOCK != 0 {
                 self.wait(bucket);
@@ -342,17 +376,12 @@ impl<S: Shape> Table<S> {
             if self.control(bucket).load(Ordering::Relaxed) != control {
                 continue;
             }
-            if found.is_some() {
+            if found.is_some() || control & OVER == 0 {
                 return found;
             }
-            if control & OVER == 0 || (bucket == home && control & kind_of(hash) == 0) {
-                return None;
-            }
             bucket = self.next(bucket);
-            if bucket == home {
-                return None;
-            }
         }
+        None
     }
 
     /// Returns where a key of this hash is likely to be, for [`Table::glance`], and prefetches it.
@@ -364,7 +393,7 @@ impl<S: Shape> Table<S> {
     }
 
     /// Looks for a key where `aim` said, at the first slot with its tag, and reads its slot with
-    /// `read`. Without a result [`Table::search_slow`] decides.
+    /// `read`. Without a result [`Table::search`] decides.
     #[inline(always)]
     pub(crate) fn glance<R>(
         &self,
@@ -397,23 +426,6 @@ impl<S: Shape> Table<S> {
         while self.control(bucket).load(Ordering::Relaxed) & LOCK != 0 {
             backoff.spin();
         }
-    }
-
-    /// Searches a key, and reads its slot with `read`, which may run several times. Returns the slot
-    /// and the result of the run that saw a consistent entry.
-    #[inline(always)]
-    pub(crate) fn search<R>(
-        &self,
-        hash: u64,
-        key: &[u8],
-        mut read: impl FnMut(u32) -> R,
-    ) -> Option<(u32, R)> {
-        let home = self.home(hash);
-        let aim = (home as u32, LOW * (hash as u8 as u32));
-        if let Some(found) = self.glance(aim, key, &mut read) {
-            return Some(found);
-        }
-        self.search_slow(hash, key, read)
     }
 
     #[inline(always)]
@@ -616,8 +628,12 @@ impl<S: Shape> Table<S> {
         value: impl Fn(Slot<'_, S>),
     ) -> Result<Placed, Error> {
         let mut backoff = Backoff::new();
+        // The caller has looked at the home bucket under this lock.
+        let mut seen = true;
         loop {
-            if let Some(slot) = self.position(home, control, hash, key) {
+            if !core::mem::replace(&mut seen, false)
+                && let Some(slot) = self.position(home, control, hash, key)
+            {
                 if mode == Update::NoExist {
                     self.restore(home, control);
                     return Err(Error::Exist);

@@ -52,10 +52,7 @@ macro_rules! common {
 
             #[inline(never)]
             fn get_slow(&self, key: &K) -> Option<V> {
-                let mut value = zeroed::<V>();
-                self.core
-                    .look_up_slow(bytes_of(key), |slot| self.read(slot, &mut value))
-                    .then_some(value)
+                self.get(key)
             }
 
             /// Inserts a key or replaces its value.
