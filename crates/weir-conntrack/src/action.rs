@@ -143,6 +143,7 @@ impl Conntrack {
             let before = packet.len() - packet.network().len();
             packet.trim(before + headers.len);
         }
+        let mut last = None;
         let (of, info) = match self.cached(packet, action, cx.now) {
             Some((handle, info)) => (Of::Entry(handle), info),
             None => {
@@ -155,11 +156,19 @@ impl Conntrack {
                     Tracked::Nothing => return self.leave(packet, action, cx),
                     Tracked::Drop => return Done::Drop(Why::Gone),
                     Tracked::Entry(handle, info) => (Of::Entry(handle), info),
+                    Tracked::Last(handle, info) => {
+                        last = Some(handle);
+                        (Of::Entry(handle), info)
+                    }
                     Tracked::Fresh(fresh) => (Of::Fresh(fresh), ConnInfo::New),
                 }
             }
         };
-        self.go_on(packet, headers, of, info, action, cx)
+        let done = self.go_on(packet, headers, of, info, action, cx);
+        if let Some(handle) = last {
+            self.kill(handle, Origin::Packet, cx.now);
+        }
+        done
     }
 
     fn track_packet(&self, packet: &mut Packet, headers: Headers, zone: u16, now: u64) -> Tracked {

@@ -9,7 +9,8 @@
 //! 3. it does not acknowledge bytes that nobody sent: `sack <= receiver.end`,
 //! 4. it does not acknowledge bytes that are too old: `sack >= receiver.end - max(sender.max_win, 66000)`,
 //!
-//! as in Guido van Rooij's "Real Stateful TCP Packet Filtering in IP Filter".
+//! as in Guido van Rooij's "Real Stateful TCP Packet Filtering in IP Filter". A segment that fails 2 or 4, or fails 1 by
+//! no more than a window, passes and changes nothing.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -230,6 +231,8 @@ pub(crate) enum Judgement {
     Ignored,
     /// The segment does not belong to the connection.
     Invalid,
+    /// The same, and both ends seem to have closed it: its time-out becomes that of unacknowledged data, if it is longer.
+    InvalidEnd,
     /// The segment opens a new connection in place of this one, which is over.
     Reopen,
     /// The segment is the connection's.
@@ -343,7 +346,11 @@ impl Tcp {
                 sender.max_win = u32::from(self.last_win).max(1);
                 sender.scale = self.last_scale;
                 sender.flags = self.last_flags;
-                self.seen[direction as usize] = Seen::default();
+                let flags = self.seen[direction as usize].flags;
+                self.seen[direction as usize] = Seen {
+                    flags: flags & tcp_flag::BE_LIBERAL,
+                    ..Seen::default()
+                };
                 SynRecv
             }
             Next::To(TimeWait)
@@ -378,8 +385,12 @@ impl Tcp {
                 Reset::Keep => new = old,
             }
         }
-        if !skip && !self.in_window(direction, segment, kind, settings) {
-            return Judgement::Invalid;
+        if !skip {
+            match self.in_window(direction, segment, kind, settings) {
+                Window::Inside => {}
+                Window::Ignore => return Judgement::Ignored,
+                Window::Outside => return self.outside(direction, kind, status),
+            }
         }
         self.last_kind = kind as u8;
         self.last_dir = dir;
@@ -456,9 +467,26 @@ impl Tcp {
         }
     }
 
+    /// Judges a segment outside of the window (`nf_tcp_handle_invalid`).
+    fn outside(&mut self, direction: Direction, kind: Kind, status: u32) -> Judgement {
+        const ENDS: [u8; 2] = [Kind::Fin as u8, Kind::Rst as u8];
+        let fixed = status & (ips::ASSURED | ips::FIXED_TIMEOUT) != ips::ASSURED;
+        if fixed || !ENDS.contains(&(kind as u8)) {
+            return Judgement::Invalid;
+        }
+        if self.last_dir != direction as u8 && ENDS.contains(&self.last_kind) {
+            return Judgement::InvalidEnd;
+        }
+        self.last_kind = kind as u8;
+        self.last_dir = direction as u8;
+        Judgement::Invalid
+    }
+
     /// Whether a reset answers a segment that was ignored.
-    fn answers_ignored(&self, segment: &Segment<'_>, status: u32) -> bool {
-        let syn = status & ips::SEEN_REPLY != 0 && self.last_kind == Kind::Syn as u8;
+    fn answers_ignored(&self, direction: Direction, segment: &Segment<'_>, status: u32) -> bool {
+        let syn = status & ips::SEEN_REPLY != 0
+            && self.last_kind == Kind::Syn as u8
+            && self.last_dir != direction as u8;
         let ack = status & ips::ASSURED == 0 && self.last_kind == Kind::Ack as u8;
         (syn || ack) && segment.ack == self.last_end
     }
@@ -498,7 +526,7 @@ impl Tcp {
             // Not the exact number: the receiver answers with a challenge.
             return Reset::Keep;
         }
-        if self.answers_ignored(segment, status) {
+        if self.answers_ignored(direction, segment, status) {
             return Reset::Sure;
         }
         if self.state == SynSent
@@ -534,7 +562,7 @@ impl Tcp {
         segment: &Segment<'_>,
         kind: Kind,
         settings: &Settings,
-    ) -> bool {
+    ) -> Window {
         let (from, to) = (direction as usize, direction.other() as usize);
         let (mut seq, mut end) = (segment.seq, segment.end);
         let mut ack = segment.ack;
@@ -549,7 +577,7 @@ impl Tcp {
                 self.start_sender(direction, segment);
                 if !is_ack {
                     // Opened from both sides.
-                    return true;
+                    return Window::Inside;
                 }
             } else {
                 // The connection's beginning was not seen.
@@ -573,7 +601,7 @@ impl Tcp {
             // RFC 793: a connection that is opened again uses larger sequence numbers.
             self.start_sender(direction, segment);
             if direction == Direction::Reply && !is_ack {
-                return true;
+                return Window::Inside;
             }
         }
         let [sender, receiver] = {
@@ -593,22 +621,38 @@ impl Tcp {
             seq = sender.end;
             end = seq;
         }
-        let not_old = receiver.max_win == 0
-            || after(
-                end,
-                sender.end.wrapping_sub(receiver.max_win).wrapping_sub(1),
-            );
+        let liberal =
+            sender.flags & tcp_flag::BE_LIBERAL != 0 || settings.is(Setting::tcp_be_liberal);
+        let failed = |window| if liberal { Window::Inside } else { window };
+        let not_old = after(
+            end,
+            sender.end.wrapping_sub(receiver.max_win).wrapping_sub(1),
+        );
         let oldest = receiver
             .end
             .wrapping_sub(sender.max_win.max(MAX_ACK_WINDOW))
             .wrapping_sub(1);
-        let within = before(seq, sender.max_end.wrapping_add(1))
-            && not_old
-            && before(sack, receiver.end.wrapping_add(1))
-            && after(sack, oldest);
-        if !within {
-            return sender.flags & tcp_flag::BE_LIBERAL != 0
-                || settings.is(Setting::tcp_be_liberal);
+        let not_early = before(sack, receiver.end.wrapping_add(1));
+        if !before(seq, sender.max_end.wrapping_add(1)) {
+            let overshot = end.wrapping_sub(sender.max_end).wrapping_add(1);
+            if receiver.max_win != 0
+                && not_old
+                && after(sack, oldest)
+                && overshot <= receiver.max_win
+                && not_early
+            {
+                // Some senders send more than they may, and it is acknowledged.
+                sender.end = end;
+                sender.flags |= tcp_flag::DATA_UNACKNOWLEDGED;
+                return failed(Window::Ignore);
+            }
+            return failed(Window::Outside);
+        }
+        if !not_early {
+            return failed(Window::Outside);
+        }
+        if receiver.max_win != 0 && !not_old || !after(sack, oldest) {
+            return failed(Window::Ignore);
         }
         if !segment.has(SYN) {
             window <<= sender.scale;
@@ -640,10 +684,9 @@ impl Tcp {
         }
         if kind == Kind::Ack {
             let last = (self.last_seq, self.last_ack, self.last_end);
-            // As in Linux, the scaled window is compared with its lower 16 bits.
             if self.last_dir == direction as u8
                 && last == (seq, ack, end)
-                && u32::from(self.last_win) == window
+                && self.last_win == segment.window
             {
                 self.retrans = self.retrans.saturating_add(1);
             } else {
@@ -651,11 +694,11 @@ impl Tcp {
                 self.last_seq = seq;
                 self.last_ack = ack;
                 self.last_end = end;
-                self.last_win = window as u16;
+                self.last_win = segment.window;
                 self.retrans = 0;
             }
         }
-        true
+        Window::Inside
     }
 
     /// Reads the state from an entry.
@@ -728,6 +771,15 @@ impl Tcp {
     pub(crate) fn state_of(slot: &Slot<'_>) -> TcpState {
         TcpState::of(slot.entry.state[0].load(Relaxed) as u8).unwrap_or_default()
     }
+}
+
+/// Where a segment lies (`enum nf_ct_tcp_action`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Window {
+    Inside,
+    /// Outside, but it passes without a change.
+    Ignore,
+    Outside,
 }
 
 /// What a reset means.

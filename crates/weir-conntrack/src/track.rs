@@ -40,6 +40,8 @@ pub(crate) enum Tracked {
     Nothing,
     /// A connection in the table.
     Entry(Handle, ConnInfo),
+    /// A connection in the table that the packet ends; the caller removes it in the end.
+    Last(Handle, ConnInfo),
     /// A connection that begins with the packet.
     Fresh(Fresh),
     /// The packet is dropped.
@@ -50,6 +52,8 @@ pub(crate) enum Tracked {
 enum Seen {
     Valid,
     Invalid,
+    /// The packet is the connection's last.
+    Last,
     /// The connection is over, and the packet may begin another.
     Again,
 }
@@ -177,6 +181,7 @@ impl Conntrack {
             };
             match self.see(subject, &slot, handle, direction, now) {
                 Seen::Valid => return Tracked::Entry(handle, info),
+                Seen::Last => return Tracked::Last(handle, info),
                 Seen::Invalid => return self.invalid(),
                 Seen::Again => {
                     if !self.kill(handle, Origin::Packet, now) {
@@ -216,7 +221,7 @@ impl Conntrack {
                 if verified && !subject.is_sound() {
                     return Seen::Invalid;
                 }
-                let lock = slot.lock();
+                let _lock = slot.lock();
                 if slot.entry.generation.load(Relaxed) != handle.generation {
                     return Seen::Invalid;
                 }
@@ -229,6 +234,15 @@ impl Conntrack {
                 }
                 match judgement {
                     Judgement::Invalid => return Seen::Invalid,
+                    Judgement::InvalidEnd => {
+                        let unacked = settings.get(Setting::tcp_timeout_unacknowledged);
+                        let deadline = slot.entry.deadline.load(Relaxed);
+                        let left = clock::left(deadline, clock::ticks(now));
+                        if left >= 120 && left > unacked {
+                            Self::refresh_locked(slot, unacked, status, now);
+                        }
+                        return Seen::Invalid;
+                    }
                     Judgement::Reopen => return Seen::Again,
                     Judgement::Ignored => {}
                     Judgement::Valid {
@@ -247,9 +261,7 @@ impl Conntrack {
                         }
                         if over {
                             slot.count(direction, 1, bytes);
-                            drop(lock);
-                            self.kill(handle, Origin::Packet, now);
-                            return Seen::Valid;
+                            return Seen::Last;
                         }
                         if let Some(timeout) = timeout {
                             Self::refresh_locked(slot, timeout, status, now);

@@ -104,6 +104,34 @@ fn sources_are_translated_there_and_back() {
 }
 
 #[test]
+fn the_reset_of_a_refused_connection_is_translated() {
+    let mut bench = Bench::new();
+    let snat = nat(Some(Manip::Source), range(OUTSIDE, OUTSIDE, None));
+    let seg = Seg {
+        flags: 2,
+        seq: 1,
+        ack: 0,
+        window: 100,
+        options: &[],
+        len: 0,
+    };
+    let (there, _) = bench
+        .run(&tcp(CLIENT, SERVER, (5000, 80), seg), &snat)
+        .unwrap();
+    let (_, _, sport, _) = ends(&there);
+    let reset = Seg {
+        flags: 20,
+        seq: 0,
+        ack: 2,
+        ..seg
+    };
+    let back = tcp(SERVER, OUTSIDE, (80, sport), reset);
+    let (back, _) = bench.run(&back, &BARE).unwrap();
+    assert_eq!(ends(&back), (SERVER, CLIENT, 80, 5000));
+    assert_eq!(bench.table.count(), 0);
+}
+
+#[test]
 fn destinations_are_translated_there_and_back() {
     let mut bench = Bench::new();
     let inside = [10, 7, 7, 7];

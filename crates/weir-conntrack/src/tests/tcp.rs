@@ -256,8 +256,20 @@ fn segments_outside_of_the_window_are_invalid() {
     // The server's window: 500 unscaled in the SYN, and 500 << 7 from its first segment on.
     talk.send(S, ACK, 1, 1, 0);
     let window = 500 << 7;
-    assert_eq!(talk.send(C, ACK, window + 10, 1, 10), Invalid);
     assert_eq!(talk.send(C, ACK, window + 1, 1, 10), Established);
+    // A little too much is ignored, and much is invalid.
+    assert_eq!(talk.send(C, ACK, window + 20, 1, 10), Established);
+    assert_eq!(talk.send(C, ACK, 3 * window, 1, 10), Invalid);
+    // Old data, and old acknowledgements.
+    assert_eq!(
+        talk.send(C, ACK, 0u32.wrapping_sub(window), 1, 1),
+        Established
+    );
+    assert_eq!(
+        talk.send(C, ACK, 1, 0u32.wrapping_sub(200_000), 0),
+        Established
+    );
+    assert_eq!(talk.state().0, TcpState::Established);
     // Acknowledges bytes that nobody sent.
     assert_eq!(talk.send(C, ACK, 1, 2, 0), Invalid);
     talk.bench.settings.set(Setting::tcp_be_liberal, 1);
@@ -278,6 +290,17 @@ fn segments_outside_of_the_window_are_invalid() {
     let mut bytes = tcp(CLIENT, SERVER, PORTS, seg(ACK));
     bytes[20 + 12] = 0x40;
     assert_eq!(talk.bench.info(&bytes, &COMMIT), Invalid);
+}
+
+#[test]
+fn ends_outside_of_the_window_shorten_the_timeout() {
+    let mut talk = Talk::new();
+    talk.open();
+    talk.send(S, ACK, 1, 1, 0);
+    assert_eq!(talk.send(C, FIN | ACK, 1_000_000, 1, 0), Invalid);
+    assert_eq!(talk.state(), (TcpState::Established, 431_999));
+    assert_eq!(talk.send(S, FIN | ACK, 1_000_000, 1, 0), Invalid);
+    assert_eq!(talk.state(), (TcpState::Established, 300));
 }
 
 #[test]

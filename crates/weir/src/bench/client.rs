@@ -233,7 +233,8 @@ pub fn put_actions(out: &mut Writer, ty: u16, fill: impl FnOnce(&mut Writer)) {
     out.end(actions);
 }
 
-fn put_action(out: &mut Writer, place: u16, kind: &str, options: impl FnOnce(&mut Writer)) {
+/// Writes an action at a place of a list.
+pub fn put_action(out: &mut Writer, place: u16, kind: &str, options: impl FnOnce(&mut Writer)) {
     let action = out.nest(place);
     out.put_str(tca::act::KIND, kind);
     let inside = out.nest(tca::act::OPTIONS);
@@ -243,7 +244,7 @@ fn put_action(out: &mut Writer, place: u16, kind: &str, options: impl FnOnce(&mu
 }
 
 /// Returns the common parameters of an action with a control action.
-fn control(action: i32) -> TcGen {
+pub fn control(action: i32) -> TcGen {
     TcGen {
         action,
         ..TcGen::default()

@@ -4,6 +4,7 @@
 
 mod chart;
 mod client;
+mod conntrack;
 mod lru;
 mod namespaces;
 mod path;
@@ -37,6 +38,7 @@ pub struct Bench {
 
 /// All benchmarks.
 pub static ALL: &[&Bench] = &[
+    &conntrack::BENCH,
     &lru::BENCH,
     &namespaces::BENCH,
     &path::BENCH,
