@@ -246,10 +246,17 @@ fn rates(scale: &Scale, entries: u32, rows: &mut Rows) -> Result<(), String> {
             ..LruOptions::default()
         };
         let map = make(entries, options)?;
-        for key in 0..entries {
-            let _ = map.insert(key, 1);
-        }
         let common = spread == Spread::Common;
+        // Each CPU fills its part, so that none of them meets fresh memory later.
+        let machine = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = if common { 1 } else { machine };
+        for cpu in 0..cpus {
+            weir_sync::percpu::bind(cpu);
+            for key in (cpu as u32..entries).step_by(cpus) {
+                let _ = map.insert(key, 1);
+            }
+        }
+        weir_sync::percpu::unbind();
         if common {
             let id = format!("hit 1 x {entries}");
             let measure = format!("look-up hit, {entries} entries");
