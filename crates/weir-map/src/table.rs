@@ -46,9 +46,9 @@ const ASTRAY: u64 = 1 << 1;
 /// The number of entries that passed the bucket; the largest value is never decremented.
 const OVER: u64 = 0x3f00;
 const OVER_ONE: u64 = 0x100;
-/// A bit for each of twelve kinds of hashes of which the bucket may be the home of an entry that lies
+/// A bit for each of eight kinds of hashes of which the bucket may be the home of an entry that lies
 /// beyond it. All are zero while no entry has passed the bucket.
-const BEYOND: u64 = 0x3f3f_0000;
+const BEYOND: u64 = 0x0f0f_0000;
 const VERSION: u64 = 1 << 32;
 
 const LOW: u32 = 0x0101_0101;
@@ -345,22 +345,26 @@ impl<S: Shape> Table<S> {
             if found.is_some() {
                 return found;
             }
-            if control & kind_of(hash) == 0 {
+            if control & OVER == 0 {
                 return None;
             }
-            return self.search_beyond(home, hash, key, read);
+            return self.search_beyond(home, control, hash, key, read);
         }
     }
 
-    /// Searches a key in the buckets after its home bucket.
+    /// Searches a key in the buckets after its home bucket, whose control word is given.
     #[inline(never)]
     fn search_beyond<R>(
         &self,
         home: usize,
+        control: u64,
         hash: u64,
         key: &[u8],
         mut read: impl FnMut(u32) -> R,
     ) -> Option<(u32, R)> {
+        if control & kind_of(hash) == 0 {
+            return None;
+        }
         let mut bucket = self.next(home);
         while bucket != home {
             let control = self.control(bucket).load(Ordering::Acquire);
@@ -866,9 +870,8 @@ impl<S: Shape> Table<S> {
 /// Returns the bit of [`BEYOND`] of a hash. Neither the tag nor the home bucket depends on its bits.
 #[inline(always)]
 fn kind_of(hash: u64) -> u64 {
-    let kind = ((hash >> 8 & 0xff) * 12) >> 8;
-    // Six in each of two bytes.
-    (1 << 16) << (kind + 2 * (kind / 6))
+    // Four in each of two bytes.
+    (1 << 16) << ((hash >> 8 & 3) | (hash >> 7 & 8))
 }
 
 /// Where the search after the home bucket ended.
