@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use weir_packet::{Batch, Packet};
+use weir_packet::{Batch, LongPackets, Packet};
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -25,6 +25,11 @@ pub trait Wire: Send + Sync {
         frames: &[Packet],
     ) -> usize;
 
+    /// Returns the long packets that the wire takes as they are. Others are split before the qdisc.
+    fn long_packets(&self) -> LongPackets {
+        LongPackets::NONE
+    }
+
     /// Returns whether the wire reports transmitted frames with
     /// `datapath::completed`. The device is then given no more bytes at once
     /// than it needs to stay busy (byte queue limits).
@@ -40,4 +45,9 @@ pub trait RxHandler: Send + Sync {
     /// Consumes or drops every frame of the batch. Frames begin at their Ethernet header; an
     /// accelerated VLAN tag is in their metadata. Called by any CPU.
     fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
+
+    /// Returns the long packets that the handler takes as they are. Others are split before.
+    fn long_packets(&self) -> LongPackets {
+        LongPackets::NONE
+    }
 }

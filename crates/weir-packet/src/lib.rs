@@ -47,6 +47,6 @@ pub use batch::{Batch, Drain};
 pub use conn::{Conn, ConnInfo};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
 pub use drop_reason::{DropClass, DropReason};
-pub use packet::{Flags, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag};
+pub use packet::{Flags, LongPackets, Meta, Packet, PacketType, SegmentKind, Segments, VlanTag};
 pub use pool::{Cache, Pool, PoolConfig};
 pub use tunnel::Tunnel;

@@ -138,6 +138,29 @@ pub enum SegmentKind {
     Udp = 2,
 }
 
+/// The long packets that a receiver takes as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LongPackets {
+    /// The longest packet, in bytes from the link-layer header on. 0 takes none.
+    pub max_len: u32,
+    /// Datagrams (`SKB_GSO_UDP_L4`) besides TCP segments.
+    pub udp: bool,
+}
+
+impl LongPackets {
+    /// No long packet.
+    pub const NONE: LongPackets = LongPackets {
+        max_len: 0,
+        udp: false,
+    };
+
+    /// Returns whether a packet of `len` bytes that stands for these segments is among them.
+    #[inline]
+    pub fn takes(self, len: usize, segments: Segments) -> bool {
+        len as u64 <= u64::from(self.max_len) && (self.udp || segments.kind != SegmentKind::Udp)
+    }
+}
+
 impl Segments {
     /// Returns the length of the longest segment from its network header on, in bytes.
     #[inline]

@@ -11,6 +11,7 @@ use crate::header::ipv4::{IPPROTO_TCP, IPPROTO_UDP, fill_check, whole_header};
 use crate::header::ipv6::upper_layer;
 use crate::header::transport::{fill_check_v4, fill_check_v6};
 use crate::header::{Ethernet, Ipv4, Ipv4Mut, Ipv6, Ipv6Mut, Vlan};
+use crate::meta::{SegmentKind, Segments};
 use crate::packet::Packet;
 use crate::pool::Cache;
 
@@ -157,6 +158,71 @@ pub fn complete_checksum(frame: &mut [u8]) -> bool {
 pub fn segment(frame: &[u8], size: usize, emit: impl FnMut(&[u8], &[u8])) -> usize {
     let headers = Headers::of(frame).filter(|_| size > 0);
     headers.map_or(0, |headers| split(frame, headers, size, false, emit))
+}
+
+/// Describes a frame with more than `size` bytes of TCP or UDP payload as a long packet with segments of that
+/// size. Returns false and changes nothing if the frame is not one that [`segment_packet`] splits, if its transport
+/// header, at offset `transport` of the frame, is inside a tunnel, or if its IP length is not its length.
+#[must_use]
+pub fn describe_segments(packet: &mut Packet, size: usize, transport: usize) -> bool {
+    let frame = packet.data();
+    let described = || {
+        let headers = Headers::of(frame).filter(|headers| headers.transport == transport)?;
+        let ip = frame.get(headers.network..)?;
+        let len = match headers.ipv6 {
+            true => Ipv6::LEN + usize::from(Ipv6::new(ip)?.payload_len()),
+            false => Ipv4::new(ip)?.total_len().into(),
+        };
+        let payload = frame.len() - headers.payload;
+        if len != ip.len() || size == 0 || payload <= size {
+            return None;
+        }
+        Some(Segments {
+            size: u16::try_from(size).ok()?,
+            count: u16::try_from(payload.div_ceil(size)).ok()?,
+            headers: (headers.payload - headers.network) as u16,
+            kind: match (headers.protocol, headers.ipv6) {
+                (IPPROTO_UDP, _) => SegmentKind::Udp,
+                (_, false) => SegmentKind::TcpV4,
+                (_, true) => SegmentKind::TcpV6,
+            },
+            fixed_id: false,
+        })
+    };
+    let described = described();
+    described.is_some() && packet.set_segments(described)
+}
+
+/// The transport header of a long packet, for a device that segments and completes checksums itself. Offsets
+/// count from the start of the frame, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// The transport header.
+    pub start: usize,
+    /// The checksum.
+    pub check: usize,
+    /// The payload.
+    pub payload: usize,
+    /// The sum of the pseudo header, as such a device wants it in place of the checksum.
+    pub pseudo: [u8; 2],
+    /// The TCP segment has the flag CWR (`SKB_GSO_TCP_ECN`).
+    pub reduced: bool,
+}
+
+/// Returns where the transport header of a long packet is. The data begin at the Ethernet header.
+pub fn transport_of(packet: &Packet) -> Option<Transport> {
+    let frame = packet.data();
+    let headers = Headers::of(frame)?;
+    let sum = headers.pseudo(frame, frame.len() - headers.transport)?;
+    let tcp = headers.protocol == IPPROTO_TCP;
+    let flags = frame.get(headers.transport + 13).copied();
+    Some(Transport {
+        start: headers.transport,
+        check: headers.transport + if tcp { 16 } else { 6 },
+        payload: headers.payload,
+        pseudo: (!sum.finish()).to_be_bytes(),
+        reduced: tcp && flags.is_some_and(|flags| flags & FIRST_ONLY != 0),
+    })
 }
 
 /// Splits a long packet into its segments, which inherit its metadata, and passes each to `emit`

@@ -31,7 +31,7 @@
 //! writes. The bytes of the frame keep the content their previous user left.
 #![allow(unsafe_code)] // the handle is a raw pointer into the arena
 
-pub use crate::meta::{Flags, Meta, PacketType, SegmentKind, Segments, VlanTag};
+pub use crate::meta::{Flags, LongPackets, Meta, PacketType, SegmentKind, Segments, VlanTag};
 pub use crate::record::{FRAME_DATA, HEADROOM, JUMBO_DATA, Record};
 
 use crate::arena::{Class, FRAME, JUMBO, PAGE, RECORD};
@@ -595,6 +595,15 @@ impl Packet {
         self.segments().map_or(self.len(), |segments| {
             let headers = self.network_offset().unwrap_or(0) + usize::from(segments.headers);
             self.len() + (usize::from(segments.count) - 1) * headers
+        })
+    }
+
+    /// Returns the length of the longest frame on the wire that this packet stands for, in bytes
+    /// (`skb_gso_mac_seglen`). The data begin at the link-layer header.
+    #[inline]
+    pub fn wire_frame_len(&self) -> usize {
+        self.segments().map_or(self.len(), |segments| {
+            self.network_offset().unwrap_or(0) + segments.longest()
         })
     }
 

@@ -16,9 +16,10 @@
 //! network namespace.
 //!
 //! A sender on the host may leave segmentation and checksums to the device (`tso`, `gso`, `tx-checksumming`).
-//! The port does both from the header that the kernel puts in front of each frame (`PACKET_VNET_HDR`). Not
-//! implemented: segmentation of frames inside a tunnel (`rx_errors`; turn off `tx-udp_tnl-segmentation` and
-//! the like on the host's device); transmit rings.
+//! The header that the kernel puts in front of each frame says so (`PACKET_VNET_HDR`). The port completes
+//! checksums and passes long TCP and UDP frames on as one packet. It sends long packets the same way, UDP from
+//! Linux 6.2 on. Not implemented: segmentation of frames inside a tunnel (`rx_errors`; turn off
+//! `tx-udp_tnl-segmentation` and the like on the host's device); transmit rings.
 #![allow(unsafe_code)] // socket options, a shared ring, and sendmmsg with structures made here
 
 use std::ffi::CString;
@@ -26,11 +27,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weir_packet::{Batch, Cache, Packet};
+use weir_packet::{Batch, Cache, LongPackets, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
-use crate::{Error, Result, vnet};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, failed};
+use crate::vnet::{self, Outgoing};
+use crate::{Error, Result};
 
 mod block;
 mod ring;
@@ -265,6 +267,8 @@ struct Queue {
 pub struct AfPacketPort {
     queues: Vec<Queue>,
     facts: Facts,
+    /// The kernel takes long UDP packets.
+    udp: bool,
     counters: Counters,
 }
 
@@ -291,6 +295,7 @@ impl AfPacketPort {
         Ok(Self {
             queues: queues.collect::<Result<_>>()?,
             facts,
+            udp: vnet::kernel_segments_udp(),
             counters: Counters::default(),
         })
     }
@@ -391,18 +396,19 @@ impl Port for AfPacketPort {
         self.take(queue, memory, batch, Some(sieve))
     }
 
+    fn long_packets(&self) -> LongPackets {
+        vnet::long_packets(self.udp)
+    }
+
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {
         let socket = &self.queue(queue).socket;
         let mut done = 0;
         while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
-            let mut wired = [const { None }; TOGETHER];
-            for (slot, packet) in wired.iter_mut().zip(rest) {
-                *slot = Some(Wired::new(packet));
+            let mut out = [const { None }; TOGETHER];
+            for (slot, packet) in out.iter_mut().zip(rest) {
+                *slot = Some(Outgoing::new(packet));
             }
-            let frames = wired.iter().flatten().map(|frame| {
-                let [addresses, tag, rest] = frame.parts();
-                [&vnet::NONE, addresses, tag, rest]
-            });
+            let frames = out.iter().flatten().map(Outgoing::parts);
             match send(socket, frames) {
                 Ok(0) => return Ok(done),
                 Ok(sent) => done += sent,

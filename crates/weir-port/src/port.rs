@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, LongPackets, Packet, Pool};
 
 use crate::keys::Keys;
 use crate::{Error, Result};
@@ -93,6 +93,11 @@ pub trait Port: Send + Sync + fmt::Debug {
     /// Returns whether [`receive_through`](Port::receive_through) has frames judged.
     fn sifts(&self) -> bool {
         false
+    }
+
+    /// The long packets that [`send`](Port::send) takes. [`receive`](Port::receive) may return others.
+    fn long_packets(&self) -> LongPackets {
+        LongPackets::NONE
     }
 
     /// Sends frames in order, as many as the queue has room for, and returns how many. A frame that the

@@ -11,9 +11,10 @@
 //! device that the caller owns. Frames are read directly into packets and written directly from them. The next
 //! frame is read into the packet of one that early drop drops.
 //!
-//! Senders on the host leave segmentation (TCP) and checksums to the device (`TUNSETOFFLOAD`). The port does
-//! both from the header in front of each frame (`IFF_VNET_HDR`). Not implemented: UDP segmentation and
-//! tunnels, which the kernel does before the port reads the frames.
+//! Senders on the host leave segmentation and checksums to the device (`TUNSETOFFLOAD`; UDP segmentation from
+//! Linux 6.2 on). The header in front of each frame says so (`IFF_VNET_HDR`). The port completes checksums and
+//! passes long frames on as one packet. It sends long packets the same way. Not implemented: tunnels, whose
+//! frames the kernel segments before the port reads them.
 #![allow(unsafe_code)] // ioctls with a structure made here
 
 use std::collections::VecDeque;
@@ -25,11 +26,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_packet::batch::BATCH;
 use weir_packet::packet::{FRAME_DATA, JUMBO_DATA};
-use weir_packet::{Batch, Cache, Packet};
+use weir_packet::{Batch, Cache, LongPackets, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, Wired, failed};
-use crate::vnet::{self, Header, Out};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site, failed};
+use crate::vnet::{self, Header, Out, Outgoing};
 use crate::{Error, Result};
 
 /// The kind.
@@ -46,12 +47,16 @@ const QUEUES: u16 = 16;
 /// The work that the kernel may leave to the port: checksums and TCP segmentation, with ECN.
 const OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+/// UDP segmentation (`TUN_F_USO4`, `TUN_F_USO6`), which older kernels refuse.
+const UDP_OFFLOADS: libc::c_uint = 0x20 | 0x40;
 
 /// A TAP device.
 #[derive(Debug)]
 pub struct Tap {
     name: String,
     queues: Vec<Queue>,
+    /// The kernel takes long UDP packets.
+    udp: bool,
     counters: Counters,
 }
 
@@ -65,7 +70,10 @@ struct Queue {
 #[derive(Debug)]
 struct Input {
     /// Room for the longest frame. The part that does not fit into a packet of the frame class is read into
-    /// its place here.
+    /// its place in `long`, the packet for the next long frame. While none arrive, or without memory, it is read
+    /// into its place in `buffer`.
+    long: Option<Packet>,
+    expects_long: bool,
     buffer: Box<[u8]>,
     /// Packets to read into, during a call.
     spare: Vec<Packet>,
@@ -137,7 +145,10 @@ fn open(keys: &Keys) -> Result<Vec<OwnedFd>> {
             ifreq.ifr_ifru.ifru_flags = flags as _;
             // The first queue resolves the name; the others attach to it.
             request(&file, libc::TUNSETIFF as _, &mut ifreq).map_err(failed(NAME, name))?;
-            take_over(&file, OFFLOADS).map_err(failed(NAME, "TUNSETOFFLOAD"))?;
+            let taken = take_over(&file, OFFLOADS | UDP_OFFLOADS);
+            taken
+                .or_else(|_| take_over(&file, OFFLOADS))
+                .map_err(failed(NAME, "TUNSETOFFLOAD"))?;
             Ok(file.into())
         })
         .collect()
@@ -166,6 +177,8 @@ impl Tap {
         let queue = |file: OwnedFd| Queue {
             file: file.into(),
             input: Mutex::new(Input {
+                long: None,
+                expects_long: false,
                 buffer: vec![0; JUMBO_DATA].into(),
                 spare: Vec::new(),
                 read: Vec::new(),
@@ -175,6 +188,7 @@ impl Tap {
         Ok(Self {
             name: name_of(&ifreq),
             queues: files.into_iter().map(queue).collect(),
+            udp: vnet::kernel_segments_udp(),
             counters: Counters::default(),
         })
     }
@@ -188,8 +202,8 @@ impl Tap {
 enum Found {
     /// It is the last of the frames that wait.
     Short,
-    /// A frame of this length is in the buffer: it is longer than a packet of the frame class, or segments
-    /// are to be made of it.
+    /// A frame of this length is in the packet for long frames or in the buffer: it is longer than a packet of
+    /// the frame class, or stands for several.
     Long(Header, usize),
 }
 
@@ -202,7 +216,14 @@ impl Input {
         };
         packet.rewind();
         let mut header = [0; vnet::LEN];
-        let (begin, rest) = self.buffer.split_at_mut(FRAME_DATA);
+        if self.expects_long && self.long.is_none() {
+            self.long = memory.alloc(JUMBO_DATA);
+        }
+        let place = match &mut self.long {
+            Some(packet) => packet.data_mut(),
+            None => &mut self.buffer,
+        };
+        let (begin, rest) = place.split_at_mut(FRAME_DATA);
         // A packet of the frame class has this room.
         let room = packet.put(FRAME_DATA).unwrap_or_default();
         let mut parts = [
@@ -232,6 +253,7 @@ impl Input {
     /// Has the frames that wait judged, and appends those that are kept. Returns the number of the others.
     fn deliver(
         &mut self,
+        memory: &mut Cache,
         batch: &mut Batch,
         counters: &Counters,
         sieve: Option<&mut Sieve<'_>>,
@@ -253,7 +275,7 @@ impl Input {
         for (n, (header, packet)) in self.read.drain(..).enumerate() {
             match dropped >> n & 1 {
                 1 => self.spare.push(packet),
-                _ => vnet::deliver_packet(header, packet, &mut out, counters),
+                _ => vnet::deliver_packet(header, packet, memory, &mut out, counters),
             }
         }
         dropped.count_ones() as usize
@@ -282,7 +304,7 @@ impl Tap {
         let end = loop {
             let room = batch.room().min(BATCH - dropped.min(BATCH));
             if input.read.len() >= room {
-                dropped += input.deliver(batch, &self.counters, sieve.as_mut());
+                dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
                 if batch.is_full() || dropped >= BATCH {
                     break Ok(());
                 }
@@ -291,8 +313,9 @@ impl Tap {
                 Ok(Found::Short) => {}
                 Ok(Found::Long(header, len)) => {
                     // The frames in front of it go first.
-                    dropped += input.deliver(batch, &self.counters, sieve.as_mut());
-                    let Some(frame) = input.buffer.get(..len) else {
+                    dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
+                    let place = input.long.as_ref().map_or(&*input.buffer, Packet::data);
+                    let Some(frame) = place.get(..len) else {
                         Counters::add(&self.counters.rx_errors, 1);
                         continue;
                     };
@@ -307,7 +330,18 @@ impl Tap {
                         batch,
                         waiting: &mut input.waiting,
                     };
-                    vnet::deliver(header, frame, None, memory, &mut out, &self.counters);
+                    input.expects_long = true;
+                    let counters = &self.counters;
+                    match input.long.take() {
+                        Some(mut packet) => {
+                            packet.trim(len);
+                            vnet::deliver_packet(header, packet, memory, &mut out, counters);
+                        }
+                        None => {
+                            let frame = input.buffer.get(..len).unwrap_or_default();
+                            vnet::deliver(header, frame, None, memory, &mut out, counters);
+                        }
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -318,8 +352,13 @@ impl Tap {
                 Err(error) => break Err(error),
             }
         };
-        dropped += input.deliver(batch, &self.counters, sieve.as_mut());
+        dropped += input.deliver(memory, batch, &self.counters, sieve.as_mut());
         input.spare.drain(..).for_each(|packet| memory.free(packet));
+        if let Some(packet) = input.long.take() {
+            memory.free(packet);
+            // The next frames are unlikely to be long unless one of these was.
+            input.expects_long = batch.iter().any(|packet| packet.len() > FRAME_DATA);
+        }
         end.map(|()| batch.len() - before + dropped)
     }
 }
@@ -362,12 +401,15 @@ impl Port for Tap {
         self.take(queue, memory, batch, Some(sieve))
     }
 
+    fn long_packets(&self) -> LongPackets {
+        vnet::long_packets(self.udp)
+    }
+
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {
         let mut file = &self.queue(queue).file;
         for (sent, packet) in frames.iter().enumerate() {
-            let frame = Wired::new(packet);
-            let [addresses, tag, rest] = frame.parts();
-            let parts = [&vnet::NONE, addresses, tag, rest].map(IoSlice::new);
+            let frame = Outgoing::new(packet);
+            let parts = frame.parts().map(IoSlice::new);
             // The device takes a frame whole or not at all.
             let result = file.write_vectored(&parts).map(|_whole| ());
             if let Err(error) = result {

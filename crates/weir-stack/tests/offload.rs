@@ -153,11 +153,15 @@ fn the_limits_of_the_device_hold() {
 #[test]
 fn a_qdisc_counts_packets_of_the_wire() {
     let input = flow(20, [10, 0, 2, 2], DF);
-    for (kind, long) in [
-        ("pfifo", true),
-        ("pfifo_fast", true),
-        ("fq_codel", false),
-        ("sfq", false),
+    for kind in [
+        "pfifo",
+        "pfifo_fast",
+        "fq_codel",
+        "codel",
+        "sfq",
+        "fq",
+        "pie",
+        "hhf",
     ] {
         let mut world = merging();
         root(&mut world, "d2", kind);
@@ -168,11 +172,21 @@ fn a_qdisc_counts_packets_of_the_wire() {
             (20 * (14 + 40 + SIZE as u64), 20),
             "{kind}"
         );
-        match long {
-            true => assert_eq!(frames(&world).len(), 1, "{kind}"),
-            false => assert_eq!(frames(&world), plain(|_| {}, &input), "{kind}"),
-        }
+        assert_eq!(frames(&world).len(), 1, "{kind}");
     }
+}
+
+/// cake splits long packets (`split-gso` is its default).
+#[test]
+fn a_qdisc_that_splits_sends_packets_of_the_wire() {
+    let input = flow(20, [10, 0, 2, 2], DF);
+    let mut world = merging();
+    root(&mut world, "d2", "cake");
+    world.arrive("d1", &input);
+    let (bytes, packets, queue) = world.device("d2").tc.root_stats().unwrap();
+    assert_eq!((bytes, packets), (20 * (14 + 40 + SIZE as u64), 20));
+    assert_eq!((queue.qlen, queue.backlog, queue.drops), (0, 0, 0));
+    assert_eq!(frames(&world), plain(|_| {}, &input));
 }
 
 #[test]

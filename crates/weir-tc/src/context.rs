@@ -6,6 +6,7 @@ use std::cell::RefCell;
 
 use weir_conntrack::Conntrack;
 use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
+use weir_packet::offload::segment_packet;
 use weir_packet::{Cache, Conn, ConnInfo, Flags, FlowKeys, Packet, Used};
 use weir_sync::rcu::Guard;
 
@@ -162,6 +163,26 @@ impl<'a, 'g> Context<'a, 'g> {
             Some(memory) => packet.copy_from(&mut memory.borrow_mut()),
             None => packet.copy(),
         }
+    }
+
+    /// Splits a long packet into the packets on the wire that it stands for (`skb_gso_segment`). Queues count
+    /// each with the length of its data. Returns the packet if it cannot be split or memory is exhausted.
+    pub fn segments(&mut self, packet: Packet) -> Result<Vec<Packet>, Packet> {
+        let mut segments = Vec::new();
+        let whole = self.memory.is_some_and(|memory| {
+            segment_packet(&packet, &mut memory.borrow_mut(), |mut segment| {
+                segment.cb = 0;
+                segments.push(segment);
+            })
+        });
+        if !whole {
+            return Err(packet);
+        }
+        // The first segment keeps the record of the long packet.
+        for segment in segments.iter_mut().skip(1) {
+            self.duplicated(segment);
+        }
+        Ok(segments)
     }
 
     /// Turns tracing on: `note` is called for each filter a packet matches.

@@ -63,8 +63,6 @@ struct Queues {
     /// One qdisc for all queues, or one for each. `None` drops everything (`noop_qdisc`).
     roots: Vec<Option<Arc<Node>>>,
     classes: Option<TrafficClasses>,
-    /// Whether all roots take packets that stand for several on the wire.
-    long_packets: bool,
 }
 
 impl Queues {
@@ -79,7 +77,6 @@ impl Queues {
         };
         Self {
             handle: root.handle,
-            long_packets: roots.iter().flatten().all(|root| root.ops.long_packets),
             roots,
             classes: inner.qdisc.traffic_classes().copied(),
         }
@@ -335,15 +332,6 @@ impl DeviceTc {
             .root
             .as_ref()
             .map_or("noop", |root| root.ops.kind)
-    }
-
-    /// Returns whether packets that stand for several on the wire may enter the qdiscs of all transmit
-    /// queues as they are ([`Ops::long_packets`](qdisc::Ops)). Without a queue they may.
-    #[inline]
-    pub fn takes_long_packets(&self, guard: &Guard) -> bool {
-        self.queue
-            .load(guard)
-            .is_none_or(|queues| queues.long_packets)
     }
 
     /// Returns the root's counters: bytes, packets, queue.

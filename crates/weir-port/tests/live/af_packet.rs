@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use weir_packet::checksum::Sum;
+use weir_packet::offload::segment_packet;
 use weir_packet::{Batch, Packet, VlanTag};
 
 use crate::common::*;
@@ -17,8 +18,8 @@ fn a_tcp_sender_with_offloads() {
     in_namespaces("af_packet::tcp_inside");
 }
 
-/// A sender on the host gives the device long segments without checksums. The port's frames are no longer
-/// than the MTU allows, and the receiver, behind another port, gets the bytes.
+/// A sender on the host gives the device long segments without checksums. They are for segments no longer than
+/// the MTU allows, and the receiver, behind another port, gets long packets with the bytes.
 #[test]
 #[ignore = "the other test runs it, in namespaces of its own"]
 fn tcp_inside() {
@@ -36,13 +37,17 @@ fn tcp_inside() {
     let first = port("af_packet", "dev=a1", &pool).unwrap();
     let second = port("af_packet", "dev=b1", &pool).unwrap();
     for address in ["10.0.0.2:5000", "[fd00::2]:5000"] {
-        let before = a.run(|| counter("a0", TX_PACKETS));
+        let before = b.run(|| counter("b0", RX_PACKETS));
         let done = tcp(&a, &b, address, 8 << 20);
-        let ((), frames) = bridge([&*first, &*second], &done, 1514);
-        let sent = a.run(|| counter("a0", TX_PACKETS)) - before;
+        let ((), packets, on_wire) = bridge([&*first, &*second], &done, 1514);
+        let received = b.run(|| counter("b0", RX_PACKETS)) - before;
         assert!(
-            frames > 2 * sent,
-            "{frames} frames of {sent}: no offload to segment"
+            on_wire > 2 * packets,
+            "{packets} packets for {on_wire} on the wire"
+        );
+        assert!(
+            on_wire > 2 * received,
+            "{received} packets for {on_wire} on the wire"
         );
     }
     for port in [first, second] {
@@ -71,8 +76,7 @@ fn is_datagram(packet: &Packet) -> bool {
     data[12..14] == [8, 0] && data[23] == 17 && data[36..38] == [0, 9]
 }
 
-/// A UDP sender that leaves segmentation to the device (`UDP_SEGMENT`), with more segments than a batch
-/// holds.
+/// A UDP sender that leaves segmentation to the device (`UDP_SEGMENT`).
 #[test]
 #[ignore = "the other test runs it, in namespaces of its own"]
 fn udp_inside() {
@@ -109,7 +113,12 @@ fn udp_inside() {
             payload.len()
         );
     }
-    let found = receive(&*port, &mut pool.cache(), 205, is_datagram);
+    let long = receive(&*port, &mut pool.cache(), 5, is_datagram);
+    assert!(long.iter().all(|packet| packet.wire_packets() == 41));
+    let mut found = Vec::new();
+    for packet in &long {
+        assert!(segment_packet(packet, &mut pool.cache(), |part| found.push(part)));
+    }
     let parts: Vec<_> = found.iter().map(|packet| datagram(packet.data())).collect();
     assert!(parts.iter().all(|part| part.len() <= 500));
     assert!(parts.concat() == payload.repeat(5));

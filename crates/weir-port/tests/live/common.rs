@@ -201,6 +201,7 @@ pub fn counter(device: &str, field: usize) -> u64 {
 
 /// The field of [`counter`] with the packets that a device has sent.
 pub const TX_PACKETS: usize = 9;
+pub const RX_PACKETS: usize = 1;
 
 /// Waits until one of the descriptors is readable. Returns false after `limit`.
 pub fn wait(descriptors: &[BorrowedFd<'_>], limit: Duration) -> bool {
@@ -277,18 +278,19 @@ pub fn settle(from: &dyn Port, to: &dyn Port, cache: &mut Cache) {
     }
 }
 
-/// Passes frames between two ports until `done` has a result. Returns it, and the number of frames from
-/// the first port. Fails if a frame is longer than `longest`.
-pub fn bridge<T>(ports: [&dyn Port; 2], done: &Receiver<T>, longest: usize) -> (T, u64) {
+/// Passes frames between two ports until `done` has a result. Returns it, the number of packets from the
+/// first port, and the number of frames on the wire for which they stand. Fails if such a frame is longer than
+/// `longest`.
+pub fn bridge<T>(ports: [&dyn Port; 2], done: &Receiver<T>, longest: usize) -> (T, u64, u64) {
     let pool = pool();
     let mut cache = pool.cache();
     let descriptors = ports.map(|port| port.descriptor(0).unwrap());
     let mut waiting: [Vec<Packet>; 2] = Default::default();
-    let mut from_first = 0;
+    let (mut from_first, mut on_wire) = (0, 0);
     let end = Instant::now() + LONG;
     loop {
         if let Ok(result) = done.try_recv() {
-            return (result, from_first);
+            return (result, from_first, on_wire);
         }
         assert!(Instant::now() < end, "no end after {from_first} frames");
         wait(&descriptors, Duration::from_millis(10));
@@ -298,8 +300,13 @@ pub fn bridge<T>(ports: [&dyn Port; 2], done: &Receiver<T>, longest: usize) -> (
                 ports[from].receive(0, &mut cache, &mut batch).unwrap();
             }
             for packet in batch.drain() {
-                assert!(packet.len() <= longest, "{} bytes", packet.len());
-                from_first += u64::from(from == 0);
+                let length = packet.segments();
+                let length = length.map_or(packet.len(), |segments| 14 + segments.longest());
+                assert!(length <= longest, "{length} bytes");
+                if from == 0 {
+                    from_first += 1;
+                    on_wire += packet.wire_packets();
+                }
                 waiting.push(packet);
             }
             let sent = ports[1 - from].send(0, waiting).unwrap();

@@ -30,8 +30,8 @@ fn a_tcp_sender_with_offloads() {
     in_namespaces("tap::tcp_inside");
 }
 
-/// The kernel leaves segmentation and checksums to the port. The port's frames are no longer than the MTU
-/// allows, and the receiver, behind another port, gets the bytes.
+/// The kernel leaves segmentation and checksums to the port. The segments are no longer than the MTU allows, and
+/// the receiver, behind another port, gets long packets with the bytes.
 #[test]
 #[ignore = "the other test runs it, in namespaces of its own"]
 fn tcp_inside() {
@@ -50,13 +50,17 @@ fn tcp_inside() {
         host.run(move || run(&script));
     }
     for address in ["10.0.0.2:5000", "[fd00::2]:5000"] {
-        let before = a.run(|| counter("t0", TX_PACKETS));
+        let before = b.run(|| counter("t0", RX_PACKETS));
         let done = tcp(&a, &b, address, 8 << 20);
-        let ((), frames) = bridge([&*first, &*second], &done, 1514);
-        let sent = a.run(|| counter("t0", TX_PACKETS)) - before;
+        let ((), packets, on_wire) = bridge([&*first, &*second], &done, 1514);
+        let received = b.run(|| counter("t0", RX_PACKETS)) - before;
         assert!(
-            frames > 2 * sent,
-            "{frames} frames of {sent}: no offload to segment"
+            on_wire > 2 * packets,
+            "{packets} packets for {on_wire} on the wire"
+        );
+        assert!(
+            on_wire > 2 * received,
+            "{received} packets for {on_wire} on the wire"
         );
     }
     for port in [first, second] {

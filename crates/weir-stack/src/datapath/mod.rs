@@ -22,6 +22,7 @@ mod transmit;
 
 pub use crate::measure;
 pub use early::EarlyDrop;
+pub use offload::split_all;
 pub use queue::{completed, rearm_all, restart, run_queue, wake_queue};
 pub use receive::{receive, receive_classified, resume, steered};
 pub use transmit::{send_on_wire, transmit};

@@ -3,18 +3,20 @@
 //! not take them (GSO).
 //!
 //! [`merge`] works on a batch, which stands for a NAPI poll, after the counters and before the observers, as
-//! `napi_gro_receive` and `napi_gro_flush` do. It works only on devices for which a request asked for it
-//! (`ethtool -K DEV gro on`), whatever the feature's default: a run shows each packet, and a port that takes
-//! only frames of the wire does not pay for merging and splitting.
+//! `napi_gro_receive` and `napi_gro_flush` do. Under virtual time it works only on devices for which a request asked
+//! for it (`ethtool -K DEV gro on`), whatever the feature's default: a run shows each packet.
 //!
-//! [`split`] mirrors `validate_xmit_skb`. Unlike Linux, it runs before the qdisc, and also in front of every qdisc
-//! but plain queues: all others see packets of the wire, and their times and counters are exact. Plain queues
-//! count a long packet as the packets of the wire that it stands for (`qdisc_pkt_len_init`).
+//! [`split`] mirrors `validate_xmit_skb`. Unlike Linux, it runs before the qdisc. A qdisc gets long packets only in
+//! front of a device that takes them. It counts a long packet as the packets of the wire that it stands for
+//! (`qdisc_pkt_len_init`).
 
 use std::sync::Arc;
 
+use weir_packet::header::Ethernet;
+use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6, is_vlan};
 use weir_packet::offload::segment_packet;
-use weir_packet::{Batch, DropReason, Packet, SegmentKind, gro};
+
+use weir_packet::{Batch, DropReason, LongPackets, Packet, SegmentKind, gro};
 use weir_sync::rcu::Guard;
 
 use crate::cpu::Cx;
@@ -32,15 +34,21 @@ pub(super) fn merge(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
 }
 
 fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
-    // The handler takes frames of the wire.
-    if !device.features.gro_asked() || !device.link.polls() || device.rx_handler(cx.guard).is_some()
-    {
+    if cx.stack.config.virtual_time && !device.features.gro_asked() || !device.link.polls() {
+        return batch;
+    }
+    let handler = device.rx_handler(cx.guard);
+    if handler.is_some_and(|handler| handler.long_packets() == LongPackets::NONE) {
         return batch;
     }
     let limits = gro::Limits {
         max_size: device.offload().gro_max_size as usize,
         udp: device.features.active() & bit::GRO_UDP_FWD != 0,
     };
+    // Batches without segments are the common case where nothing is to be gained.
+    if !limits.udp && batch.iter().filter(|packet| is_tcp(packet)).count() < 2 {
+        return batch;
+    }
     let mut merged = Batch::new();
     let batch = {
         let mut cache = cx.state.cache.borrow_mut();
@@ -55,14 +63,26 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
     batch
 }
 
+/// Returns whether a received frame may be a TCP segment, by its first protocol number alone.
+#[inline]
+fn is_tcp(packet: &Packet) -> bool {
+    const TCP: u8 = 6;
+    let at = match packet.protocol {
+        ETH_P_IP => Ethernet::LEN + 9,
+        ETH_P_IPV6 => Ethernet::LEN + 6,
+        // Another tag may follow.
+        protocol => return is_vlan(protocol),
+    };
+    packet.data().get(at) == Some(&TCP)
+}
+
 /// Returns a test for packets that must be split before the device (`netif_skb_features`,
 /// `netif_needs_gso`).
 fn must_be_split(device: &Device, guard: &Guard) -> impl Fn(&Packet) -> bool {
     let (active, in_vlan) = (device.features.active(), device.features.vlan());
     let limits = device.offload();
-    let none_may_pass = device.has_wire()
-        || !device.link.takes_long_packets()
-        || !device.tc.takes_long_packets(guard);
+    let wire = device.wire(guard).map(|wire| wire.long_packets());
+    let kind_takes = device.link.takes_long_packets();
     move |packet| {
         let Some(segments) = packet.segments() else {
             return false;
@@ -77,7 +97,7 @@ fn must_be_split(device: &Device, guard: &Guard) -> impl Fn(&Packet) -> bool {
             (SegmentKind::TcpV6, _) => bit::TSO6,
             (SegmentKind::Udp, _) => bit::GSO_UDP_L4,
         };
-        none_may_pass
+        !wire.map_or(kind_takes, |wire| wire.takes(packet.len(), segments))
             || features & needed != needed
             || u32::from(segments.count) > limits.gso_max_segs
             || packet.len() as u64 >= u64::from(limits.gso_max_size)
@@ -100,14 +120,18 @@ pub(super) fn split(
     split_those(cx, device, batch, chosen, must, next);
 }
 
-/// Does the same for all long packets, before a receiver of frames of the wire.
-pub(super) fn split_all(
+/// Does the same for the long packets that a receiver of frames does not take.
+pub fn split_all(
     cx: &mut Cx<'_>,
     device: &Arc<Device>,
     batch: Batch,
+    taken: LongPackets,
     next: impl Fn(&mut Cx<'_>, &Arc<Device>, Batch),
 ) {
-    let long = |packet: &Packet| packet.segments().is_some();
+    let long = |packet: &Packet| {
+        let segments = packet.segments();
+        segments.is_some_and(|segments| !taken.takes(packet.len(), segments))
+    };
     if !batch.iter().any(long) {
         return next(cx, device, batch);
     }

@@ -46,7 +46,7 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     }
     let mut refused = [Batch::new(), Batch::new()];
     batch.filter_map(|mut packet| {
-        let length = packet.len();
+        let length = wire_length(&packet);
         match length_limit(device, packet.data()) {
             Some(most) if length <= most => {
                 outgoing(cx, device, &mut packet);
@@ -81,6 +81,13 @@ pub fn transmit(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 fn length_limit(device: &Device, frame: &[u8]) -> Option<usize> {
     let tagged = Ethernet::new(frame)?.ethertype() == ETH_P_8021Q;
     Some(device.mtu() as usize + Ethernet::LEN + if tagged { TAG } else { 0 })
+}
+
+/// Returns the length of the longest frame on the wire that a packet stands for.
+fn wire_length(packet: &Packet) -> usize {
+    packet.segments().map_or(packet.len(), |segments| {
+        Ethernet::LEN + tags(packet.data()) * TAG + segments.longest()
+    })
 }
 
 /// Fills in the metadata of a packet that begins at its Ethernet header and leaves by `device`.

@@ -170,7 +170,8 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
         return;
     }
     if let Some(handler) = handler {
-        return super::offload::split_all(cx, device, batch, |cx, device, batch| {
+        let taken = handler.long_packets();
+        return super::offload::split_all(cx, device, batch, taken, |cx, device, batch| {
             handler.receive(cx, device, batch);
         });
     }

@@ -84,7 +84,7 @@ impl Qdisc for Drr {
         let (number, packet) = self.rounds.dequeue(classes, q, total)?;
         let class = self.classes.get_mut(number)?;
         class.bytes = class.bytes.wrapping_add(u64::from(pkt_len(&packet)));
-        class.packets = class.packets.wrapping_add(1);
+        class.packets = class.packets.wrapping_add(packet.wire_packets());
         Some(packet)
     }
 

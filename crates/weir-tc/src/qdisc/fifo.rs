@@ -19,19 +19,16 @@ use super::{Create, Drops, Enqueued, Front, Gone, Load, Ops, Peek, Qdisc, QueueC
 /// The entry of `pfifo` in the table of kinds.
 pub const PFIFO: Ops = Ops {
     can_change: true,
-    long_packets: true,
     ..Ops::new("pfifo", create::<PACKETS>)
 };
 /// The entry of `bfifo` in the table of kinds.
 pub const BFIFO: Ops = Ops {
     can_change: true,
-    long_packets: true,
     ..Ops::new("bfifo", create::<OCTETS>)
 };
 /// The entry of `pfifo_head_drop` in the table of kinds.
 pub const PFIFO_HEAD_DROP: Ops = Ops {
     can_change: true,
-    long_packets: true,
     ..Ops::new("pfifo_head_drop", create::<HEAD_DROP>)
 };
 

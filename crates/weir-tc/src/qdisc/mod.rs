@@ -147,9 +147,6 @@ pub struct Ops {
     /// The texts for wrong rate estimators (`TCA_RATE`) of a new and of an existing class, if its
     /// classes can have estimators.
     pub class_rates: Option<[&'static str; 2]>,
-    /// Whether a packet that stands for several on the wire may enter: the kind is a plain queue, which
-    /// needs no more of packets than their length and number on the wire.
-    pub long_packets: bool,
     /// Whether it stands at the ingress hook of a device (`TCQ_F_INGRESS`).
     pub ingress: bool,
     /// Whether its ingress and egress blocks can be shared.
@@ -174,7 +171,6 @@ impl Ops {
             own_leaves: false,
             nested_stats: false,
             class_rates: None,
-            long_packets: false,
             ingress: false,
             shares: (false, false),
         }
@@ -500,6 +496,35 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
         copy
     }
 
+    /// Splits a long packet into its segments. Returns the packet if that is impossible. See
+    /// [`Context::segments`].
+    pub fn segments(&mut self, packet: Packet) -> Result<Vec<Packet>, Packet> {
+        self.cx.segments(packet)
+    }
+
+    /// Enqueues the segments of a long packet one by one with `enqueue`, and counts those that are dropped
+    /// (`tbf_segment`).
+    pub fn enqueue_segments(
+        &mut self,
+        packet: Packet,
+        mut enqueue: impl FnMut(&mut Self, Packet) -> Enqueued,
+    ) -> Enqueued {
+        let segments = match self.segments(packet) {
+            Ok(segments) => segments,
+            Err(packet) => return self.drop(packet, DropReason::QDISC_DROP),
+        };
+        let mut result = Enqueued::Dropped;
+        for segment in segments {
+            if matches!(
+                enqueue(self, segment),
+                Enqueued::Queued | Enqueued::Congested
+            ) {
+                result = Enqueued::Queued;
+            }
+        }
+        result
+    }
+
     /// Drops a packet.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: DropReason) -> Enqueued {
@@ -557,8 +582,9 @@ pub fn truesize(packet: &Packet) -> u32 {
     packet.capacity() as u32 + 256
 }
 
-/// Returns the bytes of a packet as queues count them (`qdisc_pkt_len`): the size that the root's
-/// size table stored in the packet's scratch word, or else the packet's length.
+/// Returns the bytes of a packet as queues count them (`qdisc_pkt_len`): the size that the root stored in
+/// the packet's scratch word, or else the packet's length. The root stores the size from its size table, and for
+/// a long packet the bytes of all packets on the wire that it stands for.
 #[inline]
 pub fn pkt_len(packet: &Packet) -> u32 {
     match packet.cb {

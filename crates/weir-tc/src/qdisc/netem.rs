@@ -15,7 +15,8 @@
 //! generator. A packet leaves at the exact nanosecond of its departure time. A duplicate enters at
 //! the root of the tree again and is not duplicated a second time; its random numbers are drawn
 //! after those of the original. Lost packets and those over the limit have the reason QDISC_DROP. A
-//! tree with a duplicating netem may have no other netem.
+//! tree with a duplicating netem may have no other netem. A long packet (GSO) to be corrupted is split first: one bit
+//! of its first segment changes, and the others enter on their own.
 //!
 //! It has one class, `:1`, which has no qdisc at first. Packets whose time has come go through the
 //! qdisc grafted there.
@@ -528,7 +529,15 @@ impl Qdisc for Netem {
         if let Some(copy) = &mut copy {
             q.cx.duplicated(copy);
         }
+        let mut others = Vec::new();
         if self.corrupt_cor.happens(self.corrupt, q) && !packet.is_empty() {
+            if packet.segments().is_some() {
+                match q.segments(packet) {
+                    Ok(segments) => others = segments,
+                    Err(packet) => return q.drop(packet, DropReason::QDISC_DROP),
+                }
+                packet = others.remove(0);
+            }
             let at = super::scale(q.random(), packet.len() as u32) as usize;
             let bit = super::scale(q.random(), 8);
             packet.data_mut()[at] ^= 1 << bit;
@@ -537,6 +546,10 @@ impl Qdisc for Netem {
             if let Some(copy) = copy {
                 q.drop(copy, DropReason::QDISC_DROP);
                 // Linux frees the copy without counting it.
+                q.note().extra_drops -= 1;
+            }
+            for other in others {
+                q.drop(other, DropReason::QDISC_DROP);
                 q.note().extra_drops -= 1;
             }
             return q.drop(packet, DropReason::QDISC_DROP);
@@ -558,6 +571,9 @@ impl Qdisc for Netem {
         }
         self.own.add(len);
         self.total.add(len);
+        for other in others {
+            self.enqueue(q, other);
+        }
         Enqueued::Queued
     }
 

@@ -321,7 +321,7 @@ impl Inner {
         let packet = take(&mut *self.qdisc, q);
         self.leave(q, outer);
         if let Some(packet) = &packet {
-            self.count_sent(q.now(), (u64::from(pkt_len(packet)), 1));
+            self.count_sent(q.now(), (u64::from(pkt_len(packet)), packet.wire_packets()));
         }
         packet
     }
@@ -397,6 +397,8 @@ impl Inner {
         while let Some(mut packet) = rest.pop() {
             if let Some(stab) = &self.stab {
                 packet.cb = stab.len(packet.len() as u32);
+            } else if packet.segments().is_some() {
+                packet.cb = packet.wire_len() as u32;
             }
             returned.load.add(pkt_len(&packet));
             returned.packets.push_front(packet);

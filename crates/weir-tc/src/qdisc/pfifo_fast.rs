@@ -19,7 +19,6 @@ use super::{Create, Drops, Enqueued, Front, Load, Ops, Peek, Qdisc, QueueCx, pkt
 
 /// The entry of this kind in the table of kinds.
 pub const OPS: Ops = Ops {
-    long_packets: true,
     ..Ops::new("pfifo_fast", create)
 };
 

@@ -4,7 +4,7 @@
 //! Mirrors net/sched/sch_tbf.c. Parameters: `rate` (bytes per second, with overhead, mpu and link
 //! layer), `burst` (bytes, or the time they take), `limit` (bytes of the initial `bfifo`; tc
 //! computes it from `latency`), `peakrate` (above the rate), `mtu` (burst of the peak rate). A
-//! packet larger than a burst is dropped (QDISC_DROP). A packet leaves when both buckets hold its
+//! packet larger than a burst is dropped (QDISC_DROP), unless it is a long packet (GSO) whose segments are not. A packet leaves when both buckets hold its
 //! transmission time, exact to the nanosecond. Credit grows up to the burst.
 //!
 //! It has one class, `:1`, whose queue can be replaced; the limit then has no effect. Offload is
@@ -145,7 +145,14 @@ impl Tbf {
 impl Qdisc for Tbf {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, packet: Packet) -> Enqueued {
         if u64::from(pkt_len(&packet)) > self.params.max_size {
-            return q.drop(packet, DropReason::QDISC_DROP);
+            let most = self.params.max_size;
+            let fits = |packet: &Packet| packet.wire_frame_len() as u64 <= most;
+            if packet.segments().is_none() || !fits(&packet) {
+                return q.drop(packet, DropReason::QDISC_DROP);
+            }
+            return q.enqueue_segments(packet, |q, segment| {
+                self.child.enqueue(q, segment, &mut self.total).0
+            });
         }
         self.child.enqueue(q, packet, &mut self.total).0
     }

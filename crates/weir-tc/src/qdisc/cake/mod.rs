@@ -16,7 +16,7 @@
 //! - `ingress`: count dropped packets as sent, because this is the receiving end of the line.
 //! - `ack-filter`, `ack-filter-aggressive`.
 //! - `memlimit`: bytes, default four times rate and rtt, at least 4 MiB.
-//! - `split-gso`: accepted; no packet here is larger than a frame.
+//! - `split-gso` (default) splits long packets into the packets of the wire; `no-split-gso`.
 //! - `fwmark`: mask of the mark that names a tin.
 //!
 //! A packet's tin is named by its mark, else by its priority if that has the qdisc's handle, else
@@ -314,7 +314,23 @@ impl Cake {
     fn adjusted(&mut self, packet: &Packet) -> u32 {
         let offset = packet.network_offset().unwrap_or(0) as u32;
         self.net_offset = ewma(u64::from(self.net_offset), u64::from(offset << 16), 8) as u32;
-        let mut len = pkt_len(packet);
+        let Some(segments) = packet.segments() else {
+            return self.on_line(pkt_len(packet), offset);
+        };
+        // `cake_overhead` counts the packets of the wire.
+        let (full, others) = (
+            packet.wire_frame_len() as u32,
+            u32::from(segments.count) - 1,
+        );
+        let last =
+            (packet.len() as u32).wrapping_sub(u32::from(segments.size).wrapping_mul(others));
+        let each = self.on_line(full, offset);
+        let last = self.on_line(last, offset);
+        each.wrapping_mul(others).wrapping_add(last)
+    }
+
+    /// Returns the bytes that a packet of the wire takes on the line (`cake_calc_overhead`).
+    fn on_line(&mut self, mut len: u32, offset: u32) -> u32 {
         let options = &self.options;
         if options.counts_overhead {
             len = len.wrapping_sub(offset);
@@ -650,6 +666,24 @@ impl Cake {
         }
     }
 
+    /// Appends a packet to a flow of a tin.
+    fn append(&mut self, packet: Packet, (at, flow): (usize, usize), now: i64) {
+        let (len, adjusted) = (pkt_len(&packet), self.adjusted(&packet));
+        let tin = &mut self.tins[at];
+        self.memory = self.memory.wrapping_add(truesize(&packet));
+        tin.flows[flow].queue.push_back(Waiting {
+            packet,
+            arrived: now,
+            adjusted,
+        });
+        self.load.add(len);
+        tin.packets = tin.packets.wrapping_add(1);
+        tin.octets = tin.octets.wrapping_add(u64::from(len));
+        tin.backlogs[flow] = tin.backlogs[flow].wrapping_add(len);
+        tin.backlog = tin.backlog.wrapping_add(len);
+        self.estimate.window_octets = self.estimate.window_octets.wrapping_add(u64::from(len));
+    }
+
     /// Returns the flow that a class stands for (`cake_dump_class_stats`).
     fn class(&self, class: u32) -> Option<(&Tin, usize)> {
         let index = (class as usize).checked_sub(1)?;
@@ -685,23 +719,22 @@ impl Qdisc for Cake {
                 }
             }
         }
-        let adjusted = self.adjusted(&packet);
-        let memory = truesize(&packet);
+        self.tins[at].max_len = self.tins[at].max_len.max(len);
+        let splits = self.options.split_gso && packet.segments().is_some();
+        if splits {
+            match q.segments(packet) {
+                Ok(segments) => {
+                    for segment in segments {
+                        self.append(segment, (at, flow), now);
+                    }
+                }
+                Err(packet) => return q.drop(packet, DropReason::QDISC_DROP),
+            }
+        } else {
+            self.append(packet, (at, flow), now);
+        }
         let tin = &mut self.tins[at];
-        tin.max_len = tin.max_len.max(len);
-        tin.flows[flow].queue.push_back(Waiting {
-            packet,
-            arrived: now,
-            adjusted,
-        });
-        self.load.add(len);
-        self.memory = self.memory.wrapping_add(memory);
-        tin.packets = tin.packets.wrapping_add(1);
-        tin.octets = tin.octets.wrapping_add(u64::from(len));
-        tin.backlogs[flow] = tin.backlogs[flow].wrapping_add(len);
-        tin.backlog = tin.backlog.wrapping_add(len);
-        self.estimate.window_octets = self.estimate.window_octets.wrapping_add(u64::from(len));
-        if self.options.ack_filter != 0 {
+        if self.options.ack_filter != 0 && !splits {
             let queue = &mut tin.flows[flow].queue;
             let aggressive = self.options.ack_filter == AGGRESSIVE;
             let found = ack::redundant(queue, aggressive);

@@ -158,11 +158,11 @@ impl Class {
         self.undertime.wrapping_sub(now) as i64
     }
 
-    /// Counts a packet of `len` bytes that ends at `now` (`cbq_update`). `link` is its time on the
+    /// Counts a packet of `len` bytes, which stands for `count` on the wire and ends at `now` (`cbq_update`). `link` is its time on the
     /// link.
-    fn sent(&mut self, len: u32, now: u64, link: i64) {
+    fn sent(&mut self, (len, count): (u32, u64), now: u64, link: i64) {
         self.bytes = self.bytes.wrapping_add(u64::from(len));
-        self.packets = self.packets.wrapping_add(1);
+        self.packets = self.packets.wrapping_add(count);
         let own = self.rate.time_of(len);
         // Below 0 if a longer packet left in the same instant. Linux takes that for a long idle time.
         let idle = now.wrapping_sub(self.last) as i64;
@@ -194,6 +194,8 @@ struct Sent {
     /// The class whose bandwidth it used.
     lender: u32,
     len: u32,
+    /// The packets on the wire that it stands for.
+    count: u64,
 }
 
 /// The classes of a qdisc and the state of their scheduler.
@@ -301,16 +303,22 @@ impl Tree {
 
     /// Accounts the packet that left last (`cbq_update`).
     fn account(&mut self) {
-        let Some(Sent { class, lender, len }) = self.sent.take() else {
+        let Some(sent) = self.sent.take() else {
             return;
         };
+        let Sent {
+            class,
+            lender,
+            len,
+            count,
+        } = sent;
         let link = self.class(self.link).rate.time_of(len);
         // A device does not say when a packet ends, so its time on the link is added.
         let now = self.now.wrapping_add_signed(link);
         let mut next = Some(class);
         while let Some(number) = next {
             let class = self.class_mut(number);
-            class.sent(len, now, link);
+            class.sent((len, count), now, link);
             next = class.shares.then_some(class.parent);
         }
         if self.toplevel < self.class(lender).level || self.class(class).leaf.load().len <= 1 {
@@ -415,7 +423,7 @@ impl Tree {
                     let leaf = class.leaf.clone();
                     let (packet, _) = leaf.dequeue(q, total);
                     if let Some(packet) = packet {
-                        self.left((prio, at), number, lender, pkt_len(&packet));
+                        self.left((prio, at), number, lender, &packet);
                         return Some(packet);
                     }
                 } else if self.class(number).overlimits != before {
@@ -459,7 +467,8 @@ impl Tree {
     }
 
     /// Notes that a class sent a packet in turn `at`.
-    fn left(&mut self, (prio, at): (usize, usize), number: u32, lender: u32, len: u32) {
+    fn left(&mut self, (prio, at): (usize, usize), number: u32, lender: u32, packet: &Packet) {
+        let len = pkt_len(packet);
         let class = self.class_mut(number);
         class.deficit -= i64::from(len);
         let exhausted = class.deficit <= 0;
@@ -467,6 +476,7 @@ impl Tree {
             class: number,
             lender,
             len,
+            count: packet.wire_packets(),
         });
         if lender != number {
             for number in [lender, number] {

@@ -532,7 +532,7 @@ impl Qdisc for Hfsc {
         let len = pkt_len(&packet);
         let class = self.class_mut(number);
         class.bytes = class.bytes.wrapping_add(u64::from(len));
-        class.packets = class.packets.wrapping_add(1);
+        class.packets = class.packets.wrapping_add(packet.wire_packets());
         self.update_sharing(number, len);
         let class = self.class_mut(number);
         if urgent.is_some() {

@@ -150,11 +150,12 @@ impl Class {
         }
     }
 
-    /// Charges for a packet that left at `level`. Returns whether this changes the mode.
+    /// Charges for a packet that left at `level` and stands for `count` on the wire. Returns whether this
+    /// changes the mode.
     #[inline]
-    fn charge(&mut self, now: i64, level: usize, len: u32) -> bool {
+    fn charge(&mut self, now: i64, level: usize, (len, count): (u32, u64)) -> bool {
         self.bytes = self.bytes.wrapping_add(u64::from(len));
-        self.packets = self.packets.wrapping_add(1);
+        self.packets = self.packets.wrapping_add(count);
         let earned = (now - self.at).min(DEBT);
         let own = usize::from(self.level);
         if own >= level {
@@ -672,8 +673,8 @@ impl Tree {
                 return Dequeued::Nothing { left, sent_some };
             };
             let class = self.class_mut(number);
-            let (len, parent) = (pkt_len(&packet), class.parent());
-            let changes = class.charge(now, level, len);
+            let (len, count, parent) = (pkt_len(&packet), packet.wire_packets(), class.parent());
+            let changes = class.charge(now, level, (len, count));
             let deficit = &mut class.deficit[level];
             *deficit = deficit.wrapping_sub(len as i32);
             let over = *deficit < 0;
@@ -687,7 +688,8 @@ impl Tree {
             if changes {
                 self.change_mode(q, number);
             }
-            let ends = self.charge(q, parent, level, len) || changes || over || left.len == 0;
+            let ends =
+                self.charge(q, parent, level, (len, count)) || changes || over || left.len == 0;
             let more = to.take(packet);
             if !more || row.single || ends {
                 return Dequeued::Packets { more };
@@ -704,14 +706,14 @@ impl Tree {
         q: &mut QueueCx<'_, '_, '_>,
         mut payer: Option<u32>,
         level: usize,
-        len: u32,
+        packet: (u32, u64),
     ) -> bool {
         let mut changes = false;
         while let Some(number) = payer {
             let now = self.now;
             let class = self.class_mut(number);
             payer = class.parent();
-            if class.charge(now, level, len) {
+            if class.charge(now, level, packet) {
                 self.change_mode(q, number);
                 changes = true;
             }

@@ -115,7 +115,7 @@ impl Qdisc for Qfq {
             Ok(found) => found,
             Err(ended) => return ended,
         };
-        let len = pkt_len(&packet);
+        let (len, count) = (pkt_len(&packet), packet.wire_packets());
         let found = class.and_then(|number| Some((number, self.classes.get(number)?.aggregate)));
         let Some((number, aggregate)) = found else {
             return q.drop(packet, DropReason::QDISC_DROP);
@@ -134,7 +134,7 @@ impl Qdisc for Qfq {
             return result;
         }
         class.bytes = class.bytes.wrapping_add(u64::from(len));
-        class.packets = class.packets.wrapping_add(1);
+        class.packets = class.packets.wrapping_add(count);
         let aggregate = class.aggregate;
         if class.active {
             // This packet may now be the first of its class, and too long for the rest of its turn.

@@ -121,6 +121,10 @@ impl Taprio {
 
 impl Qdisc for Taprio {
     fn enqueue(&mut self, q: &mut QueueCx<'_, '_, '_>, mut packet: Packet) -> Enqueued {
+        if packet.segments().is_some() {
+            // A long packet may take longer than any interval.
+            return q.enqueue_segments(packet, |q, segment| self.enqueue(q, segment));
+        }
         let class = self.classes.of_packet(&packet);
         let sdu = self.max_sdu[usize::from(class) % CLASSES];
         let long = sdu != 0 && packet.len() as u64 > u64::from(sdu) + u64::from(self.header_len);

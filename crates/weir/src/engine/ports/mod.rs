@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::{Value, json};
 use weir_netlink::{Error, IfInfoMsg, Writer, ifla, nlm, rtm};
-use weir_packet::{Batch, DropReason, Packet};
+use weir_packet::{Batch, DropReason, LongPackets, Packet};
 use weir_port::Port;
 use weir_port::keys::Keys;
 use weir_port::kinds::kind;
@@ -30,6 +30,7 @@ use weir_stack::cpu::Cx;
 use weir_stack::datapath::{self, EarlyDrop};
 use weir_stack::device::Device;
 use weir_stack::drops::Place;
+use weir_stack::features::bit;
 use weir_stack::link::{RxHandler, Wire};
 use weir_stack::random::seed_of;
 use weir_sync::bits::set_bits;
@@ -207,6 +208,10 @@ impl Wire for Attached {
         }
         taken
     }
+
+    fn long_packets(&self) -> LongPackets {
+        self.port.long_packets()
+    }
 }
 
 impl RxHandler for Attached {
@@ -230,6 +235,10 @@ impl RxHandler for Attached {
             cx.drop_batch(device, Place::Receive, DropReason::FULL_RING, rest);
         }
         cx.consume_batch(batch);
+    }
+
+    fn long_packets(&self) -> LongPackets {
+        self.port.long_packets()
     }
 }
 
@@ -645,6 +654,16 @@ fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
     }
     port.rx.add(count, batch.bytes());
     match port.role {
+        // A device that does not merge frames gets those of the wire.
+        Role::Wire if port.device.features.active() & bit::GRO == 0 => {
+            datapath::split_all(
+                cx,
+                &port.device,
+                batch,
+                LongPackets::NONE,
+                datapath::receive,
+            );
+        }
         Role::Wire => datapath::receive(cx, &port.device, batch),
         Role::Host => datapath::raw::transmit(cx, &port.device, batch),
     }
