@@ -48,6 +48,10 @@ impl weir_tc::Device for Device {
         Device::tx_queues(self)
     }
 
+    fn used_tx_queues(&self) -> u32 {
+        self.used_queues().0
+    }
+
     fn speed(&self) -> Option<u32> {
         self.link.speed()
     }

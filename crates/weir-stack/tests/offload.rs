@@ -6,9 +6,13 @@
 mod world;
 
 use weir_netlink::ifla::vlan;
-use weir_netlink::{IfInfoMsg, TcMsg, ifla, messages, nlm, rtm, tca};
+use weir_netlink::{
+    IfInfoMsg, TcMsg, TcNetemQopt, TcNetemReorder, TcRateSpec, TcTbfQopt, Writer, ifla, messages,
+    nlm, rtm, tca,
+};
 use weir_packet::DropReason as Reason;
 use weir_packet::header::transport::{fill_check_v4, tcp};
+use weir_stack::Config;
 use weir_stack::drops::Place;
 use weir_stack::features::bit;
 use weir_stack::link::update_features;
@@ -74,6 +78,10 @@ fn plain(prepare: impl Fn(&mut World), input: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 fn root(world: &mut World, name: &str, kind: &str) {
+    root_with(world, name, kind, |_| {});
+}
+
+fn root_with(world: &mut World, name: &str, kind: &str, options: impl FnOnce(&mut Writer)) {
     let ifindex = world.device(name).ifindex() as i32;
     let made = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
         out.fixed(&TcMsg {
@@ -82,6 +90,7 @@ fn root(world: &mut World, name: &str, kind: &str) {
             ..TcMsg::default()
         });
         out.put_str(tca::KIND, kind);
+        options(out);
     });
     assert_eq!(made, 0);
 }
@@ -106,6 +115,29 @@ fn nothing_is_merged_in_virtual_time_unless_asked_for() {
     set(&world, "d1", bit::GRO, false);
     world.arrive("d1", &flow(20, [10, 0, 2, 2], DF));
     assert_eq!(world.left().len(), 20);
+}
+
+#[test]
+fn frames_are_merged_by_default_in_real_time() {
+    let mut world = World::with(Config {
+        virtual_time: false,
+        ..Config::default()
+    });
+    world.sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+    world.sysctl("net/ipv4/ip_forward", "1");
+    for n in [1, 2] {
+        world.port(n);
+        world.neighbour(&format!("d{n}"), [10, 0, n, 2].into(), host_mac(n));
+    }
+    world.left();
+    for (on, count) in [(true, 1), (false, 20), (true, 1)] {
+        if on != (world.device("d1").features.active() & bit::GRO != 0) {
+            set(&world, "d1", bit::GRO, on);
+        }
+        world.arrive("d1", &flow(20, [10, 0, 2, 2], DF));
+        let found = world.left().into_iter();
+        assert_eq!(found.filter(|(name, ..)| name == "d2").count(), count);
+    }
 }
 
 #[test]
@@ -187,6 +219,84 @@ fn a_qdisc_that_splits_sends_packets_of_the_wire() {
     assert_eq!((bytes, packets), (20 * (14 + 40 + SIZE as u64), 20));
     assert_eq!((queue.qlen, queue.backlog, queue.drops), (0, 0, 0));
     assert_eq!(frames(&world), plain(|_| {}, &input));
+}
+
+/// A long packet larger than the burst is split, and one within it passes whole (`tbf_segment`).
+#[test]
+fn tbf_splits_beyond_its_burst() {
+    let input = flow(20, [10, 0, 2, 2], DF);
+    for (burst, long) in [(5000, false), (1000, false), (40_000, true)] {
+        let mut world = merging();
+        root_with(&mut world, "d2", "tbf", |out| {
+            let nest = out.nest(tca::OPTIONS);
+            out.put_fixed(
+                tca::tbf::PARMS,
+                &TcTbfQopt {
+                    rate: TcRateSpec {
+                        linklayer: 1,
+                        rate: 1_000_000,
+                        ..TcRateSpec::default()
+                    },
+                    limit: 1 << 20,
+                    ..TcTbfQopt::default()
+                },
+            );
+            out.put_u32(tca::tbf::BURST, burst);
+            out.end(nest);
+        });
+        world.arrive("d1", &input);
+        world.pass(1000);
+        let (bytes, packets, queue) = world.device("d2").tc.root_stats().unwrap();
+        assert_eq!((queue.qlen, queue.backlog), (0, 0));
+        if burst == 1000 {
+            // Not even a segment fits. The packet is dropped as one.
+            assert_eq!((packets, queue.drops), (0, 1));
+            continue;
+        }
+        assert_eq!(
+            (bytes, packets, queue.drops),
+            (20 * (54 + SIZE as u64), 20, 0)
+        );
+        match long {
+            true => assert_eq!(frames(&world).len(), 1),
+            false => assert_eq!(frames(&world), plain(|_| {}, &input)),
+        }
+    }
+}
+
+/// netem splits a long packet only if a bit of it is to change.
+#[test]
+fn netem_splits_what_it_corrupts() {
+    let input = flow(20, [10, 0, 2, 2], DF);
+    for (probability, count) in [(u32::MAX, 20), (0, 1)] {
+        let mut world = merging();
+        root_with(&mut world, "d2", "netem", |out| {
+            let nest = out.nest(tca::OPTIONS);
+            out.fixed(&TcNetemQopt {
+                limit: 1000,
+                ..TcNetemQopt::default()
+            });
+            let corrupt = TcNetemReorder {
+                probability,
+                correlation: 0,
+            };
+            out.put_fixed(tca::netem::CORRUPT, &corrupt);
+            out.end(nest);
+        });
+        world.arrive("d1", &input);
+        world.pass(1000);
+        let (bytes, packets, queue) = world.device("d2").tc.root_stats().unwrap();
+        assert_eq!((bytes, packets), (20 * (54 + SIZE as u64), 20));
+        assert_eq!((queue.qlen, queue.backlog, queue.drops), (0, 0, 0));
+        let left = frames(&world);
+        assert_eq!(left.len(), count);
+        if count > 1 {
+            for (left, whole) in left.iter().zip(plain(|_| {}, &input)) {
+                let bits = left.iter().zip(whole).map(|(a, b)| (a ^ b).count_ones());
+                assert_eq!(bits.sum::<u32>(), 1);
+            }
+        }
+    }
 }
 
 #[test]
@@ -290,9 +400,13 @@ fn datagrams_are_merged_for_forwarding_only_on_request() {
     let mut world = merging();
     world.arrive("d1", &input);
     assert_eq!(world.left().len(), 10);
-    set(&world, "d1", bit::GRO_UDP_FWD, true);
-    world.arrive("d1", &input);
-    assert_eq!(world.left().len(), 1);
+    // `rx-gro-list` merges them too.
+    for feature in [bit::GRO_FRAGLIST, bit::GRO_UDP_FWD] {
+        set(&world, "d1", feature, true);
+        world.arrive("d1", &input);
+        assert_eq!(world.left().len(), 1);
+        set(&world, "d1", feature, feature == bit::GRO_UDP_FWD);
+    }
     set(&world, "d2", bit::GSO_UDP_L4, false);
     world.arrive("d1", &input);
     assert_eq!(frames(&world), plain(|_| {}, &input));

@@ -41,6 +41,10 @@ pub trait Device: Send + Sync + 'static {
     fn tx_queues(&self) -> u32 {
         1
     }
+    /// Returns the number of transmit queues in use (`real_num_tx_queues`).
+    fn used_tx_queues(&self) -> u32 {
+        self.tx_queues()
+    }
     /// Returns the link speed in Mbit/s, if known (`ethtool_link_ksettings.base.speed`).
     fn speed(&self) -> Option<u32> {
         None

@@ -502,3 +502,30 @@ fn taprio_writes_times_that_etf_keeps_to_the_nanosecond() {
     let first = [(-3 * ms, 1)].into_iter();
     assert_eq!(by_class(&folder), [first.chain(class0).collect(), class1]);
 }
+
+/// The default qdiscs of queues that are not in use are not shown, as Linux 6.18 answered these commands.
+#[test]
+fn default_qdiscs_of_unused_queues_are_hidden() {
+    if !common::has("ethtool", "ethtool") {
+        return;
+    }
+    let script = "set -e
+        show() { echo $1; tc qdisc show dev v0 | cut -d' ' -f 2-5; }
+        ip link add v0 numtxqueues 4 numrxqueues 4 type veth peer name v1 numtxqueues 4 numrxqueues 4
+        ethtool -L v0 rx 4 tx 4; ethtool -L v1 rx 4 tx 4
+        tc qdisc add dev v0 root handle 1: mq; ip link set v0 up
+        ethtool -L v0 tx 2; show two
+        tc class show dev v0 | wc -l
+        tc qdisc add dev v0 parent 1:4 handle 9: pfifo
+        ethtool -L v0 tx 4; show four
+        ethtool -L v0 tx 1; show one
+        tc qdisc del dev v0 root; tc qdisc add dev v0 root handle 2: mq; show new";
+    let (said, status) = common::script(User::Own, script);
+    assert_eq!(status, 0, "{said}");
+    let expected = "two\nmq 1: root \npfifo_fast 0: parent 1:2\npfifo_fast 0: parent 1:1\n4\n\
+        four\nmq 1: root \npfifo_fast 0: parent 1:3\npfifo_fast 0: parent 1:2\npfifo_fast 0: parent 1:1\n\
+        pfifo 9: parent 1:4\n\
+        one\nmq 1: root \npfifo_fast 0: parent 1:1\npfifo 9: parent 1:4\n\
+        new\nmq 2: root \npfifo_fast 0: parent 2:1\n";
+    assert_eq!(said, expected);
+}

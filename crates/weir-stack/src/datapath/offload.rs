@@ -43,7 +43,8 @@ fn merge_now(cx: &Cx<'_>, device: &Device, batch: Batch) -> Batch {
     }
     let limits = gro::Limits {
         max_size: device.offload().gro_max_size as usize,
-        udp: device.features.active() & bit::GRO_UDP_FWD != 0,
+        // A list of datagrams (`rx-gro-list`) is one packet here too.
+        udp: device.features.active() & (bit::GRO_UDP_FWD | bit::GRO_FRAGLIST) != 0,
     };
     // Batches without segments are the common case where nothing is to be gained.
     if !limits.udp && batch.iter().filter(|packet| is_tcp(packet)).count() < 2 {

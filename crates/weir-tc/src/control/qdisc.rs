@@ -662,6 +662,14 @@ pub fn dump(message: &Message<'_>) -> Result<Dump, Error> {
     })
 }
 
+/// Returns whether a qdisc is the default one of a transmit queue that is not in use. It is not shown
+/// (`mq_change_real_num_tx`).
+fn is_unused(root: &Node, node: &Node, used: u32) -> bool {
+    let parent = node.parent.load(Relaxed);
+    let of_queue = root.ops.queues && parent & h::MAJ_MASK == root.handle;
+    of_queue && node.handle == 0 && parent & h::MIN_MASK > used
+}
+
 impl Dump {
     /// Writes as many messages as fit, or only one. Returns `true` if nothing is left.
     pub fn fill(&mut self, cx: &DumpCx<'_>, w: &mut Writer, one: bool) -> Result<bool, Error> {
@@ -672,9 +680,15 @@ impl Dump {
             }
             let nodes: Vec<_> = {
                 let tree = device.tc().tree();
-                let root = tree.root.iter().cloned();
-                root.chain(tree.children())
+                let (root, used) = (tree.root.iter(), device.used_tx_queues());
+                let hidden = |node: &Arc<Node>| {
+                    let root = tree.root.as_ref();
+                    root.is_some_and(|root| is_unused(root, node, used))
+                };
+                root.cloned()
+                    .chain(tree.children())
                     .chain(tree.ingress.iter().cloned())
+                    .filter(|node| !hidden(node))
                     .collect()
             };
             for node in nodes.iter().skip(self.done) {
