@@ -14,6 +14,7 @@ pub mod device;
 pub mod drops;
 pub mod ethtool;
 pub mod features;
+pub mod flow_limit;
 pub mod kind;
 pub mod layers;
 pub mod measure;

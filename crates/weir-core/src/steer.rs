@@ -36,6 +36,7 @@ use weir_tc::qdisc::packet_hash;
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
+use crate::flow_limit::FlowLimit;
 use crate::stages::Stage;
 
 /// The bits of a place in the table of a receive queue without a flow table.
@@ -90,6 +91,10 @@ pub struct Softnet {
     /// `net.core.netdev_max_backlog`
     max_backlog: AtomicI32,
     sock_flows: PublishedOption<SockFlows>,
+    /// The limit of flows of each CPU (`net.core.flow_limit_cpu_bitmap`).
+    limits: Box<[PublishedOption<FlowLimit>]>,
+    /// `net.core.flow_limit_table_len`, which new tables get.
+    limit_len: AtomicU32,
     waker: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
     /// Whether devices may steer.
     able: bool,
@@ -102,6 +107,10 @@ impl Softnet {
             cpus: (0..cpus.max(1)).map(|_| CachePadded::default()).collect(),
             max_backlog: AtomicI32::new(1000),
             sock_flows: PublishedOption::new(domain, None),
+            limits: (0..cpus.max(1))
+                .map(|_| PublishedOption::new(domain, None))
+                .collect(),
+            limit_len: AtomicU32::new(4096),
             waker: OnceLock::new(),
             able: able && cpus > 1,
         }
@@ -125,6 +134,53 @@ impl Softnet {
     /// Sets `net.core.netdev_max_backlog`. As in Linux, a negative number is no limit.
     pub fn set_max_backlog(&self, max: i32) {
         self.max_backlog.store(max, Relaxed);
+    }
+
+    /// Returns the limit of flows of a CPU, if it has one.
+    #[inline]
+    pub fn flow_limit<'g>(
+        &'g self,
+        cpu: usize,
+        guard: &'g weir_sync::rcu::Guard,
+    ) -> Option<&'g FlowLimit> {
+        self.limits.get(cpu)?.load(guard)
+    }
+
+    /// Returns the CPUs with a limit of flows (`net.core.flow_limit_cpu_bitmap`).
+    pub fn limited(&self) -> BTreeSet<usize> {
+        let limits = self.limits.iter().enumerate();
+        let limited = limits.filter(|(_, limit)| limit.is_some());
+        limited.map(|(cpu, _)| cpu).collect()
+    }
+
+    /// Sets the CPUs with a limit of flows (`flow_limit_cpu_sysctl`). The others forget their counts.
+    pub fn set_limited(&self, cpus: &BTreeSet<usize>) {
+        for (cpu, limit) in self.limits.iter().enumerate() {
+            let wanted = cpus.contains(&cpu);
+            if wanted != limit.is_some() {
+                limit.replace(wanted.then(|| FlowLimit::new(self.limit_len())));
+            }
+        }
+    }
+
+    /// Returns `net.core.flow_limit_table_len`.
+    pub fn limit_len(&self) -> u32 {
+        self.limit_len.load(Relaxed)
+    }
+
+    /// Sets `net.core.flow_limit_table_len` for the tables of CPUs that get a limit from now on.
+    ///
+    /// # Errors
+    /// EINVAL if it is not a power of two, ENOMEM beyond 2^24.
+    pub fn set_limit_len(&self, len: u32) -> Result<(), Error> {
+        if !len.is_power_of_two() {
+            return Err(Error::new(EINVAL));
+        }
+        if len > SOCK_FLOWS_MEMORY {
+            return Err(Error::new(ENOMEM));
+        }
+        self.limit_len.store(len, Relaxed);
+        Ok(())
     }
 
     /// Returns the CPUs of the flows of programs, if there is a table.
@@ -516,10 +572,42 @@ pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) -> Batch {
     batch
 }
 
+/// Drops packets that the queue of a CPU does not take, and counts them.
+fn lose(cx: &Cx<'_>, input: &Input, device: &Arc<Device>, batch: Batch) {
+    if batch.is_empty() {
+        return;
+    }
+    let lost = batch.len() as u64;
+    input.dropped.fetch_add(lost, Relaxed);
+    let stats = device.stats(cx.state.id);
+    stats.rx_dropped.fetch_add(lost, Relaxed);
+    cx.drop_batch(device, Place::Backlog, DropReason::CPU_BACKLOG, batch);
+}
+
 /// Puts packets into the queue of a CPU, as many as there is room for, and wakes it
 /// (`enqueue_to_backlog`).
 fn hand_over(cx: &Cx<'_>, cpu: usize, input: &Input, mut part: Entry<Steered>) {
     let softnet = &*cx.stack.softnet;
+    if let Some(limit) = softnet.flow_limit(cpu, cx.guard) {
+        let half = softnet.max_backlog() as u32 / 2;
+        let mut over = Batch::new();
+        let mut waiting = input.queue.waiting();
+        part.batch.split(
+            |packet| {
+                let stays = waiting < half || !limit.exceeds(packet_hash(packet));
+                waiting += u32::from(stays);
+                stays
+            },
+            |packet| {
+                // There is room: no more come out of a batch than it holds.
+                let _ = over.push(packet);
+            },
+        );
+        lose(cx, input, &part.device, over);
+        if part.batch.is_empty() {
+            return;
+        }
+    }
     let count = part.batch.len() as u32;
     let room = input.queue.reserve(count, softnet.max_backlog() as u32);
     if room < count {
@@ -532,12 +620,7 @@ fn hand_over(cx: &Cx<'_>, cpu: usize, input: &Input, mut part: Entry<Steered>) {
                 let _ = rest.push(packet);
             },
         );
-        let lost = u64::from(count - room);
-        input.dropped.fetch_add(lost, Relaxed);
-        let device = part.device.clone();
-        let stats = device.stats(cx.state.id);
-        stats.rx_dropped.fetch_add(lost, Relaxed);
-        cx.drop_batch(&device, Place::Backlog, DropReason::CPU_BACKLOG, rest);
+        lose(cx, input, &part.device, rest);
     }
     if room > 0 && input.queue.push(part) && cpu != cx.state.id {
         input.received_rps.fetch_add(1, Relaxed);

@@ -123,6 +123,11 @@ fn the_sysctls_are_linux_s() {
             refused 'echo -1 > $C/rps_sock_flow_entries'
             refused 'echo 536870912 > $C/rps_sock_flow_entries'
             echo 0 > $C/rps_sock_flow_entries; cat $C/rps_sock_flow_entries
+            cat $C/flow_limit_cpu_bitmap $C/flow_limit_table_len
+            echo 3 > $C/flow_limit_cpu_bitmap; cat $C/flow_limit_cpu_bitmap
+            refused 'echo 100 > $C/flow_limit_table_len'
+            refused 'echo x > $C/flow_limit_cpu_bitmap'
+            echo 8192 > $C/flow_limit_table_len; cat $C/flow_limit_table_len
             cut -d' ' -f1-13 /proc/net/softnet_stat");
         let lines: Vec<_> = said.lines().collect();
         let zeros = "00000000 ".repeat(12);
@@ -136,6 +141,12 @@ fn the_sysctls_are_linux_s() {
             "Invalid argument",
             "Cannot allocate memory",
             "0",
+            "0",
+            "4096",
+            "3",
+            "Invalid argument",
+            "Invalid argument",
+            "8192",
             &format!("{zeros}00000000"),
             &format!("{zeros}00000001"),
         ];

@@ -119,6 +119,8 @@ const FLUSH: [&str; 2] = ["ipv4/route/flush", "ipv6/route/flush"];
 /// The values that all namespaces of a stack share. Linux has them in the initial namespace only.
 const MAX_BACKLOG: &str = "core/netdev_max_backlog";
 const SOCK_FLOW_ENTRIES: &str = "core/rps_sock_flow_entries";
+const FLOW_LIMIT_CPUS: &str = "core/flow_limit_cpu_bitmap";
+const FLOW_LIMIT_LEN: &str = "core/flow_limit_table_len";
 
 /// The location of a value.
 enum Place {
@@ -140,6 +142,10 @@ enum Place {
     MaxBacklog,
     /// `net.core.rps_sock_flow_entries` of the stack.
     SockFlowEntries,
+    /// `net.core.flow_limit_cpu_bitmap` of the stack.
+    FlowLimitCpus,
+    /// `net.core.flow_limit_table_len` of the stack.
+    FlowLimitLen,
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -178,6 +184,8 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
         "ipv4/ip_forward" => return Some(Place::Ipv4Conf(Whose::All, Ipv4Conf::Forwarding)),
         MAX_BACKLOG => return Some(Place::MaxBacklog),
         SOCK_FLOW_ENTRIES => return Some(Place::SockFlowEntries),
+        FLOW_LIMIT_CPUS => return Some(Place::FlowLimitCpus),
+        FLOW_LIMIT_LEN => return Some(Place::FlowLimitLen),
         _ => {}
     }
     let parts: Vec<&str> = path.split('/').collect();
@@ -267,7 +275,16 @@ fn patterns() -> impl Iterator<Item = String> {
     });
     names()
         .map(|(name, _)| name.to_owned())
-        .chain(["ipv4/ip_forward", MAX_BACKLOG, SOCK_FLOW_ENTRIES].map(str::to_owned))
+        .chain(
+            [
+                "ipv4/ip_forward",
+                MAX_BACKLOG,
+                SOCK_FLOW_ENTRIES,
+                FLOW_LIMIT_CPUS,
+                FLOW_LIMIT_LEN,
+            ]
+            .map(str::to_owned),
+        )
         .chain(FLUSH.map(str::to_owned))
         .chain(conf4)
         .chain(conf6)
@@ -379,6 +396,8 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         Place::Core(slot) => ns.global.core.get(slot).to_string(),
         Place::MaxBacklog => ns.softnet.max_backlog().to_string(),
         Place::SockFlowEntries => ns.softnet.sock_flow_entries().to_string(),
+        Place::FlowLimitCpus => bitmap(&ns.softnet.limited(), ns.softnet.cpus().count()),
+        Place::FlowLimitLen => ns.softnet.limit_len().to_string(),
         Place::Ipv4(slot) => ns.conf().ipv4.get(slot).to_string(),
         Place::Ipv6(slot) => ns.conf().ipv6.get(slot).to_string(),
         Place::Ipv4Conf(whose, slot) => ipv4_conf(ns, &whose).get(slot).to_string(),
@@ -431,6 +450,11 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             // As in Linux, a negative number is too large.
             let entries = number()? as u32;
             let set = ns.softnet.set_sock_flow_entries(entries);
+            set.map_err(|error| error.errno)?;
+        }
+        Place::FlowLimitCpus => ns.softnet.set_limited(&of_bitmap(text)?),
+        Place::FlowLimitLen => {
+            let set = ns.softnet.set_limit_len(number()? as u32);
             set.map_err(|error| error.errno)?;
         }
         Place::Ipv4(slot) => ns.conf().ipv4.set(slot, number()?),
@@ -500,6 +524,32 @@ fn numbers(text: &str) -> Option<Vec<i64>> {
     let words = text.split_ascii_whitespace();
     let numbers: Option<Vec<i64>> = words.map(|word| word.parse().ok()).collect();
     numbers.filter(|numbers| !numbers.is_empty())
+}
+
+/// Writes a set of CPUs in words of 32 bits, the highest first (`%*pb`).
+fn bitmap(cpus: &BTreeSet<usize>, count: usize) -> String {
+    let mut words = Vec::new();
+    for word in (0..count.div_ceil(32)).rev() {
+        let bits = (0..32).filter(|bit| cpus.contains(&(word * 32 + bit)));
+        let value = bits.fold(0_u32, |value, bit| value | 1 << bit);
+        let width = (count - word * 32).min(32).div_ceil(4);
+        words.push(format!("{value:0width$x}"));
+    }
+    words.join(",")
+}
+
+/// Parses a set of CPUs (`bitmap_parse`). CPUs that do not exist are ignored.
+fn of_bitmap(text: &str) -> Result<BTreeSet<usize>, i32> {
+    let mut cpus = BTreeSet::new();
+    for (word, digits) in text.rsplit(',').enumerate() {
+        if digits.len() > 8 {
+            return Err(errno::EOVERFLOW);
+        }
+        let value = u32::from_str_radix(digits, 16).map_err(|_| errno::EINVAL)?;
+        let bits = (0..32).filter(|bit| value >> bit & 1 == 1);
+        cpus.extend(bits.map(|bit| word * 32 + bit));
+    }
+    Ok(cpus)
 }
 
 fn target(whose: Whose) -> Target {

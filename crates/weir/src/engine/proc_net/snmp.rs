@@ -291,8 +291,11 @@ pub fn sockstat6(_: &Stack, ns: &Arc<Namespace>) -> String {
 pub fn softnet_stat(stack: &Stack, _: &Arc<Namespace>) -> String {
     use std::sync::atomic::Ordering::Relaxed;
     let mut text = String::new();
+    let guard = stack.domain.pin();
     for (cpu, input) in stack.softnet.cpus().enumerate() {
         let processed = stack.received.made(cpu);
+        let limit = stack.softnet.flow_limit(cpu, &guard);
+        let limited = limit.map_or(0, |limit| limit.dropped.load(Relaxed));
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed) as u32;
         let columns = [
             processed.map_or(0, count),
@@ -305,8 +308,7 @@ pub fn softnet_stat(stack: &Stack, _: &Arc<Namespace>) -> String {
             0,
             0,
             count(&input.received_rps),
-            // No limit of flows is implemented.
-            0,
+            limited as u32,
             input.queue.waiting(),
             cpu as u32,
         ];
