@@ -38,14 +38,16 @@ unsafe impl Zero for Bucket {}
 /// The slots whose tag is `tag`, as a bit mask.
 #[inline(always)]
 fn equal(tags: [u32; 3], tag: u8) -> u32 {
-    let mut found = 0;
-    for (at, word) in tags.into_iter().enumerate() {
-        for lane in 0..4 {
-            let same = (word >> (8 * lane)) as u8 == tag;
-            found |= u32::from(same) << (4 * at + lane);
-        }
-    }
-    found
+    const LOW: u32 = 0x7f7f_7f7f;
+    let pattern = u32::from(tag) * 0x0101_0101;
+    let of = |word: u32| {
+        let other = word ^ pattern;
+        // The highest bit of each byte that is 0.
+        let zero = !(((other & LOW) + LOW) | other | LOW);
+        // One bit each, side by side.
+        (zero >> 7).wrapping_mul(0x0102_0408) >> 24 & 0xf
+    };
+    of(tags[0]) | of(tags[1]) << 4 | of(tags[2]) << 8
 }
 
 impl Bucket {
@@ -377,6 +379,20 @@ mod tests {
 
     fn hash(key: u32) -> u64 {
         u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn equal_tags_are_found_by_their_slots() {
+        let tags = [0x0180_ff00, 0x8001_0080, 0x00ff_0101];
+        let bytes = tags.map(u32::to_le_bytes).concat();
+        for tag in 0..=255 {
+            let expected = bytes
+                .iter()
+                .enumerate()
+                .map(|(at, byte)| u32::from(*byte == tag) << at)
+                .sum::<u32>();
+            assert_eq!(equal(tags, tag), expected, "{tag:#x}");
+        }
     }
 
     #[test]
