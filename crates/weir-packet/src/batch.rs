@@ -192,6 +192,23 @@ impl Batch {
         });
     }
 
+    /// Removes the packets with a bit in `those` and returns them. Both parts keep their order.
+    pub fn split_off(&mut self, those: u64) -> Batch {
+        let (mut n, mut part) = (0, Batch::new());
+        self.split(
+            |_| {
+                let stays = those >> n & 1 == 0;
+                n += 1;
+                stays
+            },
+            |packet| {
+                // There is room: the part is no larger than the batch it is taken from.
+                let _ = part.push(packet);
+            },
+        );
+        part
+    }
+
     /// Keeps the packets for which `keep` returns true, and drops the others.
     #[inline]
     pub fn retain(&mut self, keep: impl FnMut(&mut Packet) -> bool) {

@@ -6,6 +6,7 @@
 //! | [`pool`] | frame memory: 2 MiB pages, [`Pool`], [`Cache`] (a CPU's magazine), bulk operations |
 //! | [`packet`] | [`Packet`]: one cache line of metadata and one frame |
 //! | [`meta`] | [`Meta`]: the public metadata fields |
+//! | [`buffers`] | [`Buffers`]: up to 64 free frames, not yet packets |
 //! | [`batch`] | [`Batch`]: up to 64 packets, stored inline |
 //! | [`bpf`] | classic BPF programs |
 //! | [`edit`] | VLAN push and pop, TTL decrement |
@@ -19,13 +20,14 @@
 //! Every function that takes bytes accepts any bytes. On short or malformed input it returns
 //! `None`, `false` or an error, and never panics.
 //!
-//! Only `arena`, `record`, `returned`, `depot`, `pool`, `packet`, `batch` and `dissect::keys`
-//! contain unsafe code.
+//! Only `arena`, `record`, `returned`, `depot`, `pool`, `packet`, `buffers`, `batch` and
+//! `dissect::keys` contain unsafe code.
 #![deny(unsafe_code)]
 
 mod arena;
 pub mod batch;
 pub mod bpf;
+pub mod buffers;
 pub mod checksum;
 pub mod conn;
 mod depot;
@@ -44,6 +46,7 @@ pub mod tagged;
 pub mod tunnel;
 
 pub use batch::{Batch, Drain};
+pub use buffers::Buffers;
 pub use conn::{Conn, ConnInfo};
 pub use dissect::{FlowKeys, Used, dissect, dissect_frame, flow_hash};
 pub use drop_reason::{DropClass, DropReason};

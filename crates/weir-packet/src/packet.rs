@@ -105,6 +105,15 @@ impl Packet {
         Packet(record)
     }
 
+    /// Takes ownership of a record that has been initialised as that of a packet.
+    ///
+    /// # Safety
+    /// `record` is an initialised record of a live arena without another owner.
+    #[inline]
+    pub(crate) unsafe fn from_record(record: NonNull<Record>) -> Packet {
+        Packet(record)
+    }
+
     /// Returns the packet with `len` bytes of data, `start` bytes after the start of the frame.
     /// Drops the packet and returns `None` if that range is outside the frame.
     #[inline]
@@ -497,6 +506,26 @@ impl Packet {
         })
     }
 
+    /// Describes a received frame, whose data begin at its link-layer header: sets the MAC header, the network
+    /// header `header` bytes behind it, the addressee, the protocol and the place of its arrival, and clears the
+    /// departure time.
+    #[inline(always)]
+    pub fn set_received(
+        &mut self,
+        (time, dev, iif): (u64, u32, u32),
+        (ty, protocol): (PacketType, u16),
+        header: usize,
+    ) {
+        let network = self.offset(header);
+        let record = self.record_mut();
+        let l = &mut record.layout;
+        (l.mac, l.network) = (l.data, network);
+        (l.marks, l.pkt_type) = (l.marks & !DEPARTS, ty);
+        let meta = &mut record.meta;
+        meta.protocol = protocol;
+        (meta.time, meta.dev, meta.iif) = (time, dev, iif);
+    }
+
     /// Sets the VLAN tag in the metadata (`__vlan_hwaccel_put_tag`) or removes it. A protocol other
     /// than 802.1ad counts as 802.1Q.
     #[inline]
@@ -557,6 +586,12 @@ impl Packet {
         // and no header is there.
         unsafe { self.frame().cast::<Arc<Tunnel>>().write(to) };
         true
+    }
+
+    /// Returns whether the packet has tunnel metadata.
+    #[inline]
+    pub fn has_tunnel(&self) -> bool {
+        self.layout().marks & TUNNEL != 0
     }
 
     /// Removes the tunnel metadata.

@@ -23,6 +23,7 @@
 
 use crate::arena::{Arena, Class, FRAME, PAGE, RECORD};
 use crate::batch::{Batch, give_back_batch};
+use crate::buffers::Buffers;
 use crate::depot::{Depot, Shared, free_shared};
 use crate::packet::Packet;
 use crate::record::{FRAME_DATA, JUMBO_DATA, Record, class_of};
@@ -311,6 +312,41 @@ impl Cache {
         n
     }
 
+    /// Takes up to `n` buffers, no more than fit, and returns how many. Takes none if the buffers are of
+    /// another pool.
+    #[inline]
+    pub fn take(&mut self, buffers: &mut Buffers, n: usize) -> usize {
+        if !buffers.are_of(self.pool.shared()) {
+            return 0;
+        }
+        let want = n.min(buffers.room());
+        if self.free.len() < want {
+            self.refill(want);
+        }
+        let n = want.min(self.free.len());
+        let rest = self.free.len() - n;
+        if let Some(records) = self.free.get(rest..) {
+            // SAFETY: the magazine owned the records, which are of the frame class; there is room for all of
+            // them, and the magazine forgets them just below. The buffers are of this pool.
+            unsafe { buffers.extend(self.pool.shared(), records) };
+        }
+        self.free.truncate(rest);
+        n
+    }
+
+    /// Gives all buffers back. Buffers of another pool return to that.
+    #[inline]
+    pub fn give(&mut self, buffers: &mut Buffers) {
+        if !buffers.are_of(self.pool.shared()) {
+            return drop(std::mem::take(buffers));
+        }
+        if self.free.len() + buffers.len() > MAGAZINE {
+            self.flush(MOVE);
+        }
+        self.free.extend_from_slice(buffers.records());
+        buffers.forget();
+    }
+
     /// Frees all packets of a batch into the magazine. Packets of another pool and jumbo packets
     /// return to their own pool.
     #[inline]
@@ -319,7 +355,12 @@ impl Cache {
             self.flush(MOVE);
         }
         // The packets are forgotten below; this drops the tunnel metadata they refer to.
-        batch.iter_mut().for_each(Packet::drop_tunnel);
+        if batch
+            .iter()
+            .fold(false, |any, packet| any | packet.has_tunnel())
+        {
+            batch.iter_mut().for_each(Packet::drop_tunnel);
+        }
         let (free, shared) = (&mut self.free, self.pool.shared());
         batch.forget_if(|records| {
             let cacheable = |r: &NonNull<Record>| shared.owns(*r) & (class_of(*r) == Class::Frame);

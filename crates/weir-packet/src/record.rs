@@ -84,7 +84,8 @@ const _: () = assert!(size_of::<Record>() == RECORD && align_of::<Record>() == R
 
 /// The number of words of a record that an allocation writes: all those before `time`.
 const INIT_WORDS: usize = (offset_of!(Record, meta) + offset_of!(Meta, time)) / 8;
-const _: () = assert!(INIT_WORDS == 6);
+const _: () = assert!(INIT_WORDS == 6 && offset_of!(Record, layout.len) == 0);
+const _: () = assert!(offset_of!(Layout, data) == 4 && offset_of!(Layout, mac) == 6);
 
 /// The words that an allocation writes.
 const TEMPLATE: [u64; INIT_WORDS] = {
@@ -131,6 +132,21 @@ pub(crate) unsafe fn init(record: NonNull<Record>) {
     // SAFETY: the caller owns the record. This writes only the words before `time`; the line is
     // never cleared as a whole.
     unsafe { record.cast::<[u64; INIT_WORDS]>().write(TEMPLATE) };
+}
+
+/// Does the same for a packet of `len` bytes, `data` bytes after the start of the frame.
+///
+/// # Safety
+/// As for [`init`]; the frame has room for the bytes.
+#[inline(always)]
+pub(crate) unsafe fn init_with(record: NonNull<Record>, data: u16, len: u32) {
+    let mut words = TEMPLATE;
+    // The first word is the length, the start of the data and the offset of the MAC header.
+    let ([l0, l1, l2, l3], [d0, d1]) = (len.to_ne_bytes(), data.to_ne_bytes());
+    let [_, _, _, _, _, _, m0, m1] = TEMPLATE[0].to_ne_bytes();
+    words[0] = u64::from_ne_bytes([l0, l1, l2, l3, d0, d1, m0, m1]);
+    // SAFETY: as in `init`.
+    unsafe { record.cast::<[u64; INIT_WORDS]>().write(words) };
 }
 
 /// Returns the base of the page that contains a record.

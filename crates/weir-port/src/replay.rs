@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use weir_packet::batch::BATCH;
-use weir_packet::{Batch, Cache, Packet};
+use weir_packet::{Batch, Buffers, Cache, Packet};
 
 use crate::port::{Counters, Port, Sieve};
 
@@ -22,7 +22,7 @@ const LINE: usize = 64;
 pub struct Replay {
     /// The frames one after the other, each from the start of a line.
     lines: Box<[[u8; LINE]]>,
-    /// The first line of each frame and its length in bytes.
+    /// The place of each frame in `lines` and its length, both in bytes.
     frames: Box<[(u32, u32)]>,
     /// The next frame. One thread at a time receives.
     at: AtomicUsize,
@@ -37,7 +37,7 @@ impl Replay {
         let (mut lines, mut frames) = (Vec::new(), Vec::new());
         let all = all.iter().map(AsRef::as_ref);
         for frame in all.filter(|frame| frame.len() <= weir_packet::packet::FRAME_DATA) {
-            frames.push((lines.len() as u32, frame.len() as u32));
+            frames.push(((lines.len() * LINE) as u32, frame.len() as u32));
             for part in frame.chunks(LINE) {
                 let mut line = [0; LINE];
                 for (to, from) in line.iter_mut().zip(part) {
@@ -71,10 +71,28 @@ impl Replay {
         taken
     }
 
-    fn bytes(&self, (line, len): (u32, u32)) -> &[u8] {
-        let lines = self.lines.get(line as usize..).unwrap_or_default();
-        lines.as_flattened().get(..len as usize).unwrap_or_default()
+    #[inline(always)]
+    fn bytes(&self, (start, len): (u32, u32)) -> &[u8] {
+        let all = self.lines.as_flattened();
+        let (start, len) = (start as usize, len as usize);
+        all.get(start..start + len).unwrap_or_default()
     }
+}
+
+/// Makes packets of up to `count` frames. Returns how many there is memory for.
+#[inline]
+fn fill<'f>(
+    memory: &mut Cache,
+    batch: &mut Batch,
+    count: usize,
+    frames: impl Iterator<Item = &'f [u8]>,
+) -> usize {
+    let mut buffers = Buffers::new();
+    memory.take(&mut buffers, count);
+    // All fit: longer frames were left out.
+    let made = buffers.fill(batch, frames);
+    memory.give(&mut buffers);
+    made
 }
 
 impl Port for Replay {
@@ -87,15 +105,10 @@ impl Port for Replay {
     }
 
     fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let before = batch.len();
         let most = self.most.load(Relaxed).min(batch.room());
         let taken = self.take(most);
-        let count = memory.alloc_bulk(batch, taken.len());
-        let new = batch.iter_mut().skip(before);
-        for (packet, &frame) in new.zip(taken) {
-            // It fits: longer frames were left out.
-            let _ = packet.append(self.bytes(frame));
-        }
+        let frames = taken.iter().map(|place| self.bytes(*place));
+        let count = fill(memory, batch, taken.len(), frames);
         Counters::add(&self.counters.rx_dropped, (taken.len() - count) as u64);
         Ok(count)
     }
@@ -125,13 +138,8 @@ impl Port for Replay {
             .iter()
             .enumerate()
             .filter(|(n, _)| dropped >> n & 1 == 0);
-        let before = batch.len();
         let wanted = taken.len() - dropped.count_ones() as usize;
-        let count = memory.alloc_bulk(batch, wanted);
-        for (packet, (_, frame)) in batch.iter_mut().skip(before).zip(kept) {
-            // It fits: longer frames were left out.
-            let _ = packet.append(frame);
-        }
+        let count = fill(memory, batch, wanted, kept.map(|(_, frame)| *frame));
         Counters::add(&self.counters.rx_dropped, (wanted - count) as u64);
         Ok(taken.len())
     }

@@ -319,6 +319,22 @@ impl FlowKeys {
         *second = u64::from_ne_bytes([s0, s1, d0, d1, f0, f1, 0, 0]);
     }
 
+    /// Sets both Ethernet addresses. They are stored as one, for the reason given at `set_short`.
+    #[inline(always)]
+    pub(super) fn set_ethernet(&mut self, dst: [u8; 6], src: [u8; 6]) {
+        const AT: usize = std::mem::offset_of!(FlowKeys, eth_dst);
+        const { assert!(std::mem::offset_of!(FlowKeys, eth_src) == AT + 6) };
+        let [a, b, c, d, e, f] = dst;
+        let [g, h, i, j, k, l] = src;
+        if let Some(both) = self
+            .octets_mut()
+            .get_mut(AT..)
+            .and_then(|rest| rest.first_chunk_mut())
+        {
+            *both = [a, b, c, d, e, f, g, h, i, j, k, l];
+        }
+    }
+
     /// Returns the IPv4 source address.
     #[inline]
     pub fn src_v4(&self) -> [u8; 4] {

@@ -149,9 +149,9 @@ pub fn dissect(packet: &Packet, used: Used, keys: &mut FlowKeys) -> Dissected {
         if used.has(Used::ETH) {
             match Ethernet::new(packet.mac()) {
                 Some(eth) if packet.mac_len() >= Ethernet::LEN => {
-                    (keys.eth_dst, keys.eth_src) = (eth.dst(), eth.src());
+                    keys.set_ethernet(eth.dst(), eth.src());
                 }
-                _ => (keys.eth_dst, keys.eth_src) = ([0; 6], [0; 6]),
+                _ => keys.set_ethernet([0; 6], [0; 6]),
             }
         }
         if used.has(Used::META) {

@@ -198,3 +198,70 @@ fn commit_makes_memory_usable_up_to_the_limit() {
     pool.commit(usize::MAX);
     assert_eq!(pool.region().1, 3 * PAGE);
 }
+
+#[cfg(not(loom))]
+#[test]
+fn buffers_become_packets_once_they_are_filled() {
+    use crate::Buffers;
+    let pool = Pool::new(PoolConfig::default());
+    let mut cache = pool.cache();
+    let mut buffers = Buffers::new();
+    assert_eq!(cache.take(&mut buffers, 100), 64);
+    assert_eq!((buffers.len(), buffers.room()), (64, 0));
+    // Lengths around those that are copied in fixed sizes, and the longest.
+    let lens = [0, 1, 14, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1500, 1792];
+    let frames: Vec<Vec<u8>> = lens
+        .iter()
+        .map(|&len| (0..len).map(|n| (n * 7 + len) as u8).collect())
+        .collect();
+    let mut batch = Batch::new();
+    let all = frames.iter().map(|frame| &frame[..]);
+    assert_eq!(buffers.fill(&mut batch, all), lens.len());
+    let fresh = pool.alloc(0).unwrap();
+    for (packet, frame) in batch.iter().zip(&frames) {
+        assert_eq!(packet.data(), frame);
+        assert!(packet.headroom() >= fresh.headroom());
+        assert!(!packet.has_mac() && !packet.has_network() && !packet.has_transport());
+        let zero = (
+            packet.mark,
+            packet.priority,
+            packet.trace,
+            packet.hash,
+            packet.queue,
+        );
+        assert_eq!(zero, (0, 0, 0, 0, 0));
+        assert!(packet.vlan().is_none() && packet.tunnel().is_none());
+    }
+    // A frame that is too long ends the filling.
+    let long = [0; 1793];
+    assert_eq!(buffers.fill(&mut batch, [&long[..], &long[..10]]), 0);
+    assert_eq!((batch.len(), buffers.len()), (14, 50));
+    // There are no more packets than buffers.
+    cache.give(&mut buffers);
+    assert_eq!(cache.take(&mut buffers, 2), 2);
+    assert_eq!(buffers.fill(&mut batch, [&long[..5]; 3]), 2);
+    drop((batch, fresh));
+    assert_eq!(cache.take(&mut buffers, 3), 3);
+    drop(buffers);
+    drop(cache);
+    let stats = pool.stats();
+    assert_eq!(stats.frames, stats.frames_free);
+}
+
+#[cfg(not(loom))]
+#[test]
+fn buffers_return_to_their_own_pool() {
+    use crate::Buffers;
+    let pools = [(); 2].map(|()| Pool::new(PoolConfig::default()));
+    let [mut first, mut second] = pools.each_ref().map(Pool::cache);
+    let mut buffers = Buffers::new();
+    assert_eq!(first.take(&mut buffers, 5), 5);
+    assert_eq!(second.take(&mut buffers, 5), 0);
+    second.give(&mut buffers);
+    assert!(buffers.is_empty());
+    drop((first, second));
+    for pool in pools {
+        let stats = pool.stats();
+        assert_eq!(stats.frames, stats.frames_free);
+    }
+}

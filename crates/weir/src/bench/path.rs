@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use weir_netlink::af;
 use weir_netlink::tca::flower;
-use weir_packet::Batch;
+use weir_packet::{Batch, Buffers};
 use weir_port::pcap::Reader;
 use weir_port::{Frame, Source};
 use weir_stack::stages::Stage;
@@ -155,12 +155,12 @@ fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
                 let wanted = chunk.len();
                 let stages = &cx.state.stages;
                 stages.start();
-                let got = stages.inner(Stage::Buffers, wanted, || {
-                    cx.state.cache.borrow_mut().alloc_bulk(&mut batch, wanted)
+                let mut buffers = Buffers::new();
+                stages.inner(Stage::Buffers, wanted, || {
+                    cx.state.cache.borrow_mut().take(&mut buffers, wanted)
                 });
-                let mut packets = batch.iter_mut().zip(chunk);
-                let whole = packets.all(|(packet, frame)| packet.append(frame));
-                if got < wanted || !whole {
+                let got = buffers.fill(&mut batch, chunk.iter().map(|frame| &frame[..]));
+                if got < wanted {
                     return Err("the frames do not fit into the pool's buffers");
                 }
                 // The frames come from memory, as from a port.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench receive`: the receive path on one CPU, from frames in memory to a drop, to a device
 //! that discards, and through two namespaces; and on two CPUs, with packets steered from one to the other
-//! (`--part steering` measures this alone, `--part forward` the two namespaces). The peer is testpmd on the same frames, if DPDK is
+//! (`--part steering` measures this alone, `--part forward` the two namespaces, `--part paths` the short paths and
+//! the buffers). The peer is testpmd on the same frames, if DPDK is
 //! installed; its runs alternate with Weir's.
 
 mod bed;
@@ -10,7 +11,7 @@ mod steering;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use weir_packet::{Batch, Pool, PoolConfig};
+use weir_packet::{Buffers, Pool, PoolConfig};
 
 use self::bed::{Bed, Path};
 use super::testpmd::{self, Mode};
@@ -113,11 +114,11 @@ fn beside(mut row: Row, name: &str, peer: &Series, share: f64, note: &str) -> Ro
 fn buffers(rounds: usize, most: usize) -> f64 {
     let pool = Pool::new(PoolConfig::default());
     let mut memory = pool.cache();
-    let mut batch = Batch::new();
+    let mut taken = Buffers::new();
     let mut once = || {
-        memory.alloc_bulk(&mut batch, most);
-        std::hint::black_box(&mut batch);
-        memory.free_bulk(&mut batch);
+        memory.take(&mut taken, most);
+        std::hint::black_box(&mut taken);
+        memory.give(&mut taken);
     };
     (0..1000).for_each(|_| once());
     let start = Instant::now();
@@ -166,23 +167,22 @@ fn run(options: &Options) -> Result<Report, String> {
         return forward_alone(&scale);
     }
     let frames = bed::frames(FRAMES, SIZE);
+    let short_paths = options.part.as_deref() == Some("paths");
     eprint!("\rset-up");
     let mut early = Bed::new(Path::Early, &frames)?;
     let mut sifted = Bed::new(Path::EarlyFlower, &frames)?;
     let mut drop = Bed::new(Path::Drop, &frames)?;
     let mut readdress = Bed::new(Path::Readdress, &frames)?;
-    let mut forward = Bed::new(Path::Forward, &bed::frames(FLOWS, SIZE))?;
+    let mut forward = match short_paths {
+        true => None,
+        false => Some(Bed::new(Path::Forward, &bed::frames(FLOWS, SIZE))?),
+    };
     let mut peer = Peer::new(&frames, &scale);
     let mut series: BTreeMap<&str, Series> = BTreeMap::new();
     let mut add = |name, ns| series.entry(name).or_default().0.push(ns);
     let (mut rxonly, mut macswap) = (Series::default(), Series::default());
-    for bed in [
-        &mut early,
-        &mut sifted,
-        &mut drop,
-        &mut readdress,
-        &mut forward,
-    ] {
+    let beds = [&mut early, &mut sifted, &mut drop, &mut readdress];
+    for bed in beds.into_iter().chain(&mut forward) {
         let (packets, before) = (scale.packets / 10, bed.ended());
         bed.play(packets, FULL);
         let ended = bed.ended() - before;
@@ -198,10 +198,12 @@ fn run(options: &Options) -> Result<Report, String> {
         peer.run(Mode::Rxonly, &mut rxonly);
         add("macs", readdress.play(scale.packets, FULL));
         peer.run(Mode::Macswap, &mut macswap);
-        let (two, stages) = forward.play_by_stage(scale.packets, FULL);
-        add("forward", two / 2.0);
-        let accounted = stages.total_ns / scale.packets as f64 / two;
-        add("stages-sum", (accounted - 1.0).abs() * 100.0);
+        if let Some(forward) = &mut forward {
+            let (two, stages) = forward.play_by_stage(scale.packets, FULL);
+            add("forward", two / 2.0);
+            let accounted = stages.total_ns / scale.packets as f64 / two;
+            add("stages-sum", (accounted - 1.0).abs() * 100.0);
+        }
         let with = readdress.play(scale.packets / 2, FULL);
         readdress.account(false);
         let without = readdress.play(scale.packets / 2, FULL);
@@ -310,14 +312,22 @@ fn run(options: &Options) -> Result<Report, String> {
     for row in &mut rows {
         row.higher_is_better = row.id == "staged";
     }
+    rows.retain(|row| !row.weir.0.is_empty());
+    let mut beds = vec![("rewrite of MAC addresses", &mut readdress)];
+    if let Some(forward) = &mut forward {
+        beds.push(("IPv4 forwarding, two hops", forward));
+    }
+    let (detail, stacks) = by_batch(&mut beds, &scale);
+    if short_paths {
+        return Ok(Report {
+            bench: BENCH.name,
+            rows,
+            curves: Vec::new(),
+            stacks: Vec::new(),
+            detail,
+        });
+    }
     rows.extend(steering::steering(options.short)?);
-    let (detail, stacks) = by_batch(
-        &mut [
-            ("rewrite of MAC addresses", &mut readdress),
-            ("IPv4 forwarding, two hops", &mut forward),
-        ],
-        &scale,
-    );
     Ok(Report {
         bench: BENCH.name,
         rows,
