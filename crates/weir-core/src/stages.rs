@@ -2,7 +2,10 @@
 //! The cost of each datapath stage in batches, packets and CPU cycles. It is always counted.
 //!
 //! The cycle counter is read once at the boundary between two stages. A part inside a stage
-//! ([`Stages::inner`], [`Stages::carve`]) costs two reads. Besides the stages, each CPU counts the
+//! ([`Stages::inner`], [`Stages::carve`]) costs two reads. A read takes about as long as a packet spends in some
+//! stages, so a busy CPU does not time every turn: of the turns after the first [`ALL_TIMED`] in about a second, one
+//! in [`EVERY`] is timed, drawn at random, and its cycles count that many times. Batches, packets and turns are
+//! counted in every turn. Besides the stages, each CPU counts the
 //! time of its turns that moved packets. The stages add up to that time except for what lies
 //! between them. Cycles never appear in a report of virtual time, which must be the same on every
 //! machine.
@@ -142,6 +145,13 @@ impl Cells {
     }
 }
 
+/// The number of turns in a period that are all timed.
+pub const ALL_TIMED: u32 = 1024;
+/// The length of a period in cycles, about a second.
+const PERIOD: u64 = 1 << 31;
+/// One of so many later turns is timed.
+pub const EVERY: u32 = 16;
+
 /// The stage clock of one CPU.
 #[derive(Debug)]
 pub struct Stages {
@@ -150,6 +160,14 @@ pub struct Stages {
     since: Cell<u64>,
     /// The start of the turn.
     turn: Cell<u64>,
+    /// How many times the cycles of the turn count; 0 if it is not timed.
+    weight: Cell<u64>,
+    /// The turns before the next that may be left untimed.
+    early: Cell<u32>,
+    /// The time, by the cycle counter, since when turns are left untimed once enough have been timed.
+    renewed: Cell<u64>,
+    /// The state of the draw.
+    draw: Cell<u32>,
     /// The cycles it took to enter the read section of the turn.
     entered: Cell<u64>,
     /// Whether a stage has ended in this turn.
@@ -164,6 +182,10 @@ impl Stages {
             cells,
             since: Cell::default(),
             turn: Cell::default(),
+            weight: Cell::new(1),
+            early: Cell::new(ALL_TIMED),
+            renewed: Cell::default(),
+            draw: Cell::new(1),
             entered: Cell::default(),
             worked: Cell::default(),
             on: Cell::new(true),
@@ -181,19 +203,52 @@ impl Stages {
         self.on.get()
     }
 
+    /// Returns whether the turn is timed.
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        self.weight.get() > 0 && self.is_on()
+    }
+
+    /// Returns how many times the cycles of the turn that begins count.
+    #[inline]
+    fn draw_weight(&self) -> u64 {
+        if let Some(left) = self.early.get().checked_sub(1) {
+            self.early.set(left);
+            return 1;
+        }
+        // Marsaglia's xorshift.
+        let mut draw = self.draw.get();
+        draw ^= draw << 13;
+        draw ^= draw >> 17;
+        draw ^= draw << 5;
+        self.draw.set(draw);
+        match draw % EVERY {
+            0 => u64::from(EVERY),
+            _ => 0,
+        }
+    }
+
     /// Starts a turn, before its read section.
     #[inline]
     pub fn begin_turn(&self) {
         if self.is_on() {
-            self.turn.set(cycles());
+            self.weight.set(self.draw_weight());
             self.worked.set(false);
+            if self.is_timed() {
+                let now = cycles();
+                self.turn.set(now);
+                if now.wrapping_sub(self.renewed.get()) > PERIOD {
+                    self.renewed.set(now);
+                    self.early.set(ALL_TIMED);
+                }
+            }
         }
     }
 
     /// Notes that the read section of the turn has begun. Starts timing the next stage.
     #[inline]
     pub fn entered(&self) {
-        if self.is_on() {
+        if self.is_timed() {
             let now = cycles();
             self.entered.set(now.wrapping_sub(self.turn.get()));
             self.since.set(now);
@@ -203,7 +258,7 @@ impl Stages {
     /// Notes that the work of a turn is done, before its read section ends.
     #[inline]
     pub fn leave(&self) {
-        if self.is_on() && self.worked.get() {
+        if self.is_timed() && self.worked.get() {
             self.since.set(cycles());
         }
     }
@@ -212,20 +267,24 @@ impl Stages {
     #[inline]
     pub fn end_turn(&self) {
         if self.is_on() && self.worked.get() {
-            let now = cycles();
-            let left = now.wrapping_sub(self.since.get());
-            let rcu = self.entered.get().wrapping_add(left);
-            self.cells.count(Stage::Rcu, 0, rcu);
-            let [turns, spent] = &self.cells.turns;
+            let (mut rcu, mut spent) = (0, 0);
+            if self.is_timed() {
+                let now = cycles();
+                let left = now.wrapping_sub(self.since.get());
+                rcu = self.entered.get().wrapping_add(left);
+                spent = now.wrapping_sub(self.turn.get());
+            }
+            self.count(Stage::Rcu, 0, rcu);
+            let [turns, all] = &self.cells.turns;
             add(turns, 1);
-            add(spent, now.wrapping_sub(self.turn.get()));
+            add(all, spent.wrapping_mul(self.weight.get()));
         }
     }
 
     /// Starts timing the next stage without counting the time before.
     #[inline]
     pub fn start(&self) {
-        if self.is_on() {
+        if self.is_timed() {
             self.since.set(cycles());
         }
     }
@@ -234,11 +293,14 @@ impl Stages {
     #[inline]
     pub fn end(&self, stage: Stage, packets: usize) {
         if self.is_on() {
-            let now = cycles();
-            self.cells
-                .count(stage, packets, now.wrapping_sub(self.since.get()));
+            let mut spent = 0;
+            if self.is_timed() {
+                let now = cycles();
+                spent = now.wrapping_sub(self.since.get());
+                self.since.set(now);
+            }
+            self.count(stage, packets, spent);
             self.worked.set(true);
-            self.since.set(now);
         }
     }
 
@@ -248,17 +310,27 @@ impl Stages {
         if !self.is_on() {
             return part();
         }
+        if !self.is_timed() {
+            self.count(stage, packets, 0);
+            return part();
+        }
         let start = cycles();
         let result = part();
         self.carve(stage, packets, cycles().wrapping_sub(start));
         result
     }
 
+    #[inline]
+    fn count(&self, stage: Stage, packets: usize, cycles: u64) {
+        let cycles = cycles.wrapping_mul(self.weight.get());
+        self.cells.count(stage, packets, cycles);
+    }
+
     /// Counts `cycles` that were spent since the last boundary as another stage than the one that
     /// ends next.
     #[inline]
     pub fn carve(&self, stage: Stage, packets: usize, cycles: u64) {
-        self.cells.count(stage, packets, cycles);
+        self.count(stage, packets, cycles);
         self.since.set(self.since.get().wrapping_add(cycles));
     }
 
@@ -270,5 +342,41 @@ impl Stages {
     /// Returns the counters of the turns that moved packets.
     pub fn turns(&self) -> TurnCount {
         self.cells.turns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_cpu_times_some_turns_and_counts_all() {
+        let stages = Stages::new(Arc::new(Cells::default()));
+        let (mut timed, mut weights) = (0_u32, 0);
+        let turns = 20 * ALL_TIMED;
+        for _ in 0..turns {
+            stages.begin_turn();
+            timed += u32::from(stages.is_timed());
+            weights += stages.weight.get();
+            stages.entered();
+            stages.end(Stage::Receive, 64);
+            stages.inner(Stage::Buffers, 32, || ());
+            stages.leave();
+            stages.end_turn();
+        }
+        assert!(timed >= ALL_TIMED && timed < turns / 4, "{timed}");
+        // The weights stand for all turns, give or take five standard deviations.
+        let off = (weights as f64 - f64::from(turns)).abs();
+        let deviation = (f64::from(turns * EVERY)).sqrt();
+        assert!(off < 5.0 * deviation, "{weights} of {turns}");
+        assert_eq!(stages.turns().turns, u64::from(turns));
+        for (stage, count) in stages.counts() {
+            let packets = match stage {
+                Stage::Receive => 64,
+                Stage::Buffers => 32,
+                _ => 0,
+            };
+            assert_eq!(count.packets, packets * u64::from(turns), "{stage:?}");
+        }
     }
 }
