@@ -301,14 +301,26 @@ impl<'g> Cx<'g> {
     }
 
     /// Drops all packets of a batch for one reason.
-    pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, batch: Batch) {
-        let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
-        self.end_all(device, place, ended);
+    pub fn drop_batch(&self, device: &Device, place: Place, reason: DropReason, mut batch: Batch) {
+        if self.are_drops_observed() {
+            let ended = batch.into_iter().map(|packet| (packet, Some(reason)));
+            return self.end_all(device, place, ended);
+        }
+        if !batch.is_empty() {
+            device.count_drops(place, reason, batch.len() as u64);
+            self.state.cache.borrow_mut().free_bulk(&mut batch);
+        }
+    }
+
+    /// Returns whether each drop and each end of a packet is reported.
+    #[inline]
+    fn are_drops_observed(&self) -> bool {
+        !self.stack.drop_observers(self.guard).is_empty() || self.stack.trace.is_on()
     }
 
     /// Frees packets: drops those that have a reason, and consumes the others.
     pub fn end_all(&self, device: &Device, place: Place, ended: impl Iterator<Item = Ended>) {
-        if !self.stack.drop_observers(self.guard).is_empty() || self.stack.trace.is_on() {
+        if self.are_drops_observed() {
             return ended.for_each(|(packet, reason)| match reason {
                 Some(reason) => self.drop(device, place, reason, packet),
                 None => self.consume(packet),
@@ -347,14 +359,18 @@ impl<'g> Cx<'g> {
     }
 
     /// Frees all packets of a batch that reached their destination.
-    pub fn consume_batch(&self, mut batch: Batch) {
+    pub fn consume_batch(&self, batch: Batch) {
+        let count = batch.len();
+        let stages = &self.state.stages;
+        stages.inner(Stage::Buffers, count, || self.free_batch(batch));
+    }
+
+    /// Does the same as part of the stage that ends next.
+    pub fn free_batch(&self, mut batch: Batch) {
         if self.stack.trace.is_on() {
             batch.iter().for_each(|packet| self.stack.trace.end(packet));
         }
-        let count = batch.len();
-        self.state.stages.inner(Stage::Buffers, count, || {
-            self.state.cache.borrow_mut().free_bulk(&mut batch);
-        });
+        self.state.cache.borrow_mut().free_bulk(&mut batch);
     }
 
     /// Returns the device with a key if it still exists.

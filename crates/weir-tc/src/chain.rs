@@ -156,8 +156,7 @@ impl Chain {
         packet: &mut Packet,
         out: &mut Outcome<'g>,
     ) -> Code {
-        let hit = starts.hits.get(n).copied().flatten();
-        let first = hit.map(|hit| hit.run(cx, packet, out));
+        let first = starts.hit(n).map(|hit| hit.run(cx, packet, out));
         match first {
             // In most cases the first filter ends the walk.
             Some(result) if code::is_end(result) && !cx.is_traced() => result,
@@ -221,21 +220,17 @@ pub(crate) struct Starts<'g> {
     protos: &'g [Arc<Proto>],
     /// A bit for each packet that has to be walked; the others match nothing.
     walking: u64,
+    /// The filter that all packets match, and the index of its instance.
+    every: Option<(Hit<'g>, usize)>,
+    /// The starting points one by one, if packets were looked up in more than one instance.
+    each: Option<Each<'g>>,
+}
+
+struct Each<'g> {
     /// The index of the instance each packet starts at.
     at: [u16; BATCH],
     /// The filter each packet matches in that instance, if known.
     hits: Hits<'g>,
-}
-
-impl Default for Starts<'_> {
-    fn default() -> Self {
-        Self {
-            protos: &[],
-            walking: 0,
-            at: [0; BATCH],
-            hits: [None; BATCH],
-        }
-    }
 }
 
 impl<'g> Starts<'g> {
@@ -244,22 +239,40 @@ impl<'g> Starts<'g> {
         self.walking
     }
 
+    /// Returns the filter that all packets match, if it is the same.
+    #[inline]
+    pub(crate) fn every(&self) -> Option<Hit<'g>> {
+        self.every.map(|(hit, _)| hit)
+    }
+
     /// Returns the filter that packet `n` matches, if it is known.
+    #[inline]
     pub(crate) fn hit(&self, n: usize) -> Option<Hit<'g>> {
-        match self.walking >> (n % BATCH) & 1 {
-            1 => self.hits.get(n).copied().flatten(),
-            _ => None,
+        if self.walking >> (n % BATCH) & 1 == 0 {
+            return None;
+        }
+        match (&self.every, &self.each) {
+            (Some((hit, _)), _) => Some(*hit),
+            (None, Some(each)) => each.hits.get(n).copied().flatten(),
+            (None, None) => None,
         }
     }
 
     fn protos_of(&self, n: usize) -> &'g [Arc<Proto>] {
-        let at = self.at.get(n).map_or(0, |&at| usize::from(at));
+        let at = match (&self.every, &self.each) {
+            (Some((_, at)), _) => *at,
+            (None, Some(each)) => each.at.get(n).map_or(0, |&at| usize::from(at)),
+            (None, None) => 0,
+        };
         self.protos.get(at..).unwrap_or_default()
     }
 
     /// Prefetches the counters that the packets will write.
     pub(crate) fn prefetch(&self, cpu: usize) {
-        for hit in set_bits(self.walking).filter_map(|n| self.hits.get(n)?.as_ref()) {
+        let Some(each) = &self.each else {
+            return;
+        };
+        for hit in set_bits(self.walking).filter_map(|n| each.hits.get(n)?.as_ref()) {
             hit.exts.prefetch_counters(cpu);
         }
     }
@@ -267,7 +280,7 @@ impl<'g> Starts<'g> {
 
 impl Chain {
     /// Looks up the packets with a bit in `wanted` as a batch, as far as the classifier kinds
-    /// support that. Stores where each packet starts its walk; the caller then walks the packets in
+    /// support that. Returns where each packet starts its walk; the caller then walks the packets in
     /// order, one by one.
     pub(crate) fn find_batch<'g>(
         &'g self,
@@ -275,24 +288,43 @@ impl Chain {
         mut wanted: u64,
         lookup: &mut Lookup,
         guard: &'g Guard,
-        starts: &mut Starts<'g>,
-    ) {
-        starts.protos = self.protos.load(guard);
+    ) -> Starts<'g> {
+        let mut starts = Starts {
+            protos: self.protos.load(guard),
+            walking: 0,
+            every: None,
+            each: None,
+        };
+        let all = u64::MAX >> (BATCH - packets.len().clamp(1, BATCH));
         for (n, proto) in starts.protos.iter().enumerate() {
             let fits = wanted & proto.fitting(packets);
             if fits == 0 {
                 continue;
             }
             let classifier = &proto.classifier;
-            let found = classifier.find_batch(packets, fits, lookup, guard, &mut starts.hits);
+            if fits == all
+                && let Some(hit) = classifier.every(guard)
+            {
+                (starts.walking, starts.every) = (all, Some((hit, n)));
+                return starts;
+            }
+            let each = match &mut starts.each {
+                Some(each) => each,
+                none => none.insert(Each {
+                    at: [0; BATCH],
+                    hits: [None; BATCH],
+                }),
+            };
+            let found = classifier.find_batch(packets, fits, lookup, guard, &mut each.hits);
             let found = found.unwrap_or(fits);
             starts.walking |= found;
             wanted &= !found;
             if n > 0 {
                 // The cast is safe because there are no more instances than priorities.
-                set_bits(found).for_each(|packet| starts.at[packet % BATCH] = n as u16);
+                set_bits(found).for_each(|packet| each.at[packet % BATCH] = n as u16);
             }
         }
+        starts
     }
 
     /// Describes a matching filter for a trace.

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use weir_conntrack::Conntrack;
 use weir_packet::header::ethernet::{ETH_P_IP, ETH_P_IPV6};
 use weir_packet::offload::segment_packet;
-use weir_packet::{Cache, Conn, ConnInfo, Flags, FlowKeys, Packet, Used};
+use weir_packet::{Cache, Conn, ConnInfo, DropReason, Flags, FlowKeys, Packet, Used};
 use weir_sync::rcu::Guard;
 
 use crate::classifier::flower::key::Flow;
@@ -25,6 +25,17 @@ pub struct Copy {
     pub itself: bool,
 }
 
+/// Where all packets of a batch go. They are still in the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whole {
+    /// They are dropped.
+    Dropped(DropReason),
+    /// They have reached their destination and are freed.
+    Consumed,
+    /// They continue at another device. None of them was copied before.
+    Redirected(Target),
+}
+
 /// The context of one run over packets at one hook.
 pub struct Context<'a, 'g> {
     /// The RCU guard that keeps filters and actions alive.
@@ -37,6 +48,8 @@ pub struct Context<'a, 'g> {
     pub random: &'a mut dyn FnMut() -> u32,
     /// Mirrored copies and redirected packets of a batch, in order. The caller sends them.
     pub copies: &'a mut Vec<Copy>,
+    /// All packets of a batch leave it for one destination, and the caller takes them out of it.
+    pub whole: Option<Whole>,
     /// The index of the device whose hook runs.
     pub ifindex: u32,
     /// The hook is an ingress hook.
@@ -109,6 +122,7 @@ impl<'a, 'g> Context<'a, 'g> {
             now,
             random,
             copies,
+            whole: None,
             ifindex,
             ingress: false,
             tx_queues: 1,
@@ -134,6 +148,7 @@ impl<'a, 'g> Context<'a, 'g> {
             now: self.now,
             random: &mut *self.random,
             copies: &mut *self.copies,
+            whole: None,
             ifindex: self.ifindex,
             ingress: self.ingress,
             tx_queues: self.tx_queues,

@@ -22,7 +22,6 @@ use weir_sync::rcu::{Domain, Guard, PublishedOption};
 use weir_sync::spin::LockStats;
 
 use crate::block::Block;
-use crate::chain::Starts;
 use crate::classifier::Lookup;
 use crate::context::{Context, Copy};
 use crate::counters::Queue;
@@ -380,7 +379,8 @@ impl DeviceTc {
     }
 
     /// Does the same as [`ingress`](Self::ingress) for a batch. Packets that pass stay in the
-    /// batch, in order; redirected packets go to [`Context::copies`], all others to `ended`.
+    /// batch, in order; redirected packets go to [`Context::copies`], all others to `ended`. If
+    /// [`Context::whole`] is set afterwards, all packets are still in the batch and leave it together.
     pub fn ingress_batch<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
@@ -589,14 +589,13 @@ impl Hook {
             count += packet.wire_packets();
         }
         self.node.hook_counters.count(cx.cpu, count, bytes);
-        let mut starts = Starts::default();
-        chain.find_batch(batch, wanted, lookup, cx.guard, &mut starts);
+        let starts = chain.find_batch(batch, wanted, lookup, cx.guard);
         let walking = starts.walking();
         if walking == 0 {
             return 0;
         }
         starts.prefetch(cx.cpu);
-        if self.run_together(cx, (&starts, &lens), batch, reason, ended) {
+        if self.run_together(cx, (&starts, &lens, bytes), batch, reason, ended) {
             return 0;
         }
         let mut packets = 0..BATCH;

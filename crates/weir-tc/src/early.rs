@@ -12,8 +12,9 @@
 
 use weir_packet::batch::BATCH;
 use weir_packet::dissect::dissect_network;
-use weir_packet::header::Ethernet;
-use weir_packet::header::ethernet::protocol;
+use weir_packet::header::ethernet::{ETH_P_IP, protocol};
+use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, IPPROTO_TCP, IPPROTO_UDP};
+use weir_packet::header::{Ethernet, Ipv4, Tcp};
 use weir_packet::{FlowKeys, Packet, Used, VlanTag, dissect};
 use weir_sync::bits::set_bits;
 use weir_sync::rcu::Guard;
@@ -31,6 +32,24 @@ const TAG: usize = 4;
 pub(crate) trait Source {
     /// Dissects number `n` into the groups `used` of `keys`.
     fn keys(&self, n: usize, used: Used, keys: &mut FlowKeys);
+
+    /// Returns the headers of number `n` if it is plain.
+    fn plain(&self, n: usize) -> Option<&Plain>;
+}
+
+/// The headers of a plain frame: Ethernet without tags, IPv4 without options and fragments, TCP or the first 20
+/// bytes of UDP. Its keys lie at fixed places.
+pub(crate) type Plain = [u8; PLAIN];
+const PLAIN: usize = Ethernet::LEN + Ipv4::LEN + Tcp::LEN;
+
+/// Returns the headers of a frame that begins with 14 bytes of Ethernet header and then has an IPv4 packet, if it
+/// is plain.
+#[inline(always)]
+fn plain(frame: &[u8]) -> Option<&Plain> {
+    let head: &Plain = frame.first_chunk()?;
+    let fragment = u16::from_be_bytes([head[20], head[21]]) & (IP_MF | IP_OFFSET);
+    let transport = matches!(head[23], IPPROTO_TCP | IPPROTO_UDP);
+    (head[14] == 0x45 && fragment == 0 && transport).then_some(head)
 }
 
 impl Source for [Packet] {
@@ -39,6 +58,16 @@ impl Source for [Packet] {
         if let Some(packet) = self.get(n) {
             dissect(packet, used, keys);
         }
+    }
+
+    #[inline(always)]
+    fn plain(&self, n: usize) -> Option<&Plain> {
+        let packet = self.get(n)?;
+        let untagged = packet.protocol == ETH_P_IP && packet.vlan().is_none();
+        if !untagged || packet.mac_len() != Ethernet::LEN {
+            return None;
+        }
+        plain(packet.mac())
     }
 }
 
@@ -82,6 +111,12 @@ impl Source for Frames<'_> {
         };
         dissect_network(payload, proto, tag, used, keys);
     }
+
+    #[inline(always)]
+    fn plain(&self, n: usize) -> Option<&Plain> {
+        let head = plain(self.0.get(n)?)?;
+        (u16::from_be_bytes([head[12], head[13]]) == ETH_P_IP).then_some(head)
+    }
 }
 
 /// Returns the protocol of a frame behind its VLAN tag (`vlan_set_encap_proto`).
@@ -113,81 +148,179 @@ impl DeviceTc {
     }
 
     /// Runs the leading drop filters of the ingress hook on up to 64 frames, which begin at their
-    /// Ethernet header. Returns a bit for each frame that was dropped and counted.
-    pub fn drop_early(&self, cx: Early<'_>, frames: &[&[u8]], lookup: &mut Lookup) -> u64 {
-        self.ingress_hook(cx.guard)
-            .map_or(0, |hook| hook.drop_early(cx, frames, lookup))
+    /// Ethernet header. Counts and returns those that it drops.
+    pub fn drop_early(&self, cx: Early<'_>, frames: &[&[u8]], lookup: &mut Lookup) -> Dropped {
+        match self.ingress_hook(cx.guard) {
+            Some(hook) => hook.drop_early(cx, frames, lookup),
+            None => Dropped::default(),
+        }
+    }
+}
+
+/// Frames that were dropped early.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// A bit for each of them.
+    pub which: u64,
+    /// Their length in bytes.
+    pub bytes: u64,
+    /// The number of them whose destination is a group address.
+    pub multicast: u32,
+}
+
+/// The headers of frames that are judged together.
+struct Heads {
+    /// A bit for each frame with complete headers.
+    whole: u64,
+    tagged: u64,
+    multicast: u64,
+    /// The type of the outermost header.
+    types: [u16; BATCH],
+    /// The length from the network header on, in bytes, and the sum.
+    lens: [u32; BATCH],
+    sum: u64,
+}
+
+impl Heads {
+    #[inline]
+    fn of(frames: &[&[u8]]) -> Self {
+        let mut heads = Self {
+            whole: 0,
+            tagged: 0,
+            multicast: 0,
+            types: [0; BATCH],
+            lens: [0; BATCH],
+            sum: 0,
+        };
+        let slots = heads.lens.iter_mut().zip(&mut heads.types);
+        for (n, ((len, ty), frame)) in slots.zip(frames).enumerate() {
+            let Some((proto, tag, at)) = outermost(frame) else {
+                continue;
+            };
+            (*ty, *len) = (proto, (frame.len() - at) as u32);
+            heads.sum += u64::from(*len);
+            heads.whole |= 1 << n;
+            heads.tagged |= u64::from(tag.is_some()) << n;
+            let group = frame.first().is_some_and(|octet| octet & 1 != 0);
+            heads.multicast |= u64::from(group) << n;
+        }
+        heads
+    }
+
+    /// Returns a bit for each of `wanted` whose outermost header is of a protocol.
+    fn of_protocol(&self, protocol: u16, wanted: u64) -> u64 {
+        if protocol == ETH_P_ALL {
+            return wanted;
+        }
+        let types = self.types.iter().enumerate();
+        let fits = types.fold(0, |all, (n, ty)| all | u64::from(*ty == protocol) << n);
+        wanted & fits
+    }
+
+    /// Returns the sum of the lengths of frames from their network header on, in bytes.
+    fn bytes(&self, those: u64) -> u64 {
+        if those == self.whole {
+            return self.sum;
+        }
+        let lens = set_bits(those).map(|n| u64::from(self.lens[n % BATCH]));
+        lens.sum()
     }
 }
 
 impl Hook {
-    fn drop_early(&self, cx: Early<'_>, frames: &[&[u8]], lookup: &mut Lookup) -> u64 {
+    fn drop_early(&self, cx: Early<'_>, frames: &[&[u8]], lookup: &mut Lookup) -> Dropped {
         let frames = frames.get(..frames.len().min(BATCH)).unwrap_or_default();
         let Some(chain) = self.block.find(0, cx.guard) else {
-            return 0;
+            return Dropped::default();
         };
-        let (mut lens, mut types) = ([0_u32; BATCH], [0_u16; BATCH]);
-        let mut wanted = 0_u64;
-        let slots = lens.iter_mut().zip(&mut types).enumerate();
-        for ((n, (len, ty)), frame) in slots.zip(frames) {
-            if let Some((proto, _, at)) = outermost(frame) {
-                (*ty, *len) = (proto, (frame.len() - at) as u32);
-                wanted |= 1 << n;
-            }
-        }
-        let mut dropped = 0;
-        let mut hits: Hits<'_> = [None; BATCH];
+        let heads = Heads::of(frames);
+        let (mut wanted, mut dropped) = (heads.whole, 0);
         for proto in chain.published(cx.guard) {
-            let fits = match proto.protocol {
-                ETH_P_ALL => wanted,
-                protocol => {
-                    let fits = set_bits(wanted).filter(|&n| types.get(n) == Some(&protocol));
-                    fits.fold(0, |all, n| all | 1 << n)
-                }
-            };
+            let fits = heads.of_protocol(proto.protocol, wanted);
             if fits == 0 {
                 continue;
             }
             let classifier = &proto.classifier;
-            let Some(found) =
-                classifier.find_frames(Frames(frames), fits, lookup, cx.guard, &mut hits)
-            else {
-                break;
-            };
-            let mut counts = Run::default();
-            let mut by_this = 0_u64;
-            for n in set_bits(found) {
-                let Some(hit) = hits.get(n).copied().flatten() else {
-                    continue;
+            if let Some(hit) = classifier.every(cx.guard) {
+                dropped |= drop_all(cx, hit, fits, &heads);
+                wanted &= !fits;
+            } else {
+                let mut hits: Hits<'_> = [None; BATCH];
+                let frames = Frames(frames);
+                let found = classifier.find_frames(frames, fits, lookup, cx.guard, &mut hits);
+                let Some(found) = found else {
+                    break;
                 };
-                if !counts.of.is_some_and(|of| std::ptr::eq(of.exts, hit.exts)) {
-                    counts.count(cx);
-                    counts = Run::default();
-                    if !hit.exts.only_drops(cx.guard) {
-                        continue;
-                    }
-                    counts.of = Some(hit);
-                }
-                counts.packets += 1;
-                counts.bytes += u64::from(lens[n % BATCH]);
-                by_this |= 1 << n;
+                dropped |= drop_runs(cx, &hits, found, &heads);
+                wanted &= !found;
             }
-            counts.count(cx);
-            dropped |= by_this;
-            wanted &= !found;
             if wanted == 0 {
                 break;
             }
         }
-        if dropped != 0 {
-            let bytes = set_bits(dropped).map(|n| u64::from(lens[n % BATCH])).sum();
-            let packets = dropped.count_ones();
-            let counters = &self.node.hook_counters;
-            counters.count(cx.cpu, packets.into(), bytes);
-            counters.count_drops(cx.cpu, packets);
+        if dropped == 0 {
+            return Dropped::default();
         }
-        dropped
+        let (packets, bytes) = (dropped.count_ones(), heads.bytes(dropped));
+        let counters = &self.node.hook_counters;
+        counters.count(cx.cpu, packets.into(), bytes);
+        counters.count_drops(cx.cpu, packets);
+        let tags = (heads.tagged & dropped).count_ones() as usize * TAG;
+        let headers = packets as usize * Ethernet::LEN + tags;
+        Dropped {
+            which: dropped,
+            bytes: bytes + headers as u64,
+            multicast: (heads.multicast & dropped).count_ones(),
+        }
     }
+}
+
+/// Drops all frames with a bit in `those` if the filter that they match only drops. Returns the bits of those
+/// that it dropped.
+fn drop_all(cx: Early<'_>, hit: Hit<'_>, those: u64, heads: &Heads) -> u64 {
+    if !hit.exts.only_drops(cx.guard) {
+        return 0;
+    }
+    let run = Run {
+        of: Some(hit),
+        packets: those.count_ones().into(),
+        bytes: heads.bytes(those),
+    };
+    run.count(cx);
+    those
+}
+
+/// Drops the frames with a bit in `found` whose filter only drops. Returns their bits.
+fn drop_runs(cx: Early<'_>, hits: &Hits<'_>, found: u64, heads: &Heads) -> u64 {
+    let mut first = None;
+    let mut same = true;
+    for n in set_bits(found) {
+        let exts = hits[n % BATCH].map(|hit| std::ptr::from_ref(hit.exts));
+        same &= *first.get_or_insert(exts) == exts;
+    }
+    let hit = set_bits(found).next().and_then(|first| hits[first % BATCH]);
+    if let Some(hit) = hit.filter(|_| same) {
+        return drop_all(cx, hit, found, heads);
+    }
+    let (mut run, mut dropped) = (Run::default(), 0);
+    for n in set_bits(found) {
+        let Some(hit) = hits[n % BATCH] else {
+            continue;
+        };
+        if !run.of.is_some_and(|of| std::ptr::eq(of.exts, hit.exts)) {
+            run.count(cx);
+            run = Run::default();
+            if !hit.exts.only_drops(cx.guard) {
+                continue;
+            }
+            run.of = Some(hit);
+        }
+        run.packets += 1;
+        run.bytes += u64::from(heads.lens[n % BATCH]);
+        dropped |= 1 << n;
+    }
+    run.count(cx);
+    dropped
 }
 
 /// Consecutive frames that the same filter drops.

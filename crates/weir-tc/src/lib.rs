@@ -74,9 +74,9 @@ mod testing;
 
 pub use budget::Budget;
 pub use classifier::Lookup;
-pub use context::{Context, Copy, CtKey};
+pub use context::{Context, Copy, CtKey, Whole};
 pub use device::{DeviceTc, Ended};
-pub use early::Early;
+pub use early::{Dropped, Early};
 pub use env::{Env, Reply, Requester};
 pub use gate::Gate;
 pub use host::{Device, Host};

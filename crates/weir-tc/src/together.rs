@@ -13,7 +13,7 @@ use weir_packet::{Batch, DropReason};
 use crate::action::ActionRef;
 use crate::chain::Starts;
 use crate::classifier::Hit;
-use crate::context::{Context, Copy};
+use crate::context::{Context, Copy, Whole};
 use crate::device::{Ended, Hook};
 use crate::verdict::{Code, Outcome, code};
 
@@ -35,6 +35,16 @@ struct Run<'g> {
 /// or a filter that is not known yet.
 fn runs<'g>(starts: &Starts<'g>, count: usize) -> Option<([Option<Run<'g>>; RUNS], usize)> {
     let mut runs: [Option<Run<'g>>; RUNS] = [None; RUNS];
+    if let Some(hit) = starts.every() {
+        let (from, to, code) = (0, count, code::UNSPEC);
+        runs[0] = Some(Run {
+            from,
+            to,
+            hit,
+            code,
+        });
+        return Some((runs, 1));
+    }
     let mut used = 0_usize;
     for n in 0..count {
         let hit = starts.hit(n)?;
@@ -87,11 +97,12 @@ fn plan<'g>(
 impl Hook {
     /// Runs the actions for a batch whose look-up is done. Returns `false` if nothing has happened.
     /// Otherwise packets that pass stay in the batch; the others went where
-    /// [`run_batch`](Self::run_batch) sends them.
+    /// [`run_batch`](Self::run_batch) sends them. `lens` are the lengths of the packets in bytes, and
+    /// `bytes` is their sum.
     pub(crate) fn run_together<'g>(
         &'g self,
         cx: &mut Context<'_, 'g>,
-        (starts, lens): (&Starts<'g>, &[u64; BATCH]),
+        (starts, lens, bytes): (&Starts<'g>, &[u64; BATCH], u64),
         batch: &mut Batch,
         reason: DropReason,
         ended: &mut Vec<Ended>,
@@ -115,8 +126,11 @@ impl Hook {
         for run in runs.into_iter().flatten() {
             // The packets of earlier runs may have left the batch.
             let (from, to) = (run.from - gone, run.to - gone);
-            let lens = lens.get(run.from..run.to).unwrap_or_default();
-            let bytes = lens.iter().sum();
+            let whole = used == 1;
+            let bytes = match whole {
+                true => bytes,
+                false => lens.get(run.from..run.to).unwrap_or_default().iter().sum(),
+            };
             let packets = batch.get_mut(from..to).unwrap_or_default();
             let length = packets.len();
             let mut out = Outcome::default();
@@ -128,7 +142,6 @@ impl Hook {
                     break;
                 }
             }
-            let whole = used == 1;
             let reason = match run.code {
                 code::OK | code::RECLASSIFY => {
                     let index = (run.hit.exts.classid & h::MIN_MASK) as u16;
@@ -144,7 +157,15 @@ impl Hook {
                 _ => None,
             };
             let target = out.target.filter(|_| run.code == code::CONSUMED);
-            let mut leave = |packet| match target {
+            if whole {
+                cx.whole = Some(match (target, reason) {
+                    (Some(target), _) => Whole::Redirected(target),
+                    (None, Some(reason)) => Whole::Dropped(reason),
+                    (None, None) => Whole::Consumed,
+                });
+                break;
+            }
+            let leave = |packet| match target {
                 Some(target) => cx.copies.push(Copy {
                     packet,
                     target,
@@ -152,15 +173,11 @@ impl Hook {
                 }),
                 None => ended.push((packet, reason)),
             };
-            if whole {
-                batch.drain().for_each(leave);
-            } else {
-                let mut at = 0..;
-                batch.split(
-                    |_| !at.next().is_some_and(|at: usize| (from..to).contains(&at)),
-                    &mut leave,
-                );
-            }
+            let mut at = 0..;
+            batch.split(
+                |_| !at.next().is_some_and(|at: usize| (from..to).contains(&at)),
+                leave,
+            );
             gone += length;
         }
         if dropped > 0 {

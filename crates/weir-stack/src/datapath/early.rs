@@ -10,9 +10,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use weir_packet::header::is_multicast;
 use weir_packet::{Cache, DropReason};
-use weir_tc::Early;
+use weir_tc::{Dropped, Early};
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -94,8 +93,8 @@ impl EarlyDrop {
                         now: cx.now,
                     };
                     let dropped = device.tc.drop_early(early, frames, lookup);
-                    total.add(frames, dropped);
-                    dropped
+                    total.add(frames.len(), dropped);
+                    dropped.which
                 })
             }),
         );
@@ -146,16 +145,11 @@ struct Total {
 
 impl Total {
     #[inline]
-    fn add(&mut self, frames: &[&[u8]], dropped: u64) {
-        self.judged += frames.len() as u64;
-        self.packets += u64::from(dropped.count_ones());
-        for (n, frame) in frames.iter().enumerate() {
-            if dropped >> n & 1 == 1 {
-                self.bytes += frame.len() as u64;
-                let destination = frame.first_chunk().copied().unwrap_or_default();
-                self.multicast += u64::from(is_multicast(destination));
-            }
-        }
+    fn add(&mut self, judged: usize, dropped: Dropped) {
+        self.judged += judged as u64;
+        self.packets += u64::from(dropped.which.count_ones());
+        self.bytes += dropped.bytes;
+        self.multicast += u64::from(dropped.multicast);
     }
 
     /// Counts dropped frames as `receive` and the ingress filters count them.

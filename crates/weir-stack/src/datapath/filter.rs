@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_packet::{Batch, DropReason, Packet};
-use weir_tc::{Context, Copy, Target};
+use weir_tc::{Context, Copy, Target, Whole};
 
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
@@ -35,6 +35,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
     let mut chosen = 0;
+    let whole;
     {
         let (seed, guard) = (cx.stack.config.seed, cx.guard);
         let mut random = || device.draw(seed, guard);
@@ -54,12 +55,13 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
             tc.trace(&note);
         }
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
-        lookup.time(cx.state.stages.is_on());
+        lookup.time(cx.state.stages.is_timed());
         if ingress {
             device.tc.ingress_batch(&mut tc, lookup, &mut batch, ended);
         } else {
             chosen = device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
         }
+        whole = tc.whole.take();
     }
     if let Some(table) = device.namespace(cx.guard).tc.conntrack_if_used() {
         super::conntrack::watch(cx.stack, table, cx.now);
@@ -72,7 +74,12 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     for copy in sent.iter_mut().filter(|copy| !copy.itself) {
         cx.stack.trace.copied(&mut copy.packet);
     }
-    cx.end_all(device, place, work.ended.drain(..));
+    match whole {
+        Some(Whole::Dropped(reason)) => cx.drop_batch(device, place, reason, batch.take()),
+        Some(Whole::Consumed) => cx.free_batch(batch.take()),
+        _ if work.ended.is_empty() => {}
+        _ => cx.end_all(device, place, work.ended.drain(..)),
+    }
     let (dissected, cycles) = work.lookup.take_dissected();
     if dissected > 0 {
         let stages = &cx.state.stages;
@@ -81,6 +88,9 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     cx.state.filters = Some(work);
     cx.state.stages.end(stage, count);
     forward(cx, sent);
+    if let Some(Whole::Redirected(target)) = whole {
+        hand_over(cx, target, batch.take());
+    }
     (batch, chosen)
 }
 

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::header::{Ethernet, is_multicast};
+use weir_packet::header::Ethernet;
+use weir_packet::header::ethernet::{BROADCAST, is_multicast, is_vlan};
 use weir_packet::{Batch, DropReason, Packet, PacketType, VlanTag};
 
 use crate::cpu::Cx;
@@ -16,9 +17,6 @@ use crate::stages::Stage;
 use crate::steer;
 use crate::trace::Step;
 
-const ETH_P_8021Q: u16 = 0x8100;
-const ETH_P_8021AD: u16 = 0x88a8;
-
 /// Receives frames that begin with an Ethernet header, all from one device.
 pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     cx.state.stages.start();
@@ -26,23 +24,14 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
     }
     let count = batch.len();
-    let octets = batch.bytes();
-    let address = device.address();
-    let mut multicast = 0;
-    let mut short = Batch::new();
-    batch.split(
-        |packet| {
-            packet.set_departure(None);
-            packet.time = cx.now;
-            packet.iif = device.ifindex();
-            packet.dev = device.key.0;
-            classify_frame(packet, address, &mut multicast)
-        },
-        |packet| {
-            // There is room: the part is no larger than the batch it is taken from.
-            let _ = short.push(packet);
-        },
-    );
+    let arrival = (cx.now, device.key.0, device.ifindex());
+    let address = word_of(&device.address());
+    let (mut octets, mut multicast, mut short) = (0, 0, 0_u64);
+    for (n, packet) in batch.iter_mut().enumerate() {
+        octets += packet.len() as u64;
+        let whole = classify_frame(packet, arrival, address, &mut multicast);
+        short |= u64::from(!whole) << n;
+    }
     let stats = device.stats(cx.state.id);
     if !device.link.counts_itself() {
         stats.rx_packets.fetch_add(count as u64, Relaxed);
@@ -51,9 +40,10 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
             stats.multicast.fetch_add(multicast, Relaxed);
         }
     }
-    if !short.is_empty() {
-        stats.rx_errors.fetch_add(short.len() as u64, Relaxed);
-        cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, short);
+    if short != 0 {
+        let part = batch.split_off(short);
+        stats.rx_errors.fetch_add(part.len() as u64, Relaxed);
+        cx.drop_batch(device, Place::Receive, DropReason::PKT_TOO_SMALL, part);
     }
     batch = super::offload::merge(cx, device, batch);
     if device.steering.is_on() {
@@ -97,34 +87,55 @@ pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch:
     own.iter().chain(all).for_each(|one| one.frames(&taps));
 }
 
-/// Sets the packet type, the protocol and the offsets. Returns `false` for a frame without a
-/// complete header.
-fn classify_frame(packet: &mut Packet, address: [u8; 6], multicast: &mut u64) -> bool {
-    let Some(header) = Ethernet::new(packet.data()) else {
+/// Returns an Ethernet address as a number, which is faster to compare.
+#[inline(always)]
+fn word_of([a, b, c, d, e, f]: &[u8; 6]) -> u64 {
+    u64::from_ne_bytes([*a, *b, *c, *d, *e, *f, 0, 0])
+}
+
+/// Sets the packet type, the protocol, the offsets and the place of arrival. Returns `false` for a frame
+/// without a complete header.
+#[inline(always)]
+fn classify_frame(
+    packet: &mut Packet,
+    arrival: (u64, u32, u32),
+    address: u64,
+    multicast: &mut u64,
+) -> bool {
+    let Some(&[d0, d1, d2, d3, d4, d5, _, _, _, _, _, _, t0, t1]) = packet.data().first_chunk()
+    else {
+        packet.set_departure(None);
+        (packet.time, packet.dev, packet.iif) = arrival;
         return false;
     };
-    let (destination, mut protocol) = (header.dst(), header.ethertype());
-    let pkt_type = if destination == address {
+    let destination = [d0, d1, d2, d3, d4, d5];
+    let protocol = u16::from_be_bytes([t0, t1]);
+    let ty = if word_of(&destination) == address {
         PacketType::Host
-    } else if destination == [0xff; 6] {
-        *multicast += 1;
-        PacketType::Broadcast
     } else if is_multicast(destination) {
         *multicast += 1;
-        PacketType::Multicast
+        match destination {
+            BROADCAST => PacketType::Broadcast,
+            _ => PacketType::Multicast,
+        }
     } else {
         PacketType::OtherHost
     };
-    packet.set_pkt_type(pkt_type);
-    packet.reset_mac();
-    if matches!(protocol, ETH_P_8021Q | ETH_P_8021AD) && packet.vlan().is_none() {
-        // The outer tag goes into the metadata (`skb_vlan_untag`).
-        match weir_packet::edit::untag(packet) {
-            Some(inner) => protocol = inner,
-            None => return false,
-        }
+    packet.set_received(arrival, (ty, protocol), Ethernet::LEN);
+    !is_vlan(protocol) || untag_frame(packet)
+}
+
+/// Moves the outer VLAN tag into the metadata (`skb_vlan_untag`), unless there is one already. Returns `false`
+/// if the tag is truncated.
+#[cold]
+fn untag_frame(packet: &mut Packet) -> bool {
+    if packet.vlan().is_some() {
+        return true;
     }
-    packet.protocol = protocol;
+    let Some(inner) = weir_packet::edit::untag(packet) else {
+        return false;
+    };
+    packet.protocol = inner;
     packet.set_network(Ethernet::LEN);
     true
 }

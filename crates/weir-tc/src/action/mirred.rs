@@ -167,8 +167,9 @@ impl Kind for Mirred {
             && nothing_stays(control)
             && (cx.ingress || control != code::SHOT);
         let there = device.is_registered() && device.is_running();
-        let fits = |packet: &Packet| packet.nest < NEST_LIMIT && packet.has_mac();
-        (moves && there && packets.iter().all(fits)).then_some(code::CONSUMED)
+        let fits = |packet: &Packet| (packet.nest < NEST_LIMIT) & packet.has_mac();
+        let all = |packets: &[Packet]| packets.iter().fold(true, |all, packet| all & fits(packet));
+        (moves && there && all(packets)).then_some(code::CONSUMED)
     }
 
     fn run_planned<'g>(

@@ -85,6 +85,11 @@ fn modify(params: Params, packet: &mut Packet, place: Place, ethernet: bool) -> 
     let Some(header) = packet.mac_mut().first_chunk_mut::<ETH_HLEN>() else {
         return Err(Short);
     };
+    rewrite(params, header);
+    Ok(())
+}
+
+fn rewrite(params: Params, header: &mut [u8; ETH_HLEN]) {
     match params {
         Params::Set(dst, src, ethertype) => {
             if let Some(dst) = dst {
@@ -99,7 +104,6 @@ fn modify(params: Params, packet: &mut Packet, place: Place, ethernet: bool) -> 
         }
         _ => header[..12].rotate_left(6),
     }
-    Ok(())
 }
 
 impl Kind for Skbmod {
@@ -127,10 +131,11 @@ impl Kind for Skbmod {
         let addresses = !matches!(self.params.load(cx.guard), Params::Ecn);
         let long = |packet: &Packet| {
             let place = Place::of(packet, cx);
-            place.data + ETH_HLEN <= place.end && place.end >= ETH_HLEN
+            (place.data + ETH_HLEN <= place.end) & (place.end >= ETH_HLEN)
         };
         let plain = control != code::SHOT && addresses && cx.ethernet;
-        (plain && packets.iter().all(long)).then_some(control)
+        let all = |packets: &[Packet]| packets.iter().fold(true, |all, packet| all & long(packet));
+        (plain && all(packets)).then_some(control)
     }
 
     fn run_planned<'g>(
@@ -141,11 +146,21 @@ impl Kind for Skbmod {
         _out: &mut Outcome<'g>,
     ) {
         common.hit_many(cx, packets.len() as u64, bytes, false);
-        let params = *self.params.load(cx.guard);
-        for packet in packets {
-            let place = Place::of(packet, cx);
-            // The plan has made sure that the packet is long enough.
-            let _ = modify(params, packet, place, true);
+        // The plan has made sure that the packets are long enough.
+        let headers = packets
+            .iter_mut()
+            .filter_map(|packet| packet.mac_mut().first_chunk_mut());
+        match *self.params.load(cx.guard) {
+            Params::Set(Some(dst), Some(src), None) => {
+                let [d0, d1, d2, d3, d4, d5] = dst;
+                let [s0, s1, s2, s3, s4, s5] = src;
+                let both = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5];
+                for header in headers {
+                    let [addresses @ .., _, _]: &mut [u8; ETH_HLEN] = header;
+                    *addresses = both;
+                }
+            }
+            params => headers.for_each(|header| rewrite(params, header)),
         }
     }
 

@@ -75,12 +75,7 @@ impl Matchall {
 
     /// Finds the filter for all wanted packets. Returns `None` if there is none.
     fn find_all<'g>(&'g self, wanted: u64, guard: &'g Guard, hits: &mut Hits<'g>) -> Option<u64> {
-        let head = self.head.load(guard)?;
-        let hit = Hit {
-            handle: head.handle,
-            exts: &head.exts,
-            seen: Some(&head.hits),
-        };
+        let hit = self.every(guard)?;
         for n in set_bits(wanted) {
             hits[n % BATCH] = Some(hit);
         }
@@ -107,6 +102,15 @@ impl Classifier for Matchall {
         hits.store(hits.load(Relaxed).wrapping_add(1), Relaxed);
         out.handle = head.handle;
         head.exts.run(cx, packet, out)
+    }
+
+    fn every<'g>(&'g self, guard: &'g Guard) -> Option<Hit<'g>> {
+        let head = self.head.load(guard)?;
+        Some(Hit {
+            handle: head.handle,
+            exts: &head.exts,
+            seen: Some(&head.hits),
+        })
     }
 
     fn takes_frames(&self, _guard: &Guard) -> bool {

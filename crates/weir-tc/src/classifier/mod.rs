@@ -244,6 +244,11 @@ pub trait Classifier: Any + Send + Sync {
         None
     }
 
+    /// Returns the filter that every packet matches, if one does. Finding it counts nothing.
+    fn every<'g>(&'g self, _guard: &'g Guard) -> Option<Hit<'g>> {
+        None
+    }
+
     /// Returns whether [`find_frames`](Self::find_frames) works for the instance as it is now.
     fn takes_frames(&self, _guard: &Guard) -> bool {
         false

@@ -9,7 +9,7 @@ use weir_netlink::{TcGen, TcMirred, TcMsg, TcSkbMod, Writer, nlm, rtm};
 use weir_packet::{Batch, DropReason, Packet};
 
 use crate::classifier::Lookup;
-use crate::context::Context;
+use crate::context::{Context, Whole};
 use crate::testing::{Stack, ipv4, vectors};
 use crate::verdict::{Target, Verdict};
 
@@ -175,6 +175,7 @@ fn together(stack: &Stack, hosts: &[u8]) -> Effects {
     cx.at(&*stack.devices[&3]);
     let tc = &stack.devices[&3].tc;
     tc.ingress_batch(&mut cx, &mut Lookup::default(), &mut batch, &mut gone);
+    let whole = cx.whole;
     let of = |packet: &Packet| packet.data().to_vec();
     let passed = batch.iter().map(|packet| (of(packet), packet.tc_index));
     let sent = copies
@@ -183,12 +184,25 @@ fn together(stack: &Stack, hosts: &[u8]) -> Effects {
     let ended = gone
         .iter()
         .map(|(packet, reason)| (of(packet), None, *reason));
-    (
-        passed.collect(),
-        sent.collect(),
-        ended.collect(),
-        shown(stack),
-    )
+    let (sent, ended) = (sent.collect(), ended.collect());
+    let all = || batch.iter().map(of);
+    match whole {
+        None => (passed.collect(), sent, ended, shown(stack)),
+        // The packets that leave together are still in the batch.
+        Some(_) => {
+            assert!(copies.is_empty() && gone.is_empty());
+            let (sent, ended) = match whole {
+                Some(Whole::Redirected(to)) => {
+                    (all().map(|data| (data, Some(to), None)).collect(), ended)
+                }
+                Some(Whole::Dropped(why)) => {
+                    (sent, all().map(|data| (data, None, Some(why))).collect())
+                }
+                _ => (sent, all().map(|data| (data, None, None)).collect()),
+            };
+            (Vec::new(), sent, ended, shown(stack))
+        }
+    }
 }
 
 fn any_action() -> impl Strategy<Value = Action> {

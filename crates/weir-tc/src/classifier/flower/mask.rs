@@ -30,6 +30,7 @@ use super::Filter;
 use super::key::{Key, Mask, Packed, sum};
 use super::keyed::WITHIN;
 use super::lanes::{self, Column, GROUP, Half, Product, Sums};
+use super::plain::{Load, TOGETHER};
 use super::shape::Shapes;
 use crate::early::Source;
 
@@ -339,6 +340,25 @@ const ABREAST: usize = 16;
 
 /// Batches with fewer packets are looked up one by one.
 const FEW_PACKETS: u32 = 8;
+/// Batches with no more runs of packets with the same keys are looked up run by run.
+const FEW_RUNS: u32 = 4;
+
+/// Returns the lanes among `wanted` whose half-words differ from those of the lane before, or where that is not
+/// wanted.
+#[inline(always)]
+fn leaders(columns: &[Column], wanted: u64) -> u64 {
+    let mut differ = [0; GROUP];
+    for column in columns {
+        for lane in 1..GROUP {
+            differ[lane] |= column[lane] ^ column[lane - 1];
+        }
+    }
+    let mut leaders = !(wanted << 1);
+    for (lane, differ) in differ.iter().enumerate() {
+        leaders |= u64::from(*differ != 0) << lane;
+    }
+    leaders & wanted
+}
 
 /// The scratch memory for batched lookups.
 pub struct Scratch {
@@ -355,9 +375,9 @@ pub struct Scratch {
     dense: bool,
     /// Whether the dissection is timed.
     pub timed: bool,
-    /// The number of packets whose timed dissection was not asked for yet.
+    /// The number of packets whose dissection was not asked for yet.
     pub dissected: u64,
-    /// The cycles it took.
+    /// The cycles it took, as far as it was timed.
     pub cycles: u64,
 }
 
@@ -383,6 +403,8 @@ pub struct List {
     /// The half-words of a key that at least one mask reads, and the bits that any mask reads. If
     /// there is only one mask, a column holds the same bits as the filters' keys.
     columns: Vec<(u8, u32)>,
+    /// The places of these half-words in the headers of plain packets; empty if some are not in headers.
+    plain: Vec<Load>,
     /// The parts of a packet that the masks need together.
     pub used: Used,
     /// At least one mask has ranges.
@@ -412,6 +434,10 @@ impl List {
         Self {
             ranged: masks.iter().any(|under| under.mask.ranges != 0),
             masks: masks.into_iter().map(entry).collect(),
+            plain: (columns.iter())
+                .map(|&(place, _)| Load::of(place, used))
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
             columns,
             used,
         }
@@ -480,7 +506,37 @@ impl List {
         let only = self.masks.first().filter(|_| !sifted && !self.ranged);
         let only = only.and_then(|only| Some((only, only.under.filters.reader(guard)?)));
         let before = scratch.timed.then(cycles);
-        for lane in set_bits(wanted) {
+        let mut dissect = wanted;
+        if !self.ranged && !self.plain.is_empty() {
+            for from in (0..GROUP).step_by(TOGETHER) {
+                let mut heads = [None; TOGETHER];
+                let mut plain = 0_u64;
+                for (lane, head) in (from..).zip(&mut heads) {
+                    if wanted >> lane & 1 == 1 {
+                        *head = packets.plain(lane);
+                        plain |= u64::from(head.is_some()) << lane;
+                    }
+                }
+                let loads = self.plain.iter().zip(&self.columns);
+                for (column, (load, &(_, bits))) in scratch.columns.iter_mut().zip(loads) {
+                    let lanes = column
+                        .get_mut(from..)
+                        .and_then(|rest| rest.first_chunk_mut());
+                    if let Some(lanes) = lanes {
+                        load.fill(&heads, bits, lanes);
+                    }
+                }
+                dissect &= !plain;
+                if let (Some((only, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
+                    for lane in set_bits(plain) {
+                        sums[lane] = lanes::sum(&only.halves, &scratch.columns, lane);
+                        // See below.
+                        let _ = reader.search(place_of(sums[lane]));
+                    }
+                }
+            }
+        }
+        for lane in set_bits(dissect) {
             let keys = &mut scratch.keys[self.keys_at(lane)];
             packets.keys(lane, self.used, keys);
             let halves = keys.halves();
@@ -495,9 +551,29 @@ impl List {
                 let _ = reader.search(place_of(sums[lane]));
             }
         }
+        scratch.dissected += u64::from(count);
         if let Some(before) = before {
-            scratch.dissected += u64::from(count);
             scratch.cycles += cycles().wrapping_sub(before);
+        }
+        // Packets with the keys of the one before have its filter. If there are only a few runs of them, the first
+        // of each is looked up for all.
+        let columns = scratch.columns.get(..self.columns.len());
+        let leaders = leaders(columns.unwrap_or_default(), wanted);
+        if !self.ranged && leaders.count_ones() <= FEW_RUNS {
+            let mut rest = leaders;
+            while rest != 0 {
+                let first = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                let end = rest & rest.wrapping_neg();
+                let run = wanted & end.wrapping_sub(1) & u64::MAX << first;
+                let [keys, ..] = &mut scratch.keys;
+                packets.keys(first, self.used, keys);
+                if let Some(filter) = self.find(keys, guard) {
+                    set_bits(run).for_each(|lane| found(lane, filter));
+                }
+            }
+            scratch.dense = false;
+            return;
         }
         scratch.passed.clear();
         // The words of several sieves are prefetched before any of them is read.

@@ -25,6 +25,7 @@ mod keyed;
 mod lanes;
 pub mod mask;
 pub mod parse;
+mod plain;
 mod shape;
 
 #[cfg(all(test, loom))]
