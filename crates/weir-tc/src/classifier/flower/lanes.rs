@@ -47,6 +47,12 @@ impl Half {
         }
     }
 
+    /// Returns the summand of a half-word of a key, under the mask, in the key's hash.
+    #[inline(always)]
+    pub fn part(self, masked: u32) -> u64 {
+        u64::from(masked) * u64::from(self.factor)
+    }
+
     /// Returns the half-word of the packet in a lane, under the mask.
     #[inline(always)]
     pub fn of(self, columns: &[Column], lane: usize) -> u32 {
@@ -121,15 +127,6 @@ pub fn sums(product: impl Product, halves: &[Half], columns: &[Column], out: &mu
     for lane in 0..GROUP {
         out[lane] = fold(sums[lane]) as u32;
     }
-}
-
-/// Does the same as [`sums`] for one packet.
-#[inline(always)]
-pub fn sum(halves: &[Half], columns: &[Column], lane: usize) -> u32 {
-    let parts = halves
-        .iter()
-        .map(|half| u64::from(half.of(columns, lane)) * u64::from(half.factor));
-    fold(parts.fold(0, u64::wrapping_add)) as u32
 }
 
 /// Prefetches the words of a sieve that [`test`] will read for the packets with a bit in `wanted`,

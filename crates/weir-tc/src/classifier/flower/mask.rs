@@ -504,7 +504,9 @@ impl List {
         // The table's slots are then prefetched packet by packet, and arrive while the next packets
         // are dissected.
         let only = self.masks.first().filter(|_| !sifted && !self.ranged);
-        let only = only.and_then(|only| Some((only, only.under.filters.reader(guard)?)));
+        let only = only.and_then(|only| Some((&only.halves, only.under.filters.reader(guard)?)));
+        let summands = only.as_ref().map_or(&[][..], |(halves, _)| halves);
+        let mut searches = [None; GROUP];
         let before = scratch.timed.then(cycles);
         let mut dissect = wanted;
         if !self.ranged && !self.plain.is_empty() {
@@ -540,15 +542,19 @@ impl List {
             let keys = &mut scratch.keys[self.keys_at(lane)];
             packets.keys(lane, self.used, keys);
             let halves = keys.halves();
-            for (column, &(place, bits)) in scratch.columns.iter_mut().zip(&self.columns) {
+            let columns = scratch.columns.iter_mut().zip(&self.columns);
+            let mut sum = 0_u64;
+            for (n, (column, &(place, bits))) in columns.enumerate() {
                 if let Some(&half) = halves.get(usize::from(place)) {
                     column[lane] = half & bits;
+                    // The columns of the only mask are in the order of its half-words.
+                    let part = summands.get(n).map_or(0, |of| of.part(half & bits));
+                    sum = sum.wrapping_add(part);
                 }
             }
-            if let (Some((only, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
-                sums[lane] = lanes::sum(&only.halves, &scratch.columns, lane);
-                // It does nothing but prefetch.
-                let _ = reader.search(place_of(sums[lane]));
+            if let (Some((_, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
+                sums[lane] = fold(sum) as u32;
+                searches[lane] = reader.search(place_of(sums[lane]));
             }
         }
         scratch.dissected += u64::from(count);
@@ -601,18 +607,20 @@ impl List {
                 hits += 1;
                 found(lane, filter);
             };
-            self.settle(packets, scratch, guard, found);
+            self.settle(packets, scratch, (searches, only.is_some()), guard, found);
         }
         scratch.dense = hits > count / 2;
     }
 
     /// Looks up packets under the masks whose sieves they passed. Calls `found` with the lane of
-    /// each packet that has a filter.
+    /// each packet that has a filter. With the given searches comes whether those under the only
+    /// mask have begun.
     #[inline(always)]
     fn settle<'g>(
         &'g self,
         packets: &(impl Source + ?Sized),
         scratch: &mut Scratch,
+        (mut searches, searching): ([Option<Search<'g, Filter>>; GROUP], bool),
         guard: &'g Guard,
         mut found: impl FnMut(usize, &'g Filter),
     ) {
@@ -629,7 +637,6 @@ impl List {
         let few = (self.masks.len() == 1 && columns.len() <= WITHIN)
             .then(|| std::array::from_fn(|n| columns.get(n).unwrap_or(&[0; GROUP])));
         let mut under = [first; GROUP];
-        let mut searches: [Option<Search<'g, Filter>>; GROUP] = [None; GROUP];
         let mut reached: [Option<Reached<'g, Filter>>; GROUP] = [None; GROUP];
         let (mut open, mut done, mut left) = (u64::MAX, 0_u64, 0);
         while open != 0 {
@@ -646,6 +653,9 @@ impl List {
                     continue;
                 }
                 *passed &= !now;
+                if searching {
+                    continue;
+                }
                 let reader = entry.under.filters.reader(guard);
                 for lane in set_bits(now) {
                     let place = place_of(sums[lane]);
