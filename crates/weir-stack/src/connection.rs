@@ -43,7 +43,7 @@ pub const ANSWER_OCTETS: usize = 16 << 10;
 pub const DUMP_OCTETS: usize = 7936;
 /// The number of dump datagrams written before the client is woken. Otherwise it would sleep and be
 /// woken for each of them.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 16;
 /// The number of queued answer bytes above which the owner should stop reading requests.
 const CONGESTED: usize = 256 << 10;
 
