@@ -61,6 +61,10 @@ const FULL: Scale = Scale {
     length: Duration::from_secs(3),
 };
 
+/// The goal for the longest batch while rules change, ms, on a machine that does not interrupt it
+/// for longer.
+const LONGEST: f64 = 1.0;
+
 /// The figures of the runs, by row and side.
 #[derive(Default)]
 struct Found {
@@ -197,13 +201,22 @@ fn some_connections(
 /// Measures unmodified `tc -b` and its peers in turn.
 fn tools(bed: &Bed, scale: &Scale, found: &mut Found) {
     for processes in [1, 4, 20] {
+        // Each side runs first once, so that a drift of the machine's speed cancels.
         let load = tools::Load {
             processes,
-            lines: scale.lines,
+            lines: scale.lines / 2,
         };
         let row = format!("tc-{processes}");
-        found.try_push(&format!("{row} ack"), &row, tools::weir(bed, load, true));
-        found.try_push(&row, &row, tools::weir(bed, load, false));
+        let mut sides = [Vec::new(), Vec::new()];
+        for ack in [true, false, false, true] {
+            sides[usize::from(ack)].push(tools::weir(bed, load, ack));
+        }
+        for (id, side) in [row.clone(), format!("{row} ack")].iter().zip(sides) {
+            let side: Result<Vec<f64>, String> = side.into_iter().collect();
+            // The mean rate of equally many lines.
+            let rate = side.map(|side| 2.0 / side.iter().map(|rate| 1.0 / rate).sum::<f64>());
+            found.try_push(id, &row, rate);
+        }
         let share = found.last(&row) / found.last(&format!("{row} ack")) * 100.0;
         if share.is_finite() {
             found.push(&format!("{row}-share"), share);
@@ -238,6 +251,8 @@ fn packets(scale: &Scale, found: &mut Found) -> Result<(), String> {
         let (quiet, busy, rate) = lookup::disturbed(&bed, &mut cpu, &frames, scale.length)?;
         found.push("longest", busy.longest);
         found.push("longest quiet", quiet.longest);
+        let bound = quiet.longest.max(LONGEST);
+        found.push("longest-share", busy.longest / bound);
         found.push("throughput", busy.rate / quiet.rate * 100.0);
         found.note(
             "throughput",
@@ -329,7 +344,12 @@ fn lines(scale: &Scale) -> Vec<Line> {
         lines.push((format!("lookup-{masks}"), what, "ns", false, Some(goal)));
     }
     let what = "longest batch while 100k rules/s are inserted and deleted";
-    lines.push(("longest".into(), what.into(), "ms", false, Some(1.0)));
+    lines.push(("longest".into(), what.into(), "ms", false, None));
+    // The machine itself interrupts a batch for longer than the goal, also while no rules change.
+    let what = format!(
+        "the same, relative to {LONGEST} ms or, if longer, the longest batch of the same run without changes"
+    );
+    lines.push(("longest-share".into(), what, "x", false, Some(1.0)));
     let what = "throughput while 100k rules/s are inserted and deleted, relative to idle";
     lines.push(("throughput".into(), what.into(), "%", true, Some(90.0)));
     lines

@@ -9,6 +9,7 @@
 
 mod cost;
 mod drain;
+mod lines;
 mod linux;
 mod send;
 
@@ -115,6 +116,7 @@ fn run(options: &Options) -> Result<Report, String> {
         push_and_drain(&scale, &mut rows);
         eprint!("\rrun {} of {}: the full path  ", run + 1, scale.runs);
         full_way(&scale, options.short, &mut rows)?;
+        moved_lines(&scale, &mut rows);
         eprint!("\rrun {} of {}: qdiscs         ", run + 1, scale.runs);
         qdiscs(&scale, &mut rows)?;
     }
@@ -129,11 +131,21 @@ fn run(options: &Options) -> Result<Report, String> {
     })
 }
 
-/// Runs a part: `drain:WAY:THREADS:MILLISECONDS`, `send:KIND:...`, `cost:KIND:FLOWS:...` or
-/// `cost:htb:CLASSES:...`. Threads and milliseconds without a name before them are the peer's part
+/// Runs a part: `drain:WAY:THREADS:MILLISECONDS`, `send:KIND:...`, `apart:KIND:...`,
+/// `cost:KIND:FLOWS:...`, `cost:htb:CLASSES:...` or `lines:MILLISECONDS`. Threads and milliseconds without a name before them are the peer's part
 /// in a separate process.
 fn part_of(part: &str) -> Result<String, String> {
     let words: Vec<&str> = part.split(':').collect();
+    if let ["lines", length] = words[..] {
+        let length = length
+            .parse()
+            .map_err(|_| format!("there is no part {part}"))?;
+        let moved = lines::moved(Duration::from_millis(length));
+        let (apart, together) = moved.ok_or("there is only one processor")?;
+        return Ok(format!(
+            "{apart:.1} ns, on one processor {together:.1} ns\n"
+        ));
+    }
     let [what, name, count, length] = words[..] else {
         return linux::part(part);
     };
@@ -254,6 +266,19 @@ fn full_way(scale: &Scale, short: bool, rows: &mut Rows) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Measures what the senders' and the worker's processors cannot avoid.
+fn moved_lines(scale: &Scale, rows: &mut Rows) {
+    let measure = "a packet's cache line moved to another processor and back, processor time";
+    let row = rows.row("lines", measure, "ns", None);
+    match lines::moved(scale.length) {
+        Some((apart, together)) => {
+            row.weir.0.push(apart);
+            row.peer("one processor", together);
+        }
+        None => row.remark("there is only one processor"),
+    }
 }
 
 fn qdiscs(scale: &Scale, rows: &mut Rows) -> Result<(), String> {

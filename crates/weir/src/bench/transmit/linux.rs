@@ -29,6 +29,7 @@ pub fn send(kind: &str, threads: usize, length: Duration) -> Result<(f64, f64), 
     let output = Command::new("unshare")
         .args(["-n", "sh", "-c", &script])
         .arg(me)
+        .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
         .map_err(|error| left_out(&format!("unshare: {error}")))?;
@@ -37,9 +38,20 @@ pub fn send(kind: &str, threads: usize, length: Duration) -> Result<(f64, f64), 
     let mut figures = last.split_whitespace().filter_map(|n| n.parse().ok());
     match (figures.next(), figures.next()) {
         (Some(millions), Some(cpu_ns)) => Ok((millions, cpu_ns)),
-        _ => Err(left_out(
-            "not privileged, or the kernel lacks ifb or the qdisc",
-        )),
+        _ => Err(left_out(&refusal(kind, &output.stderr))),
+    }
+}
+
+/// Returns the reason that the commands gave for not setting up the ifb: the last line of their
+/// errors. Each command runs only if the one before it succeeded.
+fn refusal(kind: &str, errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
+    match text.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+        Some(line) if line.contains("qdisc kind is unknown") => {
+            format!("this machine's kernel has no {kind} ({line})")
+        }
+        Some(line) => format!("{kind} at an ifb of this machine's kernel: {line}"),
+        None => format!("{kind} at an ifb of this machine's kernel gave no figures"),
     }
 }
 
@@ -100,4 +112,24 @@ fn sender(stop: &AtomicBool) -> Result<f64, String> {
     }
     let end = clock_gettime(ClockId::ThreadCPUTime);
     Ok((end.tv_sec - start.tv_sec) as f64 + (end.tv_nsec - start.tv_nsec) as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn the_reason_is_that_of_the_command_that_failed() {
+        let kernel = b"Error: Specified qdisc kind is unknown.\n";
+        assert_eq!(
+            refusal("fq", kernel),
+            "this machine's kernel has no fq (Error: Specified qdisc kind is unknown.)"
+        );
+        let user = b"unshare: unshare failed: Operation not permitted\n\n";
+        assert_eq!(
+            refusal("fq", user),
+            "fq at an ifb of this machine's kernel: unshare: unshare failed: Operation not permitted"
+        );
+        assert!(refusal("htb", b"").ends_with("gave no figures"));
+    }
 }
