@@ -338,7 +338,17 @@ impl<'a, 'g> Context<'a, 'g> {
     /// Returns the packet's dissection with at least the groups in `used`.
     #[inline]
     pub(crate) fn flow(&mut self, packet: &Packet, used: Used) -> &FlowKeys {
-        self.flow.of(packet, used)
+        if !used.any(Used::CT) {
+            return self.flow.of(packet, used);
+        }
+        let CtKey {
+            state,
+            zone,
+            mark,
+            labels,
+        } = self.ct(packet).unwrap_or_default();
+        self.flow.of(packet, used);
+        self.flow.connection(state, zone, mark, labels)
     }
 
     /// Returns how many packets on the wire the current packet counts as.

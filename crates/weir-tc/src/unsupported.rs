@@ -9,14 +9,6 @@ pub type Unsupported = &'static [(&'static str, &'static str)];
 
 /// The actions.
 pub static ACTIONS: Unsupported = &[
-    (
-        "connmark",
-        "Action connmark needs connection tracking, which is not served",
-    ),
-    (
-        "ctinfo",
-        "Action ctinfo needs connection tracking, which is not served",
-    ),
     ("bpf", "Action bpf needs eBPF, which is not served"),
     (
         "xt",

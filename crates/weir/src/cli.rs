@@ -342,6 +342,8 @@ pub enum StatWhat {
     Stages,
     /// Locks and transmits of the root qdiscs.
     Qdisc,
+    /// Connections and their counters, by namespace.
+    Conntrack,
 }
 
 /// `weir top`

@@ -86,12 +86,14 @@ impl Used {
     pub const META: Used = Used(1 << 13);
     /// `enc_*`, from the packet's tunnel metadata.
     pub const TUNNEL: Used = Used(1 << 14);
+    /// `ct_*`, which the dissector leaves alone: the caller knows the packet's connection.
+    pub const CT: Used = Used(1 << 15);
     /// Not a key: dissect beyond the IP header of a first fragment (`PARSE_1ST_FRAG`).
     pub const FIRST_FRAGMENT: Used = Used(1 << 31);
     /// The groups of a five-tuple.
     pub const FIVE_TUPLE: Used = Used(Used::ADDRS.0 | Used::PORTS.0);
     /// All keys.
-    pub const ALL: Used = Used((1 << 15) - 1);
+    pub const ALL: Used = Used((1 << 16) - 1);
 
     /// Returns true if all groups of `other` are included.
     #[inline]

@@ -17,6 +17,7 @@ use std::sync::LazyLock;
 use weir_netlink::errno;
 use weir_sync::order::{self, MutexGuard};
 
+use super::netfilter;
 use super::{Conf, Core, HasIp, Ipv4, Ipv4Conf, Ipv6, Ipv6Conf, Neigh, Slot, Target, WithSettings};
 use crate::device::Device;
 use crate::namespace::Namespace;
@@ -38,7 +39,7 @@ const CORE_OF_EACH: [&str; 6] = [
 
 /// Returns whether a file exists once, in the initial namespace.
 fn is_global(path: &str) -> bool {
-    path.starts_with("core/") && !CORE_OF_EACH.contains(&path)
+    path.starts_with("core/") && !CORE_OF_EACH.contains(&path) || netfilter::is_global(path)
 }
 
 /// Returns whether a namespace shows a file.
@@ -146,6 +147,8 @@ enum Place {
     FlowLimitCpus,
     /// `net.core.flow_limit_table_len` of the stack.
     FlowLimitLen,
+    /// A setting or counter of connections.
+    Netfilter(netfilter::File),
     /// A stored name, with its default.
     Kept(&'static str),
 }
@@ -187,6 +190,9 @@ fn place(ns: &Namespace, path: &str) -> Option<Place> {
         FLOW_LIMIT_CPUS => return Some(Place::FlowLimitCpus),
         FLOW_LIMIT_LEN => return Some(Place::FlowLimitLen),
         _ => {}
+    }
+    if let Some(file) = netfilter::file(path) {
+        return Some(Place::Netfilter(file));
     }
     let parts: Vec<&str> = path.split('/').collect();
     let found = match parts[..] {
@@ -286,6 +292,7 @@ fn patterns() -> impl Iterator<Item = String> {
             .map(str::to_owned),
         )
         .chain(FLUSH.map(str::to_owned))
+        .chain(netfilter::paths())
         .chain(conf4)
         .chain(conf6)
         .chain(core)
@@ -313,8 +320,12 @@ pub fn lookup(ns: &Namespace, path: &str) -> Option<Node> {
     if FLUSH.contains(&path) {
         return Some(Node::Trigger);
     }
-    if place(ns, path).is_some() {
-        return Some(Node::File(!path.contains("available")));
+    match place(ns, path) {
+        Some(Place::Netfilter(file)) => {
+            return Some(Node::File(netfilter::is_writable(ns, file)));
+        }
+        Some(_) => return Some(Node::File(!path.contains("available"))),
+        None => {}
     }
     is_directory(ns, path).then_some(Node::Directory)
 }
@@ -408,6 +419,7 @@ pub fn read(ns: &Namespace, path: &str) -> Result<String, i32> {
         Place::UnresQlen(six, whose) => {
             (neigh_conf(ns, six, &whose).get(Neigh::UnresQlenBytes) / UNRES_PACKET).to_string()
         }
+        Place::Netfilter(file) => netfilter::read(ns, file).to_string(),
         Place::Kept(default) => {
             let kept = stored(ns, path);
             let value = kept.get(path).map_or(default, String::as_str);
@@ -479,6 +491,7 @@ pub fn write(stack: &Stack, ns: &Namespace, path: &str, value: &[u8]) -> Result<
             }
             neigh_conf(ns, six, &whose).set(Neigh::UnresQlenBytes, number * UNRES_PACKET);
         }
+        Place::Netfilter(file) => netfilter::write(stack, ns, file, number()?)?,
         Place::Kept(default) => {
             let mut kept = stored(ns, path);
             let value = match numbers(default) {

@@ -21,8 +21,10 @@ macro_rules! published {
     };
 }
 
+pub mod connmark;
 pub mod csum;
 pub mod ct;
+pub mod ctinfo;
 mod dump;
 mod exec;
 pub mod gact;
@@ -87,12 +89,14 @@ pub static KINDS: &[Ops] = &[
     Ops::of::<nat::Nat>(),
     Ops::of::<skbedit::Skbedit>(),
     Ops::of::<vlan::Vlan>(),
+    Ops::of::<connmark::Connmark>(),
     Ops::of::<skbmod::Skbmod>(),
     Ops::of::<csum::Csum>(),
     Ops::of::<tunnel_key::TunnelKey>(),
     Ops::of::<simple::Simple>(),
     Ops::of::<ife::Ife>(),
     Ops::of::<sample::Sample>(),
+    Ops::of::<ctinfo::Ctinfo>(),
     Ops::of::<mpls::Mpls>(),
     Ops::of::<ct::Ct>(),
     Ops::of::<gate::Gate>(),

@@ -21,6 +21,7 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         None | Some(StatWhat::All) => "report",
         Some(StatWhat::Stages) => "stages",
         Some(StatWhat::Qdisc) => "qdisc",
+        Some(StatWhat::Conntrack) => "conntrack",
     };
     if what != "qdisc" && (args.locks || args.histogram || args.measure.is_some()) {
         return Err("--locks, --histogram and --measure need `weir stat qdisc`".into());

@@ -49,6 +49,9 @@ fn stat(engine: &Engine, command: &Value) -> Value {
         let data = report.to_json(asked("locks"), asked("histogram"));
         return json!({ "data": data, "text": text });
     }
+    if what == Some("conntrack") {
+        return report::conntrack::stat(engine);
+    }
     if what == Some("stages") {
         let stages = report::stages::collect(engine);
         return json!({ "data": stages, "text": stages.to_text() });

@@ -514,7 +514,7 @@ fn statistics(ctl: &mut Ctl<'_>, request: &Request<'_>) -> Started {
 }
 
 /// Adds the CPUs that have counted nothing.
-pub(crate) fn every_cpu(counted: Vec<Statistics>, cpus: usize) -> Vec<Statistics> {
+pub fn every_cpu(counted: Vec<Statistics>, cpus: usize) -> Vec<Statistics> {
     let mut all: Vec<Statistics> = (0..cpus as u32)
         .map(|cpu| Statistics {
             cpu,

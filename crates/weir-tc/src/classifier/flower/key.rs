@@ -660,6 +660,10 @@ fn used(mask: &Key) -> Used {
         (Used::SESSION, &[f::L2TPV3_SID]),
         (Used::META, &[f::INDEV, f::HASH]),
         (
+            Used::CT,
+            &[f::CT_STATE, f::CT_ZONE, f::CT_MARK, f::CT_LABELS],
+        ),
+        (
             Used::TUNNEL,
             &[
                 f::ENC_ADDR_TYPE,
@@ -704,6 +708,15 @@ impl Flow {
     #[inline]
     pub fn forget(&mut self) {
         self.used = None;
+    }
+
+    /// Sets the keys of the packet's connection, after [`of`](Self::of).
+    #[inline]
+    pub fn connection(&mut self, state: u16, zone: u16, mark: u32, labels: [u8; 16]) -> &FlowKeys {
+        let keys = &mut self.keys;
+        (keys.ct_state, keys.ct_zone) = (state, zone);
+        (keys.ct_mark, keys.ct_labels) = (mark, labels);
+        keys
     }
 
     /// Returns the keys of `packet` with at least the groups in `used`.

@@ -125,6 +125,9 @@ impl std::fmt::Debug for Filter {
     }
 }
 
+/// The keys that a frame without a packet does not have.
+const OF_PACKETS: Used = Used::META.with(Used::TUNNEL).with(Used::CT);
+
 /// An instance; see the module's documentation.
 pub struct Flower {
     masks: Masks,
@@ -309,12 +312,14 @@ impl Classifier for Flower {
         guard: &'g Guard,
         hits: &mut Hits<'g>,
     ) -> Option<u64> {
-        Some(self.find_in(packets, wanted, lookup, guard, hits))
+        // The actions of a packet can change the connection of the next one.
+        let plain = !self.masks.list(guard).used.any(Used::CT);
+        plain.then(|| self.find_in(packets, wanted, lookup, guard, hits))
     }
 
     fn takes_frames(&self, guard: &Guard) -> bool {
         let list = self.masks.list(guard);
-        !list.is_empty() && !list.used.any(Used::META.with(Used::TUNNEL))
+        !list.is_empty() && !list.used.any(OF_PACKETS)
     }
 
     fn find_frames<'g>(
@@ -326,7 +331,7 @@ impl Classifier for Flower {
         hits: &mut Hits<'g>,
     ) -> Option<u64> {
         let list = self.masks.list(guard);
-        let takes = !list.used.any(Used::META.with(Used::TUNNEL));
+        let takes = !list.used.any(OF_PACKETS);
         takes.then(|| self.find_in(&frames, wanted, lookup, guard, hits))
     }
 

@@ -6,6 +6,7 @@
 //! Tables of sockets are empty, as there are no sockets inside. All other files fail with ENOENT; the
 //! host's are never shown.
 
+mod conntrack;
 mod groups;
 mod snmp;
 mod trie;
@@ -81,6 +82,8 @@ const FILES: &[(&str, Content)] = &[
         ),
     ),
     ("netstat", Content::Made(snmp::netstat)),
+    ("nf_conntrack", Content::Made(conntrack::connections)),
+    ("nf_conntrack_expect", Content::Text("")),
     (
         "packet",
         Content::Text("sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n"),
@@ -119,6 +122,11 @@ const FOLDERS: &[Folder] = &[
         name: "dev_snmp6",
         names: snmp::devices,
         read: snmp::device,
+    },
+    Folder {
+        name: "stat",
+        names: conntrack::counters,
+        read: conntrack::counter,
     },
     Folder {
         name: "vlan",
