@@ -529,11 +529,15 @@ impl List {
                     }
                 }
                 dissect &= !plain;
-                if let (Some((only, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
+                if let (Some((_, reader)), [sums, ..]) = (&only, &mut scratch.sums[..]) {
                     for lane in set_bits(plain) {
-                        sums[lane] = lanes::sum(&only.halves, &scratch.columns, lane);
-                        // See below.
-                        let _ = reader.search(place_of(sums[lane]));
+                        // The columns of the only mask are in the order of its half-words.
+                        let parts = summands.iter().zip(&scratch.columns);
+                        let sum = parts.fold(0_u64, |sum, (of, column)| {
+                            sum.wrapping_add(of.part(column[lane]))
+                        });
+                        sums[lane] = fold(sum) as u32;
+                        searches[lane] = reader.search(place_of(sums[lane]));
                     }
                 }
             }
