@@ -350,7 +350,7 @@ impl AfXdp {
             count = look(&mut receiver);
         }
         receiver.wake(&queue.socket);
-        if count == 0 {
+        if count == 0 && receiver.is_time_to_ask() {
             // The socket reports once that its device is gone.
             if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
                 return Err(error.into());

@@ -27,6 +27,8 @@ const TOGETHER: usize = ENTRIES as usize + SENDING;
 const FEWEST: usize = 256;
 /// Bytes of a frame: the UMEM's chunk.
 pub(super) const CHUNK: u64 = 2048;
+/// Calls without a frame between two questions to the socket.
+const IDLE: u32 = 32;
 /// The least memory to register, in bytes.
 const LEAST: usize = 4 << 20;
 /// How long to wait for the kernel to release a queue, when a port begins and when it has ended.
@@ -179,6 +181,8 @@ pub(super) struct Receiver {
     lent: Lent,
     /// The kernel's count of lost frames at the last look.
     lost: u64,
+    /// How often there was no frame.
+    idle: u32,
 }
 
 /// The sending half.
@@ -338,6 +342,7 @@ pub(super) fn bind(
         ring: receive,
         lent: Lent(vec![0; chunks.div_ceil(64)]),
         lost: 0,
+        idle: 0,
         memory,
     };
     for packet in receiving {
@@ -363,6 +368,9 @@ impl Receiver {
         counters: &Counters,
         sieve: Option<Sieve<'_>>,
     ) -> usize {
+        if self.ring.len() == 0 {
+            return 0;
+        }
         let none = libc::xdp_desc {
             addr: 0,
             len: 0,
@@ -468,6 +476,13 @@ impl Receiver {
         let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: no memory is passed. The result does not matter.
         unsafe { libc::recv(fd, std::ptr::null_mut(), 0, flags) };
+    }
+
+    /// Returns whether to ask the socket for errors, at the first and each 32nd call without a frame: a caller
+    /// that polls busily would spend its time on these system calls.
+    pub(super) fn is_time_to_ask(&mut self) -> bool {
+        self.idle = self.idle.wrapping_add(1);
+        self.idle % IDLE == 1
     }
 
     /// Returns how many frames the kernel has lost since the last call.

@@ -10,3 +10,4 @@ mod pcap;
 mod sieve;
 mod socket;
 mod tap;
+mod thousand;

@@ -4,7 +4,8 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Returns whether testpmd can run, or the reason why not.
 pub fn available() -> Result<(), String> {
@@ -109,6 +110,39 @@ pub fn run(device: &str, mode: Mode, seconds: u64) -> Result<f64, String> {
         Some(rate) => Ok(1e9 / rate),
         None => Err("testpmd left out: it printed no rate here".into()),
     }
+}
+
+/// Starts testpmd, which passes frames on from the first of two virtual devices to the second, and back.
+pub fn io(devices: &[&str; 2]) -> Result<Child, String> {
+    let prefix = format!("weir{}", std::process::id());
+    Command::new("dpdk-testpmd")
+        .args(["-l", "0,1", "--no-pci", "--no-telemetry"])
+        .args(memory().0)
+        .args(["--file-prefix", &prefix])
+        .args(devices.iter().flat_map(|device| ["--vdev", device]))
+        .args(["--", "--forward-mode=io", "--stats-period", "1"])
+        .args(["--nb-cores=1", "--no-mlockall", "--total-num-mbufs=16384"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("dpdk-testpmd: {error}"))
+}
+
+/// Ends testpmd.
+pub fn stop(child: &mut Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// Returns packets per second: the median of the rates printed each second, except the first, which

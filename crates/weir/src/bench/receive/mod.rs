@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir bench receive`: the receive path on one CPU, from frames in memory to a drop, to a device
-//! that discards, and through two namespaces; and on two CPUs, with packets steered from one to the other
-//! (`--part steering` measures this alone, `--part forward` the two namespaces, `--part paths` the short paths and
-//! the buffers). The peer is testpmd on the same frames, if DPDK is
-//! installed; its runs alternate with Weir's.
+//! that discards, and through two namespaces (`--part forward` measures this alone, `--part paths` the short paths
+//! and the buffers); on two CPUs, with packets steered from one to the other (`--part steering`); and through ports
+//! of the host (`--part ports`). The peer is testpmd on the same frames, if DPDK is installed; its runs alternate
+//! with Weir's. Linux's XDP drop, which runs on a frame in memory (`BPF_PROG_TEST_RUN`), is another peer of early
+//! drop.
 
 mod bed;
+mod ports;
 mod steering;
 
 use std::collections::BTreeMap;
@@ -142,10 +144,15 @@ fn single_buffer(rounds: usize) -> f64 {
 }
 
 fn run(options: &Options) -> Result<Report, String> {
-    if options.part.as_deref() == Some("steering") {
+    let part = match options.part.as_deref() {
+        Some("steering") => Some(steering::steering(options.short)?),
+        Some("ports") => Some(ports::ports(options.short)),
+        _ => None,
+    };
+    if let Some(rows) = part {
         return Ok(Report {
             bench: BENCH.name,
-            rows: steering::steering(options.short)?,
+            rows,
             curves: Vec::new(),
             stacks: Vec::new(),
             detail: String::new(),
@@ -181,6 +188,8 @@ fn run(options: &Options) -> Result<Report, String> {
     let mut series: BTreeMap<&str, Series> = BTreeMap::new();
     let mut add = |name, ns| series.entry(name).or_default().0.push(ns);
     let (mut rxonly, mut macswap) = (Series::default(), Series::default());
+    // The program of one verdict, the one that compares an address, and the former on live frames.
+    let mut xdp: [Series; 3] = Default::default();
     let beds = [&mut early, &mut sifted, &mut drop, &mut readdress];
     for bed in beds.into_iter().chain(&mut forward) {
         let (packets, before) = (scale.packets / 10, bed.ended());
@@ -194,6 +203,11 @@ fn run(options: &Options) -> Result<Report, String> {
         eprint!("\rrun {} of {}", run + 1, scale.runs);
         add("early-drop", early.play(scale.packets * 4, FULL));
         add("early-drop-flower", sifted.play(scale.packets * 4, FULL));
+        if let Ok(drop) = ports::xdp_drop(scale.packets as u32) {
+            xdp[0].0.push(drop.program);
+            xdp[1].0.push(drop.by_address);
+            xdp[2].0.push(drop.live);
+        }
         add("dissect-drop", drop.play(scale.packets, FULL));
         peer.run(Mode::Rxonly, &mut rxonly);
         add("macs", readdress.play(scale.packets, FULL));
@@ -309,6 +323,22 @@ fn run(options: &Options) -> Result<Report, String> {
             3.0,
         ),
     ];
+    let live = "Linux XDP_DROP, live frames";
+    for (id, name, peer) in [
+        ("early-drop", "Linux XDP_DROP, alone", &xdp[0]),
+        ("early-drop", live, &xdp[2]),
+        (
+            "early-drop-flower",
+            "Linux XDP_DROP by address, alone",
+            &xdp[1],
+        ),
+        ("early-drop-flower", live, &xdp[2]),
+    ] {
+        let row = rows.iter_mut().find(|row| row.id == id);
+        if let Some(row) = row.filter(|_| !peer.0.is_empty()) {
+            row.peers.insert(name.into(), peer.clone());
+        }
+    }
     for row in &mut rows {
         row.higher_is_better = row.id == "staged";
     }
@@ -328,6 +358,7 @@ fn run(options: &Options) -> Result<Report, String> {
         });
     }
     rows.extend(steering::steering(options.short)?);
+    rows.extend(ports::ports(options.short));
     Ok(Report {
         bench: BENCH.name,
         rows,
