@@ -387,7 +387,7 @@ pub struct Report {
 /// `weir capture`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-EXPR is a pcap-filter expression, which tcpdump compiles. The stack applies it before it copies a frame.\n\n\
+EXPR is a pcap-filter expression, which libpcap compiles. The stack applies it before it copies a frame.\n\n\
 A stack in real time copies frames into memory that it shares with this command, and never waits for it. Frames that \
 find no room there are lost. The number of captured and lost frames is printed at the end, and written as interface \
 statistics. Under virtual time, in a script of `weir run`, no frame is lost: the clock waits.\n\n\
@@ -433,7 +433,7 @@ pub struct Capture {
 A packet is chosen where DEV receives it, is to send it, or gets it from a redirecting filter. Its journey is printed \
 when it leaves the stack: each device, filter with its verdict, rewritten field, next hop, wait in a qdisc, and drop, with \
 the stack's time. A mirrored copy has a journey of its own. Without --nth and --count, Ctrl-C ends the command. In a script of `weir run`, use `weir run --trace`.\n\n\
-EXPR is a pcap-filter expression, which tcpdump compiles.")]
+EXPR is a pcap-filter expression, which libpcap compiles.")]
 pub struct Trace {
     /// The control socket; by default, that of the stack in which the command runs, or else of the
     /// user's own stack.
