@@ -182,21 +182,25 @@ impl StageReport {
         ns / self.packets.max(1) as f64
     }
 
-    /// Returns the stages as text. The time per packet is that of a packet in the stage.
+    /// Returns the stages as text. The time per packet is that of a packet in the stage. A stage that is not one
+    /// of packets (`rcu`) has that of all packets.
     pub fn to_text(&self) -> String {
         let mut text = String::from(
             "stage       group        batches     packets  packets/batch  ns/packet\n",
         );
         for row in self.rows.iter().filter(|row| row.batches > 0) {
+            let (packets, together, each) = match row.packets {
+                0 => ("-".into(), "-".into(), self.each(row.ns)),
+                packets => (
+                    packets.to_string(),
+                    format!("{:.1}", packets as f64 / row.batches as f64),
+                    row.ns / packets as f64,
+                ),
+            };
             let _ = writeln!(
                 text,
-                "{:<10}  {:<9}  {:>9}  {:>10}  {:>13.1}  {:>9.1}",
-                row.stage,
-                row.group,
-                row.batches,
-                row.packets,
-                row.packets as f64 / row.batches as f64,
-                row.ns / row.packets.max(1) as f64,
+                "{:<10}  {:<9}  {:>9}  {packets:>10}  {together:>13}  {each:>9.1}",
+                row.stage, row.group, row.batches,
             );
         }
         text + &self.sums()
@@ -263,6 +267,13 @@ mod tests {
         // The inner part is not counted twice.
         assert!(report.total_ns <= report.measured_ns + 1.0, "{report:?}");
         assert_eq!((report.packets, report.turns), (2, 1));
+        // The time of RCU is that of each of the packets.
+        let rcu = report.rows.iter().find(|row| row.stage == "rcu").unwrap();
+        let each = format!("{:.1}", rcu.ns / 2.0);
+        let text = report.to_text();
+        let shown = text.lines().find(|line| line.starts_with("rcu")).unwrap();
+        let shown: Vec<_> = shown.split_whitespace().collect();
+        assert_eq!(shown, ["rcu", "rcu", "1", "-", "-", &each]);
         let nothing = of(&stages).since(&report);
         assert_eq!((nothing.packets, nothing.turns), (0, 0));
         assert!(nothing.total_ns == 0.0, "{nothing:?}");
