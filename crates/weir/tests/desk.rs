@@ -113,6 +113,96 @@ fn completions_know_benchmarks_devices_and_namespaces() {
     assert_eq!(complete(runtime, "weir capture d"), [""]);
 }
 
+/// Runs a script of a shell with the words `line`, and returns its output.
+fn shell(program: &str, args: &[&str], script: &str, line: &str, runtime: &Path) -> String {
+    let path = Path::new(WEIR).parent().unwrap().display();
+    let mut command = Command::new(program);
+    command.args(args).args(["-c", script]);
+    command
+        .env("PATH", format!("{path}:/usr/bin:/bin"))
+        .env("LINE", line)
+        .env("TERM", "dumb")
+        .env("HOME", runtime)
+        .env("XDG_CONFIG_HOME", runtime)
+        .env("XDG_RUNTIME_DIR", runtime);
+    let shown = output(&mut command);
+    assert!(shown.status.success(), "{line}: {}", text(&shown.stderr));
+    text(&shown.stdout)
+}
+
+#[test]
+fn fish_completes() {
+    if !has("fish", "fish") {
+        return;
+    }
+    let folder = Folder::new();
+    let runtime = &own_folder(User::Own, &folder);
+    let complete = |line: &str| {
+        let script = "weir completions fish | source; complete -C $LINE";
+        let said = shell("fish", &["--no-config"], script, line, runtime);
+        // A candidate and, behind a tab, its description.
+        let words = said.lines().filter_map(|line| line.split('\t').next());
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let stack = Stack::up(User::Own, runtime);
+    assert_eq!(complete("weir cap"), ["capture"]);
+    assert_eq!(complete("weir capture d"), ["d0"]);
+    assert_eq!(complete("weir inject edge/"), ["edge/lo", "edge/d1"]);
+    assert_eq!(complete("weir port add d0 ta"), ["tap"]);
+    assert_eq!(complete("weir run --fro"), ["--frozen-clock"]);
+    drop(stack);
+}
+
+/// Types a line and the tab key in an interactive zsh on a terminal of its own, which then prints the line.
+#[test]
+fn zsh_completes() {
+    const SCRIPT: &str = r#"
+zmodload zsh/zpty
+zpty inner zsh -f -i
+say() { zpty -w inner "$1" }
+# Reads until the shell has printed a word that is not in the echo of what it was told.
+until_printed() {
+    local piece all
+    while zpty -r inner piece; do
+        all+=$piece
+        [[ $all == *${~1}* ]] && break
+    done
+    REPLY=$all
+}
+say 'stty -echo; PROMPT=; RPROMPT=; bindkey -e; unset zle_bracketed_paste'
+say 'autoload -U compinit; compinit -u -D; source <(weir completions zsh); print READY$((1+1))'
+until_printed READY2
+zpty -w -n inner "$LINE"$'	'"print -r -- RESULT\$((1+1)) "$'
+'
+until_printed 'RESULT2*'$'
+'
+print -r -- "$REPLY"
+zpty -d inner
+"#;
+    if !has("zsh", "zsh") {
+        return;
+    }
+    let folder = Folder::new();
+    let runtime = &own_folder(User::Own, &folder);
+    let complete = |line: &str| {
+        let said = shell("zsh", &["-f"], SCRIPT, line, runtime);
+        let line = said
+            .lines()
+            .rev()
+            .find_map(|line| line.split_once("RESULT2 "));
+        line.unwrap_or_else(|| panic!("{said}")).1.trim().to_owned()
+    };
+    let stack = Stack::up(User::Own, runtime);
+    assert_eq!(complete("weir cap"), "weir capture");
+    assert_eq!(complete("weir capture d"), "weir capture d0");
+    assert_eq!(complete("weir exec --netns ed"), "weir exec --netns edge");
+    assert_eq!(complete("weir port add d0 ta"), "weir port add d0 tap");
+    assert_eq!(complete("weir run --fro"), "weir run --frozen-clock");
+    // Nothing fits.
+    assert_eq!(complete("weir capture x"), "weir capture x");
+    drop(stack);
+}
+
 #[test]
 fn every_shell_gets_a_script_without_hidden_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
