@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`tuple`] | the key of a connection in one direction, zones |
+//! | [`mod@tuple`] | the key of a connection in one direction, zones |
 //! | [`status`] | bits and states, with Linux's numbers |
 //! | [`settings`] | the sysctls of a namespace |
 //! | [`connection`] | connections as control code sees them, and events |
