@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A sorted map for tables that are small in nearly every namespace and device, and large in a few.
 //!
-//! A `BTreeMap` allocates a node for eleven entries with the first one. Up to [`FEW`] entries, a [`SmallMap`]
+//! A `BTreeMap` allocates a node for eleven entries with the first one. Up to eight entries, a [`SmallMap`]
 //! is a sorted list that allocates what it holds; beyond that it is a `BTreeMap`.
 
 use std::borrow::Borrow;
