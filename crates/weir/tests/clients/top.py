@@ -51,6 +51,8 @@ size(ours, 40, 140)
 os.kill(pid, signal.SIGWINCH)
 # The last line of the new size, at its place.
 read_until(ours, [b"\x1b[40;1H", b"quit"], seen)
+# Lets the redraw for the new size end: a key pressed in the middle of it can be lost.
+time.sleep(1)
 os.write(ours, b"p")
 read_until(ours, [b"paused"], seen)
 for key in (b"\t", b"s", b"s", b"\x1b[B", b"\x1b[A", b"\x1b[D", b"p"):
