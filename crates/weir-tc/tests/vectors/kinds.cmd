@@ -87,4 +87,4 @@ tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 m
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol all pref 1 matchall action vlan push protocol 802.1ad id 5 priority 3 pipe action vlan modify id 6 pipe action vlan pop pipe action vlan pop_eth pipe action vlan push_eth dst_mac 02:00:00:00:00:0a src_mac 02:00:00:00:00:0b
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 1 matchall action ct commit zone 5 mark 7/0xff nat src addr 10.0.0.1-10.0.0.9 port 1024-2048
 tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 1 matchall action connmark zone 5
-tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 1 matchall action ctinfo dscp 0xfc000000 0x01000000 zone 5 cpmark 0xff
+tc qdisc add dev d0 clsact ;; tc filter add dev d0 ingress protocol ip pref 1 matchall action ctinfo dscp 0xfc000000 0x01000000
