@@ -244,7 +244,6 @@ pub struct Device {
     operstate: AtomicU8,
     /// The state passed on by the lower device (`netif_dormant`, `netif_testing`).
     below: AtomicU8,
-    /// Held also while the active features are computed.
     /// The limits of [`Offload`], in its order.
     offload: [AtomicU32; 3],
     /// Held while the active features are computed.

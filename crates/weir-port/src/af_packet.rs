@@ -303,32 +303,6 @@ impl AfPacketPort {
     fn queue(&self, queue: u16) -> &Queue {
         &self.queues[usize::from(queue) % self.queues.len()]
     }
-
-    /// Receives, through a sieve if there is one.
-    fn take(
-        &self,
-        queue: u16,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        sieve: Option<Sieve<'_>>,
-    ) -> io::Result<usize> {
-        let queue = self.queue(queue);
-        let mut ring = queue.ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = ring.receive(memory, batch, &self.counters, sieve);
-        if count == 0 {
-            // The socket reports once that its device went down or away.
-            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
-                let error = io::Error::from(error);
-                if error.raw_os_error() != Some(libc::ENETDOWN)
-                    || place(&queue.socket)?.sll_ifindex == -1
-                {
-                    return Err(error);
-                }
-            }
-            Counters::add(&self.counters.rx_dropped, ring::lost(&queue.socket)?);
-        }
-        Ok(count)
-    }
 }
 
 /// Describes the device of a bound socket.
@@ -378,22 +352,33 @@ impl Port for AfPacketPort {
         Some(self.queue(queue).socket.as_fd())
     }
 
-    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        self.take(queue, memory, batch, None)
-    }
-
     fn sifts(&self) -> bool {
         true
     }
 
-    fn receive_through(
+    fn take(
         &self,
         queue: u16,
         memory: &mut Cache,
         batch: &mut Batch,
-        sieve: Sieve<'_>,
+        sieve: Option<Sieve<'_>>,
     ) -> io::Result<usize> {
-        self.take(queue, memory, batch, Some(sieve))
+        let queue = self.queue(queue);
+        let mut ring = queue.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = ring.receive(memory, batch, &self.counters, sieve);
+        if count == 0 {
+            // The socket reports once that its device went down or away.
+            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
+                let error = io::Error::from(error);
+                if error.raw_os_error() != Some(libc::ENETDOWN)
+                    || place(&queue.socket)?.sll_ifindex == -1
+                {
+                    return Err(error);
+                }
+            }
+            Counters::add(&self.counters.rx_dropped, ring::lost(&queue.socket)?);
+        }
+        Ok(count)
     }
 
     fn long_packets(&self) -> LongPackets {

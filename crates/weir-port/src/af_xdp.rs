@@ -326,39 +326,6 @@ impl AfXdp {
     fn queue(&self, queue: u16) -> &Queue {
         &self.queues[usize::from(queue) % self.queues.len()]
     }
-
-    /// Receives, through a sieve if there is one.
-    fn take(
-        &self,
-        queue: u16,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        mut sieve: Option<Sieve<'_>>,
-    ) -> io::Result<usize> {
-        let queue = self.queue(queue);
-        let mut receiver = queue
-            .receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let mut look = |receiver: &mut Receiver| {
-            let sieve = sieve.as_mut().map(|sieve| &mut **sieve as Sieve<'_>);
-            receiver.receive(memory, batch, &self.counters, sieve)
-        };
-        let mut count = look(&mut receiver);
-        if count == 0 && self.polls {
-            receiver.poll(&queue.socket);
-            count = look(&mut receiver);
-        }
-        receiver.wake(&queue.socket);
-        if count == 0 && receiver.is_time_to_ask() {
-            // The socket reports once that its device is gone.
-            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
-                return Err(error.into());
-            }
-            Counters::add(&self.counters.rx_dropped, receiver.lost(&queue.socket)?);
-        }
-        Ok(count)
-    }
 }
 
 impl Drop for AfXdp {
@@ -395,22 +362,40 @@ impl Port for AfXdp {
         Some(self.queue(queue).socket.as_fd())
     }
 
-    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        self.take(queue, memory, batch, None)
-    }
-
     fn sifts(&self) -> bool {
         true
     }
 
-    fn receive_through(
+    fn take(
         &self,
         queue: u16,
         memory: &mut Cache,
         batch: &mut Batch,
-        sieve: Sieve<'_>,
+        mut sieve: Option<Sieve<'_>>,
     ) -> io::Result<usize> {
-        self.take(queue, memory, batch, Some(sieve))
+        let queue = self.queue(queue);
+        let mut receiver = queue
+            .receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut look = |receiver: &mut Receiver| {
+            let sieve = sieve.as_mut().map(|sieve| &mut **sieve as Sieve<'_>);
+            receiver.receive(memory, batch, &self.counters, sieve)
+        };
+        let mut count = look(&mut receiver);
+        if count == 0 && self.polls {
+            receiver.poll(&queue.socket);
+            count = look(&mut receiver);
+        }
+        receiver.wake(&queue.socket);
+        if count == 0 && receiver.is_time_to_ask() {
+            // The socket reports once that its device is gone.
+            if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
+                return Err(error.into());
+            }
+            Counters::add(&self.counters.rx_dropped, receiver.lost(&queue.socket)?);
+        }
+        Ok(count)
     }
 
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize> {

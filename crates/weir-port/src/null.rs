@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_packet::{Batch, Cache, Packet};
 
 use crate::keys::Keys;
-use crate::port::{Counters, Facts, Kind, Port, Site};
+use crate::port::{Counters, Facts, Kind, Port, Sieve, Site};
 use crate::{Frame, Result, Sink, Summary};
 
 /// The kind of live ports.
@@ -49,7 +49,13 @@ impl Port for Discard {
         None
     }
 
-    fn receive(&self, _: u16, _: &mut Cache, _: &mut Batch) -> io::Result<usize> {
+    fn take(
+        &self,
+        _: u16,
+        _: &mut Cache,
+        _: &mut Batch,
+        _: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
         Ok(0)
     }
 

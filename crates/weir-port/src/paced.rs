@@ -22,7 +22,7 @@ use rustix::time::{
 use weir_packet::packet::JUMBO_DATA;
 use weir_packet::{Batch, Cache, Packet};
 
-use crate::port::{Clock, Counters, Facts, Port, Site, Wired, failed};
+use crate::port::{Clock, Counters, Facts, Port, Sieve, Site, Wired, failed};
 use crate::{Direction, Error, Frame, Result, Sink, Source};
 
 /// The most frames of a pipe that wait for the stack.
@@ -400,7 +400,13 @@ impl Port for Paced {
         lock(self.playing.as_ref()?).due(&self.clock)
     }
 
-    fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
+    fn take(
+        &self,
+        _: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        _: Option<Sieve<'_>>,
+    ) -> io::Result<usize> {
         let Some(playing) = &self.playing else {
             return Ok(0);
         };

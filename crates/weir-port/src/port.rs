@@ -52,13 +52,29 @@ pub trait Port: Send + Sync + fmt::Debug {
     /// always has room.
     fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>>;
 
-    /// Appends the frames that wait at a queue to `batch`, in packets from `memory`, and returns how
-    /// many. Returns 0 if none waits. It stops when the batch is full or the memory is exhausted. Call it
-    /// again after a full batch: frames that the port holds already do not make the descriptor readable.
+    /// Appends the frames that wait at a queue to `batch`, in packets from `memory`. If there is a `sieve` and
+    /// the port [sifts](Port::sifts), the sieve judges frames first, up to 64 at a time, and no packets are made
+    /// of those that it drops. Returns the number of frames taken, with those, or 0 if none waits. It stops when
+    /// the batch is full or the memory is exhausted. Call it again after a full batch: frames that the port holds
+    /// already do not make the descriptor readable.
     ///
     /// # Errors
     /// The port cannot go on: its device is gone, or the other end has hung up for good.
-    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize>;
+    fn take(
+        &self,
+        queue: u16,
+        memory: &mut Cache,
+        batch: &mut Batch,
+        sieve: Option<Sieve<'_>>,
+    ) -> io::Result<usize>;
+
+    /// Takes frames without a sieve; see [`take`](Port::take).
+    ///
+    /// # Errors
+    /// As for [`Port::take`].
+    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
+        self.take(queue, memory, batch, None)
+    }
 
     /// The time of the stack's clock, in ns, at which the next frame of queue 0 is due. `None` if there is none.
     /// Under virtual time the stack calls [`Port::receive`] then, in place of polling a descriptor.
@@ -74,23 +90,7 @@ pub trait Port: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Does the same as [`receive`](Port::receive), but first has `sieve` judge frames, up to 64 at a
-    /// time, and makes no packets of those that it drops. Returns the number of frames taken, with
-    /// those. By default no frame is judged.
-    ///
-    /// # Errors
-    /// As for [`Port::receive`].
-    fn receive_through(
-        &self,
-        queue: u16,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        _sieve: Sieve<'_>,
-    ) -> io::Result<usize> {
-        self.receive(queue, memory, batch)
-    }
-
-    /// Returns whether [`receive_through`](Port::receive_through) has frames judged.
+    /// Returns whether [`take`](Port::take) has frames judged.
     fn sifts(&self) -> bool {
         false
     }

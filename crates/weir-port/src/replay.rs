@@ -61,7 +61,7 @@ impl Replay {
     }
 
     /// Takes up to `most` frames that follow each other in memory.
-    fn take(&self, most: usize) -> &[(u32, u32)] {
+    fn pull(&self, most: usize) -> &[(u32, u32)] {
         let at = self.at.load(Relaxed);
         let rest = self.frames.get(at..).unwrap_or_default();
         let taken = rest.get(..most.min(rest.len())).unwrap_or_default();
@@ -104,27 +104,24 @@ impl Port for Replay {
         None
     }
 
-    fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        let most = self.most.load(Relaxed).min(batch.room());
-        let taken = self.take(most);
-        let frames = taken.iter().map(|place| self.bytes(*place));
-        let count = fill(memory, batch, taken.len(), frames);
-        Counters::add(&self.counters.rx_dropped, (taken.len() - count) as u64);
-        Ok(count)
-    }
-
     fn sifts(&self) -> bool {
         true
     }
 
-    fn receive_through(
+    fn take(
         &self,
         _: u16,
         memory: &mut Cache,
         batch: &mut Batch,
-        sieve: Sieve<'_>,
+        sieve: Option<Sieve<'_>>,
     ) -> io::Result<usize> {
-        let taken = self.take(self.most.load(Relaxed).min(batch.room()));
+        let taken = self.pull(self.most.load(Relaxed).min(batch.room()));
+        let Some(sieve) = sieve else {
+            let frames = taken.iter().map(|place| self.bytes(*place));
+            let count = fill(memory, batch, taken.len(), frames);
+            Counters::add(&self.counters.rx_dropped, (taken.len() - count) as u64);
+            return Ok(count);
+        };
         let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
         for (frame, &place) in frames.iter_mut().zip(taken) {
             *frame = self.bytes(place);
@@ -192,7 +189,7 @@ mod tests {
             judged.extend(frames.iter().map(|frame| frame[0]));
             0xaaaa_aaaa_aaaa_aaaa
         };
-        let taken = port.receive_through(0, &mut memory, &mut batch, &mut odd);
+        let taken = port.take(0, &mut memory, &mut batch, Some(&mut odd));
         assert_eq!(taken.unwrap(), 64);
         assert_eq!(judged, (0..64).collect::<Vec<u8>>());
         let kept: Vec<u8> = batch.iter().map(|packet| packet.data()[0]).collect();

@@ -395,11 +395,41 @@ impl Socket {
     fn end(&self) -> MutexGuard<'_, End> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Receives, through a sieve if there is one, and returns how many frames that were with those that were
-    /// dropped.
+/// Watches a connection for frames.
+fn watch(epoll: &OwnedFd, socket: &UnixStream) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    Ok(epoll::add(epoll, socket, SOMETHING, FRAMES)?)
+}
+
+impl Port for Socket {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            name: self.name.clone(),
+            ..Facts::default()
+        }
+    }
+
+    fn has_carrier(&self) -> bool {
+        !matches!(&*self.end(), End::Listener(_, None))
+    }
+
+    fn descriptor(&self, _: u16) -> Option<BorrowedFd<'_>> {
+        Some(self.epoll.as_fd())
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
     fn take(
         &self,
+        _: u16,
         memory: &mut Cache,
         batch: &mut Batch,
         sieve: Option<Sieve<'_>>,
@@ -447,51 +477,6 @@ impl Socket {
             }
         }
         Ok(out.batch.len() - before + out.dropped)
-    }
-}
-
-/// Watches a connection for frames.
-fn watch(epoll: &OwnedFd, socket: &UnixStream) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
-    Ok(epoll::add(epoll, socket, SOMETHING, FRAMES)?)
-}
-
-impl Port for Socket {
-    fn kind(&self) -> &'static str {
-        NAME
-    }
-
-    fn facts(&self) -> Facts {
-        Facts {
-            name: self.name.clone(),
-            ..Facts::default()
-        }
-    }
-
-    fn has_carrier(&self) -> bool {
-        !matches!(&*self.end(), End::Listener(_, None))
-    }
-
-    fn descriptor(&self, _: u16) -> Option<BorrowedFd<'_>> {
-        Some(self.epoll.as_fd())
-    }
-
-    fn receive(&self, _: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        self.take(memory, batch, None)
-    }
-
-    fn sifts(&self) -> bool {
-        true
-    }
-
-    fn receive_through(
-        &self,
-        _: u16,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        sieve: Sieve<'_>,
-    ) -> io::Result<usize> {
-        self.take(memory, batch, Some(sieve))
     }
 
     fn send(&self, _: u16, frames: &[Packet]) -> io::Result<usize> {

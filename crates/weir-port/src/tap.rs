@@ -282,9 +282,32 @@ impl Input {
     }
 }
 
-impl Tap {
-    /// Receives, through a sieve if there is one, and returns how many frames that were with those that were
-    /// dropped.
+impl Tap {}
+
+impl Port for Tap {
+    fn kind(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            name: self.name.clone(),
+            ..Facts::default()
+        }
+    }
+
+    fn queues(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>> {
+        Some(self.queue(queue).file.as_fd())
+    }
+
+    fn sifts(&self) -> bool {
+        true
+    }
+
     fn take(
         &self,
         queue: u16,
@@ -360,45 +383,6 @@ impl Tap {
             input.expects_long = batch.iter().any(|packet| packet.len() > FRAME_DATA);
         }
         end.map(|()| batch.len() - before + dropped)
-    }
-}
-
-impl Port for Tap {
-    fn kind(&self) -> &'static str {
-        NAME
-    }
-
-    fn facts(&self) -> Facts {
-        Facts {
-            name: self.name.clone(),
-            ..Facts::default()
-        }
-    }
-
-    fn queues(&self) -> u16 {
-        self.queues.len() as u16
-    }
-
-    fn descriptor(&self, queue: u16) -> Option<BorrowedFd<'_>> {
-        Some(self.queue(queue).file.as_fd())
-    }
-
-    fn receive(&self, queue: u16, memory: &mut Cache, batch: &mut Batch) -> io::Result<usize> {
-        self.take(queue, memory, batch, None)
-    }
-
-    fn sifts(&self) -> bool {
-        true
-    }
-
-    fn receive_through(
-        &self,
-        queue: u16,
-        memory: &mut Cache,
-        batch: &mut Batch,
-        sieve: Sieve<'_>,
-    ) -> io::Result<usize> {
-        self.take(queue, memory, batch, Some(sieve))
     }
 
     fn long_packets(&self) -> LongPackets {

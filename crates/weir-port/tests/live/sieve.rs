@@ -73,7 +73,7 @@ fn sift(port: &dyn Port, pool: &Pool, longest: usize, mut send: impl FnMut(&[u8]
             shown += frames.len();
             verdict
         };
-        let taken = port.receive_through(0, &mut cache, &mut batch, &mut sieve);
+        let taken = port.take(0, &mut cache, &mut batch, Some(&mut sieve));
         assert_eq!(taken.unwrap(), batch.len() + gone);
         assert!(shown <= 128, "{shown} frames in one call");
         for packet in &batch {

@@ -34,7 +34,7 @@ fn thousand(pool: &Pool, open: impl Fn(usize) -> Arc<dyn Port> + Sync) {
                 let mut drop_odd = |_: &[&[u8]]| 0xaaaa_aaaa_aaaa_aaaa;
                 let taken = match round % 2 {
                     0 => port.receive(0, &mut cache, &mut batch),
-                    _ => port.receive_through(0, &mut cache, &mut batch, &mut drop_odd),
+                    _ => port.take(0, &mut cache, &mut batch, Some(&mut drop_odd)),
                 };
                 let taken = taken.unwrap_or_default();
                 received += taken;
@@ -78,9 +78,18 @@ fn flooded(ports: &[Arc<dyn Port>], pool: &Pool, work: impl FnOnce()) {
                 }
             }
         });
+        let _end = Stop(stop);
         work();
-        stop.store(true, Relaxed);
     });
+}
+
+/// Ends the senders when it is dropped, so that a failure of the test shows as one.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 /// Sends on the devices that `name` gives.
@@ -179,8 +188,8 @@ fn with_clients(
                 }
             });
         }
+        let _end = Stop(&stop);
         work();
-        stop.store(true, Relaxed);
     });
 }
 

@@ -257,9 +257,8 @@ fn receive(
     let mut batch = Batch::new();
     cx.state.stages.start();
     let taken = match early {
-        Some(early) => early.receive(cx, device, |memory, sieve| match sieve {
-            Some(sieve) => source.receive_through(0, memory, &mut batch, sieve),
-            None => source.receive(0, memory, &mut batch),
+        Some(early) => early.receive(cx, device, |memory, sieve| {
+            source.take(0, memory, &mut batch, sieve)
         }),
         None => {
             let mut memory = cx.state.cache.borrow_mut();

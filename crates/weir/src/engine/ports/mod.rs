@@ -623,8 +623,7 @@ fn receive(cx: &mut Cx<'_>, port: &Attached, queue: u16) -> bool {
                 port.rx.add(dropped.count_ones() as usize, bytes);
                 dropped
             };
-            port.port
-                .receive_through(queue, memory, &mut batch, &mut sieve)
+            port.port.take(queue, memory, &mut batch, Some(&mut sieve))
         }),
         false => {
             let mut memory = cx.state.cache.borrow_mut();
