@@ -20,10 +20,11 @@ use weir_netlink::tca::{ct, matchall};
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv4::ipv4;
 use weir_packet::header::transport::{fill_check_v4, tcp, udp};
-use weir_packet::{Batch, ConnInfo, Packet, Pool, PoolConfig};
+use weir_packet::{ConnInfo, Packet, Pool, PoolConfig};
 use weir_stack::{Config, Cpu, Stack};
 
 use super::client::{Client, control, put_action, put_actions, put_gact};
+use super::path::{Bed, play};
 use super::{Bench, Options, Report, Row, Series, resident};
 
 /// The benchmark.
@@ -191,13 +192,6 @@ fn measure_table(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {
     Ok(())
 }
 
-/// A stack that routes UDP from `lan0` to `wan0`, and the frames of some flows.
-struct Bed {
-    stack: Stack,
-    cpu: Cpu,
-    frames: Vec<Vec<u8>>,
-}
-
 fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
     let stack = weir_stack::build(Config::default());
     let ns = stack
@@ -240,32 +234,6 @@ fn set_up(nat: bool, flows: u32) -> Result<Bed, String> {
     let mut cpu = Cpu::new(&stack, 0);
     cpu.settle();
     Ok(Bed { stack, cpu, frames })
-}
-
-/// Plays the frames `rounds` times. Returns nanoseconds per packet.
-fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
-    let ns = bed
-        .stack
-        .namespace(Stack::INITIAL)
-        .ok_or("the stack has no namespace")?;
-    let lan = ns.device_by_name("lan0").ok_or("lan0 is gone")?;
-    let (start, mut packets) = (Instant::now(), 0usize);
-    for _ in 0..rounds {
-        for chunk in bed.frames.chunks(64) {
-            packets += bed.cpu.with(|cx| {
-                let mut batch = Batch::new();
-                let got = (cx.state.cache.borrow_mut()).alloc_bulk(&mut batch, chunk.len());
-                let mut packets = batch.iter_mut().zip(chunk);
-                let whole = packets.all(|(packet, frame)| packet.append(frame));
-                if got < chunk.len() || !whole {
-                    return Err("the frames do not fit into the pool's buffers");
-                }
-                weir_stack::datapath::receive(cx, &lan, batch);
-                Ok(got)
-            })?;
-        }
-    }
-    Ok(start.elapsed().as_nanos() as f64 / packets as f64)
 }
 
 fn measure_path(scale: &Scale, rows: &mut Vec<Row>) -> Result<(), String> {

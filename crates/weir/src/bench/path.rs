@@ -89,7 +89,7 @@ fn frames() -> Result<Vec<Vec<u8>>, String> {
 pub(super) struct Bed {
     pub(super) stack: Stack,
     pub(super) cpu: Cpu,
-    frames: Vec<Vec<u8>>,
+    pub(super) frames: Vec<Vec<u8>>,
 }
 
 /// Makes a stack that receives on `lan0` and sends by `wan0`.
@@ -140,8 +140,8 @@ pub(super) fn set_up(config: Config) -> Result<Bed, String> {
     })
 }
 
-/// Plays the frames `rounds` times. Returns nanoseconds per packet.
-fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
+/// Plays the frames `rounds` times at `lan0`. Returns nanoseconds per packet.
+pub(super) fn play(bed: &mut Bed, rounds: usize) -> Result<f64, String> {
     let ns = bed
         .stack
         .namespace(Stack::INITIAL)
