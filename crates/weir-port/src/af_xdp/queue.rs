@@ -299,6 +299,11 @@ pub(super) fn bind(
     (ifindex, queue): (u32, u32),
     flags: u16,
 ) -> io::Result<(Receiver, Sender)> {
+    // Taken first, so that the memory to register holds them even if all older frames are in use.
+    let mut receiving: Vec<_> = std::iter::repeat_with(|| pool.alloc(FRAME_DATA))
+        .take(TOGETHER)
+        .map_while(|frame| frame)
+        .collect();
     let memory = Memory::register(socket, pool)?;
     for option in [
         libc::XDP_UMEM_FILL_RING,
@@ -320,7 +325,10 @@ pub(super) fn bind(
     let transmit = Ring::map(socket, libc::XDP_PGOFF_TX_RING as u64, &offsets.tx, ENTRIES)?;
     bind_to(socket, &place((ifindex, queue), flags), RELEASE)?;
 
-    let mut receiving = memory.frames(TOGETHER);
+    receiving.retain(|frame| memory.holds(frame));
+    if receiving.len() < TOGETHER {
+        receiving.extend(memory.frames(TOGETHER - receiving.len()));
+    }
     if receiving.len() < FEWEST {
         return Err(io::ErrorKind::OutOfMemory.into());
     }

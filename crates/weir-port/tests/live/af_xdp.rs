@@ -70,6 +70,27 @@ fn wait_for_balance(pool: &Pool, expected: usize) {
 }
 
 #[test]
+fn all_in_use() {
+    in_network_namespace("af_xdp::all_in_use_inside");
+}
+
+/// A port opens while every frame that the pool has made is in use: the pool makes more for it.
+#[test]
+#[ignore = "the other test runs it, in a namespace of its own"]
+fn all_in_use_inside() {
+    assert_inside();
+    veth();
+    let pool = pool();
+    pool.commit(16 << 20);
+    let mut held = Vec::new();
+    while pool.stats().frames_free > 0 {
+        held.extend(pool.alloc(100));
+    }
+    let port = xdp("dev=v1,zero_copy=off", &pool);
+    drop(port);
+}
+
+#[test]
 fn both_ways() {
     in_network_namespace("af_xdp::both_ways_inside");
 }
