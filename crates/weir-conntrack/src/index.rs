@@ -371,7 +371,7 @@ impl Index {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;

@@ -31,7 +31,10 @@ mod tcp;
 mod track;
 pub mod tuple;
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+#[allow(clippy::unwrap_used, reason = "a test may stop there")]
+mod loom_models;
+#[cfg(all(test, not(loom)))]
 #[allow(clippy::unwrap_used, reason = "a test may stop there")]
 mod tests;
 

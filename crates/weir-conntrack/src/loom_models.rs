@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Loom models of the index: connections inserted from both directions at once, removals against look-ups.
+//!
+//! A number of the models is `2 * connection + direction`. A key is a small integer, kept beside the index as the
+//! entries keep it.
+
+use crate::index::{Index, Insertion};
+use weir_sync::primitive::Arc;
+use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
+
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+fn hash(key: u32) -> u64 {
+    u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn pair<'a>(key: u32, number: u32, keys: &'a [u32]) -> Insertion<impl FnMut(u32) -> bool + 'a> {
+    Insertion {
+        hash: hash(key),
+        number,
+        equal: move |number| keys[number as usize] == key,
+    }
+}
+
+/// Two packets of one connection, one of each direction, begin it at once: one of them enters it.
+#[test]
+fn one_connection_enters_from_both_directions() {
+    const KEYS: [u32; 4] = [1, 2, 2, 1];
+    check(2, || {
+        let index = Arc::new(Index::new(8).unwrap());
+        let enter = |index: &Index, first: u32| {
+            let keys = &KEYS;
+            let (a, b) = (keys[first as usize], keys[first as usize + 1]);
+            index.insert_pair(pair(a, first, keys), pair(b, first + 1, keys))
+        };
+        let other = {
+            let index = index.clone();
+            loom::thread::spawn(move || enter(&index, 2).is_ok())
+        };
+        let mine = enter(&index, 0).is_ok();
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs);
+        for key in [1, 2] {
+            let found = index.find(hash(key), |number| KEYS[number as usize] == key);
+            assert_eq!(found.map(|number| number / 2), Some(u32::from(theirs)));
+        }
+    });
+}
+
+/// A look-up during the removal of another connection finds its own, and during its own removal finds it or nothing.
+#[test]
+fn a_removal_leaves_the_other_connections() {
+    const KEYS: [u32; 4] = [1, 2, 3, 4];
+    check(2, || {
+        let index = Arc::new(Index::new(8).unwrap());
+        let keys = &KEYS;
+        for first in [0, 2] {
+            let (a, b) = (keys[first as usize], keys[first as usize + 1]);
+            let entered = index.insert_pair(pair(a, first, keys), pair(b, first + 1, keys));
+            assert_eq!(entered, Ok(()));
+        }
+        let remover = {
+            let index = index.clone();
+            loom::thread::spawn(move || {
+                assert!(index.remove(hash(1), 0));
+                assert!(index.remove(hash(2), 1));
+            })
+        };
+        let find = |key| index.find(hash(key), |number| KEYS[number as usize] == key);
+        assert_eq!(find(3), Some(2));
+        assert!(matches!(find(2), None | Some(1)));
+        remover.join().unwrap();
+        assert_eq!([1, 2, 3, 4].map(find), [None, None, Some(2), Some(3)]);
+    });
+}
+
+/// An entry that becomes another connection under a look-up is found by its own key alone.
+#[test]
+fn an_entry_that_is_used_again_is_not_taken_for_its_predecessor() {
+    check(2, || {
+        let index = Arc::new(Index::new(8).unwrap());
+        let key_of = Arc::new(AtomicU32::new(1));
+        index.insert(hash(1), 0);
+        let writer = {
+            let (index, key_of) = (index.clone(), key_of.clone());
+            loom::thread::spawn(move || {
+                assert!(index.remove(hash(1), 0));
+                key_of.store(2, Relaxed);
+                index.insert(hash(2), 0);
+            })
+        };
+        let find = |key| index.find(hash(key), |_| key_of.load(Relaxed) == key);
+        assert!(matches!(find(2), None | Some(0)));
+        assert!(matches!(find(1), None | Some(0)));
+        writer.join().unwrap();
+        assert_eq!((find(1), find(2)), (None, Some(0)));
+    });
+}
+
+/// Of two removals of one connection, one succeeds.
+#[test]
+fn a_connection_is_removed_once() {
+    check(2, || {
+        let index = Arc::new(Index::new(8).unwrap());
+        index.insert(hash(1), 0);
+        let other = {
+            let index = index.clone();
+            loom::thread::spawn(move || index.remove(hash(1), 0))
+        };
+        let mine = index.remove(hash(1), 0);
+        assert!(mine != other.join().unwrap());
+        assert_eq!(index.find(hash(1), |_| true), None);
+    });
+}
+
+/// A look-up that reads a number just before its removal does not take the entry's next key for one of the table.
+/// Both keys have one hash, as colliding keys may.
+#[test]
+fn a_key_that_is_written_after_a_removal_is_not_found() {
+    check(2, || {
+        let index = Arc::new(Index::new(8).unwrap());
+        let key_of = Arc::new(AtomicU32::new(2));
+        index.insert(hash(1), 0);
+        let writer = {
+            let (index, key_of) = (index.clone(), key_of.clone());
+            loom::thread::spawn(move || {
+                assert!(index.remove(hash(1), 0));
+                key_of.store(1, Relaxed);
+            })
+        };
+        assert_eq!(index.find(hash(1), |_| key_of.load(Relaxed) == 1), None);
+        writer.join().unwrap();
+    });
+}
