@@ -261,6 +261,8 @@ pub struct Device {
     observers: Published<Vec<Arc<dyn Observer>>>,
     wire: PublishedOption<Arc<dyn Wire>>,
     rx_handler: PublishedOption<Arc<dyn RxHandler>>,
+    /// The device of which this one is a port (`netdev_master_upper_dev_get`).
+    master: PublishedOption<Arc<Device>>,
     /// The VLAN devices on top of this one, as (`ETH_P_8021Q` or `ETH_P_8021AD`, VLAN id, device).
     /// Changes hold the namespace's link lock.
     vlans: Published<Vec<(u16, u16, Arc<Device>)>>,
@@ -360,6 +362,7 @@ impl Device {
             observers: Published::new(domain, Vec::new()),
             wire: PublishedOption::new(domain, None),
             rx_handler: PublishedOption::new(domain, None),
+            master: PublishedOption::new(domain, None),
             vlans: Published::new(domain, Vec::new()),
             parts,
             tc: weir_tc::DeviceTc::new(domain),
@@ -811,6 +814,18 @@ impl Device {
     /// Sets or removes the handler of received frames (`netdev_rx_handler_register`).
     pub fn set_rx_handler(&self, handler: Option<Arc<dyn RxHandler>>) {
         self.rx_handler.replace(handler);
+    }
+
+    /// Returns the device of which this one is a port.
+    #[inline]
+    pub fn master<'g>(&'g self, guard: &'g Guard) -> Option<&'g Arc<Device>> {
+        self.master.load(guard)
+    }
+
+    /// Makes the device a port of another one, or of none. The kind of the master calls this under the
+    /// lock of its ports.
+    pub fn set_master(&self, master: Option<Arc<Device>>) {
+        self.master.replace(master);
     }
 
     /// Returns the observers of the device.

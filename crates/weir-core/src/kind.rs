@@ -237,6 +237,19 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Returns the kind's own part of the device to the kind's module, if it asks for it.
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
+
+    /// Returns the operations on ports, if the device can have ports (`ndo_add_slave`).
+    fn master(&self) -> Option<&dyn Master> {
+        None
+    }
+
+    /// Called before the device is unregistered, while it is as it was (`rtnl_link_ops.dellink`).
+    fn leaves(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
+
     /// Returns the device of `IFLA_LINK` as (namespace, index), if there is one.
     fn lower(&self, _stack: &Stack) -> Option<(NsId, u32)> {
         None
@@ -286,6 +299,45 @@ pub trait Link: Send + Sync {
     fn may_move(&self) -> bool {
         true
     }
+}
+
+/// The operations of a device on its ports.
+pub trait Master {
+    /// Makes a device a port (`ndo_add_slave`). The device has no master.
+    fn add(
+        &self,
+        stack: &Stack,
+        guard: &Guard,
+        master: &Arc<Device>,
+        port: &Arc<Device>,
+    ) -> Result<(), Error>;
+
+    /// Ends that a device is a port (`ndo_del_slave`).
+    fn release(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>) -> Result<(), Error>;
+
+    /// Writes the contents of a port's `IFLA_INFO_SLAVE_DATA` (`fill_slave_info`).
+    fn fill_port(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer);
+
+    /// Applies `IFLA_INFO_SLAVE_DATA` to a port (`slave_changelink`).
+    fn change_port(
+        &self,
+        ctl: &mut Ctl<'_>,
+        port: &Arc<Device>,
+        data: Attr<'_>,
+    ) -> Result<(), Error>;
+
+    /// Writes a port as a bridge shows it: `ifinfomsg` and attributes of family AF_BRIDGE
+    /// (`ndo_bridge_getlink`).
+    fn fill_bridge_link(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer);
+
+    /// Changes a port by a request of family AF_BRIDGE, with the contents of `IFLA_PROTINFO`
+    /// (`ndo_bridge_setlink`).
+    fn set_bridge_link(
+        &self,
+        ctl: &mut Ctl<'_>,
+        port: &Arc<Device>,
+        data: Attr<'_>,
+    ) -> Result<(), Error>;
 }
 
 /// The forwarding table of a device.

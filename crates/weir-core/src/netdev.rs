@@ -203,6 +203,7 @@ pub fn unregister(stack: &Stack, devices: &[Arc<Device>]) {
         let Some(ns) = doom(&device, guard) else {
             continue;
         };
+        device.link.leaves(stack, guard, &device);
         let at = all.len();
         match below {
             Some(below) => all[below].above.push(at),

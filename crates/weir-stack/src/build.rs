@@ -4,7 +4,7 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, netdevsim, vxlan};
+use crate::link::{self, bridge, netdevsim, vxlan};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
 
@@ -30,6 +30,7 @@ pub static LAYERS: Layers = Layers {
         &udp::MODULE,
         &netdevsim::MODULE,
         &vxlan::MODULE,
+        &bridge::MODULE,
         &link::MODULE,
         &tc::MODULE,
         &rtnl::MODULE,

@@ -62,7 +62,8 @@ classes! {
         Routes = "a FIB table, its set of tables, or a rule list",
         Labels = "the IPv6 address labels of a namespace",
         Neighbour = "a neighbour",
-        Forwarding = "the forwarding table of a VXLAN device",
+        Forwarding = "the forwarding table of a device",
+        BridgePorts = "the ports of a bridge",
         Ports = "the UDP ports of VXLAN in a namespace",
         Tunnels = "the VXLAN devices of a namespace",
         VlanSettings = "the settings of a VLAN device",
@@ -100,6 +101,7 @@ classes! {
         Peers = "the hosts we talk to",
         Joined = "the groups that addresses have joined",
         VxlanTimer = "the aging timer of a VXLAN device",
+        BridgeTimer = "the aging timer of a bridge",
     }
     80 false { Subscribers = "the sockets of a namespace", }
     81 false { Heard = "the groups that a namespace's sockets hear", }

@@ -70,12 +70,15 @@ sbr: DEL
 vrf: refused
 macvlan: refused
 ipvlan: refused
-bridge: refused
+bridge: ADD
+bridge: CHECK
+bridge: DEL
 firewall: refused
 portmap: refused
 lo
 d0
 h0
+br0
 ";
 
 #[test]

@@ -114,6 +114,11 @@ fn taprio() {
 }
 
 #[test]
+fn bridge() {
+    same_as_linux("bridge");
+}
+
+#[test]
 fn vxlan() {
     same_as_linux("vxlan");
 }

@@ -5,7 +5,7 @@
 //! A link kind with its own table provides an [`Fdb`](crate::kind::Fdb). For other kinds, the table is the device's
 //! list of additional addresses (`ndo_dflt_fdb_add`). These are only reported, since the devices
 //! accept every frame. They come from requests, from groups that IP joins, and from the VLAN
-//! devices on top that are up. Not implemented: bridges.
+//! devices on top that are up. Not implemented: bulk deletes.
 
 use std::sync::Arc;
 
@@ -63,6 +63,12 @@ fn vid(attrs: &Table<'_>) -> Result<u16, Error> {
         vid @ 1..4095 => Ok(vid),
         _ => Err(text("invalid vlan id")),
     }
+}
+
+/// Returns the bridge that a request for a port's entry addresses.
+fn bridge_of(ctl: &Ctl<'_>, message: &NdMsg, device: &Device) -> Option<Arc<Device>> {
+    let asked = message.flags == 0 || message.flags & ntf::MASTER != 0;
+    device.master(ctl.guard).filter(|_| asked).cloned()
 }
 
 /// Checks that the request addresses the device itself.
@@ -149,6 +155,14 @@ fn notify(ctl: &Ctl<'_>, device: &Device, ty: u16, mac: Mac, vid: u16, state: u1
 pub fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let (message, attrs, device, mac, vid) =
         named(ctl, "FDB add only supported for Ethernet devices")?;
+    if let Some(bridge) = bridge_of(ctl, &message, &device)
+        && let Some(fdb) = bridge.link.fdb()
+    {
+        fdb.add(ctl, &device, &message, &attrs, mac)?;
+        if message.flags & ntf::SELF == 0 {
+            return Ok(());
+        }
+    }
     check_self(&message)?;
     match device.link.fdb() {
         Some(fdb) => fdb.add(ctl, &device, &message, &attrs, mac)?,
@@ -186,6 +200,14 @@ pub fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let (message, attrs, device, mac, vid) =
         named(ctl, "FDB delete only supported for Ethernet devices")?;
+    if let Some(bridge) = bridge_of(ctl, &message, &device)
+        && let Some(fdb) = bridge.link.fdb()
+    {
+        fdb.delete(ctl, &device, &attrs, mac)?;
+        if message.flags & ntf::SELF == 0 {
+            return Ok(());
+        }
+    }
     check_self(&message)?;
     match device.link.fdb() {
         Some(fdb) => fdb.delete(ctl, &device, &attrs, mac)?,
@@ -220,10 +242,10 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let index = u32::try_from(message.ifindex).unwrap_or(0);
     let master = attrs.u32(nda::MASTER)?.unwrap_or(0);
     if index == 0 && master != 0 {
-        return Err(match ctl.ns.device(master, ctl.guard) {
-            None => text("Invalid master ifindex"),
-            Some(_) => no_get,
-        });
+        let bridge = ctl.ns.device(master, ctl.guard).cloned();
+        let bridge = bridge.ok_or(text("Invalid master ifindex"))?;
+        let fdb = bridge.link.fdb().ok_or(no_get)?;
+        return fdb.get(ctl, &bridge, &attrs, mac);
     }
     if index == 0 {
         return Err(Error::msg(errno::ENODEV, "No device specified"));
@@ -234,7 +256,10 @@ pub fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         return Err(text("Master and device are mutually exclusive"));
     }
     if message.flags == 0 || message.flags & ntf::MASTER != 0 {
-        return Err(text("Device is not a bridge port"));
+        let above = device.master(ctl.guard).cloned();
+        let above = above.ok_or(text("Device is not a bridge port"))?;
+        let fdb = above.link.fdb().ok_or(no_get)?;
+        return fdb.get(ctl, &device, &attrs, mac);
     }
     let fdb = device.link.fdb().ok_or(no_get)?;
     fdb.get(ctl, &device, &attrs, mac)
@@ -269,20 +294,31 @@ pub fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
         only = index;
     }
     let mut messages = Vec::new();
-    if master != 0 {
-        // There are no bridges, so nothing is a port of that device.
-        if ctl.ns.device(master, ctl.guard).is_none() {
-            return Err(Error::new(errno::ENODEV));
+    let bridge = match master {
+        0 => None,
+        master => Some(
+            ctl.ns
+                .device(master, ctl.guard)
+                .ok_or(Error::new(errno::ENODEV))?,
+        ),
+    };
+    for device in ctl.ns.all_devices() {
+        let above = device.master(ctl.guard);
+        let inside = bridge.is_none_or(|bridge| {
+            Arc::ptr_eq(bridge, &device) || above.is_some_and(|above| Arc::ptr_eq(above, bridge))
+        });
+        if !inside || only != 0 && only != device.ifindex() {
+            continue;
         }
-    } else {
-        for device in ctl.ns.all_devices() {
-            if only != 0 && only != device.ifindex() {
-                continue;
-            }
-            messages.extend(match device.link.fdb() {
-                Some(fdb) => fdb.messages(ctl.stack, ctl.guard, &device),
-                None => shown(&device),
-            });
+        if let Some(fdb) = above.and_then(|above| above.link.fdb()) {
+            messages.extend(fdb.messages(ctl.stack, ctl.guard, &device));
+        }
+        // A bridge has a list of addresses beside its table.
+        if device.link.fdb().is_none() || device.link.master().is_some() {
+            messages.extend(shown(&device));
+        }
+        if let Some(fdb) = device.link.fdb() {
+            messages.extend(fdb.messages(ctl.stack, ctl.guard, &device));
         }
     }
     Ok(Collected::boxed(

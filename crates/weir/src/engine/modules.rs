@@ -218,7 +218,7 @@ mod tests {
                     || names.contains(&name[..name.len() - 1].to_owned())
             );
         }
-        for name in ["", "bridge", "sch_", "sch_htb2", "nf_conntrack"] {
+        for name in ["", "bonding", "sch_", "sch_htb2", "nf_conntrack"] {
             assert!(!find(&bytes, name), "{name}");
         }
         assert!(!find(&index(&[]), "dummy"));

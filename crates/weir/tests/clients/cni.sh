@@ -49,7 +49,7 @@ plugin sbr '' "$result" 'ip -n pod rule; ip -n pod route show table 100'
 plugin vrf '"vrfname": "blue"' "$result"
 plugin macvlan '"master": "d0", '"$ipam"
 plugin ipvlan '"master": "d0", '"$ipam"
-plugin bridge '"bridge": "br0", '"$ipam"
+CNI_IFNAME=eth1 plugin bridge '"bridge": "br0", '"$ipam"
 plugin firewall '"backend": "iptables"' "$result"
 plugin portmap '"capabilities": {"portMappings": true}, "runtimeConfig": {"portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]}' "$result"
 call DEL ptp "$(configuration ptp "$ipam" "$result")" && ip -br link | cut -d' ' -f1

@@ -169,6 +169,10 @@ fn write(
     out.put_u32(ifla::TSO_MAX_SIZE, device.link.tso_max_size());
     out.put_u32(ifla::TSO_MAX_SEGS, 65_535);
     out.put_u32(ifla::NUM_RX_QUEUES, device.rx_queues());
+    let master = device.master(guard);
+    if let Some(master) = master {
+        out.put_u32(ifla::MASTER, master.ifindex());
+    }
     out.put_u8(ifla::CARRIER, u8::from(device.link.carrier(stack, device)));
     out.put_str(ifla::QDISC, &crate::datapath::root_qdisc(device, guard));
     if let Some(alias) = &names.alias {
@@ -196,12 +200,21 @@ fn write(
     let xdp = out.nest_noflag(ifla::XDP);
     out.put_u8(ifla::xdp::ATTACHED, 0);
     out.end(xdp);
-    if !device.link.kind().is_empty() {
+    let slave = master.and_then(|master| Some((master, master.link.master()?)));
+    if !device.link.kind().is_empty() || slave.is_some() {
         let info = out.nest_noflag(ifla::LINKINFO);
-        out.put_str(ifla::info::KIND, device.link.kind());
-        let data = out.nest_noflag(ifla::info::DATA);
-        device.link.fill_data(stack, out);
-        out.end_or_cancel(data);
+        if !device.link.kind().is_empty() {
+            out.put_str(ifla::info::KIND, device.link.kind());
+            let data = out.nest_noflag(ifla::info::DATA);
+            device.link.fill_data(stack, out);
+            out.end_or_cancel(data);
+        }
+        if let Some((master, ports)) = slave {
+            out.put_str(ifla::info::SLAVE_KIND, master.link.kind());
+            let data = out.nest_noflag(ifla::info::SLAVE_DATA);
+            ports.fill_port(stack, guard, device, out);
+            out.end_or_cancel(data);
+        }
         out.end(info);
     }
     let lower = device.link.lower(stack);

@@ -8,7 +8,7 @@
 //! | `set` | changes of existing devices, and moves between namespaces |
 //! | `fill` | writing of attributes |
 //!
-//! Not implemented: masters (bridge, bond, vrf), VFs, XDP, `IFLA_MAP`, target namespaces by id in
+//! Not implemented: VFs, XDP, `IFLA_MAP`, target namespaces by id in
 //! get requests.
 
 mod fill;
@@ -121,6 +121,16 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
                 0,
             );
         }
+        if let Some(data) = linkinfo.slave_data {
+            let master = device.master(ctl.guard).cloned();
+            let ports = master.as_ref().and_then(|master| master.link.master());
+            let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+            ports.change_port(ctl, &device, data)?;
+            if device.is_up() {
+                let ns = ctl.ns.clone();
+                notify(ctl.stack, ctl.guard, &ns, &device, rtm::NEWLINK, 0);
+            }
+        }
         return set::set(ctl, &device, &info, &attrs);
     }
     if !ctl.has(nlm::F_CREATE) {
@@ -144,7 +154,6 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
         return Err(Error::msg(errno::EOPNOTSUPP, "Unknown device type"));
     };
     let target = parse::target_namespace(ctl, &attrs)?.unwrap_or_else(|| ctl.ns.clone());
-    parse::check_master(&attrs, &target, ctl.guard)?;
     let link_ns = parse::link_namespace(ctl, &attrs)?;
     // Linux makes the device in the namespace of its link, with an index of that namespace, and moves it.
     let made_at = match &link_ns {
@@ -164,7 +173,10 @@ fn new(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     }
     let device = create(ctl, copy_of(&request))?;
     // Linux sets the limits before it registers the device, and announces the device with them.
-    let done = set::offload(&device, &attrs, true).and_then(|()| configure(ctl, &device, &request));
+    let done = set::offload(&device, &attrs, true).and_then(|()| {
+        configure(ctl, &device, &request)?;
+        set::set_master(ctl, &device, &attrs)
+    });
     if done.is_err() {
         crate::link::unregister(ctl.stack, &[device]);
     }
@@ -186,7 +198,7 @@ fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
     if info.family == af::BRIDGE {
-        return Err(Error::unsupported("Weir has no bridges"));
+        return set::set_bridge_link(ctl, &info, &attrs);
     }
     parse::one_namespace(&attrs)?;
     if !names_one(&info, &attrs) {
@@ -201,7 +213,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
     if info.family == af::BRIDGE {
-        return Err(Error::unsupported("Weir has no bridges"));
+        return Err(Error::unsupported("VLAN filtering is not served"));
     }
     let devices = if names_one(&info, &attrs) {
         vec![named(ctl, &info, &attrs)?.ok_or_else(no_device)?]
@@ -262,9 +274,21 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 /// Dumps devices (`rtnl_dump_ifinfo`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let message = ctl.message;
-    // No device is a bridge port or bridges in hardware (`rtnl_bridge_getlink`).
+    // Only ports are shown: no bridge filters VLANs (`rtnl_bridge_getlink`).
     if message.family() == Some(af::BRIDGE) {
-        return Ok(Collected::boxed(Vec::<()>::new(), false, |_, (), _| true));
+        return Ok(Collected::boxed(
+            ctl.ns.all_devices(),
+            false,
+            |ctl, device: &Arc<Device>, out| {
+                let master = device.master(ctl.guard);
+                let Some(ports) = master.and_then(|master| master.link.master()) else {
+                    return true;
+                };
+                ctl.message(out, rtm::NEWLINK, |out| {
+                    ports.fill_bridge_link(ctl.stack, ctl.guard, device, out);
+                })
+            },
+        ));
     }
     let mut filtered = false;
     let mut devices = ctl.ns.all_devices();
@@ -313,15 +337,19 @@ fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
                     ));
                 }
                 ifla::EXT_MASK => {}
-                // No device has a master; `u32::MAX` asks for those without (`link_master_filtered`).
-                ifla::MASTER => match attrs.u32(ifla::MASTER)?.unwrap_or(0) {
-                    0 => {}
-                    u32::MAX => filtered = true,
-                    _ => {
-                        devices.clear();
+                // `u32::MAX` asks for those without a master (`link_master_filtered`).
+                ifla::MASTER => {
+                    let wanted = attrs.u32(ifla::MASTER)?.unwrap_or(0);
+                    if wanted != 0 {
+                        let guard = ctl.guard;
+                        let master = |device: &Arc<Device>| match device.master(guard) {
+                            Some(master) => master.ifindex(),
+                            None => u32::MAX,
+                        };
+                        devices.retain(|device| master(device) == wanted);
                         filtered = true;
                     }
-                },
+                }
                 ifla::LINKINFO => {
                     let info = parse::LinkInfo::parse(&attrs)?;
                     if let Some(kind) = info.kind {

@@ -11,7 +11,6 @@ use crate::device::Mac;
 use crate::link::NewLink;
 use crate::namespace::Namespace;
 use crate::rtnl::Ctl;
-use weir_sync::rcu::Guard;
 
 /// The maximum length of an alternative name (`ALTIFNAMSIZ` without its NUL).
 const ALT_NAME: u16 = 127;
@@ -87,6 +86,8 @@ pub struct LinkInfo<'a> {
     pub kind: Option<&'a str>,
     /// `IFLA_INFO_DATA`
     pub data: Option<Attr<'a>>,
+    /// `IFLA_INFO_SLAVE_DATA`
+    pub slave_data: Option<Attr<'a>>,
 }
 
 impl<'a> LinkInfo<'a> {
@@ -96,6 +97,7 @@ impl<'a> LinkInfo<'a> {
             return Ok(Self {
                 kind: None,
                 data: None,
+                slave_data: None,
             });
         };
         let inside = nest.attrs();
@@ -105,12 +107,10 @@ impl<'a> LinkInfo<'a> {
             &INFO_POLICY,
             Strictness::Liberal,
         )?;
-        if table.has(ifla::info::SLAVE_KIND) || table.has(ifla::info::SLAVE_DATA) {
-            return Err(Error::unsupported("Weir has no devices with slaves"));
-        }
         Ok(Self {
             kind: table.str(ifla::info::KIND)?,
             data: table.get(ifla::info::DATA),
+            slave_data: table.get(ifla::info::SLAVE_DATA),
         })
     }
 }
@@ -181,15 +181,6 @@ fn new_address(attrs: &Table<'_>) -> Result<Option<Mac>, Error> {
         return Err(Error::new(errno::EADDRNOTAVAIL));
     }
     Ok(Some(mac))
-}
-
-/// Rejects a master, since no device of `ns` can be one (`do_set_master`).
-pub fn check_master(attrs: &Table<'_>, ns: &Namespace, guard: &Guard) -> Result<(), Error> {
-    match attrs.u32(ifla::MASTER)?.unwrap_or(0) {
-        0 => Ok(()),
-        index if ns.device(index, guard).is_none() => Err(Error::new(errno::EINVAL)),
-        _ => Err(Error::new(errno::EOPNOTSUPP)),
-    }
 }
 
 /// Parses the common part of a request for a new link.

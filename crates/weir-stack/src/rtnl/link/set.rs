@@ -77,8 +77,6 @@ pub fn set(
     attrs: &Table<'_>,
 ) -> Result<(), Error> {
     let target = parse::target_namespace(ctl, attrs)?;
-    let ns = target.as_ref().unwrap_or(device.namespace(ctl.guard));
-    parse::check_master(attrs, ns, ctl.guard)?;
     // Linux's devices of these kinds have no `ndo_set_config`, `ndo_set_vf_*` and `ndo_set_vf_port`.
     let absent = [
         ifla::MAP,
@@ -151,6 +149,7 @@ pub fn set(
         let ns = device.namespace(ctl.guard);
         Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::Address);
     }
+    set_master(ctl, device, attrs)?;
     if info.flags != 0 || info.change != 0 {
         changed |= change_flags(
             ctl.stack,
@@ -192,6 +191,54 @@ pub fn set(
         Site::new(ctl.stack, ctl.guard, ns, device).notify(Event::State);
     }
     Ok(())
+}
+
+/// Makes the device a port of another one, or of none (`do_set_master`).
+pub fn set_master(ctl: &Ctl<'_>, device: &Arc<Device>, attrs: &Table<'_>) -> Result<(), Error> {
+    let Some(index) = attrs.u32(ifla::MASTER)? else {
+        return Ok(());
+    };
+    let (stack, guard) = (ctl.stack, ctl.guard);
+    if let Some(before) = device.master(guard) {
+        if before.ifindex() == index {
+            return Ok(());
+        }
+        let ports = before.link.master();
+        let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+        ports.release(stack, guard, device)?;
+    }
+    if index == 0 {
+        return Ok(());
+    }
+    let ns = device.namespace(guard);
+    let master = ns.device(index, guard);
+    let master = master.ok_or_else(|| Error::new(errno::EINVAL))?;
+    let ports = master.link.master();
+    let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+    ports.add(stack, guard, master, device)
+}
+
+/// Changes a port of a bridge (`rtnl_bridge_setlink`).
+pub fn set_bridge_link(
+    ctl: &mut Ctl<'_>,
+    info: &IfInfoMsg,
+    attrs: &Table<'_>,
+) -> Result<(), Error> {
+    let device = u32::try_from(info.index)
+        .ok()
+        .and_then(|index| ctl.ns.device(index, ctl.guard))
+        .cloned()
+        .ok_or_else(|| Error::msg(errno::ENODEV, "unknown ifindex"))?;
+    if attrs.has(ifla::AF_SPEC) {
+        return Err(Error::unsupported("VLAN filtering is not served"));
+    }
+    let master = device.master(ctl.guard).cloned();
+    let ports = master.as_ref().and_then(|master| master.link.master());
+    let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
+    match attrs.get(ifla::PROTINFO) {
+        Some(data) => ports.set_bridge_link(ctl, &device, data),
+        None => Ok(()),
+    }
 }
 
 /// Refuses an XDP program. A negative descriptor detaches, which succeeds without one (`dev_xdp_attach`).

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The settings of a bridge (`br_policy`, `br_changelink`, `br_fill_info`).
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
+
+use weir_netlink::{
+    Attr, Error, Policy, Rule, Strictness, Writer, errno, ifla::br, parse_at, policy,
+};
+
+use super::{Bridge, refuse};
+use crate::clock::{SECOND, USER_HZ};
+use crate::device::Mac;
+use crate::stack::Stack;
+
+/// Nanoseconds in a tick of `USER_HZ`.
+pub const TICK: u64 = SECOND / USER_HZ;
+
+static POLICY: Policy = policy! {
+    max br::MAX;
+    br::FORWARD_DELAY => Rule::u32(),
+    br::HELLO_TIME => Rule::u32(),
+    br::MAX_AGE => Rule::u32(),
+    br::AGEING_TIME => Rule::u32(),
+    br::STP_STATE => Rule::u32(),
+    br::PRIORITY => Rule::u16(),
+    br::VLAN_FILTERING => Rule::u8(),
+    br::GROUP_FWD_MASK => Rule::u16(),
+    br::MCAST_SNOOPING => Rule::u8(),
+};
+
+/// The settings.
+pub struct Settings {
+    /// `AGEING_TIME` in ticks of `USER_HZ`.
+    ageing: AtomicU32,
+    priority: AtomicU16,
+    /// `GROUP_FWD_MASK`
+    pub group_forward: AtomicU16,
+    /// `IFF_PROMISC` of the bridge.
+    pub promiscuous: AtomicBool,
+    timers: [AtomicU32; 3],
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ageing: AtomicU32::new(30_000),
+            priority: AtomicU16::new(0x8000),
+            group_forward: AtomicU16::new(0),
+            promiscuous: AtomicBool::new(false),
+            timers: [1500, 200, 2000].map(AtomicU32::new),
+        }
+    }
+}
+
+impl Settings {
+    /// Returns the age in ns at which a learned entry ends, or 0 to learn nothing.
+    #[inline]
+    pub fn ageing(&self) -> u64 {
+        u64::from(self.ageing.load(Relaxed)) * TICK
+    }
+}
+
+/// Packs an address into a word.
+pub fn word([a, b, c, d, e, f]: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// Unpacks an address.
+pub fn mac(word: u64) -> Mac {
+    let [_, _, a, b, c, d, e, f] = word.to_be_bytes();
+    [a, b, c, d, e, f]
+}
+
+/// Applies `IFLA_INFO_DATA`. Returns whether the learned entries are to be forgotten.
+pub fn apply(settings: &Settings, data: Option<Attr<'_>>) -> Result<bool, Error> {
+    let Some(data) = data else { return Ok(false) };
+    let inside = data.attrs();
+    let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
+    // First everything is checked, so that a refused request changes nothing.
+    let mut flush = false;
+    for ty in table.types() {
+        match ty {
+            br::HELLO_TIME if !matches!(table.u32(ty)?, Some(100..=1000)) => {
+                return Err(Error::new(errno::ERANGE));
+            }
+            br::MAX_AGE if !matches!(table.u32(ty)?, Some(600..=4000)) => {
+                return Err(Error::new(errno::ERANGE));
+            }
+            br::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 7 != 0 => {
+                return Err(Error::new(errno::EINVAL));
+            }
+            br::STP_STATE if table.u32(ty)? != Some(0) => {
+                return Err(refuse("The spanning tree protocol is not served"));
+            }
+            br::VLAN_FILTERING if table.u8(ty)? != Some(0) => {
+                return Err(refuse("VLAN filtering is not served"));
+            }
+            br::MCAST_SNOOPING if table.u8(ty)? != Some(0) => {
+                return Err(refuse("Multicast snooping is not served"));
+            }
+            br::FDB_FLUSH => flush = true,
+            br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
+            br::STP_STATE | br::VLAN_FILTERING | br::MCAST_SNOOPING => {}
+            br::AGEING_TIME | br::PRIORITY => {}
+            _ => return Err(refuse("The option of the bridge is not served")),
+        }
+    }
+    for (slot, ty) in settings
+        .timers
+        .iter()
+        .zip([br::FORWARD_DELAY, br::HELLO_TIME, br::MAX_AGE])
+    {
+        if let Some(ticks) = table.u32(ty)? {
+            slot.store(ticks, Relaxed);
+        }
+    }
+    if let Some(ticks) = table.u32(br::AGEING_TIME)? {
+        settings.ageing.store(ticks, Relaxed);
+    }
+    if let Some(priority) = table.u16(br::PRIORITY)? {
+        settings.priority.store(priority, Relaxed);
+    }
+    if let Some(mask) = table.u16(br::GROUP_FWD_MASK)? {
+        settings.group_forward.store(mask, Relaxed);
+    }
+    Ok(flush)
+}
+
+/// The group parameters of a new bridge, which have no effect while snooping is off: 32 bits, and the
+/// intervals in ticks.
+const GROUPS: [(u16, u32); 4] = [
+    (br::MCAST_HASH_ELASTICITY, 16),
+    (br::MCAST_HASH_MAX, 4096),
+    (br::MCAST_LAST_MEMBER_CNT, 2),
+    (br::MCAST_STARTUP_QUERY_CNT, 2),
+];
+const INTERVALS: [(u16, u64); 6] = [
+    (br::MCAST_LAST_MEMBER_INTVL, 100),
+    (br::MCAST_MEMBERSHIP_INTVL, 26_000),
+    (br::MCAST_QUERIER_INTVL, 25_500),
+    (br::MCAST_QUERY_INTVL, 12_500),
+    (br::MCAST_QUERY_RESPONSE_INTVL, 1000),
+    (br::MCAST_STARTUP_QUERY_INTVL, 3125),
+];
+
+impl Bridge {
+    /// Returns the identifier of the bridge: priority and address (`struct ifla_bridge_id`).
+    pub fn identifier(&self) -> [u8; 8] {
+        let [high, low] = self.settings.priority.load(Relaxed).to_be_bytes();
+        let [a, b, c, d, e, f] = mac(self.id.load(Relaxed));
+        [high, low, a, b, c, d, e, f]
+    }
+
+    /// Writes `IFLA_INFO_DATA`.
+    pub fn fill(&self, stack: &Stack, out: &mut Writer) {
+        let timer = self.timer.lock().map_or(0, |timer| timer.time());
+        let left = timer.saturating_sub(stack.clock.now()) / TICK;
+        for (ty, ticks) in [
+            (br::HELLO_TIMER, 0),
+            (br::TCN_TIMER, 0),
+            (br::TOPOLOGY_CHANGE_TIMER, 0),
+            (br::GC_TIMER, left),
+        ] {
+            out.put_u64_pad(ty, ticks, br::PAD);
+        }
+        let [delay, hello, age] = &self.settings.timers;
+        out.put_u32(br::FORWARD_DELAY, delay.load(Relaxed));
+        out.put_u32(br::HELLO_TIME, hello.load(Relaxed));
+        out.put_u32(br::MAX_AGE, age.load(Relaxed));
+        out.put_u32(br::AGEING_TIME, self.settings.ageing.load(Relaxed));
+        out.put_u32(br::STP_STATE, 0);
+        out.put_u16(br::PRIORITY, self.settings.priority.load(Relaxed));
+        out.put_u8(br::VLAN_FILTERING, 0);
+        let mask = self.settings.group_forward.load(Relaxed);
+        out.put_u16(br::GROUP_FWD_MASK, mask);
+        out.put(br::BRIDGE_ID, &self.identifier());
+        out.put(br::ROOT_ID, &self.identifier());
+        out.put_u16(br::ROOT_PORT, 0);
+        out.put_u32(br::ROOT_PATH_COST, 0);
+        out.put_u8(br::TOPOLOGY_CHANGE, 0);
+        out.put_u8(br::TOPOLOGY_CHANGE_DETECTED, 0);
+        out.put(br::GROUP_ADDR, &[0x01, 0x80, 0xc2, 0, 0, 0]);
+        // No option is on, of three that there are.
+        out.put(br::MULTI_BOOLOPT, &[0, 0, 0, 0, 7, 0, 0, 0]);
+        out.put_u8(br::MCAST_ROUTER, 1);
+        out.put_u8(br::MCAST_SNOOPING, 0);
+        out.put_u8(br::MCAST_QUERY_USE_IFADDR, 0);
+        out.put_u8(br::MCAST_QUERIER, 0);
+        out.put_u8(br::MCAST_STATS_ENABLED, 0);
+        for (ty, value) in GROUPS {
+            out.put_u32(ty, value);
+        }
+        out.put_u8(br::MCAST_IGMP_VERSION, 2);
+        out.put_u8(br::MCAST_MLD_VERSION, 1);
+        for (ty, ticks) in INTERVALS {
+            out.put_u64_pad(ty, ticks, br::PAD);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The forwarding table of a bridge (`net/bridge/br_fdb.c`).
+//!
+//! The data path looks entries up by RCU and refreshes them by relaxed stores; changes take the table's lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+
+use weir_netlink::nda::{self, ntf, nud};
+use weir_netlink::{Error, NdMsg, NdaCacheInfo, Table as Attrs, Writer, af, errno, nlm, rtm};
+use weir_sync::hash::RcuHash;
+use weir_sync::order::{self, Mutex};
+use weir_sync::rcu::{Domain, Guard};
+
+use super::Bridge;
+use super::config::{TICK, mac, word};
+use super::port::{Port, state};
+use crate::device::{Device, Mac};
+use crate::kind::Fdb;
+use crate::request::Ctl;
+use crate::stack::Stack;
+
+/// The entry is an address of the bridge or of a port (`BR_FDB_LOCAL`).
+const LOCAL: u8 = 1;
+/// The entry does not age (`BR_FDB_STATIC`).
+const STATIC: u8 = 2;
+/// The entry does not move to another port (`BR_FDB_STICKY`).
+const STICKY: u8 = 4;
+/// A request made the entry (`BR_FDB_ADDED_BY_USER`).
+const USER: u8 = 8;
+
+/// An entry (`struct net_bridge_fdb_entry`).
+pub struct Entry {
+    address: u64,
+    /// The number of the port, or 0 for the bridge itself.
+    port: AtomicU16,
+    flags: AtomicU8,
+    used: AtomicU64,
+    updated: AtomicU64,
+    /// Its place in the order in which entries were made.
+    made: u64,
+}
+
+impl Entry {
+    /// Returns whether frames for the address are for this host.
+    #[inline]
+    pub fn is_local(&self) -> bool {
+        self.flags.load(Relaxed) & LOCAL != 0
+    }
+
+    /// Returns the number of the port behind which the address is.
+    #[inline]
+    pub fn port(&self) -> u16 {
+        self.port.load(Relaxed)
+    }
+
+    /// Notes that a frame was sent to the address.
+    #[inline]
+    pub fn touch(&self, now: u64) {
+        if self.used.load(Relaxed) != now {
+            self.used.store(now, Relaxed);
+        }
+    }
+}
+
+/// The forwarding table, by address.
+pub struct Table {
+    /// The entries.
+    pub entries: RcuHash<u64, Arc<Entry>>,
+    /// Serializes changes and counts the entries ever made.
+    changes: Mutex<u64, order::Forwarding>,
+}
+
+impl Table {
+    /// Creates an empty table.
+    pub fn new(domain: &Domain) -> Self {
+        Self {
+            entries: RcuHash::new(domain),
+            changes: Mutex::default(),
+        }
+    }
+}
+
+impl Bridge {
+    fn state_of(&self, entry: &Entry, now: u64) -> u16 {
+        match entry.flags.load(Relaxed) {
+            flags if flags & LOCAL != 0 => nud::PERMANENT,
+            flags if flags & STATIC != 0 => nud::NOARP,
+            _ if entry.updated.load(Relaxed) + self.settings.ageing() <= now => nud::STALE,
+            _ => nud::REACHABLE,
+        }
+    }
+
+    fn fill_entry(&self, stack: &Stack, guard: &Guard, entry: &Entry, out: &mut Writer) {
+        let now = stack.clock.now();
+        let own = self.device().map_or(0, |device| device.ifindex());
+        let port = self.ports.load(guard).numbered(entry.port());
+        let index = port.map_or(own, |port| port.device.ifindex());
+        let sticky = entry.flags.load(Relaxed) & STICKY != 0;
+        out.fixed(&NdMsg {
+            family: af::BRIDGE,
+            ifindex: index as i32,
+            state: self.state_of(entry, now),
+            flags: if sticky { ntf::STICKY } else { 0 },
+            ..NdMsg::default()
+        });
+        out.put(nda::LLADDR, &mac(entry.address));
+        out.put_u32(nda::MASTER, own);
+        let age = |then: u64| (now.saturating_sub(then) / TICK) as u32;
+        let ages = NdaCacheInfo {
+            confirmed: 0,
+            used: age(entry.used.load(Relaxed)),
+            updated: age(entry.updated.load(Relaxed)),
+            refcnt: 0,
+        };
+        out.put_fixed(nda::CACHEINFO, &ages);
+    }
+
+    fn tell(&self, stack: &Stack, guard: &Guard, entry: &Entry, ty: u16) {
+        if let Some(device) = self.device() {
+            let ns = device.namespace(guard);
+            crate::request::announce(ns, rtm::grp::NEIGH, ty, |out| {
+                self.fill_entry(stack, guard, entry, out);
+            });
+        }
+    }
+
+    /// Makes an entry, with the table's lock held, and tells the listeners.
+    fn make(
+        &self,
+        (stack, guard): (&Stack, &Guard),
+        made: &mut u64,
+        address: u64,
+        (port, flags): (u16, u8),
+    ) {
+        let now = stack.clock.now();
+        *made += 1;
+        let entry = Arc::new(Entry {
+            address,
+            port: AtomicU16::new(port),
+            flags: AtomicU8::new(flags),
+            used: AtomicU64::new(now),
+            updated: AtomicU64::new(now),
+            made: *made,
+        });
+        self.table.entries.insert(address, entry.clone(), guard);
+        self.tell(stack, guard, &entry, rtm::NEWNEIGH);
+    }
+
+    fn remove(&self, stack: &Stack, guard: &Guard, entry: &Entry) {
+        self.table.entries.remove(&entry.address, guard);
+        self.tell(stack, guard, entry, rtm::DELNEIGH);
+    }
+
+    /// Adds an address of a port, or of the bridge if `port` is 0 (`fdb_add_local`).
+    pub fn add_local(&self, stack: &Stack, guard: &Guard, port: u16, mac: Mac) {
+        if mac[0] & 1 != 0 || mac == [0; 6] {
+            return;
+        }
+        let mut made = self.table.changes.lock();
+        let address = word(mac);
+        if let Some(entry) = self.table.entries.get(&address, guard) {
+            if entry.is_local() {
+                return;
+            }
+            self.remove(stack, guard, entry);
+        }
+        self.make((stack, guard), &mut made, address, (port, LOCAL | STATIC));
+    }
+
+    /// Adds the bridge's own address.
+    pub fn add_own(&self, stack: &Stack, guard: &Guard, mac: Mac) {
+        self.add_local(stack, guard, 0, mac);
+    }
+
+    /// Replaces the bridge's own address (`br_fdb_change_mac_address`).
+    pub fn replace_own(&self, stack: &Stack, guard: &Guard, mac: Mac) {
+        self.move_local(stack, guard, 0, mac);
+    }
+
+    /// Replaces the address of a port, or of the bridge if `port` is 0 (`br_fdb_changeaddr`).
+    pub fn move_local(&self, stack: &Stack, guard: &Guard, port: u16, mac: Mac) {
+        {
+            let _made = self.table.changes.lock();
+            for (_, entry) in self.table.entries.iter(guard) {
+                let flags = entry.flags.load(Relaxed);
+                if entry.port() == port && flags & (LOCAL | USER) == LOCAL {
+                    self.end_local(stack, guard, entry);
+                }
+            }
+        }
+        self.add_local(stack, guard, port, mac);
+    }
+
+    /// Removes a local entry unless another port, or the bridge, has the address (`fdb_delete_local`).
+    fn end_local(&self, stack: &Stack, guard: &Guard, entry: &Entry) {
+        let has = |device: &Device| word(device.address()) == entry.address;
+        let ports = &self.ports.load(guard).list;
+        let other = ports
+            .iter()
+            .find(|port| port.number != entry.port() && has(&port.device));
+        let own = entry.port() != 0 && self.device().is_some_and(|device| has(&device));
+        match other {
+            Some(other) => entry.port.store(other.number, Relaxed),
+            None if own => entry.port.store(0, Relaxed),
+            None => self.remove(stack, guard, entry),
+        }
+    }
+
+    /// Removes the entries of a port that leaves (`br_fdb_delete_by_port`).
+    pub fn forget_port(&self, stack: &Stack, guard: &Guard, port: u16) {
+        let _made = self.table.changes.lock();
+        for (_, entry) in self.table.entries.iter(guard) {
+            if entry.port() == port {
+                match entry.is_local() {
+                    true => self.end_local(stack, guard, entry),
+                    false => self.remove(stack, guard, entry),
+                }
+            }
+        }
+    }
+
+    /// Removes the learned entries of a port, or of all (`br_fdb_flush`).
+    pub fn flush(&self, stack: &Stack, guard: &Guard, port: Option<u16>) {
+        let _made = self.table.changes.lock();
+        for (_, entry) in self.table.entries.iter(guard) {
+            let other = port.is_some_and(|port| port != entry.port());
+            if !other && entry.flags.load(Relaxed) & STATIC == 0 {
+                self.remove(stack, guard, entry);
+            }
+        }
+    }
+
+    /// Removes the entries that are too old. Returns the time in ns until the next scan (`br_fdb_cleanup`).
+    pub fn age(&self, stack: &Stack, guard: &Guard, now: u64) -> u64 {
+        let limit = self.settings.ageing();
+        let mut wait = limit;
+        let _made = self.table.changes.lock();
+        for (_, entry) in self.table.entries.iter(guard) {
+            if entry.flags.load(Relaxed) & STATIC != 0 {
+                continue;
+            }
+            match (entry.updated.load(Relaxed) + limit).checked_sub(now) {
+                None | Some(0) => self.remove(stack, guard, entry),
+                Some(left) => wait = wait.min(left),
+            }
+        }
+        wait
+    }
+
+    /// Learns the source of a frame (`br_fdb_update`). `known` is its entry, if there is one.
+    #[inline]
+    pub fn learn(
+        &self,
+        (stack, guard): (&Stack, &Guard),
+        now: u64,
+        port: &Port,
+        address: u64,
+        known: Option<&Arc<Entry>>,
+    ) {
+        if let Some(entry) = known {
+            if entry.port() == port.number && !entry.is_local() {
+                if entry.updated.load(Relaxed) != now {
+                    entry.updated.store(now, Relaxed);
+                }
+                return;
+            }
+            if entry.is_local() {
+                return;
+            }
+        }
+        self.learn_anew((stack, guard), now, port, address);
+    }
+
+    #[cold]
+    fn learn_anew(&self, (stack, guard): (&Stack, &Guard), now: u64, port: &Port, address: u64) {
+        if self.settings.ageing() == 0 {
+            return;
+        }
+        let mut made = self.table.changes.lock();
+        // The port may have left, and its number may be another's.
+        if self.ports.load(guard).of(&port.device).is_none() {
+            return;
+        }
+        match self.table.entries.get(&address, guard) {
+            None => self.make((stack, guard), &mut made, address, (port.number, 0)),
+            Some(entry) if entry.is_local() => {}
+            Some(entry) => {
+                entry.updated.store(now, Relaxed);
+                let sticky = entry.flags.load(Relaxed) & STICKY != 0;
+                if !sticky && entry.port.swap(port.number, Relaxed) != port.number {
+                    self.tell(stack, guard, entry, rtm::NEWNEIGH);
+                }
+            }
+        }
+    }
+
+    /// Returns the number of the port of a request's device, or 0 for the bridge.
+    fn number_of(&self, guard: &Guard, device: &Device) -> Result<u16, Error> {
+        if super::bridge_in(device).is_some() {
+            return Ok(0);
+        }
+        let port = self.ports.load(guard).of(device);
+        let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
+        Ok(port.number)
+    }
+}
+
+fn no_vlan(attrs: &Attrs<'_>) -> Result<(), Error> {
+    match attrs.has(nda::VLAN) {
+        true => Err(Error::new(errno::EINVAL)),
+        false => Ok(()),
+    }
+}
+
+impl Fdb for Bridge {
+    fn add(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        message: &NdMsg,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let wanted = message.state;
+        if wanted & (nud::PERMANENT | nud::NOARP | nud::REACHABLE) == 0 || mac == [0; 6] {
+            return Err(Error::new(errno::EINVAL));
+        }
+        no_vlan(attrs)?;
+        if message.flags & (ntf::USE | ntf::EXT_LEARNED) != 0 {
+            return Err(super::refuse("Entries of others are not served"));
+        }
+        let number = self.number_of(guard, device)?;
+        let sticky = message.flags & ntf::STICKY != 0;
+        let permanent = wanted & nud::PERMANENT != 0;
+        let port = self.ports.load(guard).numbered(number);
+        let learns = port.is_some_and(|port| {
+            matches!(
+                port.state.load(Relaxed),
+                state::LEARNING | state::FORWARDING
+            )
+        });
+        if number != 0 && !permanent && wanted & nud::NOARP == 0 && !learns {
+            return Err(Error::new(errno::EPERM));
+        }
+        if number == 0 && !permanent || sticky && permanent {
+            return Err(Error::new(errno::EINVAL));
+        }
+        let mut flags = USER;
+        if permanent {
+            flags |= LOCAL | STATIC;
+        } else if wanted & nud::NOARP != 0 {
+            flags |= STATIC;
+        }
+        if sticky {
+            flags |= STICKY;
+        }
+        let mut made = self.table.changes.lock();
+        let now = stack.clock.now();
+        let address = word(mac);
+        let Some(entry) = self.table.entries.get(&address, guard) else {
+            if !ctl.has(nlm::F_CREATE) {
+                return Err(Error::new(errno::ENOENT));
+            }
+            self.make((stack, guard), &mut made, address, (number, flags));
+            return Ok(());
+        };
+        if ctl.has(nlm::F_EXCL) {
+            return Err(Error::new(errno::EEXIST));
+        }
+        let moved = entry.port.swap(number, Relaxed) != number;
+        let before = entry.flags.swap(flags, Relaxed);
+        entry.used.store(now, Relaxed);
+        if moved || before & !USER != flags & !USER {
+            entry.updated.store(now, Relaxed);
+            self.tell(stack, guard, entry, rtm::NEWNEIGH);
+        }
+        Ok(())
+    }
+
+    fn delete(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        no_vlan(attrs)?;
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let number = self.number_of(guard, device)?;
+        let _made = self.table.changes.lock();
+        let entry = self.table.entries.get(&word(mac), guard);
+        let entry = entry.filter(|entry| entry.port() == number);
+        let entry = entry.ok_or_else(|| Error::new(errno::ENOENT))?;
+        self.remove(stack, guard, entry);
+        Ok(())
+    }
+
+    fn get(
+        &self,
+        ctl: &mut Ctl<'_>,
+        _device: &Arc<Device>,
+        _attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let entry = self.table.entries.get(&word(mac), guard).cloned();
+        let entry = entry.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
+        ctl.reply(rtm::NEWNEIGH, 0, |out| {
+            self.fill_entry(stack, guard, &entry, out);
+        })
+    }
+
+    fn messages(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
+        let Ok(number) = self.number_of(guard, device) else {
+            return Vec::new();
+        };
+        let entries = self.table.entries.iter(guard).map(|(_, entry)| entry);
+        let mut entries: Vec<_> = entries.filter(|entry| entry.port() == number).collect();
+        // The newest first.
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.made));
+        let message = |entry: &Arc<Entry>| {
+            let mut out = Writer::new();
+            self.fill_entry(stack, guard, entry, &mut out);
+            out.into_vec()
+        };
+        entries.into_iter().map(message).collect()
+    }
+}

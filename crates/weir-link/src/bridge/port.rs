@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ports of a bridge (`net/bridge/br_if.c`, `br_stp.c`, `br_netlink.c`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use weir_netlink::ifla::{arphrd, brport, iff, oper};
+use weir_netlink::{
+    Attr, Error, IfInfoMsg, Policy, Rule, Strictness, Table, Writer, af, errno, ifla, parse_at,
+    policy, rtm,
+};
+use weir_sync::rcu::Guard;
+
+use super::config::word;
+use super::forward::Entrance;
+use super::{Bridge, Handle, refuse};
+use crate::device::{AddressOrigin, Device};
+use crate::kind::Master;
+use crate::request::Ctl;
+use crate::stack::Stack;
+
+/// The states of a port (`BR_STATE_*`).
+pub mod state {
+    #![allow(missing_docs)] // The names are Linux's.
+    pub const DISABLED: u8 = 0;
+    pub const LEARNING: u8 = 2;
+    pub const FORWARDING: u8 = 3;
+    pub const BLOCKING: u8 = 4;
+}
+
+/// The flags of a port that are on at first: learning and the three kinds of flooding.
+const DEFAULT_FLAGS: u32 = 1 << brport::LEARNING
+    | 1 << brport::UNICAST_FLOOD
+    | 1 << brport::MCAST_FLOOD
+    | 1 << brport::BCAST_FLOOD;
+/// The flags that are served, as attributes.
+const FLAGS: [u16; 6] = [
+    brport::MODE,
+    brport::LEARNING,
+    brport::UNICAST_FLOOD,
+    brport::MCAST_FLOOD,
+    brport::BCAST_FLOOD,
+    brport::ISOLATED,
+];
+/// The largest number of a port (`BR_MAX_PORTS` - 1).
+const MAX_PORT: usize = 1023;
+
+static POLICY: Policy = policy! {
+    max brport::MAX;
+    brport::STATE => Rule::u8(),
+    brport::COST => Rule::u32(),
+    brport::PRIORITY => Rule::u16(),
+    brport::MODE => Rule::u8(),
+    brport::LEARNING => Rule::u8(),
+    brport::UNICAST_FLOOD => Rule::u8(),
+    brport::MCAST_FLOOD => Rule::u8(),
+    brport::BCAST_FLOOD => Rule::u8(),
+    brport::ISOLATED => Rule::u8(),
+    brport::GROUP_FWD_MASK => Rule::u16(),
+};
+
+/// A port (`struct net_bridge_port`).
+pub struct Port {
+    /// The number, from 1.
+    pub number: u16,
+    /// The device.
+    pub device: Arc<Device>,
+    /// `BR_STATE_*`
+    pub state: AtomicU8,
+    /// `GROUP_FWD_MASK`
+    pub group_forward: AtomicU16,
+    /// A bit for each flag of `FLAGS` that is on.
+    flags: AtomicU64,
+    priority: AtomicU16,
+    cost: AtomicU32,
+}
+
+impl Port {
+    /// Returns whether the flag of an attribute is on.
+    #[inline]
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags.load(Relaxed) >> flag & 1 != 0
+    }
+
+    /// Returns whether the port sends and takes frames.
+    #[inline]
+    pub fn forwards(&self) -> bool {
+        self.state.load(Relaxed) == state::FORWARDING
+    }
+
+    fn id(&self) -> u16 {
+        // Six bits of priority and ten of the number.
+        self.priority.load(Relaxed) << 10 | self.number
+    }
+}
+
+/// The ports of a bridge.
+#[derive(Default, Clone)]
+pub struct Ports {
+    /// The newest first.
+    pub list: Vec<Arc<Port>>,
+    /// By number.
+    pub numbers: Vec<Option<Arc<Port>>>,
+}
+
+impl Ports {
+    /// Returns the port of a device.
+    pub fn of(&self, device: &Device) -> Option<&Arc<Port>> {
+        self.list.iter().find(|port| port.device.key == device.key)
+    }
+
+    /// Returns the port with a number.
+    #[inline]
+    pub fn numbered(&self, number: u16) -> Option<&Arc<Port>> {
+        self.numbers.get(usize::from(number))?.as_ref()
+    }
+}
+
+/// Returns the path cost by the speed of the device (`port_cost`).
+fn cost_of(device: &Device) -> u32 {
+    match device.link.speed() {
+        Some(10_000) => 2,
+        Some(1000) => 4,
+        Some(100) => 19,
+        _ => 100,
+    }
+}
+
+fn is_usable(stack: &Stack, device: &Device) -> bool {
+    let state = crate::operstate(stack, device);
+    device.is_up() && matches!(state, oper::UP | oper::UNKNOWN)
+}
+
+impl Bridge {
+    /// Unblocks ports and derives the carrier from them (`br_port_state_selection`).
+    pub fn select(&self, stack: &Stack, guard: &Guard) {
+        let mut live = false;
+        for port in &self.ports.load(guard).list {
+            // Only a blocked port changes.
+            let change = (state::BLOCKING, state::FORWARDING);
+            let _ = port
+                .state
+                .compare_exchange(change.0, change.1, Relaxed, Relaxed);
+            live |= port.forwards();
+        }
+        if self.no_carrier.swap(!live, Relaxed) == live
+            && let Some(device) = self.device()
+        {
+            device.count_carrier_change(live);
+            if device.is_up() {
+                crate::carrier_changed(stack, guard, &device);
+            } else {
+                device.watch_carrier(|| live);
+                crate::settle_operstate(&device);
+            }
+        }
+    }
+
+    fn enable(&self, stack: &Stack, guard: &Guard, port: &Port) {
+        port.state.store(state::BLOCKING, Relaxed);
+        self.select(stack, guard);
+        self.announce(stack, guard, port, rtm::NEWLINK);
+    }
+
+    fn disable(&self, stack: &Stack, guard: &Guard, port: &Port) {
+        port.state.store(state::DISABLED, Relaxed);
+        self.announce(stack, guard, port, rtm::NEWLINK);
+        self.flush(stack, guard, Some(port.number));
+        self.select(stack, guard);
+    }
+
+    /// Enables the ports that are usable, when the bridge goes up (`br_stp_enable_bridge`).
+    pub fn enable_all(&self, stack: &Stack, guard: &Guard) {
+        for port in &self.ports.load(guard).list {
+            if is_usable(stack, &port.device) {
+                self.enable(stack, guard, port);
+            }
+        }
+    }
+
+    /// Disables the ports, when the bridge goes down (`br_stp_disable_bridge`).
+    pub fn disable_all(&self, stack: &Stack, guard: &Guard) {
+        for port in &self.ports.load(guard).list {
+            if port.state.load(Relaxed) != state::DISABLED {
+                self.disable(stack, guard, port);
+            }
+        }
+    }
+
+    /// Follows the state of a port's device (`br_port_carrier_check`).
+    pub fn check_carrier(&self, stack: &Stack, guard: &Guard, device: &Device) {
+        let up = self.device().is_some_and(|bridge| bridge.is_up());
+        let Some(port) = self.ports.load(guard).of(device).filter(|_| up) else {
+            return;
+        };
+        let enabled = port.state.load(Relaxed) != state::DISABLED;
+        match is_usable(stack, device) {
+            true if !enabled => self.enable(stack, guard, port),
+            false if enabled => self.disable(stack, guard, port),
+            _ => {}
+        }
+    }
+
+    /// Takes the lowest address of the ports, unless a user set one (`br_stp_recalculate_bridge_id`).
+    fn choose_address(&self, stack: &Stack, guard: &Guard) {
+        let Some(device) = self.device() else { return };
+        if device.address_origin() == AddressOrigin::Set as u8 {
+            return;
+        }
+        let ports = &self.ports.load(guard).list;
+        let mac = ports.iter().map(|port| port.device.address()).min();
+        let mac = mac.unwrap_or_default();
+        if self.id.load(Relaxed) == word(mac) {
+            return;
+        }
+        self.replace_own(stack, guard, mac);
+        self.id.store(word(mac), Relaxed);
+        device.inherit_address(mac);
+        self.select(stack, guard);
+        crate::address_changed(stack, guard, &device);
+    }
+
+    /// Follows a new address of a port (`NETDEV_CHANGEADDR`).
+    pub fn port_address_changed(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {
+        if let Some(port) = self.ports.load(guard).of(device) {
+            self.move_local(stack, guard, port.number, device.address());
+            self.choose_address(stack, guard);
+        }
+    }
+
+    fn announce(&self, stack: &Stack, guard: &Guard, port: &Port, ty: u16) {
+        let ns = port.device.namespace(guard);
+        crate::request::announce(ns, rtm::grp::LINK, ty, |out| {
+            self.fill_link(stack, port, ty, out);
+        });
+    }
+
+    fn fill_link(&self, stack: &Stack, port: &Port, ty: u16, out: &mut Writer) {
+        let device = &port.device;
+        out.fixed(&IfInfoMsg {
+            family: af::BRIDGE,
+            pad: 0,
+            ty: device.link.hardware_type(),
+            index: device.ifindex() as i32,
+            flags: crate::reported_flags(stack, device),
+            change: 0,
+        });
+        out.put_str(ifla::IFNAME, &device.name());
+        let master = self.device().map_or(0, |master| master.ifindex());
+        out.put_u32(ifla::MASTER, master);
+        out.put_u32(ifla::MTU, device.mtu());
+        out.put_u8(ifla::OPERSTATE, crate::operstate(stack, device));
+        out.put(ifla::ADDRESS, &device.address());
+        if let Some((_, index)) = device.link.lower(stack) {
+            out.put_u32(ifla::LINK, index);
+        }
+        if ty == rtm::NEWLINK {
+            let nest = out.nest(ifla::PROTINFO);
+            self.fill_attributes(port, out);
+            out.end(nest);
+        }
+    }
+
+    /// Writes the attributes of a port (`br_port_fill_attrs`).
+    fn fill_attributes(&self, port: &Port, out: &mut Writer) {
+        let flag = |out: &mut Writer, ty| out.put_u8(ty, u8::from(port.has(ty)));
+        out.put_u8(brport::STATE, port.state.load(Relaxed));
+        out.put_u16(brport::PRIORITY, port.priority.load(Relaxed));
+        out.put_u32(brport::COST, port.cost.load(Relaxed));
+        for ty in [
+            brport::MODE,
+            brport::GUARD,
+            brport::PROTECT,
+            brport::FAST_LEAVE,
+            brport::MCAST_TO_UCAST,
+            brport::LEARNING,
+            brport::UNICAST_FLOOD,
+            brport::MCAST_FLOOD,
+            brport::BCAST_FLOOD,
+            brport::PROXYARP,
+            brport::PROXYARP_WIFI,
+        ] {
+            flag(out, ty);
+        }
+        out.put(brport::ROOT_ID, &self.identifier());
+        out.put(brport::BRIDGE_ID, &self.identifier());
+        out.put_u16(brport::DESIGNATED_PORT, port.id());
+        out.put_u16(brport::DESIGNATED_COST, 0);
+        out.put_u16(brport::ID, port.id());
+        out.put_u16(brport::NO, port.number);
+        flag(out, brport::TOPOLOGY_CHANGE_ACK);
+        flag(out, brport::CONFIG_PENDING);
+        flag(out, brport::VLAN_TUNNEL);
+        out.put_u16(brport::GROUP_FWD_MASK, port.group_forward.load(Relaxed));
+        for ty in [
+            brport::NEIGH_SUPPRESS,
+            brport::MRP_RING_OPEN,
+            brport::MRP_IN_OPEN,
+            brport::ISOLATED,
+            brport::LOCKED,
+        ] {
+            flag(out, ty);
+        }
+        for ty in [
+            brport::MESSAGE_AGE_TIMER,
+            brport::FORWARD_DELAY_TIMER,
+            brport::HOLD_TIMER,
+        ] {
+            out.put_u64_pad(ty, 0, brport::PAD);
+        }
+        out.put_u8(brport::MULTICAST_ROUTER, 1);
+        out.put_u32(brport::MCAST_EHT_HOSTS_LIMIT, 512);
+        out.put_u32(brport::MCAST_EHT_HOSTS_CNT, 0);
+    }
+
+    /// Removes a port (`br_del_if`).
+    pub fn release_port(
+        &self,
+        stack: &Stack,
+        guard: &Guard,
+        device: &Arc<Device>,
+    ) -> Result<(), Error> {
+        let port = self.ports.load(guard).of(device).cloned();
+        let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
+        {
+            let _alone = self.changes.lock();
+            let mut ports = self.ports.load(guard).clone();
+            let before = ports.list.len();
+            ports.list.retain(|other| !Arc::ptr_eq(other, &port));
+            if ports.list.len() == before {
+                return Err(Error::new(errno::EINVAL));
+            }
+            if let Some(slot) = ports.numbers.get_mut(usize::from(port.number)) {
+                *slot = None;
+            }
+            self.ports.replace(ports);
+        }
+        if port.state.load(Relaxed) != state::DISABLED {
+            self.disable(stack, guard, &port);
+        }
+        for flag in [iff::ALLMULTI, iff::PROMISC] {
+            crate::ask_for_all(stack, guard, device, flag, false);
+        }
+        self.announce(stack, guard, &port, rtm::DELLINK);
+        self.forget_port(stack, guard, port.number);
+        device.set_rx_handler(None);
+        device.set_master(None);
+        let ns = device.namespace(guard);
+        crate::changed(stack, guard, ns, device, rtm::NEWLINK, 0);
+        if self.device().is_some_and(|device| !device.is_dying()) {
+            self.adjust_mtu(stack, guard);
+            self.choose_address(stack, guard);
+            self.select(stack, guard);
+        }
+        Ok(())
+    }
+
+    /// Applies the attributes of a port (`br_setport`).
+    fn set_port(&self, ctl: &Ctl<'_>, device: &Device, table: &Table<'_>) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let port = self.ports.load(guard).of(device);
+        let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
+        for ty in table.types() {
+            match ty {
+                brport::STATE if table.u8(ty)?.is_some_and(|state| state > state::BLOCKING) => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                brport::STATE => {
+                    let wanted = table.u8(ty)?.unwrap_or(0);
+                    let usable = is_usable(stack, device);
+                    if !device.is_up() || !usable && wanted != state::DISABLED {
+                        return Err(Error::new(errno::ENETDOWN));
+                    }
+                }
+                brport::COST if !matches!(table.u32(ty)?, Some(1..=65_535)) => {
+                    return Err(Error::new(errno::ERANGE));
+                }
+                brport::PRIORITY if !matches!(table.u16(ty)?, Some(0..=63)) => {
+                    return Err(Error::new(errno::ERANGE));
+                }
+                brport::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 3 != 0 => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                brport::COST | brport::PRIORITY | brport::GROUP_FWD_MASK | brport::FLUSH => {}
+                ty if FLAGS.contains(&ty) => {}
+                _ => return Err(refuse("The option of the port is not served")),
+            }
+        }
+        for ty in FLAGS {
+            if let Some(on) = table.u8(ty)? {
+                let bit = 1 << ty;
+                match on {
+                    0 => port.flags.fetch_and(!bit, Relaxed),
+                    _ => port.flags.fetch_or(bit, Relaxed),
+                };
+            }
+        }
+        if let Some(cost) = table.u32(brport::COST)? {
+            port.cost.store(cost, Relaxed);
+        }
+        if let Some(priority) = table.u16(brport::PRIORITY)? {
+            port.priority.store(priority, Relaxed);
+        }
+        if let Some(mask) = table.u16(brport::GROUP_FWD_MASK)? {
+            port.group_forward.store(mask, Relaxed);
+        }
+        if table.has(brport::FLUSH) {
+            self.flush(stack, guard, Some(port.number));
+        }
+        if let Some(wanted) = table.u8(brport::STATE)? {
+            port.state.store(wanted, Relaxed);
+            self.select(stack, guard);
+        }
+        self.announce(stack, guard, port, rtm::NEWLINK);
+        Ok(())
+    }
+}
+
+/// Checks that `device` is not above the bridge, by way of its lower devices.
+fn is_above(stack: &Stack, guard: &Guard, device: &Arc<Device>, bridge: &Device) -> bool {
+    let mut at = device.clone();
+    // As deep as Linux nests devices (`MAX_NEST_DEV`).
+    for _ in 0..8 {
+        if at.key == bridge.key {
+            return true;
+        }
+        let below = at.link.lower(stack).filter(|_| at.link.kind() != "veth");
+        let ns = below.and_then(|(ns, _)| stack.namespace(ns));
+        let next = ns
+            .zip(below)
+            .and_then(|(ns, (_, index))| ns.device(index, guard).cloned());
+        match next {
+            Some(next) => at = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+impl Master for Handle {
+    fn add(
+        &self,
+        stack: &Stack,
+        guard: &Guard,
+        master: &Arc<Device>,
+        device: &Arc<Device>,
+    ) -> Result<(), Error> {
+        let bridge = &self.0;
+        let mac = device.address();
+        let ethernet = device.link.hardware_type() == arphrd::ETHER;
+        if device.flags() & iff::LOOPBACK != 0 || !ethernet || mac[0] & 1 != 0 || mac == [0; 6] {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if super::bridge_in(device).is_some() {
+            return Err(Error::msg(
+                errno::ELOOP,
+                "Can not enslave a bridge to a bridge",
+            ));
+        }
+        if is_above(stack, guard, device, master) {
+            return Err(Error::new(errno::EBUSY));
+        }
+        let port = {
+            let _alone = bridge.changes.lock();
+            if device.master(guard).is_some() || device.rx_handler(guard).is_some() {
+                return Err(Error::new(errno::EBUSY));
+            }
+            if device.is_leaving() || master.is_leaving() {
+                return Err(Error::new(errno::ENODEV));
+            }
+            let mut ports = bridge.ports.load(guard).clone();
+            if ports.numbers.is_empty() {
+                ports.numbers.push(None);
+            }
+            let free = ports.numbers.iter().skip(1).position(Option::is_none);
+            let number = free.map_or(ports.numbers.len(), |free| free + 1);
+            if number > MAX_PORT {
+                return Err(Error::new(errno::ENOSPC));
+            }
+            let port = Arc::new(Port {
+                number: number as u16,
+                device: device.clone(),
+                state: AtomicU8::new(state::DISABLED),
+                group_forward: AtomicU16::new(0),
+                flags: AtomicU64::new(u64::from(DEFAULT_FLAGS)),
+                priority: AtomicU16::new(32),
+                cost: AtomicU32::new(cost_of(device)),
+            });
+            if number == ports.numbers.len() {
+                ports.numbers.push(None);
+            }
+            if let Some(slot) = ports.numbers.get_mut(number) {
+                *slot = Some(port.clone());
+            }
+            ports.list.insert(0, port.clone());
+            bridge.ports.replace(ports);
+            device.set_master(Some(master.clone()));
+            port
+        };
+        crate::ask_for_all(stack, guard, device, iff::ALLMULTI, true);
+        device.set_rx_handler(Some(Arc::new(Entrance {
+            bridge: bridge.clone(),
+            port: port.clone(),
+        })));
+        let ns = device.namespace(guard);
+        crate::changed(stack, guard, ns, device, rtm::NEWLINK, 0);
+        crate::ask_for_all(stack, guard, device, iff::PROMISC, true);
+        crate::changed(stack, guard, ns, device, rtm::NEWLINK, iff::PROMISC);
+        bridge.add_local(stack, guard, port.number, mac);
+        bridge.choose_address(stack, guard);
+        if is_usable(stack, device) && master.is_up() {
+            bridge.enable(stack, guard, &port);
+        }
+        bridge.announce(stack, guard, &port, rtm::NEWLINK);
+        bridge.adjust_mtu(stack, guard);
+        Ok(())
+    }
+
+    fn release(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>) -> Result<(), Error> {
+        self.0.release_port(stack, guard, port)
+    }
+
+    fn fill_port(&self, _stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
+        if let Some(port) = self.0.ports.load(guard).of(port) {
+            self.0.fill_attributes(port, out);
+        }
+    }
+
+    fn change_port(
+        &self,
+        ctl: &mut Ctl<'_>,
+        port: &Arc<Device>,
+        data: Attr<'_>,
+    ) -> Result<(), Error> {
+        self.set_bridge_link(ctl, port, data)
+    }
+
+    fn fill_bridge_link(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
+        if let Some(port) = self.0.ports.load(guard).of(port) {
+            self.0.fill_link(stack, port, rtm::NEWLINK, out);
+        }
+    }
+
+    fn set_bridge_link(
+        &self,
+        ctl: &mut Ctl<'_>,
+        port: &Arc<Device>,
+        data: Attr<'_>,
+    ) -> Result<(), Error> {
+        let inside = data.attrs();
+        let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
+        self.0.set_port(ctl, port, &table)
+    }
+}
