@@ -355,7 +355,7 @@ impl Conntrack {
             Of::Entry(handle) => {
                 let slot = self.slot(*handle)?;
                 Some((
-                    slot.entry.status.load(Relaxed),
+                    slot.status(),
                     [Direction::Original, Direction::Reply].map(|way| slot.tuple(way)),
                 ))
             }

@@ -231,7 +231,7 @@ impl Conntrack {
         let slot = self.store.slot(handle.index)?;
         let entry = slot.entry;
         let same = entry.generation.load(Acquire) == handle.generation
-            && entry.status.load(Relaxed) & ips::CONFIRMED != 0;
+            && slot.status() & ips::CONFIRMED != 0;
         same.then_some(slot)
     }
 
@@ -359,6 +359,8 @@ impl Conntrack {
             return Err(Refused::NoMemory);
         };
         let entry = slot.entry;
+        // Somebody with an old name of the entry may lock it at any time.
+        let lock = slot.lock();
         slot.set_key(
             [
                 (&fresh.original, keys[0].words),
@@ -373,7 +375,8 @@ impl Conntrack {
             Some(tcp) => tcp.save(&slot),
             // UDP: after two seconds it is a stream.
             None => {
-                entry.state[0].store(clock::ticks(now).wrapping_add(clock::seconds(2)), Relaxed)
+                let stream = clock::ticks(now).wrapping_add(clock::seconds(2));
+                slot.stream().store(stream, Relaxed);
             }
         }
         if let Some(labels) = &fresh.labels {
@@ -389,8 +392,9 @@ impl Conntrack {
             slot.start_time(now);
         }
         let status = fresh.status | ips::CONFIRMED;
-        entry.status.store(status, Release);
+        lock.set_status(status);
         let generation = entry.generation.load(Relaxed);
+        drop(lock);
         let handle = Handle { index, generation };
         let insertion = |at: usize, number: u32| Insertion {
             hash: keys[at].hash,
@@ -463,9 +467,11 @@ impl Conntrack {
 
     /// Makes an entry that is in no index free.
     fn recycle(&self, slot: &Slot<'_>) {
-        let entry = slot.entry;
-        entry.status.store(0, Relaxed);
-        entry.generation.fetch_add(1, Release);
+        {
+            let lock = slot.lock();
+            lock.set_status(0);
+            slot.entry.generation.fetch_add(1, Release);
+        }
         self.store.give(slot.index);
         self.count.fetch_sub(1, Relaxed);
     }
@@ -476,18 +482,18 @@ impl Conntrack {
             return false;
         };
         {
-            let _lock = slot.lock();
-            let status = slot.entry.status.load(Relaxed);
+            let lock = slot.lock();
+            let status = slot.status();
             let live = status & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
                 && slot.entry.generation.load(Relaxed) == handle.generation;
             if !live {
                 return false;
             }
-            slot.entry.status.fetch_or(ips::DYING, Relaxed);
+            lock.add_status(ips::DYING);
         }
         slot.set_embryonic(false);
         self.tell(ipct::DESTROY, &slot, origin, now);
-        let status = slot.entry.status.load(Relaxed);
+        let status = slot.status();
         for direction in [Direction::Original, Direction::Reply] {
             let number = match direction {
                 Direction::Original => handle.index,
@@ -505,7 +511,6 @@ impl Conntrack {
             self.sources.remove(self.source_hash(&key), handle.index);
         }
         bump(&self.stats.local().removed);
-        let _lock = slot.lock();
         self.recycle(&slot);
         true
     }
@@ -567,7 +572,7 @@ impl Conntrack {
                 break;
             };
             let entry = slot.entry;
-            let status = entry.status.load(Acquire);
+            let status = slot.status();
             if status & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED {
                 let handle = Handle {
                     index: at,
@@ -605,7 +610,7 @@ impl Conntrack {
                 flags: tcp.seen.map(|seen| seen.flags),
             }
         });
-        let status = entry.status.load(Relaxed);
+        let status = slot.status();
         let counters = slot
             .counts()
             .map(|counts| counts.map(|[packets, bytes]| Counters { packets, bytes }));
@@ -645,7 +650,7 @@ impl Conntrack {
             let slot = self.store.slot(index)?;
             let entry = slot.entry;
             let generation = entry.generation.load(Acquire);
-            let live = entry.status.load(Relaxed) & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
+            let live = slot.status() & (ips::CONFIRMED | ips::DYING) == ips::CONFIRMED
                 && !clock::is_over(entry.deadline.load(Relaxed), ticks);
             live.then(|| self.snapshot(Handle { index, generation }, now))?
         })
@@ -704,14 +709,13 @@ impl Conntrack {
         let entry = slot.entry;
         let mut events = 0;
         {
-            let _lock = slot.lock();
+            let lock = slot.lock();
             if entry.generation.load(Relaxed) != handle.generation {
                 return false;
             }
             if let Some(status) = change.status {
                 let keep = ips::UNCHANGEABLE;
-                let old = entry.status.load(Relaxed);
-                entry.status.store(old & keep | status & !keep, Relaxed);
+                lock.set_status(slot.status() & keep | status & !keep);
                 slot.set_embryonic(status & ips::ASSURED == 0);
                 events |= ipct::ASSURED | ipct::REPLY;
             }
@@ -784,7 +788,8 @@ fn change_tcp(tcp: &mut Tcp, change: &TcpChange) {
         && both != 0
     {
         for (seen, scale) in tcp.seen.iter_mut().zip(scale) {
-            seen.scale = scale;
+            // RFC 7323: larger ones count as 14.
+            seen.scale = scale.min(14);
         }
     }
 }

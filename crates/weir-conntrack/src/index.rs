@@ -171,7 +171,7 @@ impl Index {
     /// Makes a table for `keys` keys. Returns `None` without memory.
     pub(crate) fn new(keys: usize) -> Option<Self> {
         // Four of five slots are taken when all keys are there.
-        let buckets = (keys / (SLOTS * 4 / 5)).max(4);
+        let buckets = (keys * 5).div_ceil(SLOTS * 4).max(4);
         let buckets = Words::new(buckets).ok()?;
         Some(Self { buckets })
     }

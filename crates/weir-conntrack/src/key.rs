@@ -51,7 +51,8 @@ pub(crate) struct Key {
 /// Packs zone, protocol and family.
 #[inline(always)]
 pub(crate) fn meta(zone: u16, protocol: u8, family: Family) -> u32 {
-    u32::from(zone) | u32::from(protocol) << 16 | (family as u32) << 24
+    let v6 = (family as u32) >> 3;
+    u32::from(zone) | u32::from(protocol) << 16 | v6 << 24
 }
 
 /// Returns the words of a tuple.

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory of connections.
 //!
-//! An entry is one cache line with all that a packet of UDP or ICMP over IPv4 needs. The windows of a TCP connection,
-//! IPv6 addresses, labels, counters and times lie in arrays beside it. All are mapped for 65,536 entries at a time,
-//! and the kernel provides a page of them when it is first written. So a table costs memory for the connections that
-//! there have been at once, and an array that nobody uses costs nothing.
+//! An entry is half a cache line with what every packet needs: generation, status, deadline, mark, zone, and the
+//! original tuple of an IPv4 connection. The tuple of replies follows from it unless the connection is translated. All
+//! else lies in arrays beside it: the state of TCP, the start of UDP streams, the tuples of translated replies, IPv6
+//! addresses, labels, counters and times. The arrays are mapped for 262,144 entries at a time, and the kernel provides a
+//! page of them when it is first written. So a table costs memory for the connections that there have been at once, and
+//! an array that nobody uses costs nothing.
 //!
 //! Entries are used again at once, as with `SLAB_TYPESAFE_BY_RCU`: a reader may look at an entry that has just become
-//! another connection. The generation, which changes at each removal, and the index's sequence locks tell it.
+//! another connection. The generation, which changes at each removal, and the index's sequence locks tell it. The
+//! highest bit of the status is a lock. Its holder alone changes the status, and only under it an entry begins and ends:
+//! whoever finds the expected generation under the lock keeps the connection until it unlocks.
 #![allow(unsafe_code)] // structures of atomics in zeroed memory
 
 use std::sync::OnceLock;
@@ -18,57 +22,68 @@ use weir_sync::primitive::Backoff;
 use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use weir_sync::spin::SpinLock;
 
-use crate::key::Words3;
-use crate::tuple::{Direction, Family, Tuple, Zone};
+use crate::key::{Words3, meta};
+use crate::tuple::{Direction, Family, Tuple, Zone, invert_ports};
 
 /// The entries of a segment.
-const SEGMENT: usize = 1 << 16;
+const SEGMENT: usize = 1 << 18;
 /// The largest number of segments.
-const SEGMENTS: usize = 1 << 11;
+const SEGMENTS: usize = 1 << 9;
 /// The number of free entries that a CPU and the depot exchange at a time.
 const BATCH: usize = 64;
 
 /// An entry; see the module documentation.
 #[derive(Default)]
-#[repr(C, align(64))]
+#[repr(C, align(32))]
 pub(crate) struct Entry {
     pub(crate) generation: AtomicU32,
-    /// Guards the protocol's state.
-    lock: AtomicU32,
+    /// `IPS_*` and [`LOCK`]; no `IPS_*` while the entry is free.
+    status: AtomicU32,
     /// When the connection expires, in ticks.
     pub(crate) deadline: AtomicU32,
-    /// `IPS_*`; 0 while the entry is free.
-    pub(crate) status: AtomicU32,
     pub(crate) mark: AtomicU32,
-    /// The zone, its directions, and bits that say which other arrays are used.
+    /// Zone, protocol and family as in [`meta`], the directions outside of the zone, and bits that say which other
+    /// arrays are used.
     zone: AtomicU32,
-    /// The protocol and the family.
-    kind: AtomicU32,
-    /// The words of both directions' tuples.
-    tuples: [[AtomicU32; 3]; 2],
-    /// State of the protocol.
-    pub(crate) state: [AtomicU32; 3],
+    /// The words of the original tuple.
+    tuple: [AtomicU32; 3],
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Entry>() == 64);
+const _: () = assert!(size_of::<Entry>() == 32);
 
+/// Bit of `status`: the entry is locked.
+const LOCK: u32 = 1 << 31;
+
+/// The bits of `zone` that are [`meta`].
+const META: u32 = (1 << 25) - 1;
+/// The bit of `zone` in [`META`] that says IPv6.
+const IPV6: u32 = 1 << 24;
+/// The lowest bit of `zone` for a direction whose key is in zone 0.
+const OUTSIDE: u32 = 25;
 /// Bit of `zone`: the connection has labels.
-const LABELS: u32 = 1 << 24;
+const LABELS: u32 = 1 << 27;
 /// Bit of `zone`: the connection's packets are counted.
-const COUNTED: u32 = 1 << 25;
+const COUNTED: u32 = 1 << 28;
 /// Bit of `zone`: the connection's times are kept.
-const TIMED: u32 = 1 << 26;
+const TIMED: u32 = 1 << 29;
+/// Bit of `zone`: the tuple of replies is stored, since it is not the inverse of the original one.
+const TRANSLATED: u32 = 1 << 30;
 
-/// The windows of a TCP connection.
+/// The state of a TCP connection; see `tcp.rs`.
 #[derive(Default)]
 #[repr(C)]
-pub(crate) struct Windows(pub(crate) [AtomicU32; 11]);
+pub(crate) struct Windows(pub(crate) [AtomicU32; 13]);
 
-/// The IPv6 addresses of both tuples.
+/// The words of a translated connection's reply tuple.
 #[derive(Default)]
 #[repr(C)]
-struct Addresses([AtomicU64; 8]);
+struct Reply([AtomicU32; 3]);
+
+/// The IPv6 addresses of a tuple.
+#[derive(Default)]
+#[repr(C)]
+struct Addresses([AtomicU64; 4]);
 
 #[derive(Default)]
 #[repr(C)]
@@ -87,6 +102,8 @@ unsafe impl Zero for Entry {}
 // SAFETY: as above.
 unsafe impl Zero for Windows {}
 // SAFETY: as above.
+unsafe impl Zero for Reply {}
+// SAFETY: as above.
 unsafe impl Zero for Addresses {}
 // SAFETY: as above.
 unsafe impl Zero for Labels {}
@@ -96,7 +113,11 @@ unsafe impl Zero for Account {}
 struct Segment {
     entries: Words<Entry>,
     windows: Words<Windows>,
-    addresses: Words<Addresses>,
+    /// When a UDP connection with packets in both directions becomes a stream, in ticks.
+    streams: Words<AtomicU32>,
+    replies: Words<Reply>,
+    /// The addresses of both directions' tuples.
+    addresses: [Words<Addresses>; 2],
     labels: Words<Labels>,
     accounts: Words<Account>,
     /// A bit for each entry that may be removed early.
@@ -108,7 +129,9 @@ impl Segment {
         Some(Self {
             entries: Words::new(SEGMENT).ok()?,
             windows: Words::new(SEGMENT).ok()?,
-            addresses: Words::new(SEGMENT).ok()?,
+            streams: Words::new(SEGMENT).ok()?,
+            replies: Words::new(SEGMENT).ok()?,
+            addresses: [Words::new(SEGMENT).ok()?, Words::new(SEGMENT).ok()?],
             labels: Words::new(SEGMENT).ok()?,
             accounts: Words::new(SEGMENT).ok()?,
             embryonic: Words::new(SEGMENT / 64).ok()?,
@@ -225,12 +248,28 @@ impl Store {
     }
 }
 
-/// The lock of an entry's protocol state.
+/// The lock of an entry. Its holder alone changes the status, and may change the state of the protocol.
 pub(crate) struct Locked<'a>(&'a AtomicU32);
 
+impl Locked<'_> {
+    /// Replaces the status.
+    pub(crate) fn set_status(&self, status: u32) {
+        self.0.store(status | LOCK, Relaxed);
+    }
+
+    /// Sets bits of the status. Returns whether all of them were clear.
+    pub(crate) fn add_status(&self, bits: u32) -> bool {
+        let old = self.0.load(Relaxed);
+        self.0.store(old | bits, Relaxed);
+        old & bits == 0
+    }
+}
+
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.0.store(0, Release);
+        // Nobody else writes while the bit is set.
+        self.0.store(self.0.load(Relaxed) & !LOCK, Release);
     }
 }
 
@@ -250,15 +289,25 @@ impl<'a> Slot<'a> {
         self.index as usize % SEGMENT
     }
 
-    /// Locks the protocol's state.
+    /// Locks the entry.
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'a> {
-        let lock = &self.entry.lock;
+        let status = &self.entry.status;
         let mut backoff = Backoff::new();
-        while lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+        loop {
+            let now = status.load(Relaxed);
+            let free = now & LOCK == 0;
+            if free && (status.compare_exchange_weak(now, now | LOCK, Acquire, Relaxed)).is_ok() {
+                return Locked(status);
+            }
             backoff.spin();
         }
-        Locked(lock)
+    }
+
+    /// Returns `IPS_*`; 0 while the entry is free.
+    #[inline(always)]
+    pub(crate) fn status(&self) -> u32 {
+        self.entry.status.load(Acquire) & !LOCK
     }
 
     #[inline(always)]
@@ -266,28 +315,43 @@ impl<'a> Slot<'a> {
         self.segment.windows.at(self.at())
     }
 
-    /// Writes the key of a connection that is not in the index yet.
+    /// Returns when the UDP connection becomes a stream, in ticks.
+    #[inline(always)]
+    pub(crate) fn stream(&self) -> &'a AtomicU32 {
+        self.segment.streams.at(self.at())
+    }
+
+    /// Writes the key of a connection that is not in the index yet. The caller holds the lock.
     pub(crate) fn set_key(&self, tuples: [(&Tuple, Words3); 2], zone: Zone) {
         let entry = self.entry;
-        let family = tuples[0].0.family;
-        let kind = u32::from(tuples[0].0.protocol) | (family as u32) << 8;
-        entry.kind.store(kind, Relaxed);
-        let zone = u32::from(zone.id) | u32::from(zone.directions) << 16;
-        entry.zone.store(zone, Relaxed);
-        for (to, (_, words)) in entry.tuples.iter().zip(tuples) {
-            for (to, word) in to.iter().zip(words) {
+        let [(original, words), (reply, reply_words)] = tuples;
+        let translated = original.invert().as_ref() != Some(reply);
+        let outside = u32::from(!zone.directions & Zone::BOTH) << OUTSIDE;
+        let kind = meta(zone.id, original.protocol, original.family);
+        let bits = if translated { TRANSLATED } else { 0 };
+        entry.zone.store(kind | outside | bits, Relaxed);
+        for (to, word) in entry.tuple.iter().zip(words) {
+            to.store(word, Relaxed);
+        }
+        if translated {
+            let reply = &self.segment.replies.at(self.at()).0;
+            for (to, word) in reply.iter().zip(reply_words) {
                 to.store(word, Relaxed);
             }
         }
-        if family == Family::V6 {
-            let addresses = &self.segment.addresses.at(self.at()).0;
-            let all = tuples.iter().flat_map(|(tuple, _)| {
-                let (src, dst) = (halves(&tuple.src), halves(&tuple.dst));
-                [src[0], src[1], dst[0], dst[1]]
-            });
-            for (to, word) in addresses.iter().zip(all) {
-                to.store(word, Relaxed);
+        if original.family == Family::V6 {
+            self.set_addresses(Direction::Original, original);
+            if translated {
+                self.set_addresses(Direction::Reply, reply);
             }
+        }
+    }
+
+    fn set_addresses(&self, direction: Direction, tuple: &Tuple) {
+        let ([a, b], [c, d]) = (halves(&tuple.src), halves(&tuple.dst));
+        let addresses = &self.segment.addresses[direction as usize].at(self.at()).0;
+        for (to, word) in addresses.iter().zip([a, b, c, d]) {
+            to.store(word, Relaxed);
         }
     }
 
@@ -296,35 +360,50 @@ impl<'a> Slot<'a> {
         let zone = self.entry.zone.load(Relaxed);
         Zone {
             id: zone as u16,
-            directions: (zone >> 16) as u8,
+            directions: !(zone >> OUTSIDE) as u8 & Zone::BOTH,
         }
     }
 
     #[inline(always)]
     pub(crate) fn protocol(&self) -> u8 {
-        self.entry.kind.load(Relaxed) as u8
+        (self.entry.zone.load(Relaxed) >> 16) as u8
     }
 
     #[inline(always)]
     pub(crate) fn family(&self) -> Family {
-        if self.entry.kind.load(Relaxed) >> 8 == Family::V6 as u32 {
+        if self.entry.zone.load(Relaxed) & IPV6 != 0 {
             Family::V6
         } else {
             Family::V4
         }
     }
 
+    /// Returns the words of a direction's tuple.
     #[inline(always)]
     pub(crate) fn words(&self, direction: Direction) -> Words3 {
-        let words = &self.entry.tuples[direction as usize];
-        [0, 1, 2].map(|at: usize| words[at].load(Relaxed))
+        let load = |words: &[AtomicU32; 3]| [0, 1, 2].map(|at: usize| words[at].load(Relaxed));
+        let original = load(&self.entry.tuple);
+        if direction == Direction::Original {
+            return original;
+        }
+        let zone = self.entry.zone.load(Relaxed);
+        if zone & TRANSLATED != 0 {
+            return load(&self.segment.replies.at(self.at()).0);
+        }
+        let [src, dst, ports] = original;
+        let ports = invert_ports(ports, (zone >> 16) as u8, self.family());
+        // A tuple without an inverse has its replies stored.
+        [dst, src, ports.unwrap_or_default()]
     }
 
-    /// Zone, protocol and family as in [`crate::key::meta`].
+    /// Zone, protocol and family as in [`meta`].
     #[inline(always)]
     pub(crate) fn meta(&self, direction: Direction) -> u32 {
-        let kind = self.entry.kind.load(Relaxed);
-        u32::from(self.zone().of(direction)) | kind << 16
+        let zone = self.entry.zone.load(Relaxed);
+        if zone & (1 << OUTSIDE << direction as u32) != 0 {
+            return zone & META & !0xffff;
+        }
+        zone & META
     }
 
     pub(crate) fn tuple(&self, direction: Direction) -> Tuple {
@@ -340,10 +419,13 @@ impl<'a> Slot<'a> {
                 protocol,
             ),
             Family::V6 => {
-                let words = &self.segment.addresses.at(self.at()).0;
-                let at = 4 * direction as usize;
-                let word = |n: usize| words[at + n].load(Relaxed);
+                let derived = direction == Direction::Reply
+                    && self.entry.zone.load(Relaxed) & TRANSLATED == 0;
+                let stored = if derived { Direction::Original } else { direction };
+                let words = &self.segment.addresses[stored as usize].at(self.at()).0;
+                let word = |n: usize| words[n].load(Relaxed);
                 let (src, dst) = (joined([word(0), word(1)]), joined([word(2), word(3)]));
+                let (src, dst) = if derived { (dst, src) } else { (src, dst) };
                 Tuple::v6(src, dst, src_port, dst_port, protocol)
             }
         }

@@ -704,52 +704,52 @@ impl Tcp {
     /// Reads the state from an entry.
     #[inline]
     pub(crate) fn load(slot: &Slot<'_>) -> Self {
-        let [a, b, c] = [0, 1, 2].map(|at: usize| slot.entry.state[at].load(Relaxed));
         let words = &slot.windows().0;
         let word = |at: usize| words[at].load(Relaxed);
-        let seen = |at: usize, shift: u32| Seen {
+        let (a, b) = (word(0), word(1));
+        let seen = |at: usize, flags: u32, scale: u32| Seen {
             end: word(at),
             max_end: word(at + 1),
             max_win: word(at + 2),
             max_ack: word(at + 3),
-            scale: (c >> shift) as u8,
-            flags: (c >> (shift + 8)) as u8,
+            scale: (b >> scale) as u8 & 0xf,
+            flags: (b >> flags) as u8,
         };
+        let last_flags = (b >> 28) as u8;
         Self {
-            state: TcpState::of(a as u8).unwrap_or_default(),
-            last_dir: (a >> 8) as u8,
-            last_scale: (a >> 16) as u8,
-            last_flags: (a >> 24) as u8,
-            last_win: b as u16,
-            retrans: (b >> 16) as u8,
-            last_kind: (b >> 24) as u8,
-            seen: [seen(0, 0), seen(4, 16)],
-            last_seq: word(8),
-            last_ack: word(9),
-            last_end: word(10),
+            state: TcpState::of(a as u8 & 0xf).unwrap_or_default(),
+            last_dir: (a >> 4) as u8 & 1,
+            last_kind: (a >> 5) as u8 & 7,
+            retrans: (a >> 8) as u8,
+            last_win: (a >> 16) as u16,
+            last_scale: (b >> 24) as u8 & 0xf,
+            last_flags: last_flags & 3 | (last_flags & 0xc) << 4,
+            seen: [seen(2, 0, 16), seen(6, 8, 20)],
+            last_seq: word(10),
+            last_ack: word(11),
+            last_end: word(12),
         }
     }
 
-    /// Writes the state to an entry. The caller holds its lock, or the entry is not in the table yet.
+    /// Writes the state to an entry. The caller holds its lock. Scales take four bits, as they are at most 14, and of
+    /// the last segment's flags those that are used.
     #[inline]
     pub(crate) fn save(&self, slot: &Slot<'_>) {
-        let pack = |bytes: [u8; 4]| u32::from_le_bytes(bytes);
-        let [low, high] = self.last_win.to_le_bytes();
         let [one, two] = self.seen;
-        let state = [
-            pack([
-                self.state as u8,
-                self.last_dir,
-                self.last_scale,
-                self.last_flags,
-            ]),
-            pack([low, high, self.retrans, self.last_kind]),
-            pack([one.scale, one.flags, two.scale, two.flags]),
-        ];
-        for (to, word) in slot.entry.state.iter().zip(state) {
-            to.store(word, Relaxed);
-        }
+        let wide = u32::from;
+        let last_flags = self.last_flags & 3 | self.last_flags >> 4 & 0xc;
         let words = [
+            self.state as u32
+                | wide(self.last_dir & 1) << 4
+                | wide(self.last_kind & 7) << 5
+                | wide(self.retrans) << 8
+                | u32::from(self.last_win) << 16,
+            wide(one.flags)
+                | wide(two.flags) << 8
+                | wide(one.scale & 0xf) << 16
+                | wide(two.scale & 0xf) << 20
+                | wide(self.last_scale & 0xf) << 24
+                | wide(last_flags) << 28,
             one.end,
             one.max_end,
             one.max_win,
@@ -769,7 +769,8 @@ impl Tcp {
 
     /// The state alone.
     pub(crate) fn state_of(slot: &Slot<'_>) -> TcpState {
-        TcpState::of(slot.entry.state[0].load(Relaxed) as u8).unwrap_or_default()
+        let word = slot.windows().0[0].load(Relaxed);
+        TcpState::of(word as u8 & 0xf).unwrap_or_default()
     }
 }
 
@@ -792,4 +793,71 @@ enum Reset {
     Check,
     /// As `Check`, and the state stays.
     Keep,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::connection::{Create, Origin};
+    use crate::tests::{Bench, CLIENT, SERVER};
+    use crate::tuple::{TCP, Tuple, Zone};
+    use proptest::prelude::*;
+
+    fn seen() -> impl Strategy<Value = Seen> {
+        let words = any::<[u32; 4]>();
+        (words, 0u8..=14, any::<u8>()).prop_map(|(words, scale, flags)| {
+            let [end, max_end, max_win, max_ack] = words;
+            Seen {
+                end,
+                max_end,
+                max_win,
+                max_ack,
+                scale,
+                flags,
+            }
+        })
+    }
+
+    fn state() -> impl Strategy<Value = Tcp> {
+        let small = (0u8..10, 0u8..2, 0u8..=5, any::<u8>(), 0u8..=14);
+        let flags = prop::bits::u8::masked(0xc3);
+        (small, flags, seen(), seen(), any::<([u32; 3], u16)>()).prop_map(
+            |(small, last_flags, one, two, (last, last_win))| Tcp {
+                state: TcpState::of(small.0).unwrap_or_default(),
+                seen: [one, two],
+                last_dir: small.1,
+                last_kind: small.2,
+                retrans: small.3,
+                last_scale: small.4,
+                last_flags,
+                last_win,
+                last_seq: last[0],
+                last_ack: last[1],
+                last_end: last[2],
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn an_entry_keeps_the_whole_state(tcp in state()) {
+            let bench = Bench::new();
+            let original = Tuple::v4(CLIENT, SERVER, 1000, 80, TCP);
+            let create = Create {
+                original,
+                reply: original.invert().unwrap(),
+                zone: Zone::default(),
+                timeout: 100,
+                status: 0,
+                mark: 0,
+                labels: None,
+                tcp: None,
+            };
+            let made = bench.table.create(&create, bench.now, Origin::Packet);
+            let slot = bench.table.slot(made.unwrap()).unwrap();
+            tcp.save(&slot);
+            prop_assert_eq!(Tcp::load(&slot), tcp);
+            prop_assert_eq!(Tcp::state_of(&slot), tcp.state);
+        }
+    }
 }

@@ -172,7 +172,7 @@ impl Conntrack {
             let Some(slot) = self.slot(handle) else {
                 continue;
             };
-            let status = slot.entry.status.load(Relaxed);
+            let status = slot.status();
             let info = match direction {
                 Direction::Reply => ConnInfo::EstablishedReply,
                 Direction::Original if status & ips::SEEN_REPLY != 0 => ConnInfo::Established,
@@ -221,11 +221,11 @@ impl Conntrack {
                 if verified && !subject.is_sound() {
                     return Seen::Invalid;
                 }
-                let _lock = slot.lock();
+                let lock = slot.lock();
                 if slot.entry.generation.load(Relaxed) != handle.generation {
                     return Seen::Invalid;
                 }
-                let status = slot.entry.status.load(Relaxed);
+                let status = slot.status();
                 let mut tcp = Tcp::load(slot);
                 let before = tcp;
                 let judgement = tcp.packet(direction, &segment, status, settings);
@@ -255,7 +255,7 @@ impl Conntrack {
                             events |= ipct::PROTOINFO;
                         }
                         if assured {
-                            slot.entry.status.fetch_or(ips::ASSURED, Relaxed);
+                            lock.add_status(ips::ASSURED);
                             slot.set_embryonic(false);
                             events |= ipct::ASSURED;
                         }
@@ -276,10 +276,10 @@ impl Conntrack {
                 if !subject.is_udp_valid(verified) {
                     return Seen::Invalid;
                 }
-                let status = slot.entry.status.load(Relaxed);
+                let status = slot.status();
                 let mut timeout = Setting::udp_timeout;
                 if status & ips::SEEN_REPLY != 0 {
-                    let since = slot.entry.state[0].load(Relaxed);
+                    let since = slot.stream().load(Relaxed);
                     let stream = !clock::is_over(clock::ticks(now), since);
                     if stream {
                         timeout = Setting::udp_timeout_stream;
@@ -300,13 +300,13 @@ impl Conntrack {
                     (ICMPV6, Family::V6) => Setting::icmpv6_timeout,
                     _ => Setting::generic_timeout,
                 };
-                let status = slot.entry.status.load(Relaxed);
+                let status = slot.status();
                 self.refresh(slot, handle, settings.get(setting), status, now);
                 slot.count(direction, 1, bytes);
             }
         }
         if direction == Direction::Reply
-            && slot.entry.status.load(Relaxed) & ips::SEEN_REPLY == 0
+            && slot.status() & ips::SEEN_REPLY == 0
             && self.set_status(slot, handle, ips::SEEN_REPLY)
         {
             events |= ipct::REPLY;
@@ -317,9 +317,8 @@ impl Conntrack {
 
     /// Sets a bit of the status. Returns whether it was clear.
     fn set_status(&self, slot: &Slot<'_>, handle: Handle, bit: u32) -> bool {
-        let _lock = slot.lock();
-        slot.entry.generation.load(Relaxed) == handle.generation
-            && slot.entry.status.fetch_or(bit, Relaxed) & bit == 0
+        let lock = slot.lock();
+        slot.entry.generation.load(Relaxed) == handle.generation && lock.add_status(bit)
     }
 
     /// Renews the time-out of a connection (`nf_ct_refresh_acct`).

@@ -150,19 +150,28 @@ impl Tuple {
     /// (`nf_ct_invert_tuple`).
     #[inline]
     pub fn invert(&self) -> Option<Self> {
-        let (src_port, dst_port) = if self.is_icmp() {
-            let answer = answer(self.family, (self.dst_port >> 8) as u8)?;
-            (self.src_port, u16::from(answer) << 8 | self.dst_port & 0xff)
-        } else {
-            (self.dst_port, self.src_port)
-        };
+        let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
+        let ports = invert_ports(ports, self.protocol, self.family)?;
         Some(Self {
             src: self.dst,
             dst: self.src,
-            src_port,
-            dst_port,
+            src_port: (ports >> 16) as u16,
+            dst_port: ports as u16,
             ..*self
         })
+    }
+}
+
+/// Returns the ports of the opposite direction. The upper half is the source's. `None` for an ICMP type that has no
+/// answer.
+#[inline(always)]
+pub(crate) const fn invert_ports(ports: u32, protocol: u8, family: Family) -> Option<u32> {
+    if !matches!((protocol, family), (ICMP, Family::V4) | (ICMPV6, Family::V6)) {
+        return Some(ports.rotate_left(16));
+    }
+    match answer(family, (ports >> 8) as u8) {
+        Some(answer) => Some(ports & 0xffff_00ff | (answer as u32) << 8),
+        None => None,
     }
 }
 

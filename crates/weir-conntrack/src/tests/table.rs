@@ -11,7 +11,7 @@ use crate::action::Why;
 use crate::connection::{Change, Create, CreateError, Event, Handle, Listener, Origin};
 use crate::settings::Setting;
 use crate::status::{ipct, ips};
-use crate::tuple::{ICMP, Zone};
+use crate::tuple::{ICMP, ICMPV6, Zone};
 
 /// What a table does.
 #[derive(Clone, Debug)]
@@ -66,7 +66,14 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Every fourth key is a ping.
 fn tuple(key: u8, v6: bool) -> Tuple {
+    let ping = key % 4 == 1;
+    let (ports, protocol) = match (ping, v6) {
+        (true, false) => ((1, 8 << 8), ICMP),
+        (true, true) => ((1, 128 << 8), ICMPV6),
+        _ => ((1, 2), UDP),
+    };
     if v6 {
         // Only the last byte of the addresses differs.
         let address = |last| {
@@ -74,10 +81,19 @@ fn tuple(key: u8, v6: bool) -> Tuple {
             octets[15] = last;
             octets
         };
-        Tuple::v6(address(key), address(200), 1, 2, UDP)
+        Tuple::v6(address(key), address(200), ports.0, ports.1, protocol)
     } else {
-        Tuple::v4([10, 0, 0, key], [10, 0, 0, 200], 1, 2, UDP)
+        Tuple::v4([10, 0, 0, key], [10, 0, 0, 200], ports.0, ports.1, protocol)
     }
+}
+
+/// The tuple of replies. Every third key is translated.
+fn reply_to(key: u8, v6: bool) -> Tuple {
+    let mut reply = tuple(key, v6).invert().unwrap();
+    if key % 3 == 0 {
+        reply.dst[2] = 77;
+    }
+    reply
 }
 
 /// A connection of the oracle: its end in seconds, and its mark.
@@ -98,7 +114,7 @@ proptest! {
             };
             let find = |key, v6, zone, reply: bool| {
                 let tuple = tuple(key, v6);
-                let tuple = if reply { tuple.invert().unwrap() } else { tuple };
+                let tuple = if reply { reply_to(key, v6) } else { tuple };
                 table.find(&tuple, zone, ns)
             };
             match operation {
@@ -106,7 +122,7 @@ proptest! {
                     let original = tuple(key, v6);
                     let made = table.create(&Create {
                         original,
-                        reply: original.invert().unwrap(),
+                        reply: reply_to(key, v6),
                         zone: Zone::new(zone),
                         timeout: timeout.into(),
                         status: 0,
@@ -135,7 +151,7 @@ proptest! {
                         prop_assert_eq!(direction == Direction::Reply, reply);
                         let copy = table.snapshot(handle, ns).unwrap();
                         prop_assert_eq!(copy.original, tuple(key, v6));
-                        prop_assert_eq!(copy.reply, tuple(key, v6).invert().unwrap());
+                        prop_assert_eq!(copy.reply, reply_to(key, v6));
                         prop_assert_eq!(copy.labels, v6.then_some([key; 16]));
                         let (end, mark) = oracle[&(key, v6, zone)];
                         prop_assert_eq!((copy.mark, copy.zone.id), (mark, zone));
@@ -175,6 +191,40 @@ proptest! {
         while table.count() > 0 {
             table.collect((now + 100) * SECOND, 1);
         }
+    }
+}
+
+#[test]
+fn a_connection_is_found_in_the_zone_of_each_direction() {
+    let bench = Bench::new();
+    for directions in 0..4 {
+        let original = tuple(directions, directions & 1 != 0);
+        let zone = Zone { id: 9, directions };
+        let create = Create {
+            original,
+            reply: reply_to(directions, directions & 1 != 0),
+            zone,
+            timeout: 100,
+            status: 0,
+            mark: 0,
+            labels: None,
+            tcp: None,
+        };
+        let made = bench.table.create(&create, bench.now, Origin::Packet);
+        let handle = made.unwrap();
+        assert_eq!(bench.table.snapshot(handle, bench.now).unwrap().zone, zone);
+        for (tuple, direction) in [
+            (create.original, Direction::Original),
+            (create.reply, Direction::Reply),
+        ] {
+            let there = if directions & (1 << direction as u8) != 0 { 9 } else { 0 };
+            let found = bench.table.find(&tuple, there, bench.now);
+            assert_eq!(found, Some((handle, direction)));
+            assert_eq!(bench.table.find(&tuple, 9 - there, bench.now), None);
+        }
+        assert!(bench.table.delete(handle, bench.now, Origin::Packet));
+        assert_eq!(bench.table.find(&create.reply, 9, bench.now), None);
+        assert_eq!(bench.table.find(&create.original, 0, bench.now), None);
     }
 }
 
