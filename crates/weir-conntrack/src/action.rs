@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the action `ct` does with a packet (`tcf_ct_act`, net/sched/act_ct.c).
 
-use std::sync::atomic::Ordering::Relaxed;
+use weir_sync::primitive::atomic::{Ordering::Acquire, fence};
 
 use weir_packet::{Conn, ConnInfo, Flags, Packet};
 
@@ -318,7 +318,7 @@ impl Conntrack {
         } else {
             Direction::Original
         };
-        let (status, _) = self.state_of(of).ok_or(Untranslatable)?;
+        let status = self.status_of(of).ok_or(Untranslatable)?;
         let translated = status & ips::NAT_MASK != 0;
         let manip = if info != ConnInfo::New && translated && (info != ConnInfo::Related || commit)
         {
@@ -334,7 +334,7 @@ impl Conntrack {
         };
         let way = (info, direction);
         self.execute(packet, headers, of, way, Some(&nat.range), manip, cx)?;
-        let (status, _) = self.state_of(of).ok_or(Untranslatable)?;
+        let status = self.status_of(of).ok_or(Untranslatable)?;
         if status & ips::DST_NAT != 0 {
             // The addresses may have changed.
             let headers = Headers::read(packet.network(), headers.family).unwrap_or(headers);
@@ -348,16 +348,26 @@ impl Conntrack {
         Ok(())
     }
 
-    /// The status and the tuples of a connection.
-    fn state_of(&self, of: &Of) -> Option<(u32, [Tuple; 2])> {
+    /// The status of a connection.
+    #[inline]
+    fn status_of(&self, of: &Of) -> Option<u32> {
         match of {
-            Of::Fresh(fresh) => Some((fresh.status, [fresh.original, fresh.reply])),
-            Of::Entry(handle) => {
-                let slot = self.slot(*handle)?;
-                Some((
-                    slot.status(),
-                    [Direction::Original, Direction::Reply].map(|way| slot.tuple(way)),
-                ))
+            Of::Fresh(fresh) => Some(fresh.status),
+            Of::Entry(handle) => Some(self.slot(*handle)?.status()),
+        }
+    }
+
+    /// A tuple of a connection.
+    #[inline]
+    fn tuple_of(&self, of: &Of, direction: Direction) -> Option<Tuple> {
+        match (of, direction) {
+            (Of::Fresh(fresh), Direction::Original) => Some(fresh.original),
+            (Of::Fresh(fresh), Direction::Reply) => Some(fresh.reply),
+            (Of::Entry(handle), _) => {
+                let tuple = self.slot(*handle)?.tuple(direction);
+                fence(Acquire);
+                // The entry may have become another connection meanwhile.
+                self.slot(*handle).map(|_| tuple)
             }
         }
     }
@@ -375,8 +385,11 @@ impl Conntrack {
         cx: &mut Cx<'_>,
     ) -> Result<(), Untranslatable> {
         if info.is_related() {
-            let (status, [original, reply]) = self.state_of(of).ok_or(Untranslatable)?;
-            let tuples = [&original, &reply];
+            let status = self.status_of(of).ok_or(Untranslatable)?;
+            let [original, reply] =
+                [Direction::Original, Direction::Reply].map(|way| self.tuple_of(of, way));
+            let original = original.ok_or(Untranslatable)?;
+            let tuples = [&original, &reply.ok_or(Untranslatable)?];
             let network = packet.network_mut();
             return translate_error(network, &headers, tuples, status, direction, manip);
         }
@@ -385,13 +398,14 @@ impl Conntrack {
         {
             self.set_up(fresh, range, manip, cx.random)?;
         }
-        let (status, tuples) = self.state_of(of).ok_or(Untranslatable)?;
+        let status = self.status_of(of).ok_or(Untranslatable)?;
         let mut bit = manip.bit();
         if direction == Direction::Reply {
             bit ^= ips::NAT_MASK;
         }
         if status & bit != 0 {
-            let reverse = tuples[direction.other() as usize];
+            let reverse = self.tuple_of(of, direction.other());
+            let reverse = reverse.ok_or(Untranslatable)?;
             let target = reverse.invert().ok_or(Untranslatable)?;
             translate(packet.network_mut(), &headers, &target, manip);
         }

@@ -6,7 +6,7 @@
 //! range that is nearly full. If all of them fail and the connection does not become unique otherwise, the packet is
 //! dropped, and the counter `no_port` grows.
 
-use weir_packet::checksum::{Sum, replace_u32};
+use weir_packet::checksum::Sum;
 
 use crate::conntrack::{Conntrack, Fresh};
 use crate::headers::Headers;
@@ -279,7 +279,7 @@ impl Conntrack {
     }
 }
 
-/// The halves of a checksum's field.
+/// A half-word in network order.
 fn load(bytes: &[u8], at: usize) -> Option<u16> {
     let octets = bytes.get(at..)?.first_chunk()?;
     Some(u16::from_be_bytes(*octets))
@@ -291,21 +291,38 @@ fn store(bytes: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// The change of a packet, to be applied to checksums.
+/// What a change of a packet adds to a checksum over it: the sum of the complements of the old words and of the new
+/// words. The result is that of [`replace_u32`](weir_packet::checksum::replace_u32) word by word.
 #[derive(Clone, Copy)]
-struct Changes<'a> {
-    old: &'a [u8],
-    new: &'a [u8],
-}
+struct Delta(u32);
 
-impl Changes<'_> {
-    /// Returns the checksum after the address has changed.
-    fn addresses(self, mut check: u16) -> u16 {
-        for (old, new) in self.old.chunks_exact(4).zip(self.new.chunks_exact(4)) {
-            let word = |b: &[u8]| b.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
-            check = replace_u32(check, word(old), word(new));
-        }
-        check
+impl Delta {
+    /// The change of an address. Both have the same length, a multiple of 4 bytes.
+    #[inline(always)]
+    fn of(old: &[u8], new: &[u8]) -> Self {
+        let words = |octets: &[u8]| {
+            let (words, _) = octets.as_chunks::<4>();
+            words
+                .iter()
+                .map(|word| u32::from_be_bytes(*word))
+                .map(|word| (word >> 16) + (word & 0xffff))
+                .sum::<u32>()
+        };
+        Self(old.len() as u32 / 2 * 0xffff - words(old) + words(new))
+    }
+
+    /// Adds the change of another half-word.
+    fn and(self, old: u16, new: u16) -> Self {
+        Self(self.0 + u32::from(!old) + u32::from(new))
+    }
+
+    /// Returns the checksum after the change. It is never 0xffff.
+    #[inline(always)]
+    fn apply(self, check: u16) -> u16 {
+        let mut sum = 0xffff + u32::from(!check) + self.0;
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        !(sum as u16)
     }
 }
 
@@ -321,12 +338,10 @@ pub(crate) fn translate(packet: &mut [u8], headers: &Headers, target: &Tuple, ma
         Family::V4 => 4,
         Family::V6 => 16,
     };
-    let changes = Changes {
-        old: old.get(..width).unwrap_or_default(),
-        new: new.get(..width).unwrap_or_default(),
-    };
+    let new = new.get(..width).unwrap_or_default();
+    let delta = Delta::of(old.get(..width).unwrap_or_default(), new);
     if let Some(segment) = packet.get_mut(headers.transport..headers.len) {
-        transport(segment, headers, target, manip, changes);
+        transport(segment, headers, target, manip, delta);
     }
     let at = match (headers.family, manip) {
         (Family::V4, Manip::Source) => 12,
@@ -337,21 +352,15 @@ pub(crate) fn translate(packet: &mut [u8], headers: &Headers, target: &Tuple, ma
     if headers.family == Family::V4
         && let Some(check) = load(packet, 10)
     {
-        store(packet, 10, changes.addresses(check));
+        store(packet, 10, delta.apply(check));
     }
     if let Some(to) = packet.get_mut(at..at + width) {
-        to.copy_from_slice(changes.new);
+        to.copy_from_slice(new);
     }
 }
 
 /// Translates the transport header (`l4proto_manip_pkt`).
-fn transport(
-    segment: &mut [u8],
-    headers: &Headers,
-    target: &Tuple,
-    manip: Manip,
-    changes: Changes<'_>,
-) {
+fn transport(segment: &mut [u8], headers: &Headers, target: &Tuple, manip: Manip, delta: Delta) {
     let (at, port) = match manip {
         Manip::Source => (0, target.src_port),
         Manip::Destination => (2, target.dst_port),
@@ -368,8 +377,7 @@ fn transport(
             match load(segment, place) {
                 Some(0) if protocol == UDP => {}
                 Some(check) if whole => {
-                    let check = changes.addresses(check);
-                    let check = replace_u32(check, u32::from(old), u32::from(port));
+                    let check = delta.and(old, port).apply(check);
                     let zero = check == 0 && protocol != TCP;
                     store(segment, place, if zero { 0xffff } else { check });
                 }
@@ -378,18 +386,14 @@ fn transport(
         }
         (DCCP, _) => {
             if let Some(check) = load(segment, 6).filter(|_| segment.len() >= 12) {
-                store(segment, 6, changes.addresses(check));
+                store(segment, 6, delta.apply(check));
             }
         }
         (ICMP, Family::V4) => {
             let query = matches!(segment.first(), Some(0 | 8 | 13..=18));
             if let (true, Some(old), Some(check)) = (query, load(segment, 4), load(segment, 2)) {
                 let id = target.src_port;
-                store(
-                    segment,
-                    2,
-                    replace_u32(check, u32::from(old), u32::from(id)),
-                );
+                store(segment, 2, Delta(0).and(old, id).apply(check));
                 store(segment, 4, id);
             }
         }
@@ -397,13 +401,13 @@ fn transport(
             let Some(check) = load(segment, 2) else {
                 return;
             };
-            let mut check = changes.addresses(check);
+            let mut delta = delta;
             if let (Some(128 | 129), Some(old)) = (segment.first(), load(segment, 4)) {
                 let id = target.src_port;
-                check = replace_u32(check, u32::from(old), u32::from(id));
+                delta = delta.and(old, id);
                 store(segment, 4, id);
             }
-            store(segment, 2, check);
+            store(segment, 2, delta.apply(check));
         }
         _ => {}
     }

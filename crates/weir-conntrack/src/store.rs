@@ -421,7 +421,11 @@ impl<'a> Slot<'a> {
             Family::V6 => {
                 let derived = direction == Direction::Reply
                     && self.entry.zone.load(Relaxed) & TRANSLATED == 0;
-                let stored = if derived { Direction::Original } else { direction };
+                let stored = if derived {
+                    Direction::Original
+                } else {
+                    direction
+                };
                 let words = &self.segment.addresses[stored as usize].at(self.at()).0;
                 let word = |n: usize| words[n].load(Relaxed);
                 let (src, dst) = (joined([word(0), word(1)]), joined([word(2), word(3)]));

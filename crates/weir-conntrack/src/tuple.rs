@@ -166,7 +166,10 @@ impl Tuple {
 /// answer.
 #[inline(always)]
 pub(crate) const fn invert_ports(ports: u32, protocol: u8, family: Family) -> Option<u32> {
-    if !matches!((protocol, family), (ICMP, Family::V4) | (ICMPV6, Family::V6)) {
+    if !matches!(
+        (protocol, family),
+        (ICMP, Family::V4) | (ICMPV6, Family::V6)
+    ) {
         return Some(ports.rotate_left(16));
     }
     match answer(family, (ports >> 8) as u8) {

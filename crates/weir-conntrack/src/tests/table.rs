@@ -90,7 +90,7 @@ fn tuple(key: u8, v6: bool) -> Tuple {
 /// The tuple of replies. Every third key is translated.
 fn reply_to(key: u8, v6: bool) -> Tuple {
     let mut reply = tuple(key, v6).invert().unwrap();
-    if key % 3 == 0 {
+    if key.is_multiple_of(3) {
         reply.dst[2] = 77;
     }
     reply
@@ -217,7 +217,11 @@ fn a_connection_is_found_in_the_zone_of_each_direction() {
             (create.original, Direction::Original),
             (create.reply, Direction::Reply),
         ] {
-            let there = if directions & (1 << direction as u8) != 0 { 9 } else { 0 };
+            let there = if directions & (1 << direction as u8) != 0 {
+                9
+            } else {
+                0
+            };
             let found = bench.table.find(&tuple, there, bench.now);
             assert_eq!(found, Some((handle, direction)));
             assert_eq!(bench.table.find(&tuple, 9 - there, bench.now), None);
