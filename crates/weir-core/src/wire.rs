@@ -25,6 +25,27 @@ pub trait Wire: Send + Sync {
         frames: &[Packet],
     ) -> usize;
 
+    /// Does the same, and removes the frames that it takes from `frames`. A wire that can keep their packets need
+    /// not copy them. It calls `goes` with all frames that it takes, in order and perhaps in parts, before it
+    /// changes them or gives them away: observers and counters see them then. By default it copies the frames by
+    /// [`transmit`](Self::transmit) and then frees them.
+    fn take(
+        &self,
+        cx: &mut Cx<'_>,
+        device: &Arc<Device>,
+        queue: u16,
+        frames: &mut Batch,
+        goes: &mut dyn FnMut(&Cx<'_>, &[Packet]),
+    ) -> usize {
+        let taken = self.transmit(cx, device, queue, frames.as_slice());
+        let taken = taken.min(frames.len());
+        goes(cx, frames.get(..taken).unwrap_or_default());
+        let mut spent = Batch::new();
+        frames.move_first(taken, &mut spent);
+        cx.consume_batch(spent);
+        taken
+    }
+
     /// Returns the long packets that the wire takes as they are. Others are split before the qdisc.
     fn long_packets(&self) -> LongPackets {
         LongPackets::NONE

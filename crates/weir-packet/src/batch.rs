@@ -152,7 +152,13 @@ impl Batch {
     /// Moves as many packets as fit to the end of `to`, first to last. Returns how many.
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch) -> usize {
-        let n = self.len.min(to.room());
+        self.move_first(self.len, to)
+    }
+
+    /// Does the same with the first `most` packets at most. The others keep their order.
+    #[inline]
+    pub fn move_first(&mut self, most: usize, to: &mut Batch) -> usize {
+        let n = self.len.min(most).min(to.room());
         // SAFETY: `n` initialised slots are moved into `n` free ones of another batch, and the
         // remaining packets move to the front, so each packet keeps exactly one owner.
         unsafe {

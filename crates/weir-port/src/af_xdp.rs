@@ -14,9 +14,11 @@
 //! The port takes all frames that the device receives on its queues; an XDP program of six instructions passes
 //! them to the sockets. The host receives what arrives on other queues. The UMEM is the pool's own memory: a
 //! received frame becomes a packet without a copy by the port, because the kernel leaves the same headroom (256
-//! bytes) as a packet has. A frame to send is copied once: a wire only borrows frames, because the stack's
-//! observers and counters see each frame after the wire has taken it. Frames have at most 1,792 bytes
-//! (`tx_errors`). A device that is down keeps the frames in the ring.
+//! bytes) as a packet has. A packet to send is not copied either: the transmit ring gets the address of its frame,
+//! with the VLAN tag put in place, and the frame returns to the pool through the completion ring. At most 2,048
+//! packets of a queue are on this way. Long packets, those of other pools, and frames beyond the registered memory
+//! are copied into frames of the queue's own, and so are those of [`Port::send`], which borrows them. Frames have at
+//! most 1,792 bytes (`tx_errors`). A device that is down keeps the frames in the ring.
 //!
 //! The frames of a closed queue go back to the pool when nothing can write to them any more. A driver may write to
 //! zero-copy frames until some time after the socket is closed. The kernel accepts another socket on the queue only
@@ -388,6 +390,9 @@ impl Port for AfXdp {
             count = look(&mut receiver);
         }
         receiver.wake(&queue.socket);
+        if let Ok(mut sender) = queue.sender.try_lock() {
+            sender.reclaim(memory);
+        }
         if count == 0 && receiver.is_time_to_ask() {
             // The socket reports once that its device is gone.
             if let Some(error) = rustix::net::sockopt::socket_error(&queue.socket)?.err() {
@@ -408,6 +413,26 @@ impl Port for AfXdp {
             done += sender.send(frames.get(done..).unwrap_or_default(), &self.counters);
             sender.wake(&queue.socket, self.always)?;
         }
+        Ok(done)
+    }
+
+    fn pass(
+        &self,
+        queue: u16,
+        frames: &mut Batch,
+        spent: &mut Batch,
+        show: &mut dyn FnMut(&[Packet]),
+    ) -> io::Result<usize> {
+        let queue = self.queue(queue);
+        let mut sender = queue.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut done = sender.pass(frames, spent, &self.counters, show);
+        sender.wake(&queue.socket, self.always)?;
+        if !frames.is_empty() {
+            // The call above may have made room.
+            done += sender.pass(frames, spent, &self.counters, show);
+            sender.wake(&queue.socket, self.always)?;
+        }
+        sender.settle(spent);
         Ok(done)
     }
 

@@ -107,6 +107,28 @@ pub trait Port: Send + Sync + fmt::Debug {
     /// As for [`Port::receive`].
     fn send(&self, queue: u16, frames: &[Packet]) -> io::Result<usize>;
 
+    /// Does the same, and removes the frames that it sends from `frames`. A port whose ring refers to the pool's
+    /// memory keeps their packets, without a copy, until the kernel has sent them. `show` gets every frame that is
+    /// sent, in order and perhaps in parts, before its packet changes hands. Packets that the port no longer needs,
+    /// of these frames or of earlier ones, go to `spent`, which the caller frees; packets that do not fit return to
+    /// their pool.
+    ///
+    /// # Errors
+    /// As for [`Port::receive`]. Frames that were not shown are still in `frames`.
+    fn pass(
+        &self,
+        queue: u16,
+        frames: &mut Batch,
+        spent: &mut Batch,
+        show: &mut dyn FnMut(&[Packet]),
+    ) -> io::Result<usize> {
+        let sent = self.send(queue, frames.as_slice())?.min(frames.len());
+        show(frames.get(..sent).unwrap_or_default());
+        let rest = sent - frames.move_first(sent, spent);
+        frames.move_first(rest, &mut Batch::new());
+        Ok(sent)
+    }
+
     /// The counters of frames lost at the border.
     fn counters(&self) -> &Counters;
 }

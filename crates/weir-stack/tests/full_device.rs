@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use weir_netlink::{IfInfoMsg, TcMsg, ifla, nlm, rtm, tca};
 use weir_packet::{Batch, Packet};
 use weir_stack::clock::Holds;
+use weir_stack::device::{Observer, Tap};
 use weir_stack::link::Wire;
 use weir_stack::{Cx, Device, datapath};
 use world::World;
@@ -161,6 +162,70 @@ fn send(world: &mut World, numbers: std::ops::Range<u32>) {
 fn counted(device: &Device) -> (u64, u32, u32, u32) {
     let (_, packets, queue) = device.tc.root_stats().unwrap();
     (packets, queue.qlen, queue.drops, queue.requeues)
+}
+
+/// A wire that keeps up to 8 packets and overwrites them.
+#[derive(Default)]
+struct Keeper(Mutex<Vec<Packet>>);
+
+impl Wire for Keeper {
+    fn transmit(&self, _: &mut Cx<'_>, _: &Arc<Device>, _: u16, _: &[Packet]) -> usize {
+        0
+    }
+
+    fn take(
+        &self,
+        cx: &mut Cx<'_>,
+        _: &Arc<Device>,
+        _: u16,
+        frames: &mut Batch,
+        goes: &mut dyn FnMut(&Cx<'_>, &[Packet]),
+    ) -> usize {
+        let mut kept = self.0.lock().unwrap();
+        let count = frames.len().min(8 - kept.len());
+        goes(cx, &frames[..count]);
+        let mut part = Batch::new();
+        assert_eq!(frames.move_first(count, &mut part), count);
+        kept.extend(part.drain().map(|mut packet| {
+            packet.data_mut().fill(0xff);
+            packet
+        }));
+        count
+    }
+}
+
+/// The numbers of the frames that an observer sees.
+#[derive(Default)]
+struct Seen(Mutex<Vec<u32>>);
+
+impl Observer for Seen {
+    fn frame(&self, tap: &Tap<'_>) {
+        self.0.lock().unwrap().push(number(tap.packet));
+    }
+}
+
+#[test]
+fn frames_are_seen_before_a_wire_keeps_their_packets() {
+    let mut world = World::ipv4_only();
+    let device = device(&mut world, &Line::new(1, 1, false));
+    let (keeper, seen) = (Arc::new(Keeper::default()), Arc::new(Seen::default()));
+    device.connect(&world.stack, Some(keeper.clone()));
+    device.observe(&world.stack.domain.pin(), seen.clone());
+    send(&mut world, 0..20);
+    assert_eq!(counted(&device), (20, 12, 0, 12));
+    for first in [8, 16] {
+        let mut kept = std::mem::take(&mut *keeper.0.lock().unwrap());
+        assert_eq!(kept.len(), 8);
+        assert!(kept.iter().all(|packet| packet.data() == [0xff; LEN]));
+        kept.clear();
+        assert_eq!(*seen.0.lock().unwrap(), (0..first).collect::<Vec<_>>());
+        datapath::wake_queue(&world.stack, &device, 0);
+        world.cpu.settle();
+    }
+    assert_eq!(*seen.0.lock().unwrap(), (0..20).collect::<Vec<_>>());
+    let totals = device.totals();
+    assert_eq!((totals.tx_packets, totals.tx_bytes), (20, 20 * LEN as u64));
+    assert_eq!(keeper.0.lock().unwrap().len(), 4);
 }
 
 #[test]

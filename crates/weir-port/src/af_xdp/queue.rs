@@ -3,7 +3,10 @@
 //!
 //! The fill ring always holds the same number of frames. For each received frame the port gives the kernel
 //! another frame of the pool. If that is outside the registered memory, the port copies the received frame
-//! into it and returns the kernel its own. The frames to send in are the queue's own.
+//! into it and returns the kernel its own.
+//!
+//! A packet to send whose frame is inside the registered memory is lent to the transmit ring, and returns to the
+//! pool when the completion ring holds its address. Others are copied into frames of the queue's own.
 #![allow(unsafe_code)] // socket options, and memory that the kernel writes to
 
 use std::io;
@@ -12,15 +15,16 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use weir_packet::batch::BATCH;
+use weir_packet::header::{Ethernet, Vlan};
 use weir_packet::packet::FRAME_DATA;
-use weir_packet::{Batch, Cache, Packet, Pool};
+use weir_packet::{Batch, Cache, Packet, Pool, edit};
 
 use super::ring::Ring;
 use crate::port::{Counters, Sieve, Wired};
 
-/// Entries per ring, and frames to receive into.
+/// Entries per ring, frames to receive into, and packets lent to the transmit ring at most.
 const ENTRIES: u32 = 2048;
-/// Frames to send in.
+/// Frames to send copies in.
 const SENDING: usize = 1024;
 /// All frames of a queue, and the fewest with which it works.
 const TOGETHER: usize = ENTRIES as usize + SENDING;
@@ -141,7 +145,7 @@ impl Memory {
     }
 }
 
-/// The chunks of the memory that the fill and the receive ring hold: a bit each.
+/// The chunks of the memory that the rings of one direction hold: a bit each.
 #[derive(Debug)]
 struct Lent(Vec<u64>);
 
@@ -172,6 +176,15 @@ impl Lent {
     }
 }
 
+/// An entry of the transmit ring.
+fn descriptor(addr: u64, len: usize) -> libc::xdp_desc {
+    libc::xdp_desc {
+        addr,
+        len: len as u32,
+        options: 0,
+    }
+}
+
 /// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -191,9 +204,12 @@ pub(super) struct Sender {
     memory: Memory,
     completion: Ring<u64>,
     ring: Ring<libc::xdp_desc>,
-    /// The addresses of all frames to send in, and of those that are free.
+    /// The addresses of all frames to send copies in, and of those that are free.
     all: Vec<u64>,
     free: Vec<u64>,
+    /// The packets that the kernel has not sent yet, and their number.
+    lent: Lent,
+    flying: u32,
 }
 
 /// Binds a socket to an address. Waits as long as `limit` for a queue that is in use: after the last user has closed its
@@ -343,6 +359,8 @@ pub(super) fn bind(
         ring: transmit,
         all: sending.into_iter().map(Packet::lend).collect(),
         free: Vec::new(),
+        lent: Lent(vec![0; chunks.div_ceil(64)]),
+        flying: 0,
     };
     sender.free.clone_from(&sender.all);
     let mut receiver = Receiver {
@@ -379,12 +397,7 @@ impl Receiver {
         if self.ring.len() == 0 {
             return 0;
         }
-        let none = libc::xdp_desc {
-            addr: 0,
-            len: 0,
-            options: 0,
-        };
-        let mut found = [none; BATCH];
+        let mut found = [descriptor(0, 0); BATCH];
         let room = found.get_mut(..batch.room().min(BATCH)).unwrap_or_default();
         let count = self.ring.pop_many(room);
         if count == 0 {
@@ -506,22 +519,58 @@ impl Receiver {
 }
 
 impl Sender {
-    /// Takes back the frames that the kernel has sent.
-    fn collect(&mut self) {
-        while let Some(address) = self.completion.pop() {
-            if self.free.len() < self.all.len() {
-                self.free.push(address / CHUNK * CHUNK);
+    /// Takes back the frames that the kernel has sent, and passes the packets among them on.
+    fn collect(&mut self, mut spent: impl FnMut(Packet)) {
+        let mut found = [0; BATCH];
+        loop {
+            let count = self.completion.pop_many(&mut found);
+            for address in found.iter().take(count) {
+                if self.lent.take(*address) {
+                    self.flying -= 1;
+                    // SAFETY: the frame was lent, and the kernel has sent it.
+                    let packet = unsafe { self.memory.pool.take_back(*address, 0) };
+                    packet.into_iter().for_each(&mut spent);
+                } else if self.free.len() < self.all.len() {
+                    self.free.push(address / CHUNK * CHUNK);
+                }
+            }
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Frees the packets that the kernel has sent.
+    pub(super) fn reclaim(&mut self, cache: &mut Cache) {
+        self.collect(|packet| cache.free(packet));
+    }
+
+    /// Does the same by way of a batch, as far as there is room.
+    pub(super) fn settle(&mut self, spent: &mut Batch) {
+        // A packet without room returns to its pool here.
+        self.collect(|packet| drop(spent.push(packet)));
+    }
+
+    /// Copies a frame of `len` bytes into one of the queue's own at an address.
+    fn copy(&self, frame: &Wired<'_>, address: u64) {
+        // SAFETY: the frame is lent and not in a ring, so this queue alone uses it.
+        if let Some(mut to) = unsafe { self.memory.bytes(address, frame.len()) } {
+            // SAFETY: as above.
+            let mut to = unsafe { to.as_mut() };
+            for part in frame.parts() {
+                let (here, rest) = to.split_at_mut(part.len());
+                here.copy_from_slice(part);
+                to = rest;
             }
         }
     }
 
     /// Copies frames into the transmit ring and returns how many.
     pub(super) fn send(&mut self, frames: &[Packet], counters: &Counters) -> usize {
-        self.collect();
+        self.collect(drop);
         for (done, packet) in frames.iter().enumerate() {
             let frame = Wired::new(packet);
-            let len = frame.len();
-            if len > FRAME_DATA {
+            if frame.len() > FRAME_DATA {
                 Counters::add(&counters.tx_errors, 1);
                 continue;
             }
@@ -531,23 +580,94 @@ impl Sender {
             let Some(address) = self.free.pop() else {
                 return done;
             };
-            // SAFETY: the frame is lent and not in a ring, so this queue alone uses it.
-            if let Some(mut to) = unsafe { self.memory.bytes(address / CHUNK * CHUNK, len) } {
-                // SAFETY: as above.
-                let mut to = unsafe { to.as_mut() };
-                for part in frame.parts() {
-                    let (here, rest) = to.split_at_mut(part.len());
-                    here.copy_from_slice(part);
-                    to = rest;
-                }
-            }
-            let _ = self.ring.push(libc::xdp_desc {
-                addr: address / CHUNK * CHUNK,
-                len: len as u32,
-                options: 0,
-            });
+            self.copy(&frame, address);
+            let _ = self.ring.push(descriptor(address, frame.len()));
         }
         frames.len()
+    }
+
+    /// Returns whether a packet's frame can be sent from where it is, with a VLAN tag put in front of its payload.
+    fn is_in_place(&self, packet: &Packet) -> bool {
+        let tags = packet.vlan().is_none()
+            || packet.headroom() >= Vlan::LEN && packet.len() >= Ethernet::LEN;
+        tags && self.memory.holds(packet)
+    }
+
+    /// Returns how many frames there is room for, and a bit for each of them that is sent from where it is.
+    fn room(&self, frames: &[Packet]) -> (usize, u64) {
+        let mut entries = self.ring.room();
+        let mut lendable = ENTRIES.saturating_sub(self.flying) as usize;
+        let mut free = self.free.len();
+        let mut in_place = 0;
+        for (n, packet) in frames.iter().enumerate() {
+            if Wired::new(packet).len() > FRAME_DATA {
+                continue;
+            }
+            let stays = self.is_in_place(packet);
+            let left = match stays {
+                true => &mut lendable,
+                false => &mut free,
+            };
+            if *left == 0 || entries == 0 {
+                return (n, in_place);
+            }
+            *left -= 1;
+            entries -= 1;
+            in_place |= u64::from(stays) << n;
+        }
+        (frames.len(), in_place)
+    }
+
+    /// Moves frames into the transmit ring, those in the registered memory without a copy, and returns how many.
+    /// `show` gets them before. Packets that are not lent to the ring are spent.
+    pub(super) fn pass(
+        &mut self,
+        frames: &mut Batch,
+        spent: &mut Batch,
+        counters: &Counters,
+        show: &mut dyn FnMut(&[Packet]),
+    ) -> usize {
+        self.settle(spent);
+        let (count, in_place) = self.room(frames.as_slice());
+        show(frames.get(..count).unwrap_or_default());
+        let mut sent = Batch::new();
+        frames.move_first(count, &mut sent);
+        let mut entries = [descriptor(0, 0); BATCH];
+        let mut used = 0;
+        for (n, mut packet) in sent.into_iter().enumerate() {
+            if Wired::new(&packet).len() > FRAME_DATA {
+                Counters::add(&counters.tx_errors, 1);
+                let _ = spent.push(packet);
+                continue;
+            }
+            let entry = if in_place >> n & 1 == 1 {
+                if packet.vlan().is_some() {
+                    packet.reset_mac();
+                    // There is room for the tag.
+                    let _ = edit::vlan_to_data(&mut packet);
+                }
+                let len = packet.len();
+                let address = packet.lend();
+                self.lent.set(address);
+                self.flying += 1;
+                descriptor(address, len)
+            } else {
+                let frame = Wired::new(&packet);
+                // There is one, as counted above.
+                let address = self.free.pop().unwrap_or_default();
+                self.copy(&frame, address);
+                let entry = descriptor(address, frame.len());
+                let _ = spent.push(packet);
+                entry
+            };
+            if let Some(slot) = entries.get_mut(used) {
+                *slot = entry;
+            }
+            used += 1;
+        }
+        // There is room, as counted above.
+        let _ = self.ring.push_many(entries.get(..used).unwrap_or_default());
+        count
     }
 
     /// Has the kernel send what is in the ring, as far as it can now. With `always` it does not say whether it
@@ -595,11 +715,12 @@ pub(super) fn close(socket: OwnedFd, receiver: Receiver, sender: Sender, probe: 
         completion,
         ring: transmit,
         all,
+        lent: sending,
         ..
     } = sender;
     drop((fill, ring, completion, transmit));
     let give_back = move || {
-        for address in lent.all().chain(all) {
+        for address in lent.all().chain(sending.all()).chain(all) {
             // SAFETY: the frame was lent, and the kernel no longer uses it.
             drop(unsafe { memory.pool.take_back(address, 0) });
         }

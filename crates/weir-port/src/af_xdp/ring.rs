@@ -138,19 +138,6 @@ impl<T: Entry> Ring<T> {
             .store(index.wrapping_add(taken as u32), Ordering::Release);
         taken
     }
-
-    /// Consumes an entry.
-    pub(super) fn pop(&mut self) -> Option<T> {
-        if self.len() == 0 {
-            return None;
-        }
-        let index = self.consumer().load(Ordering::Relaxed);
-        // SAFETY: the entry lies in the mapping. The kernel writes to it after the consumer index moves.
-        let entry = unsafe { self.entry(index).read() };
-        self.consumer()
-            .store(index.wrapping_add(1), Ordering::Release);
-        Some(entry)
-    }
 }
 
 impl<T> Drop for Ring<T> {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! AF_XDP sockets on veth devices, in copy mode. The XDP program needs root in the machine's first user
 //! namespace.
-#![allow(unsafe_code)] // setresuid of a thread
+#![allow(unsafe_code)] // setresuid of a thread, and bytes of frames that the port holds
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use weir_packet::{Batch, Packet, Pool, PoolConfig};
+use weir_packet::{Batch, Packet, Pool, PoolConfig, VlanTag};
 use weir_port::Port;
 
 use crate::common::*;
@@ -162,6 +162,133 @@ fn both_ways_inside() {
         }
         wait_for_balance(&pool, before);
     }
+}
+
+#[test]
+fn sent_in_place() {
+    in_network_namespace("af_xdp::sent_in_place_inside");
+}
+
+/// Passes packets on and returns the lengths of those that the port showed, the start of each, and the spent ones.
+fn pass(port: &dyn Port, frames: &mut Batch) -> (Vec<usize>, Vec<*mut u8>, Batch) {
+    let (mut lengths, mut starts, mut spent) = (Vec::new(), Vec::new(), Batch::new());
+    let mut show = |frames: &[Packet]| {
+        lengths.extend(frames.iter().map(Packet::len));
+        starts.extend(
+            frames
+                .iter()
+                .map(|packet| packet.data().as_ptr().cast_mut()),
+        );
+    };
+    let sent = port.pass(0, frames, &mut spent, &mut show).unwrap();
+    assert_eq!(sent, lengths.len());
+    (lengths, starts, spent)
+}
+
+/// The kernel sends packets from where they are, and their frames return when it has sent them.
+#[test]
+#[ignore = "the other test runs it, in a namespace of its own"]
+fn sent_in_place_inside() {
+    assert_inside();
+    veth();
+    let (pool, other_pool) = (pool(), crate::common::pool());
+    let xdp = xdp("dev=v1,zero_copy=off", &pool);
+    let other = port("af_packet", "dev=v0", &other_pool).unwrap();
+    let (mut cache, mut other_cache) = (pool.cache(), other_pool.cache());
+    settle(&*xdp, &*other, &mut other_cache);
+    // While the device is down, frames wait in the ring. What is written to them then is sent.
+    run("ip link set v1 down");
+    let mut frames = Batch::new();
+    let tag = VlanTag {
+        proto: 0x8100,
+        tci: 0x6005,
+    };
+    for number in 0..3 {
+        let mut packet = frame(&pool, number, 100);
+        packet.set_vlan((number == 1).then_some(tag));
+        frames.push(packet).unwrap();
+    }
+    // A packet of another pool, one in a jumbo frame, and one that is too long are not lent.
+    frames.push(frame(&other_pool, 3, 100)).unwrap();
+    let mut jumbo = frame(&pool, 4, 5000);
+    jumbo.trim(100);
+    frames.push(jumbo).unwrap();
+    frames.push(frame(&pool, 5, 1800)).unwrap();
+    let refused = xdp.counters().tx_errors.load(Relaxed);
+    let (lengths, starts, spent) = pass(&*xdp, &mut frames);
+    assert_eq!(lengths, [100, 100, 100, 100, 100, 1800]);
+    assert!(frames.is_empty());
+    assert_eq!(xdp.counters().tx_errors.load(Relaxed), refused + 1);
+    assert!(spent.iter().map(number).eq([3, 4, 5]));
+    drop(spent);
+    for start in &starts[..3] {
+        // SAFETY: the frame is lent to the port, and the kernel does not read it while the device is down.
+        unsafe { start.add(50).write(0x77) };
+    }
+    let held = used(&pool);
+    run("ip link set v1 up");
+    let mut found = Vec::new();
+    let mut returned = 0;
+    let end = Instant::now() + LONG;
+    while found.len() < 5 || returned < 3 {
+        assert!(
+            Instant::now() < end,
+            "{} frames, {returned} returned",
+            found.len()
+        );
+        let (_, _, spent) = pass(&*xdp, &mut frames);
+        returned += spent.len();
+        wait(&[other.descriptor(0).unwrap()], Duration::from_millis(10));
+        let mut batch = Batch::new();
+        other.receive(0, &mut other_cache, &mut batch).unwrap();
+        found.extend(batch.drain().filter(ours));
+    }
+    let what = |packet: &Packet| (number(packet), packet.data()[50], packet.vlan());
+    let found: Vec<_> = found.iter().map(what).collect();
+    let expected = [
+        (0, 0x77, None),
+        (1, 0x77, Some(tag)),
+        (2, 0x77, None),
+        (3, 2, None),
+        (4, 2, None),
+    ];
+    assert_eq!((found.as_slice(), returned), (&expected[..], 3));
+    assert_eq!(used(&pool), held - 3);
+
+    // Without a receiver's call, more packets than the rings have entries go and return.
+    let mut numbers = Vec::new();
+    for number in 0..5000 {
+        frames.push(frame(&pool, number, 200)).unwrap();
+        if frames.is_full() || number == 4999 {
+            while !frames.is_empty() {
+                assert!(Instant::now() < end);
+                drop(pass(&*xdp, &mut frames));
+                let mut batch = Batch::new();
+                other.receive(0, &mut other_cache, &mut batch).unwrap();
+                numbers.extend(
+                    batch
+                        .drain()
+                        .filter(ours)
+                        .map(|packet| self::number(&packet)),
+                );
+            }
+        }
+    }
+    let left = receive(&*other, &mut other_cache, 5000 - numbers.len(), ours);
+    numbers.extend(left.iter().map(number));
+    assert!(numbers.iter().copied().eq(0..5000));
+    // Those that the kernel sent last return with a call that receives.
+    while used(&pool) > held - 3 {
+        assert!(Instant::now() < end, "{} of {held}", used(&pool));
+        xdp.receive(0, &mut cache, &mut Batch::new()).unwrap();
+        drop(std::mem::replace(&mut cache, pool.cache()));
+    }
+    // A port that closes takes its packets from the ring.
+    run("ip link set v1 down");
+    frames.push(frame(&pool, 0, 60)).unwrap();
+    assert!(pass(&*xdp, &mut frames).2.is_empty());
+    drop((xdp, cache, left));
+    wait_for_balance(&pool, 0);
 }
 
 #[test]

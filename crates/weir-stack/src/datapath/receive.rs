@@ -70,7 +70,7 @@ pub fn steered(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
 }
 
 /// Passes frames to the observers of the device and of all devices.
-pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch: &Batch) {
+pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, frames: &[Packet]) {
     let (own, all) = (device.observers(cx.guard), cx.stack.observers(cx.guard));
     if own.is_empty() && all.is_empty() {
         return;
@@ -79,7 +79,7 @@ pub(super) fn observe(cx: &Cx<'_>, device: &Device, direction: Direction, batch:
         device,
         direction,
         time: cx.now,
-        packets: batch.as_slice(),
+        packets: frames,
         trace: &cx.stack.trace,
         cpu: cx.state.id,
         guard: cx.guard,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use weir_packet::{Batch, DropReason};
+use weir_packet::{Batch, DropReason, Packet};
 
 use crate::cpu::Cx;
 use crate::device::{Device, Direction};
@@ -56,17 +56,18 @@ pub fn send_on_wire(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) -> Batc
 }
 
 /// Shows frames that leave the device to the observers and counts them.
-fn goes(cx: &Cx<'_>, device: &Device, batch: &Batch) {
+fn goes(cx: &Cx<'_>, device: &Device, frames: &[Packet]) {
     if cx.stack.trace.follows() {
-        for packet in batch.iter() {
+        for packet in frames {
             cx.stack.trace.step(device, cx.now, packet, Step::Sent);
         }
     }
-    super::receive::observe(cx, device, Direction::Tx, batch);
+    super::receive::observe(cx, device, Direction::Tx, frames);
     if !device.link.counts_itself() {
         let stats = device.stats(cx.state.id);
-        stats.tx_packets.fetch_add(batch.len() as u64, Relaxed);
-        stats.tx_bytes.fetch_add(batch.bytes(), Relaxed);
+        let octets = frames.iter().map(|packet| packet.len() as u64);
+        stats.tx_packets.fetch_add(frames.len() as u64, Relaxed);
+        stats.tx_bytes.fetch_add(octets.sum(), Relaxed);
     }
 }
 
@@ -80,30 +81,22 @@ fn onto(cx: &mut Cx<'_>, device: &Arc<Device>, wire: &dyn Wire, mut batch: Batch
         };
         let run = batch.iter().take_while(|packet| packet.queue == queue);
         let run = run.count();
-        let frames = batch.as_slice().get(..run).unwrap_or_default();
+        let mut frames = Batch::new();
+        batch.move_first(run, &mut frames);
         let mut octets = 0;
-        let taken = tx.gate.pass(run, |gone| {
-            let frames = frames.get(gone..).unwrap_or_default();
-            let taken = wire.transmit(cx, device, queue, frames);
-            let lens = frames.iter().take(taken).map(|packet| packet.len() as u32);
-            octets += lens.sum::<u32>();
-            taken.min(frames.len())
+        let taken = tx.gate.pass(run, |_| {
+            wire.take(cx, device, queue, &mut frames, &mut |cx, sent| {
+                octets += sent.iter().map(|packet| packet.len() as u32).sum::<u32>();
+                goes(cx, device, sent);
+            })
         });
         if wire.completes() && taken > 0 {
             tx.gate.sent(octets);
         }
-        let mut sent = Batch::new();
-        let mut rest = Batch::new();
-        for (n, packet) in batch.drain().enumerate() {
-            // There is room: both batches together are no larger than the original one.
-            let _ = if n < taken { &mut sent } else { &mut rest }.push(packet);
+        if !frames.is_empty() {
+            batch.move_to(&mut frames);
+            return frames;
         }
-        goes(cx, device, &sent);
-        cx.consume_batch(sent);
-        if taken < run {
-            return rest;
-        }
-        batch = rest;
     }
     batch
 }

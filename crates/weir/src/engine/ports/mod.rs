@@ -117,6 +117,15 @@ impl Attached {
         }
     }
 
+    /// Has the pollers watch for room in a queue, which took fewer frames than it was given.
+    fn await_room(&self, number: u16, queue: &Queue) {
+        if !queue.blocked.swap(true, AcqRel)
+            && let Some(pollers) = &self.pollers
+        {
+            pollers.watch_room(self, number, true);
+        }
+    }
+
     /// Returns whether frames can be dropped before packets are made of them.
     fn sifts(&self) -> bool {
         self.role == Role::Wire && self.port.sifts()
@@ -155,6 +164,29 @@ impl Attached {
         self.tx
             .add(taken, sent.iter().map(|packet| packet.len() as u64).sum());
         taken
+    }
+
+    /// Does the same, and removes the frames that the port took from `frames`; `goes` gets them before.
+    fn pass(
+        &self,
+        cx: &Cx<'_>,
+        queue: u16,
+        frames: &mut Batch,
+        goes: &mut dyn FnMut(&Cx<'_>, &[Packet]),
+    ) {
+        let mut spent = Batch::new();
+        let mut show = |sent: &[Packet]| {
+            let octets = sent.iter().map(|packet| packet.len() as u64);
+            self.tx.add(sent.len(), octets.sum());
+            goes(cx, sent);
+        };
+        let result = self.port.pass(queue, frames, &mut spent, &mut show);
+        if let Err(error) = result {
+            self.fail(&error);
+            show(frames.as_slice());
+            cx.consume_batch(frames.take());
+        }
+        cx.consume_batch(spent);
     }
 
     /// Describes the port and its counters.
@@ -200,13 +232,36 @@ impl Wire for Attached {
         }
         let (number, queue) = self.queue(queue);
         let taken = self.send(number, frames);
-        if taken < frames.len()
-            && !queue.blocked.swap(true, AcqRel)
-            && let Some(pollers) = &self.pollers
-        {
-            pollers.watch_room(self, number, true);
+        if taken < frames.len() {
+            self.await_room(number, queue);
         }
         taken
+    }
+
+    fn take(
+        &self,
+        cx: &mut Cx<'_>,
+        device: &Arc<Device>,
+        queue: u16,
+        frames: &mut Batch,
+        goes: &mut dyn FnMut(&Cx<'_>, &[Packet]),
+    ) -> usize {
+        let before = frames.len();
+        if self.is_over() || cx.stack.trace.is_on() {
+            // A packet that is traced ends here, not when the kernel has sent its frame.
+            let taken = self.transmit(cx, device, queue, frames.as_slice());
+            goes(cx, frames.get(..taken).unwrap_or_default());
+            let mut spent = Batch::new();
+            frames.move_first(taken, &mut spent);
+            cx.consume_batch(spent);
+            return taken;
+        }
+        let (number, queue) = self.queue(queue);
+        self.pass(cx, number, frames, goes);
+        if !frames.is_empty() {
+            self.await_room(number, queue);
+        }
+        before - frames.len()
     }
 
     fn long_packets(&self) -> LongPackets {
@@ -217,24 +272,19 @@ impl Wire for Attached {
 impl RxHandler for Attached {
     fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         let (number, _) = self.queue(cx.state.id as u16);
-        let taken = match self.is_over() {
-            true => 0,
-            false => self.send(number, batch.as_slice()),
-        };
-        if taken < batch.len() {
-            let mut rest = Batch::new();
-            let mut at = 0..;
-            batch.split(
-                |_| at.next() < Some(taken),
-                |packet| {
-                    // There is room: at most one batch comes out of a batch.
-                    let _ = rest.push(packet);
-                },
-            );
-            self.overflow.fetch_add(rest.len() as u64, Relaxed);
-            cx.drop_batch(device, Place::Receive, DropReason::FULL_RING, rest);
+        if !self.is_over() {
+            if cx.stack.trace.is_on() {
+                let mut spent = Batch::new();
+                batch.move_first(self.send(number, batch.as_slice()), &mut spent);
+                cx.consume_batch(spent);
+            } else {
+                self.pass(cx, number, &mut batch, &mut |_, _| {});
+            }
         }
-        cx.consume_batch(batch);
+        if !batch.is_empty() {
+            self.overflow.fetch_add(batch.len() as u64, Relaxed);
+            cx.drop_batch(device, Place::Receive, DropReason::FULL_RING, batch);
+        }
     }
 
     fn long_packets(&self) -> LongPackets {
