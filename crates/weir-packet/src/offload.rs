@@ -22,6 +22,8 @@ const ETH_P_MPLS_MC: u16 = 0x8848;
 /// Bytes of an MPLS label, and the bit of its third byte that marks the last.
 const LABEL: usize = 4;
 const BOTTOM: u8 = 1;
+/// Bytes of headers for which no memory is allocated: without many extension headers, all.
+const SHORT: usize = 256;
 /// Bytes of a UDP header.
 const UDP: usize = 8;
 /// TCP flags that only the last segment keeps: FIN, PSH.
@@ -285,7 +287,16 @@ fn split(
         .get(headers.transport + 13)
         .copied()
         .unwrap_or_default();
-    let mut head = head.to_vec();
+    let (mut short, mut long) = ([0; SHORT], Vec::new());
+    let space = match short.get_mut(..head.len()) {
+        Some(space) => space,
+        None => {
+            long.resize(head.len(), 0);
+            &mut *long
+        }
+    };
+    space.copy_from_slice(head);
+    let head = space;
     let count = payload.len().div_ceil(size);
     for (n, part) in payload.chunks(size).enumerate() {
         let mut flags = flags;
@@ -297,10 +308,10 @@ fn split(
         }
         let step = if n == 0 { 0 } else { size as u32 };
         let grows = u16::from(n > 0 && !fixed_id);
-        let Some(()) = rewrite(&mut head, &headers, part, (step, flags, grows)) else {
+        let Some(()) = rewrite(head, &headers, part, (step, flags, grows)) else {
             return n;
         };
-        emit(&head, part);
+        emit(head, part);
     }
     count
 }

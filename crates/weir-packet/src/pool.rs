@@ -155,6 +155,7 @@ impl Pool {
         Cache {
             pool: self.clone(),
             free: Vec::with_capacity(MAGAZINE),
+            list: Vec::new(),
         }
     }
 
@@ -261,6 +262,8 @@ impl std::fmt::Debug for Pool {
 pub struct Cache {
     pool: Pool,
     free: Vec<NonNull<Record>>,
+    /// An empty list; see [`Cache::take_list`].
+    list: Vec<Packet>,
 }
 
 // SAFETY: the magazine owns its records, and nothing is bound to a thread.
@@ -381,6 +384,21 @@ impl Cache {
             }
         }
         give_back_batch(&mut others);
+    }
+
+    /// Returns an empty list with the memory of the last one that was kept.
+    #[inline]
+    pub fn take_list(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.list)
+    }
+
+    /// Keeps the memory of a list, whose packets are dropped.
+    #[inline]
+    pub fn keep_list(&mut self, mut list: Vec<Packet>) {
+        list.clear();
+        if list.capacity() > self.list.capacity() {
+            self.list = list;
+        }
     }
 
     /// Frees one packet.

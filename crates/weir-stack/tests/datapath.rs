@@ -11,13 +11,15 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use weir_netlink::{IfInfoMsg, TcMsg, Writer, ifla, nlm, rtm, tca};
+use weir_netlink::{IfInfoMsg, TcMsg, TcNetemQopt, TcNetemReorder, Writer, ifla, nlm, rtm, tca};
+use weir_packet::header::transport::{fill_check_v4, tcp};
 use weir_packet::{Batch, DropReason};
 use weir_stack::cpu::Cx;
 use weir_stack::drops::Place;
-use weir_stack::link::RxHandler;
+use weir_stack::features::bit;
+use weir_stack::link::{RxHandler, update_features};
 use weir_stack::{Device, datapath};
-use world::{World, device_mac, host_mac};
+use world::{Packet, World, device_mac, host_mac};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -229,6 +231,78 @@ fn a_warm_path_allocates_nothing_and_takes_no_lock() {
         .map(|(name, place)| world.device(name).drops()[0].0 == place)
         .into();
     assert_eq!(drops, [true, true]);
+}
+
+/// Long packets, which arrive as segments and are merged, are split by a qdisc into memory that is used again.
+#[test]
+fn qdiscs_split_long_packets_without_allocations() {
+    for kind in ["cake", "netem"] {
+        let mut world = World::ipv4_only();
+        world.sysctl("net/ipv4/ip_forward", "1");
+        link(&mut world, "dummy", "in", device_mac(1), None);
+        link(&mut world, "dummy", "out", device_mac(2), None);
+        for (name, net) in [("in", 1), ("out", 2)] {
+            world.address(name, [10, 0, net, 1].into(), 24);
+        }
+        world.neighbour("out", [10, 0, 2, 2].into(), host_mac(2));
+        let device = world.device("in");
+        device.features.want(bit::GRO, bit::GRO);
+        update_features(&world.stack, &world.stack.domain.pin(), &device);
+        let ifindex = world.device("out").ifindex() as i32;
+        let errno = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_EXCL, |out| {
+            out.fixed(&TcMsg {
+                ifindex,
+                parent: tca::h::ROOT,
+                ..TcMsg::default()
+            });
+            out.put_str(tca::KIND, kind);
+            if kind == "netem" {
+                // Each packet is corrupted, so each long packet is split.
+                let nest = out.nest(tca::OPTIONS);
+                out.fixed(&TcNetemQopt {
+                    limit: 1000,
+                    ..TcNetemQopt::default()
+                });
+                let corrupt = TcNetemReorder {
+                    probability: u32::MAX,
+                    correlation: 0,
+                };
+                out.put_fixed(tca::netem::CORRUPT, &corrupt);
+                out.end(nest);
+            }
+        });
+        assert_eq!(errno, 0, "{kind}");
+        let frames: Vec<_> = (0..20_u32).map(segment).collect();
+        for _ in 0..20 {
+            receive(&mut world, &device, &frames);
+        }
+        let sent = |world: &World| world.device("out").totals().tx_packets;
+        let (before, packets) = (ALLOCATIONS.get(), sent(&world));
+        for _ in 0..100 {
+            receive(&mut world, &device, &frames);
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{kind}");
+        assert_eq!(sent(&world) - packets, 2000, "{kind}");
+        assert_eq!(device.drops(), []);
+    }
+}
+
+/// Segment `n` of a TCP flow to the host behind device 2.
+fn segment(n: u32) -> Vec<u8> {
+    let base = Packet {
+        dst: [10, 0, 2, 2],
+        protocol: 6,
+        id: 40 + n as u16,
+        ..Packet::default()
+    };
+    let mut segment = tcp(4000, 80, 7 + n * 1000, 9, 0x10).to_vec();
+    segment.extend([5; 1000]);
+    fill_check_v4(base.src, base.dst, 6, &mut segment);
+    Packet {
+        payload: &segment,
+        ..base
+    }
+    .from(1)
 }
 
 #[test]

@@ -181,23 +181,36 @@ impl<'a, 'g> Context<'a, 'g> {
     }
 
     /// Splits a long packet into the packets on the wire that it stands for (`skb_gso_segment`). Queues count
-    /// each with the length of its data. Returns the packet if it cannot be split or memory is exhausted.
+    /// each with the length of its data. Returns the packet if it cannot be split or memory is exhausted. The list is
+    /// for [`keep_list`](Self::keep_list), so that the next one needs no allocation.
     pub fn segments(&mut self, packet: Packet) -> Result<Vec<Packet>, Packet> {
-        let mut segments = Vec::new();
-        let whole = self.memory.is_some_and(|memory| {
-            segment_packet(&packet, &mut memory.borrow_mut(), |mut segment| {
-                segment.cb = 0;
-                segments.push(segment);
-            })
+        let Some(memory) = self.memory else {
+            return Err(packet);
+        };
+        let mut cache = memory.borrow_mut();
+        let mut segments = cache.take_list();
+        let whole = segment_packet(&packet, &mut cache, |mut segment| {
+            segment.cb = 0;
+            segments.push(segment);
         });
         if !whole {
+            cache.keep_list(segments);
             return Err(packet);
         }
+        cache.free(packet);
+        drop(cache);
         // The first segment keeps the record of the long packet.
         for segment in segments.iter_mut().skip(1) {
             self.duplicated(segment);
         }
         Ok(segments)
+    }
+
+    /// Keeps the memory of a list of segments for the next one. Its packets are dropped.
+    pub fn keep_list(&self, list: Vec<Packet>) {
+        if let Some(memory) = self.memory {
+            memory.borrow_mut().keep_list(list);
+        }
     }
 
     /// Turns tracing on: `note` is called for each filter a packet matches.

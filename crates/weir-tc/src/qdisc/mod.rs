@@ -509,12 +509,12 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
         packet: Packet,
         mut enqueue: impl FnMut(&mut Self, Packet) -> Enqueued,
     ) -> Enqueued {
-        let segments = match self.segments(packet) {
+        let mut segments = match self.segments(packet) {
             Ok(segments) => segments,
             Err(packet) => return self.drop(packet, DropReason::QDISC_DROP),
         };
         let mut result = Enqueued::Dropped;
-        for segment in segments {
+        for segment in segments.drain(..) {
             if matches!(
                 enqueue(self, segment),
                 Enqueued::Queued | Enqueued::Congested
@@ -522,6 +522,7 @@ impl<'a, 'b, 'g> QueueCx<'a, 'b, 'g> {
                 result = Enqueued::Queued;
             }
         }
+        self.cx.keep_list(segments);
         result
     }
 

@@ -548,10 +548,11 @@ impl Qdisc for Netem {
                 // Linux frees the copy without counting it.
                 q.note().extra_drops -= 1;
             }
-            for other in others {
+            for other in others.drain(..) {
                 q.drop(other, DropReason::QDISC_DROP);
                 q.note().extra_drops -= 1;
             }
+            q.cx.keep_list(others);
             return q.drop(packet, DropReason::QDISC_DROP);
         }
         if let Some(copy) = copy {
@@ -571,9 +572,10 @@ impl Qdisc for Netem {
         }
         self.own.add(len);
         self.total.add(len);
-        for other in others {
+        for other in others.drain(..) {
             self.enqueue(q, other);
         }
+        q.cx.keep_list(others);
         Enqueued::Queued
     }
 

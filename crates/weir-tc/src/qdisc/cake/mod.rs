@@ -723,10 +723,11 @@ impl Qdisc for Cake {
         let splits = self.options.split_gso && packet.segments().is_some();
         if splits {
             match q.segments(packet) {
-                Ok(segments) => {
-                    for segment in segments {
+                Ok(mut segments) => {
+                    for segment in segments.drain(..) {
                         self.append(segment, (at, flow), now);
                     }
+                    q.cx.keep_list(segments);
                 }
                 Err(packet) => return q.drop(packet, DropReason::QDISC_DROP),
             }
