@@ -20,7 +20,7 @@ use crate::device::{Device, DeviceKey};
 use crate::drops::{Dropped, Place};
 use crate::stack::Stack;
 use crate::stages::{Stage, Stages};
-use crate::steer::{Input, Steered};
+use crate::steer::{self, Input, Point, Steered};
 use crate::trace::Step;
 
 /// The number of backlog entries a turn processes before it checks the timers again
@@ -33,7 +33,7 @@ enum Entry {
     /// The beginning of the receive path.
     Receive,
     /// Past the steering: another CPU received the frame.
-    Steered,
+    Steered(Point),
     /// The ingress filters: the frame was already received and then redirected.
     Redirected,
     /// Past the ingress filters.
@@ -217,13 +217,34 @@ impl<'g> Cx<'g> {
         let path = &self.stack.layers.path;
         let step = match entry {
             Entry::Receive => path.receive,
-            Entry::Steered => path.steered,
-            Entry::Redirected => path.redirected,
-            Entry::Resume => path.resume,
+            Entry::Steered(point) => return self.go_on(device, point, batch),
+            Entry::Redirected => return self.steer(device, Point::Redirected, batch),
+            Entry::Resume => return self.steer(device, Point::Resumed, batch),
             Entry::Transmit => path.transmit,
             Entry::Queue(queue) => return (path.run_queue)(self, device, queue),
         };
         step(self, device, batch);
+    }
+
+    /// Steers packets that a device receives again, and goes on with those of this CPU.
+    fn steer(&mut self, device: &Arc<Device>, point: Point, mut batch: Batch) {
+        if device.steering.is_on() {
+            batch = steer::steer(self, device, point, batch);
+            if batch.is_empty() {
+                return;
+            }
+        }
+        self.go_on(device, point, batch);
+    }
+
+    /// Goes on with received packets behind the steering.
+    fn go_on(&mut self, device: &Arc<Device>, point: Point, batch: Batch) {
+        if point != Point::Arrived {
+            // Every round through `__netif_receive_skb_core` counts.
+            let processed = self.stack.received.get(self.state.id);
+            processed.store(processed.load(Relaxed) + batch.len() as u64, Relaxed);
+        }
+        (self.stack.layers.path.of(point))(self, device, batch);
     }
 
     /// Works on packets that other CPUs have steered here, up to a batch. Returns `false` if there are none
@@ -236,11 +257,13 @@ impl<'g> Cx<'g> {
         let Some(mut first) = first.or_else(|| self.state.steered.next()) else {
             return false;
         };
-        let (device, mut batch) = (first.device.clone(), first.batch.take());
+        let (device, point) = (first.device.clone(), first.point);
+        let mut batch = first.batch.take();
         drop(first);
         // Parts of small batches make a large one.
         for mut next in self.state.steered.by_ref() {
-            if next.device.key != device.key || next.batch.len() > batch.room() {
+            let same = (next.device.key, next.point) == (device.key, point);
+            if !same || next.batch.len() > batch.room() {
                 self.state.first_steered = Some(next);
                 break;
             }
@@ -248,7 +271,7 @@ impl<'g> Cx<'g> {
         }
         batch.prefetch_all();
         input.queue.release(batch.len() as u32);
-        let entry = Entry::Steered;
+        let entry = Entry::Steered(point);
         self.arrive(Arrival {
             device,
             entry,

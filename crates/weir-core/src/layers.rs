@@ -20,6 +20,7 @@ use crate::namespace::Namespace;
 use crate::parts::{DeviceParts, NamespaceParts, StackParts};
 use crate::request::Ctl;
 use crate::stack::{Shared, Stack};
+use crate::steer::Point;
 
 /// The floors of a stack above the core.
 pub struct Layers {
@@ -50,6 +51,18 @@ pub struct Path {
     pub run_queue: fn(&mut Cx<'_>, &Arc<Device>, u16),
     /// Resets the device: room at all transmit queues, and no frame in flight.
     pub restart: fn(&Shared, &Device),
+}
+
+impl Path {
+    /// Returns the stage at which steered packets go on.
+    #[inline]
+    pub fn of(&self, point: Point) -> Step {
+        match point {
+            Point::Arrived => self.steered,
+            Point::Redirected => self.redirected,
+            Point::Resumed => self.resume,
+        }
+    }
 }
 
 /// Finds the devices that are deleted together with a device, or with the namespace.

@@ -11,6 +11,9 @@
 //! queue ([`Input`]) with one exchange. It wakes the other CPU only if its queue was empty. The other CPU
 //! goes on where taps and filters see the packets. The CPU's own part needs no queue.
 //!
+//! A device steers what it receives at each of three points, as `netif_receive_skb` does ([`Point`]): what arrives at
+//! it, what an action redirects to its ingress, and what comes back to it from an ifb.
+//!
 //! Packets of a flow keep their order, also when the set changes while packets wait. See
 //! [`weir_sync::handover`] for the rule. This is stricter than Linux, which has the rule for flow steering
 //! only. The packets that one receive queue has at one place of 1,024 share a CPU, so the share of a CPU is a
@@ -54,8 +57,21 @@ const NO_CPU: u32 = 0xffff;
 pub struct Steered {
     /// The device, which may be removed while the packets wait.
     pub device: Arc<Device>,
+    /// Where they go on.
+    pub point: Point,
     /// The packets.
     pub batch: Batch,
+}
+
+/// Where the packets of a device go on behind the steering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Point {
+    /// At taps and ingress filters: they have just arrived.
+    Arrived,
+    /// At the ingress filters: an action redirected them to the device's ingress.
+    Redirected,
+    /// Past the ingress filters: they come back from an ifb.
+    Resumed,
 }
 
 /// The input queue of a CPU and its counters (`struct softnet_data`).
@@ -496,7 +512,7 @@ impl Map {
 }
 
 /// Hands over the packets of a batch that other CPUs are to work on. Returns those of this CPU.
-pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) -> Batch {
+pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, point: Point, mut batch: Batch) -> Batch {
     let steering = &device.steering;
     let Some(maps) = steering.maps.load(cx.guard) else {
         return batch;
@@ -545,6 +561,7 @@ pub fn steer(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) -> Batch {
         let part = part.get_or_insert_with(|| {
             Entry::new(Steered {
                 device: device.clone(),
+                point,
                 batch: Batch::new(),
             })
         });

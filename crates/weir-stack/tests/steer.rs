@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use weir_netlink::{IfInfoMsg, TcMsg, TcPlugQopt, ifla, nlm, rtm, tca};
 use weir_packet::{Batch, DropReason};
 use weir_stack::device::{Direction, Observer, Tap};
 use weir_stack::drops::Place;
@@ -153,11 +154,16 @@ fn play(world: &mut World, arrivals: &Arrivals, first: u32, rounds: u32) {
     assert_eq!(arrivals.total() + lost(world), all);
 }
 
-/// Changes the set of CPUs all the time while frames arrive.
-fn stress(cpus: usize, rounds: u32) {
+/// Changes the set of CPUs all the time while frames arrive, or are redirected to the ingress of `d3`.
+fn stress(cpus: usize, rounds: u32, redirected: bool) {
     let (mut world, arrivals) = router(cpus);
     world.sysctl("net/core/netdev_max_backlog", "1000000");
-    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    if redirected {
+        world.port(3);
+        redirect(&mut world, "d3", INGRESS);
+    }
+    let name = if redirected { "d3" } else { "d1" };
+    let (stack, device) = (world.stack.clone(), world.device(name));
     let over = AtomicBool::new(false);
     with_cpus(&stack, || {
         std::thread::scope(|scope| {
@@ -192,12 +198,139 @@ fn stress(cpus: usize, rounds: u32) {
 
 #[test]
 fn two_cpus_keep_the_order_of_flows() {
-    stress(2, 300);
+    stress(2, 300, false);
 }
 
 #[test]
 fn eight_cpus_keep_the_order_of_flows() {
-    stress(8, 300);
+    stress(8, 300, false);
+}
+
+#[test]
+fn redirected_flows_keep_their_order() {
+    stress(3, 300, true);
+}
+
+/// Where an action redirects to (`TCA_EGRESS_REDIR`, `TCA_INGRESS_REDIR`).
+const EGRESS: i32 = 1;
+const INGRESS: i32 = 3;
+
+/// Redirects the IPv4 packets that d1 receives to another device.
+fn redirect(world: &mut World, to: &str, way: i32) {
+    let (from, to) = (world.device("d1").ifindex(), world.device(to).ifindex());
+    let at = |parent| TcMsg {
+        ifindex: from as i32,
+        handle: 0xffff_0000,
+        parent,
+        ..TcMsg::default()
+    };
+    let flags = nlm::F_CREATE | nlm::F_EXCL;
+    let errno = world.request(rtm::NEWQDISC, flags, |out| {
+        out.fixed(&at(0xffff_fff1));
+        out.put_str(tca::KIND, "clsact");
+    });
+    assert_eq!(errno, 0);
+    let errno = world.request(rtm::NEWTFILTER, flags, |out| {
+        out.fixed(&TcMsg {
+            handle: 0,
+            info: TcMsg::make_info(1, 0x0800),
+            ..at(0xffff_fff2)
+        });
+        out.put_str(tca::KIND, "flower");
+        let options = out.nest(tca::OPTIONS);
+        out.put_be16(tca::flower::KEY_ETH_TYPE, 0x0800);
+        let actions = out.nest(tca::flower::ACT);
+        let action = out.nest(1);
+        out.put_str(tca::act::KIND, "mirred");
+        let parameters = out.nest(tca::act::OPTIONS);
+        // struct tc_mirred: index, capab, TC_ACT_STOLEN, refcnt, bindcnt, eaction, ifindex
+        let words = [0, 0, 4, 0, 0, way, to as i32];
+        out.put(2, &words.map(i32::to_ne_bytes).concat());
+        out.end(parameters);
+        out.end(action);
+        out.end(actions);
+        out.end(options);
+    });
+    assert_eq!(errno, 0);
+}
+
+/// Has CPU 0 receive a frame of some flows by `receive`. It leaves them all to CPU 1, which sends them.
+fn all_on_the_other(
+    (mut world, arrivals): (World, Arc<Arrivals>),
+    receive: impl FnOnce(&mut World, &[Vec<u8>]),
+) {
+    let stack = world.stack.clone();
+    let mut other = Cpu::new(&stack, 1);
+    weir_sync::percpu::bind(0);
+    let frames: Vec<_> = (0..60).map(|flow| frame(flow, 0)).collect();
+    receive(&mut world, &frames);
+    let input = stack.softnet.cpu(1).unwrap();
+    assert_eq!((arrivals.total(), input.queue.waiting()), (0, 60));
+    assert_eq!(input.received_rps.load(Relaxed), 1);
+    let received = |cpu| stack.received.made(cpu).map_or(0, |n| n.load(Relaxed));
+    let before = received(1);
+    weir_sync::percpu::bind(1);
+    while other.turn() {}
+    assert_eq!(received(1) - before, 60);
+    let sent = arrivals.by_cpu.iter().map(|count| count.load(Relaxed));
+    assert!(sent.eq([0, 60]));
+    weir_sync::percpu::bind(0);
+}
+
+/// What is redirected to the ingress of a device is steered by that device (`netif_receive_skb`).
+#[test]
+fn a_redirect_to_an_ingress_is_steered() {
+    let (mut world, arrivals) = router(2);
+    world.port(3);
+    redirect(&mut world, "d3", INGRESS);
+    world.device("d3").steering.set_cpus(0, set([1]));
+    all_on_the_other((world, arrivals), |world, frames| {
+        world.arrive("d1", frames);
+    });
+}
+
+/// What comes back from an ifb is steered by the device to which it returns (`ifb_ri_tasklet`).
+#[test]
+fn what_returns_from_an_ifb_is_steered() {
+    let (mut world, arrivals) = router(2);
+    let errno = world.request(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
+        out.fixed(&IfInfoMsg::default());
+        out.put_str(ifla::IFNAME, "ifb0");
+        let info = out.nest(ifla::LINKINFO);
+        out.put_str(ifla::info::KIND, "ifb");
+        out.end(info);
+    });
+    assert_eq!(errno, 0);
+    world.set_up("ifb0", true);
+    redirect(&mut world, "ifb0", EGRESS);
+    let ifindex = world.device("ifb0").ifindex() as i32;
+    let plug = |world: &mut World, options: Option<TcPlugQopt>| {
+        let flags = nlm::F_CREATE | if options.is_none() { nlm::F_REPLACE } else { 0 };
+        let errno = world.request(rtm::NEWQDISC, flags, |out| {
+            out.fixed(&TcMsg {
+                ifindex,
+                handle: 0x1_0000,
+                parent: tca::h::ROOT,
+                ..TcMsg::default()
+            });
+            out.put_str(tca::KIND, "plug");
+            if let Some(options) = options {
+                out.put_fixed(tca::OPTIONS, &options);
+            }
+        });
+        assert_eq!(errno, 0);
+    };
+    plug(&mut world, None);
+    all_on_the_other((world, arrivals), |world, frames| {
+        world.arrive("d1", frames);
+        world.device("d1").steering.set_cpus(0, set([1]));
+        let release = TcPlugQopt {
+            action: tca::plug::RELEASE_INDEFINITE,
+            limit: 0,
+        };
+        plug(world, Some(release));
+        world.cpu.settle();
+    });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::device::{Device, Direction, Taps};
 use crate::drops::Place;
 use crate::layers::{self, PROTOCOLS};
 use crate::stages::Stage;
-use crate::steer;
+use crate::steer::{self, Point};
 use crate::trace::Step;
 
 /// Receives frames that begin with an Ethernet header, all from one device.
@@ -49,7 +49,7 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
     if device.steering.is_on() {
         // The packets are counted behind the steering.
         cx.state.stages.end(Stage::Receive, 0);
-        batch = steer::steer(cx, device, batch);
+        batch = steer::steer(cx, device, Point::Arrived, batch);
         if batch.is_empty() {
             return;
         }
