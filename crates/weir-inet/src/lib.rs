@@ -10,7 +10,9 @@
 pub mod addresses;
 pub mod autojoin;
 mod chatter;
+pub mod defrag;
 pub mod fib;
+pub mod fragments;
 pub mod icmp_limit;
 pub mod ipv4;
 pub mod ipv6;

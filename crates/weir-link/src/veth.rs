@@ -9,7 +9,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use weir_netlink::{Error, errno, ifla};
-use weir_packet::{Batch, DropReason};
+use weir_packet::{Batch, DropReason, Flags};
 
 use crate::cpu::Cx;
 use crate::device::Device;
@@ -202,12 +202,13 @@ impl Link for Half {
     }
 
     fn transmit(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
-        // Tunnel metadata and the connection end here (`skb_scrub_packet`).
+        // Tunnel metadata, the connection and `ignore_df` end here (`skb_scrub_packet`).
         for packet in batch.iter_mut() {
             if packet.tunnel().is_some() {
                 packet.set_tunnel(None);
             }
             packet.set_conn(None);
+            packet.flags.remove(Flags::REASSEMBLED);
         }
         match self.0.peer().filter(|peer| peer.is_up()) {
             Some(peer) => cx.receive_later(&peer, batch),

@@ -23,7 +23,8 @@ pub use weir_core::{
     notify, nsid, parts, random, request, stack, stages, steer, taken, trace, wire,
 };
 pub use weir_inet::{
-    addresses, autojoin, fib, icmp_limit, ipv4, ipv6, listen, mib, neigh, settings, udp,
+    addresses, autojoin, defrag, fib, fragments, icmp_limit, ipv4, ipv6, listen, mib, neigh,
+    settings, udp,
 };
 pub use weir_link as link;
 

@@ -63,6 +63,8 @@ pub struct Context<'a, 'g> {
     device: Option<&'a dyn Device>,
     /// The connection table of the device's namespace, if there is one.
     pub conntrack: Option<&'a Conntrack>,
+    /// Reassembles fragments for the action `ct`; at the hooks of a device.
+    pub defragment: Option<Defragment<'a>>,
     trace: Option<Trace<'a>>,
     waits: Option<Waits<'a>>,
     duplicated: Option<Duplicated<'a>>,
@@ -94,6 +96,21 @@ impl CtKey {
     const TRACKED: u16 = 8;
     const INVALID: u16 = 16;
     const REPLY: u16 = 32;
+}
+
+/// Adds a fragment to those of a zone. The packet becomes the whole one, or an empty one if the fragment waits for
+/// others.
+pub type Defragment<'a> = &'a dyn Fn(&mut Packet, u16) -> Defragmented;
+
+/// The result of adding a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defragmented {
+    /// The packet is whole. Its largest fragment had this many bytes from the IP header on.
+    Whole(u16),
+    /// The fragment waits for the others.
+    Waits,
+    /// The fragment is to be dropped.
+    Dropped(DropReason),
 }
 
 /// Adds a note to the trace of a packet.
@@ -130,6 +147,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: true,
             device: None,
             conntrack: None,
+            defragment: None,
             trace: None,
             waits: None,
             duplicated: None,
@@ -156,6 +174,7 @@ impl<'a, 'g> Context<'a, 'g> {
             ethernet: self.ethernet,
             device: self.device,
             conntrack: self.conntrack,
+            defragment: self.defragment,
             trace: self.trace,
             waits: self.waits,
             duplicated: self.duplicated,
@@ -340,6 +359,14 @@ impl<'a, 'g> Context<'a, 'g> {
             None | Some(0) => packet.mac_len(),
             Some(pulled) => pulled,
         }
+    }
+
+    /// Notes that the current packet was reassembled from fragments of at most `size` bytes. Until it leaves the hook,
+    /// [`cb`](weir_packet::Meta::cb) is that size (`tc_skb_cb(skb)->mru`).
+    pub(crate) fn reassembled(&mut self, packet: &mut Packet, size: u16) {
+        packet.cb = size.into();
+        self.len = self.skb_len(packet);
+        self.flow.forget();
     }
 
     /// Invalidates the dissection because an action changed the current packet.

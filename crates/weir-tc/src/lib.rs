@@ -74,7 +74,7 @@ mod testing;
 
 pub use budget::Budget;
 pub use classifier::Lookup;
-pub use context::{Context, Copy, CtKey, Whole};
+pub use context::{Context, Copy, CtKey, Defragmented, Whole};
 pub use device::{DeviceTc, Ended};
 pub use early::{Dropped, Early};
 pub use env::{Env, Reply, Requester};

@@ -63,7 +63,9 @@ pub fn forward<'g>(
         return 0;
     }
     let octets = packet.len();
-    if packet.network_len() > hop.mtu as usize && dont_fragment {
+    // What connection tracking has reassembled is fragmented again (`ignore_df`).
+    let keeps = dont_fragment && !packet.flags.contains(Flags::REASSEMBLED);
+    if packet.network_len() > hop.mtu as usize && keeps {
         cx.mib(ns).ip.add(Ip::FragFails, 1);
         icmp::error(
             cx,

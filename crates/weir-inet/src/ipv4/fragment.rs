@@ -5,6 +5,8 @@ use weir_packet::header::ipv4::{IP_MF, IP_OFFSET, fill_check, whole_header};
 use weir_packet::header::{Ipv4, Ipv4Mut, ipv4_options};
 use weir_packet::{Packet, Pool};
 
+use crate::fragments::like;
+
 /// Splits a packet that begins with its IPv4 header into fragments of at most `mtu` bytes. Returns
 /// `None` if that is impossible: the MTU leaves no room for payload, or there is no memory. The
 /// caller checks whether the packet may be fragmented.
@@ -50,28 +52,6 @@ pub fn split(packet: &Packet, mtu: usize, pool: &Pool) -> Option<Vec<Packet>> {
         done += take;
     }
     Some(fragments)
-}
-
-/// Allocates an empty packet with room for `len` bytes and the metadata of another packet
-/// (`ip_copy_metadata`). It shares the other's trace record until it gets its own.
-fn like(packet: &Packet, len: usize, pool: &Pool) -> Option<Packet> {
-    let mut copy = pool.alloc(len)?;
-    copy.trim(0);
-    copy.set_pkt_type(packet.pkt_type());
-    copy.set_network(0);
-    copy.mark = packet.mark;
-    copy.priority = packet.priority;
-    copy.trace = packet.trace;
-    copy.hash = packet.hash;
-    copy.tc_index = packet.tc_index;
-    copy.flags = packet.flags;
-    copy.nest = packet.nest;
-    copy.protocol = packet.protocol;
-    copy.queue = packet.queue;
-    copy.time = packet.time;
-    copy.dev = packet.dev;
-    copy.iif = packet.iif;
-    Some(copy)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reassembly of packets for the local host (RFC 791, 5722; `net/ipv4/ip_fragment.c`).
+//! Reassembly of packets, for the local host and for connection tracking (RFC 791, 5722; `net/ipv4/ip_fragment.c`).
 //!
 //! A packet whose fragments overlap is dropped. So is one that is still incomplete after
 //! `ipfrag_time` seconds; if its first fragment arrived, its sender gets a "time exceeded" message.
 //! A queue starts over if its source sent more than `ipfrag_max_dist` other fragments meanwhile.
-//! The queues of a namespace hold at most [`MOST_OCTETS`] bytes (`ipfrag_high_thresh`).
+//! The queues of a namespace hold at most [`MOST_OCTETS`] bytes (`ipfrag_high_thresh`), those of connection tracking
+//! included.
 //!
 //! Not implemented: packets beyond 65,280 bytes (the largest frame). They are dropped with `NOMEM`.
 
@@ -12,17 +13,19 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_sync::order::{self, Mutex, MutexGuard};
+use weir_sync::rcu::Guard;
 
 use weir_packet::header::icmp::{ICMP_EXC_FRAGTIME, ICMP_TIME_EXCEEDED};
 use weir_packet::header::ipv4::{IP_DF, fill_check};
 use weir_packet::header::{Ipv4, Ipv4Mut};
 use weir_packet::{DropReason, Flags, Packet};
 
-use super::route::To;
+use super::route::{self, To};
 use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::fragments::{Gathered, User, link_header, put_link_header};
 use crate::ipv4::WithIpv4;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -42,6 +45,7 @@ struct Key {
     dst: [u8; 4],
     id: u16,
     protocol: u8,
+    user: User,
 }
 
 #[derive(Debug)]
@@ -63,8 +67,9 @@ struct Queue {
     last: bool,
     /// A bitmap of the ECN code points seen.
     ecn: u8,
-    /// A fragment carries DF.
-    dont_fragment: bool,
+    /// The length of the largest fragment in bytes, and that of the largest with DF (`max_size`, `max_df_size`).
+    largest: usize,
+    largest_df: usize,
     /// The source's fragment counter when the latest fragment of this packet arrived.
     count: u32,
     to: To,
@@ -104,23 +109,46 @@ enum Added {
     Spoiled(Queue, Packet, DropReason),
 }
 
-/// Adds a fragment. Returns the packet once it is complete (`ip_defrag`).
+/// Adds a fragment for the local host. Returns the packet once it is complete (`ip_defrag`).
 pub fn add(
-    cx: &mut Cx<'_>,
+    cx: &Cx<'_>,
+    device: &Arc<Device>,
+    ns: &Namespace,
+    packet: Packet,
+    to: To,
+) -> Option<Packet> {
+    match gather(cx, device, ns, packet, to, User::Local) {
+        Gathered::Waits => None,
+        Gathered::Whole(packet, _) => Some(packet),
+        Gathered::Dropped(packet, reason) => {
+            cx.drop(device, Place::Ipv4Local, reason, packet);
+            None
+        }
+    }
+}
+
+/// Adds a fragment that begins with its header, whose length the caller has checked (`ip_defrag`). Connection
+/// tracking gets the packet with the link-layer header of its first fragment in front of the data.
+pub fn gather(
+    cx: &Cx<'_>,
     device: &Arc<Device>,
     ns: &Namespace,
     mut packet: Packet,
     to: To,
-) -> Option<Packet> {
+    user: User,
+) -> Gathered {
     let drop = |cx: &Cx<'_>, reason, packet| cx.drop(device, Place::Ipv4Local, reason, packet);
     let counters = &cx.mib(ns).ip;
     counters.add(Ip::ReasmReqds, 1);
-    let header = Ipv4::new(packet.data())?;
+    let Some(header) = Ipv4::new(packet.data()) else {
+        return Gathered::Dropped(packet, DropReason::PKT_TOO_SMALL);
+    };
     let key = Key {
         src: header.src(),
         dst: header.dst(),
         id: header.id(),
         protocol: header.protocol(),
+        user,
     };
     let header_len = header.header_len();
     let start = header.fragment_offset();
@@ -133,8 +161,7 @@ pub fn add(
     }
     if end > LONGEST - header_len {
         counters.add(Ip::ReasmFails, 1);
-        drop(cx, DropReason::IP_INHDR, packet);
-        return None;
+        return Gathered::Dropped(packet, DropReason::IP_INHDR);
     }
     let most_apart = ns.conf().ipv4.get(Conf::IpfragMaxDist).max(0) as u32;
     let count = match most_apart {
@@ -164,11 +191,19 @@ pub fn add(
             {
                 late = std::mem::take(&mut queue.pieces);
                 (queue.have, queue.len, queue.last, queue.ecn) = (0, 0, false, 0);
+                (queue.largest, queue.largest_df) = (0, 0);
             }
             queue.count = count;
             (queue.device, queue.to) = (device.key, to);
             let capacity = packet.capacity();
-            let added = insert(queue, packet, start, end, more, ecn, dont_fragment);
+            let size = header_len + end.saturating_sub(start);
+            let added = insert(queue, packet, start, end, more, ecn);
+            if added.is_ok() {
+                queue.largest = queue.largest.max(size);
+                if dont_fragment {
+                    queue.largest_df = queue.largest_df.max(size);
+                }
+            }
             let lost: usize = late.iter().map(|piece| piece.packet.capacity()).sum();
             table.octets -= lost.min(table.octets);
             match added {
@@ -195,13 +230,12 @@ pub fn add(
         drop(cx, DropReason::FRAG_TOO_FAR, piece.packet);
     }
     match added {
-        Added::Waits => None,
+        Added::Waits => Gathered::Waits,
         Added::Refused(packet, reason) => {
             if reason == DropReason::NOMEM {
                 counters.add(Ip::ReasmFails, 1);
             }
-            drop(cx, reason, packet);
-            None
+            Gathered::Dropped(packet, reason)
         }
         Added::Spoiled(queue, packet, reason) => {
             counters.add(Ip::ReasmFails, 1);
@@ -211,17 +245,17 @@ pub fn add(
             for piece in queue.pieces {
                 drop(cx, reason, piece.packet);
             }
-            drop(cx, reason, packet);
-            None
+            Gathered::Dropped(packet, reason)
         }
         Added::Whole(queue) => {
-            let whole = join(cx, device, queue);
+            let size = queue.largest as u16;
+            let whole = join(cx, device, queue, user);
             let counter = match whole {
                 Some(_) => Ip::ReasmOKs,
                 None => Ip::ReasmFails,
             };
             counters.add(counter, 1);
-            whole
+            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, size))
         }
     }
 }
@@ -243,7 +277,8 @@ fn new_queue(
         len: 0,
         last: false,
         ecn: 0,
-        dont_fragment: false,
+        largest: 0,
+        largest_df: 0,
         count,
         to,
         device: at,
@@ -269,7 +304,6 @@ fn insert(
     end: usize,
     more: bool,
     ecn: u8,
-    dont_fragment: bool,
 ) -> Result<bool, (Packet, DropReason, bool)> {
     let corrupt = if more {
         end > queue.len && queue.last
@@ -294,7 +328,6 @@ fn insert(
     queue.len = queue.len.max(end);
     queue.last |= !more;
     queue.ecn |= ecn;
-    queue.dont_fragment |= dont_fragment;
     queue.have += end - start;
     queue.pieces.insert(at, Piece { start, end, packet });
     Ok(queue.last && queue.have == queue.len)
@@ -326,7 +359,7 @@ fn join_ecn(seen: u8) -> Option<u8> {
 }
 
 /// Builds one packet from a complete queue (`ip_frag_reasm`).
-fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
+fn join(cx: &Cx<'_>, device: &Arc<Device>, queue: Queue, user: User) -> Option<Packet> {
     let drop_all = |cx: &Cx<'_>, reason, pieces: Vec<Piece>| {
         for piece in pieces {
             cx.drop(device, Place::Ipv4Local, reason, piece.packet);
@@ -339,13 +372,20 @@ fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
     let first = queue.pieces.first()?;
     let header_len = Ipv4::new(first.packet.data())?.header_len();
     let total = header_len + queue.len;
+    let link = match user {
+        User::Local => &[],
+        User::Conntrack(_) => link_header(&first.packet),
+    };
     let whole = (total <= LONGEST)
-        .then(|| cx.stack.pool.alloc(total))
+        .then(|| cx.stack.pool.alloc(link.len() + total))
         .flatten();
     let Some(mut whole) = whole else {
         drop_all(cx, DropReason::NOMEM, queue.pieces);
         return None;
     };
+    if !link.is_empty() {
+        put_link_header(&mut whole, link)?;
+    }
     for piece in &queue.pieces {
         let own = Ipv4::new(piece.packet.data())?.header_len();
         let skip = if piece.start == 0 { 0 } else { own };
@@ -362,7 +402,10 @@ fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
     let tos = header.view().tos();
     header
         .set_total_len(total as u16)
-        .set_frag_off(if queue.dont_fragment { IP_DF } else { 0 })
+        .set_frag_off(match queue.largest_df == queue.largest {
+            true => IP_DF,
+            false => 0,
+        })
         .set_tos(tos | ecn);
     fill_check(whole.data_mut());
     let from = &first.packet;
@@ -378,6 +421,11 @@ fn join(cx: &mut Cx<'_>, device: &Arc<Device>, queue: Queue) -> Option<Packet> {
     whole.dev = from.dev;
     whole.iif = from.iif;
     whole.trace = from.trace;
+    if user != User::Local {
+        (whole.tc_index, whole.queue, whole.nest) = (from.tc_index, from.queue, from.nest);
+        whole.set_vlan(from.vlan());
+        let _ = whole.set_tunnel(from.tunnel().cloned());
+    }
     cx.stack.trace.copied(&mut whole);
     for piece in queue.pieces {
         cx.consume(piece.packet);
@@ -398,7 +446,7 @@ fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
     counters.add(Ip::ReasmTimeout, 1);
     let device = cx.device(queue.device).cloned().unwrap_or(first);
     if let Some(head) = queue.pieces.first().filter(|piece| piece.start == 0)
-        && queue.to == To::Us
+        && is_answered(&ns, &queue, key, cx.guard)
     {
         super::icmp::error(
             cx,
@@ -413,5 +461,13 @@ fn expire(cx: &mut Cx<'_>, at: DeviceKey, key: Key) {
     for piece in queue.pieces {
         let reason = DropReason::FRAG_REASM_TIMEOUT;
         cx.drop(&device, Place::Ipv4Local, reason, piece.packet);
+    }
+}
+
+/// Returns whether the sender gets to know that a packet was not complete in time: if it was for this host.
+fn is_answered(ns: &Namespace, queue: &Queue, key: Key, guard: &Guard) -> bool {
+    match key.user {
+        User::Local => queue.to == To::Us,
+        User::Conntrack(_) => route::is_ours(ns, key.dst.into(), guard),
     }
 }

@@ -18,7 +18,7 @@ use weir_packet::packet::Flags;
 use weir_packet::{Batch, DropReason, Packet, PacketType};
 
 use super::icmp::send_error;
-use super::nd;
+use super::{nd, output};
 use crate::cpu::Cx;
 use crate::device::Device;
 use crate::drops::Place;
@@ -125,7 +125,8 @@ pub fn forward(
         send_error(cx, device, &packet, ICMPV6_DEST_UNREACH, code, 0);
         return ended(cx, DropReason::IP_INADDRERRORS, packet);
     }
-    if packet.network_len() > hop.mtu as usize {
+    // What connection tracking has reassembled is fragmented again (`ignore_df`).
+    if packet.network_len() > hop.mtu as usize && !packet.flags.contains(Flags::REASSEMBLED) {
         send_error(cx, hop.device, &packet, ICMPV6_PKT_TOOBIG, 0, hop.mtu);
         mib.ip(Ip::InTooBigErrors, 1);
         cx.mib6(hop.device).ip(Ip::FragFails, 1);
@@ -143,4 +144,14 @@ pub fn forward(
     packet.flags.insert(Flags::FORWARDED);
     packet.dev = hop.device.key.0;
     Some(packet)
+}
+
+/// Sends a forwarded packet in fragments that fit the next hop.
+#[cold]
+pub fn fragments(cx: &mut Cx<'_>, ns: &Namespace, hop: &Hop<'_>, packet: Packet) {
+    let mib = cx.mib6(hop.device);
+    mib.ip(Ip::OutForwDatagrams, 1);
+    mib.ip(Ip::OutOctets, packet.len() as u64);
+    let way = (hop.device, hop.device, hop.next_hop);
+    output::fragment(cx, ns, way, hop.mtu as usize, packet);
 }

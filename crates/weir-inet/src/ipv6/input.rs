@@ -92,7 +92,12 @@ pub fn receive(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             let step = Step::Forward(hop.next_hop.into(), hop.device);
             cx.stack.trace.step(device, cx.now, &packet, step);
             if let Some(packet) = forward::forward(cx, ns, device, &hop, packet) {
-                run.push(cx, hop, packet);
+                if packet.network_len() > hop.mtu as usize {
+                    run.flush(cx);
+                    forward::fragments(cx, ns, &hop, packet);
+                } else {
+                    run.push(cx, hop, packet);
+                }
             }
             continue;
         }

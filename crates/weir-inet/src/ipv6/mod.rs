@@ -4,6 +4,7 @@
 pub mod address;
 mod facts;
 pub mod forward;
+pub mod fragment;
 pub mod group;
 pub mod icmp;
 pub mod input;

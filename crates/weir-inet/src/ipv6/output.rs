@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use weir_netlink::rta;
-use weir_packet::header::ipv6::{Fragment, FragmentMut, IPPROTO_ICMPV6, NEXTHDR_FRAGMENT, ipv6};
-use weir_packet::header::{ETH_P_IPV6, Ipv6, Ipv6Mut};
+use weir_packet::header::ipv6::{IPPROTO_ICMPV6, ipv6};
+use weir_packet::header::{ETH_P_IPV6, Ipv6};
 use weir_packet::packet::Flags;
 use weir_packet::{Batch, DropReason, Packet, PacketType};
 use weir_sync::rcu::Guard;
@@ -237,7 +237,8 @@ pub fn send(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, head: &Head, pac
     cx.state.stages.end(Stage::Local, 0);
     let mtu = route.mtu() as usize;
     if packet.len() > mtu {
-        return fragment(cx, ns, route, mtu, packet);
+        let way = (route.named, device, route.next_hop);
+        return fragment(cx, ns, way, mtu, packet);
     }
     let batch = Batch::from(packet);
     count_multicast(cx, route.named, head.dst, &batch);
@@ -269,77 +270,33 @@ pub fn send_tunnelled(cx: &mut Cx<'_>, route: &Route<'_>, head: &Head, packet: P
     crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
 }
 
-/// Sends a packet in fragments of at most `mtu` bytes (`ip6_fragment`).
-fn fragment(cx: &mut Cx<'_>, ns: &Namespace, route: &Route<'_>, mtu: usize, packet: Packet) {
-    let device = route.device;
-    let mib = cx.mib6(route.named);
-    // A multiple of eight bytes behind both headers; the MTU is at least 1280.
-    let piece = (mtu - Ipv6::LEN - Fragment::LEN) & !7;
+/// Sends a packet in fragments of at most `mtu` bytes to the next hop at a device (`ip6_fragment`). Counts at `named`.
+pub(super) fn fragment(
+    cx: &mut Cx<'_>,
+    ns: &Namespace,
+    (named, device, next_hop): (&Arc<Device>, &Arc<Device>, Ipv6Addr),
+    mtu: usize,
+    packet: Packet,
+) {
+    let mib = cx.mib6(named);
+    let dst = Ipv6::new(packet.data()).map_or(Ipv6Addr::UNSPECIFIED, |header| header.dst().into());
     let id = ns.ipv6().next_ident();
-    let data = packet.data();
-    let Some((header, payload)) = data.split_at_checked(Ipv6::LEN) else {
-        return cx.drop(device, Place::Ipv6Out, DropReason::PKT_TOO_SMALL, packet);
+    let Some(fragments) = super::fragment::split(&packet, mtu, id, &cx.stack.pool) else {
+        mib.ip(Ip::FragFails, 1);
+        return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet);
     };
-    let dst = Ipv6::new(header).map_or(Ipv6Addr::UNSPECIFIED, |header| header.dst().into());
-    let next_header = header.get(6).copied().unwrap_or(0);
-    let mut batch = Batch::new();
-    let count = payload.len().div_ceil(piece);
-    for (index, part) in payload.chunks(piece).enumerate() {
-        let made = piece_of(cx, header, next_header, id, index * piece, part);
-        let Some(mut made) = made else {
-            mib.ip(Ip::FragFails, 1);
-            return cx.drop(device, Place::Ipv6Out, DropReason::NOMEM, packet);
-        };
-        if let Some(mut fragment) = made
-            .data_mut()
-            .get_mut(Ipv6::LEN..)
-            .and_then(FragmentMut::new)
-        {
-            let more = u16::from(index + 1 < count);
-            fragment.set_frag_off((index * piece) as u16 | more);
-        }
-        made.time = packet.time;
-        made.dev = packet.dev;
-        made.flags = packet.flags;
-        if let Err(made) = batch.push(made) {
-            let full = std::mem::replace(&mut batch, Batch::from(made));
-            count_multicast(cx, route.named, dst, &full);
-            crate::neigh::output(cx, device, route.next_hop.into(), false, full);
-        }
-    }
-    mib.ip(Ip::FragCreates, count as u64);
+    mib.ip(Ip::FragCreates, fragments.len() as u64);
     mib.ip(Ip::FragOKs, 1);
     cx.consume(packet);
-    count_multicast(cx, route.named, dst, &batch);
-    crate::neigh::output(cx, device, route.next_hop.into(), false, batch);
-}
-
-/// Builds one fragment, with "more fragments" still unset.
-fn piece_of(
-    cx: &Cx<'_>,
-    header: &[u8],
-    next_header: u8,
-    id: u32,
-    offset: usize,
-    part: &[u8],
-) -> Option<Packet> {
-    let mut made = cx
-        .stack
-        .pool
-        .alloc(Ipv6::LEN + Fragment::LEN + part.len())?;
-    let data = made.data_mut();
-    let (head, rest) = data.split_at_mut_checked(Ipv6::LEN)?;
-    head.copy_from_slice(header);
-    Ipv6Mut::new(head)?
-        .set_next_header(NEXTHDR_FRAGMENT)
-        .set_payload_len((Fragment::LEN + part.len()) as u16);
-    FragmentMut::zeroed(rest)?
-        .set_next_header(next_header)
-        .set_frag_off(offset as u16)
-        .set_id(id);
-    rest.get_mut(Fragment::LEN..)?.copy_from_slice(part);
-    made.set_network(0);
-    made.set_transport(Ipv6::LEN);
-    made.protocol = ETH_P_IPV6;
-    Some(made)
+    let mut batch = Batch::new();
+    for mut fragment in fragments {
+        cx.stack.trace.copied(&mut fragment);
+        if let Err(fragment) = batch.push(fragment) {
+            let full = std::mem::replace(&mut batch, Batch::from(fragment));
+            count_multicast(cx, named, dst, &full);
+            crate::neigh::output(cx, device, next_hop.into(), false, full);
+        }
+    }
+    count_multicast(cx, named, dst, &batch);
+    crate::neigh::output(cx, device, next_hop.into(), false, batch);
 }

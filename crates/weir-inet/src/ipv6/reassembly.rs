@@ -8,6 +8,9 @@
 //! fragment header is just skipped. The fragments waiting in a namespace take at most 4 MiB (the
 //! default `ip6frag_high_thresh`; other values are stored but have no effect).
 //!
+//! [`gather`] collects the fragments for connection tracking (`nf_ct_frag6_gather`), with the same memory and time-out.
+//! It refuses fragments without telling their sender.
+//!
 //! Not implemented: merging the ECN bits of the fragments (those of the first fragment are used).
 
 use std::collections::BTreeMap;
@@ -16,7 +19,8 @@ use std::sync::Arc;
 use weir_sync::order::{self, Mutex, MutexGuard};
 
 use weir_packet::header::icmp::{ICMPV6_EXC_FRAGTIME, ICMPV6_HDR_FIELD, ICMPV6_TIME_EXCEED};
-use weir_packet::header::ipv6::{Fragment, upper_layer};
+use weir_packet::header::ipv6::{Fragment, NEXTHDR_FRAGMENT, upper_layer};
+use weir_packet::header::ipv6_ext::extensions;
 use weir_packet::header::{Ipv6, Ipv6Mut};
 use weir_packet::packet::Flags;
 use weir_packet::{DropReason, Packet};
@@ -28,6 +32,7 @@ use crate::clock::{Holds, SECOND, TimerId};
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
+use crate::fragments::{Gathered, User, link_header, put_link_header};
 use crate::ipv6::WithIpv6;
 use crate::mib::Count;
 use crate::mib::Ip;
@@ -50,6 +55,7 @@ struct Key {
     src: Ipv6Addr,
     dst: Ipv6Addr,
     iif: u32,
+    user: User,
 }
 
 /// A fragment and its range, in bytes behind the fragment header.
@@ -67,6 +73,8 @@ struct Queue {
     /// The highest end seen so far. If `last` is set, it is the end of the datagram.
     len: usize,
     last: bool,
+    /// The length of the largest fragment in bytes, from the IPv6 header on (`max_size`).
+    largest: usize,
     timer: TimerId,
     /// The incoming device of the fragment that arrived first.
     device: DeviceKey,
@@ -187,6 +195,7 @@ pub(super) fn receive(
         } else {
             0
         },
+        user: User::Local,
     };
     let piece = Piece {
         start,
@@ -216,7 +225,7 @@ pub(super) fn receive(
         }
         Outcome::Whole(queue) => {
             cx.stack.timers.cancel(queue.timer);
-            let whole = join(cx, &queue);
+            let whole = join(cx, &queue, &[]);
             let mut pieces = queue.pieces.into_iter();
             let first = pieces.next();
             let cursor = first.as_ref().map(|first| first.cursor);
@@ -235,6 +244,80 @@ pub(super) fn receive(
             }
             return whole.zip(cursor);
         }
+    }
+    None
+}
+
+/// Adds a fragment that begins with its IPv6 header for connection tracking in a zone (`nf_ct_frag6_gather`). The
+/// packet gets the link-layer header of its first fragment in front of the data.
+pub fn gather(cx: &Cx<'_>, device: &Arc<Device>, packet: Packet, zone: u16) -> Gathered {
+    let data = packet.data();
+    let found = Ipv6::new(data).zip(find_fragment(data));
+    let Some((header, (cursor, fragment))) = found else {
+        return Gathered::Dropped(packet, DropReason::IPV6_BAD_EXTHDR);
+    };
+    let (start, more) = (fragment.offset(), fragment.more());
+    let end = start + (data.len() - cursor.at - Fragment::LEN);
+    if start == 0 && !has_whole_chain(data) || end > LARGEST || more && end & 7 != 0 {
+        return Gathered::Dropped(packet, DropReason::IP_INHDR);
+    }
+    let dst = Ipv6Addr::from(header.dst());
+    let key = Key {
+        id: fragment.id(),
+        src: header.src().into(),
+        dst,
+        iif: match needs_device(dst) {
+            true => device.ifindex(),
+            false => 0,
+        },
+        user: User::Conntrack(zone),
+    };
+    let piece = Piece {
+        start,
+        end,
+        cursor,
+        packet,
+    };
+    let ended = |reason, packet| cx.drop(device, Place::Ipv6Local, reason, packet);
+    match insert(cx, device, key, piece, more) {
+        Outcome::Waits => Gathered::Waits,
+        Outcome::Refused(packet, reason) => Gathered::Dropped(packet, reason),
+        Outcome::Broken(packet, queue) => {
+            if let Some(queue) = queue {
+                cx.stack.timers.cancel(queue.timer);
+                let pieces = queue.pieces.into_iter();
+                pieces.for_each(|piece| ended(DropReason::DUP_FRAG, piece.packet));
+            }
+            Gathered::Dropped(packet, DropReason::DUP_FRAG)
+        }
+        Outcome::Whole(queue) => {
+            cx.stack.timers.cancel(queue.timer);
+            let link = (queue.pieces.first()).map(|first| link_header(&first.packet));
+            let whole = join(cx, &queue, link.unwrap_or_default());
+            let size = queue.largest as u16;
+            for piece in queue.pieces {
+                match whole {
+                    // The packet continues under the trace record of its first fragment.
+                    Some(_) if piece.start == 0 => drop(piece.packet),
+                    Some(_) => cx.consume(piece.packet),
+                    None => ended(DropReason::NOMEM, piece.packet),
+                }
+            }
+            whole.map_or(Gathered::Waits, |whole| Gathered::Whole(whole, size))
+        }
+    }
+}
+
+/// Finds the fragment header of a packet (`find_prev_fhdr`).
+fn find_fragment(data: &[u8]) -> Option<(Cursor, Fragment<'_>)> {
+    let mut name = 6;
+    for extension in extensions(data) {
+        let extension = extension.ok()?;
+        if extension.kind == NEXTHDR_FRAGMENT {
+            let at = extension.at;
+            return Some((Cursor { name, at }, Fragment::new(extension.bytes)?));
+        }
+        name = extension.at;
     }
     None
 }
@@ -265,6 +348,7 @@ fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool)
             pieces: Vec::new(),
             len: 0,
             last: false,
+            largest: 0,
             timer: arm(cx, ns, key),
             device: device.key,
         };
@@ -292,6 +376,7 @@ fn insert(cx: &Cx<'_>, device: &Arc<Device>, key: Key, piece: Piece, more: bool)
     }
     queue.len = queue.len.max(end);
     queue.last |= !more;
+    queue.largest = queue.largest.max(piece.packet.len());
     queue.pieces.insert(at, piece);
     let whole = queue.last && is_covered(&queue.pieces, 0, queue.len);
     queues.octets += octets;
@@ -316,8 +401,9 @@ fn is_covered(pieces: &[Piece], start: usize, end: usize) -> bool {
     reached >= end
 }
 
-/// Builds the datagram from all its pieces, without the fragment header (`ip6_frag_reasm`).
-fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
+/// Builds the datagram from all its pieces, without the fragment header, and with a link-layer header in front of
+/// the data (`ip6_frag_reasm`, `nf_ct_frag6_reasm`).
+fn join(cx: &Cx<'_>, queue: &Queue, link: &[u8]) -> Option<Packet> {
     let first = queue.pieces.first()?;
     let front = first.cursor.at;
     let data = first.packet.data();
@@ -326,7 +412,12 @@ fn join(cx: &Cx<'_>, queue: &Queue) -> Option<Packet> {
     if len - Ipv6::LEN > LARGEST {
         return None;
     }
-    let mut whole = cx.stack.pool.alloc(len)?;
+    let mut whole = cx.stack.pool.alloc(link.len() + len)?;
+    if !link.is_empty() {
+        put_link_header(&mut whole, link)?;
+        whole.set_vlan(first.packet.vlan());
+        let _ = whole.set_tunnel(first.packet.tunnel().cloned());
+    }
     let to = whole.data_mut();
     to.get_mut(..front)?.copy_from_slice(data.get(..front)?);
     *to.get_mut(first.cursor.name)? = next;

@@ -2,11 +2,13 @@
 //! The filters at the edges of a device: applies the verdicts of weir-tc to packets
 //! (`sch_handle_ingress`, `sch_handle_egress`).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use weir_packet::{Batch, DropReason, Packet};
 use weir_tc::{Context, Copy, Target, Whole};
 
+use super::fragments;
 use crate::cpu::Cx;
 use crate::device::{Device, DeviceKey};
 use crate::drops::Place;
@@ -35,12 +37,18 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
     let mut work = cx.state.filters.take().unwrap_or_default();
     let mut sent = cx.state.spare.pop().unwrap_or_default();
     let mut chosen = 0;
+    let reassembled = Cell::new(false);
     let whole;
     {
         let (seed, guard) = (cx.stack.config.seed, cx.guard);
         let mut random = || device.draw(seed, guard);
         let now = cx.now;
         let note = |packet: &mut Packet, text| cx.stack.trace.note(device, now, packet, text);
+        let on_the_way = &*cx;
+        let defragment = |packet: &mut Packet, zone| {
+            reassembled.set(true);
+            fragments::defragment(on_the_way, device, packet, zone)
+        };
         let mut tc = Context::new(
             guard,
             cx.state.id,
@@ -54,6 +62,7 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
         if cx.stack.trace.is_on() {
             tc.trace(&note);
         }
+        tc.defragment = Some(&defragment);
         let (lookup, ended) = (&mut work.lookup, &mut work.ended);
         lookup.time(cx.state.stages.is_timed());
         if ingress {
@@ -62,6 +71,10 @@ fn run(cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch, ingress: bool) -
             chosen = device.tc.egress_batch(&mut tc, lookup, &mut batch, ended);
         }
         whole = tc.whole.take();
+    }
+    if reassembled.get() {
+        batch.iter_mut().for_each(|packet| packet.cb = 0);
+        sent = fragments::split(cx, sent);
     }
     if let Some(table) = device.namespace(cx.guard).tc.conntrack_if_used() {
         super::conntrack::watch(cx.stack, table, cx.now);

@@ -14,6 +14,7 @@
 pub mod conntrack;
 pub mod early;
 mod filter;
+mod fragments;
 mod offload;
 mod queue;
 pub mod raw;

@@ -13,10 +13,15 @@
 //! the table is full, if the translation finds no free port, or if another connection has the same key. All of them
 //! count as drops of the action, and the trace names the reason.
 //!
-//! Not implemented: fragments, which Linux reassembles, are dropped. There are no helpers, which are refused by name.
-//! There is no flow table beside the connection table (`IPS_OFFLOAD`).
+//! Fragments wait for the others of their packet, for each zone apart, and count as stolen. The last one goes on as
+//! the whole packet. `mirred` at egress sends it in fragments again, which are no longer than the largest of the
+//! original ones; so does forwarding if the packet does not fit. The memory and the time-outs are those of the
+//! namespace's other fragments (`ipfrag_time`, `ip6frag_time`; 4 MiB).
+//!
+//! Not implemented: fragments that a qdisc's filters see are dropped. There are no helpers, which are refused by
+//! name. There is no flow table beside the connection table (`IPS_OFFLOAD`).
 
-use weir_conntrack::{Action, Cx, Done, Family, Manip, Nat, Range};
+use weir_conntrack::{Action, Cx, Done, Family, Manip, Nat, Range, Why};
 use weir_netlink::errno::{EINVAL, EOPNOTSUPP};
 use weir_netlink::tca::ct as attr;
 use weir_netlink::{Attr, Error, Fixed, Policy, Rule, Strictness, Table, TcGen, Writer, policy};
@@ -26,7 +31,7 @@ use weir_sync::rcu::Published;
 
 use super::place::Place;
 use super::{Common, Kind, Spec};
-use crate::context::Context;
+use crate::context::{Context, Defragmented};
 use crate::env::Env;
 use crate::host::Host;
 use crate::verdict::{Code, Outcome, code};
@@ -168,7 +173,7 @@ impl Kind for Ct {
         common: &'g Common,
         cx: &mut Context<'_, 'g>,
         packet: &mut Packet,
-        _out: &mut Outcome<'g>,
+        out: &mut Outcome<'g>,
     ) -> Code {
         common.hit(cx);
         let control = common.control();
@@ -187,13 +192,35 @@ impl Kind for Ct {
             ETH_P_IPV6 => Some(Family::V6),
             _ => None,
         };
-        let mut circumstances = Cx {
-            now: cx.now,
-            hook: cx.hook(),
-            family,
-            random: cx.random,
+        let hook = cx.hook();
+        let act = |cx: &mut Context<'_, 'g>, packet: &mut Packet| {
+            let mut circumstances = Cx {
+                now: cx.now,
+                hook,
+                family,
+                random: cx.random,
+            };
+            conntrack.act(packet, &params.action, &mut circumstances)
         };
-        match conntrack.act(packet, &params.action, &mut circumstances) {
+        let mut done = act(cx, packet);
+        if done == Done::Drop(Why::Fragment)
+            && let Some(defragment) = cx.defragment
+        {
+            match defragment(packet, params.action.zone) {
+                Defragmented::Waits => return code::STOLEN,
+                Defragmented::Whole(size) => {
+                    cx.reassembled(packet, size);
+                    done = act(cx, packet);
+                }
+                Defragmented::Dropped(reason) => {
+                    cx.note(packet, || format!("ct: fragment: {}", reason.sentence()));
+                    common.counters.count_drop(cx.cpu);
+                    out.reason = Some(reason);
+                    return code::SHOT;
+                }
+            }
+        }
+        match done {
             Done::Pass => control,
             Done::Drop(why) => {
                 cx.note(packet, || why.sentence().into());
