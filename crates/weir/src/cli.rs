@@ -53,6 +53,8 @@ pub enum Command {
     Port(PortCommand),
     /// Run a program with the kernel's sockets behind a device of a running stack.
     Join(Join),
+    /// Check a topology file, and print the ip and tc commands that it expands to.
+    Topology(TopologyArgs),
     /// Run a benchmark of Weir and its peers.
     Bench(Bench),
     /// List and capture from the stack's devices for Wireshark.
@@ -68,7 +70,8 @@ pub enum Command {
 #[command(after_help = "\
 DEV is `dev` for a device in the initial namespace, or `netns/dev`. FILE is pcap or pcapng, also with gzip; `-` is \
 standard input or output.\n\n\
-SCRIPT is any program. A file that is not executable is run by `sh`, and `-` runs standard input with `sh -s`. Scripts \
+SCRIPT is any program. A file that is not executable is run by `sh`, and `-` runs standard input with `sh -s`. A topology \
+(.toml, .clab.yml, .mn) is expanded and run by `sh`; see `weir topology --help`. Scripts \
 find `weir` without a PATH to it. When all programs of the script wait, the clock moves to the end of the first wait: \
 `sleep 5` takes no real time and plays five seconds. Programs still read the machine's clock. Programs left in the \
 background keep running while the remaining packets are played, and for up to five seconds of the clock after that. \
@@ -142,12 +145,27 @@ pub struct Run {
     /// The options of the client.
     #[command(flatten)]
     pub client: Client,
-    /// The program to run, or a file for `sh`; `-` is standard input.
+    /// The program to run, or a file for `sh`, or a topology; `-` is standard input.
     #[arg(required_unless_present = "command", conflicts_with = "command", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub script: Option<std::ffi::OsString>,
     /// The command and its arguments, instead of a script.
     #[arg(last = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// `weir topology`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+FILE is a topology in Weir's short form (.toml; see docs/topologies.md), of containerlab (.clab.yml, .clab.yaml) or of \
+Mininet's editor (.mn). `weir run FILE` makes the topology and plays traffic through it. The script that --print prints \
+makes it with any `ip` and `tc`: in `weir exec`, or as root on Linux.")]
+pub struct TopologyArgs {
+    /// Print the commands as a shell script.
+    #[arg(long)]
+    pub print: bool,
+    /// The topology.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
 }
 
 /// Limits on filters and actions in all namespaces of the stack.

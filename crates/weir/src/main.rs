@@ -10,6 +10,7 @@ mod engine;
 mod inside;
 mod playback;
 mod report;
+mod topology;
 mod trace;
 
 use std::process::ExitCode;

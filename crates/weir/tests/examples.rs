@@ -95,6 +95,20 @@ fn pytest_pyroute2() {
     );
 }
 
+/// A small tree: 4 pods, 20 routers.
+#[test]
+fn fat_tree() {
+    let folder = Folder::new();
+    let mut command = Command::new(examples().join("fat-tree/run.sh"));
+    command.arg(&folder.0).env("WEIR", WEIR);
+    let output = succeed(command.env("K", "4").env("COUNT", "50"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.starts_with("20 routers, 8 hosts"), "{printed}");
+    let received = printed.lines().last().unwrap().split(' ').next().unwrap();
+    // Each of the four receivers gets 50 packets, and some of ARP and ND.
+    assert!((200..250).contains(&received.parse().unwrap()), "{printed}");
+}
+
 #[test]
 fn twenty_stacks() {
     succeed(Command::new(examples().join("twenty-stacks/run.sh")).env("WEIR", WEIR));

@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod stat;
 mod top;
+mod topology;
 mod trace;
 mod up;
 
@@ -51,6 +52,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Inject(args) => inject::run(&args),
         Command::Port(command) => port::run(&command),
         Command::Join(args) => join::run(&args),
+        Command::Topology(args) => topology::run(&args),
         Command::Bench(args) => crate::bench::run(&args)
             .and_then(|text| print(&text))
             .map(|()| ExitCode::SUCCESS),

@@ -4,7 +4,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -77,11 +77,12 @@ pub fn run(args: &Run) -> Result<ExitCode, String> {
     let ports = start::open(&args.ports)?;
     let runtime = Runtime::create(None)
         .map_err(|error| format!("cannot create the stack's directory: {error}"))?;
+    let expanded = expand(args, &runtime)?;
     let interruption = Interruption::catch(&stack);
     let engine = Engine::new(stack, runtime, playback);
     engine.trace_later(traces);
     engine.expect(ports);
-    let (status, leftovers) = run_script(args, &engine)?;
+    let (status, leftovers) = run_script(args, expanded.as_deref(), &engine)?;
     if status == INTERRUPTED {
         engine.stack.interrupt.store(true, Relaxed);
     } else if status != 0 {
@@ -162,8 +163,27 @@ fn print_report(args: &Run, text: &str) -> Result<(), String> {
     super::print(text)
 }
 
+/// Writes the script of a topology into the stack's directory. Returns its path, or `None` if the
+/// script is no topology.
+fn expand(args: &Run, runtime: &Runtime) -> Result<Option<PathBuf>, String> {
+    let Some(file) = args.script.as_ref().map(Path::new) else {
+        return Ok(None);
+    };
+    if !crate::topology::is_topology(file) || !file.is_file() {
+        return Ok(None);
+    }
+    let topology = super::topology::read(file)?;
+    let text = crate::topology::script::write(&topology, &file.display().to_string());
+    let path = runtime.path().join("topology.sh");
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Some(path))
+}
+
 /// Returns the program and its arguments. `sh` runs a script that is not executable.
-fn program(args: &Run) -> (OsString, Vec<OsString>) {
+fn program(args: &Run, expanded: Option<&Path>) -> (OsString, Vec<OsString>) {
+    if let Some(path) = expanded {
+        return ("sh".into(), vec![path.into()]);
+    }
     let Some(script) = &args.script else {
         let program = args.command.first().cloned().unwrap_or_default();
         return (program, args.command.get(1..).unwrap_or_default().to_vec());
@@ -209,8 +229,12 @@ impl Drop for Follower {
 
 /// Runs the script. Returns its status and the processes that it left in the background. These run
 /// until the value is dropped, so that an `ip monitor &` sees the packets played.
-fn run_script(args: &Run, engine: &Arc<Engine>) -> Result<(u8, Option<Child>), String> {
-    let (program, arguments) = program(args);
+fn run_script(
+    args: &Run,
+    expanded: Option<&Path>,
+    engine: &Arc<Engine>,
+) -> Result<(u8, Option<Child>), String> {
+    let (program, arguments) = program(args, expanded);
     let waits = (!args.frozen_clock).then(|| engine.take_waits());
     let launched = Launcher::new(&program, arguments)
         .mode(mode_of(args.client.mode))
