@@ -425,7 +425,7 @@ impl Cpu {
     /// Creates CPU number `id` of the stack (0 to `cpus - 1`). There may be only one CPU per
     /// number.
     pub fn new(stack: &Stack, id: usize) -> Self {
-        let reader = stack.domain.reader();
+        let reader = stack.domain.named_reader(&format!("cpu {id}"));
         if let Some(input) = stack.softnet.cpu(id) {
             input.set_online(true);
         }
@@ -442,6 +442,7 @@ impl Cpu {
     }
 
     /// Runs `work` in a turn of its own.
+    #[track_caller]
     pub fn with<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
         self.state.stages.begin_turn();
         let guard = self.reader.pin();

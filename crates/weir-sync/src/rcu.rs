@@ -59,14 +59,24 @@
 //!   runs the ready callbacks if it has deferred 64 by then. So no callback runs inside a read
 //!   section, or under a lock taken in one;
 //! - *offload-all*, *offload=LIST*: one thread of the domain, for all CPUs or for the listed ones.
-//!   This module never creates any other thread, and creates this one only in these modes.
+//!   This module never creates any other thread, and creates this one only once such a mode is
+//!   chosen.
 //!
-//! The number of waiting callbacks is bounded per CPU ([`Config::bound`], Linux's `qhimark`). Past
-//! the bound the producer helps in any mode: it completes grace periods, runs ready callbacks
+//! [`Domain::set_mode`] changes the mode at run time. Callbacks stay in their queues, so none is
+//! lost and their order is kept. One thread at a time runs a queue's callbacks, so it does not
+//! matter that two threads look at a queue around a change. The offload thread still runs what
+//! waited in a queue that it gives up, because the queue's own threads may never run again.
+//!
+//! The number of waiting callbacks is bounded per CPU ([`Config::bound`], Linux's `qhimark`), and
+//! the bytes that wait with them in the whole domain ([`Config::bound_bytes`]). Bytes are those of
+//! retired objects, without what the objects own, and of the callbacks themselves. Past
+//! a bound the producer helps in any mode: it completes grace periods, runs ready callbacks
 //! itself, and waits for readers, at most [`Config::patience`] for each object it defers. A
 //! producer that holds a guard may itself be the reader that blocks the grace period, so it only
 //! queues, and helps when it drops its last guard. A stalled reader thus slows producers to a crawl
-//! instead of exhausting the memory, and cannot cause a deadlock.
+//! instead of exhausting the memory, and cannot cause a deadlock. A reader that is in the way for
+//! longer than [`Config::stall`] is reported with its name and where it pinned
+//! ([`Domain::on_stall`]).
 //!
 //! Callbacks of one queue run in order, one at a time, with no lock of this module held. They may
 //! defer, pin, and drop handles. They must not call [`Domain::synchronize`] or [`Domain::barrier`],
@@ -85,11 +95,20 @@ mod deferred;
 mod domain;
 #[cfg(all(test, loom))]
 mod loom_models;
+mod mode;
+#[cfg(all(test, not(loom)))]
+mod mode_tests;
+mod offload;
 mod published;
 mod reader;
+mod report;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod watch;
 
-pub use domain::{CallbackMode, Config, Domain, DomainStats};
+pub use domain::{Config, Domain};
+pub use mode::CallbackMode;
 pub use published::{Published, PublishedArc, PublishedOption};
 pub use reader::{Guard, Reader};
+pub use report::{CpuCallbacks, DomainStats, Report, Runner};
+pub use watch::{SlowReader, Stall};

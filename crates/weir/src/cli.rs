@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::ArgValueCompleter;
+use weir_sync::rcu::CallbackMode;
 
 use crate::command::completions;
 
@@ -38,6 +39,8 @@ pub enum Command {
     Play(Play),
     /// Show counters of devices, filters and actions, drops, or the cost of stages.
     Stat(Stat),
+    /// Show or change the threads that run a stack's RCU callbacks.
+    Rcu(Rcu),
     /// Show rates, drops, queues, stages and CPUs of a running stack on one screen.
     Top(Top),
     /// Draw reports of `weir run --json` as an HTML page.
@@ -266,6 +269,11 @@ pub struct Up {
     /// the process may use.
     #[arg(long, value_name = "LIST", num_args = 0..=1)]
     pub pin: Option<Option<String>>,
+    /// The threads that run RCU callbacks, which free what packets may still use: `in-place` (those
+    /// that deferred them), `offload-all` (a thread of their own), or `offload=LIST` (that thread, for
+    /// the stack CPUs of LIST). `weir rcu` changes it.
+    #[arg(long, value_name = "MODE", default_value = "in-place")]
+    pub rcu: CallbackMode,
     /// Seed of all randomness in the stack.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -362,6 +370,25 @@ pub enum StatWhat {
     Qdisc,
     /// Connections and their counters, by namespace.
     Conntrack,
+    /// RCU: callbacks that wait, the threads that run them, grace periods, the slowest reader.
+    Rcu,
+}
+
+/// `weir rcu`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The modes are `in-place`, `offload-all` and `offload=LIST` (`offload=0,2-3`). A callback frees an object that has been \
+replaced or deleted, once no packet and no request can use it any more. In place, the stack CPU or control thread that \
+deferred it runs it; offloaded, the thread `weir-rcu` does. Callbacks that wait during the change are run all the same.\n\n\
+`weir stat rcu` shows the counters.")]
+pub struct Rcu {
+    /// The control socket; by default, that of the stack in which the command runs, or else of the
+    /// user's own stack.
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub socket: Option<PathBuf>,
+    /// The mode from now on; without it, print the present one.
+    #[arg(value_name = "MODE")]
+    pub mode: Option<CallbackMode>,
 }
 
 /// `weir top`

@@ -21,12 +21,17 @@ struct Stack {
 
 impl Stack {
     fn up(name: &str) -> Self {
+        Self::up_with(name, &[])
+    }
+
+    fn up_with(name: &str, args: &[&str]) -> Self {
         let directory =
             std::env::temp_dir().join(format!("weir-test-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut child = Command::new(WEIR)
             .args(["up", "--socket"])
             .arg(directory.join("control"))
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -139,6 +144,55 @@ fn commands_share_the_stack() {
         "{}",
         out(&stages)
     );
+}
+
+/// The mode of RCU callbacks is chosen at the start and changed at run time; what waits is run, and
+/// devices can be made and deleted in each mode.
+#[test]
+fn the_mode_of_rcu_callbacks_changes_at_run_time() {
+    let stack = Stack::up_with("rcu", &["--rcu", "offload=0"]);
+    let mode = |stack: &Stack| out(&stack.weir("rcu", &[]));
+    assert_eq!(mode(&stack), "offload=0\n");
+    for name in ["in-place", "offload-all", "offload=0,2-3", "in-place"] {
+        let set = stack.weir("rcu", &[name]);
+        assert!(set.status.success(), "{}", err(&set));
+        assert_eq!(mode(&stack), format!("{}\n", name.replace("2-3", "2,3")));
+        let done = stack.weir(
+            "exec",
+            &[
+                "--",
+                "sh",
+                "-c",
+                "ip link add d0 type dummy && ip link del d0",
+            ],
+        );
+        assert!(done.status.success(), "{name}: {}", err(&done));
+        let stat = stack.weir("stat", &["rcu", "--json"]);
+        let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).unwrap();
+        assert_eq!(stat["mode"], name.replace("2-3", "2,3").as_str());
+        assert!(stat["deferred"].as_u64().unwrap() > 0, "{stat}");
+    }
+    // Nothing is left behind by any mode.
+    let start = Instant::now();
+    loop {
+        let stat = stack.weir("stat", &["rcu", "--json"]);
+        let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).unwrap();
+        if stat["waiting"] == 0 && stat["bytes"] == 0 {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{stat}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let text = out(&stack.weir("stat", &["rcu"]));
+    assert!(
+        text.starts_with("callbacks in-place: 0 waiting (0 bytes)"),
+        "{text}"
+    );
+    assert!(text.contains("grace periods: "), "{text}");
+    assert!(text.contains("run by weir-rcu: "), "{text}");
+    let wrong = stack.weir("rcu", &["offload=9-1"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(err(&wrong).contains("\"9-1\" is not a CPU or a range of CPUs"));
 }
 
 #[test]

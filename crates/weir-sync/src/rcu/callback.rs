@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The queues of deferred callbacks, the code that runs them, and the offload thread.
+//! The queues of deferred callbacks, and the code that runs them.
 //!
 //! A queue is a deque of closures and a deque of runs (tag, count), so an entry costs four words.
 //! Tags are read under the queue's lock, so a queue is sorted by tag. One thread at a time runs a
@@ -7,11 +7,14 @@
 //! `done` counts the callbacks that have returned; [`super::Domain::barrier`] waits on it.
 
 use super::deferred::Deferred;
-use super::domain::{CallbackMode, DomainStats, Inner};
+use super::domain::Inner;
+use super::offload::Left;
 use super::reader;
+use super::report::{CpuCallbacks, DomainStats, Runner};
+use super::watch::{elapsed, now};
 use crate::percpu::{self, PerCpu};
-use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::primitive::{Backoff, Weak, full_fence};
+use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::primitive::{Backoff, full_fence};
 use crate::spin::SpinLock;
 use core::cell::Cell;
 use std::collections::VecDeque;
@@ -46,42 +49,81 @@ pub(super) fn owes() -> bool {
     OWED.with(Cell::get) >= POLL_EVERY
 }
 
+/// A queue tells the domain about its waiting bytes in steps of this.
+const STEP: u64 = 64 << 10;
+
+/// Callbacks of one tag.
+struct Run {
+    tag: u64,
+    count: usize,
+    /// The memory that waits with them, in bytes.
+    bytes: u64,
+}
+
 #[derive(Default)]
 struct Entries {
     callbacks: VecDeque<Deferred>,
     /// The tags of the callbacks, run-length encoded.
-    tags: VecDeque<(u64, usize)>,
+    tags: VecDeque<Run>,
     /// The total number of callbacks queued so far.
     queued: u64,
+    /// The memory that waits, in bytes.
+    bytes: u64,
+    /// The part of it that the domain knows of.
+    told: u64,
+    /// Whether a callback waits that is not lazy, or lazy ones have waited long enough.
+    urgent: bool,
 }
 
 impl Entries {
-    fn push(&mut self, tag: u64, callback: Deferred) {
+    fn push(&mut self, tag: u64, callback: Deferred, bytes: u64) {
         match self.tags.back_mut() {
-            Some((last, count)) if *last == tag => *count += 1,
-            _ => self.tags.push_back((tag, 1)),
+            Some(run) if run.tag == tag => {
+                run.count += 1;
+                run.bytes += bytes;
+            }
+            _ => self.tags.push_back(Run {
+                tag,
+                count: 1,
+                bytes,
+            }),
         }
         self.callbacks.push_back(callback);
         self.queued += 1;
+        self.bytes += bytes;
+    }
+
+    /// Tells the domain about a change of the waiting bytes once it is large enough.
+    fn tell(&mut self, total: &AtomicU64) {
+        if self.bytes.abs_diff(self.told) >= STEP || self.callbacks.is_empty() && self.told != 0 {
+            total.fetch_add(self.bytes.wrapping_sub(self.told), Ordering::Relaxed);
+            self.told = self.bytes;
+        }
     }
 
     /// Moves callbacks with tags below `completed` to `batch`, until it is full. Returns how many.
     fn take(&mut self, completed: u64, batch: &mut [Option<Deferred>; BATCH]) -> usize {
         let mut taken = 0;
-        while let Some((tag, count)) = self.tags.front_mut() {
-            if *tag >= completed || taken == BATCH {
+        while let Some(run) = self.tags.front_mut() {
+            if run.tag >= completed || taken == BATCH {
                 break;
             }
-            let now = (*count).min(BATCH - taken);
+            let now = run.count.min(BATCH - taken);
             for (slot, callback) in batch[taken..].iter_mut().zip(self.callbacks.drain(..now)) {
                 *slot = Some(callback);
             }
             taken += now;
-            *count -= now;
-            if *count == 0 {
+            // The share of these callbacks is an average; the last ones of a run get the rest.
+            let bytes = run.bytes / run.count as u64 * now as u64;
+            let bytes = if now == run.count { run.bytes } else { bytes };
+            self.bytes -= bytes;
+            run.bytes -= bytes;
+            run.count -= now;
+            if run.count == 0 {
                 self.tags.pop_front();
             }
         }
+        self.urgent &= !self.callbacks.is_empty();
         // Frees the memory of a burst once its callbacks have been taken.
         if self.callbacks.is_empty() && self.callbacks.capacity() > 1024 {
             self.callbacks = VecDeque::new();
@@ -101,6 +143,8 @@ struct Queue {
     done: AtomicU64,
     /// How often a producer was past the bound.
     helped: AtomicU64,
+    /// The callbacks up to this number were handed to the offload thread by a change of the mode.
+    handed: AtomicU64,
 }
 
 /// The right to run a queue's callbacks. Its drop ends the turn, also after a panic.
@@ -136,14 +180,19 @@ impl Drop for Turn<'_> {
 
 impl Queue {
     /// Runs the callbacks with tags below `completed`. Returns how many ran.
-    fn run(&self, completed: u64) -> usize {
+    fn run(&self, completed: u64, total_bytes: &AtomicU64) -> usize {
         let mut total = 0;
         let Some(mut turn) = Turn::start(self) else {
             return 0;
         };
         let mut batch = [const { None }; BATCH];
         loop {
-            let taken = self.entries.lock().take(completed, &mut batch);
+            let taken = {
+                let mut entries = self.entries.lock();
+                let taken = entries.take(completed, &mut batch);
+                entries.tell(total_bytes);
+                taken
+            };
             turn.taken = taken as u64;
             for callback in batch[..taken].iter_mut().filter_map(Option::take) {
                 callback.call();
@@ -160,14 +209,34 @@ impl Queue {
     /// Returns the oldest waiting tag and the number of waiting callbacks.
     fn front(&self) -> Option<(u64, usize)> {
         let entries = self.entries.lock();
-        let (tag, _) = entries.tags.front()?;
-        Some((*tag, entries.callbacks.len()))
+        let run = entries.tags.front()?;
+        Some((run.tag, entries.callbacks.len()))
+    }
+
+    /// Returns true while callbacks wait that a change of the mode handed to the offload thread.
+    fn is_handed(&self) -> bool {
+        self.done.load(Ordering::Acquire) < self.handed.load(Ordering::Acquire)
+    }
+
+    /// Lets lazy callbacks wait no longer. Returns true if there are any.
+    fn hurry(&self) -> bool {
+        let mut entries = self.entries.lock();
+        let lazy = !entries.urgent && !entries.callbacks.is_empty();
+        entries.urgent |= lazy;
+        lazy
     }
 }
 
 pub(super) struct Callbacks {
     bound: PerCpu<Queue>,
     unbound: PerCpu<Queue>,
+    /// The waiting bytes of all queues, short of at most [`STEP`] for each.
+    bytes: AtomicU64,
+    /// The callbacks that each stack CPU ran.
+    ran: PerCpu<AtomicU64>,
+    /// The callbacks that threads ran which are no stack CPUs.
+    ran_unbound: AtomicU64,
+    ran_offload: AtomicU64,
 }
 
 impl Callbacks {
@@ -175,6 +244,10 @@ impl Callbacks {
         Self {
             bound: PerCpu::new(),
             unbound: PerCpu::new(),
+            bytes: AtomicU64::new(0),
+            ran: PerCpu::new(),
+            ran_unbound: AtomicU64::new(0),
+            ran_offload: AtomicU64::new(0),
         }
     }
 
@@ -204,41 +277,143 @@ impl Callbacks {
             stats.run += queue.done.load(Ordering::Acquire);
             stats.helped += queue.helped.load(Ordering::Relaxed);
             stats.locks += queue.entries.stats();
-            stats.deferred += queue.entries.lock().queued;
+            let entries = queue.entries.lock();
+            stats.deferred += entries.queued;
+            stats.bytes += entries.bytes;
         }
+    }
+
+    /// Returns the number of waiting callbacks, and their bytes.
+    #[cfg(not(any(loom, miri)))]
+    pub(super) fn waiting(&self) -> (u64, u64) {
+        let mut stats = DomainStats::default();
+        self.count(&mut stats);
+        (stats.waiting(), stats.bytes)
+    }
+
+    /// Returns the counters of each queue.
+    pub(super) fn queues(&self, offloads: impl Fn(usize) -> bool) -> Vec<CpuCallbacks> {
+        let bound = self.bound.iter().map(|(cpu, queue)| (Some(cpu), queue));
+        let unbound = self.unbound.iter().map(|(_, queue)| (None, queue));
+        let mut all: Vec<CpuCallbacks> = Vec::new();
+        for (cpu, queue) in bound.chain(unbound) {
+            // Before the number deferred, so that the difference is not negative.
+            let run = queue.done.load(Ordering::Acquire);
+            let (deferred, bytes) = {
+                let entries = queue.entries.lock();
+                (entries.queued, entries.bytes)
+            };
+            if deferred == 0 {
+                continue;
+            }
+            let offloaded = offloads(cpu.unwrap_or(0));
+            let past_bound = queue.helped.load(Ordering::Relaxed);
+            match all
+                .last_mut()
+                .filter(|last| last.cpu.is_none() && cpu.is_none())
+            {
+                Some(last) => {
+                    last.deferred += deferred;
+                    last.run += run;
+                    last.bytes += bytes;
+                    last.past_bound += past_bound;
+                }
+                None => all.push(CpuCallbacks {
+                    cpu,
+                    offloaded,
+                    deferred,
+                    run,
+                    bytes,
+                    past_bound,
+                }),
+            }
+        }
+        all
+    }
+
+    /// Returns how many callbacks each thread or group of threads ran.
+    pub(super) fn runners(&self) -> Vec<(Runner, u64)> {
+        let cpus = self.ran.iter().map(|(cpu, ran)| (Runner::Cpu(cpu), ran));
+        let others = [
+            (Runner::Control, &self.ran_unbound),
+            (Runner::Offload, &self.ran_offload),
+        ];
+        cpus.chain(others)
+            .map(|(runner, ran)| (runner, ran.load(Ordering::Relaxed)))
+            .filter(|(_, ran)| *ran != 0)
+            .collect()
+    }
+
+    fn count_run(&self, by: By, ran: usize) {
+        let counter = match (by, percpu::bound()) {
+            (By::Offload, _) => &self.ran_offload,
+            (By::Caller, Some(cpu)) => self.ran.get(cpu),
+            (By::Caller, None) => &self.ran_unbound,
+        };
+        counter.fetch_add(ran as u64, Ordering::Relaxed);
+    }
+
+    /// Lets lazy callbacks wait no longer. Returns true if there are any.
+    pub(super) fn hurry(&self) -> bool {
+        self.all()
+            .fold(false, |any, (queue, _)| queue.hurry() | any)
     }
 }
 
+/// The thread that runs callbacks: the offload thread, or the one that calls.
+#[derive(Clone, Copy)]
+enum By {
+    Caller,
+    Offload,
+}
+
 impl Inner {
-    pub(super) fn defer(&self, f: impl FnOnce() + Send + 'static) {
+    pub(super) fn defer(&self, f: impl FnOnce() + Send + 'static, bytes: usize, lazy: bool) {
         let callback = Deferred::new(f);
+        let bytes = (bytes + size_of::<Deferred>()) as u64;
         let (queue, cpu) = self.callbacks.local();
-        let waiting = {
+        let (waiting, woke) = {
             let mut entries = queue.entries.lock();
             // The fence comes after the lock, and orders the unlinking before the load of the
             // epoch.
             full_fence();
             let tag = self.epoch.load(Ordering::SeqCst);
-            entries.push(tag, callback);
-            entries.callbacks.len()
+            entries.push(tag, callback, bytes);
+            entries.tell(&self.callbacks.bytes);
+            let waiting = entries.callbacks.len();
+            let urgent = !lazy || waiting >= self.config.bound || self.is_pressed();
+            // The first lazy callback starts the thread's clock.
+            let woke = if urgent {
+                !entries.urgent
+            } else {
+                waiting == 1
+            };
+            entries.urgent |= urgent;
+            (waiting, woke)
         };
-        let offload = self
-            .offload
-            .as_ref()
-            .filter(|_| self.config.mode.offloads(cpu));
-        if waiting == 1
-            && let Some(offload) = offload
-        {
-            offload.wake();
+        let offloaded = self.switch.offloads(cpu);
+        if woke && offloaded {
+            self.offload.wake();
         }
         if reader::guards_held() > 0 {
             // The drop of the last guard runs what is due.
             OWED.with(|owed| owed.set(owed.get() + 1));
-        } else if waiting > self.config.bound {
+        } else if self.is_past_bound(waiting) {
             self.help(queue);
-        } else if offload.is_none() && waiting.is_multiple_of(POLL_EVERY) {
-            self.poll(queue);
+        } else if !offloaded && !lazy && waiting.is_multiple_of(POLL_EVERY) {
+            self.poll(queue, By::Caller);
         }
+    }
+
+    /// Returns true if so many bytes wait that lazy callbacks should not.
+    fn is_pressed(&self) -> bool {
+        self.callbacks.bytes.load(Ordering::Relaxed) > self.config.bound_bytes / 2
+    }
+
+    /// Returns true if a producer should help whose queue has so many callbacks.
+    fn is_past_bound(&self, waiting: usize) -> bool {
+        waiting > self.config.bound
+            || self.callbacks.bytes.load(Ordering::Relaxed) > self.config.bound_bytes
     }
 
     /// Runs callbacks for a thread that has deferred many under guards and has just dropped the
@@ -247,10 +422,8 @@ impl Inner {
     pub(super) fn settle(&self) {
         OWED.with(|owed| owed.set(0));
         let (queue, _) = self.callbacks.local();
-        if queue
-            .front()
-            .is_some_and(|(_, waiting)| waiting > self.config.bound)
-        {
+        let waiting = queue.front().map_or(0, |(_, waiting)| waiting);
+        if waiting > 0 && self.is_past_bound(waiting) {
             self.help(queue);
         } else {
             self.poll_local();
@@ -258,239 +431,144 @@ impl Inner {
     }
 
     /// Completes grace periods as far as possible for one queue and runs its ready callbacks.
-    fn poll(&self, queue: &Queue) -> usize {
+    fn poll(&self, queue: &Queue, by: By) -> usize {
         match queue.front() {
-            Some((tag, _)) => queue.run(self.complete(tag)),
+            Some((tag, _)) => self.run(queue, self.complete(tag), by),
             None => 0,
         }
+    }
+
+    fn run(&self, queue: &Queue, completed: u64, by: By) -> usize {
+        let ran = queue.run(completed, &self.callbacks.bytes);
+        if ran > 0 {
+            self.callbacks.count_run(by, ran);
+        }
+        ran
     }
 
     /// Helps a queue past its bound; the caller holds no guard. See "Callbacks" in [`crate::rcu`].
     #[cold]
     fn help(&self, queue: &Queue) {
         queue.helped.fetch_add(1, Ordering::Relaxed);
-        self.poll(queue);
+        self.help_once(queue);
         if self.config.patience.is_zero() || in_callback() {
             return;
         }
         let start = now();
         let mut wait = Backoff::new();
-        while queue
-            .front()
-            .is_some_and(|(_, waiting)| waiting > self.config.bound)
+        while self.is_past_bound(queue.front().map_or(0, |(_, waiting)| waiting))
             && elapsed(start) < self.config.patience
         {
-            if self.poll(queue) == 0 {
+            if self.help_once(queue) == 0 {
                 wait.snooze();
             }
         }
     }
 
+    /// Runs the ready callbacks of a queue, or of all if it is not this one that is past its bound.
+    fn help_once(&self, queue: &Queue) -> usize {
+        match queue.front() {
+            Some((_, waiting)) if waiting > self.config.bound => self.poll(queue, By::Caller),
+            _ => self.poll_all(),
+        }
+    }
+
     pub(super) fn poll_local(&self) -> usize {
         let (queue, cpu) = self.callbacks.local();
-        if self.offload.is_some() && self.config.mode.offloads(cpu) {
+        if self.switch.offloads(cpu) {
             return 0;
         }
-        self.poll(queue)
+        self.poll(queue, By::Caller)
     }
 
     /// Runs the callbacks whose grace period other threads have completed.
     #[cfg(all(test, loom))]
     pub(super) fn poll_completed(&self) -> usize {
-        self.callbacks.local().0.run(self.completed())
+        let queue = self.callbacks.local().0;
+        self.run(queue, self.completed(), By::Caller)
     }
 
     pub(super) fn poll_all(&self) -> usize {
-        self.callbacks
-            .all()
-            .map(|(queue, _)| self.poll(queue))
+        let all = self.callbacks.all();
+        all.map(|(queue, _)| self.poll(queue, By::Caller)).sum()
+    }
+
+    pub(super) fn poll_in_place(&self) -> usize {
+        let all = self.callbacks.all();
+        all.filter(|(_, cpu)| !self.switch.offloads(*cpu))
+            .map(|(queue, _)| self.poll(queue, By::Caller))
             .sum()
     }
 
     pub(super) fn barrier(&self) {
+        self.callbacks.hurry();
         for (queue, cpu) in self.callbacks.all() {
             let target = queue.entries.lock().queued;
-            let offloaded = self.offload.is_some() && self.config.mode.offloads(cpu);
             let mut wait = Backoff::new();
-            if let Some(offload) = &self.offload {
-                offload.wake();
-            }
+            let mut woken = false;
             while queue.done.load(Ordering::Acquire) < target {
-                if offloaded || self.poll(queue) == 0 {
+                // The mode may change at any time.
+                let offloaded = self.switch.offloads(cpu);
+                if offloaded && !woken {
+                    self.offload.wake();
+                }
+                woken = offloaded;
+                if offloaded || self.poll(queue, By::Caller) == 0 {
                     wait.snooze();
                 }
             }
         }
     }
 
-    /// Runs one round of the offload thread. Returns how many callbacks ran, and whether any still
-    /// wait.
-    #[cfg(not(loom))]
-    fn run_offloaded(&self) -> (usize, bool) {
-        let mut ran = 0;
-        let mut waits = false;
+    /// Hands the queues of CPUs that are no longer offloaded to the offload thread for the last
+    /// time, and wakes it for those that are from now on. Called after the switch.
+    pub(super) fn hand_over(&self) {
+        // A queue that is made meanwhile is either found below, or its producer, which issues a
+        // fence after it has made the queue, sees the new mode.
+        fence(Ordering::SeqCst);
         for (queue, cpu) in self.callbacks.all() {
-            if self.config.mode.offloads(cpu) {
-                ran += self.poll(queue);
-                waits |= queue.front().is_some();
+            if !self.switch.offloads(cpu) {
+                let queued = queue.entries.lock().queued;
+                queue.handed.store(queued, Ordering::Release);
             }
         }
-        (ran, waits)
+        self.callbacks.hurry();
+        self.offload.wake();
+    }
+
+    /// Runs one round of the offload thread. Returns how many callbacks ran, and what still waits.
+    #[cfg_attr(loom, allow(dead_code))] // models without the thread
+    pub(super) fn run_offloaded(&self) -> (usize, Left) {
+        let mut ran = 0;
+        let mut left = Left::Nothing;
+        for (queue, cpu) in self.callbacks.all() {
+            if !self.switch.offloads(cpu) && !queue.is_handed() {
+                continue;
+            }
+            let (waits, urgent) = {
+                let entries = queue.entries.lock();
+                (!entries.callbacks.is_empty(), entries.urgent)
+            };
+            if urgent {
+                ran += self.poll(queue, By::Offload);
+                if queue.front().is_some() {
+                    left = Left::Urgent;
+                }
+            } else if waits {
+                left = left.max(Left::Lazy);
+            }
+        }
+        (ran, left)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(offload) = &mut self.offload {
-            offload.stop();
-        }
+        self.offload.stop();
         // Each guard keeps the domain alive, so none is left and all waiting callbacks are ready.
         for (queue, _) in self.callbacks.all() {
             let callbacks = core::mem::take(&mut queue.entries.lock().callbacks);
             callbacks.into_iter().for_each(Deferred::call);
         }
-    }
-}
-
-#[cfg(not(any(loom, miri)))]
-fn now() -> std::time::Instant {
-    std::time::Instant::now()
-}
-#[cfg(not(any(loom, miri)))]
-fn elapsed(start: std::time::Instant) -> core::time::Duration {
-    start.elapsed()
-}
-#[cfg(any(loom, miri))]
-fn now() {}
-/// Models have no clock, so patience runs out at once.
-#[cfg(any(loom, miri))]
-fn elapsed((): ()) -> core::time::Duration {
-    core::time::Duration::MAX
-}
-
-pub(super) use offload::Offload;
-
-#[cfg(not(loom))]
-mod offload {
-    //! The offload thread. It sleeps while no callback waits; a producer wakes it with the first
-    //! callback of its queue. While a reader blocks a grace period, the thread checks again every
-    //! 100 microseconds. It holds the domain only while it works, and exits with it.
-    use super::{CallbackMode, Inner, Weak};
-    use std::sync::{Arc, Condvar, Mutex, PoisonError};
-    use std::thread::JoinHandle;
-    use std::time::Duration;
-
-    const RETRY: Duration = Duration::from_micros(100);
-
-    #[derive(Default)]
-    struct Signal {
-        state: Mutex<State>,
-        changed: Condvar,
-    }
-
-    #[derive(Default)]
-    struct State {
-        wake: bool,
-        stop: bool,
-    }
-
-    pub(in crate::rcu) struct Offload {
-        signal: Arc<Signal>,
-        thread: Option<JoinHandle<()>>,
-    }
-
-    impl Offload {
-        /// Starts the thread if the mode calls for one. If the system cannot create it, callbacks
-        /// run in place.
-        pub(in crate::rcu) fn start(mode: &CallbackMode, domain: &Weak<Inner>) -> Option<Self> {
-            if *mode == CallbackMode::InPlace {
-                return None;
-            }
-            let signal = Arc::new(Signal::default());
-            let (domain, heard) = (domain.clone(), signal.clone());
-            let thread = std::thread::Builder::new()
-                .name("weir-rcu".to_owned())
-                .spawn(move || work(&domain, &heard))
-                .ok()?;
-            Some(Self {
-                signal,
-                thread: Some(thread),
-            })
-        }
-
-        pub(in crate::rcu) fn wake(&self) {
-            let mut state = self
-                .signal
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            state.wake = true;
-            self.signal.changed.notify_one();
-        }
-
-        /// Stops the thread and waits for it, unless it is itself the thread that drops the domain.
-        pub(in crate::rcu) fn stop(&mut self) {
-            self.signal
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .stop = true;
-            self.signal.changed.notify_one();
-            if let Some(thread) = self.thread.take()
-                && thread.thread().id() != std::thread::current().id()
-            {
-                let _ = thread.join();
-            }
-        }
-    }
-
-    fn work(domain: &Weak<Inner>, signal: &Signal) {
-        let mut waits = false;
-        loop {
-            let mut state = signal.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if waits && !state.wake && !state.stop {
-                let woken = signal.changed.wait_timeout(state, RETRY);
-                state = woken.unwrap_or_else(PoisonError::into_inner).0;
-            }
-            while !waits && !state.wake && !state.stop {
-                state = signal
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.stop {
-                return;
-            }
-            state.wake = false;
-            drop(state);
-            // The upgrade fails before the domain is complete and while it is being dropped; both
-            // signal again.
-            let Some(inner) = domain.upgrade() else {
-                continue;
-            };
-            loop {
-                let (ran, left) = inner.run_offloaded();
-                waits = left;
-                if ran == 0 {
-                    break;
-                }
-            }
-        }
-    }
-}
-
-#[cfg(loom)]
-mod offload {
-    //! The stand-in for models, which run callbacks in place.
-    use super::{CallbackMode, Inner, Weak};
-
-    pub(in crate::rcu) struct Offload;
-
-    impl Offload {
-        pub(in crate::rcu) fn start(_: &CallbackMode, _: &Weak<Inner>) -> Option<Self> {
-            None
-        }
-        pub(in crate::rcu) fn wake(&self) {}
-        pub(in crate::rcu) fn stop(&mut self) {}
     }
 }

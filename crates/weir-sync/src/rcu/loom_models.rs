@@ -194,3 +194,119 @@ fn the_last_guard_frees_the_slot() {
         drop(domain.pin());
     });
 }
+
+fn counted(domain: &Domain, ran: &Arc<AtomicUsize>) {
+    let ran = ran.clone();
+    domain.defer(move || {
+        ran.fetch_add(1, Ordering::Relaxed);
+    });
+}
+
+/// A callback is deferred while its CPU is handed to the offload thread. It runs once, and is not
+/// forgotten: if the producer does not wake the thread, the change has seen the callback.
+#[test]
+fn a_callback_deferred_during_a_change_of_mode_runs_once() {
+    check(3, || {
+        let domain = domain();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let offload = {
+            let domain = domain.clone();
+            thread::spawn(move || {
+                domain.set_mode(&CallbackMode::OffloadAll).unwrap();
+                domain.offload_turn(false)
+            })
+        };
+        counted(&domain, &ran);
+        let left = offload.join().unwrap();
+        domain.offload_turn(left);
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The same while the producer still polls in place.
+#[test]
+fn a_producer_and_the_offload_thread_run_each_callback_once() {
+    check(3, || {
+        let domain = domain();
+        let ran = Arc::new(AtomicUsize::new(0));
+        counted(&domain, &ran);
+        let offload = {
+            let domain = domain.clone();
+            thread::spawn(move || {
+                domain.set_mode(&CallbackMode::OffloadAll).unwrap();
+                domain.offload_turn(false)
+            })
+        };
+        domain.poll();
+        let left = offload.join().unwrap();
+        domain.offload_turn(left);
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The offload thread runs what it gives up, without help; the producer runs what comes later.
+#[test]
+fn callbacks_given_up_by_the_offload_thread_run_once() {
+    check(3, || {
+        let domain = domain();
+        domain.set_mode(&CallbackMode::OffloadAll).unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        counted(&domain, &ran);
+        let offload = {
+            let domain = domain.clone();
+            thread::spawn(move || domain.offload_turn(false))
+        };
+        domain.set_mode(&CallbackMode::InPlace).unwrap();
+        let left = offload.join().unwrap();
+        domain.offload_turn(left);
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        counted(&domain, &ran);
+        assert!(!domain.offload_turn(false));
+        domain.poll();
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A barrier that begins in one mode ends in the other, after all callbacks before it.
+#[test]
+fn a_barrier_works_across_a_change_of_mode() {
+    check(2, || {
+        let domain = domain();
+        domain.set_mode(&CallbackMode::OffloadAll).unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        counted(&domain, &ran);
+        let other = {
+            let domain = domain.clone();
+            thread::spawn(move || {
+                domain.set_mode(&CallbackMode::InPlace).unwrap();
+                domain.offload_turn(false);
+            })
+        };
+        domain.barrier();
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        other.join().unwrap();
+    });
+}
+
+/// Both threads free only after the reader is done, in the middle of a change.
+#[test]
+fn a_reader_is_safe_across_a_change_of_mode() {
+    check(2, || {
+        let domain = domain();
+        let published = Arc::new(Published::new(&domain, Tracked::new(1)));
+        let reader = {
+            let (domain, published) = (domain.clone(), published.clone());
+            thread::spawn(move || {
+                let guard = domain.pin();
+                let value = published.load(&guard);
+                assert_eq!(value.read(), value.read());
+            })
+        };
+        published.replace(Tracked::new(2));
+        domain.set_mode(&CallbackMode::OffloadAll).unwrap();
+        domain.offload_turn(false);
+        domain.set_mode(&CallbackMode::InPlace).unwrap();
+        domain.poll();
+        reader.join().unwrap();
+    });
+}

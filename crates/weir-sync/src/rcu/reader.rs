@@ -13,12 +13,14 @@
 
 use super::callback::owes;
 use super::domain::{Domain, Inner};
+use super::watch::{SlowReader, Trail};
 use crate::percpu::thread_token;
 use crate::primitive::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::primitive::{Arc, CachePadded, full_fence};
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::panic::Location;
 use core::ptr::NonNull;
 
 const COUNT: u64 = 0xffff;
@@ -46,6 +48,8 @@ pub(super) struct Slot {
     /// The token of the thread that pinned last. A thread only compares it with its own token.
     thread: AtomicUsize,
     next: AtomicPtr<CachePadded<Slot>>,
+    /// What reports show about the reader.
+    trail: Trail,
 }
 
 /// All slots of a domain: a linked list that only grows, at its head.
@@ -86,6 +90,7 @@ impl Slots {
             word: AtomicU64::new(word()),
             thread: AtomicUsize::new(0),
             next: AtomicPtr::new(head),
+            trail: Trail::default(),
         })));
         loop {
             match self
@@ -118,6 +123,16 @@ impl Slots {
                 slot.word.load(Ordering::Relaxed) & COUNT != 0
                     && slot.thread.load(Ordering::Relaxed) == here
             })
+    }
+
+    /// Returns the pinned reader with the oldest epoch, and that epoch.
+    pub(super) fn oldest(&self) -> Option<(u64, SlowReader)> {
+        let pinned = self.iter().filter_map(|slot| {
+            let word = slot.word.load(Ordering::Acquire);
+            (word & COUNT != 0).then_some((word >> EPOCH_SHIFT, slot))
+        });
+        let (epoch, slot) = pinned.min_by_key(|(epoch, _)| *epoch)?;
+        Some((epoch, slot.trail.read()))
     }
 
     /// Returns the numbers of readers registered, of guards held, and of slots.
@@ -174,6 +189,10 @@ impl Claim {
     /// Frees the slot. Called by the thread that saw both the last guard and the owner gone.
     #[cold]
     fn release(self) {
+        let slot = self.slot();
+        slot.trail.set_name(None);
+        // Another thread may get this one's token.
+        slot.thread.store(0, Ordering::Relaxed);
         self.slot().word.store(0, Ordering::Release);
         // SAFETY: gives back the count taken in `new`, and ends the claim.
         unsafe { Arc::decrement_strong_count(self.inner.as_ptr()) };
@@ -198,10 +217,12 @@ unsafe impl Send for Reader {}
 unsafe impl Sync for Reader {}
 
 impl Reader {
-    pub(super) fn new(domain: &Domain) -> Self {
-        Self {
-            claim: Claim::new(domain, || OWNED),
+    pub(super) fn new(domain: &Domain, name: Option<&str>) -> Self {
+        let claim = Claim::new(domain, || OWNED);
+        if name.is_some() {
+            claim.slot().trail.set_name(name.map(Box::from));
         }
+        Self { claim }
     }
 
     /// Starts a read section. Any thread may call it in any context; it never waits. Nests: inner
@@ -212,6 +233,7 @@ impl Reader {
     /// # Panics
     /// If 65,535 guards of this reader exist, which only leaking guards can cause.
     #[inline]
+    #[track_caller]
     pub fn pin(&self) -> Guard {
         let slot = self.claim.slot();
         let mut word = slot.word.load(Ordering::Relaxed);
@@ -271,14 +293,21 @@ unsafe impl Sync for Guard {}
 
 impl Guard {
     /// Creates a guard in a slot of its own.
+    #[track_caller]
     pub(super) fn new(domain: &Domain) -> Self {
         Self::enter(Claim::new(domain, || pinned_word(domain.inner())))
     }
 
     #[inline(always)]
+    #[track_caller]
     fn enter(claim: Claim) -> Self {
         full_fence();
-        claim.slot().thread.store(thread_token(), Ordering::Relaxed);
+        let (slot, here) = (claim.slot(), thread_token());
+        if slot.thread.load(Ordering::Relaxed) != here {
+            slot.thread.store(here, Ordering::Relaxed);
+            slot.trail.changed_thread();
+        }
+        slot.trail.pinned(Location::caller());
         HELD.with(|held| held.set(held.get() + 1));
         Self {
             claim,
@@ -291,6 +320,7 @@ impl Guard {
     ///
     /// Costs one load if no grace period has begun since; otherwise as much as [`Reader::pin`].
     #[inline]
+    #[track_caller]
     pub fn repin(&mut self) {
         let slot = self.claim.slot();
         let word = slot.word.load(Ordering::Relaxed);
@@ -305,6 +335,7 @@ impl Guard {
             .word
             .compare_exchange(word, next, Ordering::SeqCst, Ordering::Relaxed);
         full_fence();
+        slot.trail.pinned(Location::caller());
     }
 
     /// Returns the guard's domain.

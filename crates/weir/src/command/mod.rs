@@ -14,6 +14,7 @@ mod pin;
 mod play;
 mod port;
 mod progress;
+mod rcu;
 mod report;
 mod run;
 mod stat;
@@ -45,6 +46,7 @@ pub fn dispatch(command: Command) -> ExitCode {
         Command::Exec(args) => exec::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Rcu(args) => rcu::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Capture(args) => capture::run(&args),

@@ -22,6 +22,7 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         Some(StatWhat::Stages) => "stages",
         Some(StatWhat::Qdisc) => "qdisc",
         Some(StatWhat::Conntrack) => "conntrack",
+        Some(StatWhat::Rcu) => "rcu",
     };
     if what != "qdisc" && (args.locks || args.histogram || args.measure.is_some()) {
         return Err("--locks, --histogram and --measure need `weir stat qdisc`".into());

@@ -68,9 +68,17 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
         max_rules: args.budget.max_rules,
         max_memory: args.budget.max_memory.map(|size| size.0),
         cpus: args.cpus,
+        rcu: weir_sync::rcu::Config {
+            mode: args.rcu.clone(),
+            ..weir_sync::rcu::Config::default()
+        },
         ..Config::default()
     };
     let stack = weir_stack::build(config);
+    if stack.domain.mode() != args.rcu {
+        return Err(format!("--rcu {}: cannot start the thread", args.rcu));
+    }
+    stack.domain.on_stall(|stall| eprintln!("weir: {stall}"));
     let pollers = Pollers::new(args.cpus).map_err(|error| format!("epoll: {error}"))?;
     let pollers = Arc::new(pollers);
     let bell = pollers.clone();
@@ -106,7 +114,7 @@ pub fn run(args: &Up) -> Result<ExitCode, String> {
                     engine.end_dead_captures();
                     engine.ports.settle(&engine);
                     engine.settle_sysctls();
-                    engine.stack.domain.poll_all();
+                    engine.stack.domain.poll_in_place();
                 };
                 worker::run(&engine, &pollers, id, |work| work(&mut engine.cpu()), idle);
             } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The commands of `weir play`, `stat`, `capture`, `inject` and `port`: JSON objects with a `command` key.
+//! The commands of `weir play`, `stat`, `rcu`, `capture`, `inject` and `port`: JSON objects with a `command` key.
 
 use std::os::fd::OwnedFd;
 
@@ -26,6 +26,7 @@ fn answer(engine: &Engine, command: &Value, files: Vec<OwnedFd>) -> Result<Value
     match command["command"].as_str() {
         Some("play") => play(engine, command["until"].as_u64()),
         Some("stat") => Ok(stat(engine, command)),
+        Some("rcu") => rcu(engine, command["mode"].as_str()),
         Some("capture-names") => Ok(super::capture::names(engine)),
         Some("trace") => engine.start_trace(command),
         Some("traced") => Ok(engine.traced(command)),
@@ -52,6 +53,9 @@ fn stat(engine: &Engine, command: &Value) -> Value {
     if what == Some("conntrack") {
         return report::conntrack::stat(engine);
     }
+    if what == Some("rcu") {
+        return report::rcu::stat(&engine.stack.domain);
+    }
     if what == Some("stages") {
         let stages = report::stages::collect(engine);
         return json!({ "data": stages, "text": stages.to_text() });
@@ -62,6 +66,16 @@ fn stat(engine: &Engine, command: &Value) -> Value {
         all: command["all"].as_bool().unwrap_or(false),
     };
     json!({ "data": report.to_json(), "text": report.to_text(style) })
+}
+
+/// Changes the mode of RCU callbacks, if there is one to change to. Returns the present one.
+fn rcu(engine: &Engine, mode: Option<&str>) -> Result<Value, String> {
+    let domain = &engine.stack.domain;
+    if let Some(mode) = mode {
+        let set = domain.set_mode(&mode.parse()?);
+        set.map_err(|error| format!("the thread for callbacks: {error}"))?;
+    }
+    Ok(json!({ "mode": domain.mode().to_string() }))
 }
 
 fn play(engine: &Engine, until: Option<u64>) -> Result<Value, String> {

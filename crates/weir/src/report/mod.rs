@@ -5,6 +5,7 @@
 pub mod conntrack;
 mod json;
 pub mod page;
+pub mod rcu;
 pub mod series;
 pub mod stages;
 pub mod tc;
