@@ -151,6 +151,18 @@ impl<'g> Cx<'g> {
         }
     }
 
+    /// Queues frames that `device` receives without counting them: they come from above it. Their addressee,
+    /// protocol and place of arrival are set.
+    pub fn receive_counted_later(&mut self, device: &Arc<Device>, batch: Batch) {
+        if !batch.is_empty() {
+            self.state.backlog.push_back(Arrival {
+                device: device.clone(),
+                entry: Entry::Steered(Point::Arrived),
+                batch,
+            });
+        }
+    }
+
     /// Queues frames that an action redirected. `device` receives them later in this turn, starting
     /// at its ingress filters.
     pub fn receive_redirected(&mut self, device: &Arc<Device>, batch: Batch) {

@@ -105,6 +105,18 @@ pub trait Link: Send + Sync {
         Ok(())
     }
 
+    /// Prepares the change to a new address that [`Link::check_address`] accepts (`ndo_set_mac_address`). The
+    /// device has its old address.
+    fn set_address(
+        &self,
+        _stack: &Stack,
+        _guard: &Guard,
+        _device: &Arc<Device>,
+        _mac: &Mac,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Returns `IFLA_TSO_MAX_SIZE` in bytes (`netif_set_tso_max_size`).
     fn tso_max_size(&self) -> u32 {
         65_536
@@ -169,7 +181,7 @@ pub trait Link: Send + Sync {
     }
 
     /// Called before the device goes up (`ndo_open`).
-    fn open(&self) -> Result<(), Error> {
+    fn open(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) -> Result<(), Error> {
         Ok(())
     }
 
@@ -281,6 +293,17 @@ pub trait Link: Send + Sync {
     /// Returns whether the driver has a filter for received frames, to which users may add addresses
     /// (`ndo_set_rx_mode`).
     fn has_filter(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the driver filters unicast addresses (`IFF_UNICAST_FLT`). Otherwise the device is
+    /// promiscuous while its list of them is not empty.
+    fn has_unicast_filter(&self) -> bool {
+        false
+    }
+
+    /// Returns whether users may add unicast addresses to the filter (`ndo_fdb_add`).
+    fn filters_unicast(&self) -> bool {
         true
     }
 

@@ -45,6 +45,8 @@ pub struct Path {
     pub redirected: Step,
     /// Starts after the ingress filters.
     pub resume: Step,
+    /// Starts at layer 3, after the handler of received frames ([`RxHandler`](crate::wire::RxHandler)).
+    pub unhandled: Step,
     /// Sends frames by a device; they begin with a link-layer header.
     pub transmit: Step,
     /// Runs the qdisc of a transmit queue that has more to send.
@@ -174,6 +176,8 @@ pub enum Event {
     Down,
     /// The carrier changed (`NETDEV_CHANGE`).
     Carrier,
+    /// The carrier or the operational state changed, and listeners have been told: devices on top take it over.
+    Operstate,
     /// A flag, the group, the alias or a similar property changed (`NETDEV_CHANGE`).
     State,
     /// The name changed (`NETDEV_CHANGENAME`).

@@ -299,12 +299,15 @@ pub fn set_up(stack: &Stack, guard: &Guard, device: &Arc<Device>, up: bool) -> R
         if device.is_leaving() {
             return Err(Error::new(errno::ENODEV));
         }
-        device.link.open()?;
+        device.link.open(stack, guard, device)?;
         device.link.inherit_address(stack, guard, device);
     }
     let ns = device.namespace(guard).clone();
     device.change_flags(if up { iff::UP } else { 0 }, iff::UP);
-    device.link.accepts(stack, guard, device);
+    match up {
+        true => taken::changed(stack, guard, device),
+        false => device.link.accepts(stack, guard, device),
+    }
     let site = Site::new(stack, guard, &ns, device);
     site.notify(match up {
         true => Event::Activated,
@@ -390,27 +393,34 @@ pub fn carrier_changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
 }
 
 /// Passes a device's carrier and state on to the VLAN devices on top of it
-/// (`vlan_stacked_transfer_operstate`).
+/// (`vlan_stacked_transfer_operstate`), and tells the modules.
 pub fn tell_vlans(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
-    let state = match operstate(stack, device) {
+    for (_, _, vlan) in device.vlans(guard) {
+        transfer_operstate(stack, guard, device, vlan);
+    }
+    let ns = device.namespace(guard);
+    Site::new(stack, guard, ns, device).notify(Event::Operstate);
+}
+
+/// Passes a device's carrier and state on to a device on top of it (`netif_stacked_transfer_operstate`).
+pub fn transfer_operstate(stack: &Stack, guard: &Guard, lower: &Device, upper: &Arc<Device>) {
+    let state = match operstate(stack, lower) {
         state @ (oper::DORMANT | oper::TESTING) => state,
         _ => oper::UNKNOWN,
     };
-    for (_, _, vlan) in device.vlans(guard) {
-        let carrier = vlan.link.carrier(stack, vlan);
-        let turned = vlan.lacks_carrier() == carrier;
-        if vlan.set_state_below(state) == state && !turned {
-            continue;
-        }
-        if turned {
-            vlan.count_carrier_change(carrier);
-        }
-        if vlan.is_up() {
-            carrier_changed(stack, guard, vlan);
-        } else {
-            vlan.watch_carrier(|| vlan.link.carrier(stack, vlan));
-            settle_operstate(vlan);
-        }
+    let carrier = upper.link.carrier(stack, upper);
+    let turned = upper.lacks_carrier() == carrier;
+    if upper.set_state_below(state) == state && !turned {
+        return;
+    }
+    if turned {
+        upper.count_carrier_change(carrier);
+    }
+    if upper.is_up() {
+        carrier_changed(stack, guard, upper);
+    } else {
+        upper.watch_carrier(|| upper.link.carrier(stack, upper));
+        settle_operstate(upper);
     }
 }
 
@@ -508,7 +518,7 @@ pub fn move_to(
         }
         let (name, index) = plan(to, planned)?;
         source.leave(guard, from, device);
-        *device.taken() = Default::default();
+        device.taken().flush();
         device.names().name = name;
         device.set_namespace(target.clone());
         target.enter(guard, to, device, index);

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use weir_netlink::ifla::iff;
 use weir_netlink::{Error, errno};
 use weir_sync::rcu::Guard;
 
@@ -187,9 +188,19 @@ pub struct Taken {
     pub multicast: List,
     /// The device's own address, while its lower device accepts it for it.
     own: Option<Mac>,
+    /// A device without a filter for unicast addresses is promiscuous because of the list (`uc_promisc`).
+    promiscuous: bool,
 }
 
 impl Taken {
+    /// Forgets all addresses (`dev_uc_flush`, `dev_mc_flush`).
+    pub fn flush(&mut self) {
+        *self = Self {
+            promiscuous: self.promiscuous,
+            ..Self::default()
+        };
+    }
+
     /// Returns the list that a request's address belongs to. The link-local group addresses of
     /// bridges are in the unicast list (`ndo_dflt_fdb_add`).
     pub fn list(&mut self, mac: Mac) -> &mut List {
@@ -237,6 +248,15 @@ pub fn remove_group(
 /// (`__dev_set_rx_mode`).
 pub fn changed(stack: &Stack, guard: &Guard, device: &Arc<Device>) {
     if device.is_up() {
+        let turned = !device.link.has_unicast_filter() && {
+            let mut taken = device.taken();
+            let wanted = !taken.unicast.entries().is_empty();
+            std::mem::replace(&mut taken.promiscuous, wanted) != wanted
+        };
+        if turned {
+            let more = device.taken().promiscuous;
+            crate::netdev::ask_for_all(stack, guard, device, iff::PROMISC, more);
+        }
         device.link.accepts(stack, guard, device);
     }
 }

@@ -63,9 +63,15 @@ pub trait Wire: Send + Sync {
 /// Ingress filters come first, and frames of a VLAN that has a device go to that device. A device has at
 /// most one handler.
 pub trait RxHandler: Send + Sync {
-    /// Consumes or drops every frame of the batch. Frames begin at their Ethernet header; an
+    /// Consumes or drops every frame of the batch, or passes it on to layer 3
+    /// ([`Path::unhandled`](crate::layers::Path)). Frames begin at their Ethernet header; an
     /// accelerated VLAN tag is in their metadata. Called by any CPU.
     fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch);
+
+    /// Returns the handler to the link kind that it belongs to, if the kind asks for it (`rx_handler_data`).
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        None
+    }
 
     /// Returns the long packets that the handler takes as they are. Others are split before.
     fn long_packets(&self) -> LongPackets {

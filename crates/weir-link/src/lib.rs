@@ -15,6 +15,7 @@ pub mod bridge;
 pub mod dummy;
 pub mod ifb;
 pub mod loopback;
+pub mod macvlan;
 pub mod netdevsim;
 pub mod veth;
 pub mod vlan;
@@ -35,6 +36,7 @@ pub static KINDS: &[&Kind] = &[
     &bridge::KIND,
     &dummy::KIND,
     &ifb::KIND,
+    &macvlan::KIND,
     &netdevsim::KIND,
     &veth::KIND,
     &vlan::KIND,

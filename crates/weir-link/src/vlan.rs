@@ -281,7 +281,7 @@ impl Link for Vlan {
         }
     }
 
-    fn open(&self) -> Result<(), Error> {
+    fn open(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) -> Result<(), Error> {
         let loose = self.settings().flags & vlan_flag::LOOSE_BINDING != 0;
         match self.lower() {
             Some(lower) if lower.is_up() || loose => Ok(()),
@@ -447,6 +447,10 @@ impl Link for Vlan {
             device.inherit_address(lower.address());
             crate::address_changed(stack, guard, device);
         }
+    }
+
+    fn has_unicast_filter(&self) -> bool {
+        true
     }
 
     fn accepts(&self, stack: &Stack, guard: &Guard, device: &Arc<Device>) {

@@ -330,7 +330,7 @@ impl Link for Handle {
         self.0.tso_max_size
     }
 
-    fn open(&self) -> Result<(), Error> {
+    fn open(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) -> Result<(), Error> {
         let guard = self.0.config.domain().pin();
         let device = self.0.device.get().and_then(Weak::upgrade);
         let (Some(net), Some(device)) = (self.0.net.upgrade(), device) else {

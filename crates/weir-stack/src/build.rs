@@ -4,7 +4,7 @@
 use crate::datapath;
 use crate::genl::ethtool;
 use crate::layers::{Layers, LinkRequests, Path};
-use crate::link::{self, bridge, netdevsim, vxlan};
+use crate::link::{self, bridge, macvlan, netdevsim, vxlan};
 use crate::stack::{Config, Stack};
 use crate::{fib, ipv4, ipv6, mib, neigh, rtnl, settings, tc, udp};
 
@@ -15,6 +15,7 @@ pub static LAYERS: Layers = Layers {
         steered: datapath::steered,
         redirected: datapath::receive_classified,
         resume: datapath::resume,
+        unhandled: datapath::unhandled,
         transmit: datapath::transmit,
         run_queue: datapath::run_queue,
         restart: datapath::restart,
@@ -31,6 +32,7 @@ pub static LAYERS: Layers = Layers {
         &netdevsim::MODULE,
         &vxlan::MODULE,
         &bridge::MODULE,
+        &macvlan::MODULE,
         &link::MODULE,
         &tc::MODULE,
         &rtnl::MODULE,

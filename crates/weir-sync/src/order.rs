@@ -67,6 +67,7 @@ classes! {
         Ports = "the UDP ports of VXLAN in a namespace",
         Tunnels = "the VXLAN devices of a namespace",
         VlanSettings = "the settings of a VLAN device",
+        MacvlanSources = "the sources that a macvlan lists",
     }
     55 false { Watchdog = "the timer of a transmit queue", }
     58 false { Tree = "the qdiscs of a device", }

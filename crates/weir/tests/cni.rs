@@ -68,7 +68,11 @@ default via 10.1.2.1 dev eth0
 sbr: CHECK
 sbr: DEL
 vrf: refused
-macvlan: refused
+macvlan: ADD
+macvlan mode bridge
+eth1         UP             10.1.2.7/24 
+macvlan: CHECK
+macvlan: DEL
 ipvlan: refused
 bridge: ADD
 bridge: CHECK

@@ -119,6 +119,13 @@ fn bridge() {
 }
 
 #[test]
+fn macvlan() {
+    if has("ethtool", "ethtool") {
+        same_as_linux("macvlan");
+    }
+}
+
+#[test]
 fn vxlan() {
     same_as_linux("vxlan");
 }

@@ -186,6 +186,12 @@ fn deliver(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
             handler.receive(cx, device, batch);
         });
     }
+    unhandled(cx, device, batch);
+}
+
+/// Continues behind the handler of received frames: passes frames by protocol to layer 3.
+pub fn unhandled(cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    let types = &*cx.stack.packet_types;
     let mut parts: [Batch; PROTOCOLS] = std::array::from_fn(|_| Batch::new());
     // Packets of one protocol follow each other.
     let (mut at, mut protocol) = (PROTOCOLS, 0);

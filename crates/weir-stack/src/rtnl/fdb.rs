@@ -79,6 +79,14 @@ fn check_self(message: &NdMsg) -> Result<(), Error> {
     Ok(())
 }
 
+/// Checks that the device's filter takes the address from users.
+fn check_filter(device: &Device, mac: Mac) -> Result<(), Error> {
+    if mac[0] & 1 == 0 && !device.link.filters_unicast() {
+        return Err(Error::new(errno::EOPNOTSUPP));
+    }
+    Ok(())
+}
+
 /// Adds an address to the device's list (`ndo_dflt_fdb_add`).
 fn take(
     ctl: &Ctl<'_>,
@@ -87,6 +95,7 @@ fn take(
     mac: Mac,
     vid: u16,
 ) -> Result<(), Error> {
+    check_filter(device, mac)?;
     let local = message.state == 0 || message.state & nud::PERMANENT != 0;
     if !local || vid != 0 {
         return Err(Error::new(errno::EINVAL));
@@ -102,6 +111,7 @@ fn take(
 
 /// Removes an address from the device's list (`ndo_dflt_fdb_del`).
 fn refuse(ctl: &Ctl<'_>, device: &Arc<Device>, message: &NdMsg, mac: Mac) -> Result<(), Error> {
+    check_filter(device, mac)?;
     if message.state & nud::PERMANENT == 0 {
         return Err(Error::new(errno::EINVAL));
     }

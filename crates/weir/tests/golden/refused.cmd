@@ -9,7 +9,7 @@ ip link add x0 type vxlan id 5 dstport 4789 group 239.1.1.1 dev d0
 ip link add x0 type vxlan id 5 dstport 4789 proxy
 ip link add x0 type vxlan external gpe dstport 4790
 ip link add x0 type vxlan external vnifilter dstport 4789
-ip link add x0 type macvlan
+ip link add link d0 name x0 type macvtap
 ip link set d0 xdp off
 ip link set d0 vf 0 mac 02:00:00:00:00:03
 ip link set d0 protodown on

@@ -108,6 +108,9 @@ pub fn set(
     let was_up = device.is_up();
     if let Some(mac) = parse::mac(attrs, ifla::ADDRESS)? {
         device.link.check_address(&mac)?;
+        device
+            .link
+            .set_address(ctl.stack, ctl.guard, device, &mac)?;
         device.set_address(mac);
         link::address_changed(ctl.stack, ctl.guard, device);
     }
