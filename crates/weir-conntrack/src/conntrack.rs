@@ -13,8 +13,9 @@ use crate::connection::{
     Change, Counters, Create, CreateError, Event, Handle, Listener, Origin, Snapshot, Statistics,
     TcpChange, TcpInfo,
 };
-use crate::index::{Index, Insertion};
-use crate::key::{self, Key, Secret};
+use crate::index::Insertion;
+use crate::key::{self, Key, Secret, Words3};
+use crate::levels::Levels;
 use crate::settings::{Setting, Settings};
 use crate::status::{ipct, ips, tcp_flag};
 use crate::store::{Slot, Store};
@@ -23,6 +24,12 @@ use crate::tuple::{Direction, TCP, Tuple, Zone};
 
 /// Bit of a number in the index: the key is that of the reply direction.
 const REPLY: u32 = 1 << 31;
+/// The connections that the index has room for at least.
+const LEAST: usize = if cfg!(loom) { 4 } else { 1024 };
+/// The largest number of connections, whatever [`Setting::max`] says.
+const MOST: usize = 1 << 26;
+/// The buckets that move with each new connection while the index grows.
+const STEP: usize = 8;
 /// The words of 64 entries that are searched for a connection to remove early.
 const EARLY: usize = 1024;
 
@@ -96,9 +103,9 @@ pub struct Conntrack {
     settings: Arc<Settings>,
     pub(crate) secret: Secret,
     store: Store,
-    index: Index,
+    index: Levels,
     /// Connections by source, for source NAT.
-    sources: Index,
+    sources: Levels,
     count: AtomicU32,
     /// Where the next early removal begins.
     hand: AtomicU32,
@@ -122,17 +129,17 @@ impl std::fmt::Debug for Conntrack {
 
 impl Conntrack {
     /// Makes an empty table, whose memory is used connection by connection. Its index has room for the
-    /// connections that [`Setting::max`] allows now; later settings above that have no effect. Returns `None`
-    /// without address space.
+    /// connections that [`Setting::max`] allows now, and grows when there are more. Returns `None` without address
+    /// space.
     pub fn new(settings: &Arc<Settings>, seed: u64) -> Option<Self> {
-        let most = (settings.get(Setting::max) as usize).clamp(1024, 1 << 26);
+        let most = (settings.get(Setting::max) as usize).clamp(LEAST, MOST);
         Some(Self {
             number: NUMBER.fetch_add(1, Relaxed),
             settings: settings.clone(),
             secret: Secret::new(seed),
             store: Store::new(),
-            index: Index::new(2 * most)?,
-            sources: Index::new(most)?,
+            index: Levels::new(2 * most)?,
+            sources: Levels::new(most)?,
             count: AtomicU32::new(0),
             hand: AtomicU32::new(0),
             collected: AtomicU32::new(0),
@@ -221,7 +228,7 @@ impl Conntrack {
     // Looking up.
 
     #[inline]
-    pub(crate) fn key(&self, tuple: &Tuple, zone: u16) -> Key {
+    pub(crate) fn key<'a>(&self, tuple: &'a Tuple, zone: u16) -> Key<'a> {
         Key::new(self.secret, tuple, zone)
     }
 
@@ -237,45 +244,43 @@ impl Conntrack {
 
     /// Finds a connection, expired or not.
     #[inline]
-    fn find_key(&self, key: &Key) -> Option<(Handle, Direction)> {
+    fn find_key(&self, key: &Key<'_>) -> Option<(Slot<'_>, Handle, Direction)> {
         let mut found = None;
         self.index.find(key.hash, |number| {
-            let (handle, direction, same) = self.compare(number, key);
-            if same {
-                found = Some((handle, direction));
-            }
-            same
+            found = self.compare(number, key);
+            found.is_some()
         })?;
         found
     }
 
     /// Compares the key that a number of the index stands for.
     #[inline(always)]
-    fn compare(&self, number: u32, key: &Key) -> (Handle, Direction, bool) {
+    fn compare(&self, number: u32, key: &Key<'_>) -> Option<(Slot<'_>, Handle, Direction)> {
         let direction = direction_of(number);
         let index = number & !REPLY;
-        let Some(slot) = self.store.slot(index) else {
-            let generation = 0;
-            return (Handle { index, generation }, direction, false);
-        };
+        let slot = self.store.slot(index)?;
         let generation = slot.entry.generation.load(Acquire);
-        (
-            Handle { index, generation },
-            direction,
-            slot.has(direction, key),
-        )
+        let same = slot.has(direction, key);
+        same.then_some((slot, Handle { index, generation }, direction))
     }
 
     /// Finds a connection. Removes it if it has expired.
     #[inline]
-    pub(crate) fn look_up(&self, key: &Key, now: u64) -> Option<(Handle, Direction)> {
-        let found = self.find_key(key)?;
-        let slot = self.slot(found.0)?;
-        if clock::is_over(slot.entry.deadline.load(Relaxed), clock::ticks(now)) {
-            self.kill(found.0, Origin::Packet, now);
+    pub(crate) fn look_up(&self, key: &Key<'_>, now: u64) -> Option<(Handle, Direction)> {
+        self.look_up_at(key, clock::ticks(now), now)
+    }
+
+    /// The same with the time in ticks as well.
+    #[inline(always)]
+    fn look_up_at(&self, key: &Key<'_>, ticks: u32, now: u64) -> Option<(Handle, Direction)> {
+        let (slot, handle, direction) = self.find_key(key)?;
+        // The entry may have become another connection since. Then only the handle is stale, and what the deadline says
+        // does no harm.
+        if clock::is_over(slot.entry.deadline.load(Relaxed), ticks) {
+            self.kill(handle, Origin::Packet, now);
             return None;
         }
-        Some(found)
+        Some((handle, direction))
     }
 
     /// Returns the connection with a key and the key's direction.
@@ -291,29 +296,35 @@ impl Conntrack {
         now: u64,
         found: &mut [Option<(Handle, Direction)>],
     ) {
+        let ticks = clock::ticks(now);
         for (tuples, found) in tuples.chunks(64).zip(found.chunks_mut(64)) {
-            let mut keys = [None; 64];
+            let mut keys = [const { None }; 64];
             for (key, tuple) in keys.iter_mut().zip(tuples) {
                 let made = self.key(tuple, zone);
                 self.index.prefetch(made.hash);
                 *key = Some(made);
             }
             for key in keys.iter().flatten() {
-                if let Some(slot) =
-                    (self.index.guess(key.hash)).and_then(|number| self.store.slot(number & !REPLY))
-                {
-                    prefetch(std::ptr::from_ref(slot.entry));
-                }
+                self.prefetch_entry(key.hash);
             }
             for (to, key) in found.iter_mut().zip(keys.iter().flatten()) {
-                *to = self.look_up(key, now);
+                *to = self.look_up_at(key, ticks, now);
             }
+        }
+    }
+
+    /// Prefetches the entry that a hash probably stands for. Its bucket is in the cache.
+    #[inline(always)]
+    fn prefetch_entry(&self, hash: u64) {
+        let number = self.index.guess(hash);
+        if let Some(slot) = number.and_then(|number| self.store.slot(number & !REPLY)) {
+            prefetch(std::ptr::from_ref(slot.entry));
         }
     }
 
     /// Prefetches what a look-up of the key needs first.
     #[inline]
-    pub(crate) fn prefetch(&self, key: &Key) {
+    pub(crate) fn prefetch(&self, key: &Key<'_>) {
         self.index.prefetch(key.hash);
     }
 
@@ -338,15 +349,7 @@ impl Conntrack {
         ];
         self.prefetch(&keys[0]);
         self.prefetch(&keys[1]);
-        let most = self.settings.get(Setting::max);
-        let most = (most as usize).min(self.index.limit() / 2) as u32;
-        // 0 means no limit, as in Linux; the index has one.
-        let most = if self.settings.get(Setting::max) == 0 {
-            (self.index.limit() / 2) as u32
-        } else {
-            most
-        };
-        if self.count.fetch_add(1, Relaxed) >= most && !self.drop_early(now) {
+        if self.count.fetch_add(1, Relaxed) >= self.most() && !self.drop_early(now) {
             self.count.fetch_sub(1, Relaxed);
             bump(&stats.drop);
             return Err(Refused::Full);
@@ -358,6 +361,7 @@ impl Conntrack {
         let Some(slot) = self.store.slot(index) else {
             return Err(Refused::NoMemory);
         };
+        self.keep_growing(STEP);
         let entry = slot.entry;
         // Somebody with an old name of the entry may lock it at any time.
         let lock = slot.lock();
@@ -401,7 +405,7 @@ impl Conntrack {
             number,
             equal: {
                 let key = &keys[at];
-                move |number| self.compare(number, key).2
+                move |number| self.compare(number, key).is_some()
             },
         };
         let inserted = self
@@ -429,7 +433,8 @@ impl Conntrack {
             return Err(Refused::Clash(other, direction_of(number)));
         }
         if fresh.status & ips::SRC_NAT_DONE != 0 {
-            self.sources.insert(self.source_hash(&keys[0]), index);
+            let hash = self.source_hash(keys[0].words, keys[0].meta);
+            self.sources.insert(hash, index);
         }
         if status & ips::ASSURED == 0 {
             slot.set_embryonic(true);
@@ -438,10 +443,66 @@ impl Conntrack {
         Ok(handle)
     }
 
+    /// Returns how many connections there may be, as many as the index has room for. The index grows first if it has
+    /// no room for another one.
+    #[inline]
+    fn most(&self) -> u32 {
+        let limit = match self.settings.get(Setting::max) as usize {
+            // No limit, as in Linux.
+            0 => MOST,
+            limit => limit.min(MOST),
+        };
+        let mut room = self.index.room() / 2;
+        if room < limit && self.count() as usize > room {
+            room = self.grow(room, limit);
+        }
+        limit.min(room) as u32
+    }
+
+    /// Makes room for the connections of the limit, or for twice as many as now if there is none. Returns for how many
+    /// there is room.
+    #[cold]
+    fn grow(&self, room: usize, limit: usize) -> usize {
+        let keys = if limit == MOST { 2 * room } else { limit };
+        if self.sources.grow(keys, |number| self.source_of(number)) {
+            self.index.grow(2 * keys, |number| self.hash_of(number));
+        }
+        self.index.room().min(2 * self.sources.room()) / 2
+    }
+
+    /// Moves a part of the numbers, if an index grows.
+    #[inline]
+    fn keep_growing(&self, buckets: usize) {
+        if self.index.is_moving() {
+            self.index.advance(buckets, |number| self.hash_of(number));
+        }
+        if self.sources.is_moving() {
+            self.sources
+                .advance(buckets, |number| self.source_of(number));
+        }
+    }
+
+    /// The hash of the key that a number of the index stands for.
+    fn hash_of(&self, number: u32) -> u64 {
+        let direction = direction_of(number);
+        self.store.slot(number & !REPLY).map_or(0, |slot| {
+            key::hash(self.secret, slot.words(direction), slot.meta(direction))
+        })
+    }
+
+    /// The hash of an entry's source.
+    fn source_of(&self, index: u32) -> u64 {
+        self.store.slot(index).map_or(0, |slot| {
+            self.source_hash(
+                slot.words(Direction::Original),
+                slot.meta(Direction::Original),
+            )
+        })
+    }
+
     /// The hash of a connection's source (`hash_by_src`).
-    fn source_hash(&self, original: &Key) -> u64 {
-        let [src, _, ports] = original.words;
-        key::hash(self.secret, [src, 0, ports & 0xffff_0000], original.meta)
+    fn source_hash(&self, [src, _, ports]: Words3, meta: u32) -> u64 {
+        key::hash(self.secret, [src, 0, ports & 0xffff_0000], meta)
     }
 
     /// Calls `matches` with the reply tuples of the connections that have the same source and source NAT, until it
@@ -453,16 +514,17 @@ impl Conntrack {
         mut matches: impl FnMut(&Tuple) -> bool,
     ) {
         let key = self.key(original, zone);
-        self.sources.find(self.source_hash(&key), |index| {
-            let Some(slot) = self.store.slot(index) else {
-                return false;
-            };
-            let theirs = slot.tuple(Direction::Original);
-            let same = theirs.src == original.src
-                && theirs.src_port == original.src_port
-                && slot.meta(Direction::Original) == key.meta;
-            same && matches(&slot.tuple(Direction::Reply))
-        });
+        self.sources
+            .find(self.source_hash(key.words, key.meta), |index| {
+                let Some(slot) = self.store.slot(index) else {
+                    return false;
+                };
+                let theirs = slot.tuple(Direction::Original);
+                let same = theirs.src == original.src
+                    && theirs.src_port == original.src_port
+                    && slot.meta(Direction::Original) == key.meta;
+                same && matches(&slot.tuple(Direction::Reply))
+            });
     }
 
     /// Makes an entry that is in no index free.
@@ -499,16 +561,11 @@ impl Conntrack {
                 Direction::Original => handle.index,
                 Direction::Reply => handle.index | REPLY,
             };
-            let words = slot.words(direction);
-            let hash = key::hash(self.secret, words, slot.meta(direction));
-            self.index.remove(hash, number);
+            self.index.remove(self.hash_of(number), number);
         }
         if status & ips::SRC_NAT_DONE != 0 {
-            let key = self.key(
-                &slot.tuple(Direction::Original),
-                slot.zone().of(Direction::Original),
-            );
-            self.sources.remove(self.source_hash(&key), handle.index);
+            self.sources
+                .remove(self.source_of(handle.index), handle.index);
         }
         bump(&self.stats.local().removed);
         self.recycle(&slot);
@@ -557,6 +614,7 @@ impl Conntrack {
     /// nearly full, closing TCP connections go too.
     pub fn collect(&self, now: u64, most: u32) -> Collected {
         let mut done = Collected::default();
+        self.keep_growing(most as usize);
         let used = self.store.used();
         let ticks = clock::ticks(now);
         let limit = self.settings.get(Setting::max);

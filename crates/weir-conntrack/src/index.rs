@@ -9,11 +9,11 @@
 //! and stores the next even value. A reader compares the word before and after, and writes nothing. The lock of a
 //! key's home bucket also guards the key: two insertions of one key do not run at the same time. A thread that
 //! holds home buckets, which it locks in the order of their positions, only tries to take others. If that fails it
-//! gives up all of them and begins again.
+//! gives up all of them and begins again. `levels.rs` lets the table grow.
 #![allow(unsafe_code)] // a structure of atomics in zeroed memory
 
 use weir_map::{Words, Zero};
-use weir_sync::primitive::atomic::{AtomicU32, Ordering::*, fence};
+use weir_sync::primitive::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
 use weir_sync::primitive::{Backoff, prefetch};
 
 const SLOTS: usize = 11;
@@ -25,8 +25,10 @@ struct Bucket {
     control: AtomicU32,
     /// The numbers that passed the bucket because it was full.
     over: AtomicU32,
-    /// Four tags each; the twelfth stays 0. A tag of 0 means an empty slot.
-    tags: [AtomicU32; 3],
+    /// The tags of the first eight slots. A tag of 0 means an empty slot.
+    low: AtomicU64,
+    /// The tags of the other three. The fourth byte stays 0.
+    high: AtomicU32,
     slots: [AtomicU32; SLOTS],
 }
 
@@ -36,25 +38,35 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 // SAFETY: a bucket consists of atomic integers, and zero is a value of each.
 unsafe impl Zero for Bucket {}
 
+/// The tags of a bucket, eight in the first word and four in the second.
+type Tags = (u64, u32);
+
 /// The slots whose tag is `tag`, as a bit mask.
 #[inline(always)]
-fn equal(tags: [u32; 3], tag: u8) -> u32 {
-    const LOW: u32 = 0x7f7f_7f7f;
-    let pattern = u32::from(tag) * 0x0101_0101;
-    let of = |word: u32| {
+fn equal(tags: Tags, tag: u8) -> u32 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let pattern = u64::from(tag) * 0x0101_0101_0101_0101;
+    let of = |word: u64| {
         let other = word ^ pattern;
         // The highest bit of each byte that is 0.
         let zero = !(((other & LOW) + LOW) | other | LOW);
         // One bit each, side by side.
-        (zero >> 7).wrapping_mul(0x0102_0408) >> 24 & 0xf
+        ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
     };
-    of(tags[0]) | of(tags[1]) << 4 | of(tags[2]) << 8
+    of(tags.0) | (of(u64::from(tags.1)) & 0xf) << 8
+}
+
+/// The lowest free slot.
+#[inline(always)]
+fn free(tags: Tags) -> Option<usize> {
+    let slot = (equal(tags, 0) & ((1 << SLOTS) - 1)).trailing_zeros() as usize;
+    (slot < SLOTS).then_some(slot)
 }
 
 impl Bucket {
     #[inline(always)]
-    fn tags(&self) -> [u32; 3] {
-        [0, 1, 2].map(|at: usize| self.tags[at].load(Relaxed))
+    fn tags(&self) -> Tags {
+        (self.low.load(Relaxed), self.high.load(Relaxed))
     }
 
     /// Calls `matches` with each number whose tag is `tag`, and returns the first for which it is true.
@@ -91,6 +103,7 @@ impl Bucket {
         }
     }
 
+    #[inline]
     fn try_lock(&self) -> bool {
         let now = self.control.load(Relaxed);
         let locked = now & LOCK == 0
@@ -104,6 +117,7 @@ impl Bucket {
         locked
     }
 
+    #[inline]
     fn lock(&self) {
         let mut backoff = Backoff::new();
         while !self.try_lock() {
@@ -112,27 +126,33 @@ impl Bucket {
     }
 
     /// Unlocks the bucket, which may have changed.
+    #[inline]
     fn unlock(&self) {
         let now = self.control.load(Relaxed);
         self.control.store(now.wrapping_add(1), Release);
     }
 
     /// Puts a number into a free slot of the locked bucket.
+    #[inline]
     fn put(&self, tag: u8, number: u32) -> bool {
-        let free = equal(self.tags(), 0) & ((1 << SLOTS) - 1);
-        if free == 0 {
+        let Some(slot) = free(self.tags()) else {
             return false;
-        }
-        let slot = free.trailing_zeros() as usize;
+        };
         self.slots[slot].store(number, Relaxed);
         self.tag(slot, tag);
         true
     }
 
+    #[inline]
     fn tag(&self, slot: usize, tag: u8) {
-        let (word, shift) = (&self.tags[slot / 4], 8 * (slot % 4));
-        let others = word.load(Relaxed) & !(0xff << shift);
-        word.store(others | u32::from(tag) << shift, Relaxed);
+        let shift = 8 * (slot % 8);
+        if slot < 8 {
+            let others = self.low.load(Relaxed) & !(0xff << shift);
+            self.low.store(others | u64::from(tag) << shift, Relaxed);
+        } else {
+            let others = self.high.load(Relaxed) & !(0xff << shift);
+            self.high.store(others | u32::from(tag) << shift, Relaxed);
+        }
     }
 
     /// Takes a number out of the locked bucket.
@@ -157,6 +177,19 @@ pub(crate) struct Insertion<F> {
     pub(crate) equal: F,
 }
 
+/// What has become of two keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entered {
+    /// Both are in the table.
+    Both,
+    /// Only the first is. The caller removes it and begins again.
+    First,
+    /// None is. The caller begins again.
+    None,
+    /// This number stands for an equal key.
+    Equal(u32),
+}
+
 /// The hash table; see the module documentation.
 pub(crate) struct Index {
     buckets: Words<Bucket>,
@@ -174,11 +207,6 @@ impl Index {
         let buckets = (keys * 5).div_ceil(SLOTS * 4).max(4);
         let buckets = Words::new(buckets).ok()?;
         Some(Self { buckets })
-    }
-
-    /// Returns how many keys it may hold.
-    pub(crate) fn limit(&self) -> usize {
-        self.buckets.len() * SLOTS / 10 * 9
     }
 
     /// Returns the number of buckets.
@@ -220,18 +248,17 @@ impl Index {
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
         let tag = tag_of(hash);
-        let mut at = self.home(hash);
-        for _ in 0..self.buckets.len() {
-            let (found, last) = self.buckets.at(at).search(tag, &mut matches);
-            if found.is_some() || last {
-                return found;
-            }
-            at = self.after(at);
+        let home = self.home(hash);
+        let (found, last) = self.buckets.at(home).search(tag, &mut matches);
+        if found.is_some() || last {
+            return found;
         }
-        None
+        // The buckets of other threads are locked by them alone.
+        self.find_beyond(tag, home, [usize::MAX; 2], &mut matches)
     }
 
     /// As [`find`](Self::find), by a thread that holds the locks of the buckets `held`.
+    #[inline]
     fn find_held(
         &self,
         hash: u64,
@@ -239,8 +266,25 @@ impl Index {
         matches: &mut impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         let tag = tag_of(hash);
-        let mut at = self.home(hash);
-        for _ in 0..self.buckets.len() {
+        let home = self.home(hash);
+        let bucket = self.buckets.at(home);
+        let found = bucket.look(tag, matches);
+        if found.is_some() || bucket.over.load(Relaxed) == 0 {
+            return found;
+        }
+        self.find_beyond(tag, home, held, matches)
+    }
+
+    /// Goes on behind the home bucket.
+    fn find_beyond(
+        &self,
+        tag: u8,
+        home: usize,
+        held: [usize; 2],
+        matches: &mut impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let mut at = self.after(home);
+        for _ in 1..self.buckets.len() {
             let bucket = self.buckets.at(at);
             let (found, last) = if held.contains(&at) {
                 (bucket.look(tag, matches), bucket.over.load(Relaxed) == 0)
@@ -264,8 +308,15 @@ impl Index {
         }
     }
 
-    /// Puts a number into the first bucket with room. Fails if another thread holds a bucket, or all are full.
+    /// Puts a number into the first bucket with room. The caller holds the home bucket. Fails if another thread holds a bucket, or all are full.
+    #[inline]
     fn place(&self, hash: u64, number: u32, held: [usize; 2]) -> bool {
+        let (tag, home) = (tag_of(hash), self.home(hash));
+        self.buckets.at(home).put(tag, number) || self.place_beyond(hash, number, held)
+    }
+
+    /// The same if the home bucket is full.
+    fn place_beyond(&self, hash: u64, number: u32, held: [usize; 2]) -> bool {
         let tag = tag_of(hash);
         let mut at = self.home(hash);
         for passed in 0..self.buckets.len() {
@@ -292,60 +343,126 @@ impl Index {
         false
     }
 
-    /// Inserts two keys at once. Returns the number of an equal key if there is one.
-    pub(crate) fn insert_pair(
-        &self,
-        mut first: Insertion<impl FnMut(u32) -> bool>,
-        mut second: Insertion<impl FnMut(u32) -> bool>,
-    ) -> Result<(), u32> {
-        let homes = [self.home(first.hash), self.home(second.hash)];
+    /// Locks the home buckets of two keys.
+    #[inline]
+    fn lock_homes(&self, hashes: [u64; 2]) -> [usize; 2] {
+        let homes = hashes.map(|hash| self.home(hash));
         let (low, high) = (homes[0].min(homes[1]), homes[0].max(homes[1]));
-        let unlock = || {
-            self.buckets.at(low).unlock();
-            if low != high {
-                self.buckets.at(high).unlock();
-            }
-        };
-        let mut backoff = Backoff::new();
-        loop {
-            self.buckets.at(low).lock();
-            if low != high {
-                self.buckets.at(high).lock();
-            }
-            let clash = self
-                .find_held(first.hash, homes, &mut first.equal)
-                .or_else(|| self.find_held(second.hash, homes, &mut second.equal));
-            if let Some(number) = clash {
-                unlock();
-                return Err(number);
-            }
-            if self.place(first.hash, first.number, homes) {
-                if self.place(second.hash, second.number, homes) {
-                    unlock();
-                    return Ok(());
-                }
-                unlock();
-                self.remove(first.hash, first.number);
-            } else {
-                unlock();
-            }
-            backoff.snooze();
+        self.buckets.at(low).lock();
+        if low != high {
+            self.buckets.at(high).lock();
+        }
+        homes
+    }
+
+    #[inline]
+    fn unlock_homes(&self, homes: [usize; 2]) {
+        self.buckets.at(homes[0]).unlock();
+        if homes[0] != homes[1] {
+            self.buckets.at(homes[1]).unlock();
         }
     }
 
-    /// Inserts a key that need not be the only one of its kind.
-    pub(crate) fn insert(&self, hash: u64, number: u32) {
-        let home = self.home(hash);
-        let mut backoff = Backoff::new();
-        loop {
-            self.buckets.at(home).lock();
-            let placed = self.place(hash, number, [home; 2]);
-            self.buckets.at(home).unlock();
-            if placed {
-                return;
-            }
-            backoff.snooze();
+    /// Calls `then` while both keys are locked, if the table has neither.
+    pub(crate) fn absent<F: FnMut(u32) -> bool, G: FnMut(u32) -> bool>(
+        &self,
+        first: &mut Insertion<F>,
+        second: &mut Insertion<G>,
+        then: impl FnOnce(&mut Insertion<F>, &mut Insertion<G>) -> Entered,
+    ) -> Entered {
+        let homes = self.lock_homes([first.hash, second.hash]);
+        let clash = self
+            .find_held(first.hash, homes, &mut first.equal)
+            .or_else(|| self.find_held(second.hash, homes, &mut second.equal));
+        let entered = match clash {
+            Some(number) => Entered::Equal(number),
+            None => then(first, second),
+        };
+        self.unlock_homes(homes);
+        entered
+    }
+
+    /// Inserts two keys at once, if `current` is still true under their locks.
+    #[inline]
+    pub(crate) fn insert_pair(
+        &self,
+        first: &mut Insertion<impl FnMut(u32) -> bool>,
+        second: &mut Insertion<impl FnMut(u32) -> bool>,
+        current: impl Fn() -> bool,
+    ) -> Entered {
+        let homes = self.lock_homes([first.hash, second.hash]);
+        let entered = if current() {
+            self.enter(first, second, homes)
+        } else {
+            Entered::None
+        };
+        self.unlock_homes(homes);
+        entered
+    }
+
+    #[inline]
+    fn enter(
+        &self,
+        first: &mut Insertion<impl FnMut(u32) -> bool>,
+        second: &mut Insertion<impl FnMut(u32) -> bool>,
+        homes: [usize; 2],
+    ) -> Entered {
+        let clash = self
+            .find_held(first.hash, homes, &mut first.equal)
+            .or_else(|| self.find_held(second.hash, homes, &mut second.equal));
+        if let Some(number) = clash {
+            Entered::Equal(number)
+        } else if !self.place(first.hash, first.number, homes) {
+            Entered::None
+        } else if !self.place(second.hash, second.number, homes) {
+            Entered::First
+        } else {
+            Entered::Both
         }
+    }
+
+    /// Inserts a key that need not be the only one of its kind, if `current` is still true under its lock. Returns
+    /// whether it did.
+    pub(crate) fn insert(&self, hash: u64, number: u32, current: impl Fn() -> bool) -> bool {
+        let home = self.home(hash);
+        self.buckets.at(home).lock();
+        let placed = current() && self.place(hash, number, [home; 2]);
+        self.buckets.at(home).unlock();
+        placed
+    }
+
+    /// Moves the numbers of a bucket to another table. `hash_of` returns the hash of a number's key.
+    pub(crate) fn empty(&self, at: usize, to: &Self, hash_of: &impl Fn(u32) -> u64) {
+        let bucket = self.buckets.at(at);
+        bucket.lock();
+        let full = !equal(bucket.tags(), 0) & ((1 << SLOTS) - 1);
+        let mut moved = [None; SLOTS];
+        for slot in (0..SLOTS).filter(|slot| full >> slot & 1 != 0) {
+            let number = bucket.slots[slot].load(Relaxed);
+            // Its owner has to lock this bucket before the number stands for another key.
+            let hash = hash_of(number);
+            let mut backoff = Backoff::new();
+            while !to.insert(hash, number, || true) {
+                backoff.snooze();
+            }
+            // A search that misses it here finds it there.
+            bucket.tag(slot, 0);
+            moved[slot] = Some(hash);
+        }
+        bucket.unlock();
+        for hash in moved.into_iter().flatten() {
+            let (home, count) = (self.home(hash), self.buckets.len());
+            self.pass(hash, (at + count - home) % count, u32::MAX);
+        }
+    }
+
+    /// Returns whether no bucket remembers anything.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        (0..self.buckets()).all(|at| {
+            let bucket = self.buckets.at(at);
+            bucket.over.load(Relaxed) == 0 && bucket.tags() == (0, 0)
+        })
     }
 
     /// Removes a number. Returns false if it is not there.
@@ -374,6 +491,7 @@ impl Index {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::levels::Levels;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -384,8 +502,8 @@ mod tests {
 
     #[test]
     fn equal_tags_are_found_by_their_slots() {
-        let tags = [0x0180_ff00, 0x8001_0080, 0x00ff_0101];
-        let bytes = tags.map(u32::to_le_bytes).concat();
+        let tags = (0x8001_0080_0180_ff00, 0x00ff_0101);
+        let bytes = [&u64::to_le_bytes(tags.0)[..], &u32::to_le_bytes(tags.1)].concat();
         for tag in 0..=255 {
             let expected = bytes
                 .iter()
@@ -398,8 +516,8 @@ mod tests {
 
     #[test]
     fn a_full_table_finds_all_and_nothing_else() {
-        let index = Index::new(2000).unwrap();
-        let limit = index.limit() as u32 / 2;
+        let index = Levels::new(2000).unwrap();
+        let limit = 1000;
         for key in 0..limit {
             let pair = |key: u32| Insertion {
                 hash: hash(key),
@@ -426,18 +544,13 @@ mod tests {
         for key in (1..2 * limit).step_by(2) {
             assert!(index.remove(hash(key), key));
         }
-        // No bucket remembers anything.
-        for at in 0..index.buckets() {
-            let bucket = index.buckets.at(at);
-            assert_eq!(bucket.over.load(Relaxed), 0);
-            assert_eq!(bucket.tags(), [0; 3]);
-        }
+        assert!(index.is_empty());
     }
 
     /// Threads insert and remove keys of few buckets. A key that stays is always found.
     #[test]
     fn concurrent_insertions_and_removals_leave_the_others_alone() {
-        let index = Arc::new(Index::new(80).unwrap());
+        let index = Arc::new(Levels::new(80).unwrap());
         let stop = Arc::new(AtomicBool::new(false));
         for key in 1_000_000..1_000_020 {
             index.insert(hash(key), key);
@@ -494,7 +607,7 @@ mod tests {
     #[test]
     fn one_of_many_equal_keys_is_inserted() {
         for round in 0..300u32 {
-            let index = Index::new(40).unwrap();
+            let index = Levels::new(40).unwrap();
             let won: usize = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..3u32)
                     .map(|thread| {

@@ -40,8 +40,8 @@ pub(crate) type Words3 = [u32; 3];
 
 /// A tuple to be looked up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    pub(crate) tuple: Tuple,
+pub(crate) struct Key<'a> {
+    pub(crate) tuple: &'a Tuple,
     pub(crate) words: Words3,
     /// Zone, protocol and family; see [`meta`].
     pub(crate) meta: u32,
@@ -82,20 +82,21 @@ pub(crate) fn hash(secret: Secret, words: Words3, meta: u32) -> u64 {
     )
 }
 
-impl Key {
+impl<'a> Key<'a> {
     #[inline]
-    pub(crate) fn new(secret: Secret, tuple: &Tuple, zone: u16) -> Self {
+    pub(crate) fn new(secret: Secret, tuple: &'a Tuple, zone: u16) -> Self {
         let words = words(secret, tuple);
         let meta = meta(zone, tuple.protocol, tuple.family);
         Self {
-            tuple: *tuple,
+            tuple,
             words,
             meta,
             hash: hash(secret, words, meta),
         }
     }
 
-    pub(crate) fn of(secret: Secret, tuple: &Tuple, zone: Zone, direction: Direction) -> Self {
+    #[inline]
+    pub(crate) fn of(secret: Secret, tuple: &'a Tuple, zone: Zone, direction: Direction) -> Self {
         Self::new(secret, tuple, zone.of(direction))
     }
 }

@@ -22,6 +22,7 @@ pub mod conntrack;
 mod headers;
 mod index;
 mod key;
+mod levels;
 pub mod nat;
 pub mod packets;
 pub mod settings;

@@ -4,7 +4,8 @@
 //! A number of the models is `2 * connection + direction`. A key is a small integer, kept beside the index as the
 //! entries keep it.
 
-use crate::index::{Index, Insertion};
+use crate::index::Insertion;
+use crate::levels::Levels;
 use weir_sync::primitive::Arc;
 use weir_sync::primitive::atomic::{AtomicU32, Ordering::*};
 
@@ -32,8 +33,8 @@ fn pair<'a>(key: u32, number: u32, keys: &'a [u32]) -> Insertion<impl FnMut(u32)
 fn one_connection_enters_from_both_directions() {
     const KEYS: [u32; 4] = [1, 2, 2, 1];
     check(2, || {
-        let index = Arc::new(Index::new(8).unwrap());
-        let enter = |index: &Index, first: u32| {
+        let index = Arc::new(Levels::new(8).unwrap());
+        let enter = |index: &Levels, first: u32| {
             let keys = &KEYS;
             let (a, b) = (keys[first as usize], keys[first as usize + 1]);
             index.insert_pair(pair(a, first, keys), pair(b, first + 1, keys))
@@ -57,7 +58,7 @@ fn one_connection_enters_from_both_directions() {
 fn a_removal_leaves_the_other_connections() {
     const KEYS: [u32; 4] = [1, 2, 3, 4];
     check(2, || {
-        let index = Arc::new(Index::new(8).unwrap());
+        let index = Arc::new(Levels::new(8).unwrap());
         let keys = &KEYS;
         for first in [0, 2] {
             let (a, b) = (keys[first as usize], keys[first as usize + 1]);
@@ -83,7 +84,7 @@ fn a_removal_leaves_the_other_connections() {
 #[test]
 fn an_entry_that_is_used_again_is_not_taken_for_its_predecessor() {
     check(2, || {
-        let index = Arc::new(Index::new(8).unwrap());
+        let index = Arc::new(Levels::new(8).unwrap());
         let key_of = Arc::new(AtomicU32::new(1));
         index.insert(hash(1), 0);
         let writer = {
@@ -106,7 +107,7 @@ fn an_entry_that_is_used_again_is_not_taken_for_its_predecessor() {
 #[test]
 fn a_connection_is_removed_once() {
     check(2, || {
-        let index = Arc::new(Index::new(8).unwrap());
+        let index = Arc::new(Levels::new(8).unwrap());
         index.insert(hash(1), 0);
         let other = {
             let index = index.clone();
@@ -123,7 +124,7 @@ fn a_connection_is_removed_once() {
 #[test]
 fn a_key_that_is_written_after_a_removal_is_not_found() {
     check(2, || {
-        let index = Arc::new(Index::new(8).unwrap());
+        let index = Arc::new(Levels::new(8).unwrap());
         let key_of = Arc::new(AtomicU32::new(2));
         index.insert(hash(1), 0);
         let writer = {
@@ -135,5 +136,86 @@ fn a_key_that_is_written_after_a_removal_is_not_found() {
         };
         assert_eq!(index.find(hash(1), |_| key_of.load(Relaxed) == 1), None);
         writer.join().unwrap();
+    });
+}
+
+/// A look-up, an insertion and a removal while the table grows.
+#[test]
+fn a_connection_that_moves_is_found() {
+    check(2, || {
+        let index = Arc::new(Levels::new(8).unwrap());
+        index.insert(hash(1), 1);
+        let mover = {
+            let index = index.clone();
+            loom::thread::spawn(move || {
+                assert!(index.grow(16, |number| hash(number)));
+                while index.is_moving() {
+                    index.advance(4, |number| hash(number));
+                }
+            })
+        };
+        assert_eq!(index.find(hash(1), |number| number == 1), Some(1));
+        mover.join().unwrap();
+        assert!(index.remove(hash(1), 1));
+        assert!(index.is_empty());
+    });
+}
+
+/// A connection that is removed while the table grows is gone afterwards.
+#[test]
+fn a_connection_that_moves_is_removed() {
+    check(2, || {
+        let index = Arc::new(Levels::new(8).unwrap());
+        index.insert(hash(1), 1);
+        let mover = {
+            let index = index.clone();
+            loom::thread::spawn(move || {
+                assert!(index.grow(16, |number| hash(number)));
+                while index.is_moving() {
+                    index.advance(4, |number| hash(number));
+                }
+            })
+        };
+        assert!(index.remove(hash(1), 1));
+        mover.join().unwrap();
+        assert!(index.is_empty());
+    });
+}
+
+/// Of two insertions of one connection while the table grows, one succeeds, and the move leaves nothing behind.
+#[test]
+fn one_connection_enters_a_table_that_grows() {
+    const KEYS: [u32; 4] = [1, 2, 2, 1];
+    check(2, || {
+        let index = Arc::new(Levels::new(8).unwrap());
+        let enter = |index: &Levels, first: u32| {
+            let keys = &KEYS;
+            let (a, b) = (keys[first as usize], keys[first as usize + 1]);
+            index.insert_pair(pair(a, first, keys), pair(b, first + 1, keys))
+        };
+        let other = {
+            let index = index.clone();
+            loom::thread::spawn(move || {
+                let hash_of = |number: u32| hash(KEYS[number as usize]);
+                assert!(index.grow(16, hash_of));
+                index.advance(4, hash_of);
+                let entered = enter(&index, 2).is_ok();
+                while index.is_moving() {
+                    index.advance(4, hash_of);
+                }
+                entered
+            })
+        };
+        let mine = enter(&index, 0).is_ok();
+        let theirs = other.join().unwrap();
+        assert!(mine != theirs);
+        let first = if mine { 0 } else { 2 };
+        for number in [first, first + 1] {
+            let key = KEYS[number as usize];
+            let found = index.find(hash(key), |number| KEYS[number as usize] == key);
+            assert_eq!(found, Some(number));
+            assert!(index.remove(hash(key), number));
+        }
+        assert!(index.is_empty());
     });
 }

@@ -79,6 +79,13 @@ settings! {
     icmpv6_timeout = 30, Seconds: "ICMPv6.";
 }
 
+impl Setting {
+    /// Returns whether the setting holds for all namespaces. Linux keeps it in a global variable.
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::max | Self::expect_max)
+    }
+}
+
 /// The settings of a namespace.
 #[derive(Debug)]
 pub struct Settings([AtomicU32; Setting::ALL.len()]);
@@ -92,6 +99,15 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the settings of a new namespace, whose shared ones are those of `other`.
+    pub fn sharing(other: &Settings) -> Self {
+        let new = Self::default();
+        for setting in Setting::ALL.iter().filter(|setting| setting.is_shared()) {
+            new.set(*setting, other.get(*setting));
+        }
+        new
+    }
+
     /// Returns a value.
     #[inline]
     pub fn get(&self, setting: Setting) -> u32 {

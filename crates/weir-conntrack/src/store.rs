@@ -381,7 +381,7 @@ impl<'a> Slot<'a> {
     /// Returns the words of a direction's tuple.
     #[inline(always)]
     pub(crate) fn words(&self, direction: Direction) -> Words3 {
-        let load = |words: &[AtomicU32; 3]| [0, 1, 2].map(|at: usize| words[at].load(Relaxed));
+        let load = |[a, b, c]: &[AtomicU32; 3]| [a.load(Relaxed), b.load(Relaxed), c.load(Relaxed)];
         let original = load(&self.entry.tuple);
         if direction == Direction::Original {
             return original;
@@ -437,10 +437,10 @@ impl<'a> Slot<'a> {
 
     /// Returns whether the direction's key is `key`.
     #[inline(always)]
-    pub(crate) fn has(&self, direction: Direction, key: &crate::key::Key) -> bool {
-        self.words(direction) == key.words
-            && self.meta(direction) == key.meta
-            && (key.tuple.family == Family::V4 || self.tuple(direction) == key.tuple)
+    pub(crate) fn has(&self, direction: Direction, key: &crate::key::Key<'_>) -> bool {
+        let ([a, b, c], [x, y, z]) = (self.words(direction), key.words);
+        (a ^ x) | (b ^ y) | (c ^ z) | (self.meta(direction) ^ key.meta) == 0
+            && (key.tuple.family == Family::V4 || self.tuple(direction) == *key.tuple)
     }
 
     /// Marks the entry as one that may be removed early, or not.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use weir_conntrack::{Conntrack, Settings};
+use weir_conntrack::{Conntrack, Setting, Settings};
 use weir_netlink::tca::h;
 use weir_sync::order::{self, Mutex, MutexGuard};
 use weir_sync::rcu::Domain;
@@ -45,6 +45,8 @@ pub struct Handles {
     given: AtomicU32,
     /// The `noqueue` of all devices that got it by default. It has no handle, so no request changes it.
     noqueue: OnceLock<Arc<Node>>,
+    /// The settings of connection tracking that hold for all namespaces.
+    conntrack: Settings,
 }
 
 impl Handles {
@@ -161,7 +163,13 @@ impl NetTc {
 
     /// Returns the settings of connection tracking. They are there before the table is.
     pub fn conntrack_settings(&self) -> &Arc<Settings> {
-        self.inner().conntrack_settings.get_or_init(Arc::default)
+        let place = &self.inner().conntrack_settings;
+        place.get_or_init(|| Arc::new(Settings::sharing(&self.handles.conntrack)))
+    }
+
+    /// Sets a setting of connection tracking that holds for all namespaces, for those that will be made.
+    pub fn set_conntrack_limit(&self, setting: Setting, value: u32) {
+        self.handles.conntrack.set(setting, value);
     }
 
     /// Returns the connection table, which the first call makes. Returns `None` without address space.

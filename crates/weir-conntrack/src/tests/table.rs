@@ -676,3 +676,70 @@ fn a_batch_finds_what_single_searches_find() {
         assert_eq!(found, bench.table.find(tuple, 0, bench.now));
     }
 }
+
+#[test]
+fn a_table_grows_to_a_limit_that_is_raised_later() {
+    let bench = Bench::new();
+    bench.settings.set(Setting::max, 1000);
+    let table = Conntrack::new(&bench.settings, 7).unwrap();
+    let create = |number: u32| {
+        let original = flow(number).2;
+        let mut reply = original.invert().unwrap();
+        reply.dst[0] = 99;
+        let create = Create {
+            original,
+            reply,
+            zone: Zone::default(),
+            timeout: 100,
+            status: ips::ASSURED | ips::SRC_NAT | ips::SRC_NAT_DONE,
+            mark: number,
+            labels: None,
+            tcp: None,
+        };
+        table.create(&create, bench.now, Origin::Packet)
+    };
+    let buckets = table.buckets();
+    for number in 0..1000 {
+        create(number).unwrap();
+    }
+    assert_eq!(create(1000), Err(CreateError::Full));
+    bench.settings.set(Setting::max, 30_000);
+    for number in 1000..30_000 {
+        create(number).unwrap();
+        assert_eq!(create(number), Err(CreateError::Exists));
+        // Some are found at each moment, and some go.
+        let other = number % 997;
+        let found = table.find(&flow(other).2, 0, bench.now);
+        assert_eq!(found.is_some(), number <= 3000 || other >= 50);
+        if number == 3000 {
+            for other in 0..50 {
+                let (handle, _) = table.find(&flow(other).2, 0, bench.now).unwrap();
+                assert!(table.delete(handle, bench.now, Origin::Packet));
+            }
+        }
+    }
+    assert!(table.buckets() > 20 * buckets);
+    for number in 0..50 {
+        create(number).unwrap();
+    }
+    assert_eq!(create(30_000), Err(CreateError::Full));
+    for number in 0..30_000 {
+        let original = flow(number).2;
+        let (handle, _) = table.find(&original, 0, bench.now).unwrap();
+        assert_eq!(table.mark(handle), Some(number));
+        let mut same = 0;
+        table.same_source(&original, 0, |_| {
+            same += 1;
+            false
+        });
+        assert_eq!(same, 1);
+        assert!(table.delete(handle, bench.now, Origin::Packet));
+    }
+    assert_eq!(table.count(), 0);
+    // Without a limit it grows by itself.
+    bench.settings.set(Setting::max, 0);
+    for number in 0..70_000 {
+        create(number).unwrap();
+    }
+    assert_eq!(table.count(), 70_000);
+}

@@ -55,16 +55,12 @@ pub(super) fn is_global(path: &str) -> bool {
     path == MAX
 }
 
-fn is_shared(setting: Setting) -> bool {
-    matches!(setting, Setting::max | Setting::expect_max)
-}
-
 /// Returns whether a namespace may write a file.
 pub(super) fn is_writable(ns: &Namespace, file: File) -> bool {
     match file {
         File::Count => false,
         File::Buckets => ns.id == Stack::INITIAL,
-        File::Setting(setting) => ns.id == Stack::INITIAL || !is_shared(setting),
+        File::Setting(setting) => ns.id == Stack::INITIAL || !setting.is_shared(),
     }
 }
 
@@ -102,7 +98,9 @@ pub(super) fn write(stack: &Stack, ns: &Namespace, file: File, value: i32) -> Re
         return Err(errno::EINVAL);
     }
     ns.tc.conntrack_settings().set(setting, value as u32);
-    if is_shared(setting) {
+    if setting.is_shared() {
+        // Namespaces made from now on find the value there.
+        ns.tc.set_conntrack_limit(setting, value as u32);
         for other in stack.all_namespaces() {
             other.tc.conntrack_settings().set(setting, value as u32);
         }
@@ -130,6 +128,9 @@ mod tests {
         assert_eq!(tree::write(&stack, &initial, max, b"5000"), Ok(()));
         assert_eq!(tree::read(&initial, MAX).as_deref(), Ok("5000\n"));
         assert_eq!(tree::read(&other, max).as_deref(), Ok("5000\n"));
+        let new = stack.create_namespace();
+        assert_eq!(tree::read(&new, max).as_deref(), Ok("5000\n"));
+        assert_eq!(tree::read(&new, established).as_deref(), Ok("432000\n"));
         assert_eq!(tree::write(&stack, &other, max, b"1"), Err(errno::EACCES));
         assert_eq!(tree::read(&other, MAX), Err(errno::ENOENT));
         assert_eq!(tree::lookup(&other, max), Some(Node::File(false)));
