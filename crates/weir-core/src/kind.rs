@@ -259,6 +259,11 @@ pub trait Link: Send + Sync {
         None
     }
 
+    /// Returns the operations of requests of family AF_BRIDGE, if the device is a bridge.
+    fn bridging(&self) -> Option<&dyn Bridging> {
+        None
+    }
+
     /// Called before the device is unregistered, while it is as it was (`rtnl_link_ops.dellink`).
     fn leaves(&self, _stack: &Stack, _guard: &Guard, _device: &Arc<Device>) {}
 
@@ -348,19 +353,45 @@ pub trait Master {
         port: &Arc<Device>,
         data: Attr<'_>,
     ) -> Result<(), Error>;
+}
 
-    /// Writes a port as a bridge shows it: `ifinfomsg` and attributes of family AF_BRIDGE
+/// What a bridge does with requests of family AF_BRIDGE about itself and its ports.
+pub trait Bridging {
+    /// Writes a port, or the bridge itself: `ifinfomsg` and attributes. `mask` is `IFLA_EXT_MASK`
     /// (`ndo_bridge_getlink`).
-    fn fill_bridge_link(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer);
+    fn fill_link(
+        &self,
+        stack: &Stack,
+        guard: &Guard,
+        device: &Arc<Device>,
+        mask: u32,
+        out: &mut Writer,
+    );
 
-    /// Changes a port by a request of family AF_BRIDGE, with the contents of `IFLA_PROTINFO`
-    /// (`ndo_bridge_setlink`).
-    fn set_bridge_link(
+    /// Changes a port, or the bridge itself, by `IFLA_PROTINFO` and `IFLA_AF_SPEC` (`ndo_bridge_setlink`).
+    fn set_link(
         &self,
         ctl: &mut Ctl<'_>,
-        port: &Arc<Device>,
-        data: Attr<'_>,
+        device: &Arc<Device>,
+        protinfo: Option<Attr<'_>>,
+        spec: Option<Attr<'_>>,
     ) -> Result<(), Error>;
+
+    /// Takes a port, or the bridge itself, out of the VLANs of `IFLA_AF_SPEC` (`ndo_bridge_dellink`).
+    fn delete_link(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        spec: Option<Attr<'_>>,
+    ) -> Result<(), Error>;
+
+    /// Returns the VLANs of a port, or of the bridge itself, as bodies of `RTM_NEWVLAN`, with their counters if
+    /// `stats` (`br_vlan_dump_dev`).
+    fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>>;
+
+    /// Returns the attributes of `LINK_XSTATS_TYPE_BRIDGE` of a port or of the bridge itself, in as many parts as
+    /// messages are needed (`fill_linkxstats`).
+    fn extended_statistics(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>>;
 }
 
 /// The forwarding table of a device.

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `bridge`: an Ethernet bridge (`net/bridge`), as a Linux built without VLAN filtering and without netfilter's
-//! hooks, whose snooping of multicast groups is off.
+//! `bridge`: an Ethernet bridge (`net/bridge`) without netfilter's hooks, whose snooping of multicast groups is off.
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`config`] | `IFLA_BR_*` |
 //! | [`port`] | ports, their states and flags (`IFLA_BRPORT_*`), carrier and address of the bridge |
 //! | [`fdb`] | forwarding table, learning, ageing, `bridge fdb` |
+//! | [`vlan`] | VLAN filtering, `bridge vlan` |
 //! | [`forward`] | the data path |
 //!
-//! Rejected: `stp_state`, `vlan_filtering`, `mcast_snooping 1`, neighbour suppression, backup ports.
+//! Rejected: `stp_state`, `mcast_snooping 1`, neighbour suppression, backup ports.
 
 pub mod config;
 pub mod fdb;
 pub mod forward;
 pub mod port;
+pub mod vlan;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,7 +33,7 @@ use crate::cpu::Cx;
 use crate::device::{Device, Mac};
 use crate::ethtool::{Driver, Link as LinkReport};
 use crate::features::{Offer, bit};
-use crate::kind::{Fdb, Master};
+use crate::kind::{Bridging, Fdb, Master};
 use crate::layers::{Event, Module, Site};
 use crate::request::Ctl;
 use crate::stack::Stack;
@@ -54,6 +55,10 @@ pub struct Bridge {
     /// Held while the list of ports changes.
     changes: Mutex<(), order::BridgePorts>,
     table: fdb::Table,
+    /// Held while VLANs of the bridge or of a port change.
+    vlans: Mutex<vlan::Vlans, order::BridgeVlans>,
+    /// The VLANs of the bridge itself, and those that only ports have.
+    own_vlans: Published<vlan::Group>,
     no_carrier: AtomicBool,
     /// The address of the bridge id, as [`config::word`] packs it.
     id: AtomicU64,
@@ -79,18 +84,22 @@ fn create(ctl: &mut Ctl<'_>, new: NewLink<'_>) -> Result<Arc<Device>, Error> {
         ports: Published::new(domain, Ports::default()),
         changes: Mutex::default(),
         table: fdb::Table::new(domain),
+        vlans: Mutex::default(),
+        own_vlans: Published::new(domain, vlan::Group::default()),
         no_carrier: AtomicBool::new(false),
         id: AtomicU64::new(new.address.map_or(0, config::word)),
         mtu_set: AtomicBool::new(false),
         timer: Mutex::default(),
     });
-    config::apply(&bridge.settings, new.data)?;
+    let request = config::Request::parse(new.data)?;
     let device = ethernet(Box::new(Handle(bridge.clone())), &new.ns, &new, 0);
     let group = new.group.unwrap_or(0);
     let device = register(ctl.stack, &new.ns, device, new.ifindex, group)?;
     let set = bridge.device.set(Arc::downgrade(&device)).is_ok();
     debug_assert!(set, "the device is new");
     bridge.add_own(ctl.stack, ctl.guard, device.address());
+    bridge.begin_vlans(ctl.stack, ctl.guard);
+    bridge.configure((ctl.stack, ctl.guard), &request)?;
     if new.address.is_some() {
         // Without ports there is no carrier (`br_stp_change_bridge_id`).
         bridge.select(ctl.stack, ctl.guard);
@@ -277,10 +286,8 @@ impl Link for Handle {
         device: &Arc<Device>,
         data: Option<Attr<'_>>,
     ) -> Result<(), Error> {
-        let flush = config::apply(&self.0.settings, data)?;
-        if flush {
-            self.0.flush(ctl.stack, ctl.guard, None);
-        }
+        let request = config::Request::parse(data)?;
+        self.0.configure((ctl.stack, ctl.guard), &request)?;
         if device.is_up() {
             Bridge::arm(ctl.stack, &self.0, ctl.stack.clock.now());
         }
@@ -304,6 +311,10 @@ impl Link for Handle {
     }
 
     fn master(&self) -> Option<&dyn Master> {
+        Some(self)
+    }
+
+    fn bridging(&self) -> Option<&dyn Bridging> {
         Some(self)
     }
 }

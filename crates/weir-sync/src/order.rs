@@ -58,6 +58,8 @@ classes! {
     20 false { Namespaces = "the table of namespaces", }
     40 false { Addresses = "the IPv4 or IPv6 addresses of a device", }
     45 false { Groups = "the IPv4 or IPv6 groups of a device", }
+    // A bridge adds the entries of a VLAN while it changes its VLANs.
+    48 false { BridgeVlans = "the VLANs of a bridge", }
     50 false {
         Routes = "a FIB table, its set of tables, or a rule list",
         Labels = "the IPv6 address labels of a namespace",

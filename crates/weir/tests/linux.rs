@@ -114,6 +114,11 @@ fn taprio() {
 }
 
 #[test]
+fn bridge_vlan() {
+    same_as_linux("bridge-vlan");
+}
+
+#[test]
 fn bridge() {
     same_as_linux("bridge");
 }

@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use weir_netlink::{
-    Attr, Error, Policy, Rule, Strictness, Writer, errno, ifla::br, parse_at, policy,
+    Attr, Error, Policy, Rule, Strictness, Table, Writer, errno, ifla::br, parse_at, policy,
 };
+use weir_sync::rcu::Guard;
 
 use super::{Bridge, refuse};
 use crate::clock::{SECOND, USER_HZ};
@@ -26,7 +27,19 @@ static POLICY: Policy = policy! {
     br::VLAN_FILTERING => Rule::u8(),
     br::GROUP_FWD_MASK => Rule::u16(),
     br::MCAST_SNOOPING => Rule::u8(),
+    br::VLAN_PROTOCOL => Rule::u16(),
+    br::VLAN_DEFAULT_PVID => Rule::u16(),
+    br::VLAN_STATS_ENABLED => Rule::u8(),
+    br::VLAN_STATS_PER_PORT => Rule::u8(),
+    br::NF_CALL_IPTABLES => Rule::u8(),
+    br::NF_CALL_IP6TABLES => Rule::u8(),
+    br::NF_CALL_ARPTABLES => Rule::u8(),
 };
+
+const ETH_P_8021Q: u16 = 0x8100;
+const ETH_P_8021AD: u16 = 0x88a8;
+/// The groups 01:80:c2:00:00:0X that a provider bridge forwards (`BR_GROUPFWD_8021AD`).
+const PROVIDER_FORWARD: u16 = 0xb801;
 
 /// The settings.
 pub struct Settings {
@@ -38,6 +51,12 @@ pub struct Settings {
     /// `IFF_PROMISC` of the bridge.
     pub promiscuous: AtomicBool,
     timers: [AtomicU32; 3],
+    /// `VLAN_FILTERING`
+    filtering: AtomicBool,
+    /// `VLAN_PROTOCOL`
+    protocol: AtomicU16,
+    /// `VLAN_STATS_ENABLED`
+    pub counts_vlans: AtomicBool,
 }
 
 impl Default for Settings {
@@ -48,6 +67,9 @@ impl Default for Settings {
             group_forward: AtomicU16::new(0),
             promiscuous: AtomicBool::new(false),
             timers: [1500, 200, 2000].map(AtomicU32::new),
+            filtering: AtomicBool::new(false),
+            protocol: AtomicU16::new(ETH_P_8021Q),
+            counts_vlans: AtomicBool::new(false),
         }
     }
 }
@@ -57,6 +79,33 @@ impl Settings {
     #[inline]
     pub fn ageing(&self) -> u64 {
         u64::from(self.ageing.load(Relaxed)) * TICK
+    }
+}
+
+impl Settings {
+    /// Returns the protocol of VLAN tags, if the bridge filters VLANs.
+    #[inline]
+    pub fn filters(&self) -> Option<u16> {
+        let filters = self.filtering.load(Relaxed);
+        filters.then(|| self.protocol.load(Relaxed))
+    }
+
+    fn is_provider(&self) -> bool {
+        self.filters() == Some(ETH_P_8021AD)
+    }
+
+    /// Returns the last octet of the bridge group address (`recalculate_group_addr`).
+    pub fn group_octet(&self) -> u8 {
+        if self.is_provider() { 8 } else { 0 }
+    }
+
+    /// Returns the groups 01:80:c2:00:00:0X that are forwarded whatever the settings are
+    /// (`br_recalculate_fwd_mask`).
+    pub fn required_forward(&self) -> u16 {
+        match self.is_provider() {
+            true => PROVIDER_FORWARD & !(1 << self.group_octet()),
+            false => 0,
+        }
     }
 }
 
@@ -71,59 +120,123 @@ pub fn mac(word: u64) -> Mac {
     [a, b, c, d, e, f]
 }
 
-/// Applies `IFLA_INFO_DATA`. Returns whether the learned entries are to be forgotten.
-pub fn apply(settings: &Settings, data: Option<Attr<'_>>) -> Result<bool, Error> {
-    let Some(data) = data else { return Ok(false) };
-    let inside = data.attrs();
-    let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
-    // First everything is checked, so that a refused request changes nothing.
-    let mut flush = false;
-    for ty in table.types() {
-        match ty {
-            br::HELLO_TIME if !matches!(table.u32(ty)?, Some(100..=1000)) => {
-                return Err(Error::new(errno::ERANGE));
+/// A validated `IFLA_INFO_DATA`.
+#[derive(Default)]
+pub struct Request<'a> {
+    table: Option<Table<'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// Checks everything first, so that a refused request changes nothing (`br_validate`, `br_changelink`).
+    ///
+    /// # Errors
+    /// Linux's, and EOPNOTSUPP for options that are not served.
+    pub fn parse(data: Option<Attr<'a>>) -> Result<Self, Error> {
+        let Some(data) = data else {
+            return Ok(Self::default());
+        };
+        let inside = data.attrs();
+        let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
+        for ty in table.types() {
+            match ty {
+                br::HELLO_TIME if !matches!(table.u32(ty)?, Some(100..=1000)) => {
+                    return Err(Error::new(errno::ERANGE));
+                }
+                br::MAX_AGE if !matches!(table.u32(ty)?, Some(600..=4000)) => {
+                    return Err(Error::new(errno::ERANGE));
+                }
+                br::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 7 != 0 => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                br::STP_STATE if table.u32(ty)? != Some(0) => {
+                    return Err(refuse("The spanning tree protocol is not served"));
+                }
+                br::MCAST_SNOOPING if table.u8(ty)? != Some(0) => {
+                    return Err(refuse("Multicast snooping is not served"));
+                }
+                br::VLAN_PROTOCOL => {
+                    let protocol = table.get(ty).map(|attr| attr.be16()).transpose()?;
+                    if !matches!(protocol, Some(ETH_P_8021Q | ETH_P_8021AD)) {
+                        return Err(Error::new(errno::EPROTONOSUPPORT));
+                    }
+                }
+                br::VLAN_DEFAULT_PVID if table.u16(ty)? >= Some(4095) => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                br::VLAN_STATS_ENABLED | br::VLAN_STATS_PER_PORT if table.u8(ty)? > Some(1) => {
+                    return Err(Error::new(errno::EINVAL));
+                }
+                br::NF_CALL_IPTABLES | br::NF_CALL_IP6TABLES | br::NF_CALL_ARPTABLES
+                    if table.u8(ty)? != Some(0) =>
+                {
+                    return Err(refuse("Weir has no hooks of netfilter in bridges"));
+                }
+                br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
+                br::STP_STATE | br::VLAN_FILTERING | br::MCAST_SNOOPING | br::FDB_FLUSH => {}
+                br::AGEING_TIME | br::PRIORITY | br::VLAN_DEFAULT_PVID => {}
+                br::VLAN_STATS_ENABLED | br::VLAN_STATS_PER_PORT => {}
+                br::NF_CALL_IPTABLES | br::NF_CALL_IP6TABLES | br::NF_CALL_ARPTABLES => {}
+                _ => return Err(refuse("The option of the bridge is not served")),
             }
-            br::MAX_AGE if !matches!(table.u32(ty)?, Some(600..=4000)) => {
-                return Err(Error::new(errno::ERANGE));
-            }
-            br::GROUP_FWD_MASK if table.u16(ty)?.unwrap_or(0) & 7 != 0 => {
-                return Err(Error::new(errno::EINVAL));
-            }
-            br::STP_STATE if table.u32(ty)? != Some(0) => {
-                return Err(refuse("The spanning tree protocol is not served"));
-            }
-            br::VLAN_FILTERING if table.u8(ty)? != Some(0) => {
-                return Err(refuse("VLAN filtering is not served"));
-            }
-            br::MCAST_SNOOPING if table.u8(ty)? != Some(0) => {
-                return Err(refuse("Multicast snooping is not served"));
-            }
-            br::FDB_FLUSH => flush = true,
-            br::FORWARD_DELAY | br::HELLO_TIME | br::MAX_AGE | br::GROUP_FWD_MASK => {}
-            br::STP_STATE | br::VLAN_FILTERING | br::MCAST_SNOOPING => {}
-            br::AGEING_TIME | br::PRIORITY => {}
-            _ => return Err(refuse("The option of the bridge is not served")),
         }
+        Ok(Self { table: Some(table) })
     }
-    for (slot, ty) in settings
-        .timers
-        .iter()
-        .zip([br::FORWARD_DELAY, br::HELLO_TIME, br::MAX_AGE])
-    {
-        if let Some(ticks) = table.u32(ty)? {
-            slot.store(ticks, Relaxed);
+}
+
+impl Bridge {
+    /// Applies a validated request (`br_changelink`).
+    ///
+    /// # Errors
+    /// EBUSY if counters per port are to change while ports have VLANs.
+    pub fn configure(
+        &self,
+        (stack, guard): (&Stack, &Guard),
+        request: &Request<'_>,
+    ) -> Result<(), Error> {
+        let Some(table) = &request.table else {
+            return Ok(());
+        };
+        let settings = &self.settings;
+        for (slot, ty) in
+            settings
+                .timers
+                .iter()
+                .zip([br::FORWARD_DELAY, br::HELLO_TIME, br::MAX_AGE])
+        {
+            if let Some(ticks) = table.u32(ty)? {
+                slot.store(ticks, Relaxed);
+            }
         }
+        if let Some(ticks) = table.u32(br::AGEING_TIME)? {
+            settings.ageing.store(ticks, Relaxed);
+        }
+        if let Some(priority) = table.u16(br::PRIORITY)? {
+            settings.priority.store(priority, Relaxed);
+        }
+        if let Some(on) = table.u8(br::VLAN_FILTERING)? {
+            settings.filtering.store(on != 0, Relaxed);
+        }
+        if let Some(attr) = table.get(br::VLAN_PROTOCOL) {
+            settings.protocol.store(attr.be16()?, Relaxed);
+        }
+        if let Some(pvid) = table.u16(br::VLAN_DEFAULT_PVID)? {
+            self.set_default_pvid(stack, guard, pvid)?;
+        }
+        if let Some(on) = table.u8(br::VLAN_STATS_ENABLED)? {
+            settings.counts_vlans.store(on != 0, Relaxed);
+        }
+        if let Some(on) = table.u8(br::VLAN_STATS_PER_PORT)? {
+            self.check_per_port(guard)?;
+            self.vlans.lock().per_port = on != 0;
+        }
+        if let Some(mask) = table.u16(br::GROUP_FWD_MASK)? {
+            settings.group_forward.store(mask, Relaxed);
+        }
+        if table.has(br::FDB_FLUSH) {
+            self.flush(stack, guard, None);
+        }
+        Ok(())
     }
-    if let Some(ticks) = table.u32(br::AGEING_TIME)? {
-        settings.ageing.store(ticks, Relaxed);
-    }
-    if let Some(priority) = table.u16(br::PRIORITY)? {
-        settings.priority.store(priority, Relaxed);
-    }
-    if let Some(mask) = table.u16(br::GROUP_FWD_MASK)? {
-        settings.group_forward.store(mask, Relaxed);
-    }
-    Ok(flush)
 }
 
 /// The group parameters of a new bridge, which have no effect while snooping is off: 32 bits, and the
@@ -170,7 +283,8 @@ impl Bridge {
         out.put_u32(br::AGEING_TIME, self.settings.ageing.load(Relaxed));
         out.put_u32(br::STP_STATE, 0);
         out.put_u16(br::PRIORITY, self.settings.priority.load(Relaxed));
-        out.put_u8(br::VLAN_FILTERING, 0);
+        let filtering = self.settings.filtering.load(Relaxed);
+        out.put_u8(br::VLAN_FILTERING, u8::from(filtering));
         let mask = self.settings.group_forward.load(Relaxed);
         out.put_u16(br::GROUP_FWD_MASK, mask);
         out.put(br::BRIDGE_ID, &self.identifier());
@@ -179,9 +293,20 @@ impl Bridge {
         out.put_u32(br::ROOT_PATH_COST, 0);
         out.put_u8(br::TOPOLOGY_CHANGE, 0);
         out.put_u8(br::TOPOLOGY_CHANGE_DETECTED, 0);
-        out.put(br::GROUP_ADDR, &[0x01, 0x80, 0xc2, 0, 0, 0]);
+        let group = [0x01, 0x80, 0xc2, 0, 0, self.settings.group_octet()];
+        out.put(br::GROUP_ADDR, &group);
         // No option is on, of three that there are.
         out.put(br::MULTI_BOOLOPT, &[0, 0, 0, 0, 7, 0, 0, 0]);
+        let protocol = self.settings.protocol.load(Relaxed);
+        out.put_be16(br::VLAN_PROTOCOL, protocol);
+        let (pvid, per_port) = {
+            let vlans = self.vlans.lock();
+            (vlans.default_pvid, vlans.per_port)
+        };
+        out.put_u16(br::VLAN_DEFAULT_PVID, pvid);
+        let counts = self.settings.counts_vlans.load(Relaxed);
+        out.put_u8(br::VLAN_STATS_ENABLED, u8::from(counts));
+        out.put_u8(br::VLAN_STATS_PER_PORT, u8::from(per_port));
         out.put_u8(br::MCAST_ROUTER, 1);
         out.put_u8(br::MCAST_SNOOPING, 0);
         out.put_u8(br::MCAST_QUERY_USE_IFADDR, 0);
@@ -194,6 +319,14 @@ impl Bridge {
         out.put_u8(br::MCAST_MLD_VERSION, 1);
         for (ty, ticks) in INTERVALS {
             out.put_u64_pad(ty, ticks, br::PAD);
+        }
+        // Netfilter has no hooks here.
+        for ty in [
+            br::NF_CALL_IPTABLES,
+            br::NF_CALL_IP6TABLES,
+            br::NF_CALL_ARPTABLES,
+        ] {
+            out.put_u8(ty, 0);
         }
     }
 }

@@ -14,7 +14,8 @@ use weir_sync::rcu::{Domain, Guard};
 
 use super::Bridge;
 use super::config::{TICK, mac, word};
-use super::port::{Port, state};
+use super::port::Port;
+use super::vlan::Group;
 use crate::device::{Device, Mac};
 use crate::kind::Fdb;
 use crate::request::Ctl;
@@ -31,7 +32,8 @@ const USER: u8 = 8;
 
 /// An entry (`struct net_bridge_fdb_entry`).
 pub struct Entry {
-    address: u64,
+    /// Address and VLAN id, as [`key`] packs them.
+    key: u64,
     /// The number of the port, or 0 for the bridge itself.
     port: AtomicU16,
     flags: AtomicU8,
@@ -41,7 +43,21 @@ pub struct Entry {
     made: u64,
 }
 
+/// Packs an address and a VLAN id.
+#[inline]
+pub fn key(mac: Mac, vid: u16) -> u64 {
+    word(mac) | u64::from(vid) << 48
+}
+
 impl Entry {
+    fn mac(&self) -> Mac {
+        mac(self.key)
+    }
+
+    fn vid(&self) -> u16 {
+        (self.key >> 48) as u16
+    }
+
     /// Returns whether frames for the address are for this host.
     #[inline]
     pub fn is_local(&self) -> bool {
@@ -104,7 +120,7 @@ impl Bridge {
             flags: if sticky { ntf::STICKY } else { 0 },
             ..NdMsg::default()
         });
-        out.put(nda::LLADDR, &mac(entry.address));
+        out.put(nda::LLADDR, &entry.mac());
         out.put_u32(nda::MASTER, own);
         let age = |then: u64| (now.saturating_sub(then) / TICK) as u32;
         let ages = NdaCacheInfo {
@@ -114,6 +130,9 @@ impl Bridge {
             refcnt: 0,
         };
         out.put_fixed(nda::CACHEINFO, &ages);
+        if entry.vid() != 0 {
+            out.put_u16(nda::VLAN, entry.vid());
+        }
     }
 
     fn tell(&self, stack: &Stack, guard: &Guard, entry: &Entry, ty: u16) {
@@ -130,47 +149,47 @@ impl Bridge {
         &self,
         (stack, guard): (&Stack, &Guard),
         made: &mut u64,
-        address: u64,
+        key: u64,
         (port, flags): (u16, u8),
     ) {
         let now = stack.clock.now();
         *made += 1;
         let entry = Arc::new(Entry {
-            address,
+            key,
             port: AtomicU16::new(port),
             flags: AtomicU8::new(flags),
             used: AtomicU64::new(now),
             updated: AtomicU64::new(now),
             made: *made,
         });
-        self.table.entries.insert(address, entry.clone(), guard);
+        self.table.entries.insert(key, entry.clone(), guard);
         self.tell(stack, guard, &entry, rtm::NEWNEIGH);
     }
 
     fn remove(&self, stack: &Stack, guard: &Guard, entry: &Entry) {
-        self.table.entries.remove(&entry.address, guard);
+        self.table.entries.remove(&entry.key, guard);
         self.tell(stack, guard, entry, rtm::DELNEIGH);
     }
 
-    /// Adds an address of a port, or of the bridge if `port` is 0 (`fdb_add_local`).
-    pub fn add_local(&self, stack: &Stack, guard: &Guard, port: u16, mac: Mac) {
+    /// Adds an address of a port, or of the bridge if `port` is 0, in a VLAN or in 0 (`fdb_add_local`).
+    pub fn add_local(&self, stack: &Stack, guard: &Guard, port: u16, (mac, vid): (Mac, u16)) {
         if mac[0] & 1 != 0 || mac == [0; 6] {
             return;
         }
         let mut made = self.table.changes.lock();
-        let address = word(mac);
-        if let Some(entry) = self.table.entries.get(&address, guard) {
+        let key = key(mac, vid);
+        if let Some(entry) = self.table.entries.get(&key, guard) {
             if entry.is_local() {
                 return;
             }
             self.remove(stack, guard, entry);
         }
-        self.make((stack, guard), &mut made, address, (port, LOCAL | STATIC));
+        self.make((stack, guard), &mut made, key, (port, LOCAL | STATIC));
     }
 
     /// Adds the bridge's own address.
     pub fn add_own(&self, stack: &Stack, guard: &Guard, mac: Mac) {
-        self.add_local(stack, guard, 0, mac);
+        self.add_local(stack, guard, 0, (mac, 0));
     }
 
     /// Replaces the bridge's own address (`br_fdb_change_mac_address`).
@@ -178,7 +197,7 @@ impl Bridge {
         self.move_local(stack, guard, 0, mac);
     }
 
-    /// Replaces the address of a port, or of the bridge if `port` is 0 (`br_fdb_changeaddr`).
+    /// Replaces the address of a port, or of the bridge if `port` is 0, in all its VLANs (`br_fdb_changeaddr`).
     pub fn move_local(&self, stack: &Stack, guard: &Guard, port: u16, mac: Mac) {
         {
             let _made = self.table.changes.lock();
@@ -189,21 +208,56 @@ impl Bridge {
                 }
             }
         }
-        self.add_local(stack, guard, port, mac);
+        self.add_local(stack, guard, port, (mac, 0));
+        let group = match self.ports.load(guard).numbered(port) {
+            Some(port) => port.vlans.load(guard),
+            None => self.own_vlans.load(guard),
+        };
+        for vlan in group.all_usable() {
+            self.add_local(stack, guard, port, (mac, vlan.vid));
+        }
     }
 
-    /// Removes a local entry unless another port, or the bridge, has the address (`fdb_delete_local`).
+    /// Removes a local entry unless another port, or the bridge, has the address in the VLAN (`fdb_delete_local`).
     fn end_local(&self, stack: &Stack, guard: &Guard, entry: &Entry) {
-        let has = |device: &Device| word(device.address()) == entry.address;
+        let (mac, vid) = (entry.mac(), entry.vid());
+        let is_in = |group: &Group| vid == 0 || group.usable(vid).is_some();
         let ports = &self.ports.load(guard).list;
-        let other = ports
-            .iter()
-            .find(|port| port.number != entry.port() && has(&port.device));
-        let own = entry.port() != 0 && self.device().is_some_and(|device| has(&device));
+        let other = ports.iter().find(|port| {
+            port.number != entry.port()
+                && port.device.address() == mac
+                && is_in(port.vlans.load(guard))
+        });
+        let own = entry.port() != 0
+            && self.device().is_some_and(|device| device.address() == mac)
+            && is_in(self.own_vlans.load(guard));
         match other {
             Some(other) => entry.port.store(other.number, Relaxed),
             None if own => entry.port.store(0, Relaxed),
             None => self.remove(stack, guard, entry),
+        }
+    }
+
+    /// Removes the local entry of a port, or of the bridge, in a VLAN (`br_fdb_find_delete_local`).
+    pub fn end_own_local(&self, stack: &Stack, guard: &Guard, port: u16, (mac, vid): (Mac, u16)) {
+        let _made = self.table.changes.lock();
+        let entry = self.table.entries.get(&key(mac, vid), guard);
+        if let Some(entry) = entry
+            && entry.port() == port
+            && entry.flags.load(Relaxed) & (LOCAL | USER) == LOCAL
+        {
+            self.end_local(stack, guard, entry);
+        }
+    }
+
+    /// Removes the learned entries of a port, or of the bridge, in a VLAN (`br_fdb_delete_by_port`).
+    pub fn forget_vlan(&self, stack: &Stack, guard: &Guard, port: u16, vid: u16) {
+        let _made = self.table.changes.lock();
+        for (_, entry) in self.table.entries.iter(guard) {
+            let is_of = entry.port() == port && entry.vid() == vid;
+            if is_of && entry.flags.load(Relaxed) & STATIC == 0 {
+                self.remove(stack, guard, entry);
+            }
         }
     }
 
@@ -255,7 +309,7 @@ impl Bridge {
         (stack, guard): (&Stack, &Guard),
         now: u64,
         port: &Port,
-        address: u64,
+        key: u64,
         known: Option<&Arc<Entry>>,
     ) {
         if let Some(entry) = known {
@@ -269,11 +323,11 @@ impl Bridge {
                 return;
             }
         }
-        self.learn_anew((stack, guard), now, port, address);
+        self.learn_anew((stack, guard), now, port, key);
     }
 
     #[cold]
-    fn learn_anew(&self, (stack, guard): (&Stack, &Guard), now: u64, port: &Port, address: u64) {
+    fn learn_anew(&self, (stack, guard): (&Stack, &Guard), now: u64, port: &Port, key: u64) {
         if self.settings.ageing() == 0 {
             return;
         }
@@ -282,8 +336,8 @@ impl Bridge {
         if self.ports.load(guard).of(&port.device).is_none() {
             return;
         }
-        match self.table.entries.get(&address, guard) {
-            None => self.make((stack, guard), &mut made, address, (port.number, 0)),
+        match self.table.entries.get(&key, guard) {
+            None => self.make((stack, guard), &mut made, key, (port.number, 0)),
             Some(entry) if entry.is_local() => {}
             Some(entry) => {
                 entry.updated.store(now, Relaxed);
@@ -295,75 +349,16 @@ impl Bridge {
         }
     }
 
-    /// Returns the number of the port of a request's device, or 0 for the bridge.
-    fn number_of(&self, guard: &Guard, device: &Device) -> Result<u16, Error> {
-        if super::bridge_in(device).is_some() {
-            return Ok(0);
-        }
-        let port = self.ports.load(guard).of(device);
-        let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
-        Ok(port.number)
-    }
-}
-
-fn no_vlan(attrs: &Attrs<'_>) -> Result<(), Error> {
-    match attrs.has(nda::VLAN) {
-        true => Err(Error::new(errno::EINVAL)),
-        false => Ok(()),
-    }
-}
-
-impl Fdb for Bridge {
-    fn add(
-        &self,
-        ctl: &mut Ctl<'_>,
-        device: &Arc<Device>,
-        message: &NdMsg,
-        attrs: &Attrs<'_>,
-        mac: Mac,
-    ) -> Result<(), Error> {
+    /// Adds or changes one entry as a request asks for it (`fdb_add_entry`).
+    fn add_entry(&self, ctl: &Ctl<'_>, key: u64, (number, flags): (u16, u8)) -> Result<(), Error> {
         let (stack, guard) = (ctl.stack, ctl.guard);
-        let wanted = message.state;
-        if wanted & (nud::PERMANENT | nud::NOARP | nud::REACHABLE) == 0 || mac == [0; 6] {
-            return Err(Error::new(errno::EINVAL));
-        }
-        no_vlan(attrs)?;
-        if message.flags & (ntf::USE | ntf::EXT_LEARNED) != 0 {
-            return Err(super::refuse("Entries of others are not served"));
-        }
-        let number = self.number_of(guard, device)?;
-        let sticky = message.flags & ntf::STICKY != 0;
-        let permanent = wanted & nud::PERMANENT != 0;
-        let port = self.ports.load(guard).numbered(number);
-        let learns = port.is_some_and(|port| {
-            matches!(
-                port.state.load(Relaxed),
-                state::LEARNING | state::FORWARDING
-            )
-        });
-        if number != 0 && !permanent && wanted & nud::NOARP == 0 && !learns {
-            return Err(Error::new(errno::EPERM));
-        }
-        if number == 0 && !permanent || sticky && permanent {
-            return Err(Error::new(errno::EINVAL));
-        }
-        let mut flags = USER;
-        if permanent {
-            flags |= LOCAL | STATIC;
-        } else if wanted & nud::NOARP != 0 {
-            flags |= STATIC;
-        }
-        if sticky {
-            flags |= STICKY;
-        }
         let mut made = self.table.changes.lock();
         let now = stack.clock.now();
-        let address = word(mac);
-        let Some(entry) = self.table.entries.get(&address, guard) else {
+        let Some(entry) = self.table.entries.get(&key, guard) else {
             if !ctl.has(nlm::F_CREATE) {
                 return Err(Error::new(errno::ENOENT));
             }
-            self.make((stack, guard), &mut made, address, (number, flags));
+            self.make((stack, guard), &mut made, key, (number, flags));
             return Ok(());
         };
         if ctl.has(nlm::F_EXCL) {
@@ -379,6 +374,76 @@ impl Fdb for Bridge {
         Ok(())
     }
 
+    /// Returns the number of the port of a request's device, or 0 for the bridge.
+    fn number_of(&self, guard: &Guard, device: &Device) -> Result<u16, Error> {
+        if super::bridge_in(device).is_some() {
+            return Ok(0);
+        }
+        let port = self.ports.load(guard).of(device);
+        let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
+        Ok(port.number)
+    }
+}
+
+/// Returns the VLAN ids that a request about an address means: the one it names, or 0 and all in which the device is.
+fn vids_of(attrs: &Attrs<'_>, group: &Group) -> Result<Vec<u16>, Error> {
+    if let Some(vid) = attrs.u16(nda::VLAN)? {
+        return match group.usable(vid) {
+            Some(_) => Ok(vec![vid]),
+            None => Err(Error::new(errno::EINVAL)),
+        };
+    }
+    let all = group.all_usable().map(|vlan| vlan.vid);
+    Ok(std::iter::once(0).chain(all).collect())
+}
+
+impl Fdb for Bridge {
+    fn add(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        message: &NdMsg,
+        attrs: &Attrs<'_>,
+        mac: Mac,
+    ) -> Result<(), Error> {
+        let guard = ctl.guard;
+        let wanted = message.state;
+        if wanted & (nud::PERMANENT | nud::NOARP | nud::REACHABLE) == 0 || mac == [0; 6] {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if message.flags & (ntf::USE | ntf::EXT_LEARNED) != 0 {
+            return Err(super::refuse("Entries of others are not served"));
+        }
+        let number = self.number_of(guard, device)?;
+        let vids = match self.group_of(guard, device) {
+            Some(group) => vids_of(attrs, group)?,
+            None => vec![0],
+        };
+        let sticky = message.flags & ntf::STICKY != 0;
+        let permanent = wanted & nud::PERMANENT != 0;
+        let port = self.ports.load(guard).numbered(number);
+        let learns = port.is_some_and(|port| port.listens());
+        if number != 0 && !permanent && wanted & nud::NOARP == 0 && !learns {
+            return Err(Error::new(errno::EPERM));
+        }
+        if number == 0 && !permanent || sticky && permanent {
+            return Err(Error::new(errno::EINVAL));
+        }
+        let mut flags = USER;
+        if permanent {
+            flags |= LOCAL | STATIC;
+        } else if wanted & nud::NOARP != 0 {
+            flags |= STATIC;
+        }
+        if sticky {
+            flags |= STICKY;
+        }
+        for vid in vids {
+            self.add_entry(ctl, key(mac, vid), (number, flags))?;
+        }
+        Ok(())
+    }
+
     fn delete(
         &self,
         ctl: &mut Ctl<'_>,
@@ -386,26 +451,37 @@ impl Fdb for Bridge {
         attrs: &Attrs<'_>,
         mac: Mac,
     ) -> Result<(), Error> {
-        no_vlan(attrs)?;
         let (stack, guard) = (ctl.stack, ctl.guard);
         let number = self.number_of(guard, device)?;
+        let vids = match self.group_of(guard, device) {
+            Some(group) => vids_of(attrs, group)?,
+            None => vec![0],
+        };
         let _made = self.table.changes.lock();
-        let entry = self.table.entries.get(&word(mac), guard);
-        let entry = entry.filter(|entry| entry.port() == number);
-        let entry = entry.ok_or_else(|| Error::new(errno::ENOENT))?;
-        self.remove(stack, guard, entry);
-        Ok(())
+        let mut found = false;
+        for vid in vids {
+            let entry = self.table.entries.get(&key(mac, vid), guard);
+            if let Some(entry) = entry.filter(|entry| entry.port() == number) {
+                self.remove(stack, guard, entry);
+                found = true;
+            }
+        }
+        match found {
+            true => Ok(()),
+            false => Err(Error::new(errno::ENOENT)),
+        }
     }
 
     fn get(
         &self,
         ctl: &mut Ctl<'_>,
         _device: &Arc<Device>,
-        _attrs: &Attrs<'_>,
+        attrs: &Attrs<'_>,
         mac: Mac,
     ) -> Result<(), Error> {
         let (stack, guard) = (ctl.stack, ctl.guard);
-        let entry = self.table.entries.get(&word(mac), guard).cloned();
+        let key = key(mac, attrs.u16(nda::VLAN)?.unwrap_or(0));
+        let entry = self.table.entries.get(&key, guard).cloned();
         let entry = entry.ok_or(Error::msg(errno::ENOENT, "Fdb entry not found"))?;
         ctl.reply(rtm::NEWNEIGH, 0, |out| {
             self.fill_entry(stack, guard, &entry, out);

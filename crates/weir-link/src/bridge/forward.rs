@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use weir_netlink::ifla::brport;
 use weir_packet::header::Ethernet;
-use weir_packet::{Batch, DropReason, LongPackets, Packet, PacketType};
+use weir_packet::{Batch, DropReason, LongPackets, Packet, PacketType, VlanTag, edit};
+use weir_sync::rcu::Guard;
 
 use super::Bridge;
-use super::config::word;
-use super::port::{Port, state};
+use super::fdb::key;
+use super::port::Port;
+use super::vlan::Group;
 use crate::RxHandler;
 use crate::cpu::Cx;
 use crate::device::{Device, Mac};
@@ -53,17 +55,65 @@ impl Out {
     }
 }
 
+/// The VLAN of a frame, as the bridge filters it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// The bridge does not filter VLANs.
+    Any,
+    /// The frame is in the VLAN.
+    In(u16),
+    /// The port of arrival is not in the frame's VLAN, or the frame has none.
+    Refused,
+}
+
+impl Lane {
+    /// Returns the VLAN id under which addresses are learned and found.
+    fn vid(self) -> u16 {
+        match self {
+            Self::In(vid) => vid,
+            Self::Any | Self::Refused => 0,
+        }
+    }
+
+    /// Returns whether a port or the bridge with these VLANs may send the frame (`br_allowed_egress`).
+    fn may_leave(self, group: &Group) -> bool {
+        match self {
+            Self::Any => true,
+            Self::In(vid) => group.usable(vid).is_some(),
+            Self::Refused => false,
+        }
+    }
+}
+
+/// What becomes of a frame by its destination alone.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Forward,
+    /// A pause frame.
+    Drop,
+    /// It is for this bridge's own protocols.
+    Local,
+}
+
 impl RxHandler for Entrance {
-    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, batch: Batch) {
+    fn receive(&self, cx: &mut Cx<'_>, device: &Arc<Device>, mut batch: Batch) {
         let Some(own) = self.bridge.device() else {
             return cx.drop_batch(device, Place::Receive, DropReason::DEV_READY, batch);
         };
         let guard = cx.guard;
+        let mut lanes = [Lane::Any; 64];
+        if let Some(protocol) = self.bridge.settings.filters() {
+            for (lane, packet) in lanes.iter_mut().zip(batch.iter_mut()) {
+                *lane = self.sort(cx, protocol, packet);
+            }
+        }
         // The look-ups of all sources and destinations overlap their cache misses.
         let mut keys = [0; 128];
-        for (pair, packet) in keys.chunks_exact_mut(2).zip(batch.iter()) {
+        let pairs = keys.chunks_exact_mut(2);
+        for ((pair, packet), lane) in pairs.zip(batch.iter()).zip(&lanes) {
             if let (Some(eth), [from, to]) = (Ethernet::new(packet.data()), pair) {
-                (*from, *to) = (word(eth.src()), word(eth.dst()));
+                let vid = lane.vid();
+                (*from, *to) = (key(eth.src(), vid), key(eth.dst(), vid));
             }
         }
         let count = batch.len() * 2;
@@ -73,7 +123,8 @@ impl RxHandler for Entrance {
         let mut out = Out::default();
         for (at, packet) in batch.into_iter().enumerate() {
             let (from, to) = (found[at * 2], found[at * 2 + 1]);
-            self.take(cx, &own, (keys[at * 2], from, to), packet, &mut out);
+            let lane = lanes[at];
+            self.take(cx, &own, (keys[at * 2], from, to), lane, packet, &mut out);
         }
         out.flush(cx);
         if !out.up.is_empty() {
@@ -87,15 +138,66 @@ impl RxHandler for Entrance {
     }
 }
 
+/// Returns the length of a frame without its Ethernet header.
+fn payload_len(packet: &Packet) -> usize {
+    packet.len().saturating_sub(Ethernet::LEN)
+}
+
 type Known<'g> = Option<&'g Arc<super::fdb::Entry>>;
 
 impl Entrance {
+    /// Decides about the groups of IEEE 802.1D, 01:80:c2:00:00:00 to 0f.
+    #[inline]
+    fn fate(&self, dst: Mac) -> Fate {
+        let [0x01, 0x80, 0xc2, 0, 0, last @ 0..=15] = dst else {
+            return Fate::Forward;
+        };
+        let settings = &self.bridge.settings;
+        let mask = settings.group_forward.load(Relaxed)
+            | settings.required_forward()
+            | self.port.group_forward.load(Relaxed);
+        match last {
+            // Without the spanning tree protocol, its frames are forwarded.
+            0 => Fate::Forward,
+            1 => Fate::Drop,
+            last if mask >> last & 1 != 0 => Fate::Forward,
+            _ => Fate::Local,
+        }
+    }
+
+    /// Finds the VLAN of a frame that the port receives, and tags the frame with it (`br_allowed_ingress`; for
+    /// frames that are not forwarded, `br_should_learn`).
+    #[cold]
+    fn sort(&self, cx: &Cx<'_>, protocol: u16, packet: &mut Packet) -> Lane {
+        let Some(eth) = Ethernet::new(packet.data()) else {
+            return Lane::Any;
+        };
+        let group = self.port.vlans.load(cx.guard);
+        let (src, fate) = (eth.src(), self.fate(eth.dst()));
+        if fate == Fate::Local {
+            let tag = packet.vlan().filter(|tag| tag.proto == protocol);
+            let vid = tag.map_or(0, |tag| tag.vid());
+            return match (vid, group.pvid) {
+                (0, 0) => Lane::Refused,
+                (0, pvid) => Lane::In(pvid),
+                (vid, _) if group.usable(vid).is_some() => Lane::In(vid),
+                _ => Lane::Refused,
+            };
+        }
+        // What is dropped for another reason is not counted.
+        if fate == Fate::Drop || src[0] & 1 != 0 || src == [0; 6] || !self.port.listens() {
+            return Lane::Any;
+        }
+        self.bridge.admit(group, protocol, packet)
+    }
+
     /// Takes one frame (`br_handle_frame`, `br_handle_frame_finish`).
     fn take(
         &self,
         cx: &mut Cx<'_>,
         own: &Arc<Device>,
         (address, from, to): (u64, Known<'_>, Known<'_>),
+        lane: Lane,
         packet: Packet,
         out: &mut Out,
     ) {
@@ -111,36 +213,26 @@ impl Entrance {
             return refuse(cx, DropReason::MAC_INVALID_SOURCE, packet);
         }
         let now = cx.now;
-        let learns = port.has(brport::LEARNING)
-            && matches!(
-                port.state.load(Relaxed),
-                state::LEARNING | state::FORWARDING
-            );
+        let learns = port.has(brport::LEARNING) && port.listens() && lane != Lane::Refused;
         let learn = |cx: &Cx<'_>| {
             if learns {
                 // An earlier frame of the batch may have made the entry, which a second look-up finds.
                 bridge.learn((cx.stack, cx.guard), now, port, address, from);
             }
         };
-        if let [0x01, 0x80, 0xc2, 0, 0, last @ 0..=15] = dst {
-            let mask =
-                bridge.settings.group_forward.load(Relaxed) | port.group_forward.load(Relaxed);
-            // Without the spanning tree protocol, its frames are forwarded.
-            let forward = match last {
-                0 => true,
-                1 => return refuse(cx, DropReason::MAC_IEEE_MAC_CONTROL, packet),
-                last => mask >> last & 1 != 0,
-            };
-            if !forward {
+        match self.fate(dst) {
+            Fate::Forward => {}
+            Fate::Drop => return refuse(cx, DropReason::MAC_IEEE_MAC_CONTROL, packet),
+            Fate::Local => {
                 learn(cx);
                 return refuse(cx, DropReason::UNHANDLED_PROTO, packet);
             }
         }
-        if !matches!(
-            port.state.load(Relaxed),
-            state::LEARNING | state::FORWARDING
-        ) {
+        if !port.listens() {
             return refuse(cx, DropReason::BRIDGE_INGRESS_STP_STATE, packet);
+        }
+        if lane == Lane::Refused {
+            return refuse(cx, DropReason::NOT_SPECIFIED, packet);
         }
         learn(cx);
         if !port.forwards() {
@@ -154,34 +246,38 @@ impl Entrance {
             local = true;
         } else if let Some(entry) = to {
             if entry.is_local() {
-                return bridge.pass_up(cx, own, dst, packet, out);
+                return bridge.pass_up(cx, own, (dst, lane), packet, out);
             }
             entry.touch(now);
             let target = bridge.ports.load(cx.guard).numbered(entry.port());
-            let target = target.filter(|target| should_deliver(target, Some(port)));
+            let target = target.filter(|target| should_deliver(cx.guard, target, Some(port), lane));
             let copy = local.then(|| packet.copy()).flatten();
             match target {
-                Some(target) => send(cx, target, packet, out),
+                Some(target) => bridge.send(cx, target, lane, packet, out),
                 None => cx.consume(packet),
             }
             if let Some(copy) = copy {
-                bridge.pass_up(cx, own, dst, copy, out);
+                bridge.pass_up(cx, own, (dst, lane), copy, out);
             }
             return;
         }
         let copy = local.then(|| packet.copy()).flatten();
-        bridge.flood(cx, Some(port), dst, packet, out);
+        bridge.flood(cx, Some(port), (dst, lane), packet, out);
         if let Some(copy) = copy {
-            bridge.pass_up(cx, own, dst, copy, out);
+            bridge.pass_up(cx, own, (dst, lane), copy, out);
         }
     }
 }
 
 /// Returns whether a frame from a port, or from the bridge itself, may leave by `to` (`should_deliver`).
-fn should_deliver(to: &Port, from: Option<&Port>) -> bool {
+#[inline]
+fn should_deliver(guard: &Guard, to: &Port, from: Option<&Port>, lane: Lane) -> bool {
     let back = from.is_some_and(|from| from.number == to.number) && !to.has(brport::MODE);
     let isolated = to.has(brport::ISOLATED) && from.is_some_and(|from| from.has(brport::ISOLATED));
-    !back && to.forwards() && !isolated
+    !back
+        && to.forwards()
+        && (lane == Lane::Any || lane.may_leave(to.vlans.load(guard)))
+        && !isolated
 }
 
 /// Sends a frame by a port, if it is not too long (`br_dev_queue_push_xmit`).
@@ -199,12 +295,69 @@ fn send(cx: &mut Cx<'_>, to: &Arc<Port>, packet: Packet, out: &mut Out) {
 }
 
 impl Bridge {
+    /// Finds the VLAN of a frame, and tags the frame with it (`__allowed_ingress`).
+    fn admit(&self, group: &Group, protocol: u16, packet: &mut Packet) -> Lane {
+        if packet.vlan().is_none() && packet.protocol == protocol && edit::untag(packet).is_none() {
+            return Lane::Refused;
+        }
+        let mut tag = packet.vlan();
+        if tag.is_some_and(|tag| tag.proto != protocol) {
+            // A tag of another protocol is payload.
+            if edit::vlan_to_data(packet).is_err() {
+                return Lane::Refused;
+            }
+            tag = None;
+        }
+        let mut vid = tag.map_or(0, |tag| tag.vid());
+        if vid == 0 {
+            vid = group.pvid;
+            if vid == 0 {
+                return Lane::Refused;
+            }
+            let tci = tag.map_or(0, |tag| tag.tci) | vid;
+            packet.set_vlan(Some(VlanTag {
+                proto: protocol,
+                tci,
+            }));
+        }
+        let Some(vlan) = group.usable(vid) else {
+            return Lane::Refused;
+        };
+        if self.settings.counts_vlans.load(Relaxed) {
+            vlan.counters.received(payload_len(packet));
+        }
+        Lane::In(vid)
+    }
+
+    /// Counts a frame that leaves by a port or by the bridge itself, and takes its tag off if the VLAN is untagged
+    /// there (`br_handle_vlan`).
+    fn untag(&self, group: &Group, lane: Lane, packet: &mut Packet) {
+        let Lane::In(vid) = lane else { return };
+        let Some(vlan) = group.usable(vid) else {
+            return;
+        };
+        if self.settings.counts_vlans.load(Relaxed) {
+            vlan.counters.sent(payload_len(packet));
+        }
+        if vlan.untagged {
+            packet.set_vlan(None);
+        }
+    }
+
+    /// Sends a frame by a port (`__br_forward`).
+    fn send(&self, cx: &mut Cx<'_>, to: &Arc<Port>, lane: Lane, mut packet: Packet, out: &mut Out) {
+        if lane != Lane::Any {
+            self.untag(to.vlans.load(cx.guard), lane, &mut packet);
+        }
+        send(cx, to, packet, out);
+    }
+
     /// Passes a frame to the bridge's own device (`br_pass_frame_up`).
     fn pass_up(
         &self,
         cx: &mut Cx<'_>,
         own: &Arc<Device>,
-        dst: Mac,
+        (dst, lane): (Mac, Lane),
         mut packet: Packet,
         out: &mut Out,
     ) {
@@ -215,6 +368,14 @@ impl Bridge {
         stats.rx_packets.fetch_add(1, Relaxed);
         let len = packet.len().saturating_sub(Ethernet::LEN);
         stats.rx_bytes.fetch_add(len as u64, Relaxed);
+        if lane != Lane::Any {
+            let group = self.own_vlans.load(cx.guard);
+            // A program that captures at the bridge sees everything.
+            if !self.settings.promiscuous.load(Relaxed) && !lane.may_leave(group) {
+                return cx.drop(own, Place::Receive, DropReason::NOT_SPECIFIED, packet);
+            }
+            self.untag(group, lane, &mut packet);
+        }
         (packet.dev, packet.iif) = (own.key.0, own.ifindex());
         if dst == own.address() {
             packet.set_pkt_type(PacketType::Host);
@@ -228,7 +389,14 @@ impl Bridge {
     }
 
     /// Sends a frame by all ports that flood its kind (`br_flood`).
-    fn flood(&self, cx: &mut Cx<'_>, from: Option<&Port>, dst: Mac, packet: Packet, out: &mut Out) {
+    fn flood(
+        &self,
+        cx: &mut Cx<'_>,
+        from: Option<&Port>,
+        (dst, lane): (Mac, Lane),
+        packet: Packet,
+        out: &mut Out,
+    ) {
         // The bridge's own group frames leave by every port.
         let flag = match dst {
             BROADCAST => brport::BCAST_FLOOD,
@@ -238,18 +406,18 @@ impl Bridge {
         let always = from.is_none() && dst[0] & 1 != 0;
         let mut last: Option<&Arc<Port>> = None;
         for port in &self.ports.load(cx.guard).list {
-            if !always && !port.has(flag) || !should_deliver(port, from) {
+            if !always && !port.has(flag) || !should_deliver(cx.guard, port, from, lane) {
                 continue;
             }
             if let Some(before) = last.replace(port) {
                 match packet.copy() {
-                    Some(copy) => send(cx, before, copy, out),
+                    Some(copy) => self.send(cx, before, lane, copy, out),
                     None => before.device.count_drop(Place::Transmit, DropReason::NOMEM),
                 }
             }
         }
         match last {
-            Some(port) => send(cx, port, packet, out),
+            Some(port) => self.send(cx, port, lane, packet, out),
             None => cx.consume(packet),
         }
     }
@@ -260,20 +428,29 @@ impl Bridge {
         stats.tx_packets.fetch_add(batch.len() as u64, Relaxed);
         stats.tx_bytes.fetch_add(batch.bytes(), Relaxed);
         let mut out = Out::default();
-        for packet in batch {
+        let filters = self.settings.filters();
+        for mut packet in batch {
             let Some(eth) = Ethernet::new(packet.data()) else {
                 cx.drop(device, Place::Transmit, DropReason::PKT_TOO_SMALL, packet);
                 continue;
             };
             let dst = eth.dst();
-            let entry = self.table.entries.get(&word(dst), cx.guard);
+            let lane = match filters {
+                None => Lane::Any,
+                Some(protocol) => self.admit(self.own_vlans.load(cx.guard), protocol, &mut packet),
+            };
+            if lane == Lane::Refused {
+                cx.drop(device, Place::Transmit, DropReason::NOT_SPECIFIED, packet);
+                continue;
+            }
+            let entry = self.table.entries.get(&key(dst, lane.vid()), cx.guard);
             match entry.filter(|_| dst[0] & 1 == 0) {
-                None => self.flood(cx, None, dst, packet, &mut out),
+                None => self.flood(cx, None, (dst, lane), packet, &mut out),
                 Some(entry) => {
                     entry.touch(cx.now);
                     let port = self.ports.load(cx.guard).numbered(entry.port());
-                    match port.filter(|port| should_deliver(port, None)) {
-                        Some(port) => send(cx, port, packet, &mut out),
+                    match port.filter(|port| should_deliver(cx.guard, port, None, lane)) {
+                        Some(port) => self.send(cx, port, lane, packet, &mut out),
                         None => cx.consume(packet),
                     }
                 }

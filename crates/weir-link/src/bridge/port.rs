@@ -9,13 +9,14 @@ use weir_netlink::{
     Attr, Error, IfInfoMsg, Policy, Rule, Strictness, Table, Writer, af, errno, ifla, parse_at,
     policy, rtm,
 };
-use weir_sync::rcu::Guard;
+use weir_sync::rcu::{Guard, Published};
 
 use super::config::word;
 use super::forward::Entrance;
+use super::vlan::Group;
 use super::{Bridge, Handle, refuse};
 use crate::device::{AddressOrigin, Device};
-use crate::kind::Master;
+use crate::kind::{Bridging, Master};
 use crate::request::Ctl;
 use crate::stack::Stack;
 
@@ -73,6 +74,8 @@ pub struct Port {
     flags: AtomicU64,
     priority: AtomicU16,
     cost: AtomicU32,
+    /// The VLANs.
+    pub vlans: Published<Group>,
 }
 
 impl Port {
@@ -86,6 +89,15 @@ impl Port {
     #[inline]
     pub fn forwards(&self) -> bool {
         self.state.load(Relaxed) == state::FORWARDING
+    }
+
+    /// Returns whether the port's state lets it learn and take frames.
+    #[inline]
+    pub fn listens(&self) -> bool {
+        matches!(
+            self.state.load(Relaxed),
+            state::LEARNING | state::FORWARDING
+        )
     }
 
     fn id(&self) -> u16 {
@@ -229,14 +241,33 @@ impl Bridge {
     }
 
     fn announce(&self, stack: &Stack, guard: &Guard, port: &Port, ty: u16) {
-        let ns = port.device.namespace(guard);
+        self.announce_link((stack, guard), &port.device, Some(port), ty);
+    }
+
+    /// Notifies the listeners of a port, or of the bridge itself (`br_ifinfo_notify`).
+    fn announce_link(
+        &self,
+        (stack, guard): (&Stack, &Guard),
+        device: &Device,
+        port: Option<&Port>,
+        ty: u16,
+    ) {
+        let ns = device.namespace(guard);
+        let what = (ty, rtm::ext_filter::BRVLAN_COMPRESSED);
         crate::request::announce(ns, rtm::grp::LINK, ty, |out| {
-            self.fill_link(stack, port, ty, out);
+            self.fill_link((stack, guard), device, port, what, out);
         });
     }
 
-    fn fill_link(&self, stack: &Stack, port: &Port, ty: u16, out: &mut Writer) {
-        let device = &port.device;
+    /// Writes a port, or the bridge itself (`br_fill_ifinfo`), in a message of type `ty`.
+    fn fill_link(
+        &self,
+        (stack, guard): (&Stack, &Guard),
+        device: &Device,
+        port: Option<&Port>,
+        (ty, mask): (u16, u32),
+        out: &mut Writer,
+    ) {
         out.fixed(&IfInfoMsg {
             family: af::BRIDGE,
             pad: 0,
@@ -254,11 +285,16 @@ impl Bridge {
         if let Some((_, index)) = device.link.lower(stack) {
             out.put_u32(ifla::LINK, index);
         }
-        if ty == rtm::NEWLINK {
+        if let Some(port) = port.filter(|_| ty == rtm::NEWLINK) {
             let nest = out.nest(ifla::PROTINFO);
             self.fill_attributes(port, out);
             out.end(nest);
         }
+        let group = match port {
+            Some(port) => port.vlans.load(guard),
+            None => self.own_vlans.load(guard),
+        };
+        super::vlan::fill_spec(group, mask, out);
     }
 
     /// Writes the attributes of a port (`br_port_fill_attrs`).
@@ -342,6 +378,7 @@ impl Bridge {
             crate::ask_for_all(stack, guard, device, flag, false);
         }
         self.announce(stack, guard, &port, rtm::DELLINK);
+        self.end_port_vlans(stack, guard, &port);
         self.forget_port(stack, guard, port.number);
         device.set_rx_handler(None);
         device.set_master(None);
@@ -356,7 +393,13 @@ impl Bridge {
     }
 
     /// Applies the attributes of a port (`br_setport`).
-    fn set_port(&self, ctl: &Ctl<'_>, device: &Device, table: &Table<'_>) -> Result<(), Error> {
+    fn set_port(
+        &self,
+        ctl: &Ctl<'_>,
+        device: &Device,
+        table: &Table<'_>,
+        announced: bool,
+    ) -> Result<(), Error> {
         let (stack, guard) = (ctl.stack, ctl.guard);
         let port = self.ports.load(guard).of(device);
         let port = port.ok_or_else(|| Error::new(errno::EINVAL))?;
@@ -411,7 +454,9 @@ impl Bridge {
             port.state.store(wanted, Relaxed);
             self.select(stack, guard);
         }
-        self.announce(stack, guard, port, rtm::NEWLINK);
+        if announced {
+            self.announce(stack, guard, port, rtm::NEWLINK);
+        }
         Ok(())
     }
 }
@@ -485,6 +530,7 @@ impl Master for Handle {
                 flags: AtomicU64::new(u64::from(DEFAULT_FLAGS)),
                 priority: AtomicU16::new(32),
                 cost: AtomicU32::new(cost_of(device)),
+                vlans: Published::new(&stack.domain, Group::default()),
             });
             if number == ports.numbers.len() {
                 ports.numbers.push(None);
@@ -506,7 +552,8 @@ impl Master for Handle {
         crate::changed(stack, guard, ns, device, rtm::NEWLINK, 0);
         crate::ask_for_all(stack, guard, device, iff::PROMISC, true);
         crate::changed(stack, guard, ns, device, rtm::NEWLINK, iff::PROMISC);
-        bridge.add_local(stack, guard, port.number, mac);
+        bridge.add_local(stack, guard, port.number, (mac, 0));
+        bridge.begin_port_vlans(stack, guard, &port);
         bridge.choose_address(stack, guard);
         if is_usable(stack, device) && master.is_up() {
             bridge.enable(stack, guard, &port);
@@ -532,23 +579,78 @@ impl Master for Handle {
         port: &Arc<Device>,
         data: Attr<'_>,
     ) -> Result<(), Error> {
-        self.set_bridge_link(ctl, port, data)
-    }
-
-    fn fill_bridge_link(&self, stack: &Stack, guard: &Guard, port: &Arc<Device>, out: &mut Writer) {
-        if let Some(port) = self.0.ports.load(guard).of(port) {
-            self.0.fill_link(stack, port, rtm::NEWLINK, out);
-        }
-    }
-
-    fn set_bridge_link(
-        &self,
-        ctl: &mut Ctl<'_>,
-        port: &Arc<Device>,
-        data: Attr<'_>,
-    ) -> Result<(), Error> {
         let inside = data.attrs();
         let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
-        self.0.set_port(ctl, port, &table)
+        self.0.set_port(ctl, port, &table, true)
+    }
+}
+
+impl Bridging for Handle {
+    fn fill_link(
+        &self,
+        stack: &Stack,
+        guard: &Guard,
+        device: &Arc<Device>,
+        mask: u32,
+        out: &mut Writer,
+    ) {
+        let port = self.0.ports.load(guard).of(device);
+        let port = port.map(|port| &**port);
+        self.0
+            .fill_link((stack, guard), device, port, (rtm::NEWLINK, mask), out);
+    }
+
+    fn set_link(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        protinfo: Option<Attr<'_>>,
+        spec: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        let (stack, guard) = (ctl.stack, ctl.guard);
+        let port = self.0.ports.load(guard).of(device).cloned();
+        if port.is_none() && spec.is_none() && protinfo.is_some() {
+            return Err(Error::new(errno::EINVAL));
+        }
+        if let (Some(data), true) = (protinfo, port.is_some()) {
+            let inside = data.attrs();
+            let table = parse_at(inside.rest(), inside.offset(), &POLICY, Strictness::Liberal)?;
+            // A request with both parts is announced once.
+            self.0.set_port(ctl, device, &table, spec.is_none())?;
+        }
+        let Some(spec) = spec else { return Ok(()) };
+        let done = self
+            .0
+            .change_membership((stack, guard), port.as_deref(), spec, false);
+        if *done.as_ref().unwrap_or(&false) || port.is_some() && protinfo.is_some() {
+            self.0
+                .announce_link((stack, guard), device, port.as_deref(), rtm::NEWLINK);
+        }
+        done.map(|_| ())
+    }
+
+    fn delete_link(
+        &self,
+        ctl: &mut Ctl<'_>,
+        device: &Arc<Device>,
+        spec: Option<Attr<'_>>,
+    ) -> Result<(), Error> {
+        let at = (ctl.stack, ctl.guard);
+        let Some(spec) = spec else { return Ok(()) };
+        let port = self.0.ports.load(ctl.guard).of(device).cloned();
+        let changed = self.0.change_membership(at, port.as_deref(), spec, true)?;
+        if changed {
+            self.0
+                .announce_link(at, device, port.as_deref(), rtm::NEWLINK);
+        }
+        Ok(())
+    }
+
+    fn vlans(&self, guard: &Guard, device: &Arc<Device>, stats: bool) -> Vec<Vec<u8>> {
+        self.0.vlan_messages(guard, device, stats)
+    }
+
+    fn extended_statistics(&self, guard: &Guard, device: &Arc<Device>) -> Vec<Vec<u8>> {
+        self.0.extended_statistics(guard, device)
     }
 }

@@ -788,3 +788,38 @@ pub mod bridge {
     pub const VLAN_INFO_BRENTRY: u16 = 32;
     pub const VLAN_INFO_ONLY_OPTS: u16 = 64;
 }
+
+/// Attributes of `RTM_NEWVLAN` (`BRIDGE_VLANDB_*`).
+pub mod vlandb {
+    pub const ENTRY: u16 = 1;
+    pub const GLOBAL_OPTIONS: u16 = 2;
+
+    // Of a request for all (`BRIDGE_VLANDB_DUMP_*`).
+    pub const DUMP_FLAGS: u16 = 1;
+    pub const DUMP_MAX: u16 = 1;
+    pub const DUMPF_STATS: u32 = 1;
+    pub const DUMPF_GLOBAL: u32 = 2;
+
+    // Nested in `ENTRY`.
+    pub const ENTRY_INFO: u16 = 1;
+    pub const ENTRY_RANGE: u16 = 2;
+    pub const ENTRY_STATE: u16 = 3;
+    pub const ENTRY_TUNNEL_INFO: u16 = 4;
+    pub const ENTRY_STATS: u16 = 5;
+    pub const ENTRY_MCAST_ROUTER: u16 = 6;
+
+    // Nested in `ENTRY_STATS`.
+    pub const STATS_RX_BYTES: u16 = 1;
+    pub const STATS_RX_PACKETS: u16 = 2;
+    pub const STATS_TX_BYTES: u16 = 3;
+    pub const STATS_TX_PACKETS: u16 = 4;
+    pub const STATS_PAD: u16 = 5;
+}
+
+/// Nested in `LINK_XSTATS_TYPE_BRIDGE` (`BRIDGE_XSTATS_*`).
+pub mod bridge_xstats {
+    pub const VLAN: u16 = 1;
+    pub const MCAST: u16 = 2;
+    pub const PAD: u16 = 3;
+    pub const STP: u16 = 4;
+}

@@ -34,7 +34,9 @@ pub mod nsid;
 pub mod qdisc;
 pub mod route;
 pub mod rule;
+pub mod stats;
 mod unserved;
+pub mod vlan;
 
 /// The handler tables of all objects, one line each.
 static FAMILIES: &[&[Handler]] = &[
@@ -51,6 +53,8 @@ static FAMILIES: &[&[Handler]] = &[
     class::HANDLERS,
     filter::HANDLERS,
     chain::HANDLERS,
+    stats::HANDLERS,
+    vlan::HANDLERS,
     action::HANDLERS,
     unserved::HANDLERS,
 ];

@@ -43,18 +43,26 @@ const SENTENCES: &[(u16, u16, &str)] = &[
         "Anycast addresses are not supported",
     ),
     (rtm::GETDCB, rtm::SETDCB, "Weir has no data center bridging"),
-    (rtm::NEWMDB, rtm::GETMDB, "Weir has no bridges"),
+    (
+        rtm::NEWMDB,
+        rtm::GETMDB,
+        "Bridges do not snoop multicast groups",
+    ),
     (
         rtm::NEWSTATS,
         rtm::SETSTATS,
-        "Statistics are part of links (RTM_GETLINK); RTM_GETSTATS is not supported",
+        "Statistics are served in dumps (RTM_GETSTATS with NLM_F_DUMP) and are part of links",
     ),
     (
         rtm::NEWNEXTHOP,
         rtm::GETNEXTHOP,
         "Nexthop objects are not supported",
     ),
-    (rtm::NEWVLAN, rtm::GETVLAN, "Weir has no bridges"),
+    (
+        rtm::NEWVLAN,
+        rtm::GETVLAN,
+        "Options of VLANs are not served",
+    ),
     (
         rtm::NEWNEXTHOPBUCKET,
         rtm::GETNEXTHOPBUCKET,

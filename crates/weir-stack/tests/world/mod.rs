@@ -12,6 +12,7 @@ use weir_netlink::{
 };
 use weir_packet::header::ethernet::ethernet;
 use weir_packet::header::ipv4::ipv4;
+use weir_packet::tagged::Tagged;
 use weir_packet::{Batch, DropReason};
 use weir_stack::connection::NoPeer;
 use weir_stack::device::{Direction, Observer, Tap};
@@ -28,15 +29,16 @@ pub fn device_mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, n, 1]
 }
 
-/// The sent frames: (device name, time in ns, bytes).
+/// The sent frames: (device name, time in ns, bytes on the wire).
 #[derive(Default)]
 pub struct Caught(Mutex<Vec<(String, u64, Vec<u8>)>>);
 
 impl Observer for Caught {
     fn frame(&self, tap: &Tap<'_>) {
         if tap.direction == Direction::Tx {
-            let frame = (tap.device.name(), tap.time, tap.packet.data().to_vec());
-            self.0.lock().unwrap().push(frame);
+            let frame = Tagged::of(tap.packet).pieces().concat();
+            let name = tap.device.name();
+            self.0.lock().unwrap().push((name, tap.time, frame));
         }
     }
 }

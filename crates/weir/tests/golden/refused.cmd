@@ -1,7 +1,7 @@
 # Requests that Linux serves and Weir refuses, with Weir's messages: recorded from Weir itself.
 ip link add d0 type dummy
 ip link add d1 type dummy
-ip link add br0 type bridge vlan_filtering 1
+ip link add br0 type bridge nf_call_iptables 1
 ip link add br0 type bridge stp_state 1
 ip link add br0 type bridge mcast_snooping 1
 ip link add bond0 type bond

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Bridges, their ports and forwarding tables, on a kernel without VLAN filtering.
+# Bridges, their ports and forwarding tables.
 # Its output on Linux 6.1 is bridge.txt beside it; record makes it.
 exec 2>&1
 c() { echo "+ $*"; "$@"; }

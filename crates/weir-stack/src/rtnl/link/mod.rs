@@ -7,10 +7,12 @@
 //! | `parse` | parsing of attributes |
 //! | `set` | changes of existing devices, and moves between namespaces |
 //! | `fill` | writing of attributes |
+//! | `bridge` | requests of family AF_BRIDGE |
 //!
 //! Not implemented: VFs, XDP, `IFLA_MAP`, target namespaces by id in
 //! get requests.
 
+mod bridge;
 mod fill;
 mod parse;
 mod set;
@@ -198,7 +200,7 @@ fn set(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
     if info.family == af::BRIDGE {
-        return set::set_bridge_link(ctl, &info, &attrs);
+        return bridge::change(ctl, &info, &attrs, false);
     }
     parse::one_namespace(&attrs)?;
     if !names_one(&info, &attrs) {
@@ -213,7 +215,7 @@ fn delete(ctl: &mut Ctl<'_>) -> Result<(), Error> {
     let message = ctl.message;
     let (info, attrs) = message.parse::<IfInfoMsg>(&parse::POLICY, Strictness::Liberal)?;
     if info.family == af::BRIDGE {
-        return Err(Error::unsupported("VLAN filtering is not served"));
+        return bridge::change(ctl, &info, &attrs, true);
     }
     let devices = if names_one(&info, &attrs) {
         vec![named(ctl, &info, &attrs)?.ok_or_else(no_device)?]
@@ -274,21 +276,8 @@ fn get(ctl: &mut Ctl<'_>) -> Result<(), Error> {
 /// Dumps devices (`rtnl_dump_ifinfo`).
 fn dump(ctl: &mut Ctl<'_>) -> Result<Box<dyn Dump>, Error> {
     let message = ctl.message;
-    // Only ports are shown: no bridge filters VLANs (`rtnl_bridge_getlink`).
     if message.family() == Some(af::BRIDGE) {
-        return Ok(Collected::boxed(
-            ctl.ns.all_devices(),
-            false,
-            |ctl, device: &Arc<Device>, out| {
-                let master = device.master(ctl.guard);
-                let Some(ports) = master.and_then(|master| master.link.master()) else {
-                    return true;
-                };
-                ctl.message(out, rtm::NEWLINK, |out| {
-                    ports.fill_bridge_link(ctl.stack, ctl.guard, device, out);
-                })
-            },
-        ));
+        return bridge::dump(ctl);
     }
     let mut filtered = false;
     let mut devices = ctl.ns.all_devices();

@@ -221,29 +221,6 @@ pub fn set_master(ctl: &Ctl<'_>, device: &Arc<Device>, attrs: &Table<'_>) -> Res
     ports.add(stack, guard, master, device)
 }
 
-/// Changes a port of a bridge (`rtnl_bridge_setlink`).
-pub fn set_bridge_link(
-    ctl: &mut Ctl<'_>,
-    info: &IfInfoMsg,
-    attrs: &Table<'_>,
-) -> Result<(), Error> {
-    let device = u32::try_from(info.index)
-        .ok()
-        .and_then(|index| ctl.ns.device(index, ctl.guard))
-        .cloned()
-        .ok_or_else(|| Error::msg(errno::ENODEV, "unknown ifindex"))?;
-    if attrs.has(ifla::AF_SPEC) {
-        return Err(Error::unsupported("VLAN filtering is not served"));
-    }
-    let master = device.master(ctl.guard).cloned();
-    let ports = master.as_ref().and_then(|master| master.link.master());
-    let ports = ports.ok_or_else(|| Error::new(errno::EOPNOTSUPP))?;
-    match attrs.get(ifla::PROTINFO) {
-        Some(data) => ports.set_bridge_link(ctl, &device, data),
-        None => Ok(()),
-    }
-}
-
 /// Refuses an XDP program. A negative descriptor detaches, which succeeds without one (`dev_xdp_attach`).
 fn check_xdp(attrs: &Table<'_>) -> Result<(), Error> {
     let Some(nest) = attrs.get(ifla::XDP) else {

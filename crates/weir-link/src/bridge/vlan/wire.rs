@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The VLANs of a bridge in replies and notifications: `IFLA_AF_SPEC` of family AF_BRIDGE (`br_fill_ifvlaninfo`),
+//! `RTM_GETVLAN` (`br_vlan_rtm_dump`) and `RTM_GETSTATS` (`br_fill_linkxstats`).
+
+use weir_netlink::ifla::bridge::{
+    self, VLAN_INFO_BRENTRY, VLAN_INFO_MASTER, VLAN_INFO_PVID, VLAN_INFO_RANGE_BEGIN,
+    VLAN_INFO_RANGE_END, VLAN_INFO_UNTAGGED,
+};
+use weir_netlink::ifla::{self, bridge_xstats, vlandb};
+use weir_netlink::{BrVlanMsg, BridgeVlanInfo, Writer, af, rtm};
+use weir_sync::rcu::Guard;
+
+use super::{Group, Vlan};
+use crate::bridge::Bridge;
+use crate::bridge::port::{Port, state};
+use crate::device::Device;
+use crate::stack::Stack;
+
+/// The number of VLANs in a message, at most. Linux fills the reader's buffer.
+const CHUNK: usize = 100;
+
+fn flags_of(group: &Group, vlan: &Vlan) -> u16 {
+    let pvid = if group.pvid == vlan.vid {
+        VLAN_INFO_PVID
+    } else {
+        0
+    };
+    let untagged = if vlan.untagged { VLAN_INFO_UNTAGGED } else { 0 };
+    pvid | untagged
+}
+
+/// Splits the VLANs that frames use into runs of consecutive ids that `joins` accepts.
+fn runs(group: &Group, joins: impl Fn(&Vlan, &Vlan) -> bool) -> Vec<(&Vlan, &Vlan)> {
+    let mut runs: Vec<(&Vlan, &Vlan)> = Vec::new();
+    for vlan in group.all_usable() {
+        match runs.last_mut() {
+            Some((_, last)) if last.vid + 1 == vlan.vid && joins(last, vlan) => *last = vlan,
+            _ => runs.push((vlan, vlan)),
+        }
+    }
+    runs
+}
+
+/// Writes `IFLA_AF_SPEC` as `mask` (`RTEXT_FILTER_*`) asks for it.
+pub fn fill_spec(group: &Group, mask: u32, out: &mut Writer) {
+    use rtm::ext_filter::{BRVLAN, BRVLAN_COMPRESSED};
+    if mask & (BRVLAN | BRVLAN_COMPRESSED) == 0 {
+        return;
+    }
+    let nest = out.nest_noflag(ifla::AF_SPEC);
+    let mut put = |vid, flags| {
+        let info = BridgeVlanInfo { flags, vid };
+        out.put_fixed(bridge::VLAN_INFO, &info);
+    };
+    if mask & BRVLAN_COMPRESSED != 0 {
+        let same = |one: &Vlan, next: &Vlan| flags_of(group, one) == flags_of(group, next);
+        for (first, last) in runs(group, same) {
+            let flags = flags_of(group, first);
+            if first.vid == last.vid {
+                put(first.vid, flags);
+            } else {
+                put(first.vid, flags | VLAN_INFO_RANGE_BEGIN);
+                put(last.vid, flags | VLAN_INFO_RANGE_END);
+            }
+        }
+    } else {
+        for vlan in group.all_usable() {
+            put(vlan.vid, flags_of(group, vlan));
+        }
+    }
+    out.end_or_cancel(nest);
+}
+
+/// Writes `BRIDGE_VLANDB_ENTRY` (`br_vlan_fill_vids`). `vlan` is absent in a message that deletes.
+fn fill_entry(
+    (first, last): (u16, u16),
+    flags: u16,
+    vlan: Option<&Vlan>,
+    stats: bool,
+    out: &mut Writer,
+) {
+    let nest = out.nest(vlandb::ENTRY);
+    let info = BridgeVlanInfo { flags, vid: first };
+    out.put_fixed(vlandb::ENTRY_INFO, &info);
+    if last > first && flags & VLAN_INFO_PVID == 0 {
+        out.put_u16(vlandb::ENTRY_RANGE, last);
+    }
+    if let Some(vlan) = vlan {
+        out.put_u8(vlandb::ENTRY_STATE, state::FORWARDING);
+        // Routers are learned (`MDB_RTR_TYPE_TEMP_QUERY`).
+        out.put_u8(vlandb::ENTRY_MCAST_ROUTER, 1);
+        if stats {
+            let nest = out.nest(vlandb::ENTRY_STATS);
+            let types = [
+                vlandb::STATS_RX_BYTES,
+                vlandb::STATS_RX_PACKETS,
+                vlandb::STATS_TX_BYTES,
+                vlandb::STATS_TX_PACKETS,
+            ];
+            for (ty, value) in types.into_iter().zip(vlan.counters.values()) {
+                out.put_u64_pad(ty, value, vlandb::STATS_PAD);
+            }
+            out.end(nest);
+        }
+    }
+    out.end(nest);
+}
+
+fn message(device: &Device) -> BrVlanMsg {
+    BrVlanMsg {
+        family: af::BRIDGE,
+        ifindex: device.ifindex(),
+        ..BrVlanMsg::default()
+    }
+}
+
+impl Bridge {
+    /// Notifies the listeners of changed VLANs (`br_vlan_notify`). The last id is 0 for a single VLAN.
+    pub(super) fn tell_vlans(
+        &self,
+        (_, guard): (&Stack, &Guard),
+        port: Option<&Port>,
+        group: &Group,
+        vids: (u16, u16),
+        ty: u16,
+    ) {
+        let device = match port {
+            Some(port) => Some(port.device.clone()),
+            None => self.device(),
+        };
+        let Some(device) = device else { return };
+        let vlan = match ty {
+            rtm::NEWVLAN => match group.usable(vids.0) {
+                Some(vlan) => Some(vlan),
+                None => return,
+            },
+            _ => None,
+        };
+        let flags = vlan.map_or(0, |vlan| flags_of(group, vlan));
+        let ns = device.namespace(guard);
+        crate::request::announce(ns, rtm::grp::BRVLAN, ty, |out| {
+            out.fixed(&message(&device));
+            fill_entry(vids, flags, vlan, false, out);
+        });
+    }
+
+    /// Returns the VLANs of a port or of the bridge, as bodies of `RTM_NEWVLAN`.
+    pub fn vlan_messages(&self, guard: &Guard, device: &Device, stats: bool) -> Vec<Vec<u8>> {
+        let Some(group) = self.group_of(guard, device) else {
+            return Vec::new();
+        };
+        // The PVID stands alone.
+        let joins = |one: &Vlan, next: &Vlan| {
+            !stats
+                && ![one.vid, next.vid].contains(&group.pvid)
+                && one.untagged == next.untagged
+                && one.users.min(1) == next.users.min(1)
+        };
+        let runs = runs(group, joins);
+        let body = |part: &[(&Vlan, &Vlan)]| {
+            let mut out = Writer::new();
+            out.fixed(&message(device));
+            for (first, last) in part {
+                let flags = flags_of(group, first);
+                fill_entry((first.vid, last.vid), flags, Some(first), stats, &mut out);
+            }
+            out.into_vec()
+        };
+        if runs.is_empty() {
+            return vec![body(&[])];
+        }
+        runs.chunks(CHUNK).map(body).collect()
+    }
+
+    /// Returns the extended statistics of a port or of the bridge: the attributes of
+    /// `LINK_XSTATS_TYPE_BRIDGE`, in as many parts as messages are needed.
+    pub fn extended_statistics(&self, guard: &Guard, device: &Device) -> Vec<Vec<u8>> {
+        let Some(group) = self.group_of(guard, device) else {
+            return Vec::new();
+        };
+        let port = self.ports.load(guard).of(device);
+        let entry = |vlan: &Vlan, out: &mut Writer| {
+            let mut flags = flags_of(group, vlan);
+            if port.is_none() {
+                flags |= VLAN_INFO_MASTER;
+                if vlan.usable {
+                    flags |= VLAN_INFO_BRENTRY;
+                }
+            }
+            // `struct bridge_vlan_xstats`
+            let mut octets = Vec::with_capacity(40);
+            for value in vlan.counters.values() {
+                octets.extend_from_slice(&value.to_ne_bytes());
+            }
+            octets.extend_from_slice(&vlan.vid.to_ne_bytes());
+            octets.extend_from_slice(&flags.to_ne_bytes());
+            octets.extend_from_slice(&[0; 4]);
+            out.put(bridge_xstats::VLAN, &octets);
+        };
+        let mut parts: Vec<Writer> = group
+            .list
+            .chunks(CHUNK)
+            .map(|part| {
+                let mut out = Writer::new();
+                part.iter().for_each(|vlan| entry(vlan, &mut out));
+                out
+            })
+            .collect();
+        if parts.is_empty() {
+            parts.push(Writer::new());
+        }
+        if let Some(out) = parts.last_mut() {
+            // Nothing is snooped (`struct br_mcast_stats`), and the spanning tree protocol is off
+            // (`struct bridge_stp_xstats`).
+            out.put(bridge_xstats::MCAST, &[0; 240]);
+            if port.is_some() {
+                out.put(bridge_xstats::STP, &[0; 48]);
+            }
+        }
+        parts.into_iter().map(Writer::into_vec).collect()
+    }
+
+    /// Returns the VLANs of a port or of the bridge itself.
+    pub fn group_of<'g>(&'g self, guard: &'g Guard, device: &Device) -> Option<&'g Group> {
+        if crate::bridge::bridge_in(device).is_some() {
+            return Some(self.own_vlans.load(guard));
+        }
+        let port = self.ports.load(guard).of(device)?;
+        Some(port.vlans.load(guard))
+    }
+}

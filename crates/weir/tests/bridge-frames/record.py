@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Records what Linux's bridge sends: writes NAME.txt for the scripts beside this one.
+
+Usage: examples/on-linux.sh unshare -n python3 crates/weir/tests/bridge-frames/record.py [NAME...]
+(as root on Linux 6.1, or on the host's kernel for scripts without VLANs)
+
+A script configures a bridge with the ports p1 to p4. Its comments name the frames that arrive:
+
+    # frame: MS PORT DESTINATION SOURCE [TAG...] [type=HEX] [data=HEX]
+
+A tag is the four octets on the wire, in hexadecimal. Without a type, the frame has ethertype 88b5 and its number as
+data. A line of NAME.txt is the number of the frame after which another one left, the port, and what left.
+"""
+import os, select, socket, struct, subprocess, sys, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PORTS = ["p1", "p2", "p3", "p4"]
+PACKET_AUXDATA, SOL_PACKET, OUTGOING = 8, 263, 4
+
+
+def frames(script):
+    """Returns (ms, port, octets) of each frame of a script."""
+    found = []
+    for line in open(script):
+        if not line.startswith("# frame: "):
+            continue
+        ms, port, dst, src, *rest = line.split()[2:]
+        kind, data, tags = "88b5", f"{len(found):04x}", ""
+        for word in rest:
+            if word.startswith("type="):
+                kind = word[5:]
+            elif word.startswith("data="):
+                data = word[5:]
+            else:
+                tags += word
+        octets = bytes.fromhex((dst + src).replace(":", "") + tags + kind + data)
+        found.append((int(ms), port, octets.ljust(60 + len(tags) // 2, b"\0")))
+    return found
+
+
+def receive(sock):
+    """Returns a frame with its tag, or None for one that the socket's own device sent."""
+    data, control, _, address = sock.recvmsg(2048, 256)
+    if address[2] == OUTGOING:
+        return None
+    for level, ty, aux in control:
+        if level == SOL_PACKET and ty == PACKET_AUXDATA:
+            status, _, _, _, _, tci, tpid = struct.unpack("=IIIHHHH", aux[:20])
+            if status & 0x10:
+                data = data[:12] + struct.pack("!HH", tpid, tci) + data[12:]
+    return data
+
+
+def record(name):
+    script = os.path.join(HERE, name + ".sh")
+    for n, port in enumerate(PORTS, 1):
+        subprocess.run(
+            f"ip link add {port} address 02:00:00:00:00:{n:02x} type veth peer name q{n};"
+            f"ip link set {port} up; ip link set q{n} up",
+            shell=True, check=True)
+    subprocess.run(["sh", script], check=True)
+    time.sleep(0.3)
+    sockets = {}
+    for n, port in enumerate(PORTS, 1):
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        sock.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        sock.bind((f"q{n}", 0))
+        sock.setblocking(False)
+        sockets[sock] = port
+    by_port = {port: sock for sock, port in sockets.items()}
+    lines, begin = [], time.monotonic()
+    todo = frames(script)
+    for number, (_, port, octets) in enumerate(todo):
+        by_port[port].send(octets)
+        later = todo[number + 1][0] if number + 1 < len(todo) else todo[number][0] + 50
+        end = begin + later / 1000
+        heard = []
+        while (left := end - time.monotonic()) > 0:
+            for sock in select.select(list(sockets), [], [], left)[0]:
+                data = receive(sock)
+                if data is not None:
+                    heard.append((sockets[sock], data.hex()))
+        lines += [f"{number} {port} {data}\n" for port, data in sorted(heard)]
+    for port in PORTS:
+        subprocess.run(["ip", "link", "del", port], check=True)
+    subprocess.run(["ip", "link", "del", "br0"], check=True)
+    with open(os.path.join(HERE, name + ".txt"), "w") as out:
+        out.writelines(lines)
+    print(name, len(lines))
+
+
+for setting in ["all", "default"]:
+    with open(f"/proc/sys/net/ipv6/conf/{setting}/disable_ipv6", "w") as file:
+        file.write("1")
+names = sys.argv[1:] or sorted(f[:-3] for f in os.listdir(HERE) if f.endswith(".sh"))
+for name in names:
+    record(name)

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A bridge sends the same frames by the same ports as Linux 6.1: those that leave under the scripts in
+//! `bridge-frames/`, whose comments name the frames that arrive, equal, to the byte, those that `record.py` there
+//! recorded.
+#![allow(clippy::unwrap_used, reason = "a test may stop there")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, process};
+
+use weir_port::pcap::Reader;
+use weir_port::{Frame, Source};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const PORTS: [&str; 4] = ["p1", "p2", "p3", "p4"];
+
+/// The time stamp of the first frame, in seconds. All captures begin together.
+const BEGIN: u64 = 1;
+
+/// A frame that arrives: time in ms, port, octets.
+type Arrival = (u64, String, Vec<u8>);
+
+fn octets(hex: &str) -> Vec<u8> {
+    let digits = hex.replace(':', "");
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+/// Returns the frames that a script's comments name; see `record.py`.
+fn arrivals(script: &str) -> Vec<Arrival> {
+    let mut found = Vec::new();
+    for line in script.lines() {
+        let Some(rest) = line.strip_prefix("# frame: ") else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split(' ').collect();
+        let (mut kind, mut data) = ("88b5", format!("{:04x}", found.len()));
+        let mut tags = String::new();
+        for word in &words[4..] {
+            match word.split_once('=') {
+                Some(("type", hex)) => kind = hex,
+                Some((_, hex)) => data = hex.to_owned(),
+                None => tags.push_str(word),
+            }
+        }
+        let mut frame = octets(&format!("{}{}{tags}{kind}{data}", words[2], words[3]));
+        frame.resize(frame.len().max(60 + tags.len() / 2), 0);
+        found.push((words[0].parse().unwrap(), words[1].to_owned(), frame));
+    }
+    found
+}
+
+/// Writes a capture of the frames that arrive at a port.
+fn write(path: &Path, port: &str, arrivals: &[Arrival]) {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend_from_slice(&[0, 0, 4, 0, 1, 0, 0, 0]);
+    for (ms, _, frame) in arrivals.iter().filter(|arrival| arrival.1 == port) {
+        let len = frame.len() as u32;
+        let second = (BEGIN + ms / 1000) as u32;
+        for word in [second, (ms % 1000) as u32 * 1000, len, len] {
+            file.extend_from_slice(&word.to_le_bytes());
+        }
+        file.extend_from_slice(frame);
+    }
+    fs::write(path, file).unwrap();
+}
+
+fn to_hex(frame: &[u8]) -> String {
+    frame.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[track_caller]
+fn same_as_linux(name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bridge-frames");
+    let script = fs::read_to_string(folder.join(format!("{name}.sh"))).unwrap();
+    let arrivals = arrivals(&script);
+    let place = env::temp_dir().join(format!("weir-bridge-{name}-{}", process::id()));
+    fs::create_dir_all(&place).unwrap();
+    let mut whole = String::new();
+    for (number, port) in (1..).zip(PORTS) {
+        whole += &format!(
+            "ip link add {port} address 02:00:00:00:00:{number:02x} type veth peer name q{number}\n\
+             ip link set {port} up\nip link set q{number} up\n"
+        );
+    }
+    whole += &script;
+    fs::write(place.join("script"), whole).unwrap();
+    let mut command = Command::new(WEIR);
+    command.args(["run", "-q"]);
+    let output = |port: &str| -> PathBuf { place.join(format!("{port}.out")) };
+    for port in PORTS {
+        let input = place.join(format!("{port}.in"));
+        if arrivals.iter().any(|arrival| arrival.1 == port) {
+            write(&input, port, &arrivals);
+            command
+                .arg("--in")
+                .arg(format!("{port}={}", input.display()));
+        }
+        command
+            .arg("--out")
+            .arg(format!("{port}={}", output(port).display()));
+    }
+    let run = command.arg(place.join("script")).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    let mut found = Vec::new();
+    for port in PORTS {
+        let mut reader = Reader::open(output(port).to_str().unwrap()).unwrap();
+        let mut frame = Frame::new(0, Vec::new());
+        while reader.read(&mut frame).unwrap() {
+            let since = frame.time - BEGIN * 1_000_000_000;
+            let number = arrivals.partition_point(|arrival| arrival.0 * 1_000_000 <= since) - 1;
+            found.push((number, port, to_hex(&frame.data)));
+        }
+    }
+    found.sort();
+    let found: Vec<String> = found
+        .into_iter()
+        .map(|(number, port, hex)| format!("{number} {port} {hex}"))
+        .collect();
+    let wanted = fs::read_to_string(folder.join(format!("{name}.txt"))).unwrap();
+    let wanted: Vec<&str> = wanted.lines().collect();
+    for (wanted, found) in wanted.iter().zip(&found) {
+        assert_eq!(found, wanted, "{name}");
+    }
+    assert_eq!(found.len(), wanted.len(), "{name}");
+    let _ = fs::remove_dir_all(&place);
+}
+
+#[test]
+fn learning_and_flooding() {
+    same_as_linux("learn");
+}
+
+#[test]
+fn flags_of_ports() {
+    same_as_linux("flags");
+}
+
+#[test]
+fn ageing() {
+    same_as_linux("ageing");
+}
+
+#[test]
+fn states_of_ports() {
+    same_as_linux("states");
+}
+
+#[test]
+fn forwarded_groups() {
+    same_as_linux("group");
+}
+
+#[test]
+fn vlans() {
+    same_as_linux("vlans");
+}
+
+#[test]
+fn service_tags() {
+    same_as_linux("provider");
+}
+
+#[test]
+fn tags_without_filtering() {
+    same_as_linux("transparent");
+}
