@@ -52,12 +52,22 @@ def receive(sock):
     return data
 
 
+def number_of(frame, number):
+    """Returns the number of the frame that a frame is a copy of, or else the number of the last frame."""
+    at = 12
+    while frame[at:at + 2] in (b"\x81\0", b"\x88\xa8"):
+        at += 4
+    if frame[at:at + 2] == b"\x88\xb5":
+        return int.from_bytes(frame[at + 2:at + 4], "big")
+    return number
+
+
 def record(name):
     script = os.path.join(HERE, name + ".sh")
     for n, port in enumerate(PORTS, 1):
         subprocess.run(
             f"ip link add {port} address 02:00:00:00:00:{n:02x} type veth peer name q{n};"
-            f"ip link set {port} up; ip link set q{n} up",
+            f"ip link set {port} up; ip link set q{n} arp off up",
             shell=True, check=True)
     subprocess.run(["sh", script], check=True)
     time.sleep(0.3)
@@ -80,13 +90,13 @@ def record(name):
             for sock in select.select(list(sockets), [], [], left)[0]:
                 data = receive(sock)
                 if data is not None:
-                    heard.append((sockets[sock], data.hex()))
-        lines += [f"{number} {port} {data}\n" for port, data in sorted(heard)]
+                    heard.append((number_of(data, number), sockets[sock], data.hex()))
+        lines += heard
     for port in PORTS:
         subprocess.run(["ip", "link", "del", port], check=True)
     subprocess.run(["ip", "link", "del", "br0"], check=True)
     with open(os.path.join(HERE, name + ".txt"), "w") as out:
-        out.writelines(lines)
+        out.writelines("%d %s %s\n" % line for line in sorted(lines))
     print(name, len(lines))
 
 
