@@ -30,6 +30,7 @@ pub mod lpm;
 pub mod route;
 pub mod rule;
 mod semantics;
+mod sequence;
 pub mod sync;
 pub mod table;
 pub mod table6;

@@ -20,6 +20,7 @@ use weir_sync::rcu::{Domain, Guard, PublishedArc};
 
 use super::RouteDevice;
 use super::lpm::Key;
+use super::sequence::{Element, Sequence};
 use crate::neigh::Neighbour;
 
 /// `RTNH_F_*` bits as in the message header.
@@ -455,15 +456,38 @@ pub(super) fn scope_of(kind: u8) -> u8 {
 pub struct Alias<D> {
     /// The shared part.
     pub info: Arc<RouteInfo<D>>,
+    /// The index of the first hop's device.
+    device: u32,
     /// IPv4: match only packets with this type of service (DSCP in the upper six bits); 0 matches
     /// all.
     pub tos: u8,
+}
+
+impl<D> Alias<D> {
+    pub(super) fn new(info: Arc<RouteInfo<D>>, tos: u8) -> Self {
+        Self {
+            device: info.hops.first().map_or(0, |hop| hop.oif),
+            info,
+            tos,
+        }
+    }
+}
+
+impl<D: RouteDevice> Element for Alias<D> {
+    fn device(&self) -> u32 {
+        self.device
+    }
+
+    fn is_ecmp(&self) -> bool {
+        self.info.is_ecmp()
+    }
 }
 
 impl<D> Clone for Alias<D> {
     fn clone(&self) -> Self {
         Self {
             info: self.info.clone(),
+            device: self.device,
             tos: self.tos,
         }
     }
@@ -474,22 +498,101 @@ impl<D> Clone for Alias<D> {
 #[derive(Debug)]
 pub struct Leaf<D> {
     first: Alias<D>,
-    #[allow(clippy::box_collection)] // a single word if empty
-    rest: Option<Box<Vec<Alias<D>>>>,
+    /// A single word if empty.
+    rest: Option<Box<Sequence<Alias<D>>>>,
 }
 
-impl<D> Leaf<D> {
+impl<D: RouteDevice> Leaf<D> {
     /// Creates a leaf, or returns `None` if there is no route left.
     pub(super) fn new(routes: Vec<Alias<D>>) -> Option<Self> {
         let mut routes = routes.into_iter();
         let first = routes.next()?;
-        let rest: Vec<_> = routes.collect();
         Some(Self {
             first,
-            rest: (!rest.is_empty()).then(|| Box::new(rest)),
+            rest: Sequence::new(routes.collect()).map(Box::new),
         })
     }
 
+    /// Returns the routes after the first one if there are so many that a copy of them is to be
+    /// avoided, and if none of them may be part of a multipath route.
+    pub(super) fn many(&self) -> Option<Many<'_, D>> {
+        let rest = self.rest.as_deref()?;
+        let fits = rest.len() >= MANY && !rest.has_ecmp() && !self.first.info.is_ecmp();
+        fits.then_some(Many { leaf: self, rest })
+    }
+}
+
+/// A leaf of at least this many routes besides the first is edited without a copy.
+const MANY: usize = 16;
+
+/// A [`Leaf`] of many routes.
+pub(super) struct Many<'a, D> {
+    leaf: &'a Leaf<D>,
+    rest: &'a Sequence<Alias<D>>,
+}
+
+impl<D: RouteDevice> Many<'_, D> {
+    /// Returns the route at a position.
+    pub(super) fn get(&self, at: usize) -> Option<&Alias<D>> {
+        match at.checked_sub(1) {
+            None => Some(&self.leaf.first),
+            Some(at) => self.rest.get(at),
+        }
+    }
+
+    /// Returns the position of the first route through a device that is `wanted`.
+    pub(super) fn find(&self, device: u32, wanted: impl Fn(&Alias<D>) -> bool) -> Option<usize> {
+        if self.leaf.first.device == device && wanted(&self.leaf.first) {
+            return Some(0);
+        }
+        self.rest.find(device, wanted).map(|at| at + 1)
+    }
+
+    /// Returns the position behind the routes up to this metric.
+    pub(super) fn behind(&self, metric: u32) -> usize {
+        let below = |alias: Option<&Alias<D>>| {
+            alias.is_some_and(|alias| alias.info.spec.priority <= metric)
+        };
+        // Nearly always at the end.
+        let (mut low, mut high) = (0, self.rest.len() + 1);
+        if below(self.get(high - 1)) {
+            return high;
+        }
+        while low < high {
+            let middle = low.midpoint(high);
+            if below(self.get(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Returns the leaf with a route before that at `at`, which is not the first.
+    pub(super) fn with(&self, at: usize, alias: Alias<D>) -> Leaf<D> {
+        Leaf {
+            first: self.leaf.first.clone(),
+            rest: Some(Box::new(self.rest.with(at - 1, alias))),
+        }
+    }
+
+    /// Returns the leaf without the route at `at`.
+    pub(super) fn without(&self, at: usize) -> Leaf<D> {
+        match (at.checked_sub(1), self.rest.get(0)) {
+            (None, Some(second)) => Leaf {
+                first: second.clone(),
+                rest: self.rest.without(0).map(Box::new),
+            },
+            (at, _) => Leaf {
+                first: self.leaf.first.clone(),
+                rest: self.rest.without(at.unwrap_or(0)).map(Box::new),
+            },
+        }
+    }
+}
+
+impl<D> Leaf<D> {
     /// Returns the first route.
     #[inline]
     pub fn first(&self) -> &Alias<D> {
@@ -499,7 +602,7 @@ impl<D> Leaf<D> {
     /// Returns all routes in order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &Alias<D>> + Clone {
-        let rest = self.rest.as_deref().map(Vec::as_slice).unwrap_or_default();
+        let rest = self.rest.as_deref().map(Sequence::iter).unwrap_or_default();
         std::iter::once(&self.first).chain(rest)
     }
 
@@ -524,7 +627,9 @@ impl<D> Leaf<D> {
 
     /// Returns the routes as a list to edit.
     pub(super) fn to_vec(&self) -> Vec<Alias<D>> {
-        self.iter().cloned().collect()
+        let routes: Vec<_> = self.iter().cloned().collect();
+        super::sequence::steps(routes.len());
+        routes
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use weir_netlink::rta;
 
-use super::route::{Alias, Event, Route, RouteInfo, flag};
+use super::route::{Alias, Event, Leaf, Route, RouteInfo, flag};
 use super::table::delivers;
 use super::{Address, Family, RouteDevice};
 
@@ -163,7 +163,7 @@ impl<D: RouteDevice> Family<u128, D> {
                     .first()
                     .is_some_and(|hop| hop.flags() & flag::DEAD != 0)
         };
-        self.remove(events, |info, siblings| {
+        self.remove(events, Some(ifindex), |info, siblings| {
             by(info) && (loss == Loss::Gone || siblings.iter().all(is_dead))
                 || (!siblings.is_empty() && is_dead(info) && siblings.iter().all(is_dead))
         });
@@ -196,7 +196,7 @@ impl<D: RouteDevice> Family<u128, D> {
             None => {}
         });
         if due {
-            self.remove(events, |info, _| {
+            self.remove(events, None, |info, _| {
                 info.spec.expires.is_some_and(|expires| expires < now)
             });
         }
@@ -204,10 +204,12 @@ impl<D: RouteDevice> Family<u128, D> {
     }
 
     /// Removes the routes for which `goes` returns true, given a route and its siblings, and adds
-    /// an event for each.
+    /// an event for each. If a device is given, routes that are not part of a multipath route go only
+    /// if they are through it.
     fn remove(
         &self,
         events: &mut Vec<Event<u128, D>>,
+        device: Option<u32>,
         goes: impl Fn(&Arc<RouteInfo<D>>, &[Arc<RouteInfo<D>>]) -> bool,
     ) {
         let guard = self.domain.pin();
@@ -215,6 +217,12 @@ impl<D: RouteDevice> Family<u128, D> {
         for table in self.tables(&guard) {
             let mut prefixes = Vec::new();
             let _ = table.dump(None, &guard, |key, len, leaf| {
+                if let (Some(device), Some(many)) = (device, leaf.many()) {
+                    if many.find(device, |alias| goes(&alias.info, &[])).is_some() {
+                        prefixes.push((key, len));
+                    }
+                    return std::ops::ControlFlow::<()>::Continue(());
+                }
                 let alone = |alias: &Alias<D>| !alias.info.is_ecmp() && goes(&alias.info, &[]);
                 let together = || {
                     table.routes_of(key, len, leaf).iter().any(|route| {
@@ -233,6 +241,16 @@ impl<D: RouteDevice> Family<u128, D> {
                 std::ops::ControlFlow::<()>::Continue(())
             });
             for (key, len) in prefixes {
+                while let Some(device) = device
+                    && let Some(event) =
+                        table.take_from_many((key, len), device, |info| goes(info, &[]))
+                {
+                    events.push(event);
+                }
+                let many = |leaf: &Leaf<D>| leaf.many().is_some();
+                if device.is_some() && table.lpm.get(key, len, &guard).is_some_and(many) {
+                    continue;
+                }
                 let _ = table.edit(key, len, |routes| {
                     let all = routes.clone();
                     routes.retain(|alias| {

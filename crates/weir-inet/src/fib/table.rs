@@ -16,7 +16,7 @@ use weir_sync::rcu::{Domain, Guard};
 use super::filter::{Filter, Words};
 use super::lpm::{Change, Lpm};
 use super::route::{
-    Alias, Event, HopConfig, Leaf, Route, RouteConfig, RouteInfo, error_of, siblings,
+    Alias, Event, HopConfig, Leaf, Many, Route, RouteConfig, RouteInfo, error_of, siblings,
 };
 use super::{Address, RouteDevice};
 
@@ -127,6 +127,28 @@ impl<K: Address, D: RouteDevice> Table<K, D> {
             let change = Leaf::new(routes).map_or(Change::Remove, Change::Set);
             self.filter(dst, dst_len, &change, &guard);
             (change, Ok(answer))
+        })
+    }
+
+    /// Changes the routes of a prefix that has many, none of which may be part of a multipath route.
+    /// `change` returns the new leaf, if any, and an answer; or `None` if the list has to be edited as
+    /// a whole, which this function then returns too. It marks the infos that enter and leave.
+    pub(super) fn edit_many<R>(
+        &self,
+        dst: K,
+        dst_len: u8,
+        change: impl FnOnce(&Many<'_, D>) -> Option<(Option<Leaf<D>>, R)>,
+    ) -> Option<R> {
+        let dst = dst.masked(dst_len);
+        let guard = self.lpm.domain().pin();
+        // Most prefixes have one route. The list may change before the lock is taken.
+        self.lpm.get(dst, dst_len, &guard)?.many()?;
+        self.lpm.update(dst, dst_len, |leaf| {
+            match leaf.and_then(Leaf::many).and_then(|many| change(&many)) {
+                None => (Change::Keep, None),
+                Some((None, answer)) => (Change::Keep, Some(answer)),
+                Some((Some(leaf), answer)) => (Change::Set(leaf), Some(answer)),
+            }
         })
     }
 
@@ -276,7 +298,7 @@ impl<D: RouteDevice> Table<u32, D> {
     ) -> Result<Option<Event<u32, D>>, Error> {
         let wants = |flag: u16| config.nlflags & flag != 0;
         let (tos, priority) = (config.tos, info.spec.priority);
-        let alias = Alias { info, tos };
+        let alias = Alias::new(info, tos);
         self.edit(config.dst, config.dst_len, |routes| {
             let mut flags = nlm::F_EXCL;
             let mut at = place(routes, tos, priority);

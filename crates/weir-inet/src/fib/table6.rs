@@ -191,6 +191,13 @@ impl<D: RouteDevice> Family<u128, D> {
                     && (hop.gateway.is_none()
                         || found.is_some_and(|found| found.gateway == hop.gateway))
             };
+            let prefix = (config.dst, config.dst_len);
+            if hop.oif != 0
+                && let Some(event) = table.take_from_many(prefix, hop.oif, matches)
+            {
+                events.push(event);
+                return Ok(());
+            }
             let whole = whole && hop.gateway.is_none();
             // `fib6_null_entry`, a kernel route without a device, stands in for a missing default
             // route.
@@ -563,6 +570,12 @@ impl<D: RouteDevice> Table<u128, D> {
         let metric = info.spec.priority;
         let ecmp = info.is_ecmp();
         let mut flags = nlm::F_EXCL | (nlflags & nlm::F_APPEND);
+        if !replace
+            && !ecmp
+            && let Some(done) = self.insert_among_many(config, info, nlflags)
+        {
+            return done;
+        }
         self.edit(config.dst, config.dst_len, |routes| {
             // The default prefix always has a node.
             if routes.is_empty() && config.dst_len != 0 && replace && !create {
@@ -579,10 +592,7 @@ impl<D: RouteDevice> Table<u128, D> {
                 }
                 flags &= !nlm::F_EXCL;
             }
-            let alias = Alias {
-                info: info.clone(),
-                tos: 0,
-            };
+            let alias = Alias::new(info.clone(), 0);
             if replace {
                 // Prefer a route that agrees with the new one in whether it may have siblings.
                 let like = routes
@@ -633,6 +643,59 @@ impl<D: RouteDevice> Table<u128, D> {
                 }),
             ))
         })?
+    }
+
+    /// Inserts a route, which is not part of a multipath route, among many. Returns `None` if there
+    /// are few, or if the whole list has to be edited.
+    fn insert_among_many(
+        &self,
+        config: &RouteConfig<u128>,
+        info: &Arc<RouteInfo<D>>,
+        nlflags: u16,
+    ) -> Option<Result<Event<u128, D>, Error>> {
+        let metric = info.spec.priority;
+        let device = info.hops.first()?.oif;
+        self.edit_many(config.dst, config.dst_len, |many| {
+            let mut flags = nlm::F_EXCL | nlm::F_CREATE | (nlflags & nlm::F_APPEND);
+            let at = many.behind(metric);
+            let last = many.get(at.checked_sub(1)?)?;
+            if last.info.spec.priority == metric {
+                if nlflags & nlm::F_EXCL != 0 {
+                    return Some((None, Err(Error::new(errno::EEXIST))));
+                }
+                flags &= !nlm::F_EXCL;
+            }
+            let twin = many.find(device, |old| {
+                old.info.spec.priority == metric && is_duplicate(&old.info, info)
+            });
+            if let Some(twin) = twin.and_then(|at| many.get(at)) {
+                let renews = twin.info.spec.expires.is_some();
+                return (!renews).then(|| (None, Err(Error::new(errno::EEXIST))));
+            }
+            let leaf = many.with(at, Alias::new(info.clone(), 0));
+            info.entered();
+            let route = self.route6(config.dst, config.dst_len, &[], info);
+            let new = true;
+            Some((Some(leaf), Ok(Event { new, flags, route })))
+        })
+    }
+
+    /// Removes the first matching route through a device from among many. Returns `None` if there
+    /// are few, or if none matches.
+    pub(super) fn take_from_many(
+        &self,
+        (dst, dst_len): (u128, u8),
+        device: u32,
+        matches: impl Fn(&Arc<RouteInfo<D>>) -> bool,
+    ) -> Option<Event<u128, D>> {
+        self.edit_many(dst, dst_len, |many| {
+            let at = many.find(device, |alias| matches(&alias.info))?;
+            let info = many.get(at)?.info.clone();
+            info.left();
+            let route = self.route6(dst, dst_len, &[], &info);
+            let (new, flags) = (false, 0);
+            Some((Some(many.without(at)), Event { new, flags, route }))
+        })
     }
 
     /// Removes the first matching route from its prefix. With `whole`, its siblings are removed too

@@ -61,10 +61,7 @@ struct World {
 
 impl FibHost<Dev> for World {
     fn device(&self, ifindex: u32) -> Option<Dev> {
-        self.devices
-            .iter()
-            .find(|dev| dev.ifindex() == ifindex)
-            .cloned()
+        self.devices.get(ifindex.checked_sub(1)? as usize).cloned()
     }
     fn has_carrier(&self, device: &Dev) -> bool {
         device.0.carrier.load(Ordering::Relaxed)
@@ -77,6 +74,11 @@ const ADD: u16 = nlm::F_CREATE | nlm::F_EXCL;
 
 impl World {
     fn new() -> Self {
+        Self::of(3)
+    }
+
+    /// Creates the namespace with so many devices.
+    fn of(devices: u32) -> Self {
         let domain = Domain::new(Config::default());
         let device = |ifindex| {
             Dev(Arc::new(State {
@@ -89,7 +91,7 @@ impl World {
         Self {
             fib: Fib::new(&domain),
             domain,
-            devices: (1..=3).map(device).collect(),
+            devices: (1..=devices).map(device).collect(),
         }
     }
 

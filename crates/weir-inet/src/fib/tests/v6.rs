@@ -10,6 +10,7 @@ use super::super::FibHost;
 use super::super::address::{local6, multicast6, prefix6};
 use super::super::lookup::{Flow, HashPolicy, LookupFlags};
 use super::super::route::{HopConfig, RouteConfig};
+use super::super::sequence::tests::STEPS;
 use super::super::sync::Loss;
 use super::{ADD, V0, V1, World, route, v6};
 
@@ -253,4 +254,66 @@ fn ipv6_errors_and_lapsing() {
         world.fib.v6.delete(&config, &mut events),
         Err(Error::new(errno::ESRCH))
     );
+}
+
+/// Every device of a namespace has a route to `fe80::/64` and one to `ff00::/8`. The steps to add and to
+/// delete one do not grow with their number, and the lists are as those of few.
+#[test]
+fn a_prefix_with_a_route_by_each_of_many_devices() {
+    const DEVICES: u32 = 5_000;
+    let world = World::of(DEVICES);
+    let link = |device| prefix6("fe80::".parse().unwrap(), 64, device, 0, None);
+    let mut most = 0;
+    for device in 1..=DEVICES {
+        for config in [link(device), multicast6(device)] {
+            STEPS.set(0);
+            let flags = config.nlflags;
+            let added = world.add6(flags, config.clone()).unwrap();
+            most = most.max(STEPS.get());
+            let new = format!("dev {device} metric 256");
+            assert!(added.len() == 1 && added[0].ends_with(&new), "{added:?}");
+            // A second one is refused, and an exclusive one as well.
+            for flags in [nlm::F_CREATE, nlm::F_CREATE | nlm::F_EXCL] {
+                let again = world.add6(flags, config.clone());
+                assert_eq!(again.unwrap_err().errno, errno::EEXIST);
+            }
+        }
+    }
+    assert!(most <= 500, "{most} steps to add a route");
+    // One of a lower metric comes first, one of a higher metric last, and one of their own among them.
+    let by = |priority, device| RouteConfig {
+        priority,
+        ..link(device)
+    };
+    for (priority, device) in [(1024, 8), (5, 7), (300, 9)] {
+        world.add6(nlm::F_CREATE, by(priority, device)).unwrap();
+    }
+    let shown = world.show6(rta::table::MAIN);
+    let line = |priority, device| format!("fe80::/64 dev {device} metric {priority}");
+    let mut expected: Vec<_> = (1..=DEVICES).map(|device| line(256, device)).collect();
+    expected.insert(0, line(5, 7));
+    expected.extend([line(300, 9), line(1024, 8)]);
+    assert_eq!(shown, expected);
+    // A device goes away: its routes of all metrics go, in order.
+    let mut events = Vec::new();
+    world.fib.v6.device_lost(9, Loss::Gone, &mut events);
+    assert_eq!(events.len(), 3);
+    expected.retain(|line| !line.contains("dev 9 "));
+    assert_eq!(world.show6(rta::table::MAIN), expected);
+    let mut most = 0;
+    for device in (1..=DEVICES).rev().filter(|device| device % 3 != 0) {
+        STEPS.set(0);
+        world.fib.v6.delete(&link(device), &mut events).unwrap();
+        most = most.max(STEPS.get());
+        let gone = Error::new(errno::ESRCH);
+        if events.len() < 20 {
+            assert_eq!(world.fib.v6.delete(&link(device), &mut events), Err(gone));
+        }
+    }
+    assert!(most <= 500, "{most} steps to delete a route");
+    expected.retain(|line| {
+        let device: Vec<_> = line.split(' ').collect();
+        !line.ends_with(" 256") || device[2].parse::<u32>().unwrap().is_multiple_of(3)
+    });
+    assert_eq!(world.show6(rta::table::MAIN), expected);
 }
