@@ -7,8 +7,8 @@ mod world;
 
 use weir_netlink::ifla::vlan;
 use weir_netlink::{
-    IfInfoMsg, TcMsg, TcNetemQopt, TcNetemReorder, TcRateSpec, TcTbfQopt, Writer, ifla, messages,
-    nlm, rtm, tca,
+    IfInfoMsg, TcEtfQopt, TcMqprioQopt, TcMsg, TcNetemQopt, TcNetemReorder, TcRateSpec, TcTbfQopt,
+    Writer, ifla, messages, nlm, rtm, tca,
 };
 use weir_packet::DropReason as Reason;
 use weir_packet::header::transport::{fill_check_v4, tcp};
@@ -219,6 +219,106 @@ fn a_qdisc_that_splits_sends_packets_of_the_wire() {
     assert_eq!((bytes, packets), (20 * (14 + 40 + SIZE as u64), 20));
     assert_eq!((queue.qlen, queue.backlog, queue.drops), (0, 0, 0));
     assert_eq!(frames(&world), plain(|_| {}, &input));
+}
+
+const MS: u64 = 1_000_000;
+const CLOCK_TAI: i32 = 11;
+/// A frame of [`flow`] takes this long at the 10 Mbit/s of a dummy, in ns.
+const FRAME_TIME: u64 = (54 + SIZE as u64) * 800;
+
+/// A router that merges what `d1` receives and sends to `d3`, which has two queues and `taprio`: from 1 ms on, the
+/// gate of all packets is open for 5 ms and closed for 5 ms.
+fn gated(flags: u32) -> World {
+    let mut world = merging();
+    world.dummy_with("d3", device_mac(3), 2);
+    world.address("d3", [10, 0, 3, 1].into(), 24);
+    world.neighbour("d3", [10, 0, 3, 2].into(), host_mac(3));
+    let base = world.stack.clock.epoch_ns() + MS;
+    root_with(&mut world, "d3", "taprio", |out| {
+        let nest = out.nest(tca::OPTIONS);
+        let mut classes = TcMqprioQopt {
+            num_tc: 2,
+            ..TcMqprioQopt::default()
+        };
+        (classes.count[0], classes.count[1], classes.offset[1]) = (1, 1, 1);
+        out.put_fixed(tca::taprio::PRIOMAP, &classes);
+        let list = out.nest(tca::taprio::SCHED_ENTRY_LIST);
+        for mask in [1, 2] {
+            let entry = out.nest(tca::taprio::SCHED_ENTRY);
+            out.put_u32(tca::taprio::ENTRY_GATE_MASK, mask);
+            out.put_u32(tca::taprio::ENTRY_INTERVAL, 5 * MS as u32);
+            out.end(entry);
+        }
+        out.end(list);
+        out.put_u64(tca::taprio::SCHED_BASE_TIME, base);
+        out.put_i32(tca::taprio::SCHED_CLOCKID, CLOCK_TAI);
+        out.put_u32(tca::taprio::FLAGS, flags);
+        out.end(nest);
+    });
+    world.pass(2);
+    world
+}
+
+/// The times at which the frames leave that a long packet of 20 segments stands for, and the frames.
+fn gated_departures(mut world: World) -> Vec<u64> {
+    let input = flow(20, [10, 0, 3, 2], DF);
+    world.arrive("d1", &input);
+    world.pass(100);
+    let left = world.left();
+    let mut plain = World::router();
+    plain.dummy("d3", device_mac(3));
+    plain.address("d3", [10, 0, 3, 1].into(), 24);
+    plain.neighbour("d3", [10, 0, 3, 2].into(), host_mac(3));
+    plain.arrive("d1", &input);
+    assert!(left.iter().map(|(_, _, frame)| frame).eq(&frames(&plain)));
+    let (bytes, packets, queue) = world.device("d3").tc.root_stats().unwrap();
+    assert_eq!((bytes, packets), (20 * (54 + SIZE as u64), 20));
+    assert_eq!((queue.qlen, queue.backlog, queue.drops), (0, 0, 0));
+    left.into_iter().map(|(_, time, _)| time).collect()
+}
+
+/// A long packet that no gate is open long enough for leaves as its segments, as many as each interval carries
+/// (`taprio_enqueue_segmented`).
+#[test]
+fn taprio_splits_what_exceeds_its_intervals() {
+    let departures = gated_departures(gated(0));
+    let windows = [2, 11, 21, 31].map(|ms| [ms * MS; 5]);
+    assert_eq!(departures, windows.concat());
+}
+
+/// With txtime-assist, each segment has a time of its own.
+#[test]
+fn txtime_assist_gives_each_segment_its_time() {
+    let mut world = gated(u32::from(tca::taprio::FLAG_TXTIME_ASSIST));
+    const DELTA: u64 = 1000;
+    let ifindex = world.device("d3").ifindex() as i32;
+    for class in [1, 2] {
+        let made = world.request(rtm::NEWQDISC, nlm::F_CREATE | nlm::F_REPLACE, |out| {
+            out.fixed(&TcMsg {
+                ifindex,
+                parent: 0x8001_0000 | class,
+                ..TcMsg::default()
+            });
+            out.put_str(tca::KIND, "etf");
+            let nest = out.nest(tca::OPTIONS);
+            let options = TcEtfQopt {
+                delta: DELTA as i32,
+                clockid: CLOCK_TAI,
+                // TC_ETF_SKIP_SOCK_CHECK
+                flags: 1 << 2,
+            };
+            out.put_fixed(tca::etf::PARMS, &options);
+            out.end(nest);
+        });
+        assert_eq!(made, 0);
+    }
+    // In what is left of the first interval, 4 frames can be sent.
+    let windows = [(2, 4), (11, 5), (21, 5), (31, 5), (41, 1)];
+    let times = windows.into_iter().flat_map(|(ms, count)| {
+        let times = (0..count).map(move |n| ms * MS + n * FRAME_TIME);
+        times.map(|time| (time - DELTA + 1).max(2 * MS))
+    });
+    assert_eq!(gated_departures(world), times.collect::<Vec<_>>());
 }
 
 /// A long packet larger than the burst is split, and one within it passes whole (`tbf_segment`).

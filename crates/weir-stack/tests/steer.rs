@@ -394,6 +394,59 @@ fn a_full_backlog_drops() {
     assert_eq!(input.queue.waiting(), 101);
 }
 
+/// Once half of `netdev_max_backlog` waits, a flow with more than half of the last 128 packets loses them, and other
+/// flows do not (`skb_flow_limit`).
+#[test]
+fn the_limit_of_flows_keeps_room_for_others() {
+    let (mut world, arrivals) = router(2);
+    let (stack, device) = (world.stack.clone(), world.device("d1"));
+    let mut other = Cpu::new(&stack, 1);
+    weir_sync::percpu::bind(0);
+    world.sysctl("net/core/netdev_max_backlog", "1000");
+    world.sysctl("net/core/flow_limit_table_len", "8192");
+    world.sysctl("net/core/flow_limit_cpu_bitmap", "2");
+    device.steering.set_cpus(0, set([1]));
+    let input = stack.softnet.cpu(1).unwrap();
+    let state = |input: &weir_stack::steer::Input| {
+        let guard = stack.domain.pin();
+        let limit = stack.softnet.flow_limit(1, &guard).unwrap();
+        let limited = limit.dropped.load(Relaxed);
+        (input.queue.waiting(), input.dropped.load(Relaxed), limited)
+    };
+    // Nothing is limited before half of the backlog waits.
+    let heavy: Vec<_> = (0..500).map(|number| frame(0, number)).collect();
+    world.arrive("d1", &heavy);
+    assert_eq!(state(input), (500, 0, 0));
+    // The first 64 of the last 128 are half of them.
+    let heavy: Vec<_> = (500..600).map(|number| frame(0, number)).collect();
+    world.arrive("d1", &heavy);
+    assert_eq!(state(input), (564, 36, 36));
+    let others: Vec<_> = (1..33).map(|flow| frame(flow, 0)).collect();
+    world.arrive("d1", &others);
+    assert_eq!(state(input), (596, 36, 36));
+    world.arrive("d1", &[frame(0, 564)]);
+    assert_eq!(state(input), (596, 37, 37));
+    // When others have had their share, there is room again.
+    let others: Vec<_> = (33..97).map(|flow| frame(flow, 0)).collect();
+    world.arrive("d1", &others);
+    world.arrive("d1", &[frame(0, 564)]);
+    assert_eq!(state(input), (661, 37, 37));
+    let dropped = world.dropped("d1", Place::Backlog, DropReason::CPU_BACKLOG);
+    assert_eq!((dropped, device.totals().rx_dropped), (37, 37));
+    // What was not dropped arrives.
+    weir_sync::percpu::bind(1);
+    while other.turn() {}
+    weir_sync::percpu::bind(0);
+    assert_eq!(arrivals.next[0].load(Relaxed), 565);
+    assert_eq!(arrivals.total(), 661);
+    assert_eq!(*arrivals.wrong.lock().unwrap(), [""; 0]);
+    // A CPU without the limit has none.
+    world.sysctl("net/core/flow_limit_cpu_bitmap", "1");
+    let heavy: Vec<_> = (565..1265).map(|number| frame(0, number)).collect();
+    world.arrive("d1", &heavy);
+    assert_eq!(input.queue.waiting(), 700);
+}
+
 /// Packets for a CPU that has no thread stay where they are.
 #[test]
 fn a_cpu_that_is_not_there_gets_nothing() {

@@ -157,14 +157,18 @@ fn the_sysctls_are_linux_s() {
 const FLOWS: usize = 64;
 const ROUNDS: u32 = 60;
 
-/// A capture of frames of many flows, all of one time. The payload is the number of the frame in its flow.
 fn capture() -> Vec<u8> {
+    capture_of(FLOWS as u16, ROUNDS)
+}
+
+/// A capture of frames of several flows, all of one time. The payload is the number of the frame in its flow.
+fn capture_of(flows: u16, rounds: u32) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
         file.extend(word.to_ne_bytes());
     }
-    for number in 0..ROUNDS {
-        for flow in 0..FLOWS as u16 {
+    for number in 0..rounds {
+        for flow in 0..flows {
             let mut frame = vec![2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2, 8, 0];
             frame.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0]);
             frame.extend([10, 0, 1, 2, 10, 0, 2, 2]);
@@ -256,6 +260,38 @@ fn a_capture_is_spread_by_flow() {
             next[flow] += 1;
         }
         assert_eq!(next, [ROUNDS; FLOWS]);
+    }
+}
+
+/// The limit of flows drops packets of a flow that is alone, and they are in `/proc/net/softnet_stat`.
+#[test]
+fn the_limit_of_flows_is_in_softnet_stat() {
+    let stack = Stack::up(User::Own, Folder::new(), &["--cpus", "2"]);
+    let file = stack.folder.file("one.pcap");
+    std::fs::write(&file, capture_of(1, 1000)).unwrap();
+    stack.sh(
+        "ip link add d1 address 2:0:0:0:1:1 type dummy; ip link set d1 up
+        sysctl -qw net.core.netdev_max_backlog=2
+        sysctl -qw net.core.flow_limit_cpu_bitmap=2
+        echo 2 > /sys/class/net/d1/queues/rx-0/rps_cpus",
+    );
+    stack.weir("inject", &["d1", &file, "--receive"]);
+    let start = Instant::now();
+    loop {
+        let said = stack.sh("tail -n 1 /proc/net/softnet_stat");
+        let columns = said.trim().split(' ');
+        let columns: Vec<_> = columns
+            .map(|word| u32::from_str_radix(word, 16).unwrap())
+            .collect();
+        let (done, dropped, limited) = (columns[0], columns[1], columns[10]);
+        // The waiting packets have not been processed yet.
+        if done + dropped == 1000 {
+            // More than half of the last 128 packets are its own from the 66th packet on, at the latest.
+            assert!(limited > 0 && limited <= dropped, "{said}");
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{said}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -146,10 +146,16 @@ impl World {
     }
 
     pub fn dummy(&mut self, name: &str, mac: [u8; 6]) {
+        self.dummy_with(name, mac, 1);
+    }
+
+    /// Adds a dummy with a number of transmit queues.
+    pub fn dummy_with(&mut self, name: &str, mac: [u8; 6], queues: u32) {
         self.accepted(rtm::NEWLINK, nlm::F_CREATE | nlm::F_EXCL, |out| {
             out.fixed(&IfInfoMsg::default());
             out.put_str(ifla::IFNAME, name);
             out.put(ifla::ADDRESS, &mac);
+            out.put_u32(ifla::NUM_TX_QUEUES, queues);
             let nest = out.nest(ifla::LINKINFO);
             out.put_str(ifla::info::KIND, "dummy");
             out.end(nest);
