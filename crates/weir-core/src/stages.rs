@@ -7,12 +7,15 @@
 //! in [`EVERY`] is timed, drawn at random, and its cycles count that many times. Batches, packets and turns are
 //! counted in every turn. Besides the stages, each CPU counts the
 //! time of its turns that moved packets. The stages add up to that time except for what lies
-//! between them. Cycles never appear in a report of virtual time, which must be the same on every
+//! between them. On request, timed turns also read hardware counters at these boundaries ([`Cells::measure`]). Cycles
+//! never appear in a report of virtual time, which must be the same on every
 //! machine.
 
-use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cell::{Cell, RefCell};
+use std::fmt::Debug;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 pub use weir_sync::cycles::cycles;
 
@@ -100,11 +103,37 @@ pub struct TurnCount {
     pub cycles: u64,
 }
 
+/// The number of events that [`Events`] counts.
+pub const EVENTS: usize = 3;
+
+/// Counters of the thread that opened them: cycles, instructions, misses of the last-level cache.
+pub trait Events: Send + Debug {
+    /// Returns the counts so far.
+    fn read(&mut self) -> [u64; EVENTS];
+}
+
+/// Opens the counters of the calling thread.
+pub type OpenEvents = fn() -> io::Result<Box<dyn Events>>;
+
+/// The events in one stage.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct EventCount {
+    /// The number of packets for which they were counted.
+    pub packets: u64,
+    /// The number of each.
+    pub events: [u64; EVENTS],
+}
+
 /// The published counters of one CPU. One thread at a time writes them; any thread reads them.
 #[derive(Debug, Default)]
 pub struct Cells {
     stages: [[AtomicU64; 3]; Stage::ALL.len()],
     turns: [AtomicU64; 2],
+    /// The packets and the events of each stage.
+    events: [[AtomicU64; 1 + EVENTS]; Stage::ALL.len()],
+    /// Whether events are to be counted, and what opens the counters.
+    wanted: AtomicBool,
+    open: OnceLock<OpenEvents>,
 }
 
 /// Adds to a counter that no other thread writes.
@@ -132,6 +161,30 @@ impl Cells {
                 packets: packets.load(Relaxed),
                 cycles: cycles.load(Relaxed),
             });
+        Stage::ALL.iter().copied().zip(counts)
+    }
+
+    /// Has the CPU count events from its next turn on, with counters that it opens by `open`, or no more. If it
+    /// cannot open them, it counts none.
+    pub fn measure(&self, open: Option<OpenEvents>) {
+        let wanted = open.is_some();
+        if let Some(open) = open {
+            let _ = self.open.set(open);
+        }
+        self.wanted.store(wanted, Relaxed);
+    }
+
+    /// Returns whether events are to be counted.
+    pub fn is_measured(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    /// Returns the events so far. Those of `dissect` count with the filters, and those of `rcu` are not counted.
+    pub fn events(&self) -> impl Iterator<Item = (Stage, EventCount)> + '_ {
+        let counts = self.events.iter().map(|[packets, events @ ..]| EventCount {
+            packets: packets.load(Relaxed),
+            events: events.each_ref().map(|count| count.load(Relaxed)),
+        });
         Stage::ALL.iter().copied().zip(counts)
     }
 
@@ -173,6 +226,10 @@ pub struct Stages {
     /// Whether a stage has ended in this turn.
     worked: Cell<bool>,
     on: Cell<bool>,
+    /// Whether events are counted, by which counters, and their state at the end of the last stage.
+    counting: Cell<bool>,
+    events: RefCell<Option<Box<dyn Events>>>,
+    marked: Cell<[u64; EVENTS]>,
 }
 
 impl Stages {
@@ -189,6 +246,9 @@ impl Stages {
             entered: Cell::default(),
             worked: Cell::default(),
             on: Cell::new(true),
+            counting: Cell::default(),
+            events: RefCell::default(),
+            marked: Cell::default(),
         }
     }
 
@@ -232,6 +292,9 @@ impl Stages {
     #[inline]
     pub fn begin_turn(&self) {
         if self.is_on() {
+            if self.cells.wanted.load(Relaxed) != self.counting.get() {
+                self.switch_events();
+            }
             self.weight.set(self.draw_weight());
             self.worked.set(false);
             if self.is_timed() {
@@ -252,6 +315,7 @@ impl Stages {
             let now = cycles();
             self.entered.set(now.wrapping_sub(self.turn.get()));
             self.since.set(now);
+            self.mark();
         }
     }
 
@@ -285,6 +349,7 @@ impl Stages {
     #[inline]
     pub fn start(&self) {
         if self.is_timed() {
+            self.mark();
             self.since.set(cycles());
         }
     }
@@ -298,6 +363,12 @@ impl Stages {
                 let now = cycles();
                 spent = now.wrapping_sub(self.since.get());
                 self.since.set(now);
+                if self.counting.get() {
+                    let now = self.read_events();
+                    self.count_events(stage, packets, self.marked.get(), now);
+                    self.marked.set(now);
+                    self.since.set(cycles());
+                }
             }
             self.count(stage, packets, spent);
             self.worked.set(true);
@@ -314,10 +385,61 @@ impl Stages {
             self.count(stage, packets, 0);
             return part();
         }
+        if self.counting.get() {
+            return self.inner_counted(stage, packets, part);
+        }
         let start = cycles();
         let result = part();
         self.carve(stage, packets, cycles().wrapping_sub(start));
         result
+    }
+
+    /// Does the same while events are counted. Reading them is part of the stage that ends next.
+    fn inner_counted<R>(&self, stage: Stage, packets: usize, part: impl FnOnce() -> R) -> R {
+        let before = self.read_events();
+        let start = cycles();
+        let result = part();
+        self.carve(stage, packets, cycles().wrapping_sub(start));
+        let after = self.read_events();
+        self.count_events(stage, packets, before, after);
+        let mut marked = self.marked.get();
+        for (mark, (before, after)) in marked.iter_mut().zip(before.iter().zip(after)) {
+            *mark = mark.wrapping_add(after.wrapping_sub(*before));
+        }
+        self.marked.set(marked);
+        result
+    }
+
+    /// Begins or ends the counting of events.
+    #[cold]
+    fn switch_events(&self) {
+        let wanted = self.cells.wanted.load(Relaxed);
+        let open = self.cells.open.get().filter(|_| wanted);
+        *self.events.borrow_mut() = open.and_then(|open| open().ok());
+        self.counting.set(wanted);
+        self.mark();
+    }
+
+    fn read_events(&self) -> [u64; EVENTS] {
+        let mut events = self.events.borrow_mut();
+        events.as_mut().map_or([0; EVENTS], |events| events.read())
+    }
+
+    /// Counts events for the next stage from here on.
+    #[inline]
+    fn mark(&self) {
+        if self.counting.get() {
+            self.marked.set(self.read_events());
+        }
+    }
+
+    fn count_events(&self, stage: Stage, packets: usize, from: [u64; EVENTS], to: [u64; EVENTS]) {
+        let weight = self.weight.get();
+        let [counted, events @ ..] = &self.cells.events[stage as usize];
+        add(counted, (packets as u64).wrapping_mul(weight));
+        for (cell, (from, to)) in events.iter().zip(from.into_iter().zip(to)) {
+            add(cell, to.saturating_sub(from).wrapping_mul(weight));
+        }
     }
 
     #[inline]
@@ -348,6 +470,58 @@ impl Stages {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Counters that have counted 1, 10 and 100 events more at each reading.
+    #[derive(Debug, Default)]
+    struct Steps(u64);
+
+    impl Events for Steps {
+        fn read(&mut self) -> [u64; EVENTS] {
+            self.0 += 1;
+            [self.0, 10 * self.0, 100 * self.0]
+        }
+    }
+
+    #[test]
+    fn events_are_those_of_their_stage() {
+        let cells = Arc::new(Cells::default());
+        let stages = Stages::new(cells.clone());
+        let turn = || {
+            stages.begin_turn();
+            stages.entered();
+            stages.end(Stage::Receive, 4);
+            stages.inner(Stage::Buffers, 2, || ());
+            stages.end(Stage::Transmit, 3);
+            stages.leave();
+            stages.end_turn();
+        };
+        let count = |stage| {
+            let mut events = cells.events();
+            let (_, count) = events.find(|(found, _)| *found == stage).unwrap();
+            (count.packets, count.events)
+        };
+        turn();
+        assert_eq!(count(Stage::Receive), (0, [0; 3]));
+        cells.measure(Some(|| Ok(Box::new(Steps::default()))));
+        assert!(cells.is_measured());
+        turn();
+        assert_eq!(count(Stage::Receive), (4, [1, 10, 100]));
+        assert_eq!(count(Stage::Buffers), (2, [1, 10, 100]));
+        // The readings around the inner part are its own.
+        assert_eq!(count(Stage::Transmit), (3, [2, 20, 200]));
+        cells.measure(None);
+        turn();
+        assert_eq!(count(Stage::Receive), (4, [1, 10, 100]));
+        // Counters that do not open count nothing.
+        let cells = Arc::new(Cells::default());
+        let stages = Stages::new(cells.clone());
+        cells.measure(Some(|| Err(io::ErrorKind::NotFound.into())));
+        stages.begin_turn();
+        stages.entered();
+        stages.end(Stage::Receive, 4);
+        stages.end_turn();
+        assert!(cells.events().all(|(_, count)| count.events == [0; 3]));
+    }
 
     #[test]
     fn a_busy_cpu_times_some_turns_and_counts_all() {

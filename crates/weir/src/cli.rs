@@ -335,7 +335,8 @@ pub struct Stat {
     /// With `qdisc`: show histograms of transmit durations and of batch sizes at each root.
     #[arg(long)]
     pub histogram: bool,
-    /// With `qdisc`: switch the measurement for --histogram on or off.
+    /// With `qdisc`: switch the measurement for --histogram on or off. With `stages`: switch the machine's counters
+    /// of cycles, instructions and cache misses on or off.
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub measure: Option<Switch>,
     /// With `stages`: sum the stages up in groups: port, buffers, dissect, classify, route, qdisc,

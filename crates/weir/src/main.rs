@@ -8,6 +8,7 @@ mod cli;
 mod command;
 mod engine;
 mod inside;
+mod perf;
 mod playback;
 mod report;
 mod topology;

@@ -129,6 +129,32 @@ fn stages_add_up_to_the_time_of_the_turns() {
     for word in ["classify", "sum of all stages", "measured", "% in stages"] {
         assert!(text.contains(word), "{word}: {text}");
     }
+    // The machine's counters, or a sentence in their place.
+    let off = out(&stack.weir("stat", &["stages"]));
+    let on = out(&stack.weir("stat", &["stages", "--measure", "on"]));
+    let none = "This machine gives the stack no hardware counters: perf_event_open: ";
+    if on.contains(none) {
+        let is_it = |line: &&str| line.starts_with(none) && line.ends_with('.');
+        assert_eq!(off.lines().filter(is_it).count(), 1, "{off}");
+        assert!(!on.contains("LLC misses"), "{on}");
+    } else {
+        assert!(off.contains("Hardware counters are off"), "{off}");
+        assert!(on.contains("cycles/packet"), "{on}");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let shown = out(&stack.weir("stat", &["stages"]));
+            let mut lines = shown
+                .lines()
+                .skip_while(|line| !line.contains("LLC misses"));
+            if lines.any(|line| line.starts_with("classify ")) {
+                break;
+            }
+            assert!(Instant::now() < end, "{shown}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    let refused = stack.weir("stat", &["--measure", "on"]);
+    assert!(err(&refused).contains("--measure needs"), "{refused:?}");
     let refused = stack.weir("stat", &["--groups"]);
     assert!(err(&refused).contains("weir stat stages"), "{refused:?}");
 }

@@ -24,8 +24,11 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
         Some(StatWhat::Conntrack) => "conntrack",
         Some(StatWhat::Rcu) => "rcu",
     };
-    if what != "qdisc" && (args.locks || args.histogram || args.measure.is_some()) {
-        return Err("--locks, --histogram and --measure need `weir stat qdisc`".into());
+    if what != "qdisc" && (args.locks || args.histogram) {
+        return Err("--locks and --histogram need `weir stat qdisc`".into());
+    }
+    if !matches!(what, "qdisc" | "stages") && args.measure.is_some() {
+        return Err("--measure needs `weir stat qdisc` or `weir stat stages`".into());
     }
     if what == "stages" {
         return stages(args);
@@ -59,7 +62,8 @@ pub fn run(args: &Stat) -> Result<ExitCode, String> {
 
 /// Requests the counters of the stages.
 fn ask_stages(args: &Stat) -> Result<StageReport, String> {
-    let command = json!({ "command": "stat", "what": "stages" });
+    let measure = args.measure.map(|switch| switch == Switch::On);
+    let command = json!({ "command": "stat", "what": "stages", "measure": measure });
     let mut answer = super::ask(args.socket.as_deref(), &command)?;
     serde_json::from_value(answer["data"].take())
         .map_err(|error| format!("the stack answered for other stages: {error}"))

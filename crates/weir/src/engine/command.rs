@@ -57,7 +57,9 @@ fn stat(engine: &Engine, command: &Value) -> Value {
         return report::rcu::stat(&engine.stack.domain);
     }
     if what == Some("stages") {
-        let stages = report::stages::collect(engine);
+        let mut stages = report::stages::collect(engine);
+        let switch = command["measure"].as_bool();
+        stages.hardware = Some(report::stages::hardware(engine, switch));
         return json!({ "data": stages, "text": stages.to_text() });
     }
     let report = report::collect(engine, engine.recording());

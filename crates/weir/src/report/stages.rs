@@ -7,9 +7,12 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weir_stack::stages::{GROUPS, Stage, StageCount, Stages, TurnCount, cycles};
+use weir_stack::stages::{
+    EVENTS, EventCount, GROUPS, OpenEvents, Stage, StageCount, Stages, TurnCount, cycles,
+};
 
 use crate::engine::Engine;
+use crate::perf;
 
 /// The row of a stage.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -46,6 +49,30 @@ pub struct CpuRow {
     pub busy_ns: f64,
 }
 
+/// The hardware events in a group.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct HardwareRow {
+    /// The group.
+    pub group: String,
+    /// Cycles of the CPU in user space.
+    pub cycles: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Misses of the last-level cache.
+    pub llc_misses: u64,
+}
+
+/// The hardware events by group, since they are counted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Hardware {
+    /// A sentence that says why there are none.
+    pub none: Option<String>,
+    /// The number of packets for which they were counted.
+    pub packets: u64,
+    /// The groups in which there were any.
+    pub groups: Vec<HardwareRow>,
+}
+
 /// The stages of one CPU or of all.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StageReport {
@@ -65,6 +92,9 @@ pub struct StageReport {
     pub measured_ns: f64,
     /// The same by CPU.
     pub cpus: Vec<CpuRow>,
+    /// The machine's counters, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
 }
 
 /// Measures the cycle counter against the clock. Returns cycles per nanosecond.
@@ -89,6 +119,103 @@ pub fn collect(engine: &Engine) -> StageReport {
     let counts = cells.iter().flat_map(|(_, cells)| cells.counts());
     let turns = cells.iter().map(|(cpu, cells)| (*cpu, cells.turns()));
     build(counts, turns)
+}
+
+/// Switches the machine's counters on or off, if that is asked for, and collects what they counted.
+pub fn hardware(engine: &Engine, switch: Option<bool>) -> Hardware {
+    let none = |why: String| Hardware {
+        none: Some(why),
+        ..Hardware::default()
+    };
+    if let Err(error) = perf::hardware() {
+        let why =
+            format!("This machine gives the stack no hardware counters: perf_event_open: {error}.");
+        return none(why);
+    }
+    let cells = engine.stack.stages.iter();
+    let cells: Vec<_> = cells.filter_map(|(_, cells)| cells.get()).collect();
+    if let Some(on) = switch {
+        let open: OpenEvents = perf::hardware;
+        cells
+            .iter()
+            .for_each(|cells| cells.measure(on.then_some(open)));
+    }
+    if !cells.iter().any(|cells| cells.is_measured()) {
+        return none(
+            "Hardware counters are off: `weir stat stages --measure on` starts them.".into(),
+        );
+    }
+    sum_hardware(cells.iter().flat_map(|cells| cells.events()))
+}
+
+/// Sums up the events of stages by group.
+fn sum_hardware(counts: impl Iterator<Item = (Stage, EventCount)>) -> Hardware {
+    let mut sums = [[0; EVENTS]; GROUPS.len()];
+    let (mut received, mut sent) = (0, 0);
+    for (stage, count) in counts {
+        match stage {
+            Stage::Receive => received += count.packets,
+            Stage::Transmit => sent += count.packets,
+            _ => {}
+        }
+        let group = GROUPS.iter().position(|group| *group == stage.group());
+        let sums = group.and_then(|group| sums.get_mut(group));
+        for (sum, event) in sums.into_iter().flatten().zip(count.events) {
+            *sum += event;
+        }
+    }
+    let rows = GROUPS
+        .iter()
+        .zip(sums)
+        .filter(|(_, events)| *events != [0; EVENTS]);
+    Hardware {
+        none: None,
+        packets: received.max(sent),
+        groups: rows
+            .map(|(group, [cycles, instructions, llc_misses])| HardwareRow {
+                group: (*group).into(),
+                cycles,
+                instructions,
+                llc_misses,
+            })
+            .collect(),
+    }
+}
+
+impl Hardware {
+    /// Returns the difference of the counters to an earlier report.
+    fn since(mut self, before: &Self) -> Self {
+        self.packets = self.packets.saturating_sub(before.packets);
+        for row in &mut self.groups {
+            let old = before.groups.iter().find(|old| old.group == row.group);
+            let Some(old) = old else { continue };
+            row.cycles = row.cycles.saturating_sub(old.cycles);
+            row.instructions = row.instructions.saturating_sub(old.instructions);
+            row.llc_misses = row.llc_misses.saturating_sub(old.llc_misses);
+        }
+        self
+    }
+
+    /// Returns the events of a packet by group as text, or the sentence that says why there are none.
+    fn to_text(&self) -> String {
+        if let Some(why) = &self.none {
+            return format!("{why}\n");
+        }
+        let each = |count: u64| count as f64 / self.packets.max(1) as f64;
+        let mut text =
+            String::from("group      cycles/packet  instructions/packet  LLC misses/packet\n");
+        for row in &self.groups {
+            let _ = writeln!(
+                text,
+                "{:<9}  {:>13.1}  {:>19.1}  {:>17.3}",
+                row.group,
+                each(row.cycles),
+                each(row.instructions),
+                each(row.llc_misses),
+            );
+        }
+        text
+    }
 }
 
 /// Builds the report of one CPU's counters.
@@ -133,6 +260,7 @@ fn build(
         turns: cpus.iter().map(|cpu| cpu.turns).sum(),
         measured_ns: cpus.iter().map(|cpu| cpu.busy_ns).sum(),
         cpus,
+        hardware: None,
     };
     report.sum_up();
     report
@@ -173,6 +301,10 @@ impl StageReport {
         }
         self.turns = self.turns.saturating_sub(before.turns);
         self.measured_ns = (self.measured_ns - before.measured_ns).max(0.0);
+        self.hardware = match (self.hardware, &before.hardware) {
+            (Some(now), Some(before)) => Some(now.since(before)),
+            (now, _) => now,
+        };
         self.sum_up();
         self
     }
@@ -217,13 +349,15 @@ impl StageReport {
         text + &self.sums()
     }
 
-    /// Returns the sum of the stages and the measured time as text.
+    /// Returns the sum of the stages, the measured time and the hardware counters as text.
     fn sums(&self) -> String {
         let accounted = 100.0 * self.total_ns / self.measured_ns.max(1.0);
+        let hardware = self.hardware.as_ref().map(Hardware::to_text);
+        let hardware = hardware.unwrap_or_default();
         format!(
             "sum of all stages: {:.3} ms, {:.1} ns per packet\n\
              measured:          {:.3} ms, {:.1} ns per packet; {} packets in {} turns, \
-             {accounted:.1} % in stages\n",
+             {accounted:.1} % in stages\n{hardware}",
             self.total_ns / 1e6,
             self.each(self.total_ns),
             self.measured_ns / 1e6,
@@ -239,6 +373,33 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use weir_stack::stages::Cells;
+
+    #[test]
+    fn hardware_events_are_summed_up_by_group_and_packet() {
+        let count = |packets, events| EventCount { packets, events };
+        let counts = [
+            (Stage::Receive, count(10, [1000, 2000, 5])),
+            (Stage::Steer, count(10, [500, 1000, 0])),
+            (Stage::Transmit, count(8, [100, 300, 1])),
+        ];
+        let before = sum_hardware(counts.into_iter());
+        let text = before.to_text();
+        let words: Vec<Vec<_>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(words[1], ["dissect", "150.0", "300.0", "0.500"]);
+        assert_eq!(words[2], ["transmit", "10.0", "30.0", "0.100"]);
+        assert_eq!(words.len(), 3, "{text}");
+        let twice = sum_hardware(counts.into_iter().chain(counts));
+        let since = twice.since(&before);
+        assert_eq!((since.packets, since.groups[0].cycles), (10, 1500));
+        let none = Hardware {
+            none: Some("There are none.".into()),
+            ..Hardware::default()
+        };
+        assert_eq!(none.to_text(), "There are none.\n");
+    }
 
     #[test]
     fn every_stage_is_in_a_group_and_the_groups_add_up() {
